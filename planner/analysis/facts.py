@@ -17,12 +17,12 @@ class Facts:
 
     | Field | Meaning |
     |---|---|
-    | `reach` | The enclosing rows that the relation reads, counted outwards; 0 if the relation can be computed alone. |
+    | `reach` | The number of enclosing rows outwards that the relation reads; 0 if it reads no enclosing row. |
     | `fed` | Some rows may change between epochs: a source is fed, the clock is read, or user code makes them. |
-    | `reads` | The number of sources read; uses of shared subtrees are followed. |
-    | `size` | The number of relations, this one included. |
+    | `reads` | The number of reads of sources; uses of shared subtrees are followed. |
+    | `size` | The number of relations, this one included; a use of a shared subtree is one. |
     | `row_wise` | Every row comes from one row of a leaf, in order. |
-    | `leaves` | The number of leaves. |
+    | `leaves` | The number of leaves; a use of a shared subtree is one. |
     | `loops` | The loops around the relation whose references it reads. |
     """
 
@@ -110,7 +110,7 @@ class FactTable:
         )
 
     def _is_fed(self, relation: ir.Relation) -> bool:
-        """Tests a leaf. Users' executors are made anew for each epoch, whatever they read."""
+        """Tests the relation itself. Users' executors are made anew for each epoch, whatever they read."""
         return isinstance(relation, ir.User) or (isinstance(relation, ir.Read) and not self._static(relation))
 
 

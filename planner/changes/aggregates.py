@@ -1,8 +1,8 @@
-"""Aggregates: running numbers where a function has them, else the touched groups computed again.
+"""Aggregates on changes: running numbers if a function has them, else the touched groups computed again.
 
-Counts, exact sums and least and greatest values follow the change. What is made from those (averages of decimals, say)
-is computed from them, by the function's own template over its states. Anything else, sums of floats included, which
-depend on the order they are added in, is computed from all rows of the groups that are touched.
+Counts, exact sums and least and greatest values follow the change. Values made from these (averages of decimals, say)
+are computed from them, by the function's own template over its states. All others are computed from all rows of the
+touched groups, sums of floats included, because a sum of floats depends on the order of its additions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from .rowwise import compute
 from .sets import distinct
 
 _EXTREMES: Final = {"min": False, "max": True, "any_value": False, "bool_and": False, "bool_or": True}
-"""What keeps which value: of any values the least is as good as another, and it does not depend on what came first."""
+"""The functions that keep an extreme, each with whether it keeps the greatest. For any value the least is as good as
+another, and the least does not depend on the order of arrival.
+"""
 
 
 def lower_aggregate(relation: ir.Aggregate, node: ChangeNode) -> ChangeNode:
@@ -35,7 +37,7 @@ def lower_aggregate(relation: ir.Aggregate, node: ChangeNode) -> ChangeNode:
 
 
 def _numbered_set(relation: ir.Aggregate, node: ChangeNode, number: int) -> ChangeNode:
-    """The groups of one of several sets: keys that are not its own are null, and its number is the last column."""
+    """The groups of one of several sets. Keys of other sets are null, and the set's number is the last column."""
     single = replace(relation, grouping_sets=(relation.grouping_sets[number],), schema=relation.schema[:-1])
     groups = _one_set(single, node)
     value = ir.Literal(value=number, type=relation.schema[-1])
@@ -43,7 +45,7 @@ def _numbered_set(relation: ir.Aggregate, node: ChangeNode, number: int) -> Chan
 
 
 def _one_set(relation: ir.Aggregate, node: ChangeNode) -> ChangeNode:
-    """Groups by the keys of the set; the others' columns are nulls."""
+    """The groups by the keys of the set. The columns of other keys are null."""
     used = relation.grouping_sets[0] if relation.grouping_sets else ()
     keys = tuple(relation.keys[at] for at in used)
     schema = (*(relation.schema[at] for at in used), *relation.schema[len(relation.keys) :])
@@ -69,8 +71,8 @@ def _groups(relation: ir.Aggregate, keys: tuple[ir.Expression, ...], schema: ir.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Running:
-    """A measure's states, and whether the only one is the measure itself. One of `distinct` values is as it would be
-    over rows of those values alone.
+    """A measure's states. `plain` says that the only state is the measure itself. A measure of `distinct` values runs
+    over rows of the different values alone.
     """
 
     measure: ir.Measure
@@ -80,7 +82,7 @@ class _Running:
 
 
 def _running(measure: ir.Measure) -> _Running | None:
-    """How a measure is kept up to date by numbers, if it can be."""
+    """The running form of a measure; None if numbers cannot keep the measure up to date."""
     distinct = measure.distinct and bool(measure.arguments)
     measure = replace(measure, distinct=measure.distinct and not distinct)
     states = states_of(measure)
@@ -96,7 +98,7 @@ def _is_running(state: State, measure: ir.Measure) -> bool:
 
 
 def _is_plain(measure: ir.Measure, states: Sequence[State]) -> bool:
-    """Whether the state has the measure's value, type and errors."""
+    """Tests whether the state has the measure's value, type and errors."""
     if len(states) != 1:
         return False
     match states[0].function, t.required(measure.type):
@@ -121,7 +123,7 @@ def _kept_running(
     node: ChangeNode,
     running: Sequence[_Running],
 ) -> ChangeNode:
-    """A group operator over the keys and arguments, and above it, where needed, the values from their states."""
+    """A group operator over the keys and arguments, and above it, if needed, the values from their states."""
     arguments = _Arguments(len(keys))
     measures: list[GroupMeasure] = []
     types: list[t.Type] = list(schema[: len(keys)])
@@ -149,8 +151,8 @@ def _kept_running(
 
 
 class _Arguments:
-    """Columns behind the keys'. Those of distinct values come from rows of their own, each value once, in which the
-    other columns are null: no measure looks at nulls, and every key has rows of each kind.
+    """The columns behind the keys' columns. Columns of distinct values come from rows of their own, each value once, in
+    which the other columns are null: no measure counts nulls, and every key has rows of each kind.
     """
 
     def __init__(self, keys: int) -> None:
@@ -159,7 +161,7 @@ class _Arguments:
         self._kinds = Structure()
 
     def add(self, argument: ir.Expression, *, distinct: bool) -> int:
-        """The column's number."""
+        """Adds an argument and gives its column's number."""
         self._values.append((argument, self._kinds.number(argument) if distinct else None))
         return self._keys + len(self._values) - 1
 
@@ -184,8 +186,8 @@ class _Arguments:
 
 
 def _measure(running: _Running, state: State, arguments: _Arguments, *, counted: bool) -> GroupMeasure:
-    """The state's number, over an argument that is null where the measure does not want the row. Rows are `counted` by
-    a column too where they are not the input's alone.
+    """The measure of a state, over an argument that is null if the measure does not want the row. A count of rows is
+    `counted` by a column too if the rows are not the input's alone.
     """
     measure = running.measure
     values = [each for each in measure.arguments if not isinstance(each, str)]
@@ -206,7 +208,7 @@ def _measure(running: _Running, state: State, arguments: _Arguments, *, counted:
 
 
 def _totals(keys: int, running: Sequence[_Running]) -> str:
-    """Each group by itself, its values put together from its states."""
+    """The SQL of each group by itself, its values put together from its states."""
     selected = [f"any_value(c{at})" for at in range(keys)]
     at = keys
     for each in running:
@@ -220,7 +222,9 @@ def _totals(keys: int, running: Sequence[_Running]) -> str:
 
 
 def _again(relation: ir.Aggregate, keys: tuple[ir.Expression, ...], schema: ir.Schema, node: ChangeNode) -> ChangeNode:
-    """Keys are computed behind the row's columns, the measures over all rows of the groups that are touched."""
+    """The touched groups computed again. Keys are computed behind the row's columns, the measures over all rows of the
+    touched groups.
+    """
     below = relation.input.schema
     wide = compute(node, below, (*columns(below), *keys), relation.place)
     types = (*below, *(key.type for key in keys))
@@ -250,7 +254,7 @@ def _again(relation: ir.Aggregate, keys: tuple[ir.Expression, ...], schema: ir.S
 
 
 def _nothing(relation: ir.Aggregate, types: ir.Schema) -> str:
-    """The row of no rows, of the only group there is."""
+    """The SQL of the row for no rows, of the only group."""
     base = leaf((*types, NUMBER), relation.place)
     measures = tuple(each.type for each in relation.measures)
     groups = ir.Aggregate(

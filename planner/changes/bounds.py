@@ -1,6 +1,6 @@
-"""Matches by one inequality: whether there is a row beyond a value depends on the other side's least or greatest alone.
+"""Matches by one inequality: a row beyond a value exists if the other side's least or greatest value is beyond it.
 
-So the other side is its extreme value for each key, and a row is compared with one value instead of all.
+So the other side is reduced to its extreme value for each key, and a row is compared with one value instead of all.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from .rowwise import lower_chain
 from .sides import Sides, side_of
 
 _GREATEST: Final = {"lt": True, "lte": True, "gt": False, "gte": False}
-"""Which of the values behind the comparison is compared with, if any will do."""
+"""The extreme on the right of each comparison: True for the greatest, False for the least."""
 _SIDES: Final = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Bound:
-    """A comparison of what is said of a left row with what is said of a right one."""
+    """A comparison of a value of the left row with a value of the right row."""
 
     term: ir.Call
     mine: int
-    """Which of its arguments is the left row's."""
+    """The number of the left row's argument."""
 
     @property
     def theirs(self) -> ir.Expression:
@@ -44,7 +44,7 @@ class _Bound:
 
 
 def matched_by_bound(sides: Sides) -> ChangeNode | None:
-    """The left rows that have a match, where beside keys one comparison looks at both sides; None in other cases."""
+    """The left rows that have a match, if beside keys one comparison reads both sides; None in other cases."""
     left = len(sides.left_schema)
     bounds: list[_Bound] = []
     of_left: list[ir.Expression] = []
@@ -96,7 +96,7 @@ def _matched(sides: Sides, bound: _Bound, of_left: list[ir.Expression], of_right
 
 
 def _extremes(sides: Sides, bound: _Bound, conditions: list[ir.Expression]) -> ChangeNode:
-    """For each key of the right side its extreme value among the rows that meet the conditions."""
+    """The right side's extreme value for each key, among the rows that meet the conditions."""
     place, wide = sides.place, sides.right_wide
     base = leaf(wide, place)
     kept = base
@@ -119,7 +119,9 @@ def _extremes(sides: Sides, bound: _Bound, conditions: list[ir.Expression]) -> C
 
 
 def _condition(sides: Sides, bound: _Bound, of_left: list[ir.Expression]) -> str:
-    """The comparison with the extreme value, and what is asked of the left row, over the left columns and that."""
+    """The SQL of the comparison with the extreme value and of the conditions on the left row, over the left columns and
+    that value.
+    """
     value = t.nullable(bound.theirs.type)
     base = numbered((*sides.left_schema, value), sides.place)
     arguments = list(bound.term.arguments)

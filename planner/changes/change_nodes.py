@@ -1,7 +1,7 @@
-"""Operators on changes, as values in a graph: what a plan becomes where its inputs are changes.
+"""Operators on changes, as values in a graph: the form of a plan whose inputs are changes.
 
-A node may be read by several others. It has the columns of `schema`, by place; weights and rounds go with every row.
-`place` is where in the plan it comes from. SQL reads its inputs as in0, in1, ... with columns c0, c1, ...
+Several nodes may read one node. A node has the columns of `schema`, by position; weights and rounds go with every row.
+`place` is the node's origin in the plan. SQL reads its inputs as in0, in1, ... with columns c0, c1, ...
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ...operators.changes.window import Reach
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SourceNode:
-    """Changes of a source: those of its columns that are named."""
+    """Changes of a source, with the named columns."""
 
     source: str
     columns: tuple[str, ...]
@@ -32,7 +32,7 @@ class SourceNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ConstantNode:
-    """The rows of a statement that reads nothing; they are there from the first epoch on."""
+    """The rows of a statement that reads nothing. The rows are there from the first epoch on."""
 
     sql: str
     schema: pa.Schema
@@ -51,7 +51,9 @@ class SelectNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ComputeNode:
-    """What each row becomes by itself. `sql` reads, behind the row's columns, its number, and gives it as its last."""
+    """A computation on each row alone. `sql` reads the row's number behind the row's columns, and gives the number as
+    its last column.
+    """
 
     input: ChangeNode
     sql: str
@@ -61,7 +63,7 @@ class ComputeNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DifferenceNode:
-    """The left side's rows but for the right side's, which are among them."""
+    """The left side's rows without the right side's rows, which are among them."""
 
     left: ChangeNode
     right: ChangeNode
@@ -71,8 +73,8 @@ class DifferenceNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairCondition:
-    """`sql` reads these columns of pairs, left ones first, and each pair's number; it gives the numbers of those that
-    match.
+    """A condition on pairs. `sql` reads these columns of pairs, left ones first, and each pair's number; it gives the
+    numbers of the pairs that match.
     """
 
     sql: str
@@ -81,8 +83,8 @@ class PairCondition:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class JoinNode:
-    """Pairs with equal keys that meet the condition, of which the columns `output` are wanted, right ones counted after
-    left ones.
+    """Pairs with equal keys that meet the condition. `output` are the wanted columns, right columns counted after left
+    columns.
     """
 
     left: ChangeNode
@@ -96,8 +98,8 @@ class JoinNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OnlyOneNode:
-    """The pairs of a join, first input, each left row of which has at most one: an error if not. The second input has
-    all left rows; they are the first columns of a pair.
+    """A check that a join has at most one pair for each left row; a second pair is an error. The first input has the
+    pairs. The second input has all left rows, which are the first columns of a pair.
     """
 
     pairs: ChangeNode
@@ -108,7 +110,7 @@ class OnlyOneNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WeighNode:
-    """Rows of all inputs, as often as `weighing` says."""
+    """Rows of all inputs, with the copies that `weighing` gives."""
 
     inputs: tuple[ChangeNode, ...]
     weighing: Weighing
@@ -118,7 +120,7 @@ class WeighNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GroupNode:
-    """Running aggregates: the columns `key`, then a value for each measure. Without a key there is always a row."""
+    """Running aggregates: the columns `key`, then a value for each measure. Without a key there is always one row."""
 
     input: ChangeNode
     key: tuple[int, ...]
@@ -129,8 +131,8 @@ class GroupNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TopNode:
-    """The first rows in an order, of all or of each key: the columns `key`, then all columns. `counting` says which are
-    the first `count`.
+    """The first rows in an order, of all rows or of each key: the columns `key`, then all columns. `counting` defines
+    the first `count` rows.
     """
 
     input: ChangeNode
@@ -145,9 +147,9 @@ class TopNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RegroupNode:
-    """The columns `key`, then what `sql` makes of all rows of the keys that are touched: it reads, behind a row's
-    columns, the number of its key, and gives it as its last. `nothing` is SQL for no rows at all, where there is a row
-    for that.
+    """The touched groups computed again: the columns `key`, then the columns that `sql` gives for all rows of the
+    touched keys. `sql` reads the number of a row's key behind the row's columns, and gives the number as its last
+    column. `nothing` is the SQL for no rows at all, if there is a row for that.
     """
 
     input: ChangeNode
@@ -160,9 +162,11 @@ class RegroupNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class WindowNode:
-    """All columns, of which the first `keys` are the partition's, and behind them what windows over its rows in these
-    orders, ties broken by all columns, say of each row. `sql` reads, behind a row's columns, the `NUMBERS` of
-    `operators.changes.window` and the answers that are carried; it gives the answers, then the row's position.
+    """Windows over the rows of a partition in these orders, ties broken by all columns. The columns out are all input
+    columns, of which the first `keys` are the partition's, and then the windows' answers.
+
+    `sql` reads, behind a row's columns, the `NUMBERS` of `operators.changes.window` and the carried answers; it gives
+    the answers, then the row's position.
     """
 
     input: ChangeNode
@@ -176,8 +180,8 @@ class WindowNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RecomputeNode:
-    """What `sql` makes of all rows of all inputs, whenever one has changed. `why` says what keeps it from being
-    worked out from the changes.
+    """The result of `sql` over all rows of all inputs, computed whenever an input has changed. `why` gives the reason
+    why it cannot be worked out from the changes.
     """
 
     inputs: tuple[ChangeNode, ...]
@@ -189,7 +193,9 @@ class RecomputeNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BackNode:
-    """What has come back in the loop of this number. What reads it, however far above, is inside that loop."""
+    """The rows that came back in the loop of this number. A node that reads them, however far above, is inside that
+    loop.
+    """
 
     loop: int
     schema: pa.Schema
@@ -198,8 +204,8 @@ class BackNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LoopNode:
-    """What comes to rest in a loop: `entering`, and `body` over what has come back, until that no longer changes. Where
-    it is taken as a `whole`, the body is one statement over what comes back and sources, which ends by its rounds.
+    """A loop to its fixed point: `entering`, and `body` over the rows that came back, until those no longer change.
+    With `whole`, the body is one statement over the rows that came back and sources, which ends by its rounds.
     """
 
     loop: int
@@ -232,7 +238,7 @@ ChangeNode: TypeAlias = (
 
 
 def inputs_of(node: ChangeNode) -> tuple[ChangeNode, ...]:
-    """What a node reads, in order."""
+    """The nodes that a node reads, in order."""
     match node:
         case SourceNode() | ConstantNode() | BackNode():
             return ()

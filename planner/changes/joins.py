@@ -1,8 +1,8 @@
-"""Joins: all of them made of pairs, of the different keys of a side, and of what is left over.
+"""Joins on changes, all made of pairs, of the different keys of a side, and of unmatched rows.
 
-What a left row needs to know of the right side is at most whether it has a match. Where only equal keys make one, that
-is a join with the right side's different keys; else with the different left rows of the pairs. An outer join's rows
-without a match are the side less those with one.
+A left row needs to know at most whether it has a match. If only equal keys make a match, that is a join with the right
+side's different keys; else it is a join with the different left rows of the pairs. An outer join's unmatched rows are
+the side's rows without the matched rows.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def lower_join(relation: ir.Join, left: ChangeNode, right: ChangeNode) -> Change
 
 
 def lower_merge_join(relation: ir.MergeJoin, left: ChangeNode, right: ChangeNode) -> ChangeNode:
-    """Changes come in no order, so that its inputs are sorted makes no difference."""
+    """A merge join. Changes come in no order, so the order of its inputs makes no difference."""
     return _joined(sides_of_keys(relation, left, right), relation.type, relation.schema)
 
 
@@ -84,9 +84,7 @@ def _matched(sides: Sides) -> ChangeNode:
 
 
 def _having(left: ChangeNode, right: ChangeNode, keys: Sequence[JoinKey], sides: Sides) -> ChangeNode:
-    """The rows of `left` for which there is one of `right` with equal keys, without the columns that keys were computed
-    into.
-    """
+    """The rows of `left` that have a row of `right` with equal keys, without the columns that hold computed keys."""
     columns_ = tuple(key.right for key in keys)
     schema = pa.schema([right.schema.field(at) for at in columns_])
     there = distinct(SelectNode(inputs=(right,), columns=columns_, schema=schema, place=sides.place), place=sides.place)
@@ -100,7 +98,7 @@ def _unmatched(sides: Sides) -> ChangeNode:
 
 
 def _less(sides: Sides, rows: ChangeNode) -> ChangeNode:
-    """The left rows but for these."""
+    """The left rows without these rows."""
     own = select(sides.left, tuple(range(len(sides.left_schema))), sides.left_schema, sides.place)
     return DifferenceNode(left=own, right=rows, schema=arrow_schema(sides.left_schema), place=sides.place)
 
@@ -116,7 +114,7 @@ def _outer(sides: Sides, type_: ir.JoinType, schema: ir.Schema) -> ChangeNode:
 
 
 def _single(sides: Sides, schema: ir.Schema) -> ChangeNode:
-    """A left row's match, of which there is at most one, or nulls."""
+    """Each left row's match, of which there is at most one, or nulls."""
     own = select(sides.left, tuple(range(len(sides.left_schema))), sides.left_schema, sides.place)
     pairs = _pairs(sides, schema)
     checked = OnlyOneNode(pairs=pairs, left=own, schema=pairs.schema, place=sides.place)
@@ -130,13 +128,15 @@ def _turned_schema(sides: Sides, schema: ir.Schema) -> ir.Schema:
 
 
 def _turned(node: ChangeNode, sides: Sides, schema: ir.Schema) -> ChangeNode:
-    """Right columns first, put behind the left ones."""
+    """The rows with the right columns, which come first, put behind the left columns."""
     right = len(sides.right_schema)
     return select(node, (*range(right, len(schema)), *range(right)), schema, sides.place)
 
 
 def _marked(sides: Sides, schema: ir.Schema) -> ChangeNode:
-    """Each left row with whether it has a match: null if it has none but a pair for which that is unknown."""
+    """Each left row with its mark. The mark is null if the row has no match but a pair for which the match is
+    unknown.
+    """
     matched = _matched(sides)
     others = _less(sides, matched)
     unknown = _unknown(sides, others)
@@ -150,10 +150,10 @@ def _marked(sides: Sides, schema: ir.Schema) -> ChangeNode:
 
 
 def _unknown(sides: Sides, others: ChangeNode) -> ChangeNode | None:
-    """Those of `others`, left rows, that have a pair for which the condition is null; None if it never is.
+    """The left rows among `others` that have a pair for which the condition is null; None if the condition never is.
 
-    It can only be null where a column is that it looks at. Keys that are sure to be equal or not are equal for such a
-    pair as for any.
+    The condition can only be null if a column that it reads is null. Keys that are sure to be equal or not are equal
+    for such a pair as for any pair.
     """
     condition = sides.condition
     if condition is None or not condition.type.nullable:
@@ -184,7 +184,7 @@ def _unknown(sides: Sides, others: ChangeNode) -> ChangeNode | None:
 
 
 def _sure_columns(sides: Sides) -> tuple[JoinKey, ...]:
-    """The keys that are equal for sure, of those that are columns of both sides' own."""
+    """The keys whose equality is never null, if both sides' keys are plain columns."""
     return tuple(
         key
         for at, key in enumerate(sides.keys)
@@ -193,8 +193,8 @@ def _sure_columns(sides: Sides) -> tuple[JoinKey, ...]:
 
 
 def _unknown_by_key(sides: Sides, others: ChangeNode) -> ChangeNode:
-    """That where the condition is an equality, besides keys that are sure: a row with a null meets any row, and any
-    row one with a null.
+    """The same for a condition that is an equality besides sure keys: a row with a null meets any row, and any row
+    meets a row with a null.
     """
     key = sides.keys[sides.unsure[0]]
     sure = [each for at, each in enumerate(sides.keys) if at not in sides.unsure]
@@ -208,7 +208,7 @@ def _unknown_by_key(sides: Sides, others: ChangeNode) -> ChangeNode:
 
 
 def _with_nulls(node: ChangeNode, places: Sequence[int], place: str) -> ChangeNode | None:
-    """The rows with a null in one of these columns, if there are any such columns."""
+    """The rows with a null in one of these columns; None if there are no such columns."""
     if not places:
         return None
     row = ", ".join(f"c{at}" for at in range(len(node.schema) + 1))

@@ -1,4 +1,4 @@
-"""Loops."""
+"""Loops on changes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..ir.arrow_types import arrow_schema
 from .change_nodes import ChangeNode, LoopNode, SelectNode
 
 ROUNDS: Final = 10_000
-"""How many rounds a loop may take that does not say."""
+"""The most rounds of a loop that sets no limit."""
 
 _AT_LIMIT: Final = {ir.AtLimit.ERROR: OnLimit.ERROR, ir.AtLimit.RETURN: OnLimit.RETURN}
 
@@ -35,7 +35,7 @@ def lower_iterate(
 
 
 def lower_unreferenced(relation: ir.Iterate, body: ChangeNode, entering: ChangeNode | None) -> ChangeNode:
-    """A loop in which nothing reads what came back is at rest after one round."""
+    """A loop without references: it is at rest after one round."""
     schema = arrow_schema(relation.schema)
     inputs = (body,) if entering is None else (body, entering)
     return SelectNode(inputs=inputs, columns=tuple(range(len(schema))), schema=schema, place=relation.place)

@@ -1,7 +1,8 @@
-"""Relations to operators on changes.
+"""Lowers relations to operators on changes.
 
-Each relation becomes a node, or a few, over the nodes of its inputs; a family's module says how. What has no form that
-works on changes is computed again from all of its inputs' rows (`recompute`), and says why.
+Each relation becomes a node, or a few nodes, over the nodes of its inputs; a family's module does that. A relation
+without a form that works on changes is computed again from all of its inputs' rows (`recomputed_parts`), and gives the
+reason.
 """
 
 from __future__ import annotations
@@ -33,29 +34,29 @@ Step: TypeAlias = Generator[ir.Relation, ChangeNode, ChangeNode]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Lowered:
-    """A plan's graph, by its last node, and what a person should know of it."""
+    """A plan's graph, by its last node, and warnings for a person."""
 
     root: ChangeNode
     warnings: tuple[str, ...] = ()
 
 
 def lower(plan: ir.Plan, max_rows: int, max_seconds: float = 0) -> Lowered:
-    """Raises `PlanError` for what cannot be had continuously. Loops may have `max_rows` rows each, and in an epoch take
-    `max_seconds`, if these are not 0.
+    """The plan as operators on changes. Raises `PlanError` for a plan that cannot run continuously. Each loop may have
+    `max_rows` rows, and take `max_seconds` in an epoch; 0 is no limit.
     """
     lowering = _Lowering(plan.shared, max_rows, max_seconds)
     return Lowered(root=unroll(lowering.step, plan.root), warnings=tuple(lowering.warnings))
 
 
 def lower_loop(relation: ir.Rounds) -> ChangeNode:
-    """A loop over rows that come in as its inputs, in one epoch."""
+    """A loop over the rows of its inputs, in one epoch."""
     iterate: ir.Relation = relation.iterate
     lowered = unroll(_Lowering((), relation.max_rows, relation.max_seconds).step, iterate)
     return recomputed_whole(relation.iterate, lowered, _loop_input)
 
 
 def input_name(port: int) -> str:
-    """What the source is called that stands for a loop's input."""
+    """The name of the source that stands for a loop's input."""
     return f"in{port}"
 
 
@@ -152,7 +153,7 @@ class _Lowering:
                 assert_never(relation)
 
     def _back(self, relation: ir.Reference) -> BackNode:
-        """One for all references to a loop."""
+        """The one node for all references to a loop."""
         schema = arrow_schema(relation.schema)
         return self._backs.setdefault(relation.loop, BackNode(loop=relation.loop, schema=schema, place=relation.place))
 
@@ -173,7 +174,7 @@ def _loop_input(relation: ir.LoopInput) -> SourceNode:
 
 
 def _unsorted(relation: ir.StreamingAggregate) -> ir.Aggregate:
-    """Changes come in no order, so that its input is sorted makes no difference."""
+    """The aggregate without its order. Changes come in no order, so the order of its input makes no difference."""
     return ir.Aggregate(
         input=relation.input,
         keys=relation.keys,

@@ -1,4 +1,6 @@
-"""Sorts and limits: an order alone means nothing where changes come in canonical order, the first rows of one do."""
+"""Sorts and limits on changes. A sort alone means nothing, because changes come in canonical order; a limit takes the
+first rows of its sort.
+"""
 
 from __future__ import annotations
 
@@ -18,13 +20,13 @@ from .rendering import columns
 from .rowwise import compute, select
 
 _ALL: Final = (1 << 63) - 1
-"""The largest count that a plan can say: what is written for no limit."""
+"""The largest count of a plan: producers write it for no limit."""
 
 
 def sort_below_limits(plan: ir.Plan) -> ir.Plan:
-    """Each limit that keeps the first rows of an order stands directly above a sort by it.
+    """The plan with a sort directly below each limit that keeps the first rows of an order.
 
-    An order that is made further below lasts through filters, projections and other limits.
+    An order from further below passes through filters, projections and other limits.
     """
     root, *shared = (transform_relations(each, _sort_below) for each in (plan.root, *plan.shared))
     return replace(plan, root=root, shared=tuple(shared))
@@ -51,7 +53,7 @@ def _sort_below(relation: ir.Relation) -> ir.Relation:
 
 
 def _order(relation: ir.Relation) -> tuple[ir.SortKey, ...] | None:
-    """What its rows are sorted by, if they are."""
+    """The sort keys of a relation's rows, if the rows are sorted."""
     while isinstance(relation, ir.Filter | ir.Fetch):
         relation = relation.input
     return relation.keys if isinstance(relation, ir.Sort | ir.TopN) else None
@@ -88,7 +90,7 @@ def counts_by_subquery(relation: ir.Fetch | ir.TopN) -> bool:
 
 
 def ordered_by_all(relation: ir.Fetch | ir.TopN) -> ir.TopN:
-    """The limit over its sort as one relation that can be computed again: ties are broken by all columns, unless they
+    """The limit over its sort as one relation that can be computed again. Ties are broken by all columns, unless ties
     are wanted.
     """
     match relation:
@@ -121,7 +123,7 @@ def lower_top(relation: ir.TopN, node: ChangeNode) -> ChangeNode:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """How many rows of an order are wanted, behind how many, and how they are counted."""
+    """The number of rows of an order that a limit takes, the number that it skips, and the way they are counted."""
 
     offset: int
     count: int
@@ -136,8 +138,8 @@ def first_rows(
     limit: Limit,
     place: str,
 ) -> ChangeNode:
-    """The rows that the limit lets through, of those of each partition. Without a count they are all rows but for the
-    first ones, so that what a change costs follows the offset alone.
+    """The rows of each partition that the limit lets through. Without a count these are all rows but the first ones, so
+    that the cost of a change follows the offset alone.
     """
     if limit.count < _ALL:
         return _top(node, schema, partitions, sorts, limit, place)

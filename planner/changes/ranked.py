@@ -1,7 +1,7 @@
 """Filters that keep the first rows of each partition, by their number or rank: a limit below the windows.
 
-What a window says of the first rows of a partition does not depend on the later ones, where its frames end at the row
-itself. So only as many rows have to be kept in order, and looked at, as the filter lets through.
+If a window's frames end at the row itself, its answers for the first rows of a partition do not depend on later rows.
+So the operator keeps, in order, only as many rows as the filter lets through.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ _MOST: Final[Mapping[str, Callable[[int | Decimal], int]]] = {
     "lt": lambda value: ceil(value) - 1,
     "equal": floor,
 }
-"""By comparison with a number, the most that a whole number may be."""
+"""The greatest whole number that passes a comparison with a number, by comparison."""
 _SIDES: Final = 2
 _TURNED: Final = {"gte": "lte", "gt": "lt", "equal": "equal"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RankLimit:
-    """That of the windows' rows only those are wanted that the call numbers so low."""
+    """A limit on the windows' rows: only rows that the call numbers at most `count` are wanted."""
 
     windows: ir.Window
     call: ir.WindowCall
     count: int
 
     def rows(self, node: ChangeNode) -> ChangeNode:
-        """Those that are wanted of the windows' input."""
+        """The wanted rows of the windows' input."""
         limit = Limit(0, self.count, _COUNTINGS[self.call.function.name])
         schema, place = self.windows.input.schema, self.windows.place
         return first_rows(node, schema, self.call.partitions, self.call.sorts, limit, place)
 
 
 def limit_above(relation: ir.Relation, base: ir.Relation) -> RankLimit | None:
-    """What the filters from `relation` down to the windows `base` keep of them, if it is the first rows."""
+    """The limit that the filters from `relation` down to the windows `base` set, if they keep the first rows."""
     if not isinstance(base, ir.Window):
         return None
     for column, count in _bounds(relation, base):
@@ -62,7 +62,7 @@ def limit_above(relation: ir.Relation, base: ir.Relation) -> RankLimit | None:
 
 
 def _is_of_the_first(limit: RankLimit) -> bool:
-    """Whether all calls say of the first rows what they say of them among all."""
+    """Tests whether every call gives the first rows the same answers with and without the later rows."""
     structure = Structure()
 
     def window(call: ir.WindowCall) -> object:
@@ -81,7 +81,7 @@ def _is_of_the_first(limit: RankLimit) -> bool:
 
 
 def _bounds(relation: ir.Relation, base: ir.Window) -> Iterator[tuple[int, int]]:
-    """Columns of the windows with the most that the filters of the chain let them be."""
+    """Columns of the windows, each with the greatest value that the chain's filters allow."""
     steps: list[ir.Relation] = []
     while relation is not base:
         assert isinstance(relation, ir.Filter | ir.Project | ir.Expand)
@@ -103,7 +103,7 @@ def _bounds(relation: ir.Relation, base: ir.Window) -> Iterator[tuple[int, int]]
 
 
 def _bound(term: ir.Expression) -> tuple[int, int] | None:
-    """The column that a comparison is of, and the most that it may be."""
+    """The column of a comparison, and its greatest allowed value."""
     if not isinstance(term, ir.Call) or len(term.arguments) != _SIDES:
         return None
     name = term.function.name
@@ -120,8 +120,8 @@ def _bound(term: ir.Expression) -> tuple[int, int] | None:
 
 
 def _uncast(expression: ir.Expression | str) -> ir.Expression | str:
-    """Without casts of whole numbers to other exact ones, which compare as what is cast does. A fraction keeps its
-    casts: one to a whole number rounds it.
+    """The expression without casts of whole numbers to other exact numbers, which compare as their operand does. A
+    fraction keeps its casts: a cast to a whole number rounds it.
     """
     operand = expression
     while isinstance(operand, ir.Cast) and isinstance(operand.type, t.Integer | t.Decimal):

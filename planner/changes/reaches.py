@@ -1,4 +1,4 @@
-"""How far the answer of a window function reaches: which other rows a row's answer depends on."""
+"""The reach of a window function's answer: the other rows on which a row's answer depends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from ..ir import types as t
 
 
 class Carry(enum.Enum):
-    """How an answer goes on from that of the row before, by what the function says of the rows from there on."""
+    """The step from the answer of the row before to the next answer, by the function's result over the rows from there
+    on.
+    """
 
     ADD = "add"
     LEAST = "least"
@@ -22,9 +24,9 @@ class Carry(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reaching:
-    """Rows `before` and `after` that an answer depends on; with `counted` how many there are before it, and with a
-    `carry` the answer of the row before; or the `whole` partition. With `peers` it is one for all rows that are alike
-    in what they are sorted by.
+    """The rows on which an answer depends: `before` and `after` rows around it; with `counted` also the number of rows
+    before it, and with a `carry` the answer of the row before; or the `whole` partition. With `peers` all rows that are
+    equal in the sort columns have one answer.
     """
 
     whole: bool = False
@@ -36,12 +38,12 @@ class Reaching:
 
     @property
     def distance(self) -> int:
-        """Whether a change shows in some rows around it (0), in all later ones (1) or in any (2)."""
+        """The distance to which a change shows: some rows around it (0), all later rows (1) or any row (2)."""
         return 2 if self.whole else int(self.counted or self.carry is not None)
 
     def going_on(self, answer: str, base: str | None) -> str:
-        """SQL for the answer where so many rows are `before` those that the function has seen, the last of which has
-        the answer `base`.
+        """SQL for the answer of a row with `before` rows in front of those that the function has seen. The last of
+        these rows has the answer `base`.
         """
         if self.counted:
             return f"before + {answer}"
@@ -64,14 +66,16 @@ _RUNNING: Final = {
     "first_value": Carry.FIRST,
 }
 _FRAMED: Final = frozenset({*_RUNNING, "avg", "last_value", "nth_value"})
-"""Functions that are the same however their frames are put together."""
+"""Functions that give the same result however their frames are put together."""
 _ADDED: Final = frozenset({"sum", "avg"})
 _MOST: Final = 1 << 20
-"""A frame of more rows is as good as a whole partition."""
+"""The largest limited frame, in rows. A larger frame is as good as a whole partition."""
 
 
 def reaching(call: ir.WindowCall) -> Reaching:
-    """The whole partition where any other row, or the way in which rows are put together, may make a difference."""
+    """The reach of a call: the whole partition if any other row, or the way in which rows are put together, may make a
+    difference.
+    """
     return _near(call) or Reaching(whole=True, peers=_by_peers(call))
 
 
@@ -134,7 +138,7 @@ def _framed(call: ir.WindowCall) -> Reaching | None:
 
 
 def _is_exact(call: ir.WindowCall) -> bool:
-    """Whether what it adds up does not depend on the order, and is added up to the end."""
+    """Tests whether a sum does not depend on the order, and is added up to the end."""
     if call.function.name not in _ADDED:
         return True
     argument = next(each for each in call.arguments if not isinstance(each, str))

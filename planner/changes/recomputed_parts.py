@@ -1,4 +1,4 @@
-"""What is computed again from all rows of its inputs, whenever they have changed."""
+"""Relations that are computed again from all rows of their inputs, whenever the inputs have changed."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from .rendering import render
 def lower_by_recomputing(
     relation: ir.Relation, shared: Sequence[ir.Relation], why: str
 ) -> Generator[ir.Relation, ChangeNode, ChangeNode]:
-    """One statement for the relation. Inputs that do not look at its rows are changes still; of what does, the inputs
-    are the sources that it reads, and loops and other relations that no statement has.
+    """One statement for the relation. Inputs that do not read the relation's rows are still changes. An input that
+    reads them is taken apart into the sources that it reads, and into loops and other relations that no statement has.
     """
     ends: list[ir.Relation] = []
     inputs = steady(relation) if isinstance(relation, ir.Recursion) else tree.inputs(relation)
@@ -45,8 +45,8 @@ def _subqueried(relation: ir.Relation) -> list[ir.Relation]:
 
 
 def _leaves(relation: ir.Relation, shared: Sequence[ir.Relation]) -> list[ir.Relation]:
-    """The leaves in it that have rows, those of its own subqueries and of what it shares with others included; what no
-    statement has is one. Raises `PlanError` where that looks at a row.
+    """The leaves of a relation that have rows, those of its subqueries and of shared relations included. A relation
+    that no statement has is a leaf. Raises `PlanError` if such a relation reads a row.
     """
     found: list[ir.Relation] = []
     reach = OuterReferences()

@@ -1,4 +1,4 @@
-"""SQL over changes: relations rendered over inputs that are at hand as in0, in1, ..."""
+"""SQL over changes: renders relations over inputs called in0, in1, ..."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..ir.visit import transform
 from ..sql.select_statement import Statement
 
 NUMBER = t.Integer(bits=64)
-"""The type of the column behind a row's own that says which row it is, or whose."""
+"""The type of the column behind a row's own columns: the number of the row, or of the row's key."""
 
 
 def leaf(schema: ir.Schema, place: str) -> ir.Relation:
@@ -30,7 +30,7 @@ def columns(schema: ir.Schema) -> tuple[ir.Field, ...]:
 
 
 def with_places(expression: ir.Expression, place: Callable[[int], int]) -> ir.Expression:
-    """The expression over columns that are elsewhere."""
+    """The expression over columns that have moved."""
 
     def change(part: ir.Expression) -> ir.Expression:
         return replace(part, index=place(part.index)) if isinstance(part, ir.Field) else part
@@ -39,13 +39,13 @@ def with_places(expression: ir.Expression, place: Callable[[int], int]) -> ir.Ex
 
 
 def render(root: ir.Relation, inputs: Sequence[ir.Relation], shared: Sequence[ir.Relation] = ()) -> str:
-    """One SELECT for `root`, in which each of `inputs` is what stands for it."""
+    """One SELECT for `root`, which reads each of `inputs` under the name of its input."""
     names = {id(relation): f"in{number}" for number, relation in enumerate(inputs)}
     return Statement(_Inputs(names), shared).select(root)
 
 
 class _Inputs:
-    """Where such a statement ends."""
+    """The leaves of such a statement."""
 
     def __init__(self, names: Mapping[int, str]) -> None:
         self._names = names

@@ -1,4 +1,4 @@
-"""Filters, projections, expansions and unnesting: what a row becomes by itself, a chain of them in one statement."""
+"""Filters, projections, expansions and unnesting: computations on each row alone, a chain of them in one statement."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Chained: TypeAlias = ir.Filter | ir.Project | ir.Expand
 
 
 def chain_below(relation: ir.Relation) -> ir.Relation:
-    """What the chain of row-wise relations that starts here reads."""
+    """The input of the chain of row-wise relations that starts here."""
     while _is_chained(relation):
         relation = relation.input
     return relation
@@ -29,8 +29,8 @@ def _is_chained(relation: ir.Relation) -> TypeGuard[Chained]:
 
 
 def lower_chain(relation: Chained, base: ir.Relation, node: ChangeNode, *, alone: bool = False) -> ChangeNode:
-    """The chain from `relation` down to `base`, which `node` is; `alone` says that nothing else reads the node, so that
-    a join gives the wanted columns itself.
+    """The chain from `relation` down to `base`, whose rows `node` gives. `alone` says that nothing else reads the node,
+    so that a join gives the wanted columns itself.
     """
     selected = _selected(relation, base)
     if selected is not None:
@@ -67,7 +67,7 @@ def select(node: ChangeNode, wanted: tuple[int, ...], schema: ir.Schema, place: 
 
 
 def _selected(relation: ir.Relation, base: ir.Relation) -> tuple[int, ...] | None:
-    """The columns of `base` that the chain gives, if that is all it does."""
+    """The columns of `base` that the chain gives, if it only selects columns; else None."""
     wanted = tuple(range(len(relation.schema)))
     while relation is not base:
         if not isinstance(relation, ir.Project):
@@ -83,7 +83,7 @@ def _selected(relation: ir.Relation, base: ir.Relation) -> tuple[int, ...] | Non
 
 
 def _carrying(step: Chained, below: ir.Relation) -> ir.Relation:
-    """The step over rows with a number behind their columns, which it hands on."""
+    """The step over rows with a number behind their columns. The step hands the number on."""
     number = ir.Field(index=len(below.schema) - 1, type=NUMBER)
     match step:
         case ir.Filter():
@@ -95,7 +95,9 @@ def _carrying(step: Chained, below: ir.Relation) -> ir.Relation:
 
 
 def _expanded(step: ir.Expand, below: ir.Relation, number: ir.Field) -> ir.Relation:
-    """An expansion's last column is the alternative's number: behind ours, which is put last again."""
+    """An expansion that hands the row's number on. Its last column is the alternative's number, behind ours; a
+    projection puts ours last again.
+    """
     alternatives = tuple((*each, number) for each in step.alternatives)
     *own, which = step.schema
     expanded = ir.Expand(input=below, alternatives=alternatives, schema=(*own, NUMBER, which), place=step.place)
@@ -105,7 +107,7 @@ def _expanded(step: ir.Expand, below: ir.Relation, number: ir.Field) -> ir.Relat
 
 
 def lower_unnest(relation: ir.Unnest, node: ChangeNode) -> ChangeNode:
-    """Lists are zipped: as many rows as the longest has items."""
+    """The unnesting. Lists are zipped: a row gives as many rows as its longest list has items."""
     schema = relation.input.schema
     plain = compute(node, schema, (*relation.kept, *relation.lists), relation.place)
     kept = [f"c{at}" for at in range(len(relation.kept))]

@@ -1,4 +1,4 @@
-"""Set operations."""
+"""Set operations on changes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ _ALL_OF_ONE: Final = (
 
 
 def lower_set(relation: ir.Set, inputs: Sequence[ChangeNode]) -> ChangeNode:
-    """Of a single input an operation that counts copies keeps all, any other the different rows."""
+    """The set operation. Over a single input, an operation that counts copies keeps all rows; any other keeps the
+    different rows.
+    """
     schema = arrow_schema(relation.schema)
     if relation.operation is ir.SetOperation.UNION_ALL or (len(inputs) == 1 and relation.operation in _ALL_OF_ONE):
         return SelectNode(inputs=tuple(inputs), columns=tuple(range(len(schema))), schema=schema, place=relation.place)

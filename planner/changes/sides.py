@@ -19,8 +19,8 @@ _EQUALITIES: Final = {"equal": False, "is_not_distinct_from": True}
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sides:
-    """Both inputs of a join, each with its columns and behind them those that its keys are computed into. Of `keys`
-    those in `unsure` make the condition null where a column is null; `rest` is what of it is no key.
+    """Both inputs of a join, each with its columns and behind them the columns of computed keys. The `keys` in `unsure`
+    make the condition null if a column is null; `rest` are the terms of the condition that are no keys.
     """
 
     left: ChangeNode
@@ -33,11 +33,11 @@ class Sides:
     right_schema: ir.Schema
     left_wide: ir.Schema
     right_wide: ir.Schema
-    """The columns of each side with those that keys are computed into."""
+    """The columns of each side with those of computed keys."""
     place: str
 
     def swapped(self) -> Sides:
-        """The right side as the left one."""
+        """The sides exchanged."""
         return Sides(
             left=self.right,
             right=self.left,
@@ -60,7 +60,7 @@ class Sides:
 def sides_of(
     relation: ir.Join | ir.Cross, condition: ir.Expression | None, left_node: ChangeNode, right_node: ChangeNode
 ) -> Sides:
-    """Equalities are keys; a side of one that is no plain column is computed into one."""
+    """The sides of a join. Equalities are keys; an operand that is no plain column is computed into a column."""
     left, right = relation.left.schema, relation.right.schema
     of_left: list[ir.Expression] = []
     of_right: list[ir.Expression] = []
@@ -92,7 +92,7 @@ def sides_of(
 
 
 def sides_of_keys(relation: ir.MergeJoin, left_node: ChangeNode, right_node: ChangeNode) -> Sides:
-    """Those of a join whose keys are known to be columns."""
+    """The sides of a join whose keys are known to be columns."""
     condition = relation.condition
     return Sides(
         left=left_node,
@@ -110,7 +110,7 @@ def sides_of_keys(relation: ir.MergeJoin, left_node: ChangeNode, right_node: Cha
 
 
 def condition_of(sides: Sides, width: int) -> PairCondition:
-    """What of the join's condition is no key, over pairs whose left rows have `width` columns."""
+    """The part of the join's condition that is no key, over pairs whose left rows have `width` columns."""
     base = numbered((*sides.left_schema, *sides.right_schema), sides.place)
     condition = with_conjuncts(sides.condition or sides.rest[0], sides.rest)
     kept = ir.Filter(input=base, condition=condition, schema=base.schema, place=sides.place)
@@ -120,7 +120,7 @@ def condition_of(sides: Sides, width: int) -> PairCondition:
 
 
 def condition_unknown(sides: Sides, condition: ir.Expression) -> PairCondition:
-    """That the condition is null, over pairs of the sides' own columns."""
+    """A condition that is true if the join's condition is null, over pairs of the sides' own columns."""
     base = numbered((*sides.left_schema, *sides.right_schema), sides.place)
     number = ir.Field(index=len(base.schema) - 1, type=NUMBER)
     both = ir.Project(input=base, expressions=(condition, number), schema=(condition.type, NUMBER), place=sides.place)
@@ -137,7 +137,9 @@ def _widened(node: ChangeNode, schema: ir.Schema, added: list[ir.Expression], pl
 
 
 def _equality(term: ir.Expression, width: int) -> tuple[ir.Expression, ir.Expression, bool] | None:
-    """What of the left and of the right side has to be equal, both of one type, the right one counted from its own."""
+    """The left and right expressions that have to be equal, both of one type. The right expression's columns count from
+    the right side's first.
+    """
     if isinstance(term, ir.Call) and term.function.name == "is_true" and not isinstance(term.arguments[0], str):
         term = term.arguments[0]
     if not isinstance(term, ir.Call) or term.function.name not in _EQUALITIES or len(term.arguments) != 2:
@@ -156,7 +158,7 @@ def _equality(term: ir.Expression, width: int) -> tuple[ir.Expression, ir.Expres
 
 
 def side_of(expression: ir.Expression, width: int) -> str | None:
-    """The side that an expression looks at, if it is one."""
+    """The side that an expression reads, if it reads only one."""
     if any(isinstance(part, ir.Subquery | ir.ContextVariable) for part in parts(expression)):
         return None
     used = {part.index < width for part in parts(expression) if isinstance(part, ir.Field)}

@@ -1,7 +1,7 @@
-"""Loops that are computed anew in every round, from all that came back.
+"""Loops that are computed anew in every round, from all rows that came back.
 
-That is what a loop means, and it costs less than to follow the changes where a round changes about every row: where
-floats that go round are added up for a given number of rounds, as ranks and other weights are.
+A loop is defined that way. The way costs less than following the changes if a round changes nearly every row: if floats
+of the loop are added up for a given number of rounds, as ranks and other weights are.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _WHY = "floats are added up in each of a given number of rounds, which changes a
 
 
 def recomputed_whole(loop: ir.Iterate, lowered: ChangeNode, source: Callable[[ir.LoopInput], SourceNode]) -> ChangeNode:
-    """The loop with its whole body as one statement, where that is better. `source` stands for an input of it."""
+    """The loop with its whole body as one statement, if that is better. `source` gives the node of a loop's input."""
     if not isinstance(lowered, LoopNode) or not _is_better(loop):
         return lowered
     back = BackNode(loop=loop.loop, schema=lowered.schema, place=loop.place)
     ends: list[ir.Reference | ir.LoopInput] = []
 
     def step(relation: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Relation]:
-        """Each leaf as often as it stands there, since a stream is read once."""
+        """Copies each leaf at each of its places, since a stream is read once."""
         if not isinstance(relation, ir.Reference | ir.LoopInput):
             return (yield from rebuilt(relation))
         ends.append(replace(relation))
@@ -47,7 +47,7 @@ def recomputed_whole(loop: ir.Iterate, lowered: ChangeNode, source: Callable[[ir
 
 
 def _is_better(loop: ir.Iterate) -> bool:
-    """Only of relations that a statement reads the inputs of once."""
+    """Tests whether recomputing is better: only for loops whose statement reads each input once."""
     if loop.max_rounds is None or loop.at_limit is not ir.AtLimit.RETURN:
         return False
     inside = tuple(relations(loop.body))
@@ -68,7 +68,7 @@ def _is_plain(relation: ir.Relation) -> bool:
 
 
 def _adds_floats(relation: ir.Relation, loop: int) -> bool:
-    """Whether it adds up floats of what came back to the loop."""
+    """Tests whether the relation adds up floats of the rows that came back to the loop."""
     return (
         isinstance(relation, ir.Aggregate)
         and any(each.function.name in ("sum", "avg") and isinstance(each.type, t.Float) for each in relation.measures)

@@ -1,5 +1,5 @@
-"""Windows: around the rows that change where functions and frames reach no further, else over the partitions that are
-touched.
+"""Windows on changes: computed around the changed rows if functions and frames reach no further, else over the touched
+partitions.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from .rowwise import compute, select
 
 
 def lower_window(relation: ir.Window, node: ChangeNode) -> ChangeNode:
-    """Calls with the same partitions and the same order are one operator; the next ones see its columns behind the
-    row's. Those whose answers change for fewer rows come first.
+    """The windows. Calls with the same partitions and the same order are one operator; later operators see its columns
+    behind the row's. Calls whose answers change for fewer rows come first.
     """
     schema = relation.input.schema
     done: list[int] = []
@@ -47,7 +47,9 @@ def _groups(calls: tuple[ir.WindowCall, ...]) -> list[list[int]]:
 
 
 def _windows(relation: ir.Window, schema: ir.Schema, node: ChangeNode, calls: list[ir.WindowCall]) -> ChangeNode:
-    """The partition's columns, the row's others, what it is sorted by, and the calls; put back as they were."""
+    """One window operator. Its input has the partition's columns, the row's other columns, and the sort columns; above
+    it the columns return to their old positions.
+    """
     near = [reaching(call) for call in calls]
     keys, sorts = calls[0].partitions, calls[0].sorts
     wide: list[ir.Expression] = list(keys)
@@ -89,7 +91,7 @@ def _windows(relation: ir.Window, schema: ir.Schema, node: ChangeNode, calls: li
 
 
 def _moved(call: ir.WindowCall, places: dict[int, int]) -> ir.WindowCall:
-    """The call over rows whose columns are elsewhere."""
+    """The call over rows whose columns have moved."""
     place = places.__getitem__
     arguments = tuple(each if isinstance(each, str) else with_places(each, place) for each in call.arguments)
     sorts = tuple(replace(each, expression=with_places(each.expression, place)) for each in call.sorts)
@@ -99,7 +101,7 @@ def _moved(call: ir.WindowCall, places: dict[int, int]) -> ir.WindowCall:
 def _over(
     call: ir.WindowCall, reach: Reaching, partition: ir.Field, position: ir.Field, peers: ir.Field
 ) -> ir.WindowCall:
-    """The call over rows in order: by their positions, or by their peers, unless its frame is one of values."""
+    """The call over rows in order: by their positions, or by their peers, unless the frame is one of values."""
     by_value = call.bounds is ir.BoundsKind.RANGE and any(each.offset for each in (call.lower, call.upper))
     if by_value and call.function.name not in RANKING:
         return replace(call, partitions=(partition,))
@@ -109,7 +111,7 @@ def _over(
 
 
 def _statement(types: ir.Schema, calls: list[ir.WindowCall], near: Sequence[Reaching], place: str) -> str:
-    """The calls over rows whose positions and peers are known, each with what it goes on from."""
+    """The SQL of the calls over rows with known positions and peers, each with its carried answer."""
     base = leaf((*types, *[NUMBER] * len(NUMBERS), *_carried_types(calls, near)), place)
     fields = columns(base.schema)
     position, peers, partition, before = fields[len(types) : len(types) + len(NUMBERS)]

@@ -1,9 +1,9 @@
-"""How loops are run: those that one recursive statement computes become `ir.Recursion`.
+"""Chooses how loops run: a loop that one recursive statement computes becomes an `ir.Recursion`.
 
-SQL's recursion sees only the rows that the round before it added, so it means what a loop means only where the body is
-the distinct rows of some parts, each linear in the reference: filters, projections and inner joins, nothing that
-aggregates, negates or limits. The columns that go round are copied, never computed, so that there are only so many rows
-and it ends by itself.
+SQL's recursion sees only the rows that the round before it added. So it means what a loop means only if the body is the
+distinct rows of some parts, each linear in the reference: filters, projections and inner joins, nothing that
+aggregates, negates or limits. The loop's columns are copied, never computed, so that the possible rows are limited and
+the recursion ends by itself.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from ..ir.walk import unroll
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """What keeps a loop from being one recursive statement, and where."""
+    """The reason why a loop cannot be one recursive statement, and its place."""
 
     place: str
     why: str
 
 
 def choose_loops(plan: ir.Plan, options: TaskOptions) -> ir.Plan:
-    """The plan with its loops as recursive statements where one means the same, else as loops that go round by round.
-    One that reads what came back to a loop around it stays a part of that one's body.
+    """The plan with each loop as a recursive statement if one means the same, else as a loop that runs round by round.
+    A loop that reads an enclosing loop's reference stays a part of that loop's body.
     """
     reach = OuterReferences()
 
@@ -56,7 +56,7 @@ def choose_loops(plan: ir.Plan, options: TaskOptions) -> ir.Plan:
 
 
 def _round_by_round(loop: ir.Iterate, obstacle: Obstacle, options: TaskOptions, reach: OuterReferences) -> ir.Rounds:
-    """What does not read any reference is an input; the rest is the loop's own."""
+    """The loop as `ir.Rounds`. Relations that read no reference become inputs; the rest is the loop's own."""
     inputs: dict[int, tuple[ir.Relation, ir.LoopInput]] = {}
 
     def step(relation: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Relation]:
@@ -82,7 +82,7 @@ def _round_by_round(loop: ir.Iterate, obstacle: Obstacle, options: TaskOptions, 
 
 
 def recursion(loop: ir.Iterate, max_rows: int, reach: OuterReferences) -> ir.Recursion | Obstacle:
-    """The loop as one recursive statement, or the first thing that keeps it from being one."""
+    """The loop as one recursive statement, or the first obstacle to that."""
     obstacle = _of_the_loop(loop, reach)
     if obstacle is not None:
         return obstacle
@@ -123,7 +123,7 @@ def _of_the_loop(loop: ir.Iterate, reach: OuterReferences) -> Obstacle | None:
 
 
 def _parts(body: ir.Relation) -> tuple[ir.Relation, ...] | Obstacle:
-    """What the body is the distinct rows of."""
+    """The parts whose distinct rows are the body."""
     root = _without_renaming(body)
     match root:
         case ir.Set(operation=ir.SetOperation.UNION_DISTINCT):
@@ -136,7 +136,7 @@ def _parts(body: ir.Relation) -> tuple[ir.Relation, ...] | Obstacle:
 
 
 def _flattened(inputs: Sequence[ir.Relation]) -> Iterator[ir.Relation]:
-    """Unions right below a union of distinct rows only add their own inputs to it."""
+    """The inputs of a union of distinct rows, with unions right below it replaced by their own inputs."""
     stack = list(reversed(inputs))
     while stack:
         relation = _without_renaming(stack.pop())
@@ -150,7 +150,7 @@ def _flattened(inputs: Sequence[ir.Relation]) -> Iterator[ir.Relation]:
 
 
 def _without_renaming(relation: ir.Relation) -> ir.Relation:
-    """What is below projections that hand on all columns as they are."""
+    """The relation below projections that hand on all columns unchanged."""
     while isinstance(relation, ir.Project) and _are_all(relation.expressions, relation.input):
         relation = relation.input
     return relation
@@ -168,7 +168,7 @@ def _are_all(expressions: Sequence[ir.Expression], below: ir.Relation) -> bool:
 
 
 class _Column(Enum):
-    """What a column of a row in a step is: copied from what goes round, computed of it, or without it."""
+    """The origin of a column in a step: copied from the loop's rows, computed from them, or independent of them."""
 
     COPIED = "copied"
     COMPUTED = "computed"
@@ -214,7 +214,7 @@ def _of_a_relation(relation: ir.Relation) -> Obstacle | None:
 
 
 def _columns(relation: ir.Relation, below: list[_Column], loop: ir.Iterate, reach: OuterReferences) -> list[_Column]:
-    """What the columns of a relation are, from those of the input that has the reference."""
+    """The origins of a relation's columns, from those of the input that has the reference."""
     match relation:
         case ir.Project():
             return [_column(each, below) for each in relation.expressions]

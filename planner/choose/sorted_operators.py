@@ -1,13 +1,15 @@
-"""Joins and aggregates over rows that are known to be sorted become operators that stream: merge joins and streaming
-aggregates. The last pass over a plan, after which no column moves any more.
+"""Turns joins and aggregates over sorted rows into operators that stream: merge joins and streaming aggregates. It is
+the last pass over a plan; no column moves after it.
 
-- An equi-join whose two inputs are sorted by all columns that have to be equal, in the same order and directions. One
-  that the plan itself calls a merge join needs only the first of them sorted; the others then are a condition on pairs.
-  Where its inputs are not known to be sorted it is a join like any other, with the same rows.
-- An aggregate with one grouping set whose keys are the columns that the input is sorted by first, in any order.
+- A merge join replaces an equi-join whose two inputs are sorted by all columns that have to be equal, in the same
+  order and directions. A join that the plan itself calls a merge join needs only the first of these columns sorted;
+  the other columns are then a condition on pairs. If its inputs are not known to be sorted it is a join like any
+  other, with the same rows.
+- A streaming aggregate replaces an aggregate with one grouping set whose keys are the columns by which the input is
+  sorted first, in any order.
 
-What reads the row of an enclosing query stays in that query's fragment, and so does what would stand on more than
-`NESTED` such operators: each asks the one below it for rows, on one stack.
+A relation that reads the row of an enclosing query stays in that query's fragment. A relation also stays if it would
+stand on more than `NESTED` such operators: each operator asks the one below it for rows, on one stack.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from ..ir.walk import unroll
 from .sortedness import Sortedness, SortednessTable
 
 NESTED: Final = 32
-"""Operators, one on top of the other."""
+"""The most operators, one on top of the other."""
 
 
 def use_sorted_operators(plan: ir.Plan) -> ir.Plan:
@@ -43,7 +45,7 @@ class _Choosing:
         self._heights: dict[int, int] = {}
 
     def step(self, relation: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Relation]:
-        """The relation with operators chosen in it and below. One that is used twice is looked at once."""
+        """The relation with operators chosen in it and below it. A relation that is used twice is visited once."""
         done = self._done.get(id(relation))
         if done is None:
             done = self._done[id(relation)] = relation, (yield from self._chosen(relation))
@@ -84,7 +86,7 @@ _COMPARISONS: Final = {"equal": False, "is_not_distinct_from": True}
 
 
 def merge_join(relation: ir.Join, left: Sortedness, right: Sortedness) -> ir.MergeJoin | None:
-    """The join as a merge join, where its inputs' order allows that."""
+    """The join as a merge join; None if its inputs' order does not allow that."""
     if relation.condition is None or relation.type.marks:
         return None
     if relation.algorithm not in (ir.JoinAlgorithm.ANY, ir.JoinAlgorithm.MERGE):
@@ -110,7 +112,7 @@ def merge_join(relation: ir.Join, left: Sortedness, right: Sortedness) -> ir.Mer
 
 
 def _pair(term: ir.Expression, relation: ir.Join) -> tuple[int, int, bool] | None:
-    """The columns, left and right, that have to be equal, and whether a null equals another one."""
+    """The columns, left and right, that have to be equal, and whether a null equals another null."""
     match term:
         case ir.Call(function=function, arguments=(ir.Field() as one, ir.Field() as other)):
             if function.name not in _COMPARISONS or not function.urn.endswith("functions_comparison"):
@@ -127,7 +129,7 @@ def _pair(term: ir.Expression, relation: ir.Join) -> tuple[int, int, bool] | Non
 
 
 def _merge_keys(pairs: dict[int, tuple[int, int, bool]], left: Sortedness, right: Sortedness) -> dict[int, ir.MergeKey]:
-    """As many of the pairs, by their terms' numbers, as both sides are sorted by in the same way."""
+    """The merge keys, by their terms' numbers: as many of the pairs as both sides are sorted by in the same way."""
     keys: dict[int, ir.MergeKey] = {}
     of_column: dict[int, list[int]] = {}
     for at, (one, _, _) in pairs.items():
@@ -146,7 +148,7 @@ def _merge_keys(pairs: dict[int, tuple[int, int, bool]], left: Sortedness, right
 
 
 def _sees_pairs_alone(term: ir.Expression) -> bool:
-    """Whether a row of each side is all that the term looks at."""
+    """Tests whether the term reads only a row of each side."""
     for part in parts(term):
         if isinstance(part, ir.Subquery | ir.ContextVariable) or (isinstance(part, ir.Field) and part.outer):
             return False
@@ -157,7 +159,7 @@ def _sees_pairs_alone(term: ir.Expression) -> bool:
 
 
 def streaming_aggregate(relation: ir.Aggregate, below: Sortedness) -> ir.StreamingAggregate | None:
-    """The aggregate as one that streams, where rows of a group stand together."""
+    """The aggregate as a streaming aggregate; None if rows of a group do not stand together."""
     if not relation.keys or relation.grouping_sets != (tuple(range(len(relation.keys))),):
         return None
     keys = [key for key in relation.keys if is_column(key)]

@@ -1,8 +1,8 @@
-"""Which order each relation's rows are known to have, found in one walk from the leaves up.
+"""The known order of each relation's rows, found in one walk from the leaves up.
 
-Orders come from what a plan declares for its sources, from sorts and top-n, and go on through whatever takes rows as
-they come. What DuckDB is free to turn around has none: hash joins, sets, windows, aggregates, and filters and
-projections that ask a subquery, because that becomes a join.
+Orders come from a plan's declarations for its sources, from sorts and from top-n. They pass through relations that take
+rows as they come. Relations whose rows DuckDB may reorder have no order: hash joins, sets, windows, aggregates, and
+filters and projections with a subquery, because a subquery becomes a join.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..ir.walk import unroll
 
 @dataclass(frozen=True, slots=True)
 class SortedBy:
-    """Sorted by any of these columns, which are equal in every row. CLUSTERED: equal values stand together."""
+    """An order by any of these columns, which are equal in every row. CLUSTERED: equal values stand together."""
 
     columns: frozenset[int]
     direction: ir.Direction
@@ -27,7 +27,7 @@ class SortedBy:
 
 @dataclass(frozen=True, slots=True)
 class Sortedness:
-    """Rows are sorted by the first of `by`, among equal ones by the second, and so on. `why` is for people."""
+    """The order of rows: by the first of `by`, among equal rows by the second, and so on. `why` is for people."""
 
     by: tuple[SortedBy, ...] = ()
     why: str = ""
@@ -37,7 +37,9 @@ UNSORTED: Final = Sortedness()
 
 
 class SortednessTable:
-    """Sortedness by relation. A use of a shared relation has none: what is computed once may be handed out anyhow."""
+    """Sortedness by relation. A use of a shared relation has none: a result that is computed once may come in any
+    order.
+    """
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[ir.Relation, Sortedness]] = {}
@@ -56,7 +58,7 @@ class SortednessTable:
 
 
 def sortedness(relation: ir.Relation, below: Sequence[Sortedness]) -> Sortedness:
-    """A relation's own, from that of its inputs."""
+    """A relation's own sortedness, from that of its inputs."""
     match relation:
         case ir.Read() | ir.LocalFiles():
             by = tuple(SortedBy(frozenset({each.column}), each.direction) for each in relation.order)
@@ -86,7 +88,7 @@ def sortedness(relation: ir.Relation, below: Sequence[Sortedness]) -> Sortedness
 
 
 def moved(sorted_: Sortedness, expressions: Sequence[ir.Expression]) -> Sortedness:
-    """The same order in terms of columns made by `expressions`; what comes after a column that is gone is gone."""
+    """The same order in terms of columns made by `expressions`. The order ends at the first column that is gone."""
     places: dict[int, set[int]] = {}
     for at, expression in enumerate(expressions):
         if is_column(expression):
@@ -105,7 +107,7 @@ def _prefix(sorted_: Sortedness, places: Mapping[int, set[int]]) -> Sortedness:
 
 
 def _sorted(keys: Sequence[ir.SortKey]) -> Generator[SortedBy]:
-    """The keys down to the first that is computed; a constant sorts nothing."""
+    """The keys down to the first computed key; a constant sorts nothing."""
     for key in keys:
         if is_column(key.expression):
             yield SortedBy(frozenset({key.expression.index}), key.direction)
@@ -122,8 +124,8 @@ _RIGHT_ROWS: Final = frozenset({ir.JoinType.RIGHT_SEMI, ir.JoinType.RIGHT_ANTI})
 
 
 def _merged(relation: ir.MergeJoin, left: Sortedness, right: Sortedness) -> Sortedness:
-    """The rows come in order of the keys; among equal ones mostly in that of the left rows. A column that is null
-    where there is no match is sorted by no more.
+    """The sortedness of a merge join. Rows come in order of the keys; among equal keys mostly in the left rows' order.
+    A column that is null in rows without a match is not sorted.
     """
     width = len(relation.left.schema)
     why = " and ".join(dict.fromkeys((left.why, right.why)))

@@ -1,6 +1,4 @@
-"""Relations that are nothing but columns of a source's rows, of an operator's, or of an exchange's: those need no
-statement.
-"""
+"""Relations that are nothing but columns of a source's, an operator's or an exchange's rows: they need no statement."""
 
 from __future__ import annotations
 
@@ -15,16 +13,18 @@ from ..ir.visit import is_column
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Selection:
-    """The columns of `input` at these places."""
+    """The columns of `input` at these positions."""
 
     input: ir.Read | ir.LocalFiles | ir.Operated | ir.Recursion | ir.Exchange
     columns: tuple[int, ...]
 
 
 def selection(root: ir.Relation, ends: Container[int], *, row_wise: bool = False) -> Selection | None:
-    """What `root` is if it only takes columns from a source, a relation with an operator of its own, or an exchange.
-    `ends` are relations, by their ids, that something else computes. A source's columns are one only as all that a
-    `row_wise` section is: DuckDB would copy its rows once more.
+    """The selection that `root` is if it only takes columns from a source, a relation with an operator of its own, or
+    an exchange; else None.
+
+    `ends` are relations, by their ids, that something else computes. Columns of a source are a selection only if they
+    are all of a `row_wise` section: elsewhere DuckDB would copy the rows once more.
     """
     relation, columns = root, tuple(range(len(root.schema)))
     while isinstance(relation, ir.Project) and (relation is root or id(relation) not in ends):
@@ -47,5 +47,5 @@ def _columns(expressions: Sequence[ir.Expression]) -> tuple[int, ...] | None:
 
 
 def _fits(found: Type, wanted: Type) -> bool:
-    """Whether the values are the other type's as they are. Inside a plan the fields of structs have other names."""
+    """Tests whether the values are the other type's unchanged. Inside a plan the fields of structs have other names."""
     return (found == wanted or found == required(wanted)) and not has_struct(wanted)

@@ -39,8 +39,8 @@ from .sorted_nodes import order_of
 def cut(
     division: Division, making: Making, output: Output, options: TaskOptions, without: Container[str] = ()
 ) -> PhysicalPlan:
-    """The physical plan for sources of a shape, on as many channels as are asked for, or half of them and so on where
-    the memory is not enough for these. Joins do not become look-ups in the indexes `without`.
+    """The physical plan for sources of a shape, on the requested number of channels; if the memory does not suffice, on
+    half of them, and so on. No join becomes a look-up in the indexes `without`.
     """
     plan = _on(options.channels, division, making, output, options, without)
     if all(each.row_wise for each in division.sections):
@@ -161,7 +161,7 @@ def _spread(division: Division, root: ir.Relation, making: Making, channels: int
 def _pipelines(
     division: Division, parts: Sequence[Stage], making: Making, nodes: dict[int, PhysicalNode], output: Output
 ) -> Iterator[Pipeline]:
-    """What is spread, taken apart at its exchanges."""
+    """The pipelines of a distributed plan, taken apart at its exchanges."""
     received: dict[int, PhysicalNode] = {}
     for stage in parts:
         mine = ChainMap({use: received[number] for use, number in stage.receives.items()}, nodes)

@@ -1,14 +1,15 @@
-"""Where a plan is cut: into sections, each a pipeline's or a kept result's, and these into fragments. Once per plan.
+"""Divides a plan: into sections, each a pipeline's or a kept result's, and these into fragments. Once per plan.
 
-- A row-wise plan becomes a section per leaf that starts with the first piece; any other waits for the seal, as one.
-- A subtree that only static sources feed is computed once per task and kept: the largest such one, unless it is a bare
-  read (which DuckDB reads again, with pushdown) or reads nothing at all. When all of the plan is static nothing is
-  kept: it is one section, and every epoch computes its answer afresh.
+- A row-wise plan becomes a section per leaf that starts with the first piece; any other plan waits for the seal, as
+  one section.
+- A subtree that only static sources feed is computed once per task and kept: the largest such subtree, unless it is a
+  bare read (which DuckDB reads again, with pushdown) or reads nothing at all. If all of the plan is static nothing is
+  kept: the plan is one section, and every epoch computes its answer afresh.
 - A relation with an operator of its own (`ir.Operated`) ends the fragments around it: it is an edge, and so is each of
-  its inputs. What an index is made of is no input: it is a section of its own, computed once per task.
-- So does a loop that one recursive statement computes: its rows are put in canonical order outside of DuckDB.
-- A fragment is cut where it is `DEPTH` relations deep. What looks out to an enclosing row cannot be computed alone and
-  is not cut; its own depth is limited.
+  its inputs. The relation under an index is no input: it is a section of its own, computed once per task.
+- A loop that one recursive statement computes is an edge too: its rows are put in canonical order outside of DuckDB.
+- A fragment is cut where it is `DEPTH` relations deep. A relation that reads an enclosing row cannot be computed alone
+  and is not cut; its own depth is limited.
 """
 
 from __future__ import annotations
@@ -28,15 +29,15 @@ from .operated import Indexed, IndexKey, indexed
 from .row_wise_branches import branches
 
 DEPTH: Final = 100
-"""Relations in a statement, one inside the other: DuckDB fails beyond about 900 and slows down long before."""
+"""The most relations in a statement, one inside the other: DuckDB fails beyond about 900 and slows down long before."""
 
 CORRELATED_DEPTH: Final = 300
-"""The same where no cut is possible."""
+"""The most relations, one inside the other, if no cut is possible."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Section:
-    """What a pipeline or a kept result computes: `root`, in fragments that end at `edges` (innermost first)."""
+    """The relation of a pipeline or a kept result: `root`, in fragments that end at `edges` (innermost first)."""
 
     root: ir.Relation
     edges: tuple[ir.Relation, ...]
@@ -45,9 +46,9 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Division:
-    """Where a plan is cut. `kept` gives a name to each kept section, `uses` says which relations are whose; `indexes`
-    are those that may be kept, each with its section in `tables`; `lookups` the joins that an epoch's sizes may make
-    look-ups in some of them.
+    """The cuts of a plan. `kept` names each kept section, and `uses` gives the kept section's name of each of its uses;
+    `indexes` are the indexes that may be kept, each with its section in `tables`; `lookups` are the joins that an
+    epoch's sizes may turn into look-ups.
     """
 
     sections: tuple[Section, ...]
@@ -61,7 +62,7 @@ class Division:
 
 
 def divide(plan: ir.Plan, static: Callable[[ir.Read], bool]) -> Division:
-    """Raises `PlanError` where a correlated part is too deep."""
+    """Divides a plan. Raises `PlanError` if a correlated part is too deep."""
     facts = FactTable(plan.shared, static)
     everything = (plan.root, *plan.shared)
     indexes = indexed(everything, facts)
@@ -118,7 +119,7 @@ class _Keeping:
                 if relation.ordinal not in self._seen:
                     self._seen.add(relation.ordinal)
                     stack.append(definition)
-            elif not self._is_static(relation):  # what is static and not kept is bare: there is nothing in it
+            elif not self._is_static(relation):  # a static relation that is not kept is bare: there is nothing in it
                 stack.extend(reversed(list(below(relation))))
 
     def _is_kept(self, relation: ir.Relation) -> bool:
@@ -135,7 +136,7 @@ class _Keeping:
 
 
 def _bare(relation: ir.Relation) -> bool:
-    """A read, or some of its columns."""
+    """Tests whether a relation is a read, or some columns of a read."""
     while isinstance(relation, ir.Project) and all(
         isinstance(each, ir.Field) and not each.steps for each in relation.expressions
     ):
@@ -144,7 +145,7 @@ def _bare(relation: ir.Relation) -> bool:
 
 
 def below(relation: ir.Relation) -> Iterator[ir.Relation]:
-    """The relations right below one whose rows are read, those of its subqueries last."""
+    """The relations right below a relation whose rows are read, those of its subqueries last."""
     yield from tree.read_by(relation)
     for expression in tree.expressions(relation):
         for subquery in subqueries(expression):
@@ -159,7 +160,7 @@ def section(
     *,
     row_wise: bool = False,
 ) -> Section:
-    """`uses` are relations that something else computes. What gives a section's rows is always a fragment."""
+    """A section. `uses` are relations that something else computes. A fragment always gives a section's rows."""
     top: ir.Relation = tree.all_of(root) if isinstance(root, ir.Operated) else root
     sectioning = _Sectioning(shared, top, facts, uses)
     unroll(sectioning.step, top)
@@ -167,7 +168,7 @@ def section(
 
 
 class _Sectioning:
-    """Finds the edges of a section. A step's result is how deep the statement is that its relation comes out of."""
+    """Finds the edges of a section. A step's result is the depth of the statement from which its relation comes."""
 
     def __init__(
         self, shared: Sequence[ir.Relation], root: ir.Relation, facts: FactTable, uses: Container[int]

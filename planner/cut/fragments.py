@@ -1,4 +1,4 @@
-"""The physical nodes of a section: its fragments, each with its SQL and the inputs that this asks for."""
+"""The physical nodes of a section: its fragments, each with its SQL and the inputs of the SQL."""
 
 from __future__ import annotations
 
@@ -47,19 +47,19 @@ from .sorted_nodes import order_of
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Output:
-    """What a plan's root hands out: columns and their types with the plan's names, those of structs' fields too."""
+    """The output of a plan's root: columns and their types with the plan's names, those of structs' fields too."""
 
     schema: pa.Schema
     types: tuple[Type, ...]
 
 
 Columns: TypeAlias = Mapping[str, Mapping[str, Column]]
-"""By source and name, the columns as all reads of the source want them."""
+"""The columns that all reads of a source together want, by source and name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Making:
-    """What every fragment of a plan is made from. `keys` are the columns that sources may be cut by, over channels."""
+    """The basis of every fragment of a plan. `keys` are the columns by which sources may be cut over channels."""
 
     shared: tuple[ir.Relation, ...]
     indexes: Mapping[IndexKey, Indexed]
@@ -71,7 +71,7 @@ class Making:
 def fragments(
     section: Section, making: Making, nodes: MutableMapping[int, PhysicalNode], output: Output | None
 ) -> FragmentNode | SelectNode:
-    """The section's fragments, each reading those before it. The last one is its root."""
+    """The section's fragments, each reading those before it. The last fragment is the section's root."""
     mine = ChainMap[int, PhysicalNode]({}, nodes)
     lazy = _read_lazily(section)
     for edge in section.edges:
@@ -84,7 +84,7 @@ def fragments(
 
 
 def _source_read(root: ir.Relation, making: Making, nodes: Mapping[int, PhysicalNode]) -> dict[int, PhysicalNode]:
-    """The source of which a row-wise section wants columns and nothing else."""
+    """The source of a row-wise section that only selects columns."""
     found = selection(root, nodes, row_wise=True)
     if found is None or not isinstance(found.input, ir.Read | ir.LocalFiles):
         return {}
@@ -100,7 +100,7 @@ def _edge(edge: ir.Relation, making: Making, nodes: Mapping[int, PhysicalNode], 
 
 
 def _read_lazily(section: Section) -> set[int]:
-    """Edges, by id, of which an operator may not want all rows, or wants the first ones soon."""
+    """The edges, by id, of which an operator may not want all rows, or wants the first rows soon."""
     found: set[int] = set()
     for edge in reversed(section.edges):
         stops = isinstance(edge, ir.MergeJoin | ir.StreamingAggregate | ir.User)
@@ -112,7 +112,9 @@ def _read_lazily(section: Section) -> set[int]:
 def _selected(
     root: ir.Relation, nodes: Mapping[int, PhysicalNode], output: Output | None, *, row_wise: bool = False
 ) -> SelectNode | None:
-    """Columns of an operator's rows, or a source's, need no statement."""
+    """A selection of columns of an operator's or a source's rows, which needs no statement; None if `root` is no
+    selection.
+    """
     found = selection(root, nodes, row_wise=row_wise)
     node = None if found is None else nodes.get(id(found.input))
     if found is None or node is None:
@@ -127,7 +129,7 @@ def _selected(
 
 
 def scanned(relation: ir.Relation, making: Making) -> ScanNode | None:
-    """A bare read that comes as a stream needs no statement."""
+    """The scan of a bare read that comes as a stream, which needs no statement; None in other cases."""
     if not isinstance(relation, ir.Read | ir.LocalFiles):
         return None
     leaf = _leaf(relation)
@@ -140,7 +142,9 @@ def scanned(relation: ir.Relation, making: Making) -> ScanNode | None:
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
-    """What a fragment reads once, however often the plan does: a source, a share or all of it, in a declared order."""
+    """An input that a fragment reads once, however often the plan reads it: a source, a share or all of it, in a
+    declared order.
+    """
 
     source: str
     whole: bool
@@ -148,7 +152,7 @@ class _Leaf:
     order: tuple[tuple[str, ir.Direction], ...]
 
     def feed(self, making: Making) -> Feed:
-        """A declared order is checked by our own scan."""
+        """The feed of the input. Our own scan checks a declared order."""
         return Feed.STREAM if self.order else making.shape[self.source].feed
 
     def scan(self, columns: tuple[Column, ...], making: Making, place: str) -> ScanNode:
@@ -173,8 +177,8 @@ def _leaf(relation: ir.Read | ir.LocalFiles) -> _Leaf:
 
 @dataclass(slots=True)
 class _Use:
-    """An input of a fragment: how often the statement reads it, and where first. For a source, its columns too, what
-    the statement calls them, and whether one of the reads is `weighed`.
+    """An input of a fragment: the number of the statement's reads, and the place of the first read. For a source, also
+    its columns, their names in the statement, and whether one of the reads is `weighed`.
     """
 
     relation: str
@@ -186,7 +190,7 @@ class _Use:
 
 
 class _Fragment:
-    """One fragment being made. It answers the statement's questions about its leaves and notes them as inputs."""
+    """One fragment being made. It answers the statement's questions about its leaves and notes the leaves as inputs."""
 
     def __init__(self, making: Making, nodes: Mapping[int, PhysicalNode]) -> None:
         self._making = making
@@ -272,13 +276,13 @@ class _Fragment:
         return bool(self._clocks)
 
     def _kernels(self, root: ir.Relation, streams: Sequence[StreamInput]) -> tuple[Step, ...] | None:
-        """Of a statement that reads one stream, once, and nothing else."""
+        """The kernels of a statement that reads one stream, once, and nothing else; None for other statements."""
         if len(streams) != 1 or streams[0].replayed or len(self._sources) + len(self._streams) > 1 or self._clocks:
             return None
         return kernels(root, self._columns_of)
 
     def _columns_of(self, relation: ir.Relation) -> Sequence[tuple[int, pa.DataType]] | None:
-        """Where an input's columns are in its stream, and of which types; nothing for a relation that is no input."""
+        """The positions of an input's columns in its stream, and their types; None for a relation that is no input."""
         if id(relation) in self._nodes:
             return list(enumerate(self._nodes[id(relation)].schema.types))
         if isinstance(relation, ir.Read | ir.LocalFiles):
@@ -315,7 +319,7 @@ def _bound(loop: ir.Recursion) -> LoopBound:
 
 
 def _comes_lazily(node: PhysicalNode) -> bool:
-    """Whether it hands out rows before it has read all of its inputs, for which these are read lazily."""
+    """Tests whether a node hands out rows before it has read all of its inputs, so that its inputs are read lazily."""
     while isinstance(node, UnnestNode | LookupNode | SelectNode):
         node = node.input
     match node:
@@ -328,7 +332,7 @@ def _comes_lazily(node: PhysicalNode) -> bool:
 
 
 def sources_of(root: PhysicalNode) -> tuple[str, ...]:
-    """The sources that a node and what it reads from ask for, each once, in order."""
+    """The sources that a node and the nodes below it read, each once, in order."""
     found: dict[str, None] = {}
     for node in walk(root):
         found.update((each.source, None) for each in read_from_sources(node))
@@ -336,7 +340,7 @@ def sources_of(root: PhysicalNode) -> tuple[str, ...]:
 
 
 def is_row_wise(root: ir.Relation, edges: Container[int]) -> bool:
-    """Whether each row comes from one row of a single input, in order."""
+    """Tests whether each row comes from one row of a single input, in order."""
     relation = root
     while True:
         if isinstance(relation, ir.Unnest | ir.IndexLookup):
@@ -351,14 +355,14 @@ def is_row_wise(root: ir.Relation, edges: Container[int]) -> bool:
 
 
 def _passes_rows(root: ir.Relation, edges: Container[int]) -> bool:
-    """As `is_row_wise`, or only some of those rows, counted."""
+    """Tests whether the rows are those of `is_row_wise`, or only a counted part of them."""
     while isinstance(root, ir.Fetch):
         root = root.input
     return id(root) in edges or is_row_wise(root, edges)
 
 
 def is_blocking(root: ir.Relation, edges: Container[int]) -> bool:
-    """Whether all input is consumed before the first row comes out."""
+    """Tests whether all input is consumed before the first row comes out."""
     relation = root
     while relation is root or id(relation) not in edges:
         match relation:
@@ -372,7 +376,7 @@ def is_blocking(root: ir.Relation, edges: Container[int]) -> bool:
 
 
 def blocks(relation: ir.Relation) -> bool:
-    """Whether the relation itself, as a part of a statement, consumes all that it reads before its first row."""
+    """Tests whether the relation itself, as a part of a statement, consumes all its input before its first row."""
     match relation:
         case ir.Sort() | ir.TopN() | ir.Aggregate() | ir.Window() | ir.Recursion():
             return True

@@ -1,7 +1,7 @@
-"""What small inputs of a fragment are computed with instead of DuckDB, where kernels say the same: filters, projections
-and groups, one above the other, over a single stream.
+"""Kernels for small inputs of a fragment, in place of DuckDB: filters, projections and groups, one above the other,
+over a single stream.
 
-A function is here only if its kernel gives, for every value of the types listed, what DuckDB's expression gives, or
+A function is here only if its kernel gives, for every value of the types listed, the result of DuckDB's expression, or
 notices that it might not.
 """
 
@@ -26,14 +26,16 @@ from .reduced import reducing
 _Computed: TypeAlias = ir.Filter | ir.Project | ir.Aggregate
 
 _PARTS: Final = 64
-"""Of all expressions, columns left out: each takes about ten microseconds, and a statement as long as a hundred."""
+"""The most parts of all expressions, columns left out: each part takes about ten microseconds, and a statement takes as
+long as a hundred parts.
+"""
 
 _KEYS: Final = tuple(type_ for type_ in t.IN_ORDER if type_ is not t.Float)
 _CONSTANTS: Final = (t.Boolean, t.Integer, t.Float, t.Decimal, t.String, t.VarChar, t.Binary, t.Date)
 _NUMBERS: Final = (t.Integer, t.Float)
 _TIMES: Final = (t.Date, t.Time, t.Timestamp, t.TimestampTz)
 _OPTIONS: Final = {"overflow", "rounding"}
-"""Whatever was chosen: kernels answer only where nothing overflows, and floats are rounded in one way."""
+"""Options with any value: kernels answer only if nothing overflows, and floats are rounded in one way."""
 
 _FUNCTIONS: Final[Mapping[tuple[str, str], tuple[k.Function, tuple[type, ...]]]] = {
     ("functions_comparison", "equal"): (k.Function.EQUAL, t.IN_ORDER),
@@ -57,14 +59,14 @@ _CONNECTIVES: Final = {"and": k.Function.AND, "or": k.Function.OR}
 
 
 class _Unknown(Exception):
-    """Kernels do not say this."""
+    """An expression without a kernel."""
 
 
 def kernels(
     root: ir.Relation, source: Callable[[ir.Relation], Sequence[tuple[int, pa.DataType]] | None]
 ) -> tuple[k.Step, ...] | None:
-    """The steps from the fragment's one stream to its rows. `source` says of the relation that the stream is where in
-    it its columns are and what type they have there; of others nothing.
+    """The steps from the fragment's one stream to its rows. For the stream's relation, `source` gives the positions and
+    types of its columns in the stream; for other relations it gives None.
     """
     above: list[_Computed] = []
     relation = root
@@ -87,14 +89,14 @@ def kernels(
 
 
 def _has_entries(type_: pa.DataType) -> bool:
-    """Whether there are structs or maps in it."""
+    """Tests whether the type contains structs or maps."""
     if kinds.is_struct(type_) or kinds.is_map(type_):
         return True
     return any(_has_entries(type_.field(at).type) for at in range(type_.num_fields))
 
 
 def has_kernels(root: ir.Relation, edges: Container[int]) -> bool:
-    """Whether there are kernels for what computes `root` from `edges`, where that is fed as one stream."""
+    """Tests whether kernels can compute `root` from `edges`, if the input is fed as one stream."""
 
     def source(relation: ir.Relation) -> Sequence[tuple[int, pa.DataType]] | None:
         ends = isinstance(relation, ir.Read | ir.LocalFiles) or (relation is not root and id(relation) in edges)
@@ -104,7 +106,9 @@ def has_kernels(root: ir.Relation, edges: Container[int]) -> bool:
 
 
 class _Making:
-    """`places` says where the columns of the relation last added are in the rows after the steps so far."""
+    """The steps being made. `places` has the positions of the last relation's columns in the rows after the steps so
+    far.
+    """
 
     def __init__(self, places: Sequence[int]) -> None:
         self._places = places
@@ -122,7 +126,7 @@ class _Making:
                 self._put(self._grouped(relation))
 
     def steps(self, root: ir.Relation) -> tuple[k.Step, ...]:
-        """With the columns of the relation last added, and nothing else."""
+        """The steps, ending in the columns of the relation last added and nothing else."""
         if self._places != range(len(root.schema)):
             self._put(k.Projected(tuple(map(k.Column, self._places)), arrow_schema(root.schema)))
         return tuple(self._steps)
@@ -182,7 +186,7 @@ class _Making:
                 raise _Unknown
 
     def _of(self, expression: ir.Expression, type_: Type) -> k.Expression:
-        """One of exactly this type."""
+        """The kernel of an expression of exactly this type."""
         if t.required(expression.type) != t.required(type_) or not isinstance(type_, t.IN_ORDER):
             raise _Unknown
         return self._expression(expression)
@@ -223,12 +227,12 @@ class _Making:
 
 
 def _kind(type_: Type) -> Type:
-    """All that decides about values: any text compares like any other but one padded with blanks."""
+    """The part of a type that decides about values: all text compares alike, except text padded with blanks."""
     return t.String(nullable=False) if isinstance(type_, t.VarChar) else t.required(type_)
 
 
 def _holds(wide: Type, narrow: Type) -> bool:
-    """Whether a type has all values of the other, or the nearest float of each."""
+    """Tests whether a type has all values of the other type, or the nearest float of each."""
     match wide, narrow:
         case t.Integer(bits=more, signed=True), t.Integer(bits=bits, signed=signed):
             return more > bits or (more == bits and signed)

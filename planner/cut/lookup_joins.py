@@ -1,9 +1,9 @@
-"""Joins of what is fed with static tables, as look-ups in an index that is kept.
+"""Joins of fed rows with static tables, as look-ups in a kept index.
 
-DuckDB makes a join's hash table anew in every epoch. Where an epoch is small beside a static table, its rows are looked
-up instead, in an index over the table that is made once for the task. `candidates` finds, once per plan, the joins that
-could be had so: inner ones, and those that keep the fed side's unmatched rows, where plain columns of one type are
-equal. `looked_up` takes them for an epoch's sizes, which are all that the choice depends on.
+DuckDB makes a join's hash table anew in every epoch. If an epoch is small beside a static table, its rows are looked up
+instead, in an index over the table that is made once for the task. `candidates` finds, once per plan, the joins that
+can be look-ups: inner joins, and joins that keep the fed side's unmatched rows, if plain columns of one type are equal.
+`looked_up` chooses among them by an epoch's sizes, and by nothing else.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from ..ir.visit import beneath, rebuilt, relations, subqueries
 from ..ir.walk import unroll
 
 SMALLER: Final = 10
-"""How many times more rows the table must have, by the size classes."""
+"""The least ratio of the table's rows to the epoch's rows, by the size classes."""
 
 LEAST: Final = 100_000
 """The smallest size class of a table that is worth an index."""
 
 MOST: Final = 100_000
-"""The largest size class of what is looked up: beyond it a hash table costs less than it saves."""
+"""The largest size class of the rows that are looked up: beyond it a hash table costs less than it saves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Candidate:
-    """A join that can be a look-up of `probe`'s rows in `table`. `pairs` are the equal columns, of either side. What
-    else the condition asks for is in `rest`.
+    """A join that can be a look-up of `probe`'s rows in `table`. `pairs` are the equal columns of both sides. `rest`
+    are the condition's other terms.
     """
 
     join: ir.Join
@@ -49,7 +49,7 @@ class Candidate:
 
 
 def candidates(roots: Iterable[ir.Relation], facts: FactTable) -> dict[int, Candidate]:
-    """By the join's id, those below the roots, innermost first."""
+    """The candidates below the roots, by the join's id, innermost first."""
     found: dict[int, Candidate] = {}
     for relation in reversed([each for root in roots for each in relations(root)]):
         if isinstance(relation, ir.Join) and facts.of(relation).closed:
@@ -60,7 +60,7 @@ def candidates(roots: Iterable[ir.Relation], facts: FactTable) -> dict[int, Cand
 
 
 def looked_up(root: ir.Relation, found: Mapping[int, Candidate], chosen: Callable[[Candidate], bool]) -> ir.Relation:
-    """The relation with the chosen joins as look-ups; itself where there are none."""
+    """The relation with the chosen joins as look-ups; the relation itself if there are none."""
 
     def step(relation: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Relation]:
         over = yield from rebuilt(relation)
@@ -74,14 +74,16 @@ def looked_up(root: ir.Relation, found: Mapping[int, Candidate], chosen: Callabl
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Rows that a relation reads: `fed` by all of its reads of fed sources together, `most` by any one of its reads."""
+    """The rows that a relation reads: `fed` by all of its reads of fed sources together, `most` by any one of its
+    reads.
+    """
 
     fed: int = 0
     most: int = 0
 
 
 class Sizes:
-    """How much each relation reads in an epoch; `rows` are size classes by source."""
+    """The sizes of each relation in an epoch; `rows` are size classes by source."""
 
     def __init__(self, facts: FactTable, rows: Mapping[str, int]) -> None:
         self._facts = facts
@@ -107,7 +109,7 @@ class Sizes:
 
 
 def is_small(candidate: Candidate, sizes: Sizes) -> bool:
-    """Whether this epoch's rows are few beside the table's."""
+    """Tests whether this epoch's rows are few beside the table's."""
     fed, table = sizes.of(candidate.probe).fed, sizes.of(candidate.table).most
     return fed <= MOST and table >= LEAST and fed * SMALLER <= table
 
@@ -162,7 +164,7 @@ def _pair(term: ir.Expression, left: ir.Schema, right: ir.Schema) -> tuple[int, 
 
 
 def _lookup(candidate: Candidate, join: ir.Join) -> ir.Relation:
-    """`join` is the candidate's, over what its inputs have become."""
+    """The candidate's look-up over its new inputs. `join` is the candidate's join over them."""
     probe = join.left if candidate.probe is candidate.join.left else join.right
     width = len(probe.schema)
     types = candidate.table.schema

@@ -1,8 +1,8 @@
-"""Which reads of a statement DuckDB weighs against others by the rows they have, nothing else being known of them.
+"""Finds the reads of a statement that DuckDB should weigh by their full number of rows.
 
-It orders joins by estimates, and takes any condition on what it scans to keep a fifth of the rows. Where a read is a
-part of its files, that part is such a condition, and a share or a range of keys is more than a fifth. A read with a
-condition of its own is taken for a fifth anyway.
+DuckDB orders joins by estimates, and expects any condition on a scan to keep a fifth of the rows. A read of a part of
+its files has such a condition, although a share or a range of keys is more than a fifth. A read with a condition of its
+own is taken for a fifth anyway.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _JOINS: Final = (ir.Join, ir.Cross, ir.LateralJoin)
 
 
 def weighed(root: ir.Relation, shared: Sequence[ir.Relation], ends: Container[int]) -> set[int]:
-    """The reads below `root`, by id, that have no condition of their own, if anything is joined there. `ends` are
-    relations, by id, that are computed elsewhere.
+    """The reads below `root`, by id, that have no condition of their own, if there is a join. `ends` are relations, by
+    id, that are computed elsewhere.
     """
     found: set[int] = set()
     narrowed: set[int] = set()
@@ -35,7 +35,7 @@ def weighed(root: ir.Relation, shared: Sequence[ir.Relation], ends: Container[in
 def _below(
     root: ir.Relation, shared: Sequence[ir.Relation], ends: Container[int]
 ) -> Iterator[tuple[ir.Relation, bool]]:
-    """Each relation, and whether there is a condition on one of its columns right above it, among filters and
+    """Each relation, and whether a condition on one of its columns stands right above it, among filters and
     projections.
     """
     stack = [(root, False)]
@@ -57,6 +57,6 @@ def _below(
 
 
 def _of_one_column(term: ir.Expression) -> bool:
-    """What is checked while scanning: DuckDB compares columns with each other only afterwards."""
+    """Tests whether a scan checks the term: DuckDB compares columns with each other only after the scan."""
     columns = {part.index for part in parts(term) if is_column(part)}
     return len(columns) == 1 and not any(isinstance(part, ir.Subquery) for part in parts(term))

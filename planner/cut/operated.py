@@ -1,4 +1,4 @@
-"""The physical nodes of relations that have an operator of their own, and the indexes that some look rows up in."""
+"""The physical nodes of relations that have an operator of their own, and the indexes in which some look rows up."""
 
 from __future__ import annotations
 
@@ -29,10 +29,8 @@ from ..physical.pipelines import (
 from ..physical.user_nodes import UserNode
 from .sorted_nodes import merge_join_node, streaming_aggregate_node
 
-"""The kind of index that is made from the rows of a relation, once, and kept."""
-
 IndexKey: TypeAlias = tuple[int, tuple[int, ...]]
-"""A relation, by its id, and the columns that its rows are found by."""
+"""A relation, by its id, and the columns by which its rows are found."""
 
 N = TypeVar("N", bound=PhysicalNode)
 
@@ -49,14 +47,14 @@ class Indexed:
 
 
 def key_columns(relation: ir.IndexLookup) -> tuple[int, ...]:
-    """The columns of the right side that rows are found by."""
+    """The columns of the right side by which rows are found."""
     width = len(relation.left.schema)
     return tuple(right.index - width for _, right in relation.keys)
 
 
 def indexed(roots: Iterable[ir.Relation], facts: FactTable) -> dict[IndexKey, Indexed]:
-    """The kept indexes below these relations, each after those that its rows are looked up in. Raises `PlanError` where
-    one would have to be made anew in every epoch.
+    """The kept indexes below these relations, each after the indexes in which its rows are looked up. Raises
+    `PlanError` if an index would have to be made anew in every epoch.
     """
     found: dict[IndexKey, Indexed] = {}
     for relation in reversed([each for root in roots for each in relations(root)]):
@@ -71,7 +69,7 @@ def indexed(roots: Iterable[ir.Relation], facts: FactTable) -> dict[IndexKey, In
 
 
 def check_loops(plan: ir.Plan) -> None:
-    """Raises `PlanError` with all that keeps its loops from going round by round."""
+    """Raises `PlanError` with every obstacle that keeps the plan's loops from running round by round."""
     problems: list[Problem] = []
     for root in (plan.root, *plan.shared):
         for relation in relations(root):
@@ -129,7 +127,9 @@ def operator_node(
 
 
 def _user_node(relation: ir.User, inputs: Sequence[PhysicalNode]) -> OperatorNode:
-    """Its code sees columns by the names that they have inside of plans, and gives its own names to those it makes."""
+    """The node of a user's operator. Its code sees columns by their names inside of plans, and names its own
+    columns.
+    """
     user = UserNode(
         name=relation.name,
         inputs=tuple(

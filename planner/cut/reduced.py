@@ -1,4 +1,4 @@
-"""Which aggregate functions are reductions: what they compute can be said without SQL."""
+"""Aggregate functions that are reductions, which need no SQL."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _REDUCED: Final = ("functions_arithmetic", "functions_arithmetic_decimal", "func
 
 
 def reducing(measure: ir.Measure) -> tuple[Reducing, ir.Expression | None] | None:
-    """A plain count, sum, minimum or maximum, and of what; a count of nothing counts rows. An option about overflow
-    changes nothing: a reduction answers only where there is none.
+    """A plain count, sum, minimum or maximum, and its argument; a count of nothing counts rows. An option about
+    overflow changes nothing: a reduction answers only if nothing overflows.
     """
     if measure.distinct or measure.sorts or measure.condition is not None:
         return None

@@ -1,4 +1,4 @@
-"""Take a row-wise plan apart into one plan per leaf, to be run one after the other.
+"""Takes a row-wise plan apart into one plan per leaf; the plans run one after the other.
 
 `filter(a union all b)` gives the rows of `filter(a)`, then those of `filter(b)`. So each source's pieces can be
 processed as they come.
@@ -13,12 +13,14 @@ from ..analysis.facts import FactTable
 from ..ir import tree
 
 _GROWTH = 4
-"""What stands above a union is repeated for each of its inputs: a plan that would grow beyond this waits instead."""
+"""The most growth of a plan. The relations above a union are repeated for each of its inputs: a plan that would grow
+more waits instead.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class _Above:
-    """What stands above a relation, nearest first."""
+    """The relations above a relation, nearest first."""
 
     relation: ir.Relation
     next: _Above | None
@@ -26,7 +28,9 @@ class _Above:
 
 
 def branches(root: ir.Relation, facts: FactTable) -> tuple[ir.Relation, ...] | None:
-    """A relation for each leaf, in plan order, which give the root's rows one after the other; None if it can't be."""
+    """A relation for each leaf, in plan order. They give the root's rows one after the other. None if there are no such
+    relations.
+    """
     if not facts.of(root).row_wise:
         return None
     found: list[ir.Relation] = []

@@ -19,7 +19,7 @@ from .reduced import reducing
 
 
 def order_of(order: ir.ColumnOrder) -> Order:
-    """The same as operators say it."""
+    """The same order as an operator's `Order`."""
     direction = order.direction
     return Order(column=order.column, descending=direction.descending, nulls_first=direction.nulls_first)
 
@@ -77,7 +77,7 @@ def _measure(measure: ir.Measure, writer: Writer, place: str) -> Measure:
 
 
 def _reduction(measure: ir.Measure) -> Reduction | None:
-    """The same without SQL, where it is of a column."""
+    """The measure without SQL, if it is a reduction of a column or of nothing."""
     match reducing(measure):
         case (function, None):
             return Reduction(function=function)
@@ -88,7 +88,7 @@ def _reduction(measure: ir.Measure) -> Reduction | None:
 
 
 def _writer(width: int) -> Writer:
-    """For expressions over rows whose columns are called c0, c1, ..."""
+    """A writer for expressions over rows whose columns are called c0, c1, ..."""
     return Writer(scope=TextScope(rows=(tuple(f"c{at}" for at in range(width)),), clock=_no_clock))
 
 

@@ -1,4 +1,4 @@
-"""Questions about types that relations and expressions ask."""
+"""Tests on types that relations and expressions share."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FAMILIES: Final[dict[type, str]] = {
 
 
 def same_type(left: Type, right: Type) -> bool:
-    """Equal but for nullability and field names, at every level. Poison is the same as anything."""
+    """Tests whether types are equal but for nullability and field names, at every level. Poison equals any type."""
     if is_unknown(left) or is_unknown(right):
         return True
     match left, right:
@@ -45,7 +45,7 @@ def same_type(left: Type, right: Type) -> bool:
 
 
 def either_nullable(left: Type, right: Type) -> Type:
-    """`left`, nullable where `right` is, at every level. Both are the same type."""
+    """`left`, nullable where `right` is nullable, at every level. Both are the same type."""
     nullable = left.nullable or right.nullable
     match left, right:
         case t.Struct(fields=these, names=names), t.Struct(fields=those, names=other_names):
@@ -62,7 +62,7 @@ def either_nullable(left: Type, right: Type) -> Type:
 
 
 def castable(source: Type, target: Type) -> bool:
-    """Whether a cast from `source` to `target` means anything."""
+    """Tests whether a cast from `source` to `target` means anything."""
     if is_unknown(source) or is_unknown(target):
         return True
     match source, target:
@@ -81,7 +81,7 @@ def castable(source: Type, target: Type) -> bool:
 
 
 def comparable(left: Type, right: Type) -> bool:
-    """Whether values of the two types can be equal."""
+    """Tests whether values of the two types can be equal."""
     families = _FAMILIES.get(type(left)), _FAMILIES.get(type(right))
     if is_unknown(left) or is_unknown(right) or None in families:
         return same_type(left, right)

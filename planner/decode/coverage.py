@@ -27,7 +27,7 @@ _LENGTH: Final = "text that is read is not measured: the length is the source's 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """`note` says why it is refused, or what a reader should know."""
+    """A row of the table. `note` gives the reason for a refusal, or a remark for the reader."""
 
     name: str
     supported: bool
@@ -42,7 +42,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Oneof:
-    """A choice that Substrait defines, and the registries that between them must cover it."""
+    """A choice that Substrait defines, and the registries that together must cover the choice."""
 
     title: str
     message: str
@@ -147,7 +147,7 @@ ONEOFS: Final = (
 
 
 def section(oneof: Oneof) -> Section:
-    """The rows of one choice, in the order in which Substrait defines them. What is gone from it says so."""
+    """The rows of one choice, in Substrait's order. A row that Substrait has removed says so."""
     old = {field.name for field in RESTORED if field.message == oneof.message}
 
     def row(name: str) -> Row:

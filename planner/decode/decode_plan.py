@@ -1,4 +1,4 @@
-"""A whole plan: its declarations, its relations, its root."""
+"""Decodes a whole plan: its declarations, its relations, its root."""
 
 from __future__ import annotations
 
@@ -40,18 +40,19 @@ _NO_OPERATORS: Final[UserOperators] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Decoded:
-    """A plan without problems, and what its author may want to know all the same."""
+    """A plan without problems, and warnings for its author."""
 
     plan: ir.Plan
     warnings: tuple[str, ...]
 
 
 def decode_plan(plan: PlanBytes, binder: Binder = _REGISTRY, operators: UserOperators = _NO_OPERATORS) -> Decoded:
-    """Decodes a plan, binary or JSON, of any Substrait release. `operators` are the owner's own that it may name.
+    """Decodes a plan, binary or JSON, of any Substrait release. `operators` are the service owner's operators, which
+    the plan may name.
 
-    Raises `PlanError` with every problem found, each with its place in the plan, and nothing else whatever the
-    bytes are. Takes time linear in the plan's size, however deep it nests; what is beyond one of `limits` is refused
-    before anything is made of it.
+    Raises `PlanError` with every problem found, each with its place in the plan, and no other error, whatever the bytes
+    are. Decoding takes time linear in the plan's size, however deep the plan nests. A plan beyond one of `limits` is
+    refused before anything is made of it.
     """
     if (other := looks_like(plan)) is not None:
         raise PlanError(Problem(place="", reason="MALFORMED", message=f"not a Substrait plan: {other}"))
@@ -70,7 +71,9 @@ def decode_plan(plan: PlanBytes, binder: Binder = _REGISTRY, operators: UserOper
 
 
 def _counted(plan: PlanBytes) -> Callable[[], Nodes]:
-    """Makes tables of the plan's messages, as often as it is read, once it is known not to be too large."""
+    """A factory of tables of the plan's messages, one for each reading of the plan. Refuses a plan that is too large
+    first.
+    """
     encoded = plan.binary if plan.binary is not None else plan.json or ""
     if len(encoded) > limits.BYTES.most:
         raise limits.BYTES.refuse(len(encoded))
@@ -98,7 +101,7 @@ def _decode(nodes: Nodes, binder: Binder, operators: UserOperators, habits: Habi
 
 
 def _check_plan(decoder: Decoder, message: Message) -> None:
-    """What a plan says beside its relations."""
+    """Checks the parts of a plan beside its relations."""
     enhancement_owner = message.advanced_extensions
     if enhancement_owner.HasField("enhancement"):
         decoder.refuse_enhancement(enhancement_owner, Place("advanced_extensions"))
@@ -113,7 +116,7 @@ def _check_plan(decoder: Decoder, message: Message) -> None:
 
 
 def _root(decoder: Decoder, message: Message) -> ir.Plan | None:
-    """The plan, from its one root; None where there is none or where its relation is poison."""
+    """The plan, from its one root; None if there is no root or the root's relation is poison."""
     roots: list[tuple[Message, Place]] = []
     for index, each in enumerate(message.relations):
         place = Place().at("relations", index)

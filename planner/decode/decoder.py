@@ -1,7 +1,7 @@
 """The decoder: drives the converters of relations and expressions over a plan's table of messages.
 
-A converter is a generator: where it needs a relation or an expression inside its own it yields a request, and is
-sent the result. `planner.walk.unroll` keeps them on a stack of its own, so nothing recurses, whatever the depth.
+A converter is a generator: if it needs a relation or an expression inside its own, it yields a request and is sent the
+result. `planner.ir.walk.unroll` keeps the converters on a stack of its own, so nothing recurses, whatever the depth.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class ExpressionRequest:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedRequest:
-    """The common subtree `ordinal`, which a reference at `place` asks for."""
+    """A request for the common subtree `ordinal`, made by a reference at `place`."""
 
     ordinal: int
     place: Place
@@ -64,7 +64,7 @@ ExpressionConverter: TypeAlias = "Callable[[Decoder, Message, Place, Scope], Ste
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Converters:
-    """A converter for each kind of relation and of expression, or the reason why there is none."""
+    """A converter for each kind of relation and of expression, or the reason why a kind has none."""
 
     relations: Mapping[str, RelationConverter]
     refused_relations: Mapping[str, str]
@@ -74,7 +74,7 @@ class Converters:
 
 @dataclass(frozen=True, slots=True)
 class Subtree:
-    """A relation of the plan that is not its root, to be read by references."""
+    """A relation of the plan that is not its root. References read it."""
 
     number: int
     place: Place
@@ -82,7 +82,7 @@ class Subtree:
 
 
 class Decoder:
-    """One plan being decoded. Everything a converter may use hangs here."""
+    """The decoding of one plan, with everything that a converter may use."""
 
     def __init__(
         self,
@@ -118,32 +118,34 @@ class Decoder:
         self._refused_depth = self._refused_columns = False
 
     def root(self, number: int, place: Place) -> ir.Relation:
-        """The relation `number`, with all that is in it. If it is a write it is its input, and `write` is set."""
+        """The relation `number`, with all relations in it. For a write, the result is the write's input, and `write` is
+        set.
+        """
         self.root_place = place
         return self._drive(RelationRequest(number, place, None)) if number else self.missing_relation(place)
 
     def subtree(self, ordinal: int) -> ir.Relation:
-        """A common subtree, whether a reference has asked for it or not."""
+        """A common subtree, whether or not a reference has asked for it."""
         return self._drive(SharedRequest(ordinal, Place()))
 
     # ------------------------------------------------------------------------------------ what converters yield
 
     def relation(self, number: int, place: Place, outer: Scope | None) -> Steps[ir.Relation]:
-        """The relation `number`; poison where there is none or where it is broken."""
+        """The relation `number`; poison if it is absent or broken."""
         if not number:
             return self.missing_relation(place)
         relation: ir.Relation = yield RelationRequest(number, place, outer)
         return relation
 
     def argument(self, number: int, place: Place, scope: Scope) -> Steps[ir.Expression]:
-        """The expression `number`, where a lambda may stand too; poison where there is none or where it is broken."""
+        """The expression `number`, which may be a lambda; poison if it is absent or broken."""
         if not number:
             return self.missing_expression(place)
         expression: ir.Expression = yield ExpressionRequest(number, place, scope)
         return expression
 
     def expression(self, number: int, place: Place, scope: Scope) -> Steps[ir.Expression]:
-        """As `argument`, where a lambda may not stand."""
+        """The expression `number`, which may not be a lambda; otherwise as `argument`."""
         expression = yield from self.argument(number, place, scope)
         if isinstance(expression, ir.Lambda):
             self.problems.add(place, "MISPLACED_LAMBDA", "a lambda can only be an argument of a function")
@@ -178,7 +180,7 @@ class Decoder:
         return poison.EXPRESSION
 
     def scope(self, inputs: Sequence[ir.Relation], message: Message, outer: Scope | None) -> Scope:
-        """What the expressions of an operator over `inputs` see: the inputs' columns, one after the other."""
+        """The row that the expressions of an operator over `inputs` see: the inputs' columns, one after the other."""
         if any(each is poison.RELATION for each in inputs):
             return Scope(schema=None, outer=outer)
         anchors: dict[int, range] = {}
@@ -205,7 +207,7 @@ class Decoder:
         )
 
     def shared_relation(self, ordinal: int, place: Place) -> Steps[tuple[int, ir.Relation]]:
-        """The common subtree that a reference at `place` means, and where it stands in `ir.Plan.shared`."""
+        """The common subtree that a reference at `place` means, and its position in `ir.Plan.shared`."""
         relation: ir.Relation = yield SharedRequest(ordinal, place)
         return self.shared[ordinal][0] if ordinal in self.shared else 0, relation
 
@@ -232,13 +234,15 @@ class Decoder:
             self._depth -= 1
 
     def _refuse_depth(self, place: Place) -> None:
-        """Once is enough: what is beside the first part that is too deep is mostly too deep as well."""
+        """Reports one part that is too deep, once: the parts beside it are mostly too deep as well."""
         if not self._refused_depth:
             self._refused_depth = True
             self.problems.add(place, limits.REASON, limits.DEPTH.message())
 
     def _count_columns(self, columns: int, place: Place) -> bool:
-        """Whether a relation may have so many columns, beside those of the others. Once too many is reported once."""
+        """Counts a relation's columns, and tests the count and the plan's total against the limits. The first excess is
+        reported, once.
+        """
         self._columns += columns
         if columns <= limits.COLUMNS.most and self._columns <= limits.ALL_COLUMNS.most:
             return True
@@ -311,6 +315,6 @@ class Decoder:
             relation = yield from self.relation(subtree.number, subtree.place, None)
         self.detached = around
         self._unfinished.discard(ordinal)
-        # a subtree comes after those that it refers to
+        # a subtree comes after the subtrees that it refers to
         self.shared[ordinal] = len(self.shared), relation
         return relation

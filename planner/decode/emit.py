@@ -1,4 +1,4 @@
-"""What every relation may do last: choose and order its columns."""
+"""The last step of every relation: chooses and orders its columns."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def emit(relation: ir.Relation, common: Message, place: Place, problems: Problem
 
 
 def _choose(below: ir.Project, fields: list[ir.Field]) -> ir.Project:
-    """A projection that chooses among the expressions of the one just made: one relation instead of two."""
+    """A projection that chooses among the expressions of the projection just made: one relation instead of two."""
     known = range(len(below.expressions))
     chosen = [below.expressions[f.index] if f.index in known else poison.EXPRESSION for f in fields]
     return project(below.input, chosen, below.place)
@@ -48,7 +48,7 @@ def columns(relation: ir.Relation) -> tuple[ir.Field, ...]:
 
 
 def project(input_: ir.Relation, expressions: Sequence[ir.Expression], place: Place | str) -> ir.Project:
-    """A projection; its schema is its expressions' types."""
+    """A projection. Its schema is the types of its expressions."""
     return ir.Project(
         input=input_,
         expressions=tuple(expressions),

@@ -1,4 +1,4 @@
-"""The loops that a relation being decoded is inside of."""
+"""The loops around a relation that is being decoded."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from .poison import is_unknown
 
 @dataclass(slots=True, eq=False)
 class OpenLoop:
-    """A loop whose body is being decoded. `schema` is what goes round as far as it is known: None where not even the
-    number of columns is; single types may be unknown too. `references` counts those that were found.
+    """A loop whose body is being decoded.
+
+    `schema` is the known part of the loop's schema: None if not even the number of columns is known; single types may
+    be unknown too. `references` counts the references found.
     """
 
     number: int
@@ -24,10 +26,10 @@ class OpenLoop:
 
 
 class Loops:
-    """Those around, by name; the innermost one of a name is meant.
+    """The enclosing loops, by name. A name means the innermost loop of that name.
 
-    `found` is what is known to go round, by the number of the body's message: where a loop around has its body decoded
-    again, more is not forgotten and found out anew.
+    `found` has the known schema of each loop, by the number of the body's message: if an outer loop's body is decoded
+    again, the schema is not worked out anew.
     """
 
     def __init__(self) -> None:
@@ -41,12 +43,12 @@ class Loops:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Outermost first."""
+        """The loops' names, outermost first."""
         return tuple(each.name for each in self._open)
 
     @property
     def guessing(self) -> bool:
-        """Whether what goes round in one of them is not known yet."""
+        """Tests whether the schema of an enclosing loop is not known yet."""
         return any(each.schema is None or any(map(is_unknown, each.schema)) for each in self._open)
 
     def named(self, name: str) -> OpenLoop | None:
@@ -54,7 +56,7 @@ class Loops:
 
     @contextmanager
     def inside(self, loop: OpenLoop) -> Iterator[None]:
-        """While the body of `loop` is decoded."""
+        """The context in which the body of `loop` is decoded."""
         around, self._open = self._open, (*self._open, loop)
         try:
             yield
@@ -63,7 +65,7 @@ class Loops:
 
     @contextmanager
     def out_of_all(self) -> Iterator[None]:
-        """While something is decoded that stands in no loop, although a relation inside of one asks for it."""
+        """The context in which something outside of all loops is decoded for a relation inside of a loop."""
         around, self._open = self._open, ()
         try:
             yield

@@ -1,4 +1,4 @@
-"""What the decoder wants from the function registry, so that it can be given another one."""
+"""The decoder's view of the function registry, so that the decoder can be given another registry."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Bound:
 class Use:
     """A function as the plan uses it.
 
-    `source` is the URN or URI that the plan gives for it, if any; a string among the arguments is an enum argument;
-    `output` is the result type that the plan states, if any.
+    `source` is the URN or URI that the plan gives for the function, if any; a string among the arguments is an enum
+    argument; `output` is the result type that the plan states, if any.
     """
 
     name: str
@@ -40,17 +40,17 @@ class Use:
 
 
 class Binder(Protocol):
-    """Both raise `PlanError`."""
+    """Binds functions. Both methods raise `PlanError`."""
 
     def bind(self, kind: ir.FunctionKind, use: Use) -> Bound:
-        """An aggregate or window function."""
+        """Binds an aggregate or window function."""
 
     def bind_scalar(self, use: Use) -> ir.Expression:
         """The expression that a use of a scalar function stands for."""
 
 
 class Registry:
-    """Binds to the official extensions, and refuses what has no SQL: a plan that decodes can be rendered."""
+    """Binds to the official extensions, and refuses functions without SQL: a plan that decodes can be rendered."""
 
     def bind(self, kind: ir.FunctionKind, use: Use) -> Bound:
         bound = functions.bind(
@@ -67,7 +67,7 @@ class Registry:
         )
         given = {id(argument) for argument in use.arguments}
         made = [found]
-        while made:  # the call, and what binding has put around it or between it and its arguments
+        while made:  # the call, and the expressions that binding has put around it or between it and its arguments
             expression = made.pop()
             if id(expression) not in given:
                 if isinstance(expression, ir.Call):

@@ -1,4 +1,4 @@
-"""Uses of functions: whose they are, what they are given, what they are bound to."""
+"""Uses of functions: their declarations, their arguments, their bindings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Options: TypeAlias = Mapping[str, tuple[str, ...]]
 
 
 def declared_function(decoder: Decoder, reference: int, place: Place) -> Declared | None:
-    """What the plan declares for a function's anchor; None, once reported, where it declares nothing."""
+    """The plan's declaration for a function's anchor; None, once reported, if the plan declares no such function."""
     found = decoder.extensions.functions.get(reference)
     if found is None:
         decoder.problems.add(
@@ -67,7 +67,7 @@ def read_arguments(
 
 
 def _old_enum(decoder: Decoder, number: int) -> str | None:
-    """The value of an enum that is written as an expression. None for everything else, broken or not."""
+    """The value of an enum that is written as an expression; None for everything else, broken or not."""
     try:
         message = decoder.nodes.peek(number) if number else None
     except Malformed:
@@ -86,7 +86,9 @@ def bind_scalar(
     options: Options | None = None,
     output: Type | None = None,
 ) -> ir.Expression:
-    """The expression that a use of a scalar function stands for; poison, once reported, where there is no such."""
+    """The expression that a use of a scalar function stands for; poison, once reported, if there is no such
+    function.
+    """
     if _poisoned(arguments, output):
         return poison.EXPRESSION
     try:
@@ -106,7 +108,7 @@ def bind(
     options: Options,
     output: Type | None,
 ) -> Bound | None:
-    """An aggregate or window function with its arguments; None, once reported, where there is no such."""
+    """An aggregate or window function with its arguments; None, once reported, if there is no such function."""
     if _poisoned(arguments, output):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Substrait's literals, of every release, as the planner's."""
+"""Literals of every Substrait release, as the planner's literals."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _POISON: Final = Literal(value=None, type=UNKNOWN)
 
 
 class Literals:
-    """Converts the literals of one plan. What is broken becomes poison once its problem is reported."""
+    """Converts the literals of one plan. A broken literal becomes poison once its problem is reported."""
 
     def __init__(self, nodes: Nodes, problems: Problems, types: Types) -> None:
         self.types = types
@@ -92,7 +92,8 @@ class Literals:
     def days(self, body: Message, place: Place) -> tuple[tuple[int, int, int], int] | None:
         """An interval of days and seconds, and its precision.
 
-        Its subseconds were microseconds once; where it has none and names no precision, that is 6, as it was then.
+        Subseconds once were microseconds: an interval without subseconds and without a precision has precision 6, as
+        then.
         """
         if body.HasField("microseconds"):
             precision, subseconds = 6, body.microseconds
@@ -119,7 +120,7 @@ def _microseconds(make: Callable[..., Type]) -> Converter:
 
 
 def _sized(make: Callable[..., Type]) -> Converter:
-    """A literal whose length is its type's."""
+    """A literal whose length is its type's length."""
 
     def convert(literals: Literals, body: Message, place: Place, _: int) -> Literal:
         length = literals.types.length(len(body), place)
@@ -194,7 +195,7 @@ def _map(literals: Literals, body: Message, place: Place, depth: int) -> Literal
 
 
 def _common(literals: Literals, items: Sequence[Literal], place: Place, what: str) -> Type | None:
-    """The one type that all items have, nullable if any of them is; None, once reported, where there is none."""
+    """The one type of all items, nullable if any item's is; None, once reported, if there is no such type."""
     types = [each.type for each in items]
     if any(map(is_unknown, types)):
         return None

@@ -1,4 +1,4 @@
-"""What aggregate and window functions say about how they are run."""
+"""The phases of aggregate and window functions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DISTINCT: Final = 2
 
 
 def is_whole(decoder: Decoder, message: Message, place: Place) -> bool:
-    """Whether a function goes from its input to its result; the phases in between are refused.
+    """Tests whether a function goes from its input to its result; other phases are refused.
 
     Producers leave the phase out and mean a whole aggregation, though Substrait lets that imply intermediate input.
     """

@@ -1,4 +1,4 @@
-"""Where something is in a plan: a path of protobuf field names and list indices.
+"""Places in a plan: paths of protobuf field names and list indices.
 
 `relations[0].root.input.join.expression.scalar_function.arguments[1].value.literal`
 """
@@ -15,8 +15,9 @@ _TAIL = 1000
 class Place:
     """A path into a plan; `place / "step"` goes down.
 
-    A path stays about 2,000 characters short however deep the plan is: every node of the plan carries one, and
-    error details have to fit in a header. Of a longer path the middle is left out, whole steps at a time, and counted.
+    A path stays shorter than about 2,000 characters, however deep the plan is: every node of the plan carries a path,
+    and error details have to fit in a header. A longer path leaves out its middle, whole steps at a time, and counts
+    the steps left out.
     """
 
     head: str = ""

@@ -1,7 +1,7 @@
-"""What stands for the broken parts of a plan, so that decoding can go on and report nothing twice.
+"""Stand-ins for the broken parts of a plan, with which decoding goes on and reports nothing twice.
 
-A part whose problem has been reported becomes poison. Whoever gets poison makes poison of it, silently. Poison
-never leaves the decoder: where there is any, there is a problem, and a plan with a problem is not handed out.
+A part whose problem has been reported becomes poison. A converter that gets poison makes poison of it, silently. Poison
+never leaves the decoder: a plan with poison has a problem, and the decoder hands out no plan with a problem.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from ..ir.types import Boolean, Type
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Unknown(Boolean):
-    """Nothing asks what an unknown type is before it has asked `is_unknown`; it has to be some type."""
+    """The unknown type. It has to be some type; the decoder asks `is_unknown` before it looks at the type."""
 
     def __str__(self) -> str:
         return "unknown"
 
 
 UNKNOWN: Final[Type] = _Unknown()
-"""The type of what has no type."""
+"""The type of a value without a known type."""
 
 RELATION: Final[ir.Relation] = ir.Values(rows=(), schema=(), place="")
-"""A relation of which not even the schema is known."""
+"""A relation whose schema is not known."""
 
 EXPRESSION: Final[ir.Expression] = ir.Literal(value=None, type=UNKNOWN)
 

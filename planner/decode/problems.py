@@ -1,4 +1,4 @@
-"""Collects what is wrong with a plan while decoding goes on."""
+"""Collects the problems of a plan while decoding goes on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MAX_PROBLEMS = 100
 
 
 class Problems:
-    """What was found so far. After `MAX_PROBLEMS` the rest is only counted."""
+    """The problems found so far. After `MAX_PROBLEMS` the rest is only counted."""
 
     def __init__(self) -> None:
         self._found: list[Problem] = []
@@ -23,7 +23,9 @@ class Problems:
             self._more += 1
 
     def warn(self, place: Place, message: str) -> None:
-        """Something that changes no answer, but that the plan's author may want to know. Kept once."""
+        """Notes something that changes no result, but that the plan's author may want to know. Each warning is kept
+        once.
+        """
         if len(self._warnings) < MAX_PROBLEMS:
             self._warnings[f"{place}: {message}"] = None
 
@@ -35,7 +37,7 @@ class Problems:
         return tuple(self._warnings)
 
     def raise_any(self) -> None:
-        """Raise everything found as one `PlanError`, if anything was."""
+        """Raises all problems found as one `PlanError`, if there are any."""
         if not self._found:
             return
         found = self._found

@@ -1,4 +1,4 @@
-"""What an expression can refer to."""
+"""The names that an expression can refer to."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Windows:
         self.calls: list[ir.WindowCall] = []
 
     def lift(self, call: ir.WindowCall) -> ir.Field:
-        """The column in which the call's result will be."""
+        """The column for the call's result."""
         self.calls.append(call)
         return ir.Field(index=self._width + len(self.calls) - 1, type=call.type)
 
@@ -26,9 +26,9 @@ class Windows:
 class Scope:
     """The row that an operator's expressions see, and around it the rows of the operators of enclosing subqueries.
 
-    `schema` is None where the input is broken: every field of it is poison. `anchors` says which columns are whose,
-    for outer references by relation: the operator's own, and its inputs'. `parameters` are those of the lambdas
-    around, innermost first.
+    `schema` is None if the input is broken: every field of it is poison. `anchors` gives the columns of each anchor,
+    for outer references by relation: the operator's own anchor, and its inputs'. `parameters` are those of the
+    enclosing lambdas, innermost first.
     """
 
     schema: ir.Schema | None
@@ -53,7 +53,9 @@ class Scope:
         return scope
 
     def anchored(self, anchor: int) -> tuple[Scope, int, range] | None:
-        """The enclosing scope that knows `anchor`, how many subqueries out it is, and the anchor's columns."""
+        """The enclosing scope that knows `anchor`, the number of subqueries out to that scope, and the anchor's
+        columns.
+        """
         steps, scope = 1, self.outer
         while scope is not None:
             if anchor in scope.anchors:
@@ -63,5 +65,5 @@ class Scope:
 
 
 def column(schema: ir.Schema, index: int) -> Type | None:
-    """The type of a column, None beyond the last one or before the first."""
+    """The type of a column, None beyond the last column or before the first."""
     return schema[index] if 0 <= index < len(schema) else None

@@ -1,4 +1,4 @@
-"""`SortField`, wherever it occurs."""
+"""Converts `SortField` in every message that has it."""
 
 from __future__ import annotations
 

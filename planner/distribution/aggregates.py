@@ -1,5 +1,7 @@
-"""An aggregate's ways: where each group is already on one channel, as it is; else in two halves with the groups
-exchanged between them; else, where a measure has to see all rows of its group, with the rows exchanged before it.
+"""The alternatives of an aggregate.
+
+If each group is already on one channel, the aggregate runs there. Else it runs in two halves, with the groups exchanged
+between them; or, if a measure has to see all rows of its group, the rows are exchanged before the aggregate.
 """
 
 from __future__ import annotations
@@ -45,7 +47,9 @@ class _Aggregating:
         return Alternative(placement=placement, cost=way.cost + _GROUP * rows, relation=relation, hashed=hashed)
 
     def where_it_is(self) -> Iterator[Alternative]:
-        """The rows of a group are at one channel when what they were hashed or cut by is among its keys."""
+        """The aggregate on the channels as they are: the rows of a group are on one channel if the columns by which the
+        rows were hashed or cut are among the keys.
+        """
         places = {key.index: at for at, key in enumerate(self._relation.keys) if is_column(key)}
         for way in self._below.shares:
             if way.hashed and all(column in places for column in way.hashed):
@@ -100,7 +104,7 @@ class _Aggregating:
         return Alternative(placement=placement, cost=way.cost + _GROUP * rows, relation=relation, hashed=hashed)
 
     def by_rows(self) -> Alternative:
-        """The rows to the channel of their keys; keys that are computed become columns first."""
+        """The aggregate over rows that are sent to the channel of their keys. Computed keys become columns first."""
         keyed, keys, relation = _keyed(self._relation)
         below = self._below
         if keyed is not None:
@@ -118,7 +122,9 @@ class _Aggregating:
 
 
 def _keyed(relation: ir.Aggregate) -> tuple[ir.Project | None, tuple[int, ...], ir.Aggregate]:
-    """A projection that adds the computed keys to the input, the keys' columns, and the aggregate over that."""
+    """A projection that adds the computed keys to the input, the keys' columns, and the aggregate over the
+    projection.
+    """
     below = relation.input
     added = [key for key in relation.keys if not is_column(key)]
     columns = tuple(ir.Field(index=at, type=type_) for at, type_ in enumerate(below.schema))

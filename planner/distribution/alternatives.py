@@ -1,4 +1,4 @@
-"""The ways to have a relation's rows, and what they cost."""
+"""The alternatives to have a relation's rows, and their costs."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ from .. import ir
 from .estimates import Estimate
 
 SEND: Final = 40.0
-"""Nanoseconds to hand a row to an exchange; as much again takes it out. Each column adds to both."""
+"""Nanoseconds to hand a row to an exchange; taking the row out costs as much again. Each column adds to both."""
 
 COLUMN: Final = 5.0
 PIPELINE: Final = 3e6
-"""Of one more pipeline, whatever it moves."""
+"""Nanoseconds of one more pipeline, whatever it moves."""
 
 _MOST: Final = 6
-"""Alternatives in shares that are looked at further, the cheapest of each distribution."""
+"""The most alternatives in shares that are pursued, the cheapest of each distribution."""
 
 
 class Placement(enum.Enum):
-    """WHOLE: all rows in every channel. SHARES: each row in one of them. ONE: all rows on a single channel."""
+    """The placement of rows. WHOLE: all rows in every channel. SHARES: each row in one channel. ONE: all rows on a
+    single channel.
+    """
 
     WHOLE = "whole"
     SHARES = "shares"
@@ -31,8 +33,13 @@ class Placement(enum.Enum):
 
 
 class Reading(enum.Enum):
-    """How far sources are read. ALL: to their end, or it makes no difference. ASKED: those that are sorted as far as
-    rows are asked for, so that who closes the rows stops them. AHEAD: further, because an exchange is between.
+    """The extent to which sources are read.
+
+    | Value | Meaning |
+    |---|---|
+    | ALL | Sources are read to their end, or it makes no difference. |
+    | ASKED | Sorted sources are read as far as rows are asked for, so closing the rows stops them. |
+    | AHEAD | Sorted sources are read further than asked, because an exchange is between. |
     """
 
     ALL = "all"
@@ -47,12 +54,13 @@ class Ranged(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternative:
-    """`relation` gives the rows so placed, at `cost` nanoseconds of the busiest channel.
+    """One way to run a relation on channels. `relation` gives the rows so placed, at `cost` nanoseconds of the busiest
+    channel.
 
-    `hashed` are the columns by whose hash rows are at their channel, None where it is not so; `ranged` is the column
-    by whose value they are, and which ranges those are. `order` is what every channel's rows are sorted by, where the
-    relation's order says something: merged by it, they are the rows of one channel. `in_turn` says that one channel's
-    after the other's are so too. `reading` is how far it reads what is sorted.
+    `hashed` are the columns by whose hash rows are on their channel, None if they are not; `ranged` is the column by
+    whose value they are, and the number of its ranges. `order` is the order of every channel's rows, if the relation's
+    order means something: merged by `order`, they are the rows of one channel. `in_turn` says that the channels' rows,
+    one channel after the other, are in that order too. `reading` is how far the alternative reads sorted sources.
     """
 
     placement: Placement
@@ -67,7 +75,7 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternatives:
-    """The ways of a relation worth looking at. One of them has it whole."""
+    """The alternatives of a relation worth pursuing. One of them has the relation whole."""
 
     estimate: Estimate
     ways: tuple[Alternative, ...]
@@ -81,7 +89,7 @@ class Alternatives:
 
     @property
     def one(self) -> Alternative:
-        """On one channel: what is whole in every channel is so in one."""
+        """The best alternative on one channel: rows that are whole in every channel are whole in one channel."""
         return replace(self.best(Placement.ONE, Placement.WHOLE), placement=Placement.ONE)
 
     @property
@@ -90,33 +98,33 @@ class Alternatives:
 
     @property
     def as_asked(self) -> Alternatives:
-        """Those that read sources no further than is asked."""
+        """The alternatives that read sources no further than asked."""
         return replace(self, ways=tuple(way for way in self.ways if way.reading is not Reading.AHEAD))
 
     @property
     def wholly_read(self) -> Alternatives:
-        """The same, for who needs all rows in any case."""
+        """The same alternatives for a reader that needs all rows in any case."""
         return replace(self, ways=tuple(replace(way, reading=Reading.ALL) for way in self.ways))
 
 
 class Movement:
-    """Moves rows between channels, with an exchange where that is needed."""
+    """Moves rows between channels, with an exchange if that is needed."""
 
     def __init__(self, channels: int) -> None:
         self.channels = channels
 
     def closed(self, estimate: Estimate, found: Iterable[Alternative]) -> Alternatives:
-        """The cheapest of these ways, and those that an exchange makes of them."""
+        """The cheapest of these alternatives, and the alternatives that an exchange makes of them."""
         ways = list(found)
         shares = [way for way in ways if way.placement is Placement.SHARES]
         gathered = [self.gathered(way, estimate) for way in shares]
-        # Broadcast from several channels, rows would lose the order that they have in each.
+        # Broadcast from several channels, rows would lose the order that they have in each channel.
         sent = [way for way in ways if way.placement is Placement.ONE] + [way for way in shares if not way.order]
         broadcast = [self._broadcast(way, estimate) for way in sent]
         return Alternatives(estimate=estimate, ways=tuple(_cheapest([*ways, *gathered, *broadcast])))
 
     def gathered(self, way: Alternative, estimate: Estimate) -> Alternative:
-        """On one channel, in the order that it has."""
+        """The rows on one channel, in their order."""
         each = self._row(way)
         cost = each * estimate.rows / self.channels + each * estimate.rows
         relation = self._exchange(way, ir.Routing.GATHER, estimate, in_order=bool(way.order))
@@ -124,13 +132,13 @@ class Movement:
         return Alternative(placement=Placement.ONE, cost=cost, relation=relation, order=way.order, reading=_beyond(way))
 
     def hashed(self, ways: Alternatives, keys: tuple[int, ...]) -> Alternative:
-        """In shares by the hash of these columns, in this order."""
+        """The rows in shares by the hash of these columns, the columns in this order."""
         found = [self._rehashed(way, ways.estimate, keys) for way in ways.ways]
         return min(found, key=lambda way: way.cost)
 
     def hashed_in_order(self, ways: Alternatives, keys: tuple[int, ...]) -> Alternative | None:
-        """The same of rows that are sorted: every channel's are in the order that they have on one. None where that
-        would read sources further than is asked.
+        """Sorted rows in shares by hash: every channel's rows are in the order that they have on one channel. None if
+        the exchange would read sources further than asked.
         """
         sorted_ = [way for way in ways.ways if way.placement is not Placement.SHARES or way.order]
         found = [self._rehashed(way, ways.estimate, keys, in_order=True) for way in sorted_]
@@ -138,7 +146,7 @@ class Movement:
         return min(asked, key=lambda way: way.cost, default=None)
 
     def dealt(self, ways: Alternatives) -> Alternative:
-        """In shares, however."""
+        """The rows in any shares."""
         shares = ways.shares
         if shares:
             return min(shares, key=lambda way: way.cost)
@@ -163,7 +171,7 @@ class Movement:
         sent = estimate.rows / (self.channels if way.placement is Placement.SHARES else 1)
         cost = self._row(way) * (sent + estimate.rows)
         relation = self._exchange(way, ir.Routing.BROADCAST, estimate)
-        cost += way.cost + 2 * PIPELINE  # never better than a gather where that is enough
+        cost += way.cost + 2 * PIPELINE  # never better than a gather if that is enough
         return Alternative(placement=Placement.WHOLE, cost=cost, relation=relation, reading=_beyond(way))
 
     def _row(self, way: Alternative) -> float:
@@ -178,8 +186,8 @@ class Movement:
         keys: tuple[int, ...] = (),
         in_order: bool = False,
     ) -> ir.Exchange:
-        """An exchange over the way's rows; where they come out of one unsorted, that one's rows go there directly. What
-        several channels send in order is merged.
+        """An exchange over an alternative's rows. If the rows come out of an unsorted exchange, that exchange's input
+        goes to the new exchange directly. Rows that several channels send in order are merged.
         """
         below: ir.Relation = way.relation
         producers = self.channels if way.placement is Placement.SHARES else 1
@@ -199,12 +207,12 @@ class Movement:
 
 
 def _beyond(way: Alternative) -> Reading:
-    """What an exchange makes of how far a way reads."""
+    """The reading of an alternative's sources behind an exchange."""
     return Reading.ALL if way.reading is Reading.ALL else Reading.AHEAD
 
 
 def _cheapest(ways: Iterable[Alternative]) -> Iterator[Alternative]:
-    """The cheapest of each kind."""
+    """The cheapest alternative of each kind."""
     found: dict[tuple[object, ...], Alternative] = {}
     for way in ways:
         kind = (way.placement, way.hashed, way.ranged, bool(way.order), way.in_turn, way.reading)

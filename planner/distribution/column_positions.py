@@ -1,4 +1,4 @@
-"""Where a relation that works row by row has the columns of its input."""
+"""The positions of an input's columns in the output of a relation that works row by row."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RowByRow: TypeAlias = ir.Filter | ir.Project | ir.Expand | ir.Unnest | ir.IndexL
 
 
 def places(relation: RowByRow) -> Callable[[int], int | None]:
-    """Where a column of the input is in the output."""
+    """A function from an input column to the output column, None if the column is gone."""
     match relation:
         case ir.Filter() | ir.IndexLookup():
             return lambda column: column
@@ -48,7 +48,7 @@ def moved_range(ranged: Ranged | None, places: Callable[[int], int | None]) -> R
 def moved_order(
     order: tuple[ir.ColumnOrder, ...], places: Callable[[int], int | None]
 ) -> tuple[ir.ColumnOrder, ...] | None:
-    """The order in terms of the output's columns; None where one of them is gone."""
+    """The order in terms of the output's columns; None if one of them is gone."""
     moved = []
     for key in order:
         place = places(key.column)

@@ -1,4 +1,4 @@
-"""Every relation's ways, from the leaves up."""
+"""Chooses the alternatives of every relation, from the leaves up."""
 
 from __future__ import annotations
 
@@ -26,31 +26,35 @@ from .user_operators import user_ways
 
 _READ, _COMPUTE, _HASHED = 6.0, 4.0, 60.0
 WORTHWHILE = 75e6
-"""Nanoseconds that several channels have to save by the estimates, which are rough: less is soon lost again."""
+"""Nanoseconds that several channels have to save by the estimates. The estimates are rough: a smaller saving is soon
+lost.
+"""
 
 _OPEN: Final = 3e6
-"""To plan a statement's read of a source, and to look at the footers of its files."""
+"""Nanoseconds to plan a statement's read of a source, and to read the footers of the source's files."""
 
 _MATCH: Final = 100.0
-"""To look for a pattern in a text, reading the text included."""
+"""Nanoseconds to search a text for a pattern, reading the text included."""
 
 _MATCHING: Final = frozenset({"like", "contains", "regexp_match_substring", "regexp_replace", "strpos"})
 _AS_ASKED: Final = (
     *(ir.Read, ir.LocalFiles, ir.Filter, ir.Project, ir.Expand, ir.Unnest, ir.IndexLookup),
     *(ir.MergeJoin, ir.StreamingAggregate),
 )
-"""What takes rows only as its own are asked for."""
+"""Relations that take rows only as their own rows are asked for."""
 
 _CUT: Final = 1.1
 _GROWTH: Final = 4.0
-"""Rows that come out of a loop for one that it reads: a guess."""
+"""Rows that come out of a loop for each row that it reads: a guess."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spreading:
-    """What the choices depend on: the plan, its sources' rows, the options. `kept` are relations computed once for the
-    task, by id; every channel reads them. `keys` are the columns that sources may be cut by, with the number of their
-    ranges, where `clustered` says that it pays; sorted ones where `rising` says it.
+    """The basis of the choices: the plan, its sources' rows, the options.
+
+    `kept` are relations computed once for the task, by id; every channel reads them. `keys` are the columns by which
+    sources may be cut, with the number of their ranges; a source is cut if `clustered` has the column, and a source
+    with a declared order only if `rising` has it.
     """
 
     channels: int
@@ -66,8 +70,8 @@ class Spreading:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """`root` on `channels` channels, with exchanges below; `shared` are the shared relations as it uses them. `saved`
-    is what several channels are estimated to save, in nanoseconds, taken or not.
+    """A distributed plan: `root` on `channels` channels, with exchanges below. `shared` are the shared relations as
+    `root` uses them. `saved` estimates the nanoseconds that several channels save, whether or not they are used.
     """
 
     root: ir.Relation
@@ -77,8 +81,8 @@ class Spread:
 
 
 def spread(root: ir.Relation, spreading: Spreading) -> Spread:
-    """The cheapest way to have the root's rows: its channels' rows, one after the other, are in the root's order. A
-    single channel has all of them unless several are `WORTHWHILE`.
+    """The cheapest alternative for the root's rows, whose order is that of the channels' rows, one channel after the
+    other. A single channel has all rows unless several channels are `WORTHWHILE`.
     """
     alone = _Finding(root, replace(spreading, channels=1))
     one = unroll(alone.step, root).one
@@ -93,10 +97,12 @@ def spread(root: ir.Relation, spreading: Spreading) -> Spread:
 
 
 class _Named(Enum):
-    """Which of a relation's sources the option `broadcast` names; of two relations together, the greater one."""
+    """The part of a relation's sources that the option `broadcast` names. Two relations together have the greater
+    value.
+    """
 
     NOTHING = 0
-    """It reads none."""
+    """The relation reads no source."""
     ALL = 1
     NOT_ALL = 2
 
@@ -116,7 +122,9 @@ class _Finding:
         )
 
     def shared(self) -> tuple[ir.Relation, ...]:
-        """A use that stands where it is reads all of the shared relation."""
+        """The shared relations as their uses read them. A use that is computed in place reads all of the shared
+        relation.
+        """
         return tuple(self._shared.get(at, each) for at, each in enumerate(self._spreading.shared))
 
     def step(self, relation: ir.Relation) -> Generator[ir.Relation, Alternatives, Alternatives]:
@@ -158,7 +166,7 @@ class _Finding:
         return self._movement.closed(estimate, [replace(way, cost=way.cost + cost) for way in found.ways])
 
     def _of_loop(self, relation: ir.Recursion | ir.Rounds) -> Generator[ir.Relation, Alternatives, Alternatives]:
-        """All of it in one place, from where its rows, which are sorted, may be dealt out."""
+        """The alternatives of a loop: all of it in one place, from which its sorted rows may be dealt out."""
         below: dict[int, Alternatives] = {}
         for each in relation.inputs if isinstance(relation, ir.Rounds) else steady(relation):
             below[id(each)] = yield each
@@ -180,7 +188,9 @@ class _Finding:
         return self._movement.closed(estimate, [whole, one, dealt])
 
     def _of_shared(self, relation: ir.Shared) -> Generator[ir.Relation, Alternatives, Alternatives]:
-        """All of it computed in every channel that uses it, once for all its uses there; or computed once and sent."""
+        """The alternatives of a shared relation: computed whole in every channel that uses it, once for all its uses
+        there; or computed once and sent.
+        """
         definition = (yield self._spreading.shared[relation.ordinal]).wholly_read
         self._shared[relation.ordinal] = definition.whole.relation
         uses = self._uses[relation.ordinal]
@@ -256,8 +266,8 @@ class _Finding:
                 )
 
     def _clusters(self, relation: ir.Read | ir.LocalFiles) -> Collection[str]:
-        """The columns that the relation may be cut by. A declared order is checked from one row to the next, all
-        through: by channels with ranges of the first column only if the pieces' ranges rise.
+        """The columns by which the relation may be cut. A declared order is checked from one row to the next over all
+        rows, so channels with ranges of the first column can check it only if the pieces' ranges rise.
         """
         if not relation.order:
             return self._spreading.clustered.get(relation.source, ())
@@ -360,12 +370,12 @@ class _Finding:
                 return below[0].estimate
 
     def _rows_below(self, relation: ir.Relation) -> float:
-        """The rows of all sources below."""
+        """The number of rows of all sources below."""
         found = (each for each in relations(relation) if isinstance(each, ir.Read | ir.LocalFiles))
         return float(sum(self._spreading.rows[each.source] for each in found))
 
     def _is_named(self, side: ir.Relation) -> bool:
-        """Whether the option `broadcast` names what a side reads, and nothing else stands in it."""
+        """Tests whether the option `broadcast` names every source that a side reads."""
         return bool(self._spreading.broadcast) and unroll(self._named_step, side) is _Named.ALL
 
     def _named_step(self, relation: ir.Relation) -> Generator[ir.Relation, _Named, _Named]:
@@ -382,14 +392,14 @@ class _Finding:
 
 
 def _with_given(relation: ir.Recursion | ir.Rounds, given: Mapping[int, ir.Relation]) -> ir.Relation:
-    """The loop over others of what it reads, by the old one's id."""
+    """The loop over other relations in place of those that it reads. `given` is by the old relation's id."""
     if isinstance(relation, ir.Recursion):
         return with_fixed(relation, given)
     return tree.with_inputs(relation, [given[id(each)] for each in relation.inputs])
 
 
 def _in_place(relation: ir.Relation) -> ir.Relation:
-    """A relation that is computed in every channel, because it looks out to an enclosing row: it reads everything."""
+    """A relation that every channel computes, because it reads an enclosing row: all its reads are whole."""
 
     def change(found: ir.Relation) -> ir.Relation:
         return replace(found, whole=True) if isinstance(found, ir.Read | ir.LocalFiles) else found
@@ -402,7 +412,7 @@ def _matches(expression: ir.Expression) -> int:
 
 
 def _partition_columns(relation: ir.Window) -> tuple[int, ...]:
-    """The columns that all calls partition by."""
+    """The columns by which all calls partition."""
     found: list[int] | None = None
     for call in relation.calls:
         columns = [each.index for each in call.partitions if is_column(each)]

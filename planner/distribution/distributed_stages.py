@@ -1,4 +1,4 @@
-"""A spread plan, taken apart at its exchanges."""
+"""Takes a distributed plan apart at its exchanges."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .distribute import Spread
 
 @dataclass(slots=True, eq=False)
 class Stage:
-    """What one pipeline computes: `root`, on `channels` channels, down to the exchanges in `receives`, numbered.
+    """The work of one pipeline: `root`, on `channels` channels, down to the exchanges in `receives`, numbered.
 
-    `sends` are the exchanges that its rows go into, by number, with how many channels read each.
+    `sends` are the exchanges that get the pipeline's rows, by number, each with the number of channels that read it.
     """
 
     root: ir.Relation
@@ -25,7 +25,7 @@ class Stage:
 
 
 def stages(spread: Spread) -> list[Stage]:
-    """Every stage after those that send to it; the last one is the root's."""
+    """The stages in order: every stage after those that send to it; the last stage is the root's."""
     last = Stage(_computed(spread.root), spread.channels)
     known: dict[tuple[int, int], Stage] = {}
     before: dict[int, list[Stage]] = {}

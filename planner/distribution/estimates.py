@@ -1,6 +1,6 @@
-"""How many rows a relation may have: rough, but the same on every run.
+"""Estimates the number of rows of a relation: roughly, but the same on every run.
 
-Sources' sizes are known. A filter's and a join's are guessed by rules that suit keys and their references: where two
+Sources' sizes are known. The rows of filters and joins are guessed by rules that suit keys and their references: if two
 relations meet in an equality, the smaller source is taken to have each value once.
 """
 
@@ -21,7 +21,7 @@ _PICKING: Final = frozenset({"equal", "like", "starts_with", "contains", "ends_w
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """`rows`, and those of the largest source they come from."""
+    """An estimate: `rows`, and `base`, the rows of the largest source they come from."""
 
     rows: float
     base: float

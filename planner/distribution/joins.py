@@ -1,8 +1,10 @@
-"""A join's ways: one side whole in every channel, or both sides by the hash of what must be equal.
+"""The alternatives of a join: one side whole in every channel, or both sides by the hash of the columns that must be
+equal.
 
-A side is whole where its unmatched rows are not wanted and the other channels' copies of it are at most half as many
-rows as the other side's source has, or where the option `broadcast` names it; other joins hash both sides, unless both
-are cut by the same ranges of what must be equal. Within that the cheapest way is taken, which may be one channel.
+A side is whole if the join drops the side's unmatched rows, and the other channels' copies of it are at most half as
+many rows as the other side's source has, or the option `broadcast` names the side. Other joins hash both sides, unless
+both sides are cut by the same ranges of a column that must be equal. Within that the cheapest alternative is taken,
+which may be one channel.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from .estimates import Estimate, joined
 
 _BUILD, _PROBE = 35.0, 20.0
 _NEAR: Final = 7.0
-"""To look a row up in a table of few rows, which stays in the processor's caches."""
+"""Nanoseconds to look a row up in a table of few rows, which stays in the processor's caches."""
 
 _FEW: Final = 1 << 16
 
@@ -35,7 +37,7 @@ WHOLE_RIGHT: Final = frozenset(
         ir.JoinType.LEFT_MARK,
     }
 )
-"""Joins that want no unmatched row of the right side, so that every channel may have all of it."""
+"""Joins that drop unmatched rows of the right side, so that every channel may have all of the right side."""
 
 WHOLE_LEFT: Final = frozenset(
     {
@@ -47,8 +49,11 @@ WHOLE_LEFT: Final = frozenset(
         ir.JoinType.RIGHT_MARK,
     }
 )
+"""Joins that drop unmatched rows of the left side, so that every channel may have all of the left side.
 
-"""A mark is null where the other side has a null anywhere: no channel can tell that alone."""
+A mark join runs on several channels in this way alone, never with both sides in shares: a mark is null if the other
+side has a null anywhere, which a channel with a share of the other side cannot tell.
+"""
 
 _EQUALITIES: Final = frozenset({"equal", "is_not_distinct_from"})
 
@@ -66,7 +71,9 @@ class _Side:
 def join_ways(
     relation: ir.Join | ir.Cross, left: Alternatives, right: Alternatives, movement: Movement, named: tuple[bool, bool]
 ) -> Iterator[Alternative]:
-    """Each with the join over its inputs as they then are. `named` says which sides were asked to be broadcast."""
+    """The alternatives of a join, each with the join over its inputs' alternatives. `named` says which sides the option
+    `broadcast` names.
+    """
     type_ = relation.type if isinstance(relation, ir.Join) else ir.JoinType.INNER
     condition = relation.condition if isinstance(relation, ir.Join) else None
     pairs = equal_columns(condition, len(relation.left.schema))
@@ -88,7 +95,7 @@ def join_ways(
 
 
 def is_small(side: Estimate, other: Estimate, movement: Movement) -> bool:
-    """Whether a side is small enough beside the other to be whole in every channel."""
+    """Tests whether a side is small enough beside the other side to be whole in every channel."""
     return (movement.channels - 1) * side.rows <= other.base / 2
 
 
@@ -100,7 +107,7 @@ def join_estimate(relation: ir.Join | ir.Cross, left: Estimate, right: Estimate)
 
 
 def equal_columns(condition: ir.Expression | None, width: int) -> list[tuple[int, int]]:
-    """The pairs of columns, left and right, that have to be equal for two rows to meet."""
+    """The pairs of columns, left and right, that have to be equal for two rows to match."""
     found = []
     for term in conjuncts(condition) if condition is not None else ():
         if not isinstance(term, ir.Call) or term.function.name not in _EQUALITIES or len(term.arguments) != 2:
@@ -126,7 +133,7 @@ class _Joining:
         self.right = right
 
     def together(self) -> Iterator[Alternative]:
-        """Both sides at one place."""
+        """The join with both sides in one place."""
         rows = self.left.estimate.rows, self.right.estimate.rows
         left, right = self.left.ways, self.right.ways
         yield self._way(Placement.WHOLE, left.whole, right.whole, *rows)
@@ -147,7 +154,7 @@ class _Joining:
             yield self._way(Placement.SHARES, self.left.ways.whole, right, *rows, hashed=hashed, ranged=ranged)
 
     def both_ranged(self, pairs: Sequence[tuple[int, int]]) -> Iterator[Alternative]:
-        """Both sides are cut by the same ranges of what must be equal."""
+        """The join with both sides cut by the same ranges of a column that must be equal."""
         rows = self.left.estimate.rows / self._channels, self.right.estimate.rows / self._channels
         for left, right in product(self.left.ways.shares, self.right.ways.shares):
             if left.ranged is None or right.ranged is None or left.ranged.ranges != right.ranged.ranges:
@@ -171,14 +178,14 @@ class _Joining:
                 yield self._way(Placement.SHARES, left, right, *rows)
 
     def _keys_kept(self) -> Iterator[bool]:
-        """The sides, left or not, whose keys still say at which channel a row is: those of unmatched rows are null."""
+        """The sides, left or not, whose keys still determine a row's channel: keys of unmatched rows are null."""
         if self._type in WHOLE_RIGHT:
             yield True
         if self._type in WHOLE_LEFT:
             yield False
 
     def _key_choices(self, pairs: Sequence[tuple[int, int]]) -> Iterator[Sequence[tuple[int, int]]]:
-        """All pairs; and those by which one side is hashed already, if that is enough."""
+        """The choices of keys: all pairs; and the pairs by which one side is hashed already, if they are enough."""
         yield pairs
         of_left, of_right = dict(pairs), {right: left for left, right in pairs}
         for way in self.left.ways.shares:
@@ -193,7 +200,7 @@ class _Joining:
         return way.ranged._replace(column=moved[0]) if way.ranged and moved else None
 
     def _hashed(self, columns: tuple[int, ...] | None, *, of_left: bool) -> tuple[int, ...] | None:
-        """Where these columns of one side are in the join's own rows."""
+        """The positions of these columns of one side in the join's own rows."""
         if columns is None:
             return None
         both = len(output_sides(self._relation)) == 2

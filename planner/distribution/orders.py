@@ -1,5 +1,6 @@
-"""The ways of what makes order: sort, top-n and fetch. Every channel sorts and cuts what it has, then the sorted
-rows are merged; ties come in the channels' order.
+"""The alternatives of relations that make an order or take its first rows: sort, top-n and fetch.
+
+Every channel sorts and cuts its own rows, then the sorted rows are merged; ties come in the channels' order.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def sort_ways(relation: ir.Sort, below: Alternatives, movement: Movement) -> Ite
 
 
 def top_n_ways(relation: ir.TopN, below: Alternatives, movement: Movement) -> Iterator[Alternative]:
-    """What is among the first rows is among its channel's first rows."""
+    """The alternatives of a top-n. A row among the first rows is also among its channel's first rows."""
     rows = below.estimate.rows
     for placement, way in ((Placement.WHOLE, below.whole), (Placement.ONE, below.one)):
         cost = way.cost + _COMPARE * rows
@@ -54,7 +55,9 @@ def top_n_ways(relation: ir.TopN, below: Alternatives, movement: Movement) -> It
 
 
 def fetch_ways(relation: ir.Fetch, below: Alternatives, movement: Movement) -> Iterator[Alternative]:
-    """The rows of channel 0 come before those of channel 1, unless their order says something else."""
+    """The alternatives of a fetch. The rows of channel 0 come before those of channel 1, unless the relation has
+    another order.
+    """
     for placement, way in ((Placement.WHOLE, below.whole), (Placement.ONE, below.one)):
         yield replace(way, placement=placement, relation=replace(relation, input=way.relation))
     count = _at_most(relation)
@@ -62,7 +65,7 @@ def fetch_ways(relation: ir.Fetch, below: Alternatives, movement: Movement) -> I
         return
     for way in below.shares:
         if not way.order and (way.hashed or way.ranged):
-            continue  # its channels' rows, one after the other, are in no order of the plan's
+            continue  # the channels' rows, one after the other, are in no order of the plan's
         first = replace(way, relation=replace(relation, input=way.relation, offset=None, count=count))
         gathered = movement.gathered(first, replace(below.estimate, rows=float(_value(count) * movement.channels)))
         yield replace(gathered, relation=replace(relation, input=gathered.relation))
@@ -73,7 +76,7 @@ def _sorting(rows: float) -> float:
 
 
 def _columns(keys: Sequence[ir.SortKey]) -> tuple[ir.ColumnOrder, ...] | None:
-    """The order as one of columns; None where it is of something computed, or clusters only."""
+    """The order as one of columns; None if a key is computed, or is merely clustered."""
     found = []
     for key in keys:
         column = key.expression
@@ -86,7 +89,7 @@ def _columns(keys: Sequence[ir.SortKey]) -> tuple[ir.ColumnOrder, ...] | None:
 
 
 def _at_most(relation: ir.TopN | ir.Fetch) -> ir.Literal | None:
-    """How many rows can matter, counted from the first; None where there is no limit, or it is computed."""
+    """The number of first rows that can matter; None if there is no limit, or the limit is computed."""
     offset, count = relation.offset, relation.count
     if not isinstance(count, ir.Literal) or not isinstance(count.value, int):
         return None

@@ -1,4 +1,4 @@
-"""Which columns of sources are equated by joins, or grouped by: what sources may be cut by, together."""
+"""The columns of sources that joins equate or aggregates group by: sources may be cut together by these columns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ _Origins: TypeAlias = tuple[Key | None, ...]
 
 
 def equated(roots: Sequence[ir.Relation], shared: Sequence[ir.Relation]) -> dict[Key, int]:
-    """A number for every column that is a key of a join or a grouping; those that a join equates have the same one."""
+    """A number for every column that is a key of a join or a grouping. Columns that a join equates have the same
+    number.
+    """
     finding = _Finding(shared)
     for root in (*shared, *roots):
         unroll(finding.step, root)

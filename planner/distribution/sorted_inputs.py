@@ -1,12 +1,13 @@
-"""The ways of what relies on the order of its inputs: merge joins and streaming aggregates.
+"""The alternatives of relations that rely on the order of their inputs: merge joins and streaming aggregates.
 
-Where all rows are, whole in every channel or on one; or in shares in which each channel has all rows of a key, in the
-order that they have on one channel: by the hash of keys, merged where several channels send them, or cut by the same
-ranges of a key. Keys are never on two channels, so what comes out, merged by the keys, is what one channel gives. A
-side of a join that is small beside the other may be whole in each of the other's channels.
+Such a relation runs with all rows together, whole in every channel or on one channel; or in shares in which each
+channel has all rows of a key, in the order that they have on one channel. Shares are by the hash of keys, merged if
+several channels send them, or cut by the same ranges of a key. The rows of a key are never on two channels, so the
+output, merged by the keys, is the output of one channel. A side of a join that is small beside the other may be whole
+in each of the other side's channels.
 
-A merge join closes a side that can add nothing, and its scan stops: not so across an exchange, whose producers run
-ahead. So what reads sorted sources as it is asked for is not exchanged below either.
+A merge join closes a side that can add nothing, and the side's scan stops. An exchange prevents that: its producers run
+ahead. So a relation that reads sorted sources as asked gets no exchange below it either.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def _together(ways: Alternatives, keys: Sequence[int]) -> Iterator[Alternative]:
 def merge_join_ways(
     relation: ir.MergeJoin, left: Alternatives, right: Alternatives, movement: Movement, named: tuple[bool, bool]
 ) -> Iterator[Alternative]:
-    """`named` says which sides were asked to be broadcast."""
+    """The alternatives of a merge join. `named` says which sides the option `broadcast` names."""
     left, right = left.as_asked, right.as_asked
     sizes = left.estimate.rows, right.estimate.rows
     yield _joined(relation, Placement.WHOLE, left.whole, right.whole, sum(sizes))
@@ -87,7 +88,7 @@ def merge_join_ways(
 def _joined(
     relation: ir.MergeJoin, placement: Placement, left: Alternative, right: Alternative, rows: float
 ) -> Alternative:
-    """The join of its sides as they are placed, `rows` of both in a channel."""
+    """The join of its sides as they are placed. `rows` counts both sides' rows in a channel."""
     readings = {left.reading, right.reading}
     return Alternative(
         placement=placement,
@@ -111,7 +112,7 @@ def _both_ranged(
 def _both_hashed(
     relation: ir.MergeJoin, left: Alternatives, right: Alternatives, movement: Movement
 ) -> Iterator[tuple[Alternative, Alternative]]:
-    """By all keys, or by those by which a side is hashed already."""
+    """Both sides hashed by all keys, or by the keys by which a side is hashed already."""
     of_left = {key.left: key.right for key in relation.keys}
     of_right = {key.right: key.left for key in relation.keys}
     choices = [
@@ -126,13 +127,15 @@ def _both_hashed(
 
 
 def _hashes(ways: Alternatives, keys: Container[int]) -> list[tuple[int, ...]]:
-    """By which of these columns sorted shares are hashed."""
+    """The hashes of sorted shares, if these hashes use only columns in `keys`."""
     found = [way.hashed for way in ways.shares if way.order and way.hashed]
     return [hashed for hashed in found if all(column in keys for column in hashed)]
 
 
 def _placed(relation: ir.MergeJoin, way: Alternative, left: Alternative, right: Alternative) -> Iterator[Alternative]:
-    """Where rows are, by each side whose keys still say it: those of unmatched rows are null."""
+    """The join with the placement of its rows, by each side whose keys still determine it: keys of unmatched rows are
+    null.
+    """
     both = len(relation.schema) == len(relation.left.schema) + len(relation.right.schema)
     sides = [(left, 0, [key.left for key in relation.keys])] if relation.type in WHOLE_RIGHT else []
     if relation.type in WHOLE_LEFT:

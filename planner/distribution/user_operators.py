@@ -1,4 +1,6 @@
-"""The ways of an operator of a user's: all of its rows on one channel, or each stream's where its registration says."""
+"""The alternatives of a user's operator: all its rows on one channel, or each stream's rows on the channels of its
+registration.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +12,13 @@ from .. import ir
 from .alternatives import Alternative, Alternatives, Movement, Placement
 
 _CODE: Final = 200.0
-"""Nanoseconds of a user's code for a row: a guess."""
+"""Nanoseconds of user code for a row: a guess."""
 
 
 def user_ways(relation: ir.User, below: Sequence[Alternatives], movement: Movement) -> Iterator[Alternative]:
-    """Code may see which channel it is on, so that it is never run in every channel over the same rows."""
+    """The alternatives of a user's operator. User code may see its channel, so it never runs in every channel over the
+    same rows.
+    """
     yield _together(relation, Placement.ONE, [each.one for each in below], sum(each.estimate.rows for each in below))
     if relation.dealing is not None:
         pairs = list(zip(below, relation.dealing, strict=True))

@@ -9,7 +9,7 @@ from .. import ir
 
 
 def described(relation: ir.Relation) -> str:  # noqa: C901 (a line per relation)
-    """What the relation does, without what it reads."""
+    """The relation's work in a few words, without its inputs."""
     match relation:
         case ir.Read():
             return f"read {relation.source} ({', '.join(relation.names)}){_declared(relation)}"

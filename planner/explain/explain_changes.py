@@ -1,7 +1,7 @@
-"""What a plan becomes in a continuous task, for people and for programs: operators, and what each one's work follows.
+"""A plan as a continuous task, explained to people and programs: its operators, and what each one's work follows.
 
-In the text an operator stands above its only input; where there are several, each is indented. One that several read is
-shown once and named after that. The JSON has the same, as a flat list that refers to inputs by number, because plans
+In the text an operator stands above its only input; of several inputs each is indented. An operator that several read
+is shown once and named after that. The JSON has the same, as a flat list that refers to inputs by number, because plans
 can be thousands of levels deep.
 """
 
@@ -52,7 +52,7 @@ _SOURCES: Final[Called] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Line:
-    """An operator where it is read; `first` is whether it is shown here."""
+    """An operator at a place where it is read; `first` says that it is shown here."""
 
     number: int
     depth: int
@@ -91,8 +91,8 @@ def explain(
 
 
 def operators_json(root: ChangeNode, called: Called = _SOURCES, *, channels: int | None = None) -> list[dict[str, Any]]:
-    """Every operator once, numbered from 1, the root's. `called` is what sources are called that are none of the
-    plan's. Pipelines end in a task of so many `channels`; a loop's operators have none of their own.
+    """Every operator once, numbered from 1, the root's number. `called` names the sources that are not the plan's.
+    Pipelines end in a task of so many `channels`; a loop's operators have no channels of their own.
     """
     lines = tuple(_lines(root, channels))
     numbers = {id(line.node): line.number for line in lines}
@@ -100,7 +100,7 @@ def operators_json(root: ChangeNode, called: Called = _SOURCES, *, channels: int
 
 
 def operators_text(root: ChangeNode, called: Called = _SOURCES, *, channels: int | None = None) -> list[str]:
-    """A line for each place where an operator is read, those below others indented."""
+    """A line for each place where an operator is read, each line indented below its reader's."""
     return [_line(line, called) for line in _lines(root, channels)]
 
 
@@ -110,7 +110,7 @@ def nodes_of(root: ChangeNode) -> Iterator[ChangeNode]:
 
 
 def recomputed(root: ChangeNode) -> Iterator[RecomputeNode]:
-    """What is computed again from all rows whenever they change."""
+    """The operators that compute all rows again whenever an input changes."""
     return (node for node in nodes_of(root) if isinstance(node, RecomputeNode))
 
 
@@ -129,18 +129,20 @@ def _lines(root: ChangeNode, channels: int | None = None) -> Iterator[_Line]:
 
 
 def _ends(root: ChangeNode, channels: int) -> frozenset[int]:
-    """The identities of the operators that end a pipeline: their rows are the result, or go to where their key is."""
+    """The identities of the operators that end a pipeline: their rows are the result, or go to the channel of their
+    key.
+    """
     by_key = nodes_of(root) if channels > 1 else ()
     return frozenset((id(root), *(id(each) for node in by_key if takes_by_key(node) for each in inputs_of(node))))
 
 
 def takes_by_key(node: ChangeNode) -> bool:
-    """Whether an operator has rows brought to the channel of their key, so that an exchange stands before it."""
+    """Tests whether an operator takes rows at the channel of their key, so that an exchange stands before it."""
     return isinstance(node, JoinNode | OnlyOneNode) or _blocks(node)
 
 
 def _blocks(node: ChangeNode) -> bool:
-    """Whether an operator decides only when all changes of its time have come."""
+    """Tests whether an operator decides only when all changes of its time have come."""
     return isinstance(node, WeighNode | GroupNode | TopNode | RegroupNode | WindowNode | RecomputeNode)
 
 
@@ -198,7 +200,7 @@ def _columns(columns: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _work(node: ChangeNode) -> tuple[str, str]:
-    """What an operator's work follows, and why where it is more than the change."""
+    """The extent of an operator's work, and the reason if it is more than the change."""
     match node:
         case RegroupNode():
             return "touched keys", "keys that are touched are computed again from their rows"

@@ -1,7 +1,7 @@
-"""How a plan would be spread over channels, for people and for programs.
+"""A plan on several channels, explained to people and programs.
 
-Which exchanges there are depends on the sizes of an epoch's sealed splits. Explained is the plan for sources of so many
-rows as are given, or `ROWS`, of which nothing else is known.
+The sizes of an epoch's sealed splits decide the exchanges. The explanation is of the plan for sources with the given
+numbers of rows, or `ROWS`, of which nothing else is known.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class Spread:
     physical: PhysicalPlan
     rows: Mapping[str, int]
     kept: Mapping[int, str] = field(default_factory=dict)
-    """Relations whose rows are computed once for the task, and what they are called."""
+    """The names of relations whose rows are computed once for the task."""
 
     @cached_property
     def operators(self) -> tuple[tuple[Operator, ...], ...]:
-        """Of each pipeline."""
+        """The operators of each pipeline."""
         return operators_of(self.physical.computes, self.physical.shared, self.kept)
 
 
@@ -62,13 +62,15 @@ def spread_json(spread: Spread) -> list[dict[str, Any]]:
 
 
 def saved_ms(spread: Spread) -> float | None:
-    """What several channels are estimated to save, used or not; None where it was not to decide."""
+    """The milliseconds that several channels save by the estimates, used or not; None if there was nothing to
+    decide.
+    """
     saved = spread.physical.saved
     return None if saved is None else round(saved / _MS, 1)
 
 
 def shortage_json(spread: Spread) -> dict[str, int] | None:
-    """Why there are fewer channels than were asked for; None where memory did not decide."""
+    """The reason for fewer channels than requested; None if memory did not decide."""
     short = spread.physical.shortage
     return None if short is None else asdict(short)
 

@@ -1,8 +1,9 @@
-"""The operators of each pipeline, for people and for programs: which ends it, which block, and which are halves.
+"""The operators of each pipeline, explained to people and programs: which operator ends it, which block, and which are
+halves.
 
-An operator that ends its pipeline hands rows to an exchange, or to the result. One that blocks has read all of its
-input before its first row. Where an exchange lies in the middle of what a relation does, what is below it is the
-relation's partial half, in every channel, and what is above it the final one.
+An operator that ends its pipeline hands rows to an exchange, or to the result. An operator that blocks has read all of
+its input before its first row. If an exchange lies in the middle of a relation's work, the part below it is the
+relation's partial half, in every channel, and the part above it is the final half.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ _INDENTED: Final = 64
 
 
 def indented(depth: int) -> str:
-    """Before a line at this depth; beyond 64 levels, which nobody can follow, it says the number."""
+    """The indentation of a line at this depth. Beyond 64 levels, which nobody can follow, it gives the number."""
     return "  " * depth if depth <= _INDENTED else f"{'  ' * _INDENTED}({depth}) "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marks:
-    """What is said of an operator beside what it does."""
+    """The marks of an operator beside its work."""
 
     ends: bool
     blocks: bool
@@ -49,7 +50,7 @@ NONE = Marks(ends=False, blocks=False)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operator:
-    """`what` it does, and which half of it."""
+    """An operator: `what` says what it does, and which half of it."""
 
     depth: int
     what: str
@@ -68,8 +69,8 @@ class Operator:
 def operators_of(
     roots: Sequence[ir.Relation], shared: Sequence[ir.Relation], kept: Mapping[int, str]
 ) -> tuple[tuple[Operator, ...], ...]:
-    """Of each pipeline that computes one of `roots`, from the operator that ends it down to its exchanges and sources.
-    `kept` names relations whose rows are there already.
+    """The operators of each pipeline that computes one of `roots`, from the operator that ends the pipeline down to its
+    exchanges and sources. `kept` names relations whose rows are there already.
     """
     halves = _halves(roots, shared)
     return tuple(tuple(_operators(root, shared, kept, halves)) for root in roots)
@@ -99,7 +100,7 @@ def _blocks(relation: ir.Relation) -> bool:
 
 
 def _below(relation: ir.Relation, shared: Sequence[ir.Relation], used: set[int]) -> Sequence[ir.Relation]:
-    """What a pipeline computes right below a relation; what is shared at its first use."""
+    """The relations that a pipeline computes right below a relation; a shared relation at its first use."""
     if isinstance(relation, ir.Exchange):
         return ()
     if isinstance(relation, ir.Shared):
@@ -112,7 +113,9 @@ def _below(relation: ir.Relation, shared: Sequence[ir.Relation], used: set[int])
 
 
 def _halves(roots: Sequence[ir.Relation], shared: Sequence[ir.Relation]) -> dict[int, str]:
-    """Which relations are halves of one, on both sides of an exchange or below one that merges what they sort."""
+    """The relations that are halves of one relation, on both sides of an exchange or below an exchange that merges what
+    they sort.
+    """
     found: dict[int, str] = {}
     for root in roots:
         used: set[int] = set()

@@ -1,8 +1,8 @@
-"""What a plan becomes, for people and for programs: relations, pipelines, fragments, sources, and why.
+"""A plan explained to people and programs: its relations, pipelines, fragments, sources, and the reasons.
 
-In the text a relation stands above its only input; where there are several, each is indented. Below a loop that goes
-round by round stand the operators that it runs over changes, and then what feeds it. The JSON has the same
-content, its relations as a flat list that refers to inputs by number, because plans can be thousands of levels deep.
+In the text a relation stands above its only input; of several inputs each is indented. Below a loop that runs round by
+round stand the operators that it runs over changes, and then the relations that feed it. The JSON has the same content,
+its relations as a flat list that refers to inputs by number, because plans can be thousands of levels deep.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _INDEXED_PERHAPS: Final = "rows of an epoch that is small beside it are looked u
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Line:
-    """A relation in a fragment; `role` says what it is to the one above when that is not plain."""
+    """A relation in a fragment; `role` names its role for the relation above if that is not plain."""
 
     depth: int
     relation: ir.Relation
@@ -85,7 +85,7 @@ def explain(
     options: TaskOptions,
     spread: Spread | None = None,
 ) -> Explanation:
-    """`spread` is how the plan is spread over several channels, or cut into stages."""
+    """The explanation of a plan. `spread` is the plan over several channels, or cut into stages."""
     naming = _Naming()
     tables = {name: _fragments(division, section, naming) for name, section in division.tables.items()}
     perhaps = {division.indexes[id(each.table), each.keys].name for each in division.lookups.values()}
@@ -138,7 +138,7 @@ def explain(
 
 
 def _fragments(division: Division, section: Section, naming: _Naming, *, ends: bool = False) -> tuple[_Fragment, ...]:
-    """The section's fragments, the one that gives its rows first; `ends`: which ends a pipeline."""
+    """The section's fragments, the root's first. `ends` says that the section ends a pipeline."""
     ends_at = {*map(id, section.edges), *division.uses}
     naming.of(section.root, ends_at, row_wise=section.row_wise)
     edges = {id(edge): naming.of(edge, ends_at) for edge in reversed(section.edges)}
@@ -318,7 +318,7 @@ def _line(division: Division, line: _Line, indent: int) -> str:
 
 
 def _loop_run_here(line: _Line) -> ir.Rounds | None:
-    """Where a loop is read by another fragment, its operators are not shown again."""
+    """The loop whose operators are shown here. A fragment that only reads a loop does not show its operators again."""
     return line.relation if isinstance(line.relation, ir.Rounds) and line.parent is None else None
 
 
@@ -327,7 +327,7 @@ def _called(loop: ir.Rounds) -> dict[str, str]:
 
 
 def _describe(division: Division, line: _Line) -> str:
-    """A kept result is named where it is read, not where it is computed: there it is the fragment's root."""
+    """The line of a relation. A kept result is named at its reads; at its computation it is the fragment's root."""
     if isinstance(line.relation, ir.IndexLookup):
         index = division.indexes.get((id(line.relation.right), key_columns(line.relation)))
         return f"{described(line.relation)} {index.name}" if index else described(line.relation)

@@ -1,4 +1,4 @@
-"""Which pipelines are which stage of a Spark job, and what is exchanged between them, for people and for programs."""
+"""The stages of a Spark job, explained to people and programs: their pipelines, and the exchanges between them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ _WAYS: Final = {"shuffled": "through the shuffle", "file": "a file of each task,
 
 
 def stages_json(spread: Spread) -> dict[str, Any]:
-    """`before`: jobs of one task each, before the first epoch that needs them. `stages`: those of an epoch's job."""
+    """The stages as JSON. `before`: jobs of one task each, before the first epoch that needs them. `stages`: those of
+    an epoch's job.
+    """
     physical = spread.physical
     stages = stages_of(physical.pipelines)
     in_stages = {at: sum(at in each.pipelines for each in stages) for at in range(len(physical.pipelines))}
@@ -51,7 +53,7 @@ def _member(
     to: int | None,
     in_stages: int,
 ) -> dict[str, Any]:
-    """A pipeline in a stage: what it sends to the pipeline that the stage feeds."""
+    """A pipeline in a stage, with the rows that it sends to the pipeline that the stage feeds."""
     sends = [
         {**sent, "moved": "file" if is_shared(each) else "shuffled"}
         for each, sent in zip(pipeline.into, described["sends"], strict=True)

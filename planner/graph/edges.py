@@ -1,4 +1,4 @@
-"""What the nodes of a graph read of each other, and what follows from that for each: its batches and its channels."""
+"""The edges between the nodes of a graph, and each node's batches and channels, which follow from the edges."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .steps import MergeStep, SqlStep, Step
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """What `reader` reads of `source`, as its input number `at`."""
+    """The rows of `source` that `reader` reads as its input number `at`."""
 
     source: str
     reader: str
@@ -34,7 +34,7 @@ class Edge:
 
 
 def edges_of(node: Step) -> Iterator[Edge]:
-    """What a node reads, in order."""
+    """The edges into a node, in order."""
     match node:
         case ExecutorNode() | SqlStep():
             for at, each in enumerate(node.inputs):
@@ -49,7 +49,15 @@ def edges_of(node: Step) -> Iterator[Edge]:
 
 
 def strides_of(nodes: Sequence[Step]) -> Mapping[str, int]:
-    """Rows of the batches of each node: an input's own, also through functions and unions; else as many as always."""
+    """The rows of each node's batches.
+
+    | Node | Rows |
+    |---|---|
+    | a source | the number that the source sets |
+    | a function | the number of its input |
+    | a union | the smallest number among its inputs |
+    | an executor, a statement, a merge | `STRIDE` |
+    """
     found: dict[str, int] = {}
     for node in nodes:
         match node:
@@ -65,9 +73,15 @@ def strides_of(nodes: Sequence[Step]) -> Mapping[str, int]:
 
 
 def channels_of(nodes: Sequence[Step], readers: Mapping[str, Sequence[Edge]]) -> Mapping[str, int]:
-    """An executor and a statement have those they say, and a merge one. What is read in pieces has as many as the most
-    of its readers that do not all want all of it; an iterable has one; a function stays where its rows are, and a union
-    where most of its rows are.
+    """The number of channels of each node.
+
+    | Node | Channels |
+    |---|---|
+    | an executor, a statement | the number that the node sets |
+    | a merge, an iterable | one |
+    | a source that is read in pieces | the largest number among its readers without a broadcast, at least one |
+    | a function | the number of its input |
+    | a union | the largest number among its inputs |
     """
     wanted: dict[str, int] = {}
     executors = {node.name: node.channels for node in nodes if isinstance(node, ExecutorNode | SqlStep)}

@@ -1,4 +1,4 @@
-"""What a graph runs as, for people and for programs."""
+"""A graph's pipelines, explained to people and programs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from .steps import MergeStep, SqlStep, Step
 def explain(
     graph: Graph, nodes: Sequence[Step], schemas: Mapping[str, pa.Schema], lowered: Lowered, executor: ExecutorKind
 ) -> Explanation:
-    """Pipelines with their nodes, in the order in which rows pass through them."""
+    """The explanation of a graph: pipelines with their nodes, in the order in which rows pass through them."""
     told = [_node(node, schemas[node.name], lowered, executor) for node in nodes]
     document: dict[str, Any] = {
         "nodes": told,
@@ -171,7 +171,7 @@ def _what(node: Step) -> str:
 
 
 def _where(node: Step, executor: ExecutorKind) -> str:
-    """Where the rows of an iterable come from."""
+    """The origin of an iterable's rows."""
     if executor is ExecutorKind.LOCAL or not isinstance(node, IterableSource):
         return ""
     return " that a Spark task makes" if node.is_function else " that the service reads and writes to a file"

@@ -1,4 +1,4 @@
-"""What can be wrong with a graph before anything is known of its columns, and the order of its nodes."""
+"""Checks a graph before any columns are known, and orders its nodes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ from ...proto.graph import (
 
 
 def ordered(graph: Graph) -> tuple[GraphNode, ...]:
-    """The nodes, each after those that it reads. Raises `PlanError` with all that is wrong with how they are joined."""
+    """The nodes, each after the nodes that it reads. Raises `PlanError` with everything that is wrong with the
+    edges.
+    """
     problems = [*_names(graph), *_references(graph)]
     for node in graph.nodes:
         problems += _of_node(node)
@@ -39,7 +41,7 @@ def ordered(graph: Graph) -> tuple[GraphNode, ...]:
 
 
 def problem(node: str, reason: str, message: str) -> Problem:
-    """Something wrong with a node."""
+    """A problem of a node."""
     return Problem(place=f"node {node!r}", reason=reason, message=message)
 
 
@@ -94,7 +96,7 @@ def _of_node(node: GraphNode) -> Iterator[Problem]:
 
 
 def _of_schema(node: GraphNode) -> Iterator[Problem]:
-    """What its code says itself of its columns."""
+    """The problems of the columns that a node's code declares."""
     match node:
         case FedSource() | IterableSource():
             needed = True
@@ -151,7 +153,7 @@ def _circle(graph: Graph) -> Iterator[Problem]:
 
 
 def _first_circle(edges: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
-    """Names of which each reads the next one, the first and the last the same; none where there is no circle."""
+    """Names of which each reads the next one, the first and the last the same; empty if there is no circle."""
     try:
         TopologicalSorter(edges).prepare()
     except CycleError as error:

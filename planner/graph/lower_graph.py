@@ -1,10 +1,10 @@
-"""From a checked graph to pipelines: which nodes run together, where rows are exchanged, and how.
+"""Lowers a checked graph to pipelines: groups nodes into pipelines, and places the exchanges.
 
-A node runs in the pipeline of its only reader where that has as many channels and takes rows as they are; all others
-are the root of a pipeline of their own, which feeds an exchange for each of their readers. So rows that two nodes read
-are made once, and wait in exchanges, which spill. A Dataset costs nothing to read again: each of its readers reads it
-in its own pipeline, unless that wants its rows dealt otherwise than they lie. So does a statement with files that
-DuckDB reads as they are.
+A node runs in the pipeline of its only reader if that reader has as many channels and takes rows as they are. Every
+other node is the root of its own pipeline, which feeds an exchange for each of its readers. So rows that two nodes read
+are made once, and wait in exchanges, which spill. A Dataset costs nothing to read again: each reader reads it in its
+own pipeline, unless the reader wants the rows dealt in another way than they lie. The same holds for a statement and
+files that DuckDB reads as they are.
 """
 
 from __future__ import annotations
@@ -57,14 +57,20 @@ from .edges import Edge, channels_of, edges_of, strides_of
 from .steps import MergeStep, OrderedSql, SqlStep, Step, relation
 
 _DEEPEST: Final = 32
-"""Operators that ask each other for rows stand on one stack of calls, which has an end."""
+"""The most operators on one stack: operators that ask each other for rows share one stack of calls, which has
+an end.
+"""
 
 _UNKNOWN: Final = 10_000_000
-"""Rows that statements expect of code of the user's. They fetch no result at once that may be so large."""
+"""The number of rows that statements expect from user code. A statement fetches no result at once that may be
+so large.
+"""
 
 
 class Reading(Enum):
-    """What of a source each channel of its reader reads: of a Dataset, or of files that a statement reads itself."""
+    """The part of a source that each channel of its reader reads: of a Dataset, or of files that a statement reads
+    itself.
+    """
 
     FILES = "whose files it reads itself"
     SHARE = "a share of it in each channel"
@@ -74,9 +80,15 @@ class Reading(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Lowered:
-    """`channels` are those of each step, `homes` the number of its pipeline: of a source that several read for
-    themselves, the first one's. `ends` are the steps that end theirs. `exchanges` are those of the edges that have one,
-    `readings` those of sources that have none.
+    """A lowered graph.
+
+    | Field | Meaning |
+    |---|---|
+    | `channels` | The number of channels of each step. |
+    | `homes` | The number of each step's pipeline; for a source that several pipelines read, the first one's. |
+    | `ends` | The steps that end their pipelines. |
+    | `exchanges` | The exchanges of the edges that have one. |
+    | `readings` | The readings of the edges from sources without an exchange. |
     """
 
     physical: PhysicalPlan
@@ -88,7 +100,9 @@ class Lowered:
 
 
 def lower(graph: Graph, nodes: Sequence[Step], schemas: Mapping[str, pa.Schema], shape: Shape) -> Lowered:
-    """`nodes` are the graph's, in order; `shape` is how sources are fed, of those that it names."""
+    """The pipelines of a graph. `nodes` are the graph's, in order; `shape` has the feed of the sources that it
+    names.
+    """
     return _Lowering(graph, nodes, schemas, shape).lowered()
 
 
@@ -151,7 +165,7 @@ class _Lowering:
         )
 
     def _beside(self, name: str) -> Iterator[str]:
-        """The node, and those that run in its pipeline."""
+        """The node, and the nodes that run in its pipeline."""
         stack = [name]
         while stack:
             name = stack.pop()
@@ -161,7 +175,7 @@ class _Lowering:
     # -------------------------------------------------------------------------------------------------- edges
 
     def _input(self, edge: Edge) -> PhysicalNode:
-        """Where the rows of an edge come from: the Dataset, the operator that makes them, or an exchange."""
+        """The origin of an edge's rows: the Dataset, the operator that makes them, or an exchange."""
         reading = self._reading(edge)
         if reading is not None:
             self._readings[edge] = reading
@@ -179,7 +193,7 @@ class _Lowering:
         )
 
     def _reading(self, edge: Edge) -> Reading | None:
-        """How the reader reads a Dataset for itself, if it can."""
+        """The way in which the reader reads a Dataset itself; None if it cannot."""
         node, channels = self._datasets.get(edge.source), self._channels[edge.reader]
         if node is None:
             return None
@@ -198,7 +212,7 @@ class _Lowering:
                 return None
 
     def _reads_files(self, edge: Edge) -> bool:
-        """Whether a statement reads its source itself: all of it, or the channel's share."""
+        """Tests whether a statement reads its source itself: all of it, or the channel's share."""
         known = self._shape.get(edge.source)
         if not isinstance(self._by_name[edge.reader], SqlStep) or known is None or known.feed is not Feed.FILES:
             return False
@@ -303,7 +317,7 @@ class _Lowering:
                 assert_never(node)
 
     def _fragment(self, step: SqlStep, inputs: tuple[PhysicalNode, ...]) -> FragmentNode:
-        """`inputs` are those that it does not read from files itself."""
+        """The fragment of a statement. `inputs` are the nodes that it does not read from files itself."""
         left = iter(inputs)
         files: list[FileInput] = []
         streams: list[StreamInput] = []

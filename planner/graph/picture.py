@@ -1,7 +1,7 @@
 """A graph as an SVG picture: pipelines as boxes in layers, rows flowing down, each node with its streams' routing.
 
-Plain SVG without scripts or links, the same text for the same graph. Who writes node names may be anybody: all text is
-escaped, and shortened where it is long.
+The picture is plain SVG without scripts or links, the same text for the same graph. Node names may come from anybody:
+all text is escaped, and shortened if it is long.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ CHARACTER: Final = 7.3
 
 LINE, PADDING, GAP, LAYER_GAP, TITLE = 17, 12, 28, 46, 24
 MOST: Final = 52
-"""Characters of a line; the middle of a longer one is left out."""
+"""The most characters of a line; a longer line loses its middle."""
 
 _STYLE: Final = (
     "text{font:12px ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;fill:#1f2933}"
@@ -35,7 +35,7 @@ _ARROW: Final = (
 
 @dataclass(frozen=True, slots=True)
 class _Box:
-    """Something to draw, by its size; its place is the picture's to find."""
+    """Something to draw, by its size. The picture finds its place."""
 
     width: float
     height: float
@@ -52,12 +52,12 @@ class _Place:
         return self.x + self.box.width / 2, self.y + self.box.height
 
     def top(self, at: int, of: int) -> tuple[float, float]:
-        """Where the stream number `at` of so many comes in."""
+        """The point where stream number `at` of `of` streams comes in."""
         return self.x + self.box.width * (at + 1) / (of + 1), self.y
 
 
 def picture(document: Mapping[str, Any]) -> str:
-    """The picture of what `explain` says of a graph."""
+    """The picture of a graph's `explain` document."""
     nodes = [
         {**node, "written": document["written"] if node["name"] == document["result"] else None}
         for node in document["nodes"]
@@ -66,7 +66,7 @@ def picture(document: Mapping[str, Any]) -> str:
 
 
 def written_to(target: Mapping[str, Any]) -> str:
-    """What becomes of the rows of a graph that ends in files."""
+    """The destination of the rows of a graph that ends in files."""
     return f"written to {target['folder']} as {target['format']} ({target['mode']})"
 
 
@@ -91,7 +91,7 @@ def _texts(node: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _box_of(node: Mapping[str, Any] | int) -> _Box:
-    """Of a node, or of a stream that passes."""
+    """The box of a node, or of a stream that passes."""
     if isinstance(node, int):
         return _Box(0, 0)
     lines = _texts(node)
@@ -129,7 +129,7 @@ class _Picture:
     # ------------------------------------------------------------------------------------------------- places
 
     def _arranged(self) -> tuple[dict[int, _Place], float, float]:
-        """Where each pipeline is, and the size of all."""
+        """The place of each pipeline, and the size of the picture."""
         layers = self._layers()
         sizes = {pipeline: self._size(pipeline) for pipeline in self._pipelines}
         widths = [sum(sizes[each].width if each > 0 else GAP for each in row) + GAP * (len(row) + 1) for row in layers]
@@ -149,7 +149,7 @@ class _Picture:
         return found, width, y - LAYER_GAP + GAP
 
     def _between(self) -> list[tuple[int, int, int]]:
-        """The pipelines, from and to, of each stream that goes from one to another, and its number, in order."""
+        """The pipelines, from and to, of each stream between pipelines, and the stream's number, in order."""
         return [
             (self._nodes[stream["from"]]["pipeline"], node["pipeline"], stream["exchange"])
             for node in self._nodes.values()
@@ -158,7 +158,7 @@ class _Picture:
         ]
 
     def _layers(self) -> list[list[int]]:
-        """Pipelines by how far they are from the result, the farthest first. A stream that passes a layer has a gap
+        """Pipelines by their distance from the result, the farthest first. A stream that passes a layer has a gap
         there, as the negative of its number.
         """
         away = dict.fromkeys(self._pipelines, 0)
@@ -177,8 +177,8 @@ class _Picture:
         return rows
 
     def _rows(self, pipeline: int) -> list[list[Mapping[str, Any] | int]]:
-        """A pipeline's nodes by how far they are from its last one, the farthest first; with gaps for streams that come
-        from elsewhere and pass some of them, each as its number.
+        """A pipeline's nodes by their distance from its last node, the farthest first. Streams that come from elsewhere
+        and pass some nodes have gaps there, each as its number.
         """
         away = {node["name"]: 0 for node in self._inside[pipeline]}
         for node in reversed(self._inside[pipeline]):
@@ -218,7 +218,7 @@ class _Picture:
             y += height + GAP
 
     def _passing(self, exchange: int, x: float, y: float, height: float) -> None:
-        """A stream goes straight down here."""
+        """Adds the straight part of a stream that passes here."""
         self._routes.setdefault(exchange, []).extend(((x, y), (x, y + height)))
 
     # ------------------------------------------------------------------------------------------------ drawing
@@ -253,7 +253,7 @@ def _text(kind: str, x: float, y: float, text: str) -> str:
 
 
 def _curve(points: Sequence[tuple[float, float]]) -> str:
-    """Down from each point to the next."""
+    """A curve down from each point to the next."""
     first, *rest = points
     parts = [f"M{first[0]:.1f} {first[1]:.1f}"]
     x, y = first

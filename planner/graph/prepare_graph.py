@@ -1,4 +1,4 @@
-"""A graph that can be run: checked, typed, lowered."""
+"""Prepares a graph: checks, types and lowers it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .stock_nodes import Schemas
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PreparedGraph:
-    """`nodes` are in order, each with its schema in `schemas`."""
+    """A graph that can be run. `nodes` are in order, each with its schema in `schemas`."""
 
     graph: Graph
     nodes: tuple[Step, ...]
@@ -30,7 +30,7 @@ class PreparedGraph:
 
     @property
     def schema(self) -> pa.Schema:
-        """Of the graph's rows."""
+        """The schema of the graph's rows."""
         return self.schemas[self.graph.result or ""]
 
     @property
@@ -47,11 +47,15 @@ class PreparedGraph:
         )
 
     def relevant(self, shape: Shape) -> Shape:
-        """Only statements care how sources are fed: without one, pipelines are the same for all shapes."""
+        """The part of a shape that matters. Only statements care how sources are fed: without a statement, pipelines
+        are the same for all shapes.
+        """
         return shape if any(isinstance(node, SqlStep) for node in self.nodes) else {}
 
     def physical(self, shape: Shape, without: Container[str] = ()) -> PhysicalPlan:  # noqa: ARG002 - it has no indexes
-        """The last one is kept: a task asks when it is made and in its first epoch, mostly for the same shape."""
+        """The pipelines for a shape. The last result is kept: a task asks when it is made and in its first epoch,
+        mostly for the same shape.
+        """
         known = self._lowered[0] if self._lowered else None
         if known is None or known[0] != shape:
             known = dict(shape), lower(self.graph, self.nodes, self.schemas, shape).physical
@@ -64,8 +68,8 @@ class PreparedGraph:
 
 
 def prepare_graph(graph: Graph, nodes: Sequence[GraphNode], files: Schemas) -> PreparedGraph:
-    """`nodes` are the graph's, as `ordered` gives them, and `files` has the schemas of the files that it reads. Raises
-    `PlanError` with all that does not fit.
+    """Prepares a graph. `nodes` are the graph's, as `ordered` gives them, and `files` has the schemas of the files that
+    the graph reads. Raises `PlanError` with everything that does not fit.
     """
     steps, schemas = steps_of(nodes, files)
     return PreparedGraph(graph=graph, nodes=steps, schemas=schemas)

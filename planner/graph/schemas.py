@@ -1,4 +1,4 @@
-"""The schema of every node, and what is wrong with what is asked of its columns."""
+"""The schema of every node, and the problems of the columns that nodes ask for."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from .stock_nodes import Schemas, Wrong, sql_step, stock_steps
 
 
 def steps_of(nodes: Sequence[GraphNode], files: Schemas) -> tuple[tuple[Step, ...], Schemas]:
-    """What the nodes are done by, and the schema of each; `nodes` are in order, `files` the schemas of the files that
-    are read. Raises `PlanError` with all that does not fit.
+    """The steps of the nodes, and the schema of each; `nodes` are in order, `files` has the schemas of the files that
+    are read. Raises `PlanError` with everything that does not fit.
     """
     typing = _Typing({node.name for node in nodes}, files)
     for node in nodes:
@@ -43,8 +43,8 @@ def steps_of(nodes: Sequence[GraphNode], files: Schemas) -> tuple[tuple[Step, ..
 
 
 class _Typing:
-    """What is known of the nodes so far. A node of whose input nothing is known is passed over: the input's problem has
-    been told.
+    """The schemas of the nodes so far. A node with an untyped input is passed over: the input's problem has been
+    reported.
     """
 
     def __init__(self, names: set[str], files: Schemas) -> None:
@@ -96,7 +96,7 @@ class _Typing:
 def _schema(
     node: SourceNode | MapNode | UnionNode | ExecutorNode, found: Schemas, files: Schemas, problems: list[Problem]
 ) -> pa.Schema | None:
-    """None where it cannot be known, of which the problem is told."""
+    """The schema of a node; None, once its problem is reported, if it cannot be known."""
     match node:
         case FileSource():
             return _read_by_name(node, _of_files(node, files, problems), problems)
@@ -136,7 +136,7 @@ def _of_files(node: FileSource, files: Schemas, problems: list[Problem]) -> pa.S
 def _read_by_name(
     node: FileSource | FedSource | DatasetSource, schema: pa.Schema | None, problems: list[Problem]
 ) -> pa.Schema | None:
-    """Its schema, if each column can be told from the others."""
+    """The schema of a source, if all its columns have different names."""
     names = () if schema is None else schema.names
     for name in dict.fromkeys(names):
         if names.count(name) > 1:
@@ -165,7 +165,7 @@ def _mapped(node: MapNode, source: pa.Schema, problems: list[Problem]) -> pa.Sch
 
 
 def _stored(schema: pa.Schema) -> pa.Schema:
-    """As its rows are kept in this process, whatever way their texts came."""
+    """The schema of rows as this process keeps them, whatever Arrow type their texts had."""
     return pa.schema([field.with_type(stored(field.type)) for field in schema])
 
 

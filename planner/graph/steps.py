@@ -1,4 +1,4 @@
-"""What a graph's nodes are once their schemas are known: stock operations have become statements and merges."""
+"""A graph's steps: its nodes once their schemas are known. Stock operations have become statements and merges."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ...proto.graph import ExecutorNode, Input, MapNode, SourceNode, UnionNode
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SqlStep:
-    """`sql` is a SELECT over r0, r1, ..., the rows of its inputs, each with columns c0, c1, ...; `ordered` is one that
-    has the same rows in an order that its joins do not decide. Each input is read once, or, where that is not sure, is
-    `replayed`. `what` tells people of it.
+    """A statement. `sql` is a SELECT over r0, r1, ..., the rows of its inputs, each with columns c0, c1, ...; `ordered`
+    has the same rows in an order that does not depend on the joins. Each input is read once, or, if that is not sure,
+    is `replayed`. `what` describes the step to people.
     """
 
     name: str
@@ -32,7 +32,7 @@ class SqlStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MergeStep:
-    """The rows of all channels of `source`, each of which sorts its own, in this order."""
+    """The rows of all channels of `source`, merged in this order. Each channel sorts its own rows."""
 
     name: str
     source: str
@@ -44,7 +44,7 @@ Step: TypeAlias = SourceNode | MapNode | UnionNode | ExecutorNode | SqlStep | Me
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OrderedSql:
-    """The ordered form of a join, as a fragment has one: DuckDB builds a hash table for it."""
+    """The ordered form of a join, as a fragment has one: DuckDB builds a hash table for the join."""
 
     sql: str
     joins: tuple[str, ...]
@@ -52,12 +52,12 @@ class OrderedSql:
 
 
 def relation(at: int) -> str:
-    """What the SQL of a step calls its input number `at`."""
+    """The SQL name of a step's input number `at`."""
     return f"r{at:d}"
 
 
 def over_inputs(statement: str, names: Sequence[str], schemas: Sequence[pa.Schema]) -> str:
-    """A SELECT over relations of these names as one over `relation`s. It does not begin with WITH."""
+    """A SELECT over relations of these names as a SELECT over `relation`s. It does not begin with WITH."""
     definitions = ", ".join(
         f"{identifier(name)}({', '.join(map(identifier, schema.names))}) AS NOT MATERIALIZED "
         f"(SELECT {', '.join(f'c{i:d}' for i in range(len(schema)))} FROM {relation(at)})"

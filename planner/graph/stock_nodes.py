@@ -1,7 +1,7 @@
 """SQL nodes and stock operations as steps: their columns checked, their SQL written, their channels fed and merged.
 
-Of several channels a join, an aggregate and a distinct get the rows of a key each; the others get any rows, and one
-more step brings together what the channels have made of them.
+On several channels a join, an aggregate and a distinct get all rows of a key on one channel; the other operations get
+any rows, and one more step brings the channels' results together.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _ONE_SIDE: Final = frozenset({JoinType.SEMI, JoinType.ANTI})
 
 
 class Wrong(Exception):
-    """Something that does not fit the columns there are: the reason and the message of a `Problem`."""
+    """A use of columns that does not fit the schemas: the reason and the message of a `Problem`."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -57,7 +57,7 @@ class Wrong(Exception):
 
 
 def sql_step(node: SqlNode, found: Schemas) -> SqlStep:
-    """Raises `Wrong`."""
+    """The step of an SQL node. Raises `Wrong`."""
     reads = _reads(node.statement)
     known = {each.name.casefold(): each.name for each in node.inputs}
     there = ", ".join(known.values())
@@ -72,8 +72,8 @@ def sql_step(node: SqlNode, found: Schemas) -> SqlStep:
 
 
 def stock_steps(node: StockNode, found: Schemas, unused: Callable[[str], str]) -> Iterator[SqlStep | MergeStep]:
-    """Those of an operation, of which the last has the node's name; `unused` makes a name that no other has. Raises
-    `Wrong`.
+    """The steps of an operation, of which the last has the node's name; `unused` makes a name that no other step has.
+    Raises `Wrong`.
     """
     match node.operation:
         case Join():
@@ -126,7 +126,7 @@ def _join(node: StockNode, join: Join, found: Schemas) -> SqlStep:
 
 
 def _joined(join: Join, left: pa.Schema, right: pa.Schema) -> Iterator[str]:
-    """The columns of both sides, a key that is called the same on both once."""
+    """The columns of both sides; a key with the same name on both sides is there once."""
     same = {one for one, other in join.keys if one == other}
     of_left = set(left.names)
     for name in left.names:
@@ -224,7 +224,9 @@ def _twice(
     each_channel: tuple[str, str],
     together: tuple[str, str] | None,
 ) -> Iterator[SqlStep]:
-    """One statement on each channel and, where there are several, one over what they give (unless said, the same)."""
+    """One statement on each channel and, if there are several channels, one over their results (the same statement if
+    `together` is None).
+    """
     sql, what = each_channel
     if node.channels == 1:
         yield _step(node.name, node.inputs, sql, found, what, 1)
@@ -282,7 +284,7 @@ def _reads(statement: str) -> StatementReads:
 
 
 def _keyed(node: StockNode, keys: Sequence[Sequence[str]]) -> tuple[Input, ...]:
-    """Its inputs, on several channels dealt by these columns of each."""
+    """The node's inputs, dealt by these columns of each if there are several channels."""
     if node.channels == 1:
         return node.inputs
     return tuple(
@@ -301,7 +303,7 @@ def _check(schema: pa.Schema, columns: Sequence[str], stream: str) -> None:
 
 
 def _check_apart(what: str, names: Sequence[str]) -> None:
-    """DuckDB would call one of two columns otherwise, or read one for the other."""
+    """Refuses names that DuckDB takes for one: DuckDB would rename one of the columns, or read one for the other."""
     seen: dict[str, str] = {}
     for name in names:
         other = seen.get(name.casefold())

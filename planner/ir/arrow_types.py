@@ -128,7 +128,7 @@ def _arrow_type(type_: Type) -> Generator[Type, pa.DataType, pa.DataType]:  # no
 
 
 def field_names(struct: t.Struct) -> tuple[str, ...]:
-    """A struct's field names: the plan's, or f1, f2, ... where it gives none."""
+    """A struct's field names: the plan's, or f1, f2, ... if it gives none."""
     return struct.names or tuple(f"f{i}" for i in range(1, len(struct.fields) + 1))
 
 

@@ -1,4 +1,4 @@
-"""The ordered form of a fragment, made when it is first asked for: most fragments never need one."""
+"""The ordered form of a fragment, made at its first use: most fragments never need one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Render = Callable[[ir.Relation, Sequence[ir.Relation]], str]
 
 @dataclass(frozen=True, slots=True)
 class WrittenForm:
-    """One that is written out already, or that there is none of."""
+    """An ordered form that is written out already, or that does not exist (`refused`)."""
 
     joins: tuple[str, ...]
     builds: bool | None
@@ -35,7 +35,9 @@ class WrittenForm:
 
 
 class OrderedForm:
-    """`render` writes a relation and the plan's common subtrees as the fragment's own statement was written."""
+    """The ordered form of a fragment. `render` writes a relation and the plan's common subtrees as the fragment's own
+    statement was written.
+    """
 
     def __init__(self, root: ir.Relation, shared: Sequence[ir.Relation], ends: Container[int], render: Render) -> None:
         self._root = root
@@ -45,33 +47,39 @@ class OrderedForm:
 
     @cached_property
     def sql(self) -> str:
-        """The same rows over the same inputs, in an order that does not depend on how joins hand them out. Raises
-        `PlanError` where there is none.
+        """The statement with the same rows over the same inputs, in an order that does not depend on the order in which
+        joins hand out rows. Raises `PlanError` if there is no such statement.
         """
         return self._render(ordered(self._root, self._ends), _Definitions(self._shared, self._ends))
 
     @cached_property
     def joins(self) -> tuple[str, ...]:
-        """Where in the plan the fragment joins, or makes DuckDB join."""
+        """The places in the plan where the fragment joins, or makes DuckDB join."""
         return tuple(dict.fromkeys(relation.place for relation in self._own() if _joins(relation)))
 
     @cached_property
     def builds(self) -> bool | None:
-        """Whether DuckDB builds a hash table to join with. None: it has to be asked, having joins of its own too."""
+        """Tests whether DuckDB builds a hash table to join with. None if DuckDB must be asked, because the fragment
+        makes DuckDB add joins.
+        """
         own = list(self._own())
         if any(isinstance(each, ir.Join) and equal_columns(each.condition, len(each.left.schema)) for each in own):
             return True
         return None if any(not _reads_once(each) for each in own) else False
 
     def __reduce__(self) -> tuple[type[WrittenForm], tuple[Any, ...]]:
-        """What it is made of is known by identity, and so of no use to another process: it travels written out."""
+        """The form written out, for another process. The form's own parts are known by identity, which another process
+        does not share.
+        """
         try:
             return WrittenForm, (self.joins, self.builds, self.sql)
         except PlanError as error:
             return WrittenForm, (self.joins, self.builds, "", error.problems)
 
     def _own(self) -> Iterator[ir.Relation]:
-        """But for a loop's steps: whatever order they find its rows in, these are sorted."""
+        """The fragment's own relations, without a loop's steps: a loop sorts its rows, in whatever order the steps find
+        them.
+        """
         seen: set[int] = set()
         root = self._root
         stack: list[ir.Relation] = list(steady(root)) if isinstance(root, ir.Recursion) else [root]
@@ -88,7 +96,7 @@ class OrderedForm:
 
 
 class _Definitions(Sequence[ir.Relation]):
-    """Common subtrees, each put in order when it is used."""
+    """The common subtrees, each put in order at its use."""
 
     def __init__(self, shared: Sequence[ir.Relation], ends: Container[int]) -> None:
         self._shared = shared
@@ -123,7 +131,7 @@ def _joins(relation: ir.Relation) -> bool:
 
 
 def _reads_once(relation: ir.Relation) -> bool:
-    """Whether DuckDB surely joins nothing for it: neither for what it is, nor for its expressions."""
+    """Tests whether DuckDB surely joins nothing for the relation: neither for its kind, nor for its expressions."""
     match relation:
         case ir.Read() | ir.LocalFiles() | ir.Filter() | ir.Project() | ir.Expand():
             pass

@@ -13,7 +13,7 @@ from .row_positions import Placed, rearranged
 
 
 def kept_sides(relation: ir.Join | ir.LateralJoin | ir.Cross) -> tuple[ir.Relation, ...]:
-    """The sides that tell the join's rows apart. A single join has at most one match for each row."""
+    """The sides whose places identify the join's rows. A single join has at most one match for each row."""
     if isinstance(relation, ir.Cross):
         return (relation.left, relation.right)
     match relation.type:
@@ -26,12 +26,14 @@ def kept_sides(relation: ir.Join | ir.LateralJoin | ir.Cross) -> tuple[ir.Relati
 
 
 def is_full(relation: ir.Join | ir.LateralJoin | ir.Cross) -> bool:
-    """Whether rows of either side may come alone."""
+    """Tests whether rows of either side may come without a match."""
     return not isinstance(relation, ir.Cross) and relation.type is ir.JoinType.OUTER
 
 
 def joined(old: ir.Join | ir.LateralJoin | ir.Cross, moving: ir.Relation, left: Placed, right: Placed) -> Placed:
-    """`moving`, which is `old` with its condition over the new sides, over them; its own columns first."""
+    """`moving` over the new sides, with its own columns first. `moving` is `old` with its condition over the
+    new sides.
+    """
     out = output_sides(old)
     sides: list[Placed] = [made for side, made in ((old.left, left), (old.right, right)) if side in out]
     schema: list[t.Type] = []

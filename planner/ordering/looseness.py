@@ -1,9 +1,10 @@
-"""Which relations' rows come in an order that may differ from run to run once hash joins do not fit in memory.
+"""Finds the relations whose rows come in an order that may differ between runs, once hash joins do not fit in memory.
 
-Such a relation is *loose*. Joins are, and what DuckDB makes joins of: subqueries, expressions that look out to an
-enclosing row, set operations that compare rows. What keeps rows as they come is as loose as its input. What puts them
-in order, or computes them from all rows in order, is not: `ordered` gives it its rows in order. (But for groups inside
-of a subquery that looks out: DuckDB computes those of all enclosing rows at once.)
+Such a relation is *loose*. Joins are loose, and so are the relations that DuckDB turns into joins: subqueries,
+expressions that read an enclosing row, set operations that compare rows. A relation that keeps rows as they come is as
+loose as its input. A relation that puts rows in order, or computes from all rows in order, is not loose: `ordered`
+gives it its rows in order. (An exception are groups inside of a subquery that reads an enclosing row: DuckDB computes
+the groups of all enclosing rows at once.)
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ..ir.walk import unroll
 
 
 class Looseness:
-    """Of every relation below `root`, down to those in `ends`, whose rows come in order."""
+    """The looseness of every relation below `root`, down to the relations in `ends`, whose rows come in order."""
 
     def __init__(self, root: ir.Relation, ends: Container[int]) -> None:
         self._root = root
@@ -33,7 +34,7 @@ class Looseness:
         return self._loose[id(relation)]
 
     def is_closed(self, relation: ir.Relation) -> bool:
-        """Whether it reads nothing of the queries that it is inside of."""
+        """Tests whether the relation reads nothing of its enclosing queries."""
         return self._reach.is_closed(relation)
 
     def _step(self, relation: ir.Relation) -> Generator[ir.Relation, bool, bool]:
@@ -79,6 +80,8 @@ def _is_loose(relation: ir.Relation, below: bool, closed: bool) -> bool:
 
 
 def joins_rows(relation: ir.Relation) -> bool:
-    """Whether its own expressions make DuckDB join: with a subquery, or with the rows of an enclosing query."""
+    """Tests whether the relation's own expressions make DuckDB join: with a subquery, or with the rows of an enclosing
+    query.
+    """
     found = (part for expression in tree.expressions(relation) for part in parts(expression))
     return any(isinstance(part, ir.Subquery) or (isinstance(part, ir.Field) and part.outer) for part in found)

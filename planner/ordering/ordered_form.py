@@ -1,12 +1,13 @@
-"""Relations whose rows carry their places through every join, and are put in order by them where order matters.
+"""Relations whose rows carry their places through every join, and are sorted by their places where order matters.
 
-A row's *place* is some columns that no other row of its relation has: the row's number in what a fragment reads, the
-places of both sides in a join (the kept side's where there is one), the keys in an aggregate, all columns in a
-set operation, the branch and the place there in a union. Places are columns behind a relation's own.
+A row's *place* is some columns that no other row of its relation has: the row's number in an input of the fragment, the
+places of both sides in a join (only the kept side's if a join keeps one), the keys in an aggregate, all columns in a
+set operation, the branch and the place in the branch in a union. Places are columns behind a relation's own columns.
 
-Joins hand places on; so do filters and projections. What depends on the order of its rows (a root, a window, a limit,
-an aggregate of floats) has them sorted by their places right below it: one sort for a whole stack of joins. A sort
-takes the places as its last keys, so that nothing ties. An aggregate that is the same in any order needs no sort.
+Joins hand places on; so do filters and projections. A relation that depends on the order of its rows (a root, a window,
+a limit, an aggregate of floats) has the rows sorted by their places right below it: one sort for a whole stack of
+joins. A sort takes the places as its last keys, so that nothing ties. An aggregate that is the same in any order needs
+no sort.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _ROW: Final = t.Integer(bits=64, nullable=False)
 
 
 class Demand(enum.Enum):
-    """What a relation is asked for: its rows in order; its rows with their places; its rows and nothing else."""
+    """The demand on a relation: its rows in order; its rows with their places; its rows and nothing else."""
 
     ORDER = "order"
     PLACES = "places"
@@ -51,8 +52,8 @@ _Walk: TypeAlias = Generator[_Visit, Placed, Placed]
 
 
 def ordered(root: ir.Relation, ends: Container[int]) -> ir.Relation:
-    """The same rows as `root`'s, in an order that depends on nothing but the rows that it reads: from sources, from
-    common subtrees, and from the relations in `ends`. Raises `PlanError` where DuckDB leaves no place for a sort.
+    """The same rows as `root`'s, in an order that depends only on the rows that `root` reads: from sources, from common
+    subtrees, and from the relations in `ends`. Raises `PlanError` if DuckDB leaves no place for a sort.
     """
     return unroll(_Ordering(root, ends).step, _Visit(root, (), Demand.ORDER)).relation
 
@@ -120,8 +121,8 @@ class _Ordering:
     # ---------------------------------------------------------------------------------------------------- leaves
 
     def _leaf(self, relation: ir.Relation, demand: Demand) -> Placed:
-        """Rows in order: a row's place is its number. What filters them stands below: no filter passes a number, and
-        files would be read whole.
+        """A leaf's rows in order: a row's place is its number. Filters stay below the number: DuckDB pushes no filter
+        through a row number, and would read whole files.
         """
         if demand is not Demand.PLACES:
             return Placed(relation, len(relation.schema))
@@ -166,7 +167,9 @@ class _Ordering:
     # ------------------------------------------------------------------------------------------- rows in an order
 
     def _fetch(self, relation: ir.Fetch, outer: tuple[Places, ...], demand: Demand) -> _Walk:
-        """Where the input is loose, a top-n by its places, which DuckDB also has for each row of an enclosing query."""
+        """A fetch. Over a loose input it is a top-n by the input's places, which DuckDB can also compute for each row
+        of an enclosing query.
+        """
         if joins_rows(relation):
             raise PlanError(_refused(relation))
         loose = self._loose.of(relation.input)
@@ -188,7 +191,7 @@ class _Ordering:
         return Placed(first, below.width)
 
     def _sort(self, relation: ir.Sort | ir.TopN, outer: tuple[Places, ...], demand: Demand) -> _Walk:
-        """Without places to break its ties, DuckDB's sort repeats itself as long as its input does."""
+        """A sort. Without places to break its ties, DuckDB's sort repeats itself as long as its input does."""
         ties = isinstance(relation, ir.TopN) and relation.ties
         if ties:
             self._stands_alone(relation)
@@ -213,15 +216,15 @@ class _Ordering:
         return Placed(rearranged(made, order), len(relation.schema))
 
     def _in_order(self, relation: ir.Relation, outer: tuple[Places, ...], demand: Demand) -> _Walk:
-        """The rows sorted, with places where they are wanted."""
+        """The rows sorted, with places if the demand asks for places."""
         if demand is not Demand.PLACES:
             return (yield _Visit(relation, outer, Demand.ORDER))
         found = yield _Visit(relation, outer, Demand.PLACES)
         return sorted_by_places(found) if self._loose.of(relation) else found
 
     def _stands_alone(self, relation: ir.Relation) -> None:
-        """DuckDB computes what looks out to an enclosing row for all of those rows at once, by joins that may stand
-        between a sort of ours and the relation.
+        """Refuses a relation that reads an enclosing row: DuckDB computes it for all enclosing rows at once, by joins
+        that may stand between a sort of ours and the relation.
         """
         if joins_rows(relation) or not self._loose.is_closed(relation):
             raise PlanError(_refused(relation))
@@ -262,8 +265,8 @@ class _Ordering:
         return Placed(rearranged(made, (*range(width), *range(width))) if demand is Demand.PLACES else made, width)
 
     def _recursion(self, relation: ir.Recursion, demand: Demand) -> _Walk:
-        """It sorts its rows itself, in whatever order they are found. Nothing in it asks for rows in an order but what
-        is inside of the parts that it does not repeat.
+        """A recursion. It sorts its rows itself, in whatever order they are found, so only relations inside of its
+        unrepeated parts ask for rows in an order.
         """
         inputs = []
         for each in tree.inputs(relation):

@@ -12,14 +12,14 @@ from ..ir.visit import Places
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """The first `width` columns are the relation's own, the others its rows' places."""
+    """A relation with places. The first `width` columns are the relation's own, the others its rows' places."""
 
     relation: ir.Relation
     width: int
 
     @property
     def own(self) -> Places:
-        """Where its own columns are: where they were."""
+        """The positions of the relation's own columns, which are unchanged."""
         return {at: at for at in range(self.width)}
 
     @property
@@ -53,7 +53,7 @@ def by_places(found: Placed) -> tuple[ir.SortKey, ...]:
 
 
 def sorted_by_places(found: Placed) -> Placed:
-    """Without places there is one row."""
+    """The relation sorted by its places. A relation without places has one row."""
     keys = by_places(found)
     if not keys:
         return found
@@ -62,7 +62,7 @@ def sorted_by_places(found: Placed) -> Placed:
 
 
 def marked(found: Placed) -> Placed:
-    """With a first place that is null nowhere, so that it tells a row from a join's nulls."""
+    """The relation with a first place that is never null, so that it tells a row from a join's nulls."""
     columns = fields(found.relation)
     here = ir.Literal(value=True, type=t.Boolean(nullable=False))
     expressions: list[ir.Expression] = [*columns[: found.width], here, *columns[found.width :]]

@@ -13,7 +13,9 @@ _BRANCH = t.Integer(bits=32, nullable=False)
 
 
 def union_all(relation: ir.Set, branches: Sequence[Placed], *, placed: bool) -> Placed:
-    """Places of one type share a column, each branch with nulls in those that it does not need."""
+    """The union with its rows' places. Places of one type share a column; each branch has nulls in the columns that it
+    does not need.
+    """
     width = len(relation.schema)
     if not placed:
         return Placed(replace(relation, inputs=tuple(each.relation for each in branches)), width)
@@ -24,7 +26,7 @@ def union_all(relation: ir.Set, branches: Sequence[Placed], *, placed: bool) -> 
 
 
 def _branch(number: int, branch: Placed, slots: list[t.Type]) -> tuple[Placed, int, dict[int, ir.Field]]:
-    """Which slot holds which of the branch's places; a slot is added where none of the type is left."""
+    """The slots that hold the branch's places. A slot is added if no slot of the type is free."""
     taken: dict[int, ir.Field] = {}
     for place in branch.places:
         wanted = t.nullable(place.type)

@@ -1,7 +1,8 @@
-"""How much of a task's memory each DuckDB instance of a plan has, and how much it must have.
+"""The memory of each DuckDB instance of a plan, and the least memory that it needs.
 
-The shares depend on the plan, the options and the sizes, never on what else runs, and so does whether they are large
-enough: where a plan on several channels has more instances than the memory is enough for, it has fewer channels.
+The shares depend on the plan, the options and the sizes, never on other work of the process. The same holds for the
+test whether the shares are large enough: a plan on several channels gets fewer channels if the memory does not suffice
+for all its instances.
 """
 
 from __future__ import annotations
@@ -13,25 +14,25 @@ from .pipelines import FragmentNode, PhysicalPlan, Pipeline, Shortage, walk
 
 HEAVY: Final = 4
 LIGHT: Final = 1
-"""A pipeline's part of the memory beside the others': one that goes row by row holds little."""
+"""The memory weight of a light pipeline: a pipeline that goes row by row holds little."""
 
 LEAST: Final = 10 << 20
 LEAST_OF_JOIN: Final = 10 << 20
-"""For a heavy instance, and more for each of the joins in its statements. Though DuckDB spills all rows of a statement
-of joins in order, their sort and groups above it, it was seen to take 18, 28, 40 and 40 to 48 MiB with one to four
-joins; without groups 12 to 40.
+"""The least memory that each join in the statements of a heavy instance adds. DuckDB spills all rows of a statement of
+joins in order, their sort and groups above it; still such a statement was seen to take 18, 28, 40 and 40 to 48 MiB with
+one to four joins, and without groups 12 to 40 MiB.
 """
 
 _INDEXES: Final = 4
 
 
 def index_memory(memory_limit: int) -> int:
-    """The bytes that a task's indexes may take; where there are any, DuckDB has so many fewer."""
+    """The bytes that a task's indexes may take. If there are any, DuckDB has so many bytes fewer."""
     return memory_limit // _INDEXES
 
 
 def instance_memory(physical: PhysicalPlan, memory_limit: int) -> Sequence[int]:
-    """The bytes that each instance of each pipeline has."""
+    """The bytes of each instance of each pipeline."""
     if physical.indexes:
         memory_limit -= index_memory(memory_limit)
     if not physical.parallel:
@@ -41,7 +42,7 @@ def instance_memory(physical: PhysicalPlan, memory_limit: int) -> Sequence[int]:
 
 
 def shortage(physical: PhysicalPlan, memory_limit: int, channels: int) -> Shortage | None:
-    """What keeps the plan from running on so many channels; None: it can."""
+    """The shortage that keeps the plan from running on so many channels; None if it can run on them."""
     if not physical.parallel:
         return None
     memory = instance_memory(physical, memory_limit)

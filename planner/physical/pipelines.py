@@ -1,7 +1,7 @@
-"""What the planner hands to the executor: operators as values, in trees, cut into pipelines, joined by exchanges.
+"""Operators as values, in trees, cut into pipelines, joined by exchanges: the planner's output for the executor.
 
-They are made for a `Shape`: how each source is fed in an epoch, and its size class. The executor keeps the pipelines
-it has made per shape, so the second epoch of a shape plans nothing.
+Pipelines are made for a `Shape`: the feed of each source in an epoch, and the source's size class. The executor keeps
+the pipelines that it has made per shape, so the second epoch of a shape plans nothing.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ from .user_nodes import BatchFunctionNode, IterateNode, UnionNode, UserNode, Use
 
 
 class Feed(enum.Enum):
-    """FILES: every piece is a Parquet file that DuckDB reads as the plan wants it. STREAM: `Scan` reads it."""
+    """The way in which a source is fed. FILES: every piece is a Parquet file that DuckDB reads as the plan wants it.
+    STREAM: `Scan` reads the pieces.
+    """
 
     FILES = "files"
     STREAM = "stream"
@@ -39,9 +41,9 @@ class Feed(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceShape:
-    """`size_class` is the power of ten (with several channels, of two) at or above the sealed rows, 0 for none.
-    `clustered` are the columns whose values lie in ranges that hardly overlap from piece to piece, `rising` those of
-    them whose ranges rise so.
+    """The shape of a source. `size_class` is the power of ten (with several channels, of two) at or above the number of
+    sealed rows, 0 for none. `clustered` are the columns whose values lie in ranges that hardly overlap between pieces;
+    `rising` are those of them whose ranges also rise from piece to piece.
     """
 
     feed: Feed
@@ -55,9 +57,11 @@ Shape: TypeAlias = Mapping[str, SourceShape]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ScanNode:
-    """Read a source's pieces, in order, as Arrow in the plan's types: those of this channel, or all if `whole`, or if
-    `parted` those of the partition of the channel's number, or the rows in the channel's range of the ranges number
-    `cut[1]` of column `cut[0]`. Where there is an `order`, a row that is out of it is an error.
+    """Reads a source's pieces, in order, as Arrow in the plan's types.
+
+    It reads this channel's pieces, or all pieces if `whole`, or if `parted` those of the partition of the channel's
+    number, or the rows in the channel's range of the ranges number `cut[1]` of column `cut[0]`. With an `order`, a row
+    that is out of order is an error.
     """
 
     source: str
@@ -75,9 +79,8 @@ class ScanNode:
 class FileInput:
     """A source that a fragment reads itself; its SQL calls it `relation`, with columns c0, c1, ...
 
-    It reads the pieces of this channel, or all of them if `whole`, or the rows whose values of column `cut[0]` are in
-    the channel's range of the ranges number `cut[1]`. Where it is `weighed`, DuckDB should expect as many rows of it as
-    it has.
+    It reads the pieces of this channel, or all pieces if `whole`, or the rows whose values of column `cut[0]` are in
+    the channel's range of the ranges number `cut[1]`. If the source is `weighed`, DuckDB should expect all rows of it.
     """
 
     source: str
@@ -93,8 +96,8 @@ class FileInput:
 class StreamInput:
     """An Arrow stream that a fragment reads; its SQL calls it `relation`, with columns c0, c1, ...
 
-    `replayed` says that the statement may ask for it more than once, so that the fragment must be able to hand it
-    out again (it is put in a MATERIALIZED common table expression).
+    `replayed` says that the statement may ask for the stream more than once, so that the fragment must be able to hand
+    it out again (the stream is put in a MATERIALIZED common table expression).
     """
 
     node: PhysicalNode
@@ -106,16 +109,20 @@ class StreamInput:
 class FragmentNode:
     """A relational subtree run by DuckDB as one statement.
 
-    `sql` is one SELECT (never a WITH, so that inputs may be defined before it) over the inputs' relations.
-    `context` lists the clock values it wants: where there are any, a one-row relation called `context` holds them as
-    c0, c1, ... (TIMESTAMP as timestamp[us, UTC], DATE as date32, TIMEZONE as string) and is read once.
-    `size_class` is the largest of its inputs', an estimate and no more. `row_wise`: each output row comes from one
-    input row, in order, so that pieces may run one by one. `blocking`: the root consumes all input before its first
-    row, so nothing is lost by executing at once. `lazy`: it takes rows one by one, in order, and what reads them may
-    want few of them, or wants the first ones soon, so that it must not wait for a block. `ordered` has
-    the statement to run instead where the hash joins of `sql` do not fit in memory. `loops` are those it recurses in;
-    where its rows are those of the loop `result`, they come in any order and shall be put in canonical order. `kernels`
-    say the same as `sql`, for few rows, of the one stream.
+    | Field | Meaning |
+    |---|---|
+    | `sql` | One SELECT over the inputs' relations (never a WITH, so that inputs may be defined before it). |
+    | `context` | The clock values of `sql`: a relation `context` of one row, read once, has them as c0, c1, ... |
+    | `size_class` | The largest of the inputs', an estimate and no more. |
+    | `row_wise` | Each output row comes from one input row, in order, so that pieces may run one by one. |
+    | `blocking` | The root consumes all input before its first row, so nothing is lost by executing at once. |
+    | `lazy` | It takes rows one by one, in order; its reader may want few, or the first soon: no waiting for a block. |
+    | `ordered` | The statement to run instead if the hash joins of `sql` do not fit in memory. |
+    | `loops` | The loops in which `sql` recurses. |
+    | `result` | The loop whose rows are the fragment's rows, in any order: to be put in canonical order afterwards. |
+    | `kernels` | The same computation as `sql`, for few rows, over the one stream. |
+
+    In `context`, TIMESTAMP is timestamp[us, UTC], DATE is date32 and TIMEZONE is a string.
     """
 
     sql: str
@@ -137,7 +144,7 @@ class FragmentNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class KeptNode:
-    """Read what `PhysicalPlan.kept` of this name computed once for the task."""
+    """Reads the rows that `PhysicalPlan.kept` of this name computed once for the task."""
 
     name: str
     schema: pa.Schema
@@ -146,7 +153,7 @@ class KeptNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ReceiveNode:
-    """Read this channel's end of the exchange of this number. `rows` is an estimate of how many come."""
+    """Reads this channel's end of the exchange of this number. `rows` estimates the number of rows that come."""
 
     exchange: int
     schema: pa.Schema
@@ -181,8 +188,8 @@ class OpenedIndex:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LookupNode:
-    """The input's rows, each with those that an index has for its columns `keys`. The index is the one of
-    `PhysicalPlan.indexes` of this name, or one of the instance's own.
+    """The input's rows, each with the rows that an index has for its columns `keys`. The index is the one of this name
+    in `PhysicalPlan.indexes`, or one that the instance opens itself.
     """
 
     input: PhysicalNode
@@ -196,7 +203,7 @@ class LookupNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MergeJoinNode:
-    """Two inputs that are sorted by `keys`, joined as they stream by; `condition` is what pairs must meet besides."""
+    """Two inputs that are sorted by `keys`, joined as they stream by; `condition` is a further condition on pairs."""
 
     left: PhysicalNode
     right: PhysicalNode
@@ -210,7 +217,7 @@ class MergeJoinNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StreamingAggregateNode:
-    """Groups of neighbouring rows of the input by its columns `keys`, which is sorted by `order`, if by any."""
+    """Groups of neighbouring rows of the input by its columns `keys`. `order` is the input's order, if it has one."""
 
     input: PhysicalNode
     keys: tuple[int, ...]
@@ -223,7 +230,7 @@ class StreamingAggregateNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SelectNode:
-    """The input's columns at the places `columns`."""
+    """The input's columns at the positions `columns`."""
 
     input: PhysicalNode
     columns: tuple[int, ...]
@@ -234,8 +241,8 @@ class SelectNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RoundsNode:
-    """A loop that goes round by round: `root` are operators on changes that read the rows of `inputs` as the sources
-    that `input_name` calls them, each with the columns c0, c1, ...
+    """A loop that runs round by round: `root` are operators on changes. They read the rows of `inputs` as the sources
+    that `input_name` names, each with the columns c0, c1, ...
     """
 
     inputs: tuple[PhysicalNode, ...]
@@ -248,13 +255,13 @@ class RoundsNode:
 OperatorNode: TypeAlias = (
     UnnestNode | LookupNode | MergeJoinNode | StreamingAggregateNode | SelectNode | RoundsNode | UserOperatorNode
 )
-"""What has an operator of its own, neither a scan nor a fragment."""
+"""Nodes that have an operator of their own, neither a scan nor a fragment."""
 
 PhysicalNode: TypeAlias = ScanNode | FragmentNode | KeptNode | ReceiveNode | OperatorNode
 
 
 def inputs(node: PhysicalNode) -> tuple[PhysicalNode, ...]:
-    """The nodes whose rows it reads, in order."""
+    """The nodes whose rows a node reads, in order."""
     match node:
         case ScanNode() | KeptNode() | ReceiveNode() | IterateNode():
             return ()
@@ -271,7 +278,7 @@ def inputs(node: PhysicalNode) -> tuple[PhysicalNode, ...]:
 
 
 def walk(root: PhysicalNode) -> Iterator[PhysicalNode]:
-    """The node and all that it reads from, each once, in order, those above before those below."""
+    """The node and all nodes that it reads from, each once, in order, a node before those below it."""
     seen: set[int] = set()
     stack = [root]
     while stack:
@@ -283,7 +290,7 @@ def walk(root: PhysicalNode) -> Iterator[PhysicalNode]:
 
 
 def read_from_sources(node: PhysicalNode) -> tuple[FileInput | ScanNode, ...]:
-    """What the node itself reads from sources."""
+    """The node's own reads of sources."""
     match node:
         case ScanNode():
             return (node,)
@@ -294,7 +301,7 @@ def read_from_sources(node: PhysicalNode) -> tuple[FileInput | ScanNode, ...]:
 
 
 def received_by(root: PhysicalNode) -> tuple[int, ...]:
-    """The numbers of the exchanges that a node and what it reads from receive, each once, in order."""
+    """The exchanges, by number, that a node and the nodes below it receive from, each once, in order."""
     return tuple(dict.fromkeys(node.exchange for node in walk(root) if isinstance(node, ReceiveNode)))
 
 
@@ -309,10 +316,10 @@ class Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class KeptIndex:
-    """An index over what static sources alone feed: made once, before the first epoch that needs it, and kept.
+    """An index over rows that static sources alone feed: made once, before the first epoch that needs it, and kept.
 
-    It finds `root`'s rows by their columns `keys`. It is one of `among` that the plan may ask for, and may take as much
-    of the memory that is for indexes.
+    The index finds `root`'s rows by their columns `keys`. It is one of `among` indexes that the plan may ask for, and
+    may take its part of the memory for indexes.
     """
 
     name: str
@@ -323,7 +330,9 @@ class KeptIndex:
 
 
 class Start(enum.Enum):
-    """PIECE: row-wise over one source, runs piece by piece while splits are still being added. SEAL: waits."""
+    """The time when a pipeline starts. PIECE: row-wise over one source, it runs piece by piece while splits are still
+    being added. SEAL: it waits for the seal.
+    """
 
     PIECE = "piece"
     SEAL = "seal"
@@ -331,10 +340,11 @@ class Start(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Exchange:
-    """Moves a pipeline's rows to the channels of another, which reads them with a `ReceiveNode` of this `number`.
+    """Moves a pipeline's rows to the channels of another pipeline, which reads them with a `ReceiveNode` of this
+    `number`.
 
-    `keys` are the columns that HASH hashes, `choose` is the function of FUNCTION, for the node `place`. A consumer
-    reads in (block, producer) order, or, where there is an `order`, merges the producers' rows by it, ties by producer.
+    `keys` are the columns that HASH hashes; `choose` is the function of FUNCTION, for the node `place`. A consumer
+    reads in (block, producer) order, or, with an `order`, merges the producers' rows by it, ties by producer.
     """
 
     number: int
@@ -350,10 +360,10 @@ class Exchange:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Pipeline:
     """A chain of operators without an exchange inside, run by `channels` instances, each with its share of the pieces
-    of `sources` (those it reads directly, each once). `weight` is its part of the task's memory among the others'.
+    of `sources` (the sources that the pipeline reads directly, each once). `weight` is its part of the task's memory.
 
-    One that starts at PIECE reads one source. One with no source (a virtual table, kept rows) starts at SEAL and runs
-    once per epoch. Its rows go into all of the exchanges `into`; where there are none, they are the result's.
+    A pipeline that starts at PIECE reads one source. A pipeline with no source (a virtual table, kept rows) starts at
+    SEAL and runs once per epoch. Its rows go into all of the exchanges `into`; without any, they are the result's rows.
     """
 
     root: PhysicalNode
@@ -366,8 +376,8 @@ class Pipeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shortage:
-    """Why a plan has fewer channels than the `channels` asked for: one of their instances would have `instance_memory`
-    bytes and needs `least`, which all have from a memory limit of `memory_limit` bytes on.
+    """The reason why a plan has fewer channels than the requested `channels`: an instance would have `instance_memory`
+    bytes and needs `least`. From a memory limit of `memory_limit` bytes on, all instances have enough.
     """
 
     channels: int
@@ -378,12 +388,16 @@ class Shortage:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PhysicalPlan:
-    """A pipeline stands after those whose exchanges it reads. The result is the rows of those that feed no exchange,
-    pipeline after pipeline and in each channel after channel (the gather at the root). An index stands after those that
-    its rows are looked up in; what is kept may use them all. `saved`, where it was to decide, is what several channels
-    are estimated to save over one, in nanoseconds, whether they are used or not. `shortage`, where it was to decide, is
-    why there are fewer channels than were asked for. `computes` are the relations that the pipelines compute, down to
-    their exchanges, which read the relations `shared`: to explain them, for they are run without.
+    """The pipelines of an epoch. A pipeline stands after those whose exchanges it reads.
+
+    The result is the rows of the pipelines that feed no exchange, pipeline after pipeline and in each channel after
+    channel (the gather at the root). An index stands after the indexes in which its rows are looked up; `kept` results
+    may use them all.
+
+    `saved` estimates the nanoseconds that several channels save over one, whether or not they are used; None if there
+    was nothing to decide. `shortage` is the reason for fewer channels than requested; None if memory did not decide.
+    `computes` are the relations that the pipelines compute, down to their exchanges, and `shared` the relations that
+    these read: both serve explanations alone.
     """
 
     pipelines: tuple[Pipeline, ...]
@@ -396,5 +410,5 @@ class PhysicalPlan:
 
     @property
     def parallel(self) -> bool:
-        """Whether its pipelines run side by side, each of their channels on an instance of its own."""
+        """Tests whether the pipelines run side by side, each channel of each pipeline on an instance of its own."""
         return any(each.channels > 1 or each.into for each in self.pipelines)

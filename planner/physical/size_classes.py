@@ -1,4 +1,4 @@
-"""How exactly plans know how many rows a source has: the rougher, the fewer plans are made for a task's epochs."""
+"""The exactness of a source's size in plans: rougher sizes mean fewer plans for a task's epochs."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ from ..ir.visit import relations
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PlannedSource:
-    """`columns` are those that the plan uses, and no others. `items` are the files of a source that the plan names
-    itself. `places` are its reads.
+    """A source of a plan. `columns` are the columns that the plan uses, and no others. `items` are the files of a
+    source that the plan itself names. `places` are the places of its reads.
     """
 
     name: str
@@ -27,7 +27,7 @@ class PlannedSource:
 
 
 def check(plan: ir.Plan) -> None:
-    """Raises `PlanError` when reads of one source disagree about a column's type."""
+    """Raises `PlanError` if reads of one source disagree about a column's type."""
     problems: list[Problem] = []
     first: dict[tuple[str, str], tuple[Type, str]] = {}
     for read in reads(plan):
@@ -43,9 +43,9 @@ def check(plan: ir.Plan) -> None:
 def sources(
     plan: ir.Plan, static: Callable[[ir.Read], bool], given: ir.Plan | None = None
 ) -> tuple[PlannedSource, ...]:
-    """Every source once, in plan order. A column is nullable when every read of it says so. A source that is read only
-    in `given`, the plan before it was rewritten, is a source without columns: it is fed all the same. Raises
-    `PlanError` for the columns of types that cannot be carried.
+    """Every source once, in plan order. A column is nullable if every read of it says so. A source that is read only in
+    `given`, the plan before its rewrites, is a source without columns: it is fed all the same. Raises `PlanError` for
+    columns of types that cannot be carried.
     """
     kept = reads(plan)
     used = {read.source for read in kept}

@@ -1,7 +1,8 @@
 """The pipelines of an epoch as the stages of one job, which exchanges its rows between stages and nowhere else.
 
-Those that feed a pipeline are one stage, whose tasks are the channels of them all; those that give the result are the
-last. A pipeline that feeds several is in the stage of each: its rows are kept on disk for the epoch by the first.
+The pipelines that feed a pipeline are one stage, whose tasks are the channels of them all; the pipelines that give the
+result are the last stage. A pipeline that feeds several pipelines is in the stage of each: the first such stage keeps
+its rows on disk for the epoch.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from .pipelines import Exchange, Pipeline, received_by
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStage:
-    """`pipelines` are its pipelines' places in the plan, `to` is that of the one which they feed; None: the result."""
+    """A stage. `pipelines` are its pipelines' positions in the plan, `to` is the position of the pipeline that they
+    feed; None: the result.
+    """
 
     pipelines: tuple[int, ...]
     tasks: int
@@ -43,5 +46,5 @@ def _feeds(pipeline: Pipeline, received: Sequence[int]) -> bool:
 
 
 def is_shared(exchange: Exchange) -> bool:
-    """Whether every consumer reads all rows: they are then written once."""
+    """Tests whether every consumer reads all rows: such rows are written once."""
     return exchange.consumers > 1 and exchange.routing in (Routing.BROADCAST, Routing.GATHER)

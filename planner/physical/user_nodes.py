@@ -1,4 +1,4 @@
-"""Physical nodes of what users wrote: the nodes of graphs, and the operators that plans name."""
+"""Physical nodes of user code: the nodes of graphs, and the operators that plans name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class UserNode:
-    """An executor of the user's over the nodes it reads, each as the stream at its place in `streams`. Errors call it
+    """A user's executor over the nodes that it reads, each as the stream at its position in `streams`. Errors call it
     `name`.
     """
 
@@ -32,7 +32,7 @@ class UserNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class BatchFunctionNode:
-    """A function of the user's over the input's batches."""
+    """A user's function over the input's batches."""
 
     input: PhysicalNode
     function: BatchFunction
@@ -54,7 +54,7 @@ class UnionNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class IterateNode:
-    """The rows of an iterable of the user's."""
+    """The rows of a user's iterable."""
 
     source: IterableSource
     schema: pa.Schema

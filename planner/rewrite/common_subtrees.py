@@ -1,8 +1,9 @@
-"""Compute once what a plan says twice: producers write a view or a common table expression out at each use.
+"""Computes once what a plan says twice: producers write a view or a common table expression out at each use.
 
 An aggregate or a window that stands at least twice, and reads nothing of an enclosing query, becomes a `Shared`
-relation. The largest are taken, and those inside them that stand elsewhere too. Repeated scans, filters and joins are
-left alone: what is above each use may still reach into it. A plan has `ir.MOST_SHARED` of them, and no more.
+relation. The pass takes the largest of them, and those inside them that stand elsewhere too. It leaves repeated scans,
+filters and joins alone: relations above each use may still push filters and columns into them. A plan has at most
+`ir.MOST_SHARED` shared relations.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def share_common_subtrees(plan: ir.Plan) -> ir.Plan:
 
 
 def _count(root: ir.Relation, structure: Structure, numbers: Counter[int]) -> None:
-    """How often each candidate stands in the plan; what is inside a repetition is not counted again."""
+    """Counts each candidate's occurrences in the plan. Relations inside a repetition are not counted again."""
     closed = OuterReferences()
     stack = [root]
     while stack:
@@ -56,7 +57,7 @@ def _count(root: ir.Relation, structure: Structure, numbers: Counter[int]) -> No
 
 
 class _Sharing:
-    """Replaces repeated relations, innermost first, so that each shared one refers only to earlier ones."""
+    """Replaces repeated relations, innermost first, so that each shared relation refers only to earlier ones."""
 
     def __init__(self, structure: Structure, repeated: set[int]) -> None:
         self.shared: list[ir.Relation] = []
@@ -66,7 +67,9 @@ class _Sharing:
         self._moved: list[int] = []
 
     def keep(self, relation: ir.Relation) -> None:
-        """A relation that the plan itself shares: what it repeats comes before it, and its own uses move on."""
+        """Keeps a relation that the plan itself shares: relations that it repeats come before it, and its own uses move
+        on.
+        """
         over = unroll(self.step, relation)
         self._moved.append(len(self.shared))
         self.shared.append(over)

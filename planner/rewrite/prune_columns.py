@@ -1,12 +1,12 @@
-"""Ask each source only for the columns the plan uses.
+"""Asks each source only for the columns that the plan uses.
 
-DuckDB prunes inside its own statement, but a source that arrives as Arrow, a fragment's edge and a MATERIALIZED
-common table expression are boundaries that it does not see across; and a column nobody uses must not be missed in a
-file. Two passes, both linear: from the root down, which columns of every relation are used; from the leaves up, the
-relations without the others.
+DuckDB prunes inside its own statement, but a source that arrives as Arrow, a fragment's edge and a MATERIALIZED common
+table expression are boundaries that DuckDB does not see across; and an unused column that a file lacks must not be an
+error. There are two passes, both linear: from the root down, the pass finds the columns of every relation that are
+used; from the leaves up, it removes the others.
 
-Kept although unused: what decides rows (grouping keys, columns of a distinct set operation). A relation may be left
-without columns; its rows count all the same.
+Columns that decide rows stay although nothing uses them (grouping keys, columns of a distinct set operation). A
+relation may lose all its columns; its rows count all the same.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ Joining: TypeAlias = ir.Join | ir.LateralJoin | ir.Cross | ir.IndexLookup
 
 
 def prune_columns(plan: ir.Plan, *, narrow: bool = False) -> ir.Plan:
-    """With `narrow`, joins and filters hand on only the columns that are used above them: an exchange carries what it
-    is given.
+    """The plan without unused columns. With `narrow`, joins and filters hand on only the columns that are used above
+    them: an exchange carries all columns that it gets.
     """
     used = _Used()
     for root in (plan.root, *plan.shared):
@@ -47,13 +47,15 @@ class _Row:
 
 
 class _Used:
-    """Which columns of each relation, by its id, are used above it."""
+    """The columns of each relation, by its id, that are used above it."""
 
     def __init__(self) -> None:
         self.columns: dict[int, set[int]] = {}
 
     def follow(self, root: ir.Relation) -> None:
-        """A relation is visited once all that reads it has been: subqueries before the inputs they look out to."""
+        """Marks the columns used below a root. A relation is visited after all its readers: subqueries come before the
+        inputs whose rows they read.
+        """
         self._all(root)
         stack: list[tuple[ir.Relation, tuple[_Row, ...]]] = [(root, ())]
         while stack:
@@ -98,7 +100,7 @@ class _Used:
             self._all(subquery.relation)
 
     def _pass_down(self, relation: ir.Relation) -> None:  # noqa: C901 (a closed match)
-        """Mark the inputs' columns that go through this relation to those of its own that are used."""
+        """Marks the inputs' columns that go through this relation into its own used columns."""
         used = self.of(relation)
         match relation:
             case ir.Filter() | ir.Sort() | ir.Fetch() | ir.TopN():
@@ -114,10 +116,10 @@ class _Used:
                         self.of(each).update(used)
                     else:
                         self._all(each)
-            case ir.User():  # its code is told of no column that is not there
+            case ir.User():  # user code never sees that a column is missing
                 for each in relation.inputs:
                     self._all(each)
-            case ir.Iterate():  # whether a row is there already depends on all of its columns
+            case ir.Iterate():  # all columns of a row decide whether the row is there already
                 for each in tree.inputs(relation):
                     self._all(each)
             case ir.Read() | ir.LocalFiles() | ir.IndexTable() | ir.Values() | ir.Shared() | ir.Reference():
@@ -136,7 +138,7 @@ class _Used:
             self._mark(_Row(output_sides(relation)), index)
 
     def _expressions(self, relation: ir.Relation) -> tuple[ir.Expression, ...]:
-        """Those that are evaluated at all, given which of its columns are used."""
+        """The expressions that are evaluated at all, given the relation's used columns."""
         return tree.expressions(_without(relation, self.of(relation)))
 
 
@@ -154,7 +156,7 @@ def output_sides(relation: Joining) -> tuple[ir.Relation, ...]:
 
 
 def _without(relation: ir.Relation, used: set[int]) -> ir.Relation:
-    """The relation without its own computed columns that nobody uses; the rest stays, in order."""
+    """The relation without its own computed columns that nothing uses; the rest stays, in order."""
     kept = _kept_of(relation, used)
     if len(kept) == len(relation.schema):
         return relation
@@ -192,7 +194,7 @@ def _without(relation: ir.Relation, used: set[int]) -> ir.Relation:
 
 
 def _kept_of(relation: ir.Relation, used: set[int]) -> tuple[int, ...]:
-    """The columns of a relation that stay by its own decision. What its inputs drop is not looked at here."""
+    """The columns of a relation that stay by its own decision, before its inputs drop any."""
     width = len(relation.schema)
     match relation:
         case ir.Project() | ir.Values():
@@ -229,7 +231,9 @@ class _Visit:
 
 @dataclass(frozen=True, slots=True)
 class _Pruned:
-    """`kept`: for each column that is left, its position in the old relation."""
+    """A relation without its unused columns. `kept` has, for each column that is left, its position in the old
+    relation.
+    """
 
     relation: ir.Relation
     kept: tuple[int, ...]
@@ -298,7 +302,7 @@ def _places(kept: tuple[int, ...]) -> Places:
 
 
 def _joined(old: tuple[ir.Relation, ...], new: list[_Pruned]) -> Places:
-    """Where the columns of several inputs, side by side, have gone."""
+    """The new positions of the columns of several inputs, side by side."""
     places: dict[int, int] = {}
     first = 0
     for relation, pruned in zip(old, new, strict=True):
@@ -309,7 +313,7 @@ def _joined(old: tuple[ir.Relation, ...], new: list[_Pruned]) -> Places:
 
 
 def _kept_with(relation: ir.Relation, used: set[int], below: list[_Pruned]) -> tuple[int, ...]:
-    """The old columns that come out, now that the inputs have dropped theirs."""
+    """The old columns that come out after the inputs have dropped theirs."""
     match relation:
         case ir.Filter() | ir.Sort() | ir.Fetch() | ir.TopN():
             return below[0].kept
@@ -331,7 +335,7 @@ def _kept_with(relation: ir.Relation, used: set[int], below: list[_Pruned]) -> t
 def _over(
     relation: ir.Relation, inputs: list[ir.Relation], kept: tuple[int, ...], schema: ir.Schema | None = None
 ) -> ir.Relation:
-    """The relation over its new inputs, with the schema that is left."""
+    """The relation over its new inputs, with the remaining schema."""
     old = relation.schema if schema is None else schema
     left = tuple(old[index] for index in kept)
     over = tree.with_inputs(relation, inputs)

@@ -1,8 +1,8 @@
-"""Aggregate only the groups that a join asks for.
+"""Aggregates only the groups that a join asks for.
 
-Producers turn a correlated subquery into a join with an aggregate over the whole table. Where the join's other side is
-selective, and rows without a partner there are not wanted, groups with other keys need not be made: the other side is
-computed once, as a shared relation, and the aggregate's input is first reduced to its keys by a semi join.
+Producers turn a correlated subquery into a join with an aggregate over the whole table. If the join's other side is
+selective, and the join drops aggregate rows without a partner, groups with other keys need not be made: the other side
+is computed once, as a shared relation, and a semi join first reduces the aggregate's input to the other side's keys.
 
 Groups keep all their rows, in order, so measures are the same, float bits included.
 """
@@ -21,10 +21,12 @@ from ..ir.types import nullable
 from ..ir.visit import is_column, relations, transform_relations
 
 _STEPS: Final = 6
-"""How many projections and filters there may be between the join and the aggregate."""
+"""The most projections and filters between the join and the aggregate."""
 
 _LOOK: Final = 64
-"""How many relations of the other side are looked at for a selective filter: a bound, so that the pass is linear."""
+"""The most relations of the other side in which the pass looks for a selective filter: a bound that keeps the pass
+linear.
+"""
 
 _SELECTIVE: Final = frozenset({"equal", "like", "starts_with", "contains"})
 
@@ -37,7 +39,7 @@ def reduce_aggregates(plan: ir.Plan) -> ir.Plan:
 
 @dataclass(frozen=True, slots=True)
 class _Pair:
-    """One equality of the join: a column of the other side, and the key it must be equal to."""
+    """One equality of the join: a column of the other side, and the key that must equal it."""
 
     equality: ir.Call
     asked: ir.Field
@@ -110,7 +112,7 @@ def _path(side: ir.Relation) -> tuple[list[ir.Project | ir.Filter], ir.Aggregate
 
 
 def _key(path: Sequence[ir.Project | ir.Filter], aggregate: ir.Aggregate, output: int) -> ir.Field | None:
-    """The input's column that column `output` above the path is, if it is a key."""
+    """The input's column behind column `output` above the path, if that column is a key."""
     for each in path:
         if isinstance(each, ir.Project):
             picked = each.expressions[output]
@@ -122,7 +124,7 @@ def _key(path: Sequence[ir.Project | ir.Filter], aggregate: ir.Aggregate, output
 
 
 def _is_selective(relation: ir.Relation) -> bool:
-    """Whether a filter below picks by equality, by pattern or from a list."""
+    """Tests whether a filter below picks rows by equality, by pattern or from a list."""
     return any(_picks(term) for term in _filter_terms(islice(relations(relation), _LOOK)))
 
 
@@ -143,7 +145,7 @@ def _picks(term: ir.Expression) -> bool:
 def _semi_join(
     aggregate: ir.Aggregate, keys: Sequence[tuple[_Pair, ir.Field]], other: ir.Shared, condition: ir.Expression
 ) -> ir.Join:
-    """The aggregate's input, only with keys that `other` has; `condition` is the join's own."""
+    """The aggregate's input with only the keys that `other` has; `condition` is the join's own."""
     below = aggregate.input
     asked = ir.Project(
         input=other,

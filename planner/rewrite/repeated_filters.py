@@ -1,7 +1,7 @@
-"""Drop what a filter asks again: producers write a condition into the read and once more above it.
+"""Drops repeated filter terms: producers write a condition into the read and once more above it.
 
-A term of a filter is dropped where the next filter below, through projections that only pick columns, has the same
-one. Only that one filter is looked at, so the pass is linear.
+A term of a filter is dropped if the next filter below, through projections that only pick columns, has the same term.
+Only that one filter is compared, so the pass is linear.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..ir.boolean import conjuncts, with_conjuncts
 from ..ir.visit import is_column, parts, transform, transform_relations
 
 _PROJECTIONS = 4
-"""How many projections to look through: emits and pruning leave one or two."""
+"""The most projections to look through: emits and pruning leave one or two."""
 
 
 def drop_repeated_filters(plan: ir.Plan) -> ir.Plan:

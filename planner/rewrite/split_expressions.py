@@ -1,10 +1,10 @@
-"""Chain deep expressions through projections, because DuckDB's parser takes only so many levels.
+"""Chains deep expressions through projections, because DuckDB's parser limits the levels of an expression.
 
-`f(f(f(... x)))` becomes a projection that computes an inner part, below one that computes the rest from it. A part is
-moved out only from where it is evaluated for every row anyway: never from behind a CASE, a COALESCE, or the second
-operand of `and` or `or`, which may be there to keep it from failing. Chains of one `and` or `or` count as the balanced
-trees they are rendered as, and a CASE in another's ELSE is made one CASE with it, so neither needs this; nor does a
-COALESCE that is another's last operand.
+`f(f(f(... x)))` becomes a projection that computes an inner part, below a projection that computes the rest from it. A
+part moves out only if it is evaluated for every row anyway: never from behind a CASE, a COALESCE, or the second operand
+of `and` or `or`, which may keep the part from failing. Chains of one `and` or `or` count as the balanced trees as which
+they are rendered. A CASE in another CASE's ELSE becomes one CASE with it, and a COALESCE that is another's last operand
+becomes one COALESCE with it, so none of these needs the pass.
 """
 
 from __future__ import annotations
@@ -22,14 +22,18 @@ from ..ir.visit import transform, transform_relations
 from ..ir.walk import unroll
 
 LEVELS: Final = 100
-"""Levels left in one expression. DuckDB's planning time grows with the square of it."""
+"""The levels left in one expression. DuckDB's planning time grows with the square of the levels."""
 
 LIMIT: Final = 250
-"""Levels it may have where nothing can be moved out. A level is up to three of the parser's, which takes 1,000."""
+"""The most levels of an expression out of which nothing can be moved. A level is up to three of the parser's levels, of
+which the parser takes 1,000.
+"""
 
 
 def split_expressions(plan: ir.Plan) -> ir.Plan:
-    """Raises `PlanError` for an expression that is too deep and cannot be split."""
+    """The plan with deep expressions split. Raises `PlanError` for an expression that is too deep and cannot be
+    split.
+    """
     root, *shared = (transform_relations(each, _split) for each in (plan.root, *plan.shared))
     return replace(plan, root=root, shared=tuple(shared))
 
@@ -47,7 +51,7 @@ def _split(relation: ir.Relation) -> ir.Relation:
 
 
 def _movable(relation: ir.Relation) -> Callable[[ir.Expression], bool]:
-    """Says of which of its expressions parts can be computed below the relation, for each row of its input."""
+    """A test for the expressions whose parts can be computed below the relation, for each row of its input."""
     match relation:
         case ir.Filter() | ir.Project() | ir.Sort() | ir.Window() | ir.Expand():
             return lambda _: True
@@ -62,7 +66,9 @@ def _movable(relation: ir.Relation) -> Callable[[ir.Expression], bool]:
 
 
 def _above_the_join(relation: ir.Relation) -> ir.Relation:
-    """What cannot be computed below an inner join can be, above it: its condition's deep terms become a filter."""
+    """An inner join with the deep terms of its condition in a filter above it, because they cannot be computed below
+    it.
+    """
     if not isinstance(relation, ir.Join) or relation.type is not ir.JoinType.INNER or relation.condition is None:
         raise PlanError(
             Problem(
@@ -90,10 +96,10 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class _Split:
-    """An expression with what was moved out of it replaced by columns of projection number `layer` or below.
+    """An expression in which columns of projection number `layer` or below replace the parts moved out.
 
-    `depth` is that of the SQL; for a connective `terms` are the operands of the balanced tree and `below` the depth of
-    the deepest.
+    `depth` is the depth of the SQL; for a connective `terms` counts the operands of the balanced tree and `below` is
+    the depth of the deepest operand.
     """
 
     expression: ir.Expression
@@ -131,7 +137,7 @@ class _Splitting:
         return _Split(column, 1, layer + 1)
 
     def placed(self, expressions: Iterable[ir.Expression]) -> list[ir.Expression]:
-        """The expressions with the moved parts' columns where `under` puts them."""
+        """The expressions with the moved parts' columns at the positions that `under` gives them."""
         places = {self._width + at: self._width + place for place, at in enumerate(self._order())}
 
         def change(expression: ir.Expression) -> ir.Expression:
@@ -147,7 +153,9 @@ class _Splitting:
         return sorted(range(len(self.moved)), key=lambda at: (self.moved[at].layer, at))
 
     def under(self, relation: ir.Relation) -> ir.Relation:
-        """The relation over projections that compute what was moved, and without the columns they add."""
+        """The relation over projections that compute the moved parts, and without the columns that the
+        projections add.
+        """
         (below,) = tree.inputs(relation)
         own = len(below.schema)
         expressions = self.placed(self.moved[at].expression for at in self._order())
@@ -178,7 +186,7 @@ def _columns(relation: ir.Relation, columns: Iterable[int]) -> ir.Relation:
 
 
 def _always(expression: ir.Expression, operand: int) -> bool:
-    """Whether an operand is evaluated whenever the expression is."""
+    """Tests whether an operand is evaluated whenever the expression is."""
     match expression:
         case ir.IfThen() | ir.Switch():
             return operand == 0
@@ -192,7 +200,7 @@ def _always(expression: ir.Expression, operand: int) -> bool:
 
 
 def _one_case(expression: ir.Expression) -> ir.Expression:
-    """A CASE together with those in its ELSE."""
+    """A CASE merged with the CASEs in its ELSE."""
     if not isinstance(expression, ir.IfThen) or not isinstance(expression.otherwise, ir.IfThen):
         return expression
     clauses = list(expression.clauses)
@@ -207,7 +215,7 @@ def _one_case(expression: ir.Expression) -> ir.Expression:
 
 
 def _flat_coalesce(expression: ir.Expression) -> ir.Expression:
-    """A COALESCE together with those that are its last operand."""
+    """A COALESCE merged with the COALESCEs that are its last operand."""
     if not _is_coalesce(expression) or not _is_coalesce(expression.arguments[-1]):
         return expression
     arguments: list[ir.Expression | str] = []
@@ -223,7 +231,7 @@ def _is_coalesce(expression: ir.Expression | str) -> TypeGuard[ir.Call]:
 
 
 def _connective(call: ir.Call, operands: Sequence[_Split], layer: int) -> _Split:
-    """Nested uses of one connective are one balanced tree of their terms."""
+    """A connective. Nested uses of one connective are one balanced tree of their terms."""
     count = deepest = 0
     for operand in operands:
         same = is_connective(operand.expression, call.function.name)

@@ -1,14 +1,15 @@
 """Rewrites subqueries and lateral joins as joins, which work on changes.
 
-A relation whose expressions have subqueries becomes one without: each subquery is a column of its input, or, where a
-filter asks for it alone, a join that filters. A subquery that looks at the row around it is first pulled apart
-(`pulling`): its conditions on pairs of rows are the join's.
+A relation whose expressions have subqueries becomes a relation without subqueries: each subquery is a column of the
+relation's input, or, if it is a whole term of a filter, a join that filters. A subquery that reads an enclosing row is
+first pulled apart (`pulling`): its conditions on pairs of rows become the join's conditions.
 
-- EXISTS, IN, ANY: a mark join; a semi or an anti join as a filter's term. ALL is that no row is otherwise.
-- A scalar: a cross join where there is exactly one row, else a single join; an aggregate that looks at the row around
-  it is grouped by what it has to be equal to, and joined from the left: a row without a group gets what the aggregate
-  says of no rows. As a term of a filter that a null does not pass, the comparison is the join's own condition, so that
-  an equality with a scalar is looked up and not tried on all rows.
+- EXISTS, IN and ANY become a mark join; as a filter's term they become a semi or an anti join. ALL means that no row
+  contradicts the comparison.
+- A scalar becomes a cross join if it has exactly one row, else a single join. An aggregate that reads an enclosing row
+  is grouped by the values that have to equal values of that row, and joined from the left: a row without a group gets
+  the aggregate's value for no rows. In a term of a filter that a null does not pass, the comparison becomes the join's
+  own condition, so that an equality with a scalar is a look-up, not a test of all rows.
 """
 
 from __future__ import annotations

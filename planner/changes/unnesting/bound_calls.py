@@ -1,4 +1,4 @@
-"""Calls that rewriting puts in, bound as a plan's own are."""
+"""Calls that rewriting adds, bound as a plan's own calls are."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ def null(type_: t.Type) -> ir.Literal:
 
 
 def both(terms: Iterable[ir.Expression]) -> ir.Expression | None:
-    """That all of them are true; None if there are none."""
+    """The conjunction of all terms; None if there are none."""
     found = [each for term in terms for each in conjuncts(term)]
     return call("and", *found) if len(found) > 1 else next(iter(found), None)
 
 
 def certainly(term: ir.Expression) -> ir.Expression:
-    """The term with false where it is null."""
+    """The term with false in place of null."""
     return call("is_true", term) if term.type.nullable else term
 
 
 def is_open(expression: ir.Expression) -> bool:
-    """Whether it looks at a row around its own, not counting what is inside subqueries."""
+    """Tests whether the expression reads an enclosing row, without the insides of subqueries."""
     return any(isinstance(part, ir.Field) and part.outer for part in parts(expression))
 
 
 def is_inner(expression: ir.Expression) -> bool:
-    """Whether it looks at its own row."""
+    """Tests whether the expression reads its own row."""
     return any(isinstance(part, ir.Field) and not part.outer for part in parts(expression))
 
 
 def placed(expression: ir.Expression, columns: Sequence[ir.Expression]) -> ir.Expression:
-    """The expression over what the columns of its own row are made of."""
+    """The expression with each column of its own row replaced by the column's definition."""
 
     def change(part: ir.Expression) -> ir.Expression:
         if not isinstance(part, ir.Field) or part.outer:
@@ -59,7 +59,7 @@ def placed(expression: ir.Expression, columns: Sequence[ir.Expression]) -> ir.Ex
 
 
 def stepped(value: ir.Expression, field: ir.Field) -> ir.Expression:
-    """What the field is, if its column is this value."""
+    """The field's value if its column has this value."""
     if not field.steps:
         return value
     if isinstance(value, ir.Field):
@@ -68,7 +68,7 @@ def stepped(value: ir.Expression, field: ir.Field) -> ir.Expression:
 
 
 def replaced(expression: ir.Expression, values: Mapping[int, ir.Expression]) -> ir.Expression:
-    """The expression with other parts, by the old one's id."""
+    """The expression with other parts, by the old part's id."""
 
     def step(found: ir.Expression) -> Generator[ir.Expression, ir.Expression, ir.Expression]:
         if id(found) in values:

@@ -1,9 +1,9 @@
-"""What a relation takes from the rows around it, pulled out of it.
+"""Pulls out of a relation the parts that read enclosing rows.
 
-A relation that looks at an outer row becomes one that does not, `Pulled.relation`, and conditions on pairs of an outer
-row and a row of that: what a join can be made of. Conditions come up through projections, filters and joins as they
-are. Above an aggregate, a window or a limit they have to be equalities of something of the outer row with something of
-the inner: rows are grouped by that besides, so that each outer row finds its own group.
+A relation that reads an outer row becomes a relation that does not, `Pulled.relation`, and conditions on pairs of an
+outer row and a row of that relation: a join can be made of them. Conditions move up through projections, filters and
+joins unchanged. Above an aggregate, a window or a limit they have to be equalities of an outer row's value with an
+inner row's value: rows are also grouped by the inner value, so that each outer row finds its own group.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .bound_calls import both, call, is_inner, is_open, placed
 
 _EQUALITIES: Final = ("equal", "is_not_distinct_from")
 _ZERO: Final = ("count", "approx_count_distinct", "sum0")
-"""Measures that say zero of no rows."""
+"""Measures whose value for no rows is zero."""
 _ONE_OF_NONE: Final = ("product",)
 _LEFT: Final = (
     ir.JoinType.LEFT,
@@ -36,14 +36,16 @@ _LEFT: Final = (
 
 
 class CannotPull(Exception):
-    """Why what a relation takes from the rows around it stays in it."""
+    """The reason why a relation's references to enclosing rows cannot be pulled out of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Pulled:
-    """For an outer row the rows are `columns`, of those of `relation` for which all of `terms` are true. Fields with
-    `outer` are of the outer rows. `one` says that there is exactly one for each outer row; where `padded`, because
-    there is at most one and nulls stand for the columns of `relation` where there is none.
+    """A relation with the references to outer rows pulled out.
+
+    The rows for an outer row are `columns` of those rows of `relation` for which all of `terms` are true. Fields with
+    `outer` are of the outer rows. `one` says that there is exactly one row for each outer row; with `padded`, there is
+    at most one row of `relation`, and nulls stand for its columns if there is none.
     """
 
     relation: ir.Relation
@@ -58,8 +60,8 @@ Rewriting: TypeAlias = Callable[[ir.Relation], Generator[ir.Relation, Pulled, ir
 
 
 class Pulling:
-    """`rewriting` makes a relation whose own expressions have no subqueries, and that is no lateral join, from one
-    that is otherwise.
+    """Pulls references out of relations. `rewriting` makes a relation without subqueries in its own expressions, and
+    without a lateral join, from one that has them.
     """
 
     def __init__(self, reach: OuterReferences, rewriting: Rewriting) -> None:
@@ -100,7 +102,7 @@ class Pulling:
 
 
 def needs_rewriting(relation: ir.Relation) -> bool:
-    """Whether it evaluates something else for each of its rows."""
+    """Tests whether the relation evaluates another relation for each of its rows."""
     if isinstance(relation, ir.LateralJoin):
         return True
     return any(next(subqueries(each), None) is not None for each in tree.expressions(relation))
@@ -162,7 +164,7 @@ def _looks_at_both(cross: ir.Cross, terms: Sequence[ir.Expression]) -> bool:
 
 
 def _projected(relation: ir.Project, pulled: Pulled) -> Pulled:
-    """What is made from the outer row, or from nulls where there is no row, is made above the join."""
+    """The projection. Expressions over the outer row, or over nulls in place of a row, are computed above the join."""
     found = tuple(placed(each, pulled.columns) for each in relation.expressions)
     if pulled.padded:
         return replace(pulled, columns=found)
@@ -217,7 +219,7 @@ def _joined(relation: ir.Cross | ir.Join, left: Pulled, right: Pulled) -> Pulled
 
 
 def _left_joined(relation: ir.Join, left: Pulled) -> Pulled:
-    """Conditions on the left rows alone can as well be asked of them afterwards."""
+    """A join that keeps the left rows. Conditions on the left rows alone can as well be checked above it."""
     what = f"{relation.type.value} join"
     _not_padded(left, what)
     width = len(left.relation.schema)
@@ -236,7 +238,7 @@ def _left_joined(relation: ir.Join, left: Pulled) -> Pulled:
 
 @dataclass(frozen=True, slots=True)
 class _Equality:
-    """A term: something of the outer rows equal to something of the inner row."""
+    """A term: an expression over the outer rows that equals an expression over the inner row."""
 
     call: ir.Call
     outer: ir.Expression
@@ -305,7 +307,7 @@ def _aggregated(relation: ir.Aggregate, pulled: Pulled) -> Pulled:
 
 
 def _of_none(measure: ir.Measure, field: ir.Field) -> ir.Expression:
-    """The measure's value, where there is no group what it says of no rows."""
+    """The measure's value; if there is no group, its value for no rows."""
     padded = replace(field, type=t.nullable(field.type))
     if measure.function.name in _ONE_OF_NONE:
         raise CannotPull(f"inside it {measure.function.name} over no rows is no null")

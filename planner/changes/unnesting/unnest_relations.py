@@ -31,8 +31,8 @@ class Unnesting:
         self._pulling = Pulling(OuterReferences(), _rewritten)
 
     def rewritten(self, relation: ir.Relation) -> ir.Relation:
-        """The relation as joins, without subqueries in its own expressions. Its inputs, and what subqueries read, are
-        as they were. Raises `CannotPull`, which says why it has to stay as it is.
+        """The relation as joins, without subqueries in its own expressions. Its inputs, and the relations that
+        subqueries read, are unchanged. Raises `CannotPull` with the reason why the relation has to stay as it is.
         """
         steps = _rewritten(relation)
         try:
@@ -70,7 +70,7 @@ def _has_subquery(expression: ir.Expression) -> bool:
 
 
 def _each_row(relation: ir.Project | ir.Aggregate | ir.Expand | ir.Sort | ir.Window | ir.TopN) -> Steps:
-    """A relation over one input, for each row of which its expressions are evaluated."""
+    """A relation over one input. The relation evaluates its expressions for each row of the input."""
     below = relation.input
     rows = Rows(below, relation.place)
     new = []
@@ -94,7 +94,7 @@ def _each_row(relation: ir.Project | ir.Aggregate | ir.Expand | ir.Sort | ir.Win
 
 
 def _filter(relation: ir.Filter) -> Steps:
-    """Terms that look at the row alone come first, then those that are no more than a subquery."""
+    """A filter. Terms that read the row alone come first, then terms that are no more than a subquery."""
     terms = conjuncts(relation.condition)
     plain = both(term for term in terms if not _has_subquery(term))
     below = relation.input
@@ -126,7 +126,7 @@ def _filter_by(rows: Rows, term: ir.Expression) -> Generator[ir.Relation, Pulled
 
 
 def _asserted(term: ir.Expression) -> tuple[ir.Expression, bool]:
-    """What must be true, or must be false."""
+    """The expression that must be true or false, and which of the two."""
     wanted = True
     while isinstance(term, ir.Call) and term.function.name == "not":
         [operand] = term.arguments
@@ -136,7 +136,9 @@ def _asserted(term: ir.Expression) -> tuple[ir.Expression, bool]:
 
 
 def _semi(rows: Rows, subquery: ir.Subquery, wanted: bool) -> Generator[ir.Relation, Pulled, bool]:
-    """A term that is a subquery, or that it is false, as a semi or an anti join; whether it can be one."""
+    """Adds a term that is a subquery, or its negation, as a semi or an anti join. The result says whether that is
+    possible.
+    """
     exists = subquery.kind is ir.SubqueryKind.EXISTS
     if subquery.kind not in _PREDICATES or not (exists or wanted or not subquery.type.nullable):
         return False
@@ -152,7 +154,9 @@ def _semi(rows: Rows, subquery: ir.Subquery, wanted: bool) -> Generator[ir.Relat
 
 
 def _met(rows: Rows, term: ir.Expression, scalar: ir.Subquery) -> Generator[ir.Relation, Pulled, bool]:
-    """A term with one scalar, of which there is a row for each, as an inner join's condition; whether that can be."""
+    """Adds a term with one scalar, which has a row for each row, as an inner join's condition. The result says whether
+    that is possible.
+    """
     if scalar.kind is not ir.SubqueryKind.SCALAR:
         return False
     pulled = narrow(checked((yield scalar.relation), rows.place))
@@ -164,7 +168,7 @@ def _met(rows: Rows, term: ir.Expression, scalar: ir.Subquery) -> Generator[ir.R
 
 
 def _fails_without(term: ir.Expression, scalar: ir.Subquery, value: ir.Expression) -> bool:
-    """Whether it is null where there is no row that the scalar is made from."""
+    """Tests whether the term is null if the scalar's relation has no row."""
     outside: dict[int, ir.Expression] = {
         id(part): replace(part, outer=part.outer + 1) for part in parts(term) if isinstance(part, ir.Field)
     }
@@ -175,7 +179,7 @@ def _fails_without(term: ir.Expression, scalar: ir.Subquery, value: ir.Expressio
 
 
 def _filter_above(relation: ir.Join, condition: ir.Expression) -> ir.Filter:
-    """An inner join's terms with subqueries, asked of its pairs."""
+    """An inner join with its terms with subqueries in a filter above it."""
     terms = conjuncts(condition)
     joined = replace(relation, condition=both(term for term in terms if not _has_subquery(term)))
     above = both(term for term in terms if _has_subquery(term))
@@ -184,7 +188,7 @@ def _filter_above(relation: ir.Join, condition: ir.Expression) -> ir.Filter:
 
 
 def _join(relation: ir.Join, condition: ir.Expression) -> Steps:
-    """A subquery becomes a column of the side that it looks at."""
+    """A join. A subquery becomes a column of the side that it reads."""
     width = len(relation.left.schema)
     left = Rows(relation.left, relation.place)
     right = Rows(relation.right, relation.place, first=width)
@@ -193,7 +197,7 @@ def _join(relation: ir.Join, condition: ir.Expression) -> Steps:
     for term in conjuncts(condition):
         for found in subqueries(term):
             if _is_of_right(term, found, (yield found.relation), width):
-                mine = columns(relation.schema)[:width]  # which needles of the right side do not look at
+                mine = columns(relation.schema)[:width]  # which needles of the right side do not read
                 needles = tuple(placed(each, (*mine, *columns(relation.right.schema))) for each in found.needles)
                 of_right[id(found)] = yield from values_of(right, replace(found, needles=needles))
             else:
@@ -202,7 +206,7 @@ def _join(relation: ir.Join, condition: ir.Expression) -> Steps:
 
 
 def _is_of_right(term: ir.Expression, subquery: ir.Subquery, pulled: Pulled, width: int) -> bool:
-    """Whether a join's right side is what the subquery looks at; if it looks at neither, what its term looks at."""
+    """Tests whether the subquery reads the join's right side; if it reads neither side, whether its term does."""
     asked = {
         part.index
         for each in (*pulled.terms, *pulled.columns)
@@ -222,7 +226,7 @@ def _widened(
     left: tuple[Rows, dict[int, ir.Expression]],
     right: tuple[Rows, dict[int, ir.Expression]],
 ) -> ir.Relation:
-    """The join of sides that have the subqueries' values as columns, with the columns that it had."""
+    """The join of sides that have the subqueries' values as columns. Its output has the old columns."""
     mine, theirs = left[0].relation.schema, right[0].relation.schema
     old, own = len(relation.left.schema), len(relation.right.schema)
     fields = (*columns(mine), *columns((*mine, *theirs))[len(mine) :])
@@ -254,7 +258,7 @@ def _widened(
 
 
 def _schema_of(relation: ir.Join, left: ir.Schema, right: ir.Schema) -> ir.Schema:
-    """The join's columns and, behind those of a side, what it has got."""
+    """The join's columns and, behind those of a side, the side's added columns."""
     old, own = len(relation.left.schema), len(relation.right.schema)
     added, more = tuple(map(t.nullable, left[old:])), tuple(map(t.nullable, right[own:]))
     match relation.type:
@@ -270,7 +274,7 @@ def _schema_of(relation: ir.Join, left: ir.Schema, right: ir.Schema) -> ir.Schem
 
 
 def _lateral(relation: ir.LateralJoin) -> Steps:
-    """A join with what was pulled out of the right side, and above it, where they are needed, its columns."""
+    """A lateral join as a join with the pulled right side, and above it, if needed, the right side's columns."""
     if relation.condition is not None and _has_subquery(relation.condition):
         raise CannotPull("the condition of a lateral join has subqueries")
     pulled = narrow((yield relation.right))
@@ -291,7 +295,7 @@ def _lateral(relation: ir.LateralJoin) -> Steps:
 
 
 def _seen(relation: ir.LateralJoin, rows: Rows, pulled: Pulled) -> tuple[list[ir.Expression], list[ir.Expression]]:
-    """The condition's terms, and the right side's columns, over the columns of both."""
+    """The condition's terms, and the right side's columns, over the columns of both sides."""
     values = [rows.met(each, padded=relation.type is not ir.JoinType.INNER) for each in pulled.columns]
     if relation.condition is None:
         return [], values
@@ -300,7 +304,7 @@ def _seen(relation: ir.LateralJoin, rows: Rows, pulled: Pulled) -> tuple[list[ir
 
 
 def _beside_one(relation: ir.LateralJoin, rows: Rows, pulled: Pulled) -> ir.Relation:
-    """Of a right side that has a row for each left one."""
+    """The lateral join with a right side that has one row for each left row."""
     values = [rows.met(each, padded=True) for each in pulled.columns]
     rows.join(pulled, ir.JoinType.LEFT, rows.terms(pulled))
     left = columns(relation.left.schema)

@@ -1,4 +1,4 @@
-"""Rows that get columns from joins with what was pulled out of subqueries."""
+"""Rows that get columns from joins with relations pulled out of subqueries."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .pulling import Pulled, project
 
 @dataclass(slots=True)
 class Rows:
-    """Rows that get columns behind those they have. To subqueries, the first one is column `first` of the row."""
+    """Rows that get columns behind those they have. For subqueries, the first column is column `first` of the row."""
 
     relation: ir.Relation
     place: str
     first: int = 0
 
     def add(self, value: ir.Expression) -> ir.Field:
-        """The value as a column, a new one unless it is one already."""
+        """The value as a column; a new column is added unless the value is a column already."""
         if is_column(value):
             return value
         wide = (*columns(self.relation.schema), value)
@@ -30,7 +30,7 @@ class Rows:
         return ir.Field(index=len(wide) - 1, type=value.type)
 
     def join(self, pulled: Pulled, type_: ir.JoinType, terms: Sequence[ir.Expression]) -> None:
-        """`terms` are over the columns of both."""
+        """Joins the rows with a pulled relation. `terms` are over the columns of both."""
         left, right = self.relation.schema, pulled.relation.schema
         condition = both(terms)
         match type_:
@@ -52,7 +52,9 @@ class Rows:
         )
 
     def met(self, expression: ir.Expression, *, padded: bool = False) -> ir.Expression:
-        """What is said of an outer and an inner row, over the columns of both: the outer ones are these rows'."""
+        """An expression over an outer and an inner row, as an expression over the columns of both: the outer columns
+        are these rows'.
+        """
         width = len(self.relation.schema)
 
         def change(part: ir.Expression) -> ir.Expression:
@@ -75,7 +77,7 @@ class Rows:
 
 
 def narrow(pulled: Pulled) -> Pulled:
-    """Only with the columns of the relation that something is said of."""
+    """The pulled relation with only the columns that terms and columns use."""
     used = sorted(
         {
             part.index

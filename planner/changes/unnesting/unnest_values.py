@@ -1,4 +1,4 @@
-"""What subqueries say of rows, as columns of those."""
+"""The values of subqueries, as columns of the rows around them."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ _NAMES: Final = {
     ir.Comparison.LE: "lte",
 }
 _STRICT: Final = frozenset({*_NAMES.values(), "add", "subtract", "multiply", "divide", "negate", "abs", "not"})
-"""Functions that are null where an argument is."""
+"""Functions that are null if an argument is null."""
 
 Values: TypeAlias = Generator[ir.Relation, Pulled, ir.Expression]
-"""Yields the relations of subqueries, is sent what was pulled out of each."""
+"""A generator of values. It yields the relations of subqueries, and is sent each relation pulled."""
 
 
 def values_of(rows: Rows, expression: ir.Expression) -> Values:
     """The expression over `rows`, which get a column for each subquery in it."""
     values: dict[int, ir.Expression] = {}
-    for found in reversed(list(subqueries(expression))):  # those inside of others' needles before them
+    for found in reversed(list(subqueries(expression))):  # subqueries inside of other subqueries' needles come first
         if id(found) in values:
             continue
         needles = tuple(replaced(each, values) for each in found.needles)
@@ -69,12 +69,12 @@ def _value(rows: Rows, subquery: ir.Subquery) -> Values:
 
 
 def existence(pulled: Pulled) -> Pulled:
-    """With no columns that are wanted."""
+    """The pulled relation without any wanted columns."""
     return narrow(replace(pulled, columns=()))
 
 
 def any_other(subquery: ir.Subquery) -> ir.Subquery:
-    """Whether there is any value for which it is otherwise: the opposite of an ALL."""
+    """The subquery that asks for any value that contradicts the comparison: the opposite of an ALL."""
     assert subquery.comparison is not None
     return replace(subquery, kind=ir.SubqueryKind.ANY, comparison=_NEGATED[subquery.comparison])
 
@@ -88,7 +88,7 @@ def _compared(rows: Rows, subquery: ir.Subquery) -> Values:
 
 
 def met(subquery: ir.Subquery, needles: Sequence[ir.Expression], values: Sequence[ir.Expression]) -> ir.Expression:
-    """That a row of the subquery's is one it asks for."""
+    """The condition that a row of the subquery matches the needles."""
     name = "equal" if subquery.comparison is None else _NAMES[subquery.comparison]
     found = both(call(name, needle, value) for needle, value in zip(needles, values, strict=True))
     assert found is not None
@@ -96,13 +96,13 @@ def met(subquery: ir.Subquery, needles: Sequence[ir.Expression], values: Sequenc
 
 
 def _mark(rows: Rows, pulled: Pulled, terms: Sequence[ir.Expression]) -> ir.Field:
-    """Whether a row is met, null where that is not known of `terms`."""
+    """A column that marks rows with a match; null if `terms` leave that unknown."""
     rows.join(pulled, ir.JoinType.LEFT_MARK, [*map(certainly, rows.terms(pulled)), *terms])
     return ir.Field(index=len(rows.relation.schema) - 1, type=rows.relation.schema[-1])
 
 
 def _joined(rows: Rows, pulled: Pulled) -> list[ir.Expression]:
-    """The values of the one row that there is for each."""
+    """The values of the one row that each row has."""
     values = [rows.met(each, padded=pulled.padded) for each in pulled.columns]
     rows.join(pulled, ir.JoinType.LEFT if pulled.padded else ir.JoinType.INNER, rows.terms(pulled))
     return values
@@ -119,7 +119,9 @@ def _scalar(rows: Rows, found: Pulled) -> ir.Expression:
 
 
 def checked(pulled: Pulled, place: str) -> Pulled:
-    """Of what is the same for all outer rows, and asked for as one row, that row, or nulls if there is none."""
+    """The pulled relation with exactly one row. A relation that is the same for all outer rows becomes its one row, or
+    nulls if there is none; a second row is an error.
+    """
     if pulled.one or pulled.terms or any(map(is_open, pulled.columns)):
         return pulled
     base = ir.Values(rows=((true(),),), schema=(t.Boolean(nullable=False),), place=place)
@@ -130,7 +132,7 @@ def checked(pulled: Pulled, place: str) -> Pulled:
 
 
 def marked(pulled: Pulled) -> Pulled:
-    """With columns that are null where no row is met, whatever they are made of."""
+    """The pulled relation with columns that are null if no row matches, whatever the columns are made of."""
     if all(map(null_of_nulls, pulled.columns)):
         return pulled
     below = pulled.relation
@@ -144,7 +146,7 @@ def marked(pulled: Pulled) -> Pulled:
 
 
 def null_of_nulls(expression: ir.Expression) -> bool:
-    """Whether it is null where all columns of its own row are, by its form alone."""
+    """Tests, by its form alone, whether an expression is null if all columns of its own row are null."""
     match expression:
         case ir.Field():
             return not expression.outer
@@ -159,8 +161,8 @@ def null_of_nulls(expression: ir.Expression) -> bool:
 
 
 def any_rows(relation: ir.Relation) -> ir.Relation:
-    """Where it only counts whether there is a row: orders do not, nor what its columns are, nor a limit that lets one
-    through.
+    """A relation reduced for an existence test: without orders, without its columns' values, and without a limit that
+    lets one row through.
     """
     while True:
         match relation:
@@ -183,7 +185,7 @@ def _lets_one_through(offset: ir.Expression | None, count: ir.Expression | None)
 
 
 def _doubles(relation: ir.Relation, place: str) -> ir.Relation:
-    """The different rows that are there more than once; one with a null equals none."""
+    """The different rows that are there more than once. A row with a null equals no other row."""
     fields = columns(relation.schema)
     there = both(call("is_not_null", each) for each in fields if each.type.nullable)
     if there is not None:

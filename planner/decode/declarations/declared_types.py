@@ -1,4 +1,4 @@
-"""Substrait's types, of every release, as the planner's."""
+"""Types of every Substrait release, as the planner's types."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..problems import Problems
 from .extensions import Extensions
 
 MAX_TYPE_DEPTH: Final = 64
-"""How deep lists, maps and structs may nest, in types and in literals."""
+"""The most levels of lists, maps and structs in types and in literals."""
 
 _NULLABILITY_REQUIRED: Final = 2
 _UNSIGNED: Final = {"u8": 8, "u16": 16, "u32": 32, "u64": 64}
@@ -31,7 +31,7 @@ REFUSED: Final[Mapping[str, str]] = {
 
 
 class Types:
-    """Converts the types of one plan. What is broken becomes `UNKNOWN` once its problem is reported."""
+    """Converts the types of one plan. A broken type becomes `UNKNOWN` once its problem is reported."""
 
     def __init__(self, nodes: Nodes, problems: Problems, extensions: Extensions, unsigned_variation: int) -> None:
         self.unsigned_variation = unsigned_variation
@@ -60,8 +60,8 @@ class Types:
         return found if is_unknown(found) else replace(found, nullable=body.nullability != _NULLABILITY_REQUIRED)
 
     def carried(self, type_: Type, place: Place) -> Type:
-        """The type of a value that the plan makes; `UNKNOWN`, once reported, where no value can have it. What a read
-        declares is not held to this: a column that nothing uses is never read.
+        """The type of a value that the plan makes; `UNKNOWN`, once reported, if no value can have it. A type that a
+        read declares need not be carried: a column that nothing uses is never read.
         """
         if not is_unknown(type_):
             try:
@@ -73,7 +73,7 @@ class Types:
         return type_
 
     def optional(self, number: int, place: Place) -> Type | None:
-        """As `convert`, None where there is no type."""
+        """The type `number`, or None if `number` is 0."""
         return self.convert(number, place) if number else None
 
     def row(self, numbers: Sequence[int], place: Place, depth: int = 0) -> tuple[Type, ...]:
@@ -85,7 +85,7 @@ class Types:
         return UNKNOWN
 
     def variation(self, reference: int, type_: Type, place: Place) -> Type:
-        """`type_` in the variation that the plan gives it: another physical form of the same values."""
+        """`type_` in the variation that the plan gives: another physical form of the same values."""
         if not reference:
             return type_
         declared = self._extensions.variations.get(reference)
@@ -181,7 +181,7 @@ def _map(types: Types, body: Message, place: Place, depth: int) -> Type:
 
 
 def _whole(type_: t.Struct | t.List | t.Map) -> Type:
-    """The type itself, or poison if any of its parts is."""
+    """The type itself, or poison if any of its parts is poison."""
     match type_:
         case t.Struct(fields=parts):
             pass

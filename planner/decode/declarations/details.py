@@ -25,15 +25,17 @@ _OF_ANY_PACKAGE: Final[Mapping[str, type[Message]]] = {
     message.DESCRIPTOR.name: message
     for message in (relations_pb2.IterationRelation, relations_pb2.IterationReferenceReadRelation)
 }
-"""Those that other producers write too, each in a package of its own."""
+"""The messages that other producers write too, each producer in its own package."""
 
 
 def message_named(type_url: str) -> type[Any] | None:
-    """The message that a type URL, of whatever prefix, stands for; None where it is not known here."""
+    """The message class of a type URL, of whatever prefix; None if the message is not known here."""
     name = type_url.rpartition("/")[2]
     return MESSAGES.get(name) or _OF_ANY_PACKAGE.get(name.rpartition(".")[2])
 
 
 def is_ours(type_url: str) -> bool:
-    """Whether it names one of our messages in full: another producer's may have fields that ours has not."""
+    """Tests whether a URL names one of our messages in full: another producer's message may have fields that ours
+    lacks.
+    """
     return type_url.rpartition("/")[2] in MESSAGES

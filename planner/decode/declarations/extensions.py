@@ -1,4 +1,4 @@
-"""The extension declarations at the top of a plan: which anchor means which function, type or type variation."""
+"""The extension declarations at the top of a plan: the function, type or type variation of each anchor."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KINDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """A name, and the URN or URI it comes from where the plan gives one."""
+    """A declared name, and the URN or URI of its extension if the plan gives one."""
 
     name: str
     source: str | None
@@ -33,7 +33,7 @@ class Extensions:
 
 
 def read_extensions(plan: Message, problems: Problems) -> Extensions:
-    """Every declaration of `plan`. Two different ones for one anchor are a problem."""
+    """Every declaration of `plan`. Two different declarations for one anchor are a problem."""
     urns = {each.extension_urn_anchor: each.urn for each in plan.extension_urns}
     uris = {each.extension_uri_anchor: each.uri for each in plan.extension_uris}
     tables: dict[str, dict[int, Declared]] = {kind: {} for kind in _KINDS}

@@ -9,7 +9,7 @@ from ...ir.types import Type
 
 
 def count_names(types: Sequence[Type]) -> int:
-    """How many names a row of these types has: one per column and one per nested struct field."""
+    """The number of names of a row of these types: one per column and one per nested struct field."""
     return len(types) + sum(_nested(type_) for type_ in types)
 
 
@@ -26,7 +26,9 @@ def _nested(type_: Type) -> int:
 
 
 def name_fields(types: Sequence[Type], names: Sequence[str]) -> tuple[tuple[str, ...], tuple[Type, ...]]:
-    """The columns' own names, and the types with the names of their struct fields. `names` has `count_names(types)`."""
+    """The columns' own names, and the types with the names of their struct fields. `names` has `count_names(types)`
+    names.
+    """
     rest = iter(names)
     return _named_row(types, rest)
 

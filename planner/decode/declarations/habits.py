@@ -1,4 +1,4 @@
-"""What producers do otherwise than Substrait says."""
+"""Producers' deviations from Substrait."""
 
 from __future__ import annotations
 
@@ -11,32 +11,34 @@ from ..encoding.message_nodes import Message
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Habits:
     project_replaces: bool = False
-    """A projection without an emit gives its expressions alone, not its input's columns and then these."""
+    """A projection without an emit gives its expressions alone, without its input's columns before them."""
 
     output_types_wrong: bool = False
-    """The result types declared for functions mean nothing: DuckDB declares a comparison of dates a date, ibis a
-    product of decimals as wide as its factors, which would round it.
+    """The result types declared for functions mean nothing: DuckDB declares a comparison of dates a date, and ibis
+    declares a product of decimals as wide as its factors, which would round the product.
     """
 
     unsigned_variation: int = 0
     """The undeclared type variation that makes an integer unsigned; 0 for none."""
 
     outer_references_lost: bool = False
-    """References of a subquery to the row around it are written as if they were to its own."""
+    """A subquery's references to the row around it are written as references to its own row."""
 
     not_like_is_not_equal: bool = False
-    """NOT LIKE is written as `not_equal`, just as `<>` is: only the pattern tells which one was meant."""
+    """NOT LIKE is written as `not_equal`, just as `<>` is: only the pattern tells which operator is meant."""
 
     exists_is_in: bool = False
     """EXISTS and IN are written as one mark join, NOT EXISTS and NOT IN as one anti join, though they treat nulls
-    otherwise.
+    differently.
     """
 
     zero_count_absent: bool = False
     """A fetch without a count asks for no rows: the count is a zero, which protobuf did not write then."""
 
     rows_are_single_expressions: bool = False
-    """In one release `VirtualTable.expressions` held expressions at the number where rows of them are now."""
+    """In one release `VirtualTable.expressions` held expressions at the field number that now holds rows of
+    expressions.
+    """
 
 
 _PRODUCERS: Final = {
@@ -49,10 +51,10 @@ _ROWS_WERE_EXPRESSIONS: Final = (0, 58)
 
 
 def candidates(plan: Message) -> tuple[Habits, ...]:
-    """The ways to read a plan, the likeliest first: the root's names decide where there are several.
+    """The ways to read a plan, the likeliest first. If there are several, the number of the root's names decides.
 
-    DuckDB's projections replace their input; should a release of it write them as everybody does, its plans fit the
-    root's names the other way.
+    DuckDB's projections replace their input. If a release of DuckDB writes projections as everybody does, its plans fit
+    the root's names the other way.
     """
     producer = plan.version.producer.lower()
     version = (plan.version.major_number, plan.version.minor_number)

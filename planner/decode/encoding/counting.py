@@ -1,7 +1,7 @@
-"""Counts what an encoded plan holds, before anything is made of it, and refuses what is beyond a limit.
+"""Counts the parts of an encoded plan, before anything is made of it, and refuses a plan beyond a limit.
 
-A count ends at the first limit that is passed, so it takes no longer for a larger plan. It also ends at what is broken:
-the decoder says where that is.
+A count ends at the first limit that is passed, so it takes no longer for a larger plan. A count also ends at a broken
+part: the decoder reports where that part is.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LITERAL: Final = "substrait.Expression.Literal"
 _ROW: Final = "substrait.Type.Struct"
 
 _NOT_LAST: Final = bytes(range(0x80, 0x100))
-"""The bytes of a number that are not its last one."""
+"""The bytes of a varint that are not its last byte."""
 
 _TEXT_OR_COMMENT: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"?+|(?://|#)[^\n]*+', re.DOTALL)
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"{}[]"))
@@ -35,7 +35,9 @@ _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"{}[]"))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape:
-    """The fields of a message that hold messages, by number and by both names, and those that hold many numbers."""
+    """The fields of a message that hold messages, by number and by both names, and the fields that hold many
+    numbers.
+    """
 
     message: str
     numbers: set[int] = field(default_factory=set)
@@ -45,7 +47,7 @@ class Shape:
 
 @functools.cache
 def plan_shape() -> Shape:
-    """The shape of a plan. It holds itself further down, as relations and expressions do."""
+    """The shape of a plan. The shape holds itself further down, as relations and expressions do."""
     made = {"substrait.Plan": Shape("substrait.Plan")}
     pending = [*made.values()]
     while pending:
@@ -63,13 +65,13 @@ def plan_shape() -> Shape:
 
 
 def _below(message: str, each: FieldDescriptor) -> str | None:
-    """The message that a field holds, None where it holds none."""
+    """The message that a field holds, None if it holds no message."""
     hoisted = pool().hoisted.get((message, each.number))
     return hoisted or (None if each.message_type is None else str(each.message_type.full_name))
 
 
 class Tally:
-    """Relations, expressions and literals so far. Raises `PlanError` once there are too many."""
+    """The relations, expressions and literals counted so far. Raises `PlanError` once there are too many."""
 
     def __init__(self) -> None:
         self._nodes = self._literals = 0
@@ -80,7 +82,7 @@ class Tally:
             raise limits.LITERALS.refuse()
 
     def node(self, depth: int) -> None:
-        """A relation or an expression inside `depth` others."""
+        """Counts a relation or an expression inside `depth` others."""
         self._nodes += 1
         if self._nodes > limits.NODES.most:
             raise limits.NODES.refuse()
@@ -88,10 +90,12 @@ class Tally:
             raise limits.DEPTH.refuse()
 
     def enter(self, message: str, around: str, depth: int) -> int:
-        """A message, right after the one that it is in, at a depth of nodes. Gives the depth of what it holds."""
+        """Counts a message, right after the message around it, at a depth of nodes. Returns the depth of the message's
+        contents.
+        """
         if message == _LITERAL:
             self.literal()
-            if around == _EXPRESSION:  # which was counted last, and counts as a literal alone
+            if around == _EXPRESSION:  # counted just before; it counts as a literal alone
                 self._nodes -= 1
         elif message in (_RELATION, _EXPRESSION):
             self.node(depth)
@@ -111,7 +115,7 @@ def count_wire(data: bytes) -> None:
 
 
 def _count_wire(data: bytes, tally: Tally) -> None:
-    """Goes through the messages in the order of their bytes."""
+    """Counts the messages in the order of their bytes."""
     position, end, shape, depth, columns, parts = 0, len(data), plan_shape(), 0, 0, 0
     most_parts = limits.PARTS.most
     around: list[tuple[int, Shape, int, int]] = []
@@ -149,7 +153,7 @@ def _count_wire(data: bytes, tally: Tally) -> None:
 
 
 def _skip(data: bytes, position: int, end: int, wire_type: int) -> int:
-    """Where a number ends."""
+    """The end of a number in the encoding."""
     if wire_type == VARINT:
         return read_varint(data, position, end)[1]
     if wire_type in FIXED:
@@ -161,10 +165,10 @@ def _skip(data: bytes, position: int, end: int, wire_type: int) -> int:
 
 
 def count_text(text: str) -> None:
-    """Counts a plan in JSON that was not read yet. Raises `PlanError`.
+    """Counts a plan in JSON text before it is parsed. Raises `PlanError`.
 
-    Regular expressions count what stands for one literal, relation or expression each, but not literals of types that
-    JSON writes as objects inside of others: `count_json` does.
+    Regular expressions count the keys that stand for one literal, relation or expression each. They do not count
+    literals of types that JSON writes as objects inside of others: `count_json` counts those.
     """
     openings = text.count("{") + text.count("[")
     if openings + text.count(",") > min(limits.BRACKETS.most, limits.PARTS.most):
@@ -185,7 +189,7 @@ def count_text(text: str) -> None:
 
 @functools.cache
 def _literals() -> tuple[re.Pattern[str], ...]:
-    """Keys of literals: of an expression that is one, and of kinds whose value is none of JSON's objects."""
+    """Patterns for keys of literals: of an expression that is a literal, and of kinds whose value is no JSON object."""
     plain = (each for each in pool().descriptor(_LITERAL).oneofs_by_name["literal_type"].fields)
     scalar = [each for each in plain if each.message_type is None and (_LITERAL, each.number) not in pool().hoisted]
     names = {name for each in scalar for name in (each.name, each.json_name)}
@@ -194,7 +198,7 @@ def _literals() -> tuple[re.Pattern[str], ...]:
 
 @functools.cache
 def _nodes() -> tuple[re.Pattern[str], ...]:
-    """Keys of relations and of expressions that are no literals."""
+    """Patterns for keys of relations, and of expressions that are no literals."""
     oneofs = ((_RELATION, "rel_type"), (_EXPRESSION, "rex_type"))
     found = [each for message, oneof in oneofs for each in pool().descriptor(message).oneofs_by_name[oneof].fields]
     names = {name for each in found for name in (each.name, each.json_name)}
@@ -206,7 +210,7 @@ def _keys(names: Iterable[str], value: str) -> re.Pattern[str]:
 
 
 def count_json(plan: Json) -> None:
-    """Counts a plan in JSON that was read. Raises `PlanError`."""
+    """Counts a plan in parsed JSON. Raises `PlanError`."""
     tally = Tally()
     pending: list[tuple[Json, Shape, int]] = [(plan, plan_shape(), 0)]
     while pending:

@@ -1,4 +1,4 @@
-"""What a reader of plans, binary or JSON, has to do with the fields of each message."""
+"""Rules for the fields of each message, for readers of binary and JSON plans."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from .restored import RETYPED
 
 @dataclass(frozen=True, slots=True)
 class Hoist:
-    """Holds a recursive message, which goes to the table; the field keeps its number there."""
+    """Holds a recursive message. The message goes to the table; the field keeps the message's number there."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
 class Descend:
-    """Holds a message in which there are fields with rules."""
+    """Holds a message that has fields with rules."""
 
     shape: Shape
 
 
 @dataclass(frozen=True, slots=True)
 class Retype:
-    """Holds a message today and once held a number, which moves to another field."""
+    """Holds a message today and held a number once; the number moves to another field."""
 
     number: int
     json_name: str
@@ -47,7 +47,8 @@ Rule: TypeAlias = Hoist | Descend | Retype | AnyField
 class Shape:
     """The rules of one message's fields. A field without a rule is taken as it is.
 
-    `by_number` is for binary plans, where an `Any` needs no rule; `by_name` for JSON, with both spellings of a name.
+    `by_number` is for binary plans, in which an `Any` needs no rule; `by_name` is for JSON, with both spellings of a
+    name.
     """
 
     by_number: dict[int, Rule] = field(default_factory=dict)

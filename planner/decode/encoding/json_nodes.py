@@ -15,11 +15,11 @@ from .message_nodes import Malformed, Message, Nodes
 
 _END: Final = ("end",)
 _LONGEST: Final = 500
-"""Characters of a sentence of protobuf's, which may have a whole value in it."""
+"""The most characters of one of protobuf's error sentences, which may quote a whole value."""
 
 
 class JsonNodes(Nodes):
-    """The table of a plan in JSON. Until it is taken a message is its type and its part of the JSON."""
+    """The table of a plan in JSON. Until a message is taken, the table holds its type and its part of the JSON."""
 
     def __init__(self, value: Json) -> None:
         super().__init__()
@@ -52,9 +52,9 @@ class JsonNodes(Nodes):
         try:
             json_format.ParseDict(self._rewrite(value, shapes()[name]), message)
         except (json_format.ParseError, ValueError, TypeError, ArithmeticError) as error:
-            sentence = str(error).partition("\n")[0]  # then come all names there are, a page of them
+            sentence = str(error).partition("\n")[0]  # all known names follow, a page of them
             raise Malformed(f"not a valid {name}: {sentence[:_LONGEST]}") from error
-        except RecursionError:  # protobuf's reader and its messages go down into what belongs nowhere
+        except RecursionError:  # protobuf's reader and its messages recurse into a value that belongs nowhere
             raise Malformed(
                 f"not a valid {name}: objects and lists inside one another where they do not belong"
             ) from None
@@ -83,7 +83,7 @@ class JsonNodes(Nodes):
                 self._table.append((name, value))
                 return len(self._table) - 1
             case Descend(below):
-                # ParseDict says what is wrong with what is no object
+                # ParseDict reports a value that is no object
                 return self._rewrite(value, below) if isinstance(value, dict) else value
             case AnyField():
                 return _plain_any(value)
@@ -100,7 +100,7 @@ def read_json(text: str) -> Json:
 
 
 def _kind(value: Json) -> str:
-    """What a value is, whatever its depth."""
+    """A value in a few words, whatever its depth."""
     match value:
         case dict() | list():
             return "an object" if isinstance(value, dict) else "a list"
@@ -109,7 +109,7 @@ def _kind(value: Json) -> str:
 
 
 def _plain_any(value: Json) -> Json:
-    """An `Any` as a plain message. What is inside it stays unread but where Tidegate knows what it is."""
+    """An `Any` as a plain message. The contents stay unread unless Tidegate knows their type."""
     if not isinstance(value, dict) or "@type" not in value:
         return value
     url = value["@type"]

@@ -1,8 +1,8 @@
 """Reads JSON text of any depth, in time linear in its length.
 
-Python's own reader recurses, and its depth is the interpreter's. This one keeps its own stack. It takes what RFC
-8259 defines, and comments, with which Substrait's own examples begin: from `//` or `#` to the end of the line, wherever
-space may stand. Nothing else: no NaN, no trailing commas. Of a key that is given twice the last counts.
+Python's own reader recurses, so the interpreter limits its depth. This reader keeps its own stack. It reads the JSON of
+RFC 8259, and comments, because Substrait's own examples begin with comments: from `//` or `#` to the end of the line,
+wherever space may stand. NaN and trailing commas are errors. If a key is given twice, the last one counts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 
 SPACE: Final = re.compile(r"(?:[ \t\n\r]++|(?://|#)[^\n]*+)*+")
-"""Between tokens; it always matches."""
+"""The space between tokens; the pattern always matches."""
 _SCALAR: Final = re.compile(r"(-?(?:0|[1-9]\d*))(\.\d+)?([eE][-+]?\d+)?|true|false|null", re.ASCII)
 _STRING: Final = re.compile(r'"((?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+)"')
 _WORDS: Final[dict[str, bool | None]] = {"true": True, "false": False, "null": None}
@@ -26,7 +26,7 @@ class JsonError(Exception):
 
 
 def parse_json(text: str) -> Json:
-    """The value that `text` holds. Raises `JsonError`, which says where."""
+    """The value that `text` holds. Raises `JsonError`, which gives the position."""
     return _Reader(text).read()
 
 
@@ -59,7 +59,9 @@ class _Reader:
         return root[0]
 
     def _close_what_ends(self, open_: list[dict[str, Json] | list[Json]], keys: list[str]) -> None:
-        """After a value: go on to the next one of the innermost container, or close containers until there is one."""
+        """Goes on after a value: to the next value of the innermost container, or closes containers until one has a
+        next value.
+        """
         while len(open_) > 1:
             container = open_[-1]
             end = "}" if isinstance(container, dict) else "]"
@@ -77,7 +79,7 @@ class _Reader:
                     raise self._wrong(f"',' or '{end}'")
 
     def _next(self) -> str:
-        """The next character that is not space, or nothing at the end."""
+        """The next character that is not space; empty at the end of the text."""
         self._at = SPACE.match(self._text, self._at).end()  # type: ignore[union-attr]  # matches always
         return self._text[self._at : self._at + 1]
 

@@ -1,4 +1,4 @@
-"""How large a plan may be: one table of limits, and the refusal of what is beyond one."""
+"""The limits on a plan's size: one table of limits, and the refusal of a plan beyond a limit."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ REASON: Final = "PLAN_TOO_LARGE"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """`what` is counted, at most `most` of it are planned, and `instead` says what a larger plan should do."""
+    """A limit: at most `most` of `what`. `instead` advises the author of a larger plan."""
 
     what: str
     most: int
     instead: str
 
     def message(self, found: int | None = None) -> str:
-        """A sentence for a plan that has `found` of them, or more than are counted."""
+        """A sentence for a plan that has `found` of them, or, without `found`, more than `most`."""
         amount = f"more than {self.most:,}" if found is None else f"{found:,}"
         return f"the plan has {amount} {self.what}; at most {self.most:,} are planned: {self.instead}"
 

@@ -1,4 +1,4 @@
-"""Says what something that was given for a plan looks like, and what is wanted in its place."""
+"""Recognizes things that are no plans, and tells the caller which form a plan has."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from ....proto.values import PlanBytes
 from .json_text import SPACE
 
 _HEAD: Final = 4096
-"""Characters that tell what a text is."""
+"""The number of first characters that identify a text."""
 
 _MAKERS: Final = "a plan is made of SQL by a producer: DuckDB, DataFusion, Isthmus or ibis"
 _WANTED: Final = "a plan is protobuf bytes (a file of any name) or JSON (text, or a file whose name ends in .json)"
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0e-\x1f]")
-# What stands before the first word is taken possessively: plans come from strangers, and nothing is tried twice.
+# What stands before the first word is matched possessively: plans come from strangers, and nothing is tried twice.
 _SQL: Final = re.compile(
     r"(?:\s++|--[^\n]*+|(?>/\*.*?\*/)|\()*+"
     r"(?:select|with|from|values|insert|update|delete|merge|create|explain|table|pivot)\b(?!\s*[{:])",
@@ -33,7 +33,7 @@ _TEXT_PLAN: Final = re.compile(
 
 
 def looks_like(plan: PlanBytes) -> str | None:
-    """A sentence about a plan that is not of the encoding it is given as; None where it may well be."""
+    """A sentence about a plan that is not in its declared encoding; None if it may well be in it."""
     head = _text(plan)
     if head is None:
         return None
@@ -53,7 +53,7 @@ def looks_like(plan: PlanBytes) -> str | None:
 
 
 def _text(plan: PlanBytes) -> str | None:
-    """How it begins, if that is text: the bytes of a plan have control characters among the first few."""
+    """The beginning of the plan if it is text. The bytes of a plan have control characters among the first few."""
     if plan.json is not None:
         return _without_comments(plan.json)
     head = (plan.binary or b"")[:_HEAD].decode("utf-8", "replace")
@@ -61,6 +61,6 @@ def _text(plan: PlanBytes) -> str | None:
 
 
 def _without_comments(text: str) -> str:
-    """From the first token of JSON on."""
+    """The text from the first token of JSON on."""
     start = SPACE.match(text)
     return text[start.end() if start else 0 :][:_HEAD]

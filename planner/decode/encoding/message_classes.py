@@ -2,12 +2,12 @@
 
 The installed descriptors are copied into a private `DescriptorPool` and changed there:
 
-- *Old fields are back* (`restored`). Newer Substrait releases reserve the numbers of what they removed, and stock
-  classes then lose it silently.
-- *Recursion is cut.* Where a message of `RECURSIVE` occurs inside another one, the field holds its number in a table
-  of messages instead (`nodes`), 0 for none. So no message nests deeper than the schema does, protobuf's limit of 100
-  nested messages is never met, and every byte of a plan is looked at once, however deep the plan is.
-- *`Any` is a plain message*, so that the JSON form of one can be read without knowing the type inside.
+- *Old fields are back* (`restored`). Newer Substrait releases reserve the numbers of removed fields, and stock
+  classes then lose these fields silently.
+- *Recursion is cut.* If a message of `RECURSIVE` occurs inside another message, the field holds the message's number
+  in a table of messages instead (`message_nodes`), 0 for none. So no message nests deeper than the schema does,
+  protobuf's limit of 100 nested messages is never met, and every byte of a plan is read once, however deep the plan is.
+- *`Any` is a plain message*, so that the JSON form of an `Any` can be read without knowing the type inside.
 """
 
 from __future__ import annotations
@@ -42,11 +42,12 @@ RECURSIVE: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pool:
-    """`hoisted` says which recursive message a field (of a message, with a number) held before it was cut.
+    """The private pool. `hoisted` gives the recursive message that a field (of a message, with a number) held before
+    the cut.
 
-    `classes` are those of all messages, by full name. They are kept because protobuf finds them by weak references
-    alone: it would make them anew after every garbage collection, and hand out one that another thread's collection is
-    about to take apart.
+    `classes` are those of all messages, by full name. The pool keeps them because protobuf finds them by weak
+    references alone: protobuf would make them anew after every garbage collection, and hand out a class that another
+    thread's collection is about to take apart.
     """
 
     descriptors: descriptor_pool.DescriptorPool

@@ -1,7 +1,7 @@
-"""A plan's messages as a table: each recursive message once, holding the numbers of those inside it.
+"""A plan's messages as a table: each recursive message once, holding the numbers of the messages inside it.
 
-A table is read lazily: taking a message reads its own bytes (or JSON) and puts what is inside it into the table. So
-a plan is read once over, however deep it is, and what is broken is found where it is.
+A table is read lazily: taking a message reads its own bytes (or JSON) and puts the messages inside it into the table.
+So a plan is read once over, however deep it is, and a broken part is found at its place.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ Message: TypeAlias = Any
 """A message of the private pool: protobuf's dynamic classes have no static types."""
 
 MAX_REPEATS: Final = 50_000
-"""How often messages may be taken that were taken before. Type aliases and detached expressions are used many times
-and refer to each other, and bodies of loops are read until it is known what goes round in them, so a small plan could
-stand for one of any size.
+"""The most repeated takes of messages. Type aliases and detached expressions are used many times and refer to each
+other, and the body of a loop is read until the loop's columns are known, so a small plan could stand for a plan of any
+size.
 """
 
 
 class Malformed(Exception):
-    """The bytes or the JSON of one message are not what Substrait's schema says, or stand for too much."""
+    """A message whose bytes or JSON do not follow Substrait's schema, or which stands for too many parts."""
 
 
 class Nodes(ABC):
-    """The table. Number 0 is the plan itself; in a field, 0 says that there is no message."""
+    """The table. Number 0 is the plan itself; in a field, 0 means that there is no message."""
 
     def __init__(self) -> None:
         self._messages: dict[int, Message] = {}
@@ -33,7 +33,7 @@ class Nodes(ABC):
         self._repeats = 0
 
     def take(self, number: int) -> Message:
-        """Message `number`, to convert it. Raises `Malformed`."""
+        """Message `number`, for conversion. Raises `Malformed`."""
         if number in self._taken:
             self._repeats += 1
             if self._repeats > MAX_REPEATS:
@@ -45,7 +45,7 @@ class Nodes(ABC):
         return self.peek(number)
 
     def peek(self, number: int) -> Message:
-        """Message `number`, to see what it is. Raises `Malformed`."""
+        """Message `number`, for inspection. Raises `Malformed`."""
         found = self._messages.get(number)
         if found is None:
             found = self._messages[number] = self._read(number)
@@ -53,8 +53,8 @@ class Nodes(ABC):
 
     @abstractmethod
     def _read(self, number: int) -> Message:
-        """Reads message `number` and puts what is inside it into the table."""
+        """Reads message `number` and puts the messages inside it into the table."""
 
     @abstractmethod
     def content(self, number: int) -> Hashable:
-        """What message `number` holds, to compare it with another one of this table."""
+        """The content of message `number`, for comparison with another message of this table."""

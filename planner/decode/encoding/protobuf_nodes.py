@@ -13,12 +13,12 @@ from .message_nodes import Malformed, Message, Nodes
 VARINT: Final = 0
 LENGTH_DELIMITED: Final = 2
 FIXED: Final = {1: 8, 5: 4}
-"""Wire types whose values have always as many bytes."""
+"""Wire types whose values always have the same number of bytes."""
 
 
 class WireNodes(Nodes):
-    """The table of an encoded plan, or of a recursive message on its own. Until it is taken a message is its type and
-    the range of its bytes.
+    """The table of an encoded plan, or of a recursive message on its own. Until a message is taken, the table holds its
+    type and the range of its bytes.
     """
 
     def __init__(self, data: bytes, name: str = "substrait.Plan") -> None:
@@ -42,8 +42,8 @@ class WireNodes(Nodes):
     def _rewrite(self, start: int, end: int, shape: Shape) -> bytearray:
         """The range's bytes with every recursive message replaced by its number in the table.
 
-        Recurses into messages of constant depth only. A field whose wire type is not its own is unknown to protobuf;
-        one that would be taken for a number in the table is left out.
+        Recurses into messages of constant depth only. Protobuf does not know a field whose wire type is wrong; such a
+        field is left out if protobuf would take it for a number in the table.
         """
         data, rules = self._data, shape.by_number
         out = bytearray()
@@ -98,7 +98,7 @@ def _tag(data: bytes, position: int, end: int) -> tuple[int, int]:
 
 
 def read_varint(data: bytes, position: int, end: int) -> tuple[int, int]:
-    """The number at `position`, and where it ends. Raises `Malformed`."""
+    """The number at `position`, and the position of its end. Raises `Malformed`."""
     result = shift = 0
     while position < end and shift < 70:
         byte = data[position]

@@ -1,4 +1,4 @@
-"""What Substrait has removed and producers still write: fields and messages to be put back."""
+"""Fields and messages that Substrait has removed and producers still write: the pool puts them back."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ RESTORED: Final = (
     Restored(f"{_LITERAL}.IntervalDayToSecond", 3, "microseconds", "int32", presence=True),
 )
 
-# A literal that was a plain number and is a message now, at the same number: where its old form goes.
+# Literals that were plain numbers and are messages now, at the same number: the fields for their old form.
 RETYPED: Final = {
     (_LITERAL, 34): (1034, "oldPrecisionTimestamp"),
     (_LITERAL, 35): (1035, "oldPrecisionTimestampTz"),

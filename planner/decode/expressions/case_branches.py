@@ -1,4 +1,4 @@
-"""The one type of an expression that gives one of several others."""
+"""The one type of an expression whose value is that of one of its branches."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ from ..poison import is_unknown
 def one_type(
     decoder: Decoder, thens: list[ir.Expression], otherwise: ir.Expression | None, place: Place
 ) -> tuple[list[ir.Expression], Type | None]:
-    """All branches, the last one `otherwise` if there is one, and their type: nullable where a branch is, or where
-    nothing may be chosen. No type where there is none; that has been reported, unless a branch is poison.
+    """All branches, `otherwise` last if there is one, and their type.
+
+    The type is nullable if a branch's is, or if there is no `otherwise`. It is None if the branches have no common
+    type; that has been reported, unless a branch is poison.
     """
     branches = thens if otherwise is None else [*thens, otherwise]
     types = [branch.type for branch in branches]

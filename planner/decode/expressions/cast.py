@@ -18,7 +18,7 @@ _RETURN_NULL: Final = 1
 
 
 def convert_cast(decoder: Decoder, message: Message, place: Place, scope: Scope) -> Steps[ir.Expression]:
-    """The result is nullable where the operand is, whatever the plan says. Unspecified failures are errors."""
+    """The cast. Its result is nullable if the operand is, whatever the plan says. Unspecified failures are errors."""
     operand = yield from decoder.expression(message.input, place / "input", scope)
     type_ = decoder.types.carried(decoder.types.convert(message.type, place / "type"), place / "type")
     if is_unknown(type_) or is_unknown(operand.type):

@@ -12,7 +12,7 @@ from ..scope import Scope
 
 
 def convert_lambda(decoder: Decoder, message: Message, place: Place, scope: Scope) -> Steps[ir.Expression]:
-    """A lambda's type here is its body's: its parameters say the rest."""
+    """The lambda. Its type here is the type of its body: its parameters say the rest."""
     parameters = decoder.types.row(message.parameters.types, place / "parameters")
     body = yield from decoder.expression(message.body, place / "body", scope.inside_lambda(parameters))
     if is_unknown(body.type) or any(map(is_unknown, parameters)):

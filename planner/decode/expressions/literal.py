@@ -10,4 +10,4 @@ from ..scope import Scope
 
 def convert_literal(decoder: Decoder, number: int, place: Place, _: Scope) -> Steps[ir.Expression]:
     return decoder.literals.convert(number, place)
-    yield  # a converter is a generator, also where it asks for nothing
+    yield  # a converter is a generator even if it asks for nothing

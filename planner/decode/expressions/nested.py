@@ -58,7 +58,7 @@ def _map(decoder: Decoder, body: Message, place: Place, scope: Scope, *, nullabl
 
 
 def _common(decoder: Decoder, items: Sequence[ir.Expression], place: Place, what: str) -> Type | None:
-    """The one type that all items have; None where there is none, which is reported."""
+    """The one type of all items; None, which is reported, if there is no such type."""
     types = [each.type for each in items]
     if any(map(is_unknown, types)):
         return None

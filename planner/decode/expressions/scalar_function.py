@@ -30,8 +30,8 @@ def convert_scalar_function(decoder: Decoder, message: Message, place: Place, sc
 
 
 def _is_not_like(declared: Declared, arguments: Sequence[Argument]) -> bool:
-    """Whether a `not_equal` can only be a pattern match. DuckDB turns patterns with a `%` at one end or both into
-    other functions, so what it leaves has one inside too; text that is compared as it stands hardly looks like that.
+    """Tests whether a `not_equal` can only be a pattern match. DuckDB turns patterns with a `%` at one end or both into
+    other functions, so the patterns that remain have a `%` inside too; plain text hardly looks like that.
     """
     match arguments:
         case (_, ir.Literal(value=str(pattern))) if declared.name.partition(":")[0] == "not_equal":

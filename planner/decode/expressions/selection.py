@@ -22,7 +22,7 @@ Step: TypeAlias = "int | ir.ListElement | ir.MapKey"
 
 
 class _Row(NamedTuple):
-    """A row whose columns a reference can name; they may be the part of a longer row from column `first` on."""
+    """A row whose columns a reference can name. The columns may be the part of a longer row from column `first` on."""
 
     schema: ir.Schema
     outer: int = 0
@@ -42,7 +42,7 @@ def convert_selection(decoder: Decoder, message: Message, place: Place, scope: S
 
 
 def _row(decoder: Decoder, message: Message, place: Place, scope: Scope) -> _Row | None:
-    """The row that is meant; None where it is poison or, once reported, where there is none such."""
+    """The row that a reference means; None if the row is poison or, once reported, if there is no such row."""
     match message.WhichOneof("root_type"):
         case "outer_reference":
             return _outer_row(decoder, message.outer_reference, place / "outer_reference", scope)
@@ -54,7 +54,7 @@ def _row(decoder: Decoder, message: Message, place: Place, scope: Scope) -> _Row
             decoder.problems.add(place / "lambda_parameter_reference", "OUT_OF_RANGE", problem)
             return None
         case _:
-            # producers leave the root out where it is the row itself
+            # producers leave the root out if it is the row itself
             return None if scope.schema is None else _Row(scope.schema)
 
 
@@ -104,7 +104,7 @@ def _column(decoder: Decoder, message: Message, row: _Row, place: Place, scope: 
 
 
 def _around(decoder: Decoder, row: _Row, index: int, scope: Scope | None, place: Place) -> _Row:
-    """The row around a subquery where that alone has a column `index`, else `row` again."""
+    """The row around a subquery if only that row has a column `index`, else `row` again."""
     outer = scope.outer if scope is not None and row.outer == 0 and not row.is_lambda else None
     if outer is None or outer.schema is None or column(outer.schema, index) is None:
         return row
@@ -123,7 +123,9 @@ def _into(decoder: Decoder, message: Message, operand: ir.Expression, place: Pla
 
 
 def convert_key(decoder: Decoder, message: Message, relation: ir.Relation, place: Place) -> ir.Expression:
-    """A bare `FieldReference` to a column of `relation`, as the keys of joins are; poison where it is none."""
+    """A bare `FieldReference` to a column of `relation`, such as the key of a join; poison if it is no such
+    reference.
+    """
     if relation is poison.RELATION:
         return poison.EXPRESSION
     if message.WhichOneof("root_type") not in (None, "root_reference"):
@@ -136,7 +138,7 @@ def convert_key(decoder: Decoder, message: Message, relation: ir.Relation, place
 
 
 def _path(decoder: Decoder, message: Message, place: Place) -> Sequence[tuple[Step, Place]]:
-    """The steps of a reference, each with its place. Empty, once reported, where it is broken."""
+    """The steps of a reference, each with its place. Empty, once reported, if the reference is broken."""
     if message.WhichOneof("reference_type") != "direct_reference":
         if message.WhichOneof("reference_type") == "masked_reference":
             problem = "masked references are supported in reads only; write a reference for each field"
@@ -175,7 +177,7 @@ def _path(decoder: Decoder, message: Message, place: Place) -> Sequence[tuple[St
 
 
 def _follow(decoder: Decoder, type_: Type, path: Sequence[tuple[Step, Place]]) -> Type | None:
-    """The type at the end of `path` into a value of `type_`: nullable if anything on the way is."""
+    """The type at the end of `path` into a value of `type_`: nullable if anything on the way is nullable."""
     may_be_null = type_.nullable
     for step, at in path:
         inner = _inside(type_, step)

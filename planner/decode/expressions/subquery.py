@@ -27,7 +27,7 @@ _COMPARISONS: Final = {
 
 
 def convert_subquery(decoder: Decoder, message: Message, place: Place, scope: Scope) -> Steps[ir.Expression]:
-    """Inside, `scope` is the next one out."""
+    """The subquery. Inside of it, `scope` is the next scope outwards."""
     scope = scope.without_windows()
     kind = message.WhichOneof("subquery_type")
     if kind is None:

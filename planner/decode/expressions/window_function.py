@@ -1,4 +1,4 @@
-"""`Expression.window_function`, and what it shares with the window relation's functions."""
+"""`Expression.window_function`, and the parts that it shares with the window relation's functions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BOUNDS: Final = {0: ir.BoundsKind.ROWS, 1: ir.BoundsKind.ROWS, 2: ir.BoundsKind
 
 
 def convert_window_function(decoder: Decoder, message: Message, place: Place, scope: Scope) -> Steps[ir.Expression]:
-    """The column that will hold the result: the call goes to the `Window` below the projection."""
+    """The column for the function's result. The call goes to the `Window` below the projection."""
     inner = scope.without_windows()
     partitions = yield from decoder.expressions(message.partitions, place, "partitions", inner)
     sorts = yield from convert_sorts(decoder, message.sorts, place, inner)
@@ -47,7 +47,7 @@ def convert_call(
     *,
     has_old: bool,
 ) -> Steps[ir.WindowCall | None]:
-    """The call; None where it is poison."""
+    """The call; None if it is poison."""
     declared = declared_function(decoder, message.function_reference, place)
     arguments = yield from read_arguments(decoder, message, place, scope, has_old=has_old)
     options = read_options(decoder, message, place)
@@ -80,7 +80,7 @@ def convert_call(
 
 
 def _may_be_null(bound: Bound, lower: ir.Bound, upper: ir.Bound) -> bool:
-    """Whether it is a value of the frame that may be null itself, or of a frame that may have no rows."""
+    """Tests whether the function gives a value of the frame that may be null, or of a frame that may have no rows."""
     if bound.function.name not in _VALUES:
         return False
     starts = lower.offset is None or (isinstance(lower.offset, int) and lower.offset <= 0)
@@ -90,7 +90,7 @@ def _may_be_null(bound: Bound, lower: ir.Bound, upper: ir.Bound) -> bool:
 
 
 def _bound(decoder: Decoder, message: Message, field: str, place: Place, scope: Scope) -> Steps[ir.Bound | None]:
-    """A bound; None, once reported, where it is none. One that is absent is unbounded."""
+    """A bound; None, once reported, if it is no bound. An absent bound is unbounded."""
     bound = getattr(message, field)
     at = place / field
     kind = bound.WhichOneof("kind")
@@ -114,7 +114,7 @@ def _bound(decoder: Decoder, message: Message, field: str, place: Place, scope: 
 
 
 def _offset(expression: ir.Expression, *, backwards: bool) -> int | ir.Expression | None:
-    """A literal as a bound's offset, negative where it goes backwards."""
+    """A literal as a bound's offset, negative if it goes backwards."""
     if not isinstance(expression, ir.Literal):
         return None
     sign = -1 if backwards else 1

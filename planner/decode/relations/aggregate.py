@@ -1,4 +1,4 @@
-"""`AggregateRel`, with its grouping expressions beside the grouping sets or, before 0.88, in them."""
+"""`AggregateRel`. Its grouping expressions are beside the grouping sets or, before 0.88, in them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def convert_aggregate(decoder: Decoder, message: Message, place: Place, outer: S
 def _schema(
     keys: tuple[ir.Expression, ...], sets: tuple[tuple[int, ...], ...], measures: list[ir.Measure | None]
 ) -> ir.Schema:
-    """A key that is not in every grouping set is nullable."""
+    """The columns of an aggregate. A key that is not in every grouping set is nullable."""
     types: list[Type] = []
     members = [set(each) for each in sets]
     for index, key in enumerate(keys):
@@ -80,7 +80,7 @@ def _sets(decoder: Decoder, message: Message, keys: int, place: Place) -> tuple[
 def _old_groupings(
     decoder: Decoder, message: Message, place: Place, scope: Scope
 ) -> Steps[tuple[tuple[ir.Expression, ...], tuple[tuple[int, ...], ...]]]:
-    """Expressions that are written alike are one key."""
+    """The keys and grouping sets of the old form. Expressions that are written alike are one key."""
     keys: list[ir.Expression] = []
     position: dict[Hashable, int] = {}
     sets: list[tuple[int, ...]] = []
@@ -98,7 +98,7 @@ def _old_groupings(
 
 
 def _measure(decoder: Decoder, message: Message, place: Place, scope: Scope) -> Steps[ir.Measure | None]:
-    """A measure; None where it is poison."""
+    """A measure; None if it is poison."""
     function, at = message.measure, place / "measure"
     declared = declared_function(decoder, function.function_reference, at)
     arguments = yield from read_arguments(decoder, function, at, scope)

@@ -1,4 +1,4 @@
-"""`ExchangeRel`: how rows are distributed is the executor's to decide, so an exchange is its input."""
+"""`ExchangeRel`: an exchange is decoded as its input, because the executor decides how rows are distributed."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from ..scope import Scope
 
 
 def convert_expand(decoder: Decoder, message: Message, place: Place, outer: Scope | None) -> Steps[ir.Relation]:
-    """A switching field with fewer duplicates than others gives null for the rest."""
+    """The expansion. A switching field with fewer duplicates than others gives null for the rest."""
     below = yield from decoder.relation(message.input, place / "input", outer)
     scope = decoder.scope([below], message, outer)
     fields: list[tuple[ir.Expression, ...]] = []

@@ -1,4 +1,4 @@
-"""Extension relations: what Substrait has no relation for, by the name of the message that describes it."""
+"""Extension relations: relations that Substrait lacks, by the name of the message that describes each."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def convert_fetch(decoder: Decoder, message: Message, place: Place, outer: Scope
 
 
 def row_count(decoder: Decoder, number: int, place: Place, scope: Scope) -> Steps[ir.Expression]:
-    """An expression for a number of rows: an integer, and where it is a literal not negative."""
+    """An expression for a number of rows: an integer, and a literal must not be negative."""
     expression = yield from decoder.expression(number, place, scope)
     if is_unknown(expression.type):
         return expression

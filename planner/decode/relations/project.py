@@ -14,7 +14,7 @@ from ..scope import Scope, Windows
 
 
 def convert_project(decoder: Decoder, message: Message, place: Place, outer: Scope | None) -> Steps[ir.Relation]:
-    """Window functions among the expressions go to a `Window` of their own below."""
+    """The projection. Its window functions go to a `Window` below it."""
     below = yield from decoder.relation(message.input, place / "input", outer)
     windows = Windows(len(below.schema))
     scope = replace(decoder.scope([below], message, outer), windows=windows)

@@ -11,7 +11,7 @@ from ..scope import Scope
 
 
 def convert_reference(decoder: Decoder, message: Message, place: Place, _: Scope | None) -> Steps[ir.Relation]:
-    """Outer references in the subtree reach nothing: it stands in no subquery of its own."""
+    """The use of a subtree. Outer references in the subtree find no row: the subtree itself stands in no subquery."""
     ordinal = message.subtree_ordinal
     if ordinal not in decoder.subtrees:
         problem = f"relation {ordinal} of the plan is no common subtree; these are {sorted(decoder.subtrees) or 'none'}"

@@ -52,7 +52,7 @@ def convert_set(decoder: Decoder, message: Message, place: Place, outer: Scope |
         inputs.append((yield from decoder.relation(number, place.at("inputs", index), outer)))
     if len(inputs) < 2:
         decoder.problems.add(place / "inputs", "MISSING", f"there must be two inputs or more, there are {len(inputs)}")
-    if decoder.loops.guessing:  # what goes round may not be known yet; the other inputs say what it is like
+    if decoder.loops.guessing:  # the loop's columns may not be known yet; the other inputs give their types
         inputs = [each for each in inputs if each is not poison.RELATION] or inputs
     operation = _OPERATIONS.get(message.op)
     if operation is None:
@@ -69,7 +69,7 @@ def convert_set(decoder: Decoder, message: Message, place: Place, outer: Scope |
 
 
 def _known(types: Sequence[Type]) -> Sequence[Type]:
-    """Those that are known, where any is."""
+    """The known types if there are any, else all types."""
     return [each for each in types if not is_unknown(each)] or types
 
 

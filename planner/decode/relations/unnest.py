@@ -46,7 +46,7 @@ def convert_unnest(
 
 
 def _item(decoder: Decoder, schema: ir.Schema, index: int, place: Place) -> Type | None:
-    """The type of a list's items; None, once reported, where there is no list."""
+    """The type of a list's items; None, once reported, if there is no list."""
     type_ = column(schema, index)
     match type_:
         case List(element=element):

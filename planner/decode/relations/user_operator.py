@@ -1,7 +1,7 @@
 """`tidegate.v1.UserOperator`: an operator that the service's owner has registered, by its name.
 
-The registration's functions are the owner's code, and what they raise is told to the owner, in the log; who sent the
-plan hears its kind and sentence.
+The registration's functions are the owner's code. The log tells the owner about an error that they raise; the sender of
+the plan gets the error's kind and sentence.
 """
 
 from __future__ import annotations
@@ -31,10 +31,12 @@ from ..plan_path import Place
 from ..scope import Scope
 
 MAX_OPTIONS: Final = 64 << 10
-"""Bytes of an operator's options."""
+"""The most bytes of an operator's options."""
 
 _WHOLE: Final = 2**53
-"""Numbers of a plan's options are floats; below this, those without a fraction are whole numbers."""
+"""The bound of whole numbers in options. Numbers of a plan's options are floats; a float below the bound without a
+fraction is a whole number.
+"""
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -57,7 +59,7 @@ def convert_user_operator_of_several(
 
 
 class _Wrong(Exception):
-    """Why an operator cannot be used so."""
+    """The reason why an operator cannot be used so."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -84,7 +86,7 @@ def _operator(decoder: Decoder, wanted: Any, inputs: tuple[ir.Relation, ...], pl
 
 
 def _options(options: Any) -> str:
-    """As JSON: the same text for the same options, whoever wrote the plan."""
+    """The options as JSON: the same text for the same options, whoever wrote the plan."""
     if options.ByteSize() > MAX_OPTIONS:
         size = f"options of {options.ByteSize():,} bytes; at most {MAX_OPTIONS:,} are taken: put data in sources"
         raise _Wrong("OPTIONS_TOO_LARGE", size)
@@ -92,7 +94,7 @@ def _options(options: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A `Struct`, or what is in one, as Python's values. Messages nest no deeper than protobuf reads them."""
+    """A `Struct`, or a value in a `Struct`, as Python's values. Messages nest no deeper than protobuf reads them."""
     match value.DESCRIPTOR.name:
         case "Struct":
             return {name: _plain(each) for name, each in value.fields.items()}
@@ -121,7 +123,7 @@ def _make(make: Callable[[Mapping[str, Any]], Executor], options: str) -> Execut
 
 @dataclass(frozen=True, slots=True)
 class _Use:
-    """A registered operator over inputs of a plan."""
+    """The use of a registered operator over inputs of a plan."""
 
     name: str
     operator: UserOperator
@@ -212,7 +214,7 @@ class _Use:
         return tuple(schema.names.index(column) for column in columns)
 
     def _check_keys(self, dealing: Sequence[ir.Dealing]) -> None:
-        """Equal keys go to one channel where they are of one type."""
+        """Refuses keys of different types: equal keys go to one channel only if they are of one type."""
         kinds = {
             tuple(hash_kind(arrow_schema(each.schema).field(key).type) for key in dealt.keys)
             for each, dealt in zip(self.inputs, dealing, strict=True)

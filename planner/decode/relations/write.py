@@ -1,5 +1,7 @@
-"""`WriteRel`: what becomes of the plan's rows. It stands at the plan's root and nowhere else, and is no relation here:
-its input is, and the plan says that its rows are written.
+"""`WriteRel`: the destination of the plan's rows.
+
+A write stands at the plan's root and nowhere else. It is no relation here: its input is the plan's relation, and the
+plan says that its rows are written.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ _CREATE_MODES: Final[Mapping[int, WriteMode]] = {
 
 
 def convert_write(decoder: Decoder, message: Message, place: Place, outer: Scope | None) -> Steps[ir.Relation]:
-    """The input's relation; what is done with its rows is left in `decoder.write`."""
+    """The input's relation. The converter leaves the write itself in `decoder.write`."""
     if place != decoder.root_place / "write":
         problem = "a plan's rows can be written, so a write stands at its root and nowhere below"
         decoder.problems.add(place, "MISPLACED_WRITE", problem)
@@ -82,7 +84,7 @@ def _table(decoder: Decoder, message: Message, place: Place) -> tuple[str, ...]:
 
 
 def _mode(decoder: Decoder, message: Message, place: Place) -> WriteMode:
-    """A table is created where it is not there, unless the plan says otherwise."""
+    """The mode of a write. A table that is not there is created, unless the plan says otherwise."""
     if message.op not in OPERATIONS:
         problem = REFUSED_OPERATIONS.get(message.op, f"there is no operation {message.op}")
         decoder.problems.add(place / "op", "UNSUPPORTED_WRITE", problem)
@@ -96,7 +98,7 @@ def _mode(decoder: Decoder, message: Message, place: Place) -> WriteMode:
 
 
 def _columns(decoder: Decoder, message: Message, relation: ir.Relation, place: Place) -> tuple[str, ...]:
-    """The table's names, nested ones too, once its types are found to be the input's."""
+    """The table's names, nested names too, once the table's types are found equal to the input's."""
     where = place / "table_schema"
     if not message.HasField("table_schema"):
         decoder.problems.add(where, "MISSING", "a write must say what columns the table has")
@@ -123,7 +125,7 @@ def _columns(decoder: Decoder, message: Message, relation: ir.Relation, place: P
 
 
 def _emitted(decoder: Decoder, common: Message, width: int, place: Place) -> tuple[int, ...]:
-    """The columns of what is handed out."""
+    """The columns that the write hands out."""
     if common.WhichOneof("emit_kind") != "emit":
         return tuple(range(width))
     mapping = tuple(common.emit.output_mapping)

@@ -19,7 +19,7 @@ from .join_schema import join_schema
 
 _TYPES: Final = {1: ir.JoinType.INNER, 2: ir.JoinType.LEFT}
 _MOST: Final = 1_024
-"""Look-ups on their way, and attempts at one."""
+"""The most look-ups that may be on their way, and the most attempts at one look-up."""
 
 
 def convert_index_lookup_join(
@@ -81,7 +81,7 @@ def _keys(
 def _indexed(
     decoder: Decoder, join: Any, right: ir.Relation, place: Place
 ) -> tuple[ir.Relation, Mapping[str, str]] | None:
-    """The table of the index, and the options of its kind; None, once reported, where that cannot be."""
+    """The table of the index, and the options of its kind; None, once reported, if there can be no such index."""
     options = dict(join.options)
     try:
         kind = kind_named(join.index or ir.KEPT_KIND)
@@ -98,7 +98,9 @@ def _indexed(
 
 
 def _table(kind: IndexKind, right: ir.Relation, options: dict[str, str]) -> ir.Relation:
-    """What an index that reads its table itself needs to know of it. It adds the table's name to the options."""
+    """The right side of the look-up for its kind of index. An index that reads its table itself gets the table's name
+    in its options.
+    """
     if kind.reads_source and isinstance(right, ir.Read | ir.LocalFiles):
         options["table"] = right.source
         return right

@@ -29,7 +29,7 @@ _EXISTS_OR_IN: Final = {
 
 
 def convert_join(decoder: Decoder, message: Message, place: Place, outer: Scope | None) -> Steps[ir.Relation]:
-    """Producers leave the expression out where everything matches."""
+    """The join. Producers leave the expression out if every pair matches."""
     left = yield from decoder.relation(message.left, place / "left", outer)
     right = yield from decoder.relation(message.right, place / "right", outer)
     scope = decoder.scope([left, right], message, outer)

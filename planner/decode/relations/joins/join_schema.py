@@ -1,4 +1,4 @@
-"""What all joins have in common: their types, and the columns each gives."""
+"""The common parts of all joins: their types, and the columns of each type."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LOGICAL: Final = {
     11: JoinType.LEFT_MARK,
     12: JoinType.RIGHT_MARK,
 }
-"""`JoinRel.JoinType`. The physical joins number 6 to 9 otherwise."""
+"""The numbers of `JoinRel.JoinType`. The physical joins number 6 to 9 differently."""
 
 PHYSICAL: Final = LOGICAL | {
     6: JoinType.RIGHT_SEMI,
@@ -35,7 +35,7 @@ PHYSICAL: Final = LOGICAL | {
     8: JoinType.RIGHT_ANTI,
     9: JoinType.LEFT_SINGLE,
 }
-"""`HashJoinRel.JoinType`, and those of merge and nested-loop joins."""
+"""The numbers of `HashJoinRel.JoinType`, and of the types of merge and nested-loop joins."""
 
 
 _OF_LEFT: Final = {JoinType.LEFT_SEMI, JoinType.LEFT_ANTI, JoinType.LEFT_MARK}
@@ -43,7 +43,7 @@ _OF_RIGHT: Final = {JoinType.RIGHT_SEMI, JoinType.RIGHT_ANTI, JoinType.RIGHT_MAR
 
 
 def join_type(decoder: Decoder, number: int, numbering: dict[int, JoinType], place: Place) -> JoinType | None:
-    """The type of a join; None, once reported, where it has none."""
+    """The type of a join; None, once reported, if it has none."""
     found = numbering.get(number)
     if found is None:
         decoder.problems.add(place / "type", "MISSING", "the join type is missing or unknown")
@@ -51,8 +51,8 @@ def join_type(decoder: Decoder, number: int, numbering: dict[int, JoinType], pla
 
 
 def has_columns(decoder: Decoder, left: ir.Relation, right: ir.Relation, type_: JoinType) -> bool:
-    """Whether a join's columns are known: where what goes round in a loop is not yet, a side of which only the matches
-    count keeps nobody from finding it out.
+    """Tests whether a join's columns are known. While the columns of a loop are still being found, a side of which only
+    the matches count need not be known.
     """
     sides: tuple[ir.Relation, ...] = (left, right)
     if decoder.loops.guessing and type_ in _OF_LEFT:
@@ -90,7 +90,7 @@ def _nullable(schema: ir.Schema) -> ir.Schema:
 def filtered(
     decoder: Decoder, join: ir.Relation, message: Message, place: Place, outer: Scope | None
 ) -> Steps[ir.Relation]:
-    """`join` with the message's `post_join_filter`, which is a filter above it and nothing else."""
+    """`join` with the message's `post_join_filter`, which is a plain filter above the join."""
     if not message.post_join_filter:
         return join
     scope = Scope(schema=None if join is poison.RELATION else join.schema, outer=outer)

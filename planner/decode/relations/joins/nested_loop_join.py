@@ -1,4 +1,4 @@
-"""`NestedLoopJoinRel`: a join by any condition, whose types are numbered as the physical joins' are."""
+"""`NestedLoopJoinRel`: a join by any condition. Its types have the physical joins' numbers."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def _convert(
 def _keys(
     decoder: Decoder, message: Message, left: ir.Relation, right: ir.Relation, place: Place
 ) -> list[ir.Expression]:
-    """The comparison of each pair of keys; before 0.98 they were two lists, compared by equality."""
+    """The comparison of each pair of keys. Before 0.98 keys were two lists, compared by equality."""
     if message.keys:
         return [_compare(decoder, key, left, right, place.at("keys", index)) for index, key in enumerate(message.keys)]
     if len(message.left_keys) != len(message.right_keys) or not message.left_keys:
@@ -100,5 +100,5 @@ def _call(
 
 
 def _shift(key: ir.Expression, left: ir.Relation) -> ir.Expression:
-    """A key of the right input as a column of both."""
+    """A key of the right input as a column of both inputs' row."""
     return replace(key, index=key.index + len(left.schema)) if isinstance(key, ir.Field) else key

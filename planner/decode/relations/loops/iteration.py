@@ -1,8 +1,9 @@
 """`IterationRelation`: a loop.
 
-What goes round has the columns of what enters, or those that the message declares; where neither is there, they are
-found out from the body: it is decoded with columns of unknown types, which parts without a reference make known, until
-nothing new comes out. So is whether a column may be null, which the body can add to whatever was known before.
+A loop has the columns of its entering rows, or the columns that the message declares. If there are neither, the decoder
+finds the columns from the body: it decodes the body with columns of unknown types, which the parts without a reference
+make known, until nothing new comes out. The decoder finds the columns' nullability in the same way, because the body
+can make a known column nullable.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from .loop_columns import agree, declared_columns
 
 _AT_LIMIT: Final = {0: ir.AtLimit.ERROR, 1: ir.AtLimit.ERROR, 2: ir.AtLimit.RETURN}
 _PASSES: Final = 100
-"""How often a body may be decoded: each time but the last makes a column known, or nullable."""
+"""The most decodings of a body: each but the last makes a column known, or nullable."""
 
 
 def convert_iteration(
@@ -74,7 +75,7 @@ def _check_name(decoder: Decoder, name: str, detail: Place) -> None:
 
 
 def _known(decoder: Decoder, declared: bytes, entering: ir.Relation | None, place: Place) -> ir.Schema | None:
-    """What is known of the columns before the body is looked at."""
+    """The known columns before the body is decoded."""
     schema = declared_columns(decoder, declared, place / "detail" / "schema") if declared else None
     if entering is None or entering is poison.RELATION:
         return schema
@@ -89,7 +90,7 @@ def _known(decoder: Decoder, declared: bytes, entering: ir.Relation | None, plac
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Settled:
-    """A loop's body with references of the final schema."""
+    """A loop's body whose references have the final schema."""
 
     loop: OpenLoop
     body: ir.Relation
@@ -98,7 +99,7 @@ class _Settled:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Settling:
-    """Decodes a body until what comes out of it is what its references give."""
+    """Decodes a body until its schema is the schema of its references."""
 
     decoder: Decoder
     name: str
@@ -107,7 +108,9 @@ class _Settling:
     outer: Scope | None
 
     def settle(self, known: ir.Schema | None, entering: ir.Relation | None) -> Steps[_Settled | None]:
-        """None where there is no such: once reported, or because what goes round in a loop around is not known yet."""
+        """The settled body; None if there is none: once reported, or because an enclosing loop's columns are not known
+        yet.
+        """
         at = self.place.at("inputs", 0)
         schema = self.decoder.loops.found.get(self.number, known)
         for _ in range(_PASSES):
@@ -146,7 +149,7 @@ class _Settling:
 
 
 def _widened(schema: ir.Schema | None, body: ir.Schema, entering: ir.Schema) -> ir.Schema:
-    """What is known of each column from any of them, nullable where one of them is."""
+    """The known type of each column from any of the schemas, nullable if one of them is."""
     rows = [each for each in (schema, body, entering) if each]
     return tuple(_known_type(types) for types in zip(*rows, strict=True))
 
@@ -177,7 +180,7 @@ def _warn(decoder: Decoder, settled: _Settled, iteration: Any, place: Place) -> 
 
 
 def _growing(body: ir.Relation, loop: int) -> ir.Set | None:
-    """A UNION ALL over a reference with nothing above it that leaves out rows which are there already."""
+    """A UNION ALL over a reference, with nothing above it that leaves out rows that are there already."""
     stack = [body]
     while stack:
         relation = stack.pop()

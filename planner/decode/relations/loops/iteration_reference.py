@@ -1,4 +1,4 @@
-"""`IterationReferenceReadRelation`: what came back to a loop, inside its body."""
+"""`IterationReferenceReadRelation`: the rows that came back to a loop, inside the loop's body."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ _WIDEST: Final = 10_000
 def convert_iteration_reference(
     decoder: Decoder, reference: Any, _: Message, place: Place, __: Scope | None
 ) -> Steps[ir.Relation]:
-    """Where the columns of what goes round are still to be found out it has as many as it says, of unknown types."""
+    """The reference. While the loop's columns are still being found, it has as many columns as it declares, of unknown
+    types.
+    """
     loop = decoder.loops.named(reference.iteration_name)
     if loop is None:
         around = ", ".join(map(repr, decoder.loops.names)) or "none"

@@ -1,4 +1,4 @@
-"""The columns of what goes round in a loop, as messages declare them and as they must be."""
+"""The columns of a loop, as messages declare them, and the check of their agreement."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...plan_path import Place
 
 
 def declared_columns(decoder: Decoder, declared: bytes, place: Place) -> ir.Schema | None:
-    """The columns of a serialized type; None, once reported, where it is none of a row."""
+    """The columns of a serialized type; None, once reported, if the type is not a row's."""
     nodes = WireNodes(declared, "substrait.Type")
     types = Types(nodes, decoder.problems, decoder.extensions, decoder.habits.unsigned_variation)
     try:
@@ -27,7 +27,7 @@ def declared_columns(decoder: Decoder, declared: bytes, place: Place) -> ir.Sche
 
 
 def agree(decoder: Decoder, schema: ir.Schema, found: ir.Schema, place: Place) -> bool:
-    """Whether these are the columns of what goes round, as far as that is known; what is wrong is reported."""
+    """Tests whether `found` are the loop's columns, as far as they are known, and reports a difference."""
     if len(schema) != len(found):
         problem = f"{len(found)} columns, but what goes round in the loop has {len(schema)}"
         decoder.problems.add(place, "WRONG_WIDTH", problem)

@@ -1,4 +1,4 @@
-"""`tidegate.v1.DeclaredOrder`: by what the rows of a source are sorted, which is said of its read."""
+"""`tidegate.v1.DeclaredOrder`: the declared order of a source's rows, which goes to the source's read."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def convert_declared_order(
 def _order(
     decoder: Decoder, declared: DeclaredOrder, schema: ir.Schema, place: Place
 ) -> tuple[ir.ColumnOrder, ...] | None:
-    """The keys over the input's columns; None, once reported, where they are no order."""
+    """The keys over the input's columns; None, once reported, if they are no order."""
     if not declared.keys:
         decoder.problems.add(place / "keys", "MISSING", "a declared order needs a key")
         return None

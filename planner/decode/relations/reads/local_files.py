@@ -23,7 +23,7 @@ REFUSED_FORMATS: Final[Mapping[str, str]] = {
     "extension": "file formats of extensions are not supported; write Parquet, Arrow, ORC or CSV",
 }
 
-# what a text file may say of itself; anything else would be read differently from what is meant
+# settings a text file may state; with any other setting the file would be read differently from its meaning
 _TEXT: Final[Mapping[str, tuple[object, ...]]] = {
     "field_delimiter": ("", ","),
     "quote": ("", '"'),
@@ -67,7 +67,7 @@ def _path(decoder: Decoder, item: Message, place: Place) -> str:
 
 
 def _format(decoder: Decoder, item: Message, place: Place) -> str:
-    """The format's name; nothing where the plan leaves it to the file's own name."""
+    """The format's name; empty if the plan leaves the format to the file's own name."""
     kind = item.WhichOneof("file_format")
     if kind is None:
         return ""

@@ -54,7 +54,7 @@ def convert_read(decoder: Decoder, message: Message, place: Place, outer: Scope 
 
 
 def base_schema(decoder: Decoder, base: Message, place: Place) -> Base | None:
-    """The columns of a table; None, once reported, where it is broken."""
+    """The columns of a table; None, once reported, if the schema is broken."""
     types = decoder.types.row(base.struct.types, place / "struct")
     if any(map(is_unknown, types)):
         return None
@@ -82,7 +82,7 @@ def base_schema(decoder: Decoder, base: Message, place: Place) -> Base | None:
 
 
 def _projection(decoder: Decoder, message: Message, relation: ir.Relation, place: Place) -> ir.Relation:
-    """The columns that the mask names, in the order in which it names them: producers count on that."""
+    """The columns that the mask names, in the mask's order: producers count on that order."""
     if not message.HasField("projection") or relation is poison.RELATION:
         return relation
     at = place / "projection" / "select"

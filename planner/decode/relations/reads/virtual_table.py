@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 def convert_virtual_table(
     decoder: Decoder, message: Message, place: Place, base: Base, outer: Scope | None
 ) -> Steps[ir.Relation]:
-    """A value of another type than its column is cast where both are, say, numbers; a null needs a nullable column."""
+    """The table. A value of another type than its column is cast if both are, say, numbers; a null needs a nullable
+    column.
+    """
     scope = Scope(schema=(), outer=outer)
     rows: list[tuple[tuple[ir.Expression, ...], Place]] = []
     for index, row in enumerate(message.values):
