@@ -152,7 +152,7 @@ def _kept_running(
 
 class _Arguments:
     """The columns behind the keys' columns. Columns of distinct values come from rows of their own, each value once, in
-    which the other columns are null: no measure counts nulls, and every key has rows of each kind.
+    which the other columns are null: every measure ignores nulls, and every key has rows of each kind.
     """
 
     def __init__(self, keys: int) -> None:

@@ -105,7 +105,7 @@ def recursion(loop: ir.Iterate, max_rows: int, reach: OuterReferences) -> ir.Rec
     )
 
 
-# ---------------------------------------------------------------------------------------------- what keeps it from it
+# ---------------------------------------------------------------------------------------------------------- obstacles
 
 
 def _of_the_loop(loop: ir.Iterate, reach: OuterReferences) -> Obstacle | None:

@@ -24,7 +24,7 @@ def selection(root: ir.Relation, ends: Container[int], *, row_wise: bool = False
     an exchange; else None.
 
     `ends` are relations, by their ids, that something else computes. Columns of a source are a selection only if they
-    are all of a `row_wise` section: elsewhere DuckDB would copy the rows once more.
+    are all of a `row_wise` section, whose rows a DuckDB statement would copy once more.
     """
     relation, columns = root, tuple(range(len(root.schema)))
     while isinstance(relation, ir.Project) and (relation is root or id(relation) not in ends):

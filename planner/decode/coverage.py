@@ -36,6 +36,8 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
+    """A part of the page: a title and a table."""
+
     title: str
     rows: tuple[Row, ...]
 

@@ -31,6 +31,8 @@ from .scope import Scope
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RelationRequest:
+    """A request for the relation `number`. `outer` is the scope of an enclosing query, if there is one."""
+
     number: int
     place: Place
     outer: Scope | None
@@ -38,6 +40,8 @@ class RelationRequest:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExpressionRequest:
+    """A request for the expression `number`, which sees the row of `scope`."""
+
     number: int
     place: Place
     scope: Scope
@@ -128,7 +132,7 @@ class Decoder:
         """A common subtree, whether or not a reference has asked for it."""
         return self._drive(SharedRequest(ordinal, Place()))
 
-    # ------------------------------------------------------------------------------------ what converters yield
+    # ------------------------------------------------------------------------------------------------- requests
 
     def relation(self, number: int, place: Place, outer: Scope | None) -> Steps[ir.Relation]:
         """The relation `number`; poison if it is absent or broken."""
@@ -169,7 +173,7 @@ class Decoder:
             self.problems.add(place, "NOT_BOOLEAN", message)
         return expression
 
-    # ----------------------------------------------------------------------------------- what converters ask for
+    # ------------------------------------------------------------------------------------------------- questions
 
     def missing_relation(self, place: Place) -> ir.Relation:
         self.problems.add(place, "MISSING", "a relation is missing here")

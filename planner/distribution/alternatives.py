@@ -48,6 +48,8 @@ class Reading(enum.Enum):
 
 
 class Ranged(NamedTuple):
+    """Rows cut by ranges of `column`: the ranges of number `ranges`."""
+
     column: int
     ranges: int
 

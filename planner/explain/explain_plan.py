@@ -134,7 +134,7 @@ def explain(
     return Explanation(text=text, json=json.dumps(content, indent=1))
 
 
-# -------------------------------------------------------------------------------------------- what there is
+# ------------------------------------------------------------------------------------------------ fragments
 
 
 def _fragments(division: Division, section: Section, naming: _Naming, *, ends: bool = False) -> tuple[_Fragment, ...]:

@@ -27,6 +27,8 @@ class Declared:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Extensions:
+    """The declarations of a plan, by anchor."""
+
     types: Mapping[int, Declared]
     variations: Mapping[int, Declared]
     functions: Mapping[int, Declared]

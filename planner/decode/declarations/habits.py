@@ -10,6 +10,8 @@ from ..encoding.message_nodes import Message
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Habits:
+    """The deviations of one producer, as far as they change the meaning of a plan."""
+
     project_replaces: bool = False
     """A projection without an emit gives its expressions alone, without its input's columns before them."""
 
