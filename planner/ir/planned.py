@@ -125,8 +125,9 @@ class IndexTable:
 class IndexLookup:
     """The left side's rows, in order, each with the rows of `right` that have its keys; `type` is INNER or LEFT.
 
-    An epoch does not read the right side: the task makes an index over it once and keeps the index. As in a join's
-    condition, right columns follow left columns: `keys` pairs a field of the left side with a field of the right side.
+    An epoch does not read the right side. For the kind `KEPT_KIND` the task makes an index over the right side once and
+    keeps the index; an index of another kind reads the source or knows the table itself. As in a join's condition,
+    right columns follow left columns: `keys` pairs a field of the left side with a field of the right side.
     """
 
     left: Relation

@@ -116,7 +116,7 @@ class _Used:
                         self.of(each).update(used)
                     else:
                         self._all(each)
-            case ir.User():  # user code never sees that a column is missing
+            case ir.User():  # user code may read every column
                 for each in relation.inputs:
                     self._all(each)
             case ir.Iterate():  # all columns of a row decide whether the row is there already

@@ -20,7 +20,7 @@ class Limit:
     instead: str
 
     def message(self, found: int | None = None) -> str:
-        """A sentence for a plan that has `found` of them, or, without `found`, more than `most`."""
+        """A sentence for a plan that has `found` of `what`, or, without `found`, more than `most`."""
         amount = f"more than {self.most:,}" if found is None else f"{found:,}"
         return f"the plan has {amount} {self.what}; at most {self.most:,} are planned: {self.instead}"
 

@@ -98,8 +98,9 @@ def _indexed(
 
 
 def _table(kind: IndexKind, right: ir.Relation, options: dict[str, str]) -> ir.Relation:
-    """The right side of the look-up for its kind of index. An index that reads its table itself gets the table's name
-    in its options.
+    """The right side of the look-up, by the kind of index: the source that the index reads, or a table that it knows.
+
+    The name of the source or table goes into the options.
     """
     if kind.reads_source and isinstance(right, ir.Read | ir.LocalFiles):
         options["table"] = right.source
