@@ -1,4 +1,4 @@
-"""What a streaming aggregate computes of each group, where it is known which rows are whose."""
+"""The measures of a streaming aggregate, for groups whose rows are known."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from .duckdb.fragment import Fragment
 from .duckdb.instances import Instance
 from .duckdb.statement_inputs import StreamSource
 
-#: By a number of one byte DuckDB finds a group without a hash table.
+#: DuckDB finds a group by a number of one byte without a hash table.
 _NUMBERS = (pa.uint8(), pa.uint32())
 _FEW = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """An aggregate in SQL over the columns c0, c1, ... Where it is as simple as that, `reduction` says the same."""
+    """An aggregate in SQL over the columns c0, c1, ... A simple aggregate has an equal `reduction`."""
 
     sql: str
     reduction: Reduction | None = None
 
 
 class Part:
-    """Rows of whole groups, which begin at the places `begins`; the first of them is 0."""
+    """Rows of whole groups, which begin at the positions `begins`, of which the first is 0."""
 
     def __init__(self, rows: pa.RecordBatch, begins: Places) -> None:
         self.rows = rows
@@ -48,8 +48,8 @@ class Part:
 
 
 class GroupMeasures:
-    """Computed by a statement that groups by the number of the group, in a column behind the input's; without DuckDB
-    where all measures are reductions. `outputs` are their fields.
+    """The measures of groups. A statement computes them, grouped by the number of the group in a column behind the
+    input's. Where all measures are reductions, they are computed without DuckDB. `outputs` are the measures' fields.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class GroupMeasures:
         return self._grouped(width, self._by_number(parts, width), groups)
 
     def of_one_group(self, batches: Iterable[pa.RecordBatch]) -> list[pa.Array]:
-        """The same for a single group, taken as it comes."""
+        """The measures of a single group, whose batches are read as they come."""
         return self._grouped(0, (self._numbered(batch, 0, np.zeros(batch.num_rows, np.uint8)) for batch in batches), 1)
 
     def interrupt(self) -> None:
@@ -100,7 +100,7 @@ class GroupMeasures:
             fragment.close()
 
     def _reduced(self, part: Part) -> list[pa.Array]:
-        """The columns, where none of them needs DuckDB; else nothing."""
+        """The columns, where none of them needs DuckDB; else an empty list."""
         found = []
         for reduction, type_ in zip(self._reductions, self._outputs, strict=False):
             column = reduce(reduction, part.rows, part.begins, part.lengths, type_)
@@ -120,7 +120,7 @@ class GroupMeasures:
         return batch_of([*rows.columns, pa.array(numbers)], rows.num_rows, self._schemas[width])
 
     def _grouped(self, width: int, batches: Iterable[pa.RecordBatch], groups: int) -> list[pa.Array]:
-        """In order of the groups' numbers, whatever order the statement gives them in."""
+        """The columns by DuckDB, in order of the groups' numbers, whatever the order of the statement's rows."""
         fragment = self._fragments[width]
         found = pa.Table.from_batches(fragment.run([BatchStream(self._schemas[width], batches)]), fragment.schema)
         if found.num_rows != groups:
@@ -137,7 +137,7 @@ def joined(columns: Sequence[pa.Array]) -> pa.Array:
 
 
 def _reductions(schema: pa.Schema, measures: Sequence[Measure], outputs: Sequence[pa.DataType]) -> list[Reduction]:
-    """Those of all measures; none where one measure needs DuckDB, which then computes the others as well."""
+    """The reductions of all measures; none where one measure needs DuckDB, which then computes the others as well."""
     found = [
         measure.reduction
         for measure, output in zip(measures, outputs, strict=True)

@@ -1,15 +1,15 @@
 """IndexLookupJoin: each row of the input with the rows that an index has for its keys.
 
-Order: the input's rows, each with its matches in the index's own order; the same whatever the prefetch, the order in
-which look-ups end, and the batches in which the input comes: it is cut into look-up batches of a fixed number of rows.
-Nulls: a key with a null matches nothing; a left join hands its row on all the same. Empty input: no rows, no look-up.
-Memory: at most 2 * `prefetch` + 1 look-up batches: `prefetch` + 1 on their way, and `prefetch` with all their matches
-that wait for an earlier one to end. So one that is late holds up its rows, not the others' beginning. Barrier: what is
-in flight is handed out before `run` returns; nothing is kept.
+Order: the input's rows, each with its matches in the index's own order. The order depends neither on the prefetch, nor
+on the order in which look-ups end, nor on the input's batches: the input is cut into look-up batches of a fixed number
+of rows. Nulls: a key with a null matches nothing; a left join still gives its row. Empty input: no rows, no look-up.
+Memory: at most 2 * `prefetch` + 1 look-up batches: `prefetch` + 1 in flight, and `prefetch` with all their matches that
+wait for an earlier one to end. So a late look-up holds up its own rows, and not the start of others. Barrier: the rows
+of look-ups in flight are handed out before `run` returns; nothing is kept.
 
-While so many look-ups are on their way, or wait, the input is not read. Errors come in the order of the rows: one of a
-later row, the input's own included, only after all rows before it were handed out. An early close drops the look-ups in
-flight: those that have not begun never do, the others are told to end and not waited for.
+While so many look-ups are in flight, or wait, the input is not read. Errors come in the order of the rows: the error of
+a later row, or of the input, comes only after all rows before it were handed out. An early close drops the look-ups in
+flight: look-ups that have not begun never begin, the others are told to end, and `run` does not wait for them.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ LOOKUP_ROWS = 4_096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retries:
-    """A look-up that fails of what its index calls retryable is made again up to `count` times: after `backoff`
-    seconds, then after twice as many each time, up to `longest`.
+    """The retries of a look-up. A look-up that fails with an error that its index calls retryable is made again up to
+    `count` times: after `backoff` seconds, then after twice as many each time, up to `longest`.
     """
 
     count: int = 0
@@ -54,13 +54,13 @@ class Retries:
             raise InternalError(f"retries cannot be negative: {self}")
 
     def pause(self, failed: int) -> float:
-        """How long to wait after so many look-ups have failed."""
+        """The seconds to wait after so many look-ups have failed."""
         return min(self.backoff * 2.0 ** min(failed - 1, 64), self.longest)
 
 
 @dataclass(slots=True, eq=False)
 class _Lookup:
-    """A look-up batch: its rows, the keys of those that have any (`rows` says which; None: all)."""
+    """A look-up batch: its rows, and the keys of the rows without a null (`rows` has their numbers; None: all)."""
 
     probe: pa.RecordBatch
     keys: pa.RecordBatch
@@ -71,8 +71,8 @@ class _Lookup:
 
 @dataclass(slots=True, eq=False)
 class _Run:
-    """One epoch. `stopped`: no look-up begins or waits any more. `moved`: a look-up has ended, or all shall stop.
-    `in_flight` are the look-ups that have not ended.
+    """The run of one epoch. `stopped`: no look-up begins or waits any more. `moved`: a look-up has ended, or all shall
+    stop. `in_flight` are the look-ups that have not ended.
     """
 
     stopped: threading.Event = field(default_factory=threading.Event)
@@ -92,10 +92,11 @@ class _Run:
 
 
 class IndexLookupJoin(Operator):
-    """`keys` are the places of the input's key columns. `schema` has the input's columns, then the index's.
+    """The operator. `keys` are the positions of the input's key columns. `schema` has the input's columns, then the
+    index's.
 
-    `submit` has look-ups made while others are waited for; without it they are made on the calling thread, one by one.
-    `pause` waits between attempts until the event is set. `close` closes the index.
+    `submit` has look-ups made on other threads; without it they are made on the calling thread, one by one. `pause`
+    waits between attempts, or until the event is set. `close` closes the index.
     """
 
     def __init__(
@@ -177,7 +178,9 @@ class IndexLookupJoin(Operator):
         return lookup
 
     def _must_finish(self, begun: deque[_Lookup], run: _Run) -> bool:
-        """Whether the oldest look-up, rather than another one, is next. Waits until one of them may be."""
+        """Wait until a look-up can go on. True where the oldest look-up is to be finished next, rather than another one
+        begun.
+        """
         oldest = begun[0].future
         self._wait(lambda: oldest.done() or not self._crowded(begun, run), run)
         return oldest.done()
@@ -223,13 +226,15 @@ class IndexLookupJoin(Operator):
         return _Lookup(probe=probe, keys=batch_of(columns, len(columns[0]), self._key_schema), rows=rows)
 
     def _looked_up(self, lookup: _Lookup, run: _Run) -> pa.RecordBatch:
-        """On any thread: the joined rows, so that the one that hands them out has little else to do."""
+        """The joined rows of a look-up. Any thread may run it, so that the thread that hands the rows out has little
+        else to do.
+        """
         matches = self._attempts(lookup, run)
         self._check_matches(matches, lookup.keys.num_rows)
         return self._joined(lookup, matches)
 
     def _attempts(self, lookup: _Lookup, run: _Run) -> Matches:
-        """The look-up, made again where that may help."""
+        """The matches of a look-up, which is made again where that may help."""
         while True:
             self._stop_if_interrupted(run)
             lookup.attempts += 1
@@ -275,7 +280,7 @@ class IndexLookupJoin(Operator):
             raise InternalError(f"{self._place}: a left join whose columns of the index are required: {self.schema}")
 
     def _check_matches(self, matches: Matches, keys: int) -> None:
-        """Of indexes that others have written."""
+        """Check the matches of an index, which may be user code."""
         rows, columns = matches.rows, matches.columns
         ascending = not rows.size or (rows[0] >= 0 and rows[-1] < keys and bool((rows[1:] >= rows[:-1]).all()))
         fits = columns.schema.equals(self._index.schema) and len(rows) == columns.num_rows
@@ -287,7 +292,9 @@ class IndexLookupJoin(Operator):
 
 
 def _until_it_breaks(stream: Stream, broken: list[Exception]) -> Iterator[pa.RecordBatch]:
-    """The stream's batches. What breaks it is put into `broken`, so that the rows before it can be handed out first."""
+    """The stream's batches. An exception of the stream is put into `broken`, so that the rows before it can be handed
+    out first.
+    """
     try:
         yield from stream
     except Exception as error:  # noqa: BLE001 - raised after these rows
@@ -295,7 +302,7 @@ def _until_it_breaks(stream: Stream, broken: list[Exception]) -> Iterator[pa.Rec
 
 
 def _rows_without_null(columns: Sequence[pa.Array]) -> RowNumbers | None:
-    """None: all."""
+    """The numbers of the rows without a null in these columns; None where all rows are."""
     present: np.ndarray[tuple[int], np.dtype[np.bool_]] | None = None
     for column in columns:
         if column.null_count:
@@ -305,7 +312,7 @@ def _rows_without_null(columns: Sequence[pa.Array]) -> RowNumbers | None:
 
 
 def _with_the_unmatched(rows: RowNumbers, found: pa.RecordBatch, count: int) -> tuple[RowNumbers, pa.RecordBatch]:
-    """Every one of `count` rows at least once: those without a match with nulls."""
+    """The matches, with each of `count` rows at least once: rows without a match beside nulls."""
     matches = np.bincount(rows, minlength=count)
     if matches.all():
         return rows, found

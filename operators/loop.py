@@ -1,7 +1,7 @@
-"""Loop: a loop that goes round by round, over what has changed in the round before.
+"""Loop: a loop that goes round by round, over the changes of the round before.
 
-Order: canonical (all columns left to right ascending, nulls last), whatever order its inputs come in. Nulls: a null
-is equal to another one. Empty input: what the body makes of nothing. Memory: the rows that have come back, those of the
+Order: canonical (all columns left to right ascending, nulls last), whatever order its inputs come in. Nulls: a null is
+equal to another one. Empty input: the body's answer to no rows. Memory: the rows that have come back, those of the
 inputs that the body joins with, and each different row that it has seen. Barrier: nothing is kept. Its inputs are read
 to their end; closing the output closes them.
 """
@@ -27,8 +27,9 @@ from .duckdb.loop_bounds import keeps_too_much
 
 
 class Loop(Operator):
-    """`make` gives a network whose entries are the inputs, by their places, and whose result are the loop's rows. Its
-    operators' statements are those of `evaluators`. What it keeps may take `memory` bytes.
+    """The operator. `make` returns a network whose entries are the inputs, by their positions, and whose result is the
+    loop's rows. The statements of the network's operators are those of `evaluators`. The kept rows may take `memory`
+    bytes.
     """
 
     def __init__(
@@ -51,17 +52,17 @@ class Loop(Operator):
 
     @property
     def plans(self) -> int:
-        """How often DuckDB has planned a statement."""
+        """The number of times that DuckDB has planned a statement."""
         return self._evaluators.plans
 
     @property
     def loops(self) -> tuple[LoopStatistics, ...]:
-        """It, and the loops inside of it."""
+        """The statistics of this loop, and of the loops inside it."""
         return self._network.statistics().loops
 
     @property
     def body(self) -> tuple[OperatorStatistics, ...]:
-        """The operators of its body, and of the bodies inside of it."""
+        """The statistics of the operators of the loop's body, and of the bodies inside it."""
         return self._network.statistics().operators
 
     def close(self) -> None:
@@ -82,14 +83,16 @@ class Loop(Operator):
         yield from self._rows(self._network.take())
 
     def _feed(self, port: int, stream: Stream) -> None:
-        """Batches are dealt out; where a row belongs is for what reads it to say."""
+        """Feed a stream's batches to the channels in turn. The readers of a row route it to the channel it belongs
+        to.
+        """
         for number, batch in enumerate(stream):
             self._network.feed(port, number % self._network.channels, Change.of_batch(batch))
             self._network.run()
         self._network.end(port, watermark=stream.watermark)
 
     def _rows(self, change: Change) -> Generator[pa.RecordBatch]:
-        """Each row as often as it is there, a block at a time: few rows may be there very often."""
+        """Each row with all its copies, a block at a time: few rows may have many copies."""
         ends = change.weights.cumsum()
         total = int(ends[-1]) if len(ends) else 0
         for start in range(0, total, BLOCK_ROWS):

@@ -1,13 +1,13 @@
 """MergeJoin: two inputs that are sorted by their keys, joined as they stream by.
 
-Order: by key; within a key the left rows' order, then the right rows'. A row without a match stands at its key's
-place: a left one among the left rows, a right one after all left rows of its key. Types that keep rows of the right
-side alone, and right single, go by the right rows' order. Nulls: a null key matches nothing under EQUAL, and another
-null under NOT_DISTINCT. Empty input: no rows, or the other side's without a match.
+Order: by key; within a key the left rows' order, then the right rows' order. A row without a match comes at its key's
+place: a left row among the left rows, a right row after all left rows of its key. Types that keep rows of the right
+side alone, and right single, follow the right rows' order. Nulls: a null key matches nothing under EQUAL, and another
+null under NOT_DISTINCT. Empty input: no rows, or the other side's rows without a match.
 
 Memory: a batch of each input and the rows of one key, which go to a file beyond a limit. Each input is read one batch
-at a time, the next one when none of the last one's rows waits; it is closed as soon as the keys say that no row of
-it can come out any more. Barrier: nothing is kept. An input that is not sorted is an error that names both rows.
+at a time; the next batch is read when no row of the last one waits. An input is closed as soon as the keys say that no
+row of it can come out any more. Barrier: nothing is kept. An input that is not sorted is an error that names both rows.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .merging.sorted_input import SortedInput
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinKey:
-    """A column of each side that both are sorted by, and how they are compared."""
+    """A key: a column of each side, by which both sides are sorted, and the comparison."""
 
     left: int
     right: int
@@ -45,9 +45,10 @@ class JoinKey:
 
 
 class MergeJoin(Operator):
-    """`run` takes the left and the right stream. With a `condition` an `instance` evaluates it.
+    """The operator. `run` takes the left and the right stream. An `instance` evaluates the `condition`, if there is
+    one.
 
-    `schema` has the left side's columns and then the right side's; of semi and anti joins one side's.
+    `schema` has the left side's columns and then the right side's; for semi and anti joins, one side's.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class MergeJoin(Operator):
         left: pa.Schema,
         right: pa.Schema,
         keys: Sequence[JoinKey],
-        type: MergeJoinType,  # noqa: A002 - what it is called everywhere
+        type: MergeJoinType,  # noqa: A002 - the name that it has everywhere
         schema: pa.Schema,
         holding: Holding,
         condition: PairCondition | None = None,
@@ -147,7 +148,7 @@ def _order(key: JoinKey, column: int) -> Order:
 
 
 def _can_be_picked(type_: pa.DataType) -> bool:
-    """Whether Arrow can take some rows of such a column (of views it cannot)."""
+    """True where Arrow can take some rows of such a column (it cannot take from views)."""
     try:
         pa.nulls(0, type_).take(pa.array([], pa.int64()))
     except pa.ArrowNotImplementedError:

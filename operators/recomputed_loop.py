@@ -1,10 +1,10 @@
-"""RecomputedLoop: a loop whose body is one statement, which each round runs over all that came back.
+"""RecomputedLoop: a loop whose body is one statement, which each round runs over all rows that came back.
 
-For loops in which every round changes about every row, so that following what changes would cost more. Order: canonical
-(all columns left to right ascending, nulls last). The statement reads what came back in that order, and its inputs in
-theirs, each whole, so that sums of floats come out the same in every run. Empty input: what the body makes of nothing.
-Memory: the rows of the inputs, of a round and of the one before it. Barrier: nothing is kept. Its inputs are read to
-their end; closing the output closes them.
+The operator is for loops in which every round changes about every row, so that work on changes would cost more. Order:
+canonical (all columns left to right ascending, nulls last). The statement reads the rows that came back in that order,
+and each input in the input's order, each whole, so that sums of floats are the same in every run. Empty input: the
+body's answer to no rows. Memory: the rows of the inputs, of a round and of the round before it. Barrier: nothing is
+kept. The inputs are read to their end; closing the output closes them.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from .core.operator import Operator, Stream
 from .duckdb.loop_bounds import keeps_too_much
 
 BACK: Final = -1
-"""What a statement reads that came back, in the place of an input's number."""
+"""The number, in place of an input's, for the rows that came back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecomputedBody:
-    """`sql` reads as in0, in1, ... what `reads` names: inputs by their numbers, or `BACK`. The rows of the input
-    `entering`, if there is one, are added to its own in every round. After as many rounds as `limits` say the loop
-    gives what it has.
+    """The body of a recomputed loop. `sql` reads relations in0, in1, ..., which `reads` names: inputs by their numbers,
+    or `BACK`. The rows of the input `entering`, if there is one, are added to the statement's rows in every round.
+    After as many rounds as `limits` say, the loop gives the rows that it has.
     """
 
     name: str
@@ -52,7 +52,9 @@ class RecomputedBody:
 
 
 class RecomputedLoop(Operator):
-    """`inputs` are the inputs' columns, each with the rows it is planned for. What is kept may take `memory` bytes."""
+    """The operator. `inputs` are the inputs' columns, each with the rows it is planned for. The kept rows may take
+    `memory` bytes.
+    """
 
     def __init__(
         self,
@@ -89,12 +91,12 @@ class RecomputedLoop(Operator):
 
     @property
     def plans(self) -> int:
-        """How often DuckDB has planned a statement."""
+        """The number of times that DuckDB has planned a statement."""
         return self._evaluators.plans
 
     @property
     def loops(self) -> tuple[LoopStatistics, ...]:
-        """It; all rows of a round count as changed, and it needs no prepares."""
+        """The statistics of this loop. All rows of a round count as changed, and the loop needs no prepares."""
         return (
             LoopStatistics(
                 path="",
@@ -140,7 +142,7 @@ class RecomputedLoop(Operator):
             self._open_seconds += perf_counter() - handed_out
 
     def _whole(self, stream: Stream) -> pa.RecordBatch:
-        """All rows of an input, in one piece."""
+        """All rows of an input, in one batch."""
         batches = []
         for batch in stream:
             self._check()
@@ -148,7 +150,7 @@ class RecomputedLoop(Operator):
         return joined(batches, stream.schema)
 
     def _last(self, held: Sequence[pa.RecordBatch]) -> Rows:
-        """X of the last round, or of the one that no longer changed it."""
+        """X of the last round, or of the round that no longer changed X."""
         limits = self._body.limits
         deadline = None if limits.seconds is None else monotonic() + limits.seconds
         size = sum(rows.nbytes for rows in held)
@@ -191,6 +193,6 @@ class RecomputedLoop(Operator):
 
 
 def _same(rows: Rows, others: Rows) -> bool:
-    """Whether rows, each in canonical order, are the same ones."""
+    """True where both rows, each in canonical order, are the same."""
     every = np.arange(len(rows))
     return bool(rows.same(every, others, every).all())

@@ -1,7 +1,7 @@
 """Select: some of the input's columns, in another order, under other names.
 
-Order: the input's rows, in the input's batches. Nulls: as they are. Empty input: no rows. Memory: none of its own.
-Barrier: nothing is kept. Closing the output closes the input.
+Order: the input's rows, in the input's batches. Nulls: as they are. Empty input: no rows. Memory: none. Barrier:
+nothing is kept. Closing the output closes the input.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .core.operator import Operator, Stream
 
 
 class Select(Operator):
-    """`columns` are the places in the input of the columns of `schema`."""
+    """The operator. `columns` are the positions in the input of the columns of `schema`."""
 
     def __init__(self, input_schema: pa.Schema, *, columns: Sequence[int], schema: pa.Schema, place: str = "") -> None:
         found = [input_schema.field(i) for i in columns]

@@ -1,13 +1,13 @@
 """StreamingAggregate: groups of neighbouring rows, each handed out as soon as it has ended.
 
-The input is sorted by the keys, or merely clustered: rows of a group stand together. A key that comes again after
-others begins another group. Keys compare as in SQL: null equals null, NaN equals NaN, -0.0 equals 0.0; the key handed
+The input is sorted by the keys, or merely clustered: rows of a group are neighbours. A key that comes again after
+others begins another group. Keys compare as in SQL: null equals null, NaN equals NaN, -0.0 equals 0.0. The key handed
 out is that of the group's first row.
 
-Order: groups in the order of the input. Nulls: a null key is a key like any other; what a null value counts for is the
-aggregate's to say. Empty input: no rows; without keys one row, with what SQL says of no rows. Memory: two of the
-stretches that the input is read in (131,072 rows, 16 MiB), and what the aggregates of one group hold, which DuckDB may
-spill. Barrier: the open group is handed out, and the next epoch begins with fresh groups.
+Order: groups in the order of the input. Nulls: a null key is a key like any other; each aggregate defines the meaning
+of a null value. Empty input: no rows; without keys one row, with SQL's result for no rows. Memory: two of the stretches
+that the input is read in (131,072 rows, 16 MiB), and the state of the aggregates of one group, which DuckDB may spill.
+Barrier: the open group is handed out, and the next epoch begins with fresh groups.
 
 One statement computes the aggregates of all groups that end in a stretch. A group that goes on for a stretch or more is
 not kept: the statement reads on until the group has ended. Both give a group's rows to its aggregates one after the
@@ -39,9 +39,9 @@ from .group_measures import GroupMeasures, Measure, Part, joined
 
 
 class StreamingAggregate(Operator):
-    """`measures` are over the columns c0, c1, ... of the relation `in0`, which is the input. `schema` has a column for
-    each of `keys` (places of the input's columns), then one for each measure. `order` is by keys alone; input that is
-    not sorted by it is an error that names two rows.
+    """The operator. `measures` are over the columns c0, c1, ... of the relation `in0`, which is the input. `schema` has
+    a column for each of `keys` (positions of the input's columns), then one for each measure. `order` is by keys alone;
+    input that is not sorted by it is an error that names two rows.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class StreamingAggregate(Operator):
                 part.close()
 
     def _groups(self, rows: Stream) -> Generator[pa.RecordBatch]:
-        """Block by block, the groups that end in it; the rows of the open one wait for the next block."""
+        """The groups that end in each block, block by block. The rows of the open group wait for the next block."""
         with closing(rows):
             order = _OrderCheck(rows.schema, self._order, self._place) if self._order else None
             source = _KeyedBlocks(rows, self._keys, order, self._stop_if_interrupted)
@@ -130,7 +130,7 @@ class StreamingAggregate(Operator):
 
 
 def _parts(held: pa.RecordBatch | None, block: pa.RecordBatch, begins: Places) -> list[Part]:
-    """The groups that end in a block: the one that was open before it, and those that begin and end in it."""
+    """The groups that end in a block: the group that was open before it, and groups that begin and end in it."""
     first, last = int(begins[0]), int(begins[-1])
     parts = []
     if held is not None:
@@ -166,7 +166,9 @@ class _KeyedBlocks:
 
 
 class _OrderCheck:
-    """Whether groups begin in the declared order; what is sorted by keys alone changes nowhere else."""
+    """A check that groups begin in the declared order. The order is by keys alone, so it can break only where a group
+    begins.
+    """
 
     def __init__(self, schema: pa.Schema, order: Sequence[Order], place: str) -> None:
         self._columns = [each.column for each in order]
@@ -202,8 +204,8 @@ class _OrderCheck:
 
 
 class _LongGroup:
-    """A group that goes on for a block or more. `rest` is what follows it in the block that it ended in, and where
-    groups begin in there; None where nothing follows.
+    """A group that goes on for a block or more. `rest` has the rows behind it in the block that it ended in, and the
+    starts of groups among them; None where no rows follow.
     """
 
     def __init__(self, held: pa.RecordBatch, block: pa.RecordBatch, source: _KeyedBlocks) -> None:
@@ -213,7 +215,7 @@ class _LongGroup:
         self._source = source
 
     def batches(self) -> Generator[pa.RecordBatch]:
-        """Its rows, once."""
+        """The group's rows, which can be read once."""
         while self._begun:
             yield self._begun.pop(0)
         for block, begins in self._source:

@@ -1,8 +1,8 @@
 """Unnest: a row for each item of a row's list, beside the row's other columns.
 
-Several lists are zipped: a row gives as many rows as its longest list has items, the shorter ones padded with nulls. A
-null list is like an empty one. A row whose lists are all empty gives no row, or with `outer` one row in which items and
-ordinality are null. The ordinality counts a row's items from 1.
+Several lists are zipped: a row gives as many rows as its longest list has items, and shorter lists are padded with
+nulls. A null list is like an empty one. A row whose lists are all empty gives no row, or with `outer` one row in which
+items and ordinality are null. The ordinality counts a row's items from 1.
 
 Order: the input's rows, the items of each in their order. Nulls: a null item is an item. Empty input: no rows. Memory:
 the input's batch and one output batch, of at most `rows` rows: a longer list is expanded in slices. Barrier: every row
@@ -30,8 +30,8 @@ from .duckdb import failures
 
 
 class Unnest(Operator):
-    """`schema` has the columns at places `keep` of the input, then the items of each of `lists` (lists of any kind, and
-    maps, whose items are structs of key and value), then with `ordinality` an int64.
+    """The operator. `schema` has the columns at positions `keep` of the input, then the items of each of `lists` (lists
+    of any kind, and maps, whose items are structs of key and value), then with `ordinality` an int64.
     """
 
     def __init__(
@@ -88,7 +88,9 @@ class Unnest(Operator):
 
 
 class _Expansion:
-    """A batch's output rows: `longest` of each row's lists, and with `outer` at least one."""
+    """The output rows of a batch: each row gives as many as the `longest` of its lists, and with `outer` at least
+    one.
+    """
 
     def __init__(self, lists: Sequence[Lists], *, outer: bool) -> None:
         self.lists = lists
@@ -98,7 +100,7 @@ class _Expansion:
         self.rows = int(self._ends[-1]) if len(self._ends) else 0
 
     def places(self, start: int, stop: int) -> tuple[Places, Places]:
-        """For each of these output rows, the input's row and the place within its lists."""
+        """For each of these output rows, the input's row and the position within its lists."""
         first, last = np.searchsorted(self._ends, (start, stop - 1), side="right")
         begins = self._ends[first : last + 1] - self._counts[first : last + 1]
         ends = np.minimum(self._ends[first : last + 1], stop)
@@ -108,7 +110,7 @@ class _Expansion:
 
 
 def _items(lists: Lists, rows: Places, within: Places) -> pa.Array:
-    """The items at these places, null beyond the end of a list."""
+    """The items at these positions, null beyond the end of a list."""
     at = lists.offsets[rows] + within
     beyond = within >= lists.lengths[rows]
     if beyond.any():
@@ -119,7 +121,7 @@ def _items(lists: Lists, rows: Places, within: Places) -> pa.Array:
 
 
 def _typed(items: pa.Array, type_: pa.DataType) -> pa.Array:
-    """The items under the result's names and nullability of what is inside them."""
+    """The items with the names and nullability of the result's type."""
     if kinds.is_struct(items.type) and items.type.num_fields == type_.num_fields:
         pairs = zip(items.type, type_, strict=True)
         items = items.view(pa.struct([found.with_name(wanted.name) for found, wanted in pairs]))

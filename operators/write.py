@@ -1,4 +1,4 @@
-"""Write: an epoch's rows into a file of a table's folder, which appears at the barrier."""
+"""Write: an epoch's rows as a file in a table's folder. The file appears at the barrier."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ from .writing.table_folder import OpenFolder, TableFolder
 
 
 class Write(Operator):
-    """Writes its input, whose schema is `table`, and yields the columns `returned` of what it writes, or nothing.
+    """The operator that writes its input, whose schema is `table`, and yields the columns `returned` of the written
+    rows, or nothing.
 
-    Order: the input's, in the file and in what is yielded. Nulls: as they are. Empty input: no file, but where the
+    Order: the input's, in the file and in the yielded rows. Nulls: as they are. Empty input: no file, except where the
     table is created and has none. Memory: a block. Barrier: the end of `run` leaves a complete file under a hidden
-    name; `commit` shows it by one rename, so that whoever looks sees all of an epoch or nothing of it. A run that
-    broke, was closed early or dropped leaves nothing behind. The file's name is made of `writer` (a name that no other
-    has) and the epoch, so doing an epoch again replaces what it wrote and nothing else.
+    name; `commit` shows it by one rename, so that a reader sees all of an epoch or nothing of it. A run that broke, was
+    closed early or dropped leaves nothing behind. The file's name consists of `writer` (a name that no other writer
+    has) and the epoch, so a repeated epoch replaces its own file and no other.
 
     `begin` comes before each `run`; a run must end in `commit` or `drop`. All files together have at most `quota`
-    bytes; a block beyond it is an error. What is added to must have the same columns.
+    bytes; a block beyond the quota is an error. A table that rows are added to must have the same columns.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class Write(Operator):
                 self.drop()
 
     def commit(self) -> Written:
-        """What the last run wrote is in the table."""
+        """Put the file of the last run into the table."""
         staged, folder = self._staged, self._open
         if staged is None or folder is None:
             return Written()
@@ -100,7 +101,7 @@ class Write(Operator):
         return written
 
     def drop(self) -> None:
-        """Nothing of what was written and not committed is left. More than once is harmless."""
+        """Remove all that was written and not committed. A second call does nothing."""
         staged, folder = self._staged, self._open
         self._staged = self._open = None
         if staged is not None:
@@ -132,7 +133,7 @@ class Write(Operator):
         self._check_quota(staged)
 
     def _has_files(self) -> bool:
-        """Whether the table has files beside this epoch's, once this epoch is committed."""
+        """True where the table has files beside this epoch's, once this epoch is committed."""
         assert self._open is not None
         names = self._names()
         mine = any(writer_of(name) == self._writer and name != names.file for name in self._open.files())
@@ -142,7 +143,7 @@ class Write(Operator):
         return FileNames(writer=self._writer, epoch=self._epoch, ending=self._format.ending)
 
     def _others(self, folder: OpenFolder) -> list[str]:
-        """What a reader of the folder finds that this writer has not written."""
+        """The files that a reader of the folder finds and this writer has not written."""
         names = self._names()
         return [name for name in folder.files() if not name.startswith((".", "_")) and not names.of_writer(name)]
 
@@ -174,7 +175,7 @@ class Write(Operator):
 
     @contextmanager
     def _naming_the_table(self) -> Iterator[None]:
-        """A disk that is full or fails is told with the table's name."""
+        """Name the table in errors of a disk that is full or fails."""
         try:
             yield
         except (OSError, pa.ArrowException) as error:

@@ -1,4 +1,4 @@
-"""What waits to be decided, by its time."""
+"""Items that wait to be decided, by their time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Item = TypeVar("Item")
 
 
 class Agenda(Generic[Item]):
-    """Items under times; the earliest time, lexicographically, is at hand without looking at the others."""
+    """Items under times. The lexicographically earliest time is at hand without a look at the others."""
 
     def __init__(self) -> None:
         self._items: dict[Rounds, list[Item]] = {}
@@ -39,7 +39,7 @@ class Agenda(Generic[Item]):
         return self._items.pop(rounds)
 
     def nbytes(self, of: Callable[[Item], int]) -> int:
-        """Bytes of all items, those `of` each: each is asked once."""
+        """The bytes of all items. `of` gives the bytes of one item, and is called once for each."""
         total = 0
         for rounds, items in self._items.items():
             count, size = self._measured.get(rounds, (0, 0))

@@ -1,4 +1,4 @@
-"""What an operator on changes is."""
+"""The contract of operators on changes."""
 
 from __future__ import annotations
 
@@ -12,50 +12,50 @@ from .values.change import Change, Rounds
 
 
 class ChangeOperator(ABC):
-    """One channel's instance of an operator whose inputs are changes; it lives, with its state, as long as its task.
+    """One channel's instance of an operator whose inputs are changes. It lives, with its state, as long as its task.
 
-    `receive` takes a change from one input, at any times and in any order, and gives back what can be passed on at
-    once: linear operators and joins give all. What has to be decided waits: `due` is the earliest time of anything
-    that does, and `decide` gives what changes at that time. The caller promises that by then everything at earlier
-    times, and the inputs at this one, has arrived on all channels; what arrives for an earlier time after that
-    belongs to a later epoch, and state tells them apart by nothing but its sums. `settle` ends the epoch: nothing is
-    due any more.
+    `receive` takes a change from one input, at any times and in any order, and returns the changes that can be passed
+    on at once; linear operators and joins pass on all. Other changes wait to be decided. `due` is the earliest time at
+    which any change waits, and `decide` gives the changes at that time. The caller promises that by then all changes at
+    earlier times, and the inputs at this time, have arrived on all channels. A change that arrives for an earlier time
+    after that belongs to a later epoch; state does not tell the two apart, and keeps only sums. `settle` ends the
+    epoch: nothing is due any more.
 
-    What is given out need not be consolidated. Rounds are those of the loops around the operator that count them,
-    outermost first; times are compared loop by loop when something counts for them, and lexicographically when it is
-    asked what comes first.
+    The changes that an operator gives out need not be consolidated. Rounds are those of the loops around the operator
+    that count rounds, outermost first. Times are compared loop by loop to find the entries that count at a time, and
+    lexicographically to find the time that comes first.
     """
 
     schema: pa.Schema
-    """Of the rows, without their weight."""
+    """The schema of the rows, without their weight."""
 
     @abstractmethod
     def receive(self, port: int, change: Change) -> Iterable[Change]:
-        """Take a change from input `port` and pass on what can be."""
+        """Take a change from input `port` and pass on all changes that can be passed on."""
 
     def due(self) -> Rounds | None:
         """The earliest time at which something waits to be decided."""
         return None
 
     def decide(self, rounds: Rounds) -> Iterable[Change]:
-        """What changes at this time, which was due."""
+        """Decide the changes at this time, which was due."""
         raise AssertionError(f"{type(self).__name__} has nothing to decide at {rounds}")
 
     def settle(self) -> None:
-        """The epoch is over. An error here is one of the epoch's input: a total that is below zero."""
+        """End the epoch. An error here is an error of the epoch's input: a total that is below zero."""
 
     def save(self, state: StateWriter) -> None:
-        """Write what is kept over epochs; nothing, for most."""
+        """Write the state that is kept over epochs. Most operators write nothing."""
 
     def load(self, state: StateReader) -> None:
-        """Take it back, in an operator that has received nothing."""
+        """Take the state back, in an operator that has received nothing."""
 
     @property
     def touched(self) -> int:
-        """Rows of state that were looked at so far: what its work follows."""
+        """The rows of state that were looked at so far, as a measure of the operator's work."""
         return 0
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its state, and of what waits to be decided."""
+        """The bytes of the operator's state, and of changes that wait to be decided."""
         return 0

@@ -1,4 +1,6 @@
-"""Compute: what each row becomes by itself, in SQL: filters, projections, unnesting. No state but what is postponed."""
+"""Compute: rows computed in SQL from one row each: filters, projections, unnesting. The only state is postponed
+rows.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,8 @@ from .values.rows import Rows
 
 
 class Compute(ChangeOperator):
-    """`evaluate` is given the columns of rows, then the number of each; it gives back columns of `schema`, then the
-    number of the row that each of its rows comes from.
+    """The operator. `evaluate` takes the columns of rows, then the number of each row. It returns columns of `schema`,
+    then the number of the row that each of the new rows comes from.
     """
 
     def __init__(self, input_schema: pa.Schema, schema: pa.Schema, evaluate: Evaluator) -> None:

@@ -1,4 +1,4 @@
-"""Constant: rows that are there from the start. Its only state is whether they were given out."""
+"""Constant: rows that exist from the start. The only state is whether they were given out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .values.rows import Rows
 
 
 class Constant(ChangeOperator):
-    """These rows, once, at the first time there is."""
+    """The operator. It gives these rows once, at the first time there is."""
 
     def __init__(self, schema: pa.Schema, batches: Sequence[pa.RecordBatch], *, depth: int = 0) -> None:
         self.schema = schema
@@ -36,7 +36,7 @@ class Constant(ChangeOperator):
             yield Change(rows, np.ones(len(rows), dtype=np.int64), constant_rounds(rounds, len(rows)))
 
     def save(self, state: StateWriter) -> None:
-        """Whoever loads has given them out."""
+        """Write nothing: an operator that loads counts its rows as given out."""
 
     def load(self, state: StateReader) -> None:  # noqa: ARG002 - nothing to read
         self._agenda = Agenda()

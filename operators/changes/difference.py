@@ -1,4 +1,4 @@
-"""Difference: rows of one input, less those of another that are among them. No state."""
+"""Difference: rows of one input, less the rows of another input, which are among them. No state."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from .values.change import Change
 
 
 class Difference(ChangeOperator):
-    """The rows of input 0 and, with the opposite weights, those of input 1: what is left of rows whose others are
-    known to be among them.
+    """The operator. It gives the rows of input 0, and the rows of input 1 with opposite weights. The rows of input 1
+    are known to be among those of input 0.
     """
 
     def __init__(self, schema: pa.Schema) -> None:

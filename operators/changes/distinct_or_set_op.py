@@ -1,7 +1,7 @@
-"""DistinctOrSetOp: what a row's weight becomes, given its weights in each input: DISTINCT and the set operations.
+"""DistinctOrSetOp: DISTINCT and the set operations. A row's weight is a function of its weights in each input.
 
-Confluent: the inputs' order and cuts do not enter. State: for each different row one number an input, at each time
-at which it changed; inside loops that count rounds beside them one more, what was given out.
+Confluent: the inputs' order and cuts have no influence. State: for each different row one number an input, at each time
+at which it changed. Inside loops that count rounds there is one more number, the weight that was given out.
 """
 
 from __future__ import annotations
@@ -29,35 +29,35 @@ from .values.rows import Rows
 from .values.value_columns import Index, Mask
 
 VERSION: Final = 2
-"""In the first one what was given out was a table of its own."""
+"""In version 1 the rows that were given out were a table of their own."""
 
 _FEW: Final = 8
-"""As few rows of a single loop are decided one by one, which costs less than dozens of steps over arrays."""
+"""Up to so many rows of a single loop are decided one by one, which costs less than dozens of steps over arrays."""
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 
 
 class Weighing(enum.Enum):
-    """How often a row is there, by how often it is in the first input and in the others."""
+    """The number of copies of a row in the result, by the row's copies in the first input and in the others."""
 
     DISTINCT = "distinct"
-    """Once, if it is in any."""
+    """Once, if the row is in any input."""
     INTERSECT_ANY = "intersect_any"
-    """Once, if it is in the first and in any other."""
+    """Once, if the row is in the first input and in any other."""
     INTERSECT_EACH = "intersect_each"
-    """Once, if it is in all."""
+    """Once, if the row is in all inputs."""
     INTERSECT_ALL = "intersect_all"
-    """As often as in the input where it is least often."""
+    """As often as in the input that has the row least often."""
     EXCEPT_ANY = "except_any"
-    """Once, if it is in the first and in no other."""
+    """Once, if the row is in the first input and in no other."""
     EXCEPT_EACH = "except_each"
-    """As often as in the first, if it is not in all others."""
+    """As often as in the first input, if the row is not in all others."""
     EXCEPT_ALL = "except_all"
-    """As often as it is more often in the first than in all others together."""
+    """The copies in the first input less the copies in all others together, if that is above zero."""
 
 
 class DistinctOrSetOp(ChangeOperator):
-    """Rows of all `inputs` with the weight that `weighing` gives them. `once` says that there is but one epoch, and
-    that state is never saved: then it need not be the rows themselves.
+    """The operator. It gives rows of all `inputs` with the weight that `weighing` gives them. `once` says that there is
+    only one epoch, and that state is never saved, so that state need not be the rows themselves.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class DistinctOrSetOp(ChangeOperator):
     ) -> None:
         self.schema = schema
         self._weighing = weighing
-        # At a time that is decided no sum of an input is below zero, so that of all inputs tells as much as each one.
+        # At a time that is decided no input's sum is below zero, so the sum over all inputs tells as much as each one.
         self._inputs = 1 if weighing is Weighing.DISTINCT else inputs
         self._depth = depth
         self._tallied = 0
@@ -73,7 +73,7 @@ class DistinctOrSetOp(ChangeOperator):
         self._kept = Arrangement(schema.types, whole, depth=depth, width=self._inputs + bool(depth))
         self._agenda: Agenda[tuple[Rows, Numbers]] = Agenda()
         self._dense_counts = DenseCounts() if once and not depth and weighing is Weighing.DISTINCT else None
-        """In place of what was received, for as long as it can count it."""
+        """The state in place of the received rows, as long as it can count them."""
 
     def receive(self, port: int, change: Change) -> Iterable[Change]:
         if not len(change):
@@ -129,14 +129,14 @@ class DistinctOrSetOp(ChangeOperator):
         return dense_counts + self._kept.nbytes + waiting
 
     def _decided(self, touched: Entries) -> Numbers:
-        """How the weights of rows change, where there are no rounds."""
+        """The changes of rows' weights, where there are no rounds."""
         old = sums_at(self._kept.held(touched.rows, (), rows=False).now, (), len(touched))
         some = without_zeros(touched)
         self._kept.insert_numbers(some.rows, some.weights, (), some.rows)
         return self._weights(added(old, touched.weights)) - self._weights(old)
 
     def _decided_at(self, touched: Entries, rounds: Rounds) -> Numbers:
-        """How they change at this time; rows that have to be decided again later are put down."""
+        """The changes of rows' weights at this time. Rows that have to be decided again later are noted."""
         before = self._kept.find(touched.rows, rows=False)
         if len(touched) <= _FEW and self._depth == 1 and self._weighing is Weighing.DISTINCT:
             return self._decided_one_by_one(touched, before, rounds)
@@ -195,8 +195,9 @@ class DistinctOrSetOp(ChangeOperator):
             self._put_nothing_down(rows, which, later)
 
     def _put_down_wrong(self, rows: Rows, before: Found, sums: Numbers, rounds: Rounds) -> None:
-        """In one loop it is known when a row is next to be decided again: at the first later round of its history at
-        which what was given out is not what holds there now. `sums` are the rows' numbers at this one.
+        """Note rows to be decided again. In one loop a row is next decided again at the first later round of its
+        history at which the weight that was given out is not the one that holds there now. `sums` are the rows' numbers
+        at this round.
         """
         late = (before.rounds[0] > rounds[0]).nonzero()[0]
         if not len(late):
@@ -230,14 +231,16 @@ def _joined(parts: tuple[tuple[Rows, Numbers], ...]) -> tuple[Rows, Numbers]:
 
 
 def _together(rows: Rows, numbers: Numbers) -> Entries:
-    """The different rows that are touched, with what came in for them: nothing, for those put down before."""
+    """The different rows that are touched, with the numbers that came in for them: zero, for rows noted before."""
     hashes = rows.hashes()
     found = consolidated(Entries(hashes, hashes, rows, numbers, ()), keep_zeros=True)
     return replace(found, rows=found.rows.hashed(found.key_hashes))
 
 
 def _running(numbers: Numbers, other_row: Mask, before: Numbers) -> Numbers:
-    """The sum of each row's numbers up to each of them, from what it was `before`; `other_row` says where rows end."""
+    """The running sums of each row's numbers, from the sum `before`. `other_row` says where the numbers of a row
+    end.
+    """
     sums: Numbers = np.cumsum(numbers, axis=0)
     starts = group_starts(other_row)
     lengths = np.diff(np.append(starts, len(numbers)))
@@ -247,7 +250,7 @@ def _running(numbers: Numbers, other_row: Mask, before: Numbers) -> Numbers:
 
 
 def _weighed(weighing: Weighing, first: Numbers, others: Numbers | None) -> Numbers:
-    """The weights of rows that are `first` times in the first input and `others` times in each other one."""
+    """The weights of rows that have `first` copies in the first input and `others` copies in each other one."""
     there: Mask = first > 0
     if weighing is Weighing.DISTINCT:
         return there.astype(np.int64)

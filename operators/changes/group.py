@@ -28,19 +28,19 @@ from .values.rows import Rows
 from .values.value_columns import Column, FixedColumn, Index, column
 
 _LARGE: Final = 1 << 31
-"""A row that is there so often cannot be summed."""
+"""A row with so many copies cannot be summed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many rows there are, or how many with a value in this column."""
+    """The number of rows, or of rows with a value in this column."""
 
     column: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """The sum of a column of integers or decimals, null where there is no value: an int64 or a decimal of 38 digits."""
+    """The sum of a column of integers or decimals: an int64 or a decimal of 38 digits, null where there is no value."""
 
     column: int
 
@@ -57,7 +57,9 @@ GroupMeasure: TypeAlias = Count | Sum | Extreme
 
 
 class Group(Keyed):
-    """One row for each key that has rows: the key, then a value for each measure, in the types of `schema`."""
+    """The operator. It gives one row for each key that has rows: the key, then a value for each measure, in the types
+    of `schema`.
+    """
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
-"""Join: the pairs of rows of two inputs with the same key, for as long as both are there.
+"""Join: the pairs of rows of two inputs with the same key, for as long as both rows exist.
 
-Every pair is found once, by whichever of its rows comes last, and counts from the later of their rounds. Outer, semi
-and anti joins are made of this one and of `DistinctOrSetOp`. Confluent. State: the rows of both inputs, by their key.
-A pair whose condition fails waits until it is known whether it is there.
+Every pair is found once, when the later of its rows arrives, and counts from the later of the rows' rounds. Outer, semi
+and anti joins consist of this operator and of `DistinctOrSetOp`. Confluent. State: the rows of both inputs, by their
+key. A pair whose condition raises an error waits until it is known whether the pair exists.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from .values.rows import Rows
 from .values.value_columns import Index, Mask
 
 _CROSSED: Final = 1 << 22
-"""Pairs of rows that are looked for at a time, where every row meets every other one."""
+"""The pairs of rows that are made at a time, where every row meets every other one."""
 
 PairCondition: TypeAlias = Callable[[Rows], Mask]
-"""Of pairs, left columns then right ones, those that match."""
+"""A condition: it takes pairs, left columns then right ones, and flags those that match."""
 
 
 @dataclass(frozen=True, slots=True)
 class JoinKey:
-    """A column of each side, of one type. With `nulls_match` a null is equal to another one, else to nothing."""
+    """A key: a column of each side, of one type. With `nulls_match` a null equals another null, else nothing."""
 
     left: int
     right: int
@@ -43,9 +43,9 @@ class JoinKey:
 
 
 class Join(ChangeOperator):
-    """Pairs of `left` and `right` rows, of which the columns `output` are wanted, right ones counted after left ones.
-    Without keys every row matches every other one. A side that is not `kept` is not stored: nothing may come in on the
-    other one after the first of its rows.
+    """The operator. It gives pairs of `left` and `right` rows with the columns `output`, right columns counted after
+    left ones. Without keys every row matches every other one. A side that is not `kept` is not stored: after its first
+    row no row may come in on the other side.
     """
 
     def __init__(
@@ -67,15 +67,17 @@ class Join(ChangeOperator):
         self._output = tuple(output)
         lefts, rights = ([at for at in dict.fromkeys(output) if (at < len(left)) is first] for first in (True, False))
         self._wanted = tuple(lefts), tuple(at - len(left) for at in rights)
-        """Of each side."""
+        """The wanted columns of each side."""
         places = {at: place for place, at in enumerate((*lefts, *rights))}
         self._order = tuple(places[at] for at in output)
         self._condition = condition
         self._postponed = Postponed(pa.schema(fields), self._meeting)
-        """Pairs of which it could not be said whether they meet the condition."""
+        """Pairs whose condition raised an error."""
         self._kept = kept
         self._met = None if depth or bool(lefts) == bool(rights) else int(bool(rights))
-        """The side whose columns alone are wanted: what meets a row is counted then, and not kept as pairs."""
+        """The side whose columns alone are wanted. The rows that meet its rows are then counted, and not kept as
+        pairs.
+        """
         self._sides = tuple(
             Arrangement(schema.types, key, depth=depth) for schema, key in zip(self._schemas, self._keys, strict=True)
         )
@@ -91,8 +93,8 @@ class Join(ChangeOperator):
         return self._receive(port, change, met) if step >= whole else self._in_steps(port, change, met, step)
 
     def _counted(self, port: int, change: Change) -> Iterator[Change]:
-        """Each row of the side that is wanted once, however many it meets. In between comes nothing, for the caller to
-        be asked whether to go on.
+        """Each row of the wanted side once, however many rows it meets. Empty changes come in between, so that the
+        caller can stop the work.
         """
         met = _Met([at if self._met == 0 else at - len(self._schemas[0]) for at in self._output])
         yield from self._pairs_of(port, change, met)
@@ -164,25 +166,25 @@ class Join(ChangeOperator):
         return (Change(both.rows.select(self._order), both.weights, both.rounds),)
 
     def _meeting(self, pairs: Change) -> Change:
-        """Those of the pairs, whole rows side by side, that meet the condition."""
+        """The pairs, whole rows side by side, that meet the condition."""
         assert self._condition is not None
         return self._given(pairs.take(np.flatnonzero(self._condition(pairs.rows))))
 
     def _given(self, pairs: Change) -> Change:
-        """What is wanted of pairs of whole rows."""
+        """The wanted columns of pairs of whole rows."""
         return pairs.with_rows(pairs.rows.select(self._output))
 
 
 class _Met:
-    """How often rows of one side, of which these columns are wanted, have met rows of the other."""
+    """Counts of how often rows of one side, with these wanted columns, have met rows of the other side."""
 
     def __init__(self, columns: Sequence[int]) -> None:
         self._columns = tuple(columns)
         self._sums: dict[int, tuple[Change | Run, Numbers]] = {}
-        """By the identity of what has the rows."""
+        """By the identity of the change or run that has the rows."""
 
     def add(self, of: Change | Run, rows: Index, weights: Numbers) -> Change:
-        """Count pairs; nothing is given out yet."""
+        """Count pairs, and return an empty change: nothing is given out yet."""
         sums = self._sums.setdefault(id(of), (of, np.zeros(len(of), dtype=np.int64)))[1]
         order = rows.argsort(kind="stable")
         rows, weights = rows.take(order), weights.take(order)
@@ -202,21 +204,21 @@ class _Met:
 
 
 def _picked(change: Change, rows: Index, columns: Sequence[int] | None) -> Change:
-    """Some rows of a change, with these columns, or all."""
+    """Some rows of a change, with these columns, or with all."""
     found = change.rows if columns is None else change.rows.select(columns)
     rounds = tuple(numbers.take(rows) for numbers in change.rounds)
     return Change(found.take(rows), take_weights(change.weights, rows), rounds)
 
 
 def _side_by_side(port: int, mine: Change, theirs: Change) -> Change:
-    """Rows side by side, as often as both are there, from the later of their rounds on."""
+    """Rows side by side: their weights multiplied, at the later of their rounds."""
     left, right = (theirs, mine) if port else (mine, theirs)
     rounds = left.rounds and later(left.rounds, right.rounds)
     return Change(left.rows.beside(right.rows), _products(left.weights, right.weights), rounds)
 
 
 def _products(left: Numbers, right: Numbers) -> Numbers:
-    """The weights of pairs; OverflowError where one is no int64."""
+    """The weights of pairs. Raises OverflowError where one is no int64."""
     if all_one(right):
         return left
     products: Numbers = left * right
@@ -228,5 +230,5 @@ def _products(left: Numbers, right: Numbers) -> Numbers:
 
 
 def _largest(weights: Numbers) -> int:
-    """Whatever its sign."""
+    """The largest weight, without its sign."""
     return max(int(weights.max()), -int(weights.min()))

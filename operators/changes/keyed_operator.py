@@ -1,7 +1,8 @@
-"""What operators share that answer for each key from all its rows: aggregates, windows, first rows.
+"""The base of operators that compute an answer for each key from all rows of the key: aggregates, windows, first
+rows.
 
-A key that is touched is answered anew; what is given out is the difference to what was given out for it before. State:
-what the answer is made from, which is the operator's own matter, and all that was given out.
+The operator answers a touched key anew, and gives out the difference to the key's last answer. State: the data that
+answers are made from, in the operator's own form, and all answers that were given out.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from .values.value_columns import Index
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answer:
-    """What holds for keys: rows, with weights above 0, each of the key number `asked`. `history` says when something
-    came in that these answers are made from, or may be at a later time: of which key, and its time.
+    """The answers for keys: rows, with weights above 0, each of the key number `asked`. `history` has the key and the
+    time of each entry that these answers, or answers at a later time, are made from.
     """
 
     asked: Index
@@ -40,10 +41,11 @@ class Answer:
 
 
 class Keyed(ChangeOperator):
-    """Rows of `input_schema` by their columns `key`; gives out the key's columns, then what is answered.
+    """An operator on rows of `input_schema` by their columns `key`. It gives out the key's columns, then the
+    answer's.
 
-    `always` is for an operator without a key: it answers even before there is a row. Weights may be below zero
-    while an epoch goes on; where the sum of a key's rows is, when it has ended, that is an error of the input.
+    `always` is for an operator without a key: it has an answer even before there is a row. Weights may be below zero
+    while an epoch goes on. A row whose total is below zero at the end of an epoch is an error of the input.
     """
 
     def __init__(
@@ -102,11 +104,11 @@ class Keyed(ChangeOperator):
 
     @abstractmethod
     def _absorb(self, change: Change) -> None:
-        """Keep what the answers are made from."""
+        """Keep the data that answers are made from."""
 
     @abstractmethod
     def _answer(self, keys: Rows, rounds: Rounds) -> Answer:
-        """What holds for each of these different keys at this time. Rows are those behind the key's columns."""
+        """The answer for each of these different keys at this time: rows of the columns behind the key's."""
 
     def _differences(self, touched: Rows, answer: Answer, old: Found, rounds: Rounds) -> Iterable[Change]:
         now = touched.take(answer.asked).beside(answer.rows)

@@ -1,5 +1,7 @@
-"""OnlyOne: pairs of a join of which each left row may have one at most. Passes them on; an epoch that ends with more
-is an error. Confluent. State: for each left row how often it is there, and how many pairs it has.
+"""OnlyOne: pairs of a join in which each left row may have one match at most.
+
+The operator passes pairs on; an epoch that ends with more than one match for a left row is an error. Confluent. State:
+for each left row the number of its copies, and of its pairs.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from .values.rows import Rows
 
 
 class OnlyOne(ChangeOperator):
-    """Input 0 has pairs, whose first columns are the left row's; input 1 has all left rows."""
+    """The operator. Input 0 has pairs, whose first columns are the left row's; input 1 has all left rows."""
 
     def __init__(self, schema: pa.Schema, left: pa.Schema, *, place: str, depth: int = 0) -> None:
         self.schema = schema

@@ -1,11 +1,11 @@
-"""Postponed: rows of which a statement failed, put aside until it is known whether they are there.
+"""Postponed: rows on which a statement failed, put aside until it is known whether they exist.
 
-While an epoch goes on, rows meet that are never there together: one is replaced on each side of a join, one is deleted
-again. An expression's error counts only for what is there at the end of the epoch, in a loop at the end of a round. So
-what fails waits for its time to be decided. What has cancelled out by then is gone; the rest is evaluated once more,
-and what fails now is an error that names its row.
+While an epoch goes on, rows meet that never exist together: a row is replaced on each side of a join, or a row is
+deleted again. An expression's error counts only for rows that exist at the end of the epoch, or in a loop at the end of
+a round. So rows that fail wait until their time is decided. Rows that have cancelled out by then are gone. The other
+rows are evaluated once more, and a row that fails now is an error that names the row.
 
-State: nothing that outlives an epoch. One that ends well ends with no row that fails.
+State: nothing that outlives an epoch. An epoch that ends well ends with no row that fails.
 """
 
 from __future__ import annotations
@@ -25,13 +25,15 @@ from .values.consolidate import consolidate
 from .values.evaluator import RowsFailed, first_failing
 
 _ROWS: Final = 65_536
-"""Rows that are evaluated at a time, unless they are wide."""
+"""The rows that are evaluated at a time, unless they are wide."""
 _TOGETHER: Final = 2_048
-"""Rows that wait together, at most, if one of them fails."""
+"""The most rows that wait together, if one of them fails."""
 
 
 class Postponed:
-    """`evaluate` gives what becomes of rows of `schema` by themselves, and raises `RowsFailed` if one of them fails."""
+    """The postponed rows of an operator. `evaluate` computes the results of rows of `schema`, row by row, and raises
+    `RowsFailed` if one of them fails.
+    """
 
     def __init__(self, schema: pa.Schema, evaluate: Callable[[Change], Change]) -> None:
         self._schema = schema
@@ -39,7 +41,7 @@ class Postponed:
         self._agenda: Agenda[Change] = Agenda()
 
     def evaluated(self, change: Change) -> Iterator[Change]:
-        """What becomes of the rows. Those that fail wait, with some of their neighbours."""
+        """The results of the rows. Rows that fail wait, with some of their neighbours."""
         waiting = list(_parts(change, _at_once(change)))[::-1]
         while waiting:
             part = waiting.pop()
@@ -58,7 +60,7 @@ class Postponed:
         return self._agenda.first()
 
     def decide(self, rounds: Rounds) -> Iterator[Change]:
-        """What becomes of the rows that waited for this time and are there."""
+        """The results of the rows that waited for this time and exist."""
         parts = tuple(self._agenda.take(rounds))
         if not parts:
             return
@@ -88,7 +90,7 @@ class Postponed:
 
 
 def _at_once(change: Change) -> int:
-    """How many rows to evaluate at a time: what becomes of few rows may be large."""
+    """The number of rows to evaluate at a time: the results of few rows may be large."""
     return rows_within(BATCH_BYTES, change.nbytes // max(len(change), 1), _ROWS)
 
 

@@ -1,7 +1,8 @@
-"""Recompute: a statement over all rows of its inputs, run again when they have changed; what differs is given out.
+"""Recompute: a statement over all rows of its inputs, run again when they have changed. It gives out the difference.
 
-Always right, at the cost of everything it reads; the way for what has no form that works on changes. Confluent: the
-statement reads rows in canonical order. State: the rows of all inputs, and those given out.
+The result is always right, and a run costs as much as all rows that the statement reads. Recompute is for relations
+without an operator that works on changes. Confluent: the statement reads rows in canonical order. State: the rows of
+all inputs, and the rows given out.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from .values.rows import Rows
 
 
 class Recompute(ChangeOperator):
-    """`evaluate` reads the rows of each input, copies as often as they are there. With `always` it has an answer
-    before there is a row.
+    """The operator. `evaluate` reads the rows of each input, with all copies. With `always` it has an answer before
+    there is a row.
     """
 
     def __init__(

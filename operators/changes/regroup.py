@@ -1,8 +1,8 @@
-"""Regroup: whatever is computed from all rows of a key, computed again for the keys that are touched.
+"""Regroup: computations over all rows of a key, repeated for the keys that are touched.
 
-For what has no running form: sums of floats, which depend on the order they are added in, medians, lists, windows. The
-rows of a key are handed over in canonical order, each as often as it is there. Confluent. State: all rows, by their
-key, and what was given out. A change costs what the keys it touches hold.
+Regroup is for computations without a running form: sums of floats, which depend on the order of additions, medians,
+lists, windows. The rows of a key are handed over in canonical order, with all copies. Confluent. State: all rows, by
+their key, and the answers that were given out. A change costs as much as all rows of the keys that it touches.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from .values.value_columns import Index
 
 
 class Regroup(Keyed):
-    """`evaluate` is given rows, then the number of the key of each; it gives back columns of `schema` behind the key's,
-    then the number of the key that a row is for. `evaluate_nothing` gives the row of no rows at all, for an operator
-    without a key that has one.
+    """The operator. `evaluate` takes rows, then the number of the key of each row. It returns the columns of `schema`
+    behind the key's, then the number of the key that each new row is for. `evaluate_nothing` returns the answer to no
+    rows, for an operator without a key that has one.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Regroup(Keyed):
         return Answer(of, answers, np.ones(len(of), dtype=np.int64), (found.asked, found.rounds))
 
     def _evaluated(self, rows: Rows, asked: Index) -> tuple[Rows, Index]:
-        """The answers for keys' rows, and whose each is."""
+        """The answers for keys' rows, and the key of each answer."""
         evaluate = self._evaluate
         if not len(rows) and self._evaluate_nothing is not None:
             evaluate = self._evaluate_nothing
@@ -100,7 +100,7 @@ def failed_key(
     asked: Index,
     evaluate: Callable[[Rows, Index], object],
 ) -> ExecutionError:
-    """The error of the first key that fails, of those whose rows are `asked`, ascending."""
+    """The error of the first key that fails. `asked` has the key of each row, ascending."""
     if not len(schema):
         return error
 

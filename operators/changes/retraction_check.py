@@ -1,7 +1,8 @@
-"""RetractionCheck: passes a source's rows on, and refuses an epoch that ends with a deleted row that was not there.
+"""RetractionCheck: pass a source's rows on, and refuse an epoch that ends with the deletion of a row that did not
+exist.
 
-Confluent. State: for the hash of each row how often it is there. Two rows of one hash could hide such a deletion from
-it, which 64 bits make too rare to matter; no other answer depends on it.
+Confluent. State: for the hash of each row the number of its copies. Two rows of one hash could hide such a deletion,
+which 64 bits make too rare to matter. No other result depends on the check.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from .values.rows import Rows
 from .values.value_columns import FixedColumn
 
 _NAMED: Final = 3
-"""Splits that an error names."""
+"""The most splits that an error names."""
 
 _HASHES = pa.schema([pa.field("hash", pa.int64())])
 
 
 class NotThere(ExecutionError):
-    """A row of `source` is there less than zero times. It travels as an `ExecutionError`."""
+    """A row of `source` has fewer than zero copies. The error travels as an `ExecutionError`."""
 
     def __init__(self, source: str, row: Rows, total: int, described: str, by: str = "") -> None:
         super().__init__(
@@ -42,7 +43,7 @@ class NotThere(ExecutionError):
         self._arguments = (source, row, total, described)
 
     def is_deleted_in(self, change: Change) -> bool:
-        """Whether the row is among those that a change of its source deletes."""
+        """True where a change of the source deletes the row."""
         rows = change.rows.take(np.flatnonzero(change.weights < 0))
         return bool(rows.same(np.arange(len(rows)), self._row, np.zeros(len(rows), dtype=np.int64)).any())
 
@@ -53,7 +54,7 @@ class NotThere(ExecutionError):
 
 
 class RetractionCheck(ChangeOperator):
-    """Rows of `source`. It stands outside of all loops."""
+    """The operator for the rows of `source`. It stands outside of all loops."""
 
     def __init__(self, schema: pa.Schema, source: str) -> None:
         self.schema = schema

@@ -1,4 +1,4 @@
-"""Select: columns, in any order, as often as wanted. No state."""
+"""Select: columns, in any order, any number of times. No state."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from .values.rows import Rows
 
 
 class Select(ChangeOperator):
-    """The columns `columns` of what it receives, nulls for None; from any number of inputs, so that it is UNION ALL as
-    well.
+    """The operator. It gives `columns` of the rows that it receives, nulls for None. It has any number of inputs, so
+    that it is UNION ALL as well.
     """
 
     def __init__(self, schema: pa.Schema, columns: Sequence[int | None]) -> None:

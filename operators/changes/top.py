@@ -1,7 +1,7 @@
 """Top: the first rows of each key in an order, ties broken by all columns.
 
-Confluent. State: all rows, in order under their key, and what was given out. Where no rounds are counted, only as many
-rows of a touched key are looked at as are wanted.
+Confluent. State: all rows, in order under their key, and the rows that were given out. Where no rounds are counted,
+only the wanted rows of a touched key are looked at.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from .values.rows import Rows
 from .values.value_columns import Index, Mask
 
 _FITS: Final = 1 << 62
-"""Up to about so many copies places are int64."""
+"""Up to about so many copies positions are int64."""
 
 
 class Counting(enum.Enum):
-    """How the last row of a top is found: by rows, by the rows ahead of those that it ties with, or by ties."""
+    """The way to find the last row of a top: by rows, by the rows ahead of a row and its ties, or by different ties."""
 
     ROWS = "rows"
     RANK = "rank"
@@ -39,8 +39,8 @@ class Counting(enum.Enum):
 
 
 class Top(Keyed):
-    """Of each key's rows in `orders`, those from number `offset` on, `count` of them; copies of a row count each. Where
-    ranks are counted, the last ones' ties in `orders` are there as well, or `count` ties.
+    """The operator. It gives, of each key's rows in `orders`, `count` rows from number `offset` on; each copy of a row
+    counts. Where ranks are counted, it also gives the rows that tie with the last one in `orders`, or `count` ties.
 
     It gives out the key's columns, then all columns of the row.
     """
@@ -103,7 +103,7 @@ class Top(Keyed):
         return enough
 
     def _within(self, rows: Present) -> Numbers:
-        """How many copies of each row are wanted."""
+        """The number of wanted copies of each row."""
         if not len(rows.asked):
             return rows.weights
         weights = _countable(rows.weights)
@@ -112,7 +112,7 @@ class Top(Keyed):
         return self._overlap(rows, weights, self._from, self._to).astype(np.int64)
 
     def _overlap(self, rows: Present, weights: Numbers, start: int, stop: int) -> Numbers:
-        """Of each row those copies that are between two places in their key's order."""
+        """The number of copies of each row between two positions in their key's order."""
         begins = _begins(rows.asked, weights)
         ends = begins + weights
         if self._counting is Counting.ROWS:
@@ -122,7 +122,7 @@ class Top(Keyed):
         return np.maximum(within, 0)
 
     def _ranks(self, rows: Present, weights: Numbers) -> Numbers:
-        """How many rows of its key, or different ties, are ahead of each row and its ties."""
+        """The number of rows of the key, or of different ties, ahead of each row and its ties."""
         if not len(rows.asked):
             return weights
         ties = group_starts(~same_as_before(rows.asked, rows.rows.select(self._tied)))
@@ -136,12 +136,12 @@ class Top(Keyed):
 
 
 def _countable(weights: Numbers) -> Numbers:
-    """The same; more copies than 64 bits can count are Python's numbers."""
+    """The same weights, as Python integers where the copies are more than 64 bits can count."""
     return weights if weights.sum(dtype=np.float64) < _FITS else weights.astype(object)
 
 
 def _begins(asked: Index, weights: Numbers) -> Numbers:
-    """How many rows of its key are ahead of each, copies counted."""
+    """The number of rows of the key ahead of each row, with copies."""
     begins: Numbers = np.cumsum(weights) - weights
     firsts = leading(asked)
     return begins - np.repeat(begins[firsts], np.diff(firsts, append=len(begins)))

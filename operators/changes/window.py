@@ -1,8 +1,8 @@
-"""Window: what window functions say of each row of a partition.
+"""Window: the results of window functions for each row of a partition.
 
-Rows of a partition lie in the windows' order, ties broken by all columns. Around a row that changes as many others are
-looked at as have it in their frames, or as it takes until the answers are what they were; a partition that is small
-for what has changed in it is answered anew as a whole. Confluent. State: all rows, each with its answers.
+Rows of a partition lie in the windows' order, ties broken by all columns. The operator looks at the rows around a
+changed row that have it in their frames, or at more rows until the answers are the earlier ones. A partition that is
+small against the changes in it is answered anew as a whole. Confluent. State: all rows, each with its answers.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from .values.rows import Rows
 from .values.value_columns import Index
 
 _WORTH: Final = 4_096
-"""A partition with more rows than so many for each that has changed is not answered as a whole."""
+"""A partition with more than so many rows for each changed row is not answered as a whole."""
 _FIRST: Final = 256
 _MORE: Final = 4
-"""So many rows are looked at behind one that has changed, and by so much more where they were not enough."""
+"""The rows that are looked at behind a changed row, and the factor for more where they were not enough."""
 
 NUMBERS: Final = ("position", "peers", "partition", "before")
 """The columns that the statement reads behind a row's: its position, which rows are its peers, which partition it is
@@ -45,9 +45,9 @@ in, and how many rows of the partition are ahead of all that are read."""
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How far a row's answers depend on others: on so many rows `before` and `after` it, on the number of all rows
-    before it where they are `counted`, and by the calls `carried` on the answer of the row before it; or on the `whole`
-    partition. With `peers` rows that are alike in the sort keys have one answer to these.
+    """The rows that a row's answers depend on: so many rows `before` and `after` it; the number of all rows before it
+    where they are `counted`; the answer of the row before it for the calls `carried`; or the `whole` partition. With
+    `peers`, rows that are alike in the sort keys have one answer to the calls.
     """
 
     whole: bool = False
@@ -65,8 +65,8 @@ def read_by_windows(schema: pa.Schema, answers: pa.Schema, reach: Reach) -> pa.S
 
 
 class Windows:
-    """The statement of the calls. `evaluate` reads the columns of rows, `NUMBERS`, and for the calls that are carried
-    the answers of the row ahead of all that are read; it gives the calls' answers, then the position of each.
+    """The statement of the window calls. `evaluate` reads the columns of rows, `NUMBERS`, and for carried calls the
+    answers of the row ahead of all rows that are read. It gives the calls' answers, then the position of each row.
     """
 
     def __init__(
@@ -103,7 +103,9 @@ class Windows:
 
 
 class Window(ChangeOperator):
-    """Rows of `input_schema`, whose first `keys` columns are the partition's, in `orders`, each with its answers."""
+    """The operator. It gives rows of `input_schema`, whose first `keys` columns are the partition's, in `orders`, each
+    with its answers.
+    """
 
     def __init__(
         self,
@@ -173,7 +175,7 @@ class Window(ChangeOperator):
         return self._given.nbytes + self._agenda.nbytes(lambda change: change.nbytes)
 
     def _whole(self, delta: _Delta) -> Change:
-        """How the answers of partitions change, from all of their rows."""
+        """The changes of the answers of partitions, from all of their rows."""
         before = self._given.find(delta.keys.hashed(delta.hashes))
         rows = Rows.concat([before.rows.select(range(self._width)), delta.rows])
         weights = np.concatenate([before.weights, delta.weights])
@@ -190,7 +192,9 @@ class Window(ChangeOperator):
     # ------------------------------------------------------------------------------------------ around what changes
 
     def _around_changes(self, delta: _Delta) -> list[Change] | None:
-        """How the answers of one partition change, from the rows around those that do; None where that takes all."""
+        """The changes of the answers of one partition, from the rows around the changed ones; None where that takes all
+        rows.
+        """
         stretches = self._given.stretches(delta.keys, delta.hashes)
         if stretches is None:
             return None
@@ -204,11 +208,11 @@ class Window(ChangeOperator):
                 change, at = self._from(section, stretches, at)
                 found.append(change)
         except RowsFailed:
-            return None  # such as a sum that is too large without what comes before: the whole has the last word
+            return None  # such as a sum that is too large without the rows before: the whole partition decides
         return found
 
     def _from(self, section: Section, stretches: Sequence[Stretch], at: int) -> tuple[Change, int]:
-        """What changes from the partition's changed row number `at` on, and the first changed row behind that."""
+        """The changes from the partition's changed row number `at` on, and the first changed row behind them."""
         span = self._span(section, stretches, at)
         size = _FIRST + 2 * (self._reach.before + self._reach.after)
         while True:
@@ -218,7 +222,7 @@ class Window(ChangeOperator):
             size *= _MORE
 
     def _span(self, section: Section, stretches: Sequence[Stretch], at: int) -> _Span:
-        """Where what a changed row changes starts, and where what has to be looked at for that does."""
+        """The start of the rows whose answers a changed row changes, and the start of the rows to look at for that."""
         reach, peers = self._reach, self._peers
         row = stretches[-1].rows.take(np.array([at]))
         start = section.ahead(section.place(row, columns=peers), reach.after, peers, _KEPT)
@@ -250,7 +254,7 @@ class Window(ChangeOperator):
     def _answered(
         self, section: Section, stretches: Sequence[Stretch], span: _Span, stop: Place
     ) -> tuple[Change, int] | None:
-        """What changes up to `stop`, or a little before that, and the next changed row, if nothing else changes up to
+        """The changes up to `stop`, or a little before it, and the next changed row, if no other answer changes up to
         there; else None.
         """
         old = self._between(stretches, span.context, stop)
@@ -282,7 +286,7 @@ class Window(ChangeOperator):
         return (change, end[-1]) if same else None
 
     def _is_as_before(self, section: Section, stretches: Sequence[Stretch], span: _Span, end: Place) -> bool:
-        """Whether nothing behind `end` depends on the changed rows ahead of it, but by what is carried."""
+        """True where no row behind `end` depends on the changed rows ahead of it, except by carried answers."""
         reach, following = self._reach, end[-1]
         if following <= span.at:
             return False
@@ -298,7 +302,7 @@ class Window(ChangeOperator):
         return all(mine >= theirs for mine, theirs in zip(context, end, strict=True))
 
     def _ends_alike(self, answered: Rows, before: Rows, old: Present, within: Index) -> bool:
-        """Whether the last row has the answers that it had."""
+        """True where the last row has its earlier answers."""
         if not len(before):
             return False
         now, then = self._last_alike(answered), self._last_alike(before)
@@ -306,14 +310,14 @@ class Window(ChangeOperator):
         return not len(consolidate(difference))
 
     def _now(self, old: Present, delta: Stretch, start: int, stop: int) -> Present:
-        """The rows that were there, with the changed ones from `start` to `stop`."""
+        """The earlier rows, with the changed rows from `start` to `stop` applied."""
         come = np.arange(start, stop)
         rows = Rows.concat([old.rows.select(range(self._width)), delta.rows.take(come)])
         weights = np.concatenate([old.weights, delta.weights[come]])
         return present(Found(np.zeros(len(rows), dtype=np.int64), rows, weights, ()), (), self._orders)
 
     def _between(self, stretches: Sequence[Stretch], start: Place, stop: Place) -> Present:
-        """The rows that were there from one place to another, with their answers, in order."""
+        """The earlier rows from one place to another, with their answers, in order."""
         parts = [
             (stretch.rows.take(np.arange(first, last)), stretch.weights[first:last])
             for stretch, first, last in zip(stretches[:-1], start, stop, strict=False)
@@ -325,13 +329,13 @@ class Window(ChangeOperator):
 
 
 _KEPT: Final = slice(0, -1)
-"""The stretches of what is kept: the last one is of what changes."""
+"""The stretches of kept rows; the last stretch is of changed rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Span:
-    """Where answers change by the changed row `at`: from `start` on. What is looked at begins at the `context`, with so
-    many rows `before`, the last of which had the answers `base`.
+    """The span of the changed row `at`: answers change from `start` on. The rows to look at begin at the `context`,
+    with so many rows `before` it, the last of which had the answers `base`.
     """
 
     at: int
@@ -343,7 +347,7 @@ class _Span:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Delta:
-    """How the rows of keys change: each row once, in order under its key, which is number `asked` of `keys`."""
+    """The changes of the rows of keys: each row once, in order under its key, which is number `asked` of `keys`."""
 
     keys: Rows
     hashes: Hashes
@@ -353,7 +357,7 @@ class _Delta:
 
     @classmethod
     def of(cls, change: Change, key: Sequence[int], orders: Sequence[Order]) -> _Delta | None:
-        """None where nothing changes after all."""
+        """The changes of a change; None where they cancel out."""
         hashes = change.rows.select(key).hashes()
         order = order_of(change.rows, orders, after=[hashes])
         rows, weights, hashes = change.rows.take(order), change.weights[order], hashes[order]
@@ -370,7 +374,7 @@ class _Delta:
         return cls(keys.take(firsts), hashes[firsts], other, rows, weights)
 
     def of_keys(self, keys: Index) -> _Delta:
-        """Of some of the keys alone, in order."""
+        """The changes of some of the keys alone, in order."""
         if len(keys) == len(self.keys):
             return self
         places = np.full(len(self.keys), -1)
@@ -384,12 +388,12 @@ class _Delta:
 
 
 def _difference(now: Rows, before: Rows, weights: Numbers) -> Change:
-    """Rows that are there now, each once, and those that were, so often."""
+    """The rows that exist now, each once, less the rows from `before`, with these weights."""
     return Change(Rows.concat([now, before]), np.concatenate([np.ones(len(now), dtype=np.int64), -weights]))
 
 
 class WindowByRound(Regroup):
-    """The same where rounds are counted: partitions are answered as wholes."""
+    """The same operator where rounds are counted: partitions are answered as wholes."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Checks of a user's SELECT before it runs: the relations that it reads, and the schema of its rows."""
+"""Checks of a SELECT of user code before it runs: the relations that it reads, and the schema of its rows."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@
     def test_my_operator(check):
         check(Case(make=MyOperator, epochs=[[left, right], [left2, right2]]))
 
-A check raises `AssertionError` with what the operator did wrong. An operator's own tests say what it computes; these
-say that it computes the same however its inputs arrive, and leaves nothing open behind it.
+A check raises `AssertionError` with the operator's mistake. An operator's own tests check the rows that it computes.
+The checks here hold that it computes the same rows however its inputs arrive, and leaves nothing open.
 """
 
 from __future__ import annotations

@@ -12,11 +12,11 @@ Cut: TypeAlias = Callable[[pa.Table], Sequence[pa.RecordBatch]]
 
 
 class Boom(Exception):
-    """What a broken input raises."""
+    """The exception of a broken input."""
 
 
 class WatchedStream:
-    """An input that notes what is done to it, and breaks after `breaks_after` batches."""
+    """An input that notes the calls made to it, and breaks after `breaks_after` batches."""
 
     def __init__(self, schema: pa.Schema, batches: Sequence[pa.RecordBatch], breaks_after: int | None = None) -> None:
         self.schema = schema
@@ -48,7 +48,7 @@ class WatchedStream:
 
 
 def whole(table: pa.Table) -> list[pa.RecordBatch]:
-    """One batch, or none where there are no rows."""
+    """The table as one batch, or none where there are no rows."""
     return list(table.combine_chunks().to_batches())
 
 
@@ -57,7 +57,7 @@ def one_row_each(table: pa.Table) -> list[pa.RecordBatch]:
 
 
 def with_empty_batches(table: pa.Table) -> list[pa.RecordBatch]:
-    """An empty batch before, between and after the others."""
+    """The table with an empty batch before, between and after the others."""
     empty = pa.RecordBatch.from_pylist([], schema=table.schema)
     cut: list[pa.RecordBatch] = [empty]
     for batch in table.combine_chunks().to_batches(max_chunksize=3):
@@ -74,7 +74,9 @@ def at_random(seed: int) -> Cut:
 
 
 def with_gaps(seed: int) -> Cut:
-    """At random, with runs of empty batches between: to who reads several inputs in turns, the others come first."""
+    """A random cut with runs of empty batches in between: for an operator that reads several inputs in turns, the other
+    inputs come first.
+    """
 
     def cut(table: pa.Table) -> list[pa.RecordBatch]:
         chooser = random.Random(seed)  # noqa: S311 - cuts, no secrets

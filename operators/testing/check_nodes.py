@@ -1,4 +1,4 @@
-"""Nodes of a graph as operators under test: the user's own executors and functions are put through the same checks."""
+"""Nodes of a graph as operators under test: your executors and functions are put through the same checks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .running import Epoch
 
 @runtime_checkable
 class OfGraph(Protocol):
-    """What a graph's builder gives for a node that it has added."""
+    """The handle that a graph's builder returns for a node that it has added."""
 
     @property
     def node(self) -> GraphNode: ...
@@ -26,7 +26,8 @@ Checked: TypeAlias = Callable[[], Operator] | OfGraph
 
 
 def operators_of(made: Checked, epoch: Epoch) -> Callable[[], Operator]:
-    """What makes the operator: of a node one that is given batches as they come, so that no cut is hidden from it.
+    """The function that makes the operator. A node's operator gets batches as they come, so that no cut is hidden from
+    it.
 
     `epoch` has the tables of an epoch, whose schemas are those of the node's streams.
     """

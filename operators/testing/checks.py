@@ -1,4 +1,6 @@
-"""What every operator must do, one function a rule. Each raises `AssertionError` with what the operator did wrong."""
+"""The rules for every operator, one function a rule. Each function raises `AssertionError` with the operator's
+mistake.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def gives_batches_of_its_schema(case: Case) -> None:
 
 
 def gives_the_expected_rows(case: Case) -> None:
-    """Where the case has an oracle: nothing else can tell a tail that is always dropped from rows never asked for."""
+    """Check the rows against the case's oracle, if it has one. Nothing else can tell a tail that is always dropped from
+    rows that were never there.
+    """
     if case.expected is None:
         return
     with Running(case) as running:
@@ -63,8 +67,8 @@ def takes_inputs_without_batches_like_empty_ones(case: Case) -> None:
 
 
 def gives_the_same_rows_however_its_inputs_interleave(case: Case) -> None:
-    """Confluence. Inputs that are cut each in its own way, and come in runs, are to an operator that reads them in
-    turns like inputs that arrive in another order.
+    """Check confluence with interleaved inputs. Inputs that are cut in different ways, and come in runs, are like
+    inputs in another order of arrival, for an operator that reads them in turns.
     """
     inputs = len(case.epochs[0])
     if inputs < 2:
@@ -76,7 +80,9 @@ def gives_the_same_rows_however_its_inputs_interleave(case: Case) -> None:
 
 
 def gives_the_same_rows_whatever_the_order_of_its_inputs_rows(case: Case) -> None:
-    """Confluence, where the case says which orders mean the same: the same multiset."""
+    """Check confluence under other row orders, where the case says which orders mean the same: the rows are the same
+    multiset.
+    """
     if case.reordered is None:
         return
     unordered = replace(case, ordered=False)
@@ -89,7 +95,7 @@ def gives_the_same_rows_whatever_the_order_of_its_inputs_rows(case: Case) -> Non
 
 
 def keeps_nothing_undeclared_across_a_barrier(case: Case) -> None:
-    """An operator that saves no state answers each epoch as if there were no other."""
+    """Check that an operator that saves no state answers each epoch as if there were no other."""
     with Running(case) as running:
         found: list[Answer] = []
         for epoch in case.epochs:
@@ -101,7 +107,7 @@ def keeps_nothing_undeclared_across_a_barrier(case: Case) -> None:
 
 
 def goes_on_from_its_saved_state(case: Case) -> None:
-    """Saved after any epoch and loaded into a new operator, it goes on as if nothing had happened."""
+    """Check that state saved after any epoch and loaded into a new operator goes on as if nothing had happened."""
     expected = all_epochs(case)
     for saved_after in range(len(case.epochs) + 1):
         with Running(case) as running:
@@ -131,8 +137,8 @@ def reads_no_input_that_it_has_closed(case: Case) -> None:
 
 
 def stops_reading_when_closed_early(case: Case) -> None:
-    """Closed after any of its batches it closes its inputs and reads no more of them; closed before, it may not have
-    begun.
+    """Check that an operator closed after any of its batches closes its inputs and reads no more of them. An operator
+    closed before its first batch need not have begun.
     """
     epoch = case.epochs[0]
     for taken in range(_batch_count(case, epoch) + 1):
@@ -150,7 +156,9 @@ def stops_reading_when_closed_early(case: Case) -> None:
 
 
 def passes_on_what_breaks_an_input(case: Case) -> None:
-    """Whichever input breaks, and wherever, the same exception comes out and every input is closed."""
+    """Check that a break of any input, at any batch, comes out as the same exception, and that every input is
+    closed.
+    """
     epoch = case.epochs[0]
     for index, table in enumerate(epoch):
         batches = one_row_each(table)
@@ -163,7 +171,7 @@ def passes_on_what_breaks_an_input(case: Case) -> None:
 
 
 def works_after_a_broken_epoch(case: Case) -> None:
-    """An operator without lasting state keeps nothing of an epoch that broke or was closed early."""
+    """Check that an operator without lasting state keeps nothing of an epoch that broke or was closed early."""
     epoch = case.epochs[0]
     with Running(case) as running:
         expected = [running.answer(epoch)]
@@ -196,7 +204,7 @@ CHECKS: Final[tuple[Callable[[Case], None], ...]] = (
 
 
 def _interleavings(inputs: int) -> Iterator[tuple[Cut, ...]]:
-    """Each input ahead of and behind each other one, then some at random."""
+    """Interleavings of inputs: each input ahead of and behind each other one, then some at random."""
     for index in range(inputs):
         yield tuple(one_row_each if each == index else whole for each in range(inputs))
         yield tuple(whole if each == index else one_row_each for each in range(inputs))
@@ -222,7 +230,9 @@ def _require_closed(streams: Sequence[WatchedStream], when: str) -> None:
 
 
 def _require_break(output: Iterator[pa.RecordBatch], broken: WatchedStream, when: str) -> None:
-    """An operator that wanted no more of the input before it could break need not fail."""
+    """Raise unless the output breaks. An operator that wanted no more of the input before it could break need not
+    fail.
+    """
     try:
         for _ in output:
             pass

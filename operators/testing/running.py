@@ -1,4 +1,4 @@
-"""Running an operator under test, and comparing what it gives."""
+"""Runs of an operator under test, and comparison of its rows."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ Reordered: TypeAlias = Callable[[Epoch, random.Random], Epoch]
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """`make` gives a new operator; `before` is called before each of its runs (to assign pieces, say). Each epoch has
-    one table per input. Where `ordered` is False the rows of an epoch may come in any order. `expected` has the right
-    answer of each epoch. `reordered` gives an epoch's rows in another order, which changes at most the answer's order.
+    """A case: an operator and its inputs. `make` returns a new operator; `before` is called before each of its runs (to
+    assign pieces, for example). Each epoch has one table per input. Where `ordered` is False the rows of an epoch may
+    come in any order. `expected` has the right answer of each epoch. `reordered` returns an epoch's rows in another
+    order, which changes at most the answer's order.
     """
 
     make: Callable[[], Operator]
@@ -43,7 +44,7 @@ class Case:
 
 
 class MemoryState:
-    """A checkpoint in memory. A state is written once."""
+    """A checkpoint in memory. Each state is written once."""
 
     def __init__(self) -> None:
         self.tables: dict[str, tuple[int, Sequence[pa.Table]]] = {}
@@ -65,7 +66,9 @@ class MemoryState:
 
 @dataclass(frozen=True)
 class Answer:
-    """One epoch's rows; equal to another's with the same rows, bit for bit, in the same order where that counts."""
+    """The rows of one epoch. Two answers are equal if their rows are the same, bit for bit, in the same order where
+    that counts.
+    """
 
     key: str
     table: pa.Table = field(compare=False)
@@ -80,7 +83,7 @@ class Answer:
 
 @dataclass
 class Running:
-    """One operator, closed at the end."""
+    """A run of one operator, which is closed at the end."""
 
     case: Case
     operator: Operator = field(init=False)
@@ -100,7 +103,7 @@ class Running:
         return answer_of(self.case, self.operator.schema, list(self.start(streams_of(epoch, *cuts))))
 
     def breaks(self, streams: Sequence[Stream]) -> None:
-        """Run it on inputs of which some break."""
+        """Run the operator on inputs of which some break."""
         with suppress(Boom):
             for _ in self.start(streams):
                 pass
@@ -112,7 +115,7 @@ class Running:
 
 
 def all_epochs(case: Case, *cuts: Cut) -> list[Answer]:
-    """What a new operator answers to each epoch, its inputs cut so: each by its own cut, or all by one."""
+    """The answers of a new operator to each epoch, with its inputs cut so: each by its own cut, or all by one."""
     with Running(case) as running:
         return [running.answer(epoch, *cuts) for epoch in case.epochs]
 
@@ -128,13 +131,13 @@ def streams_of(epoch: Epoch, *cuts: Cut) -> list[WatchedStream]:
 
 
 def require(holds: bool, message: str) -> None:
-    """An assertion that also holds where Python leaves assertions out."""
+    """Raise `AssertionError` unless `holds`, also where Python leaves assertions out."""
     if not holds:
         raise AssertionError(message)
 
 
 def require_equal(found: Sequence[Answer], expected: Sequence[Answer], what: str) -> None:
-    """The same answers in each epoch; the error says what is wrong with which row of which epoch."""
+    """Require the same answers in each epoch. The error names the epoch, the row and the fault."""
     for number, (one, other) in enumerate(zip(found, expected, strict=True), start=1):
         require(one == other, f"{what}: in epoch {number} {_difference(one, other)}")
 

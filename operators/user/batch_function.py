@@ -1,4 +1,4 @@
-"""A user's function over the batches of a stream."""
+"""User functions over the batches of a stream."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from .user_code import UserCode, arrow_batches
 
 
 def mapped_schema(node: MapNode, source: pa.Schema) -> pa.Schema:
-    """Of what a node's function makes of rows of this schema, as an empty batch of them tells. Raises `NodeError`."""
+    """The schema of the rows that a node's function makes of rows of this schema, found with an empty batch. Raises
+    `NodeError`.
+    """
     empty = pa.RecordBatch.from_pylist([], schema=source)
     code = UserCode(node.name, source)
     given: Any = code.call("its function", node.function, empty)
@@ -25,9 +27,9 @@ def mapped_schema(node: MapNode, source: pa.Schema) -> pa.Schema:
 
 
 class BatchFunctionOperator(Operator):
-    """Yields what a function of the user's gives for each batch.
+    """The operator that calls a user function for each batch and yields its rows.
 
-    Order: the input's. Nulls: the function's matter. Empty input: the function is not called. Memory: a batch. Barrier:
+    Order: the input's. Nulls: the function decides. Empty input: the function is not called. Memory: a batch. Barrier:
     nothing is kept. With `recut` batches have exactly `stride` rows, the last one short; otherwise they stay as they
     come.
     """

@@ -1,4 +1,4 @@
-"""The rows of a user's iterable."""
+"""The rows of an iterable of user code."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ _END: Final = object()
 
 
 class Iterate(Operator):
-    """Yields what an iterable gives, in batches of `stride` rows: Arrow data, mappings or tuples, a row each.
+    """The operator that yields the rows of an iterable in batches of `stride` rows. Items are Arrow data, or mappings
+    or tuples of one row each.
 
     Order: the iterable's. Nulls: a mapping without a column is null there. Memory: a batch. Barrier: an iterable that
     can be iterated again (or a function that makes one) starts anew in each epoch. An iterator goes on: each epoch
-    takes `epoch_rows` of its rows, whether or not they were wanted to the end, and the last epochs what is left.
+    takes `epoch_rows` of its rows, even if not all of them were wanted, and the last epochs take the rest.
 
-    No more is asked of the iterable than the batch needs that is wanted. Nothing interrupts an iterable that blocks.
+    The operator takes no more items than the wanted batch needs. Nothing interrupts an iterable that blocks.
     """
 
     def __init__(
@@ -82,7 +83,9 @@ class Iterate(Operator):
         return self._code.call("iterating", iter, made)
 
     def _next_rows(self, count: int) -> Iterator[pa.RecordBatch]:
-        """So many rows from where the last epoch ended; also those that nobody wants are taken from the iterator."""
+        """The next `count` rows from where the last epoch ended. Rows that are not wanted are still taken from the
+        iterator.
+        """
         if self._continued is None:
             self._continued = self._batches(self._begun())
         self._left = count
@@ -150,5 +153,5 @@ class Iterate(Operator):
 
 
 def _go_together(row: object, item: object) -> bool:
-    """Whether a batch can be made of this row and of what comes next."""
+    """True where one batch can be made of this row and the next item."""
     return isinstance(item, tuple) if isinstance(row, tuple) else isinstance(item, Mapping)

@@ -1,7 +1,7 @@
-"""Routing: which rows of a block go to which channel.
+"""Routing: the division of a block's rows among channels.
 
-A block becomes one slice for each channel, empty ones included; in a slice rows keep the block's order. What goes
-where depends on the block's rows, its producer and its number, and on nothing else.
+A block becomes one slice for each channel, empty slices included; in a slice rows keep the block's order. The route of
+a row depends on the block's rows, its producer and its number, and on nothing else.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ class Routing(Protocol):
 
 
 class HashRouting:
-    """Rows with equal keys go to one channel, whatever they came from. `keys` are places of columns, in order."""
+    """Routing by key hash: rows with equal keys go to one channel, from any producer. `keys` are positions of columns,
+    in order.
+    """
 
     def __init__(self, schema: pa.Schema, keys: tuple[int, ...], channels: int) -> None:
         _check(channels)
@@ -56,8 +58,8 @@ class HashRouting:
 
 
 class FunctionRouting:
-    """A function of the user's says where each row goes, for a node that errors name. They also name the producer: the
-    channel that gave the rows.
+    """Routing by user code: a function says where each row goes. Errors name the node, and the producer: the channel
+    that gave the rows.
     """
 
     def __init__(self, schema: pa.Schema, choose: Choose, channels: int, node: str) -> None:
@@ -73,7 +75,7 @@ class FunctionRouting:
         return _dealt(block, self._checked(given, block.num_rows, code), self.channels)
 
     def _checked(self, given: object, rows: int, code: UserCode) -> npt.NDArray[np.uint8 | np.uint16]:
-        """The channels, if there is one for each row."""
+        """The channels that the function returned. Raises unless there is one for each row."""
         if isinstance(given, pa.Array | pa.ChunkedArray) and given.null_count:
             raise self._wrong(code, f"gave {given.null_count} nulls for {rows} rows")
         try:
@@ -93,7 +95,7 @@ class FunctionRouting:
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """A producer's rows to the channel of its own number."""
+    """Routing of a producer's rows to the channel of the producer's number."""
 
     channels: int
 
@@ -106,7 +108,7 @@ class Forward:
 
 @dataclass(frozen=True, slots=True)
 class RoundRobinBlocks:
-    """Block after block to channel after channel; each producer begins at a channel of its own."""
+    """Routing of one block after the other to one channel after the other. Producers begin at different channels."""
 
     channels: int
 
@@ -120,7 +122,8 @@ class RoundRobinBlocks:
 
 @dataclass(frozen=True, slots=True)
 class RoundRobinRows:
-    """Each block in runs of neighbours, one for each channel, whose lengths differ by a row at most.
+    """Routing of each block in runs of neighbouring rows, one run for each channel. The lengths of the runs differ by
+    one row at most.
 
     The channel that gets the first run changes from block to block.
     """
@@ -139,7 +142,7 @@ class RoundRobinRows:
 
 @dataclass(frozen=True, slots=True)
 class Broadcast:
-    """Every block to every channel; with one channel, the gather."""
+    """Routing of every block to every channel; with one channel, the gather."""
 
     channels: int
 

@@ -12,10 +12,10 @@ from ..core.operator import Operator, Stream
 
 
 class Union(Operator):
-    """Yields all rows of its inputs, one input after the other.
+    """The operator that yields all rows of its inputs, one input after the other.
 
-    Order: the inputs', and in each its own. Nulls: as they are. Empty input: no rows. Memory: a batch. Barrier: nothing
-    is kept. An input is not read before those ahead of it have ended.
+    Order: that of the inputs, and in each input the input's order. Nulls: as they are. Empty input: no rows. Memory: a
+    batch. Barrier: nothing is kept. An input is not read before the inputs ahead of it have ended.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -30,5 +30,5 @@ class Union(Operator):
                     yield batch if batch.schema.equals(self.schema) else self._fitted(batch)
 
     def _fitted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Inputs may differ in whether their columns can be null."""
+        """The batch under the union's schema: inputs may differ in the nullability of their columns."""
         return batch_of(batch.columns, batch.num_rows, self.schema)

@@ -1,4 +1,4 @@
-"""A node of a graph: the user's own executor, driven epoch by epoch."""
+"""A node of a graph: an executor of user code, driven epoch by epoch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .user_code import UserCode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserStream:
-    """A stream of a node: handed over in batches of `stride` rows, once the streams `after` have ended."""
+    """A stream of a node. The executor gets it in batches of `stride` rows, once the streams `after` have ended."""
 
     name: str
     after: tuple[str, ...] = ()
@@ -25,16 +25,16 @@ class UserStream:
 
 
 class User(Operator):
-    """Hands each input to an executor of the user's, and yields what it gives.
+    """The operator that hands its inputs to an executor of user code, and yields the executor's rows.
 
-    Order: a batch of each stream in turn, in their order; one that waits for others, or has ended, is passed over. Rows
-    come as the executor gives them. Nulls: the executor's matter. Empty input: `done` alone is called. Memory: a batch
-    of each stream, beside what the executor keeps. Barrier: `done` is called when all streams have ended or the
+    Order: a batch of each stream in turn, in their order; a stream that waits for others, or has ended, is passed over.
+    Rows come as the executor gives them. Nulls: the executor decides. Empty input: `done` alone is called. Memory: a
+    batch of each stream, beside the executor's own. Barrier: `done` is called when all streams have ended or the
     executor wants no more of them; then the executor is dropped, and the next epoch has a new one.
 
     With `recut` every stream comes in batches of exactly its stride, the last one short, so that the executor sees the
-    same calls whatever made the rows; otherwise as they come, without empty batches. An executor whose output is closed
-    early is dropped without a call of `done`.
+    same calls whatever made the rows. Otherwise batches come as they are, without empty ones. An executor whose output
+    is closed early is dropped without a call of `done`.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Calls of the user's own code: what it gives, as batches of one schema; what it raises, as an error with its node."""
+"""Calls of user code: its rows become batches of one schema, and its exceptions become errors that name the node."""
 
 from __future__ import annotations
 
@@ -18,11 +18,13 @@ T = TypeVar("T")
 _END: Final = object()
 _SEQUENCES: Final = (list, tuple)
 _NO_ITEMS: Final = (str, bytes, dict)
-"""What can be iterated, but not over rows. A tuple of types: a union of them would be made anew for each batch."""
+"""The types that can be iterated, but not over rows. It is a tuple of types, because a union would be made anew for
+each batch.
+"""
 
 
 class UserCode:
-    """The code of one node, as it runs on one channel. `schema` is what its batches must have."""
+    """The code of one node, as it runs on one channel. Its batches must have the `schema`."""
 
     def __init__(self, node: str, schema: pa.Schema, channel: int | None = None) -> None:
         self.node = node
@@ -31,23 +33,25 @@ class UserCode:
         self._required = tuple(at for at, field in enumerate(schema) if not field.nullable)
 
     def call(self, doing: str, function: Callable[..., T], *arguments: object) -> T:
-        """What the function gives; what it raises becomes a `NodeError` that says what it was `doing`."""
+        """The function's result. An exception becomes a `NodeError` that says what the code was `doing`."""
         try:
             return function(*arguments)
-        except KeyboardInterrupt:  # which whoever waits on this thread pressed
+        except KeyboardInterrupt:  # the user who waits on this thread pressed Ctrl-C
             raise
         except BaseException as error:
             raise self._raised(doing, error) from error
 
     def batches(self, doing: str, function: Callable[..., Any], *arguments: object) -> Iterator[pa.RecordBatch]:
-        """The rows that the function gives, no batch of them empty. A generator of theirs is closed with this one."""
+        """The rows that the function returns, without empty batches. A generator of user code is closed with this
+        one.
+        """
         given = self.call(doing, function, *arguments)
         if given is None:
             return
         if isinstance(given, pa.RecordBatch):
             if given.num_rows:
                 yield self._fitted(given, doing)
-        elif type(given) in _SEQUENCES:  # no code of theirs runs between its items
+        elif type(given) in _SEQUENCES:  # no user code runs between its items
             for item in given:
                 if isinstance(item, pa.RecordBatch):
                     if item.num_rows:
@@ -60,7 +64,7 @@ class UserCode:
             yield from self._of_items(given, doing)
 
     def check_rows(self, given: object, doing: str) -> None:
-        """Raise if this is no Arrow data."""
+        """Raise where the value is no Arrow data."""
         if not is_arrow(given):
             raise self._no_rows(given, doing)
 
@@ -94,7 +98,7 @@ class UserCode:
                 self.call(doing, close)
 
     def _of_item(self, item: object, doing: str) -> Iterator[pa.RecordBatch]:
-        """What is no batch."""
+        """The batches of an item that is no batch itself."""
         if is_arrow(item):
             yield from self._of_data(item, doing)
         elif item is not None:
@@ -107,7 +111,7 @@ class UserCode:
                 yield self._fitted(batch, doing)
 
     def _fitted(self, batch: pa.RecordBatch, doing: str) -> pa.RecordBatch:
-        """The batch under the node's schema, in which nothing but whether columns may be null can differ."""
+        """The batch under the node's schema. Only the nullability of columns may differ."""
         schema = batch.schema
         if not schema.equals(self.schema):
             if schema.names == self.schema.names and schema.types != self.schema.types:
@@ -128,7 +132,7 @@ class UserCode:
         return batch
 
     def _as_stored(self, batch: pa.RecordBatch, doing: str) -> pa.RecordBatch:
-        """Texts that are kept in another way, as polars' are, as the schema has them."""
+        """The batch with texts in the storage of the schema: polars, for one, stores texts in another way."""
         arrays = [
             self.call(doing, cast, array, field.type) if plain(stored(array.type)) == plain(field.type) else array
             for array, field in zip(batch.columns, self.schema, strict=True)
@@ -162,25 +166,25 @@ def arrow_batches(data: Any) -> Iterable[pa.RecordBatch]:
 
 
 def _text_of(error: BaseException) -> str:
-    """What an error of the user's says; making a text of it is their code too."""
+    """The text of an exception of user code. Making the text runs user code, too."""
     try:
         return str(error)
-    except Exception:  # noqa: BLE001 - what it is, and where it was raised, is told all the same
+    except Exception:  # noqa: BLE001 - the message still has the exception's type and the traceback
         return ""
 
 
 def is_arrow(data: object) -> bool:
-    """Whether it speaks one of Arrow's protocols."""
+    """True where the data speaks one of Arrow's protocols."""
     return hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
 
 
 def shown(schema: pa.Schema) -> str:
-    """A schema in a sentence."""
+    """A schema, written for a sentence."""
     return ", ".join(f"{field.name}: {field.type}{'' if field.nullable else ' not null'}" for field in schema)
 
 
 def _of_user(trace: TracebackType | None) -> TracebackType | None:
-    """Without the frames of this module that led there."""
+    """The traceback without this module's frames."""
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__ and trace.tb_next is not None:
         trace = trace.tb_next
     return trace

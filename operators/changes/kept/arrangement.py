@@ -1,7 +1,7 @@
 """Arrangement: rows kept by a key, as immutable sorted runs that are probed with binary search.
 
-Rows of whole numbers that lie close enough together are packed: a word each. All others are in the order of their keys'
-hashes.
+Rows of whole numbers that lie close enough together are packed into a word each. All other rows are in the order of
+their keys' hashes.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from .present import Present
 _FEW: Final = 256
 _RECENT: Final = 2_048
 _PARTS: Final = 4
-"""As few rows are kept as they came until there are so many of them, or what is asked for lies in more parts."""
+"""Few rows are kept as they came, until there are so many parts of them, or a look-up finds its rows in more parts."""
 _SOME: Final = 64
-"""Where more keys are asked for at once, rows that could be packed and are kept as they came are packed first."""
+"""For a look-up of more keys than this, rows that are kept as they came and could be packed are packed first."""
 
 Run: TypeAlias = Entries | PackedRun
-"""Rows that are kept together, with their weights and rounds."""
+"""A run: rows that are kept together, with their weights and rounds."""
 
 
 class Arrangement:
-    """Rows of `types`, kept by their columns `key`, each with a weight (or with `width` numbers that are summed as
-    weights are) and `depth` rounds. Nulls in a key are equal to each other. Packed rows of one key lie in `orders`,
-    ties broken by all columns; nothing is packed unless the arrangement `packs`.
+    """An arrangement of rows of `types`, kept by their columns `key`, each with a weight (or with `width` numbers that
+    are summed as weights are) and `depth` rounds. Nulls in a key are equal to each other. Packed rows of one key lie in
+    `orders`, ties broken by all columns; nothing is packed unless the arrangement `packs`.
 
-    `touched` counts the rows that came in and that were found; what merging runs moves is not in it.
+    `touched` counts the rows that came in and that were found, without the rows that merges of runs move.
     """
 
     def __init__(
@@ -59,23 +59,23 @@ class Arrangement:
         self._whole = self._key == tuple(range(len(self._types)))
         self._one_word = len(self._key) == 1 and one_to_one(self._types[self._key[0]])
         self._directory = Directory(self._key[0]) if self._one_word else None
-        """Of the oldest hashed run, which is the longest."""
+        """The directory of the oldest hashed run, which is the longest."""
         form = Form.of(self._types, self._key, orders, depth) if packs else None
         self._packed = None if form is None else PackedRuns(form, width)
         self._depth = depth
         self._width = width
         self._runs: list[Entries] = []
-        """What is not packed."""
+        """The runs that are not packed."""
         self._recent: list[Entries] = []
         self._recent_rows = 0
         self._recent_keys: dict[int, list[tuple[int, int]]] = {}
-        """By the hash of a key which of the recent parts, and of their entries, have it."""
+        """By the hash of a key, the recent parts and their entries that have it."""
         self._runs_bytes: int | None = 0
-        """Of the runs; None where they have changed since they were measured."""
+        """The bytes of the runs; None where they have changed since they were measured."""
         self._measured = 0
         self._measured_bytes = 0
         self.looked_at = 0
-        """Of what is touched, what is not packed."""
+        """The touched rows that are not packed."""
         none = np.empty(0, dtype=np.int64)
         weights = none if width == 1 else np.empty((0, width), dtype=np.int64)
         self._nothing = Found(none, Rows.empty(self._types), weights, (none,) * depth)
@@ -86,7 +86,7 @@ class Arrangement:
 
     @property
     def rows(self) -> int:
-        """Entries in all runs: at least as many as there are different rows."""
+        """The entries in all runs: at least as many as there are different rows."""
         packed = 0 if self._packed is None else self._packed.rows
         return packed + sum(len(run) for run in self._runs) + self._recent_rows
 
@@ -103,7 +103,7 @@ class Arrangement:
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        """Packed ones first, oldest first."""
+        """All runs: packed ones first, oldest first."""
         self._gather()
         return (*(() if self._packed is None else self._packed.runs), *self._runs)
 
@@ -153,7 +153,7 @@ class Arrangement:
             self._insert_run(run)
 
     def _gather(self) -> None:
-        """Put the entries that were kept as they came to the others."""
+        """Move the entries that were kept as they came to the others."""
         if not self._recent:
             return
         few = self._recent
@@ -174,13 +174,13 @@ class Arrangement:
             self._runs.append(self._arranged(run))
 
     def find(self, keys: Rows, *, rows: bool = True) -> Found:
-        """All entries whose key is one of `keys`, run by run; without their `rows`, which then have no columns, if only
-        the rest is wanted.
+        """All entries whose key is one of `keys`, run by run. With `rows=False` the rows of the entries have no
+        columns.
         """
         return self._found(self.matches(keys), rows=rows)
 
     def held(self, keys: Rows, time: Rounds, *, rows: bool = True) -> Held:
-        """What there is of different keys at a time."""
+        """The entries of different keys that hold at a time."""
         if self._packed is None or len(keys) <= _SOME:
             found = self.find(keys, rows=rows)
             return Held(_counted(found, time), (found.asked, found.rounds))
@@ -210,7 +210,7 @@ class Arrangement:
         return Present(sums.asked, self._packed.rows_of(sums), sums.weights)
 
     def later(self, keys: Rows, time: Rounds) -> History:
-        """When packed entries came in that may count at a time after this one, and for which of the keys."""
+        """The times of packed entries that may count at a time after this one, and the keys that they belong to."""
         nothing = self._nothing
         return (nothing.asked, nothing.rounds) if self._packed is None else self._packed.later(keys, time)
 
@@ -220,7 +220,7 @@ class Arrangement:
         return Found.concat(parts) if parts else self._nothing
 
     def matches(self, keys: Rows) -> Iterator[tuple[Run, Index, Index]]:
-        """For each run that has any: which of `keys` has which of its entries, in pairs."""
+        """For each run with matches: pairs of one of `keys` and an entry that has it."""
         if not len(keys):
             return
         hashed = list(self._recent_matches(keys))
@@ -230,13 +230,15 @@ class Arrangement:
         yield from self._run_matches(keys)
 
     def _hashed_matches(self, keys: Rows) -> Iterator[tuple[Entries, Index, Index]]:
-        """`matches` in what is not packed. It is asked before what is packed."""
+        """`matches` in entries that are not packed. It is called before `matches` in packed entries."""
         if len(keys):
             yield from self._recent_matches(keys)
             yield from self._run_matches(keys)
 
     def _recent_matches(self, keys: Rows) -> Iterator[tuple[Entries, Index, Index]]:
-        """`matches` in what is kept as it came, which is put to the others if that is many keys' or in many parts."""
+        """`matches` in entries that are kept as they came. Entries of many keys, or in many parts, are moved to the
+        others first.
+        """
         if not self._recent:
             return
         if len(keys) > (_RECENT if self._packed is None else _SOME):
@@ -275,7 +277,7 @@ class Arrangement:
                 yield self._of_same_key(keys, run, asked, at)
 
     def _matches_of_one(self, keys: Rows) -> Iterator[tuple[Entries, Index, Index]]:
-        """`matches` of one key, as fast as it can be: in most rounds of many a loop there is but one."""
+        """`matches` of one key, as fast as possible: many loops have only one key in most rounds."""
         for number, run in enumerate(self._runs):
             if number == 0 and self._directory is not None:
                 found = self._directory.range(run, keys.columns[0])
@@ -292,7 +294,7 @@ class Arrangement:
                 yield self._of_same_key(keys, run, *of_one(first, count))
 
     def _of_same_key(self, keys: Rows, run: Entries, asked: Index, at: Index) -> tuple[Entries, Index, Index]:
-        """Those of the pairs, which have one hash each, that have one key."""
+        """The pairs with equal keys, among pairs with equal hashes."""
         theirs = run.rows.select(self._key)
         if not (self._one_word and keys.columns[0].nulls() is None and theirs.columns[0].nulls() is None):
             same = keys.same(asked, theirs, at)
@@ -302,7 +304,7 @@ class Arrangement:
         return run, asked, at
 
     def contents(self) -> Change:
-        """Everything, consolidated."""
+        """All entries, consolidated."""
         parts = [run.pick(np.arange(len(run))) for run in self.runs]
         if not parts:
             nothing = self._nothing
@@ -323,12 +325,12 @@ class Arrangement:
         self._measured = self._measured_bytes = 0
 
     def _arranged(self, run: Entries) -> Entries:
-        """The run as it is kept, in the order of its key's hashes."""
+        """The run in the form that is kept: in the order of its key's hashes."""
         return run.narrowed()
 
 
 def _searched(kept: Hashes, hashes: Hashes) -> Iterator[tuple[Index, Index]]:
-    """Which of `hashes` are which of those that are kept, in order, in pairs."""
+    """Pairs of one of `hashes` and the kept hash that equals it, in order."""
     first = kept.searchsorted(hashes)
     hit = kept.take(first, mode="clip") == hashes
     hits = np.count_nonzero(hit)
@@ -344,7 +346,7 @@ def _searched(kept: Hashes, hashes: Hashes) -> Iterator[tuple[Index, Index]]:
 
 
 def _counted(found: Found, time: Rounds) -> Found:
-    """Those entries that count at this time, without their rounds."""
+    """The entries that count at this time, without their rounds."""
     counts = counts_at(found.rounds, time)
     now = found if counts is None else found.take(counts.nonzero()[0])
     return Found(now.asked, now.rows, now.weights, ())

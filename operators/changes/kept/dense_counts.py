@@ -1,7 +1,7 @@
-"""DenseCounts: how often each row is there, as an array with a number for each row that there could be.
+"""DenseCounts: the copies of each row, in an array with a number for each possible row.
 
-Where rows are whole numbers that lie close together this takes less memory than the rows would, and nothing has to be
-hashed, looked for, or merged.
+Where rows are whole numbers that lie close together the array takes less memory than the rows would, and no row has to
+be hashed, searched for, or merged.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _LEAST: Final = -(1 << 63)
 _MOST: Final = (1 << 63) - 1
 
 _SMALL: Final = 1 << 20
-"""Places that a tally may have however few rows it counts."""
+"""The places that the array may have for any number of rows."""
 _MIDDLE: Final = 1 << 24
 _A_ROW_OF_MIDDLE: Final = 4_096
 _A_ROW: Final = 32
-"""Places that it may have for each row: as bytes, they are no more than a row takes with its hash and its weight."""
+"""The places that the array may have for each row: no more bytes than a row takes with its hash and its weight."""
 
 
 class DenseCounts:
-    """Nothing at first. What it cannot count leaves it as it is."""
+    """The counts, empty at first. Rows that it cannot count leave it unchanged."""
 
     def __init__(self) -> None:
         self._domain: PackedKeyDomain | None = None
@@ -41,8 +41,9 @@ class DenseCounts:
         return int(self._counts.nbytes)
 
     def add(self, rows: Rows, weights: Numbers) -> Change | None:
-        """Count these, of which there is at least one: the rows that are there now and were not, +1, and the other way
-        round, -1. None where these are no rows for a tally: no whole numbers, or too far apart.
+        """Count these rows, of which there is at least one. Return the rows that exist now and did not before, with +1,
+        and those that existed before and do not now, with -1. None where the rows cannot be counted: they are no whole
+        numbers, or too far apart.
         """
         places = self._places(rows)
         if places is None:
@@ -73,7 +74,7 @@ class DenseCounts:
         return self._changed(self._domain, places, before, after)
 
     def contents(self) -> tuple[Rows, Numbers] | None:
-        """All rows, each once, and how often they are there; None if there are none."""
+        """All rows, each once, and their copies; None if there are none."""
         places = self._counts.nonzero()[0]
         if self._domain is None or not len(places):
             return None
@@ -98,7 +99,7 @@ class DenseCounts:
         return domain.places(rows)
 
     def _add_one(self, domain: PackedKeyDomain, places: Numbers, weight: int) -> Change:
-        """`add` of a single row, as fast as it can be."""
+        """`add` of a single row, as fast as possible."""
         place = places.item()
         before = self._counts.item(place)
         after = before + weight
@@ -113,7 +114,7 @@ class DenseCounts:
         return Change(domain.rows(some), weights, consolidated=True)
 
     def _widen(self, least: int, most: int) -> None:
-        """See to it that counts in this range can be put down."""
+        """Widen the numbers so that counts in this range fit."""
         if self._counts.dtype == np.int8 and (least < -128 or most > 127):
             self._counts = self._counts.astype(np.int64)
 
@@ -122,7 +123,7 @@ class DenseCounts:
         self._counts[places] = counts
 
     def _more(self, domain: PackedKeyDomain, places: Numbers, before: npt.NDArray[np.int8], after: Numbers) -> Change:
-        """`_changed` where all become more, so that none can go."""
+        """`_changed` where all counts grow, so that no row can go."""
         most = int(np.maximum.reduce(after))
         self._widen(most, most)
         self._counts[places] = after
@@ -144,12 +145,12 @@ class DenseCounts:
 
 
 def _bounds(places: Numbers) -> Index:
-    """Where groups of one place each begin, and where the last one ends."""
+    """The starts of groups of one place each, and the end of the last one."""
     bounds = np.ones(len(places) + 1, dtype=np.bool_)
     np.not_equal(places[1:], places[:-1], out=bounds[1:-1])
     return bounds.nonzero()[0]
 
 
 def _most(rows: int) -> int:
-    """How many places there may be for so many rows."""
+    """The most places for so many rows."""
     return max(_SMALL, min(_A_ROW_OF_MIDDLE * rows, _MIDDLE), _A_ROW * rows)

@@ -1,7 +1,7 @@
-"""Directory: where the keys of a run are, by their values, so that they are not searched for.
+"""Directory: the positions of a run's keys, by their values, so that keys need no search.
 
-It is for runs whose key is one column of whole numbers that lie close together, and is made once a run has been asked
-for as many keys as make it worth that.
+A directory is for runs whose key is one column of whole numbers that lie close together. It is made once look-ups in a
+run have had enough keys to be worth it.
 """
 
 from __future__ import annotations
@@ -17,15 +17,17 @@ from ..values.value_columns import Column, Index
 from .packed_key_domain import whole
 
 _A_ROW: Final = 4
-"""Places that there may be for each of the run's rows."""
+"""The places that a directory may have for each of the run's rows."""
 _FEW: Final = 1_024
 _WORTH: Final = 8
-"""It is made when the keys asked for are this part of the run's rows."""
+"""A directory is made once the keys of look-ups are this part of the run's rows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Places:
-    """For each value from `low` on the `first` row that has it, and the `counts` of those; the last value has none."""
+    """The places of values: for each value from `low` on the `first` row that has it, and the `counts` of such rows.
+    The last value has none.
+    """
 
     low: int
     first: Index
@@ -33,7 +35,7 @@ class Places:
 
     @classmethod
     def of(cls, column: Column) -> Self | None:
-        """Those of a column in which rows of one value lie together; None where its values do not lie close."""
+        """The places of a column in which rows of one value lie together; None where its values do not lie close."""
         values = whole(column)
         if values is None or not len(values):
             return None
@@ -52,11 +54,11 @@ class Places:
         return 2 * int(self.first.nbytes)
 
     def ranges(self, keys: Column) -> tuple[Index, Index] | None:
-        """For each of the keys its first row, and how many it has; None where these are no whole numbers."""
+        """For each of the keys its first row, and the number of its rows; None where the keys are no whole numbers."""
         values = whole(keys)
         if values is None:
             return None
-        at = (values - self.low).view(np.uint64)  # what is below the least value is above all as well
+        at = (values - self.low).view(np.uint64)  # an unsigned number below the least value is above all others as well
         at = np.minimum(at, np.uint64(len(self.first) - 1)).view(np.int64)
         return self.first.take(at), self.counts.take(at)
 
@@ -70,7 +72,7 @@ class Places:
 
 
 class Directory:
-    """Of the column `key` of one run after another: each is forgotten once it is asked for another one."""
+    """The directory of the column `key`, for one run at a time: a look-up in another run replaces it."""
 
     def __init__(self, key: int) -> None:
         self._key = key
@@ -84,8 +86,8 @@ class Directory:
         return 0 if self._places is None else self._places.nbytes
 
     def ranges(self, run: Entries, keys: Column) -> tuple[Index, Index] | None:
-        """For each of the keys the first of the run's rows that have it, and how many there are; None where it does not
-        say.
+        """For each of the keys the first of the run's rows that have it, and their number; None where there is no
+        directory.
         """
         places = self._asked_for(run, len(keys))
         return None if places is None else places.ranges(keys)
@@ -99,7 +101,7 @@ class Directory:
         self._run, self._places = None, None
 
     def _asked_for(self, run: Entries, keys: int) -> Places | None:
-        """The places of the run's values, if it is to have a directory."""
+        """The places of the run's values; None if the run has no directory."""
         if run is not self._run:
             self._run, self._asked, self._made, self._places = run, 0, False, None
         if not self._made:

@@ -1,4 +1,4 @@
-"""Found: what an arrangement has for keys."""
+"""Found: the entries that an arrangement has for keys."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ..values.rows import Rows
 from ..values.value_columns import Index
 
 History: TypeAlias = tuple[Index, ManyRounds]
-"""Of which key something came in, and when."""
+"""The history of keys: the keys of entries, and the times at which the entries came in."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:
-    """Kept entries beside which of the rows that were asked for has their key. An entry of the past may be undone by
-    another one here: what is wanted is the sum.
+    """Kept entries, each with the number of the wanted row that has its key. Another entry here may undo an entry of
+    the past, so only the sums have a meaning.
     """
 
     asked: Index
@@ -53,8 +53,8 @@ class Found:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Held:
-    """Entries that count at a time, without their rounds, some of them summed; and the history of the keys, of which
-    only what may count later than that is sure to be in it.
+    """Entries that count at a time, without their rounds, some of them summed; and the history of the keys. Only the
+    part of the history that may count later than that time is sure to be in it.
     """
 
     now: Found

@@ -1,6 +1,7 @@
-"""Held state: what operators write at a checkpoint, kept in memory as it is.
+"""Held state: the state that operators write at a checkpoint, kept in memory.
 
-Runs never change, so that keeping them costs their references alone; whoever loads them takes them as they are.
+Runs never change, so that keeping them costs their references alone. An operator that loads takes the runs as they
+are.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from .packed_runs import PackedRun
 
 @dataclass(frozen=True, slots=True, eq=False)
 class HeldState:
-    """Implements `StateWriter` and `StateReader`, under names that begin with its own."""
+    """A `StateWriter` and `StateReader` in memory, for names that begin with its own."""
 
     _name: str = ""
     _held: dict[str, tuple[int, Sequence[Any]]] = field(default_factory=dict)
 
     def under(self, name: str) -> HeldState:
-        """The part of it for names that begin with this one."""
+        """The part of the state for names that begin with this one."""
         return HeldState(f"{self._name}{name}/", self._held)
 
     def write(self, name: str, version: int, table: pa.Table) -> None:

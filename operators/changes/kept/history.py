@@ -1,9 +1,9 @@
-"""Which times of a key's history count for a time, and at which later ones it has to be decided again.
+"""Histories of keys: the times that count for a time, and the later times at which a key has to be decided again.
 
-State keeps every entry with the time it came in at. What holds at a time is the sum of the entries at times that are
-before or at it in every loop. A change at a time therefore shows at later ones too, and what was decided there, from
-what held before, may no longer be so: a touched key is decided again at each least time that is after both the change
-and an entry of its history, even where no new row arrives.
+State keeps every entry with the time at which it came in. The state at a time is the sum of the entries at times that
+are before or at it in every loop. So a change at a time also shows at later times, and a decision there, made from the
+earlier state, may be wrong. A touched key is decided again at each least time that is after both the change and an
+entry of its history, even where no new row arrives.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..values.value_columns import Index, Mask
 
 
 def counts_at(rounds: ManyRounds, time: Rounds) -> Mask | None:
-    """Which entries count for what holds at `time`; None if all do."""
+    """True for each entry that counts for the state at `time`; None if all entries count."""
     if not rounds:
         return None
     counts: Mask = rounds[0] <= time[0]
@@ -27,10 +27,10 @@ def counts_at(rounds: ManyRounds, time: Rounds) -> Mask | None:
 
 
 def again(asked: Index, rounds: ManyRounds, time: Rounds) -> Iterator[tuple[Rounds, Index]]:
-    """The later times at which keys touched at `time` are to be decided again, and which of the keys.
+    """The later times at which keys touched at `time` are to be decided again, each with these keys.
 
-    `asked` says whose history each entry is. In one loop the next round of a key's history is enough, as deciding it
-    there leads on to the one after it.
+    `asked` has the key of each entry of the history. In one loop the next round of a key's history is enough, because
+    the decision there leads on to the round after it.
     """
     if not rounds:
         return

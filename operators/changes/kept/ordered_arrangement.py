@@ -23,16 +23,16 @@ from .present import Present, leading, same_as_before
 from .section import Stretch
 
 _MORE: Final = 8
-"""By how much more of a key's rows are looked at where the first ones were not enough."""
+"""The factor by which more of a key's rows are looked at where the first ones were not enough."""
 _COUNTED: Final = 1 << 52
-"""Whether there are more copies than that is not counted: weights are added up as floats."""
+"""The most copies that can be counted: weights are added up as floats."""
 
 Enough: TypeAlias = Callable[[Present, int], Mask]
-"""Of the first rows of so many keys, whether each key's are enough."""
+"""A function that takes the first rows of so many keys, and flags the keys whose rows are enough."""
 
 
 class OrderedArrangement(Arrangement):
-    """Rows in `orders` under their key, ties broken by all columns. It counts no rounds."""
+    """An arrangement of rows in `orders` under their key, ties broken by all columns. It counts no rounds."""
 
     def __init__(
         self, types: Sequence[pa.DataType], key: Sequence[int], orders: Sequence[Order], *, packs: bool = False
@@ -42,21 +42,21 @@ class OrderedArrangement(Arrangement):
         by_key = (each for each in canonical_orders(len(self._types)) if each.column in self._key)
         self.orders = tuple(orders_of(len(self._types), [*by_key, *orders]))
         self._sums: WeakKeyDictionary[Entries, Numbers | None] = WeakKeyDictionary()
-        """Of runs the sums of the weights up to each row; None where all weights are 1."""
+        """For runs, the sums of the weights up to each row; None where all weights are 1."""
 
     @property
     def nbytes(self) -> int:
         return super().nbytes + sum(int(sums.nbytes) for sums in self._sums.values() if sums is not None)
 
     def counts(self, hashes: Hashes) -> Numbers:
-        """How many entries there are for keys of each hash."""
+        """The number of entries for keys of each hash."""
         found = np.zeros(len(hashes), dtype=np.int64)
         for run in self._hashed():
             found += run.key_hashes.searchsorted(hashes, side="right") - run.key_hashes.searchsorted(hashes)
         return found
 
     def stretches(self, key: Rows, hashes: Hashes) -> list[Stretch] | None:
-        """Where in each run the rows of one key are; None where another key has the same hash."""
+        """The rows of one key in each run; None where another key has the same hash."""
         found = []
         for run in self._hashed():
             start, stop = (int(run.key_hashes.searchsorted(hashes, side=side)[0]) for side in ("left", "right"))
@@ -69,7 +69,7 @@ class OrderedArrangement(Arrangement):
         return found
 
     def _hashed(self) -> list[Entries]:
-        """All runs, where none is packed."""
+        """All runs, none of which is packed."""
         return [run for run in self.runs if isinstance(run, Entries)]
 
     def _sums_of(self, run: Entries) -> Numbers | None:
@@ -78,7 +78,7 @@ class OrderedArrangement(Arrangement):
         return self._sums[run]
 
     def first_of(self, keys: Rows, width: int, enough: Enough) -> Present:
-        """Of each key as many rows as are `enough`, or all there are; `width` of them are looked at to begin with."""
+        """The first rows of each key: as many as are `enough`, or all. The search begins with `width` of them."""
         hashes = keys.hashes()
         found: list[Present] = []
         waiting = np.arange(len(keys))
@@ -96,8 +96,8 @@ class OrderedArrangement(Arrangement):
         return run.take(order_of(run.rows, self.orders, after=[run.key_hashes]))
 
     def _some(self, keys: Rows, hashes: Hashes, width: int) -> _Some:
-        """Up to `width` entries of each key in each run, put together; they are known to be the first of all up to
-        where the first run ended that has more.
+        """Up to `width` entries of each key in each run, put together. They are sure to be the first ones up to the
+        entry at which the first run with more entries was cut.
         """
         parts: list[Change] = []
         asked: list[Index] = []
@@ -126,7 +126,9 @@ class OrderedArrangement(Arrangement):
 
     @staticmethod
     def _ranges(run: Run, keys: Rows, hashes: Hashes) -> tuple[Index, Index, Numbers]:
-        """Which of the keys may have entries in a run; of each the place of the first one, and how many there are."""
+        """The keys that may have entries in a run; for each one the position of its first entry, and the number of its
+        entries.
+        """
         if isinstance(run, PackedRun):
             asked, words = run.layout.key_words(keys)
             return np.arange(len(keys)) if asked is None else asked, *run.ranges(words)
@@ -140,7 +142,7 @@ class OrderedArrangement(Arrangement):
         sums = sum_groups(weights, starts)
         cut = np.logical_or.reduceat(cut, starts)
         asked, rows = asked[starts], rows.take(starts)
-        # What lies behind the first place where a run was cut may not be all there is.
+        # Behind the first position at which a run was cut, entries may be missing.
         begins = leading(asked)
         cuts: Numbers = np.cumsum(cut) - cut
         known = cuts - np.repeat(cuts[begins], np.diff(begins, append=len(asked))) == 0
@@ -152,7 +154,9 @@ class OrderedArrangement(Arrangement):
 
 
 def weighing(count: int) -> Enough:
-    """Whether the rows of a key make up a weight of `count`; where that is not to be counted, only all of them do."""
+    """A test for rows of a key that make up a weight of `count`. Where the weights cannot be counted, only all rows of
+    the key are enough.
+    """
     if count >= _COUNTED:
         return lambda _, keys: np.zeros(keys, dtype=np.bool_)
     return lambda first, keys: np.bincount(first.asked, weights=first.weights, minlength=keys) >= count
@@ -160,7 +164,7 @@ def weighing(count: int) -> Enough:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Some:
-    """First rows, and for each key whether there may be more."""
+    """First rows of keys, and for each key whether it may have more."""
 
     first: Present
     cut: Mask

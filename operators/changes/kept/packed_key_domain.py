@@ -1,6 +1,6 @@
-"""PackedKeyDomain: a number for each row of whole numbers that are close together, its place in the domain.
+"""PackedKeyDomain: a number for each row of whole numbers that are close together: the row's place in the domain.
 
-Places are in canonical order, so that rows are sorted, and counted, as single numbers.
+Places are in canonical order, so that rows are sorted and counted as single numbers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ _Range: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class PackedKeyDomain:
-    """All rows whose column i is one of the 2 ** bits[i] values from lows[i] on, all of which are 64-bit integers."""
+    """The domain of all rows whose column i is one of the 2 ** bits[i] values from lows[i] on. All values are 64-bit
+    integers.
+    """
 
     lows: tuple[int, ...]
     bits: tuple[int, ...]
@@ -35,8 +37,8 @@ class PackedKeyDomain:
 
     @classmethod
     def around(cls, rows: Rows, also: Sequence[_Range] = ()) -> Self | None:
-        """The least domain of these rows, of which there is one; None where they are not whole numbers, or lie too far
-        apart for a word. The last columns may `also` have values in these ranges.
+        """The smallest domain of these rows, of which there is at least one; None where they are not whole numbers, or
+        lie too far apart for a word. The last columns may `also` have values in these ranges.
         """
         ranges = _ranges(rows)
         if ranges is None:
@@ -46,7 +48,9 @@ class PackedKeyDomain:
         return cls._of(rows, ranges, [low for low, _ in ranges])
 
     def extended(self, rows: Rows) -> Self | None:
-        """A domain of this one's rows and these: at least twice as large on the sides where it has to be larger."""
+        """A domain of this domain's rows and these rows: at least twice as large on the sides where it has to be
+        larger.
+        """
         ranges = _ranges(rows)
         if ranges is None:
             return None
@@ -66,14 +70,14 @@ class PackedKeyDomain:
         return 1 << sum(self.bits)
 
     def places(self, rows: Rows) -> Numbers | None:
-        """The place of each row, in an array of its own; None if there is a row that has none."""
+        """The place of each row, in a new array; None if any row has none."""
         places: Numbers | None = None
         for column, low, bits in zip(rows.columns, self.lows, self.bits, strict=True):
             values = whole(column)
             if values is None:
                 return None
             offsets = values - low
-            # What is below `low` is, without its sign, above everything.
+            # A value below `low` is, as an unsigned number, above all others.
             if np.maximum.reduce(offsets.view(np.uint64)) >> bits:
                 return None
             if places is None:
@@ -84,7 +88,7 @@ class PackedKeyDomain:
         return places
 
     def inside(self, rows: Rows) -> Mask | None:
-        """Which of these rows of whole numbers have a place; None if all do."""
+        """True for each of these rows of whole numbers that has a place; None if all do."""
         inside: Mask | None = None
         for column, low, bits in zip(rows.columns, self.lows, self.bits, strict=True):
             values = whole(column)
@@ -117,7 +121,7 @@ class PackedKeyDomain:
 
 
 def packable(type_: pa.DataType) -> bool:
-    """Whether a column of this type consists of whole numbers of 64 bits, but for its nulls."""
+    """True where a column of this type consists of whole numbers of 64 bits, nulls apart."""
     values = empty_column(type_)
     return isinstance(values, FixedColumn) and whole(values) is not None
 

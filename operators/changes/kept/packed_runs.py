@@ -1,8 +1,8 @@
 """Packed runs: entries of whole numbers as single words, in order, each with its weight in as few bytes as hold it.
 
-A word has the columns of the key, then the others, then the rounds, each as its distance from the least value that
-there may be. So entries are put in order, merged, summed and searched for as numbers: nothing is hashed, and few bytes
-are kept of an entry. Rows that have a null, or values too far apart for a word, are left to the caller.
+A word has the columns of the key, then the others, then the rounds, each as its distance from the least possible value.
+So entries are sorted, merged, summed and searched for as numbers: nothing is hashed, and an entry takes few bytes. The
+caller keeps rows that have a null, or values too far apart for a word.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from .packed_key_domain import WORD_BITS, PackedKeyDomain, packable
 from .pairs import of_one, pairs
 
 _ROUNDS: Final = (0, 15)
-"""Rounds that there is room for from the first."""
+"""The rounds that a layout has room for from the start."""
 _WORTH: Final = 8
-"""A run gets a directory when the keys asked for are this part of its entries ..."""
+"""A run gets a directory once the keys of look-ups are this part of its entries ..."""
 _AN_ENTRY: Final = 4
 _FEW: Final = 1_024
-"""... and there are not more keys that could be than so many an entry."""
+"""... and there are at most so many possible keys for each entry."""
 _MORE: Final = 8
-"""By how much more of a key's entries are looked at where the first ones were not enough."""
+"""The factor by which more of a key's entries are looked at where the first ones were not enough."""
 
 _END: Final = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What stands where in a word: `columns` by their place in a row, of which the first `keys` are the key, then
-    `depth` rounds. Columns that are `descending` are in their order the other way round.
+    """The form of a word: `columns` by their position in a row, of which the first `keys` are the key, then `depth`
+    rounds. The order of columns that are `descending` is reversed.
     """
 
     columns: tuple[int, ...]
@@ -50,8 +50,8 @@ class Form:
 
     @classmethod
     def of(cls, types: Sequence[pa.DataType], key: Sequence[int], orders: Sequence[Order], depth: int) -> Form | None:
-        """That of rows by their key, and under it in these orders and then in those of all columns; None where such
-        rows are never words.
+        """The form of rows by their key, and under a key in these orders and then by all columns; None where rows of
+        these types are never words.
         """
         if not types or not all(map(packable, types)) or len(set(key)) < len(key):
             return None
@@ -63,7 +63,7 @@ class Form:
         return cls(tuple(descending), tuple(descending.values()), len(key), depth)
 
     def laid(self, rows: Rows, rounds: ManyRounds) -> Rows:
-        """Rows without nulls as they stand in words, the rounds being columns."""
+        """Rows without nulls in the order of a word's columns, with the rounds as columns."""
         columns: list[Column] = []
         for at, down in zip(self.columns, self.descending, strict=True):
             values = rows.columns[at].values  # type: ignore[attr-defined]
@@ -73,14 +73,14 @@ class Form:
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """The words of a form whose columns have these ranges."""
+    """The layout of the words of a form whose columns have these ranges."""
 
     form: Form
     domain: PackedKeyDomain
 
     @classmethod
     def of(cls, form: Form, lows: tuple[int, ...], bits: tuple[int, ...], types: Sequence[pa.DataType]) -> Layout:
-        """One whose domain is known, of rows of these types."""
+        """A layout of a known domain, of rows of these types."""
         columns = [empty_column(types[at]) for at in form.columns]
         dtypes = tuple(column.values.dtype for column in columns if isinstance(column, FixedColumn))
         return cls(form, PackedKeyDomain(lows, bits, (*dtypes, *(np.dtype(np.int64),) * form.depth)))
@@ -103,7 +103,7 @@ class Layout:
         return sum(self.domain.bits[len(self.form.columns) :])
 
     def rows(self, words: Numbers, columns: Sequence[int] | None = None) -> Rows:
-        """The rows of words; of these columns, or of all."""
+        """The rows of words, with these columns, or with all."""
         form = self.form
         places = {at: place for place, at in enumerate(form.columns)}
         wanted = range(len(form.columns)) if columns is None else columns
@@ -115,7 +115,7 @@ class Layout:
         return Rows(found, len(words))
 
     def keys(self, words: Numbers) -> Rows:
-        """The columns of the key."""
+        """The keys of words."""
         return Rows([FixedColumn(self._values(words, at)) for at in range(self.form.keys)], len(words))
 
     def rounds(self, words: Numbers) -> ManyRounds:
@@ -123,7 +123,7 @@ class Layout:
         return tuple(self._values(words, place) for place in range(start, start + self.form.depth))
 
     def counts_at(self, words: Numbers, time: Rounds) -> Mask:
-        """Which entries count for what holds at this time."""
+        """True for each entry that counts for the state at this time."""
         start = len(self.form.columns)
         counts = self._values(words, start) <= time[0]
         for place, number in enumerate(time[1:], start + 1):
@@ -131,14 +131,14 @@ class Layout:
         return counts
 
     def laid_out_as(self, other: Layout, words: Numbers) -> Numbers:
-        """The words of the same entries, in the same order, in a layout that has room for them."""
+        """The words of the same entries, in the same order, in another layout that has room for them."""
         found = np.zeros(len(words), dtype=np.int64)
         for place, (low, shift) in enumerate(zip(other.domain.lows, other.shifts, strict=True)):
             found |= (self._values(words, place) - low) << shift
         return found
 
     def key_words(self, keys: Rows) -> tuple[Index | None, Numbers]:
-        """The least word that each key may have, and which keys have any: None if all."""
+        """The least word that each key may have, and the keys that have one: None if all do."""
         inside: Mask | None = None
         words = np.zeros(len(keys), dtype=np.int64)
         for place, column in enumerate(keys.columns):
@@ -164,7 +164,7 @@ class Layout:
 
 
 class PackedRun:
-    """Immutable: words in ascending order, each once, none with a weight of 0."""
+    """A packed run. It is immutable: words in ascending order, each once, none with a weight of 0."""
 
     __slots__ = ("__weakref__", "_asked", "_directory", "_latest", "_once", "layout", "weights", "words")
 
@@ -186,18 +186,18 @@ class PackedRun:
         return int(self.words.nbytes + self.weights.nbytes + directory)
 
     def pick(self, at: Index, columns: Sequence[int] | None = None) -> Change:
-        """The entries at these places, with these columns, or all."""
+        """The entries at these positions, with these columns, or with all."""
         words = self.words.take(at)
         weights = ones(len(at)) if self._once else self.weights.take(at, axis=0).astype(np.int64, copy=False)
         return Change(self.layout.rows(words, columns), weights, self.layout.rounds(words))
 
     def words_at(self, at: Index | None, layout: Layout) -> Numbers:
-        """The words at these places, or all, as they are in a layout that has room for them."""
+        """The words at these positions, or all words, in a layout that has room for them."""
         words = self.words if at is None else self.words.take(at)
         return words if layout is self.layout else self.layout.laid_out_as(layout, words)
 
     def ranges(self, key_words: Numbers) -> tuple[Index, Numbers]:
-        """For each key the place of its first entry, and how many it has."""
+        """For each key the position of its first entry, and the number of its entries."""
         shift = self.layout.key_shift
         directory = self._asked_for(len(key_words))
         if directory is not None:
@@ -208,7 +208,7 @@ class PackedRun:
         return first, self.words.searchsorted(key_words | ((1 << shift) - 1), side="right") - first
 
     def range(self, key_word: int) -> tuple[int, int]:
-        """`ranges` of a single key, as fast as it can be."""
+        """`ranges` of a single key, as fast as possible."""
         shift = self.layout.key_shift
         directory = self._asked_for(1)
         if directory is not None:
@@ -219,11 +219,11 @@ class PackedRun:
         return start, self.words.searchsorted(key_word | ((1 << shift) - 1), side="right").item() - start
 
     def after(self, time: Rounds) -> bool:
-        """Whether an entry may be at a time that is not before or at this one."""
+        """True where an entry may be at a time that is not before or at this one."""
         return any(latest > number for latest, number in zip(self._latest, time, strict=True))
 
     def _asked_for(self, keys: int) -> Index | None:
-        """Where each key that there could be starts, if there is to be a directory that says so."""
+        """The directory: the start of each possible key. None if the run has no directory."""
         layout = self.layout
         if self._directory is None and self._asked >= 0:
             self._asked += keys
@@ -238,8 +238,9 @@ class PackedRun:
 
 
 class PackedRuns:
-    """Runs, oldest first, each in the layout that there was when it was made. The layout grows while all that comes in
-    has room in a word; from then on it stays, so that a row and what undoes it are both here or both not.
+    """Packed runs, oldest first, each in the layout of the time when it was made. The layout grows while all rows that
+    come in have room in a word. From then on the layout stays, so that a row and the row that undoes it are both here
+    or both not.
     """
 
     def __init__(self, form: Form, width: int) -> None:
@@ -259,7 +260,7 @@ class PackedRuns:
         return sum(run.nbytes for run in self.runs)
 
     def add(self, rows: Rows, weights: Numbers, rounds: ManyRounds) -> Index | None:
-        """Keep what can be; the places of what cannot, None if there is nothing of that kind."""
+        """Keep the rows that can be packed. Return the positions of the others; None if there are none."""
         there = rows.without_nulls()
         which = None if there is None or there.all() else there.nonzero()[0]
         if which is not None:
@@ -290,12 +291,12 @@ class PackedRuns:
             self.runs.append(run)
 
     def take(self, run: PackedRun) -> None:
-        """Add a run of another one of this form, newer than all that are here."""
+        """Add a run of other packed runs of this form, newer than all runs here."""
         self.layout = run.layout
         self.insert(run)
 
     def leave(self, rows: Rows) -> None:
-        """Such rows are not here, and what undoes one of them is not to be either."""
+        """Leave such rows to the caller, and from now on also the rows that undo them."""
         there = rows.without_nulls()
         self._stays |= there is None or bool(there.any())
 
@@ -303,7 +304,7 @@ class PackedRuns:
         self.runs.clear()
 
     def matches(self, keys: Rows) -> Iterator[tuple[PackedRun, Index, Index]]:
-        """For each run that has any: which of `keys` has which of its entries, in pairs."""
+        """For each run with matches: pairs of one of `keys` and an entry that has it."""
         if self.layout is None or not self.runs:
             return
         layout, (asked, words) = self.layout, self.layout.key_words(keys)
@@ -322,17 +323,17 @@ class PackedRuns:
                     yield run, mine, at
 
     def sums(self, keys: Rows, time: Rounds) -> Sums:
-        """What those entries of different keys that count at this time sum to, without their rounds."""
+        """The sums of the entries of different keys that count at this time, without their rounds."""
         return self._of_keys(keys, lambda words: self._summed(words, time, None)[0])
 
     def first(self, keys: Rows, time: Rounds, count: int) -> Sums:
-        """Of each of these keys, which are different, the first rows that are there at this time: as many at least as
-        make up a weight of `count`, if it has them.
+        """The first rows of each of these different keys that exist at this time: at least as many as make up a weight
+        of `count`, if the key has them.
         """
         return self._of_keys(keys, lambda words: self._first(words, time, count))
 
     def later(self, keys: Rows, time: Rounds) -> tuple[Index, ManyRounds]:
-        """When something came in that may count at a time after this one, and for which of the keys."""
+        """The times of entries that may count at a time after this one, and the keys that they belong to."""
         late = [run for run in self.runs if run.after(time)]
         if self.layout is None or not late:
             none = np.empty(0, dtype=np.int64)
@@ -352,7 +353,7 @@ class PackedRuns:
         return self.layout.rows(sums.words << self.layout.round_bits, columns)
 
     def _make_room(self, laid: Rows) -> None:
-        """Let the layout grow for these, as long as it can."""
+        """Let the layout grow for these rows, as long as it can."""
         if self._stays or (self.layout is not None and self.layout.domain.inside(laid) is None):
             return
         if self.layout is None:
@@ -365,8 +366,8 @@ class PackedRuns:
         self.layout = Layout(self._form, domain)
 
     def _ranges(self, run: PackedRun, key_words: Numbers) -> tuple[Index | None, Index, Numbers]:
-        """Where a run, of whatever layout, has the keys of these words: which ones it may have, None if all; for each
-        of these the place of the first entry, and how many there are.
+        """The ranges of the keys of these words in a run of any layout: the keys that the run may have, None if all;
+        for each of them the position of the first entry, and the number of entries.
         """
         assert self.layout is not None
         if run.layout is self.layout:
@@ -375,11 +376,11 @@ class PackedRuns:
         return among, *run.ranges(words)
 
     def _of_keys(self, keys: Rows, found: Callable[[Numbers], Sums]) -> Sums:
-        """Ask for the words of keys in ascending order; what is found, in the order of the keys."""
+        """Call `found` with the words of keys in ascending order, and return its result in the order of the keys."""
         if self.layout is None or not self.runs or not len(keys):
             return Sums.nothing(self._width)
         asked, words = self.layout.key_words(keys)
-        if not len(words):  # they are all beyond what the layout has room for, so nothing is there
+        if not len(words):  # the layout has no room for any of the keys, so there are no entries
             return Sums.nothing(self._width)
         if np.count_nonzero(words[1:] > words[:-1]) == len(words) - 1:
             sums = found(words)
@@ -411,8 +412,8 @@ class PackedRuns:
         return whole.take(whole.asked.argsort(kind="stable"))
 
     def _summed(self, key_words: Numbers, time: Rounds, width: int | None) -> tuple[Sums, Mask]:
-        """Sums of all entries of keys in ascending order, or of up to `width` of each in each run: those up to where
-        the first run ended that has more; and for which keys one does.
+        """The sums of all entries of keys in ascending order, or of up to `width` entries of each key in each run, as
+        far as the first run that has more goes; and the keys for which a run has more.
         """
         assert self.layout is not None
         bits = self.layout.round_bits
@@ -451,8 +452,8 @@ class PackedRuns:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sums:
-    """Different rows of keys, as the words that they have without rounds, each with the sum of its weights: `asked`
-    says whose, ascending; under one key they are in order.
+    """Sums: different rows of keys, as words without rounds, each with the sum of its weights. `asked` has each row's
+    key, ascending. Under one key the rows are in order.
     """
 
     asked: Index
@@ -476,7 +477,7 @@ class Sums:
 
 
 def packed(layout: Layout, words: Numbers, weights: Numbers) -> PackedRun:
-    """A run of words in any order, which may be put in order in place."""
+    """A run of words in any order. The arrays may be sorted in place."""
     bits = sum(layout.domain.bits)
     return beside(lambda: PackedRun(layout, *_each_once(*_in_order(words, weights, bits))), len(words))
 
@@ -487,7 +488,7 @@ def _merged(older: PackedRun, newer: PackedRun) -> PackedRun:
 
 def _merged_now(older: PackedRun, newer: PackedRun) -> PackedRun:
     words = np.concatenate([older.words_at(None, newer.layout), newer.words])
-    order = words.argsort(kind="stable")  # fast for what consists of runs in order
+    order = words.argsort(kind="stable")  # fast for words that consist of sorted runs
     weights = np.concatenate([older.weights, newer.weights]).take(order, axis=0)
     return PackedRun(newer.layout, *_each_once(words.take(order), weights))
 
@@ -506,8 +507,8 @@ def _each_once(words: Numbers, weights: Numbers) -> tuple[Numbers, Numbers]:
 
 
 def _in_order(words: Numbers, weights: Numbers, bits: int) -> tuple[Numbers, Numbers]:
-    """Words in order. Sorting numbers is many times as fast as finding their order, so small weights are put behind
-    the words of so many `bits` where there is room.
+    """Words in order, with their weights. Sorting numbers is many times as fast as finding their order, so small
+    weights are put behind the words of so many `bits` where there is room.
     """
     if np.count_nonzero(words[1:] >= words[:-1]) == len(words) - 1:
         return words, weights
@@ -529,7 +530,7 @@ def _in_order(words: Numbers, weights: Numbers, bits: int) -> tuple[Numbers, Num
 
 
 def _spread(among: Index | None, start: Index, counts: Numbers) -> tuple[Index, Index]:
-    """Entries of keys, of all if `among` is None: whose each is, and its place."""
+    """The entries of keys (of all keys, if `among` is None): the key of each entry, and its position."""
     of = (np.arange(len(counts)) if among is None else among).repeat(counts)
     ends = counts.cumsum(dtype=np.int64)
     at = (start - ends + counts).repeat(counts)

@@ -1,4 +1,4 @@
-"""Pairs of keys that were asked for and of the entries that they have."""
+"""Pairs of the keys of a look-up and the entries that have them."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from ..values.change import Numbers
 from ..values.value_columns import Index
 
 PAIRS: Final = 1 << 18
-"""Pairs of a key and a row that are made at a time, but for those of a single key."""
+"""The most pairs of a key and a row that are made at a time, except for the pairs of a single key."""
 
 _FIRST: Final = np.zeros(1, dtype=np.int64)
 
 
 def of_one(first: int, count: int) -> tuple[Index, Index]:
-    """The only key with so many rows."""
+    """The pairs of a single key with so many rows."""
     if count == 1:
         return _FIRST, np.array((first,))
     return np.zeros(count, dtype=np.int64), np.arange(first, first + count)
 
 
 def pairs(asked: Index | None, first: Index, counts: Numbers) -> Iterator[tuple[Index, Index]]:
-    """Each of `asked` (of all, if that is None) with so many rows from its first on; not many more at a time than
-    `PAIRS`, as they might be more than there is room for.
+    """Pairs of each of `asked` (of all keys, if that is None) with its rows, from its first row on. There are not many
+    more than `PAIRS` at a time, because all pairs together might not fit in memory.
     """
     ends = counts.cumsum()
     total = int(ends[-1])

@@ -1,4 +1,4 @@
-"""The rows that are there at a time, in an order."""
+"""The rows that exist at a time, in an order."""
 
 from __future__ import annotations
 
@@ -19,19 +19,23 @@ from .found import Found
 from .history import counts_at
 
 MOST_COPIES: Final = 1 << 27
-"""Rows that a statement is run over, at most: a row with a large weight is as many."""
+"""The most rows that a statement is run over: a row with a large weight counts as many."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Present:
-    """Rows of keys, each once: `asked` says whose, ascending; under one key they are in order. Weights are above 0."""
+    """Rows of keys, each once. `asked` has each row's key, ascending. Under one key the rows are in order. Weights are
+    above 0.
+    """
 
     asked: Index
     rows: Rows
     weights: Numbers
 
     def copies(self, whose: str) -> Index:
-        """The place of each row, as often as it is there; an error that says `whose`, if there are too many."""
+        """The position of each row, once for each of its copies. Raises an error that says `whose`, if there are too
+        many.
+        """
         total = self.weights.sum(dtype=np.float64)
         if total > MOST_COPIES:
             raise ExecutionError(
@@ -43,7 +47,9 @@ class Present:
 
 
 def present(found: Found, time: Rounds, orders: Sequence[Order]) -> Present:
-    """What the entries that count at this time sum to. Rows that are alike in all `orders` must be the same."""
+    """The rows that exist at this time: the sums of the entries that count. Rows that are alike in all `orders` must be
+    the same.
+    """
     counted = counts_at(found.rounds, time)
     now = found if counted is None else found.take(np.flatnonzero(counted))
     now = now.take(order_of(now.rows, orders, after=[now.asked]))
@@ -57,19 +63,19 @@ def present(found: Found, time: Rounds, orders: Sequence[Order]) -> Present:
 
 
 def same_as_before(asked: Index, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """For each row but the first, whether it is the one before it."""
+    """For each row but the first, True where it is the same as the row before it."""
     pairs = np.arange(len(asked) - 1)
     same: np.ndarray[tuple[int], np.dtype[np.bool_]] = asked[1:] == asked[:-1]
     return same & rows.same(pairs + 1, rows, pairs)
 
 
 def leading(asked: Index) -> Index:
-    """The place of each key's first row; a key's rows are together."""
+    """The position of each key's first row. The rows of a key are neighbours."""
     return group_starts(asked[1:] != asked[:-1]) if len(asked) else asked
 
 
 def sums_at(found: Found, time: Rounds, keys: int) -> Numbers:
-    """What the entries that count at this time sum to, for each of so many keys."""
+    """The sums of the entries that count at this time, for each of so many keys."""
     asked, weights = found.asked, found.weights
     counted = counts_at(found.rounds, time)
     if counted is not None:

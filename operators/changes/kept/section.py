@@ -1,8 +1,8 @@
 """Section: the rows of one key as they lie, in order, in several runs, and places between them.
 
-A place is, in each run, how many of its rows come before it. Rows are found by binary search, column by column; those
-that are found in one run and not in another are before or behind the same place in both. So what lies around a row is
-taken from all runs without looking at the rest.
+A place is given by the number of rows before it in each run. Rows are found by binary search, column by column. A row
+that is in one run and not in another is before or behind the same place in both. So the rows around a row are taken
+from all runs without a look at the rest.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from ..values.rows import Rows
 from ..values.value_columns import ArrowColumn, Column, FixedColumn
 
 Place: TypeAlias = tuple[int, ...]
-"""How many of each run's rows come before it."""
+"""A place: the number of each run's rows before it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stretch:
-    """The rows `start` to `stop` of a run, which are in order. `sums` are the sums of all weights up to each row, or
-    None where each is 1.
+    """The rows `start` to `stop` of a run, which are in order. `sums` are the sums of all weights up to each row; None
+    where each weight is 1.
     """
 
     rows: Rows
@@ -43,7 +43,7 @@ class Stretch:
 
 
 class Section:
-    """Rows in `orders`, which tell different rows apart, in each of the stretches. Rows that are looked for have as
+    """A section: rows in `orders`, which tell different rows apart, in each of the stretches. A row to look for has as
     many columns as `orders` name.
     """
 
@@ -54,17 +54,19 @@ class Section:
         self.end: Place = tuple(each.stop for each in stretches)
 
     def place(self, row: Rows, *, behind: bool = False, columns: int | None = None) -> Place:
-        """Before or `behind` a row and what is alike in the first `columns` of the orders; in all, if not given."""
+        """The place before or `behind` a row and the rows that are alike in the first `columns` of the orders (in all,
+        if `columns` is None).
+        """
         orders = self._orders[:columns]
         return tuple(_searched(each, row, orders, behind=behind) for each in self._stretches)
 
     def weight(self, start: Place, stop: Place, runs: slice = slice(None)) -> int:
-        """Of the rows from one place to another, in some of the runs."""
+        """The weight of the rows from one place to another, in some of the runs."""
         stretches = zip(self._stretches[runs], start[runs], stop[runs], strict=True)
         return sum(each.weight(first, last) for each, first, last in stretches)
 
     def behind(self, start: Place, rows: int, columns: int | None = None) -> Place:
-        """A place with at least so many entries between it and `start`, or the end."""
+        """A place with at least so many entries between `start` and itself, or the end."""
         left = [stop - at for stop, at in zip(self.end, start, strict=True)]
         if max(left, default=0) <= rows:
             return self.end
@@ -72,7 +74,9 @@ class Section:
         return self.place(self._row(run, start[run] + rows), behind=True, columns=columns)
 
     def ahead(self, stop: Place, weight: int, columns: int | None = None, runs: slice = slice(None)) -> Place:
-        """A place with rows of at least this weight in some of the runs between it and `stop`, or the begin."""
+        """A place with rows of at least this weight, in some of the runs, between itself and `stop`; or the
+        beginning.
+        """
         at, step = stop, weight
         while (short := weight - self.weight(at, stop, runs)) > 0 and at != self.begin:
             left = [place - start for place, start in zip(at, self.begin, strict=True)]
@@ -89,7 +93,7 @@ class Section:
 
 
 def _searched(stretch: Stretch, row: Rows, orders: Sequence[Order], *, behind: bool) -> int:
-    """How many of the run's rows are before the row, or before and alike."""
+    """The number of the run's rows before the row, or before it and alike."""
     start, stop = stretch.start, stretch.stop
     for order in orders:
         if start == stop:
@@ -99,7 +103,9 @@ def _searched(stretch: Stretch, row: Rows, orders: Sequence[Order], *, behind: b
 
 
 def _alike(column: Column, value: Column, order: Order, start: int, stop: int) -> tuple[int, int]:
-    """Which of the rows `start` to `stop` have the first of the values; where they would be, if none has."""
+    """The range of the rows `start` to `stop` that have the first of the values; an empty range at their place, if none
+    has.
+    """
     if isinstance(column, ArrowColumn):
         assert isinstance(value, ArrowColumn)
         return _bisected(column, value, order, start, stop)
@@ -129,7 +135,7 @@ def _reversed(values: np.ndarray[Any, Any], one: Any, stop: int) -> tuple[int, i
 
 
 def _nulls_or_values(nulls: np.ndarray[Any, Any], *, nulls_first: bool) -> int:
-    """How many come first, nulls or values."""
+    """The number of rows that come first: the nulls, or the values."""
     if nulls_first:
         return len(nulls) - int(nulls[::-1].searchsorted(np.True_))
     return int(nulls.searchsorted(np.True_))

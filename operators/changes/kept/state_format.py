@@ -1,4 +1,4 @@
-"""What an arrangement looks like in a checkpoint: its runs, which never change, are the parts of a table."""
+"""The format of an arrangement in a checkpoint: its runs, which never change, are the parts of a table."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ from .packed_runs import Form, Layout, PackedRun
 
 VERSION: Final = 1
 _LAYOUT: Final = b"layout"
-"""What says how words are to be read, in the metadata of a part that has them."""
+"""The metadata key for the layout of a part's words."""
 _WORDS: Final = "packed"
 
 
 def save_arrangement(
     state: StateWriter, name: str, arrangement: Arrangement, schema: pa.Schema, version: int = VERSION
 ) -> None:
-    """Write it under `name`, a part for each run: the columns of its rows by their place, or the words they are packed
-    in, its numbers, its rounds. An operator whose numbers have come to mean something else has a `version` of its own.
+    """Write an arrangement under `name`, a part for each run: the columns of its rows by their position, or the words
+    that the rows are packed in; its numbers; its rounds. An operator whose numbers have changed their meaning has
+    another `version`.
     """
     state.write_parts(name, version, arrangement.runs, lambda run: _table(run, schema))
 
@@ -36,7 +37,7 @@ def save_arrangement(
 def load_arrangement(
     state: StateReader, name: str, arrangement: Arrangement, schema: pa.Schema, version: int = VERSION
 ) -> None:
-    """Take what `save_arrangement` wrote into an arrangement of the same form that is empty. It gets the same runs."""
+    """Load the table of `save_arrangement` into an empty arrangement of the same form. It gets the same runs."""
     if isinstance(state, HeldState):
         for run in state.runs(name):
             arrangement.insert_run(run)
@@ -49,7 +50,7 @@ def load_arrangement(
 
 
 def entries_of(name: str, table: pa.Table, schema: pa.Schema) -> Change:
-    """The entries of a part of what was written under `name` for rows of `schema`."""
+    """The entries in a part of the table that was written under `name` for rows of `schema`."""
     arrays = dict(zip(table.column_names, map(whole, table.columns), strict=True))
     weights = [_numbers(array) for column, array in arrays.items() if column.startswith("w")]
     matrix = weights[0] if len(weights) == 1 else np.stack(weights, axis=1)
@@ -66,7 +67,7 @@ def entries_of(name: str, table: pa.Table, schema: pa.Schema) -> Change:
 
 
 def check_version(name: str, found: int, known: int) -> None:
-    """CheckpointError unless the state called `name` is in the format that this build reads."""
+    """Raise `CheckpointError` unless the state called `name` is in the format that this build reads."""
     if found != known:
         raise CheckpointError(
             f"the checkpoint's {name!r} has format version {found}, and this build reads version {known}: restore it "
@@ -100,14 +101,14 @@ def _described(layout: Layout, schema: pa.Schema) -> dict[str, Any]:
 
 
 def description(table: pa.Table) -> Mapping[str, Any] | None:
-    """How the words of a part are to be read; None where it has columns."""
+    """The description of the layout of a part's words; None where the part has columns."""
     metadata = table.schema.metadata or {}
     described: Mapping[str, Any] | None = json.loads(metadata[_LAYOUT]) if _LAYOUT in metadata else None
     return described
 
 
 def layout_of(described: Mapping[str, Any], types: Sequence[pa.DataType]) -> Layout:
-    """The layout that a part's description says, of rows of these types."""
+    """The layout that a part's description gives, for rows of these types."""
     columns = tuple(described["columns"])
     form = Form(columns, tuple(described["descending"]), described["keys"], described["depth"])
     return Layout.of(form, tuple(described["lows"]), tuple(described["bits"]), types)

@@ -1,4 +1,4 @@
-"""From a graph to its nodes: every vertex the result needs, once for each channel, linked by queues."""
+"""The step from a graph to its nodes: every vertex that the result needs, once for each channel, linked by queues."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MakeLocking = Callable[[Locked, int, Schedule], Locking]
 
 @dataclass(slots=True)
 class Nodes:
-    """All that a network consists of. `dummies` supply the events of loops that nothing enters, and of constants."""
+    """The nodes of a network. `dummies` supply the events of loops that nothing enters, and of constants."""
 
     sources: dict[int, list[list[Source]]] = field(default_factory=dict)
     """For each port its entries, each with one source a channel."""
@@ -33,13 +33,15 @@ class Nodes:
 
 
 def build(graph: Graph, channels: int, schedule: Schedule, locking: MakeLocking) -> Nodes:
-    """The nodes of a graph that is in no loop."""
+    """Build the nodes of a graph that is in no loop."""
     nodes = Nodes()
     builder = _Builder(nodes, channels, schedule, locking)
     emitters = builder.vertices(graph, "", None, 0)
     for vertex in graph.vertices:
         if isinstance(vertex, Entry) and vertex.port not in nodes.sources:
-            nodes.sources[vertex.port] = [[Source() for _ in range(channels)]]  # read by nothing, it still ends epochs
+            nodes.sources[vertex.port] = [
+                [Source() for _ in range(channels)]
+            ]  # no node reads it, and it still ends epochs
     nodes.sinks = [Sink() for _ in range(channels)]
     builder.connect(emitters[graph.result], None, nodes.sinks, 0)
     return nodes
@@ -140,9 +142,10 @@ class _Builder:
 
 
 def _owned(loop: Loop) -> tuple[Route, Graph]:
-    """By what a row of the loop is owned by a channel, and the body as it has to be linked for that.
+    """The route to the channel that owns a row of the loop, and the body, linked for that.
 
-    Where all that reads what came back wants it by one key, that key owns, and no row has to move again.
+    Where all readers of the rows that came back want them by one key, that key decides the owner, and no row has to
+    move again.
     """
     backs = {at for at in loop.body.needed if isinstance(loop.body.vertices[at], Back)}
     routes = {link.route for link in _links(loop.body) if link.vertex in backs}
@@ -161,7 +164,7 @@ def _links(graph: Graph) -> Iterator[Link]:
 
 
 def _staying(graph: Graph, backs: set[int]) -> Graph:
-    """The same with rows that came back staying on their channel."""
+    """The same graph, in which rows that came back stay on their channel."""
 
     def stay(link: Link) -> Link:
         return replace(link, route=None) if link.vertex in backs else link
@@ -173,7 +176,7 @@ def _staying(graph: Graph, backs: set[int]) -> Graph:
             case Operate(inputs=inputs):
                 return replace(vertex, inputs=tuple(map(stay, inputs)))
             case Loop(inputs=inputs):
-                # What enters an inner loop is dealt by its owner, whatever the link says.
+                # Rows that enter an inner loop go to the channels that own them, whatever the link says.
                 return replace(vertex, inputs=tuple(map(stay, inputs)))
             case never:
                 assert_never(never)

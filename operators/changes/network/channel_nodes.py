@@ -20,17 +20,17 @@ Arguments = ParamSpec("Arguments")
 
 
 class NodeContext(Protocol):
-    """What is around a node: a loop, or nothing."""
+    """The context of a node: a loop, or none."""
 
     def overflow(self, error: OverflowError) -> ExecutionError: ...
 
     def check_time(self) -> None:
-        """Raises if there is none left."""
+        """Raise if no time is left."""
 
 
 class Node(Emitter):
-    """Changes are taken as they come. A prepare or a checkpoint goes on once it has come on every queue; a queue on
-    which the checkpoint has come is held until then.
+    """A node. It takes changes as they come. A prepare or a checkpoint goes on once it has come on every queue; a queue
+    on which the checkpoint has come is held until then.
     """
 
     def __init__(self) -> None:
@@ -62,18 +62,18 @@ class Node(Emitter):
 
     @abstractmethod
     def receive(self, port: int, change: Change) -> None:
-        """A change has come."""
+        """Take a change that has come."""
 
     @abstractmethod
     def prepared(self, prepare: Prepare) -> None:
-        """A prepare has come on all queues."""
+        """Act on a prepare that has come on all queues."""
 
     @abstractmethod
     def checkpointed(self, checkpoint: Checkpoint) -> None:
-        """The checkpoint has come on all queues, which are held."""
+        """Act on the checkpoint, which has come on all queues; they are held."""
 
     def release(self) -> int | None:
-        """Let the queues go on; the watermark of the epoch they have ended, if all have one."""
+        """Let the queues go on, and return the watermark of the epoch they have ended, if all have one."""
         watermark = take_watermark(self.queues)
         for queue in self.queues:
             queue.release()
@@ -81,7 +81,7 @@ class Node(Emitter):
 
 
 def take_watermark(queues: Iterable[LinkQueue]) -> int | None:
-    """The least of the queues' watermarks, if all have one; they are forgotten."""
+    """Take the queues' watermarks, and return the least, if all have one."""
     found = []
     for queue in queues:
         found.append(queue.watermark)
@@ -91,7 +91,7 @@ def take_watermark(queues: Iterable[LinkQueue]) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """What an operator's node has counted."""
+    """The counters of an operator's node."""
 
     rows_in: int
     rows_out: int
@@ -100,12 +100,14 @@ class Counters:
     pressed_seconds: float
 
     def ungauged(self) -> Counters:
-        """Without the times that gauges are made of."""
+        """The counters without the times that gauges are made of."""
         return replace(self, busy_seconds=0.0, pressed_seconds=0.0)
 
 
 class OperatorNode(Node):
-    """An operator. It decides what is due at the time a prepare releases, and at a checkpoint everything."""
+    """The node of an operator. It decides the changes that are due at the time a prepare releases, and at a checkpoint
+    all changes.
+    """
 
     def __init__(self, operator: ChangeOperator, place: str, around: NodeContext | None, schedule: Schedule) -> None:
         super().__init__()
@@ -121,14 +123,14 @@ class OperatorNode(Node):
 
     @property
     def touched(self) -> int:
-        """Rows of state that were looked at."""
+        """The rows of state that were looked at."""
         return self._touched_before + self.operator.touched
 
     def counters(self) -> Counters:
         return Counters(self.rows_in, self.rows_out, self.touched, self.busy_seconds, self.pressed_seconds)
 
     def count_from(self, counters: Counters) -> None:
-        """Go on with what another node has counted."""
+        """Go on from the counters of another node."""
         self.rows_in, self.rows_out = counters.rows_in, counters.rows_out
         self.busy_seconds, self.pressed_seconds = counters.busy_seconds, counters.pressed_seconds
         self._touched_before = counters.touched - self.operator.touched
@@ -181,7 +183,7 @@ class OperatorNode(Node):
         return ()
 
     def _check(self) -> None:
-        """Between the parts of one step, of which there may be many."""
+        """Check, between the parts of a long step, whether to stop."""
         self._schedule.check()
         if self._around is not None:
             self._around.check_time()
@@ -193,20 +195,20 @@ class OperatorNode(Node):
 
 
 class Source(Emitter):
-    """What comes from outside the network, or a read that never has a row and supplies nothing but events."""
+    """A source: rows from outside the network, or a dummy read that never has a row and only supplies events."""
 
     def __init__(self) -> None:
         super().__init__()
         self.epoch = 0
         self.begun = False
-        """Whether something has been emitted since the last barrier."""
+        """True where the source has emitted something since the last barrier."""
 
     def emit(self, change: Change) -> None:
         self.begun = True
         super().emit(change)
 
     def end(self, watermark: int | None) -> None:
-        """The barrier: what is emitted after it belongs to the next epoch."""
+        """Emit the barrier: later changes belong to the next epoch."""
         self.epoch += 1
         self.begun = False
         if watermark is not None:
@@ -215,7 +217,7 @@ class Source(Emitter):
 
 
 class Sink(Node):
-    """Where the result arrives. Behind the checkpoint everything waits until the epoch has been taken."""
+    """The sink for the result. Behind the checkpoint all changes wait until the epoch has been taken."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -228,7 +230,7 @@ class Sink(Node):
         self.nbytes += change.nbytes
 
     def take_parts(self) -> list[Change]:
-        """How the result has changed."""
+        """Take the changes of the result."""
         parts, self.parts, self.nbytes, self.complete = self.parts, [], 0, False
         return parts
 

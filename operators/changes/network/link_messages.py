@@ -1,4 +1,4 @@
-"""What travels over links beside changes, in order with them."""
+"""Messages that travel over links beside changes, in order with them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ..values.change import Change, Rounds
 
 @dataclass(frozen=True, slots=True)
 class Prepare:
-    """The locking prepare: a loop sends it into its body, and everything that was sent before it is ahead of it.
+    """The locking prepare: a loop sends it into its body, behind all earlier messages.
 
-    It releases the time `rounds` to the operators that wait for it; None releases nothing. On its way it finds out
-    whether an input of the body has not reached the barrier (`marked`), and the earliest time at which something in
-    the body is still `due`. One that releases a time need not go over links that are quiet: from an input of the loop
-    nothing more comes once one that releases nothing has come back unmarked.
+    A prepare releases the time `rounds` to the operators that wait for it; None releases nothing. On its way it finds
+    out whether an input of the body has not reached the barrier (`marked`), and the earliest time at which a change in
+    the body is still `due`. A prepare that releases a time need not go over quiet links: once a prepare that releases
+    nothing has come back unmarked, no more rows come from an input of the loop.
     """
 
     epoch: int
@@ -25,24 +25,24 @@ class Prepare:
     due: Rounds | None = None
 
     def with_due(self, due: Rounds) -> Prepare:
-        """As it goes on where something is due at this time."""
+        """The prepare as it goes on where a change is due at this time."""
         return Prepare(self.epoch, self.rounds, self.id, self.marked, earliest(self.due, due))
 
     def as_marked(self) -> Prepare:
-        """As it goes on where an input has not reached the barrier."""
+        """The prepare as it goes on where an input has not reached the barrier."""
         return Prepare(self.epoch, self.rounds, self.id, True, self.due)
 
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """What the watermark is when the checkpoint behind it has passed."""
+    """The watermark from the moment when the checkpoint behind it has passed."""
 
     value: int
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The barrier of an epoch: nothing of it comes after this, and nothing of a later one before."""
+    """The barrier of an epoch: no change of the epoch comes after it, and no change of a later epoch before it."""
 
     epoch: int
 
@@ -59,8 +59,8 @@ def earliest(left: Rounds | None, right: Rounds | None) -> Rounds | None:
 
 
 class Gathering:
-    """Prepares that come together in one point: one for each of its links, `still` so many of those that release a
-    time, and one of them all goes on.
+    """The merge of prepares in one point: one comes on each link (of those that release a time, on `still` links), and
+    a single one goes on.
     """
 
     __slots__ = ("_count", "_due", "_expected", "_marked", "_still")
@@ -73,7 +73,9 @@ class Gathering:
         self._due: Rounds | None = None
 
     def add(self, prepare: Prepare) -> Prepare | None:
-        """What goes on, if this was the last one awaited: marked if any was, with the earliest time of all."""
+        """Add a prepare. If it was the last one awaited, return the one that goes on: marked if any was, with the
+        earliest time of all.
+        """
         expected = self._expected if prepare.rounds is None else self._still
         if expected == 1:
             return prepare

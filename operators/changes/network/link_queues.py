@@ -1,4 +1,4 @@
-"""Lanes: a link's queues, one from each channel of its source to each channel of its target that it can reach."""
+"""The queues of a link: one from each channel of its source to each channel of its target that it can reach."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from .network_graph import ByKey, Route
 from .schedule import Schedule
 
 BOUND: Final = 1 << 18
-"""Rows in a queue beyond which its source counts as pressed back."""
+"""The rows in a queue beyond which its source counts as held up by backpressure."""
 
 WEIGHED_BYTES: Final = 4 << 20
-"""Bytes of texts and lists that pass through a queue between looks at how much there is: few rows may be large."""
+"""The bytes of texts and lists that pass through a queue between two looks at its size: few rows may be large."""
 
 
 class Target(Protocol):
-    """Where a queue ends."""
+    """The end of a queue."""
 
     def take(self, queue: LinkQueue, message: Message) -> None: ...
 
 
 class LinkQueue:
-    """Messages in order of their sending. While it is `held` they wait in it; `port` is the target's input. One that is
-    `quiet` leads from an input of the loop to where others lead too, and brings no prepare that releases a time.
+    """A queue of messages in the order of their sending. While the queue is `held`, messages wait in it. `port` is the
+    target's input. A `quiet` queue leads from an input of the loop to a target of other queues, and brings no prepare
+    that releases a time.
     """
 
     __slots__ = (
@@ -67,7 +68,7 @@ class LinkQueue:
 
     @property
     def nbytes(self) -> int:
-        """About how many bytes wait in it."""
+        """About the bytes that wait in the queue."""
         first = next((each for each in self._queue if type(each) is Change), None) if self._rows else None
         return self._rows * first.nbytes // len(first) if first is not None else 0
 
@@ -88,7 +89,7 @@ class LinkQueue:
                 self._schedule.pressed()
 
     def work(self) -> None:
-        """Deliver the next message; all of them, if the schedule wants that."""
+        """Deliver the next message; all messages, if the schedule wants that."""
         self._queued = False
         queue, whole = self._queue, self._schedule.whole
         while queue and not self.held:
@@ -106,7 +107,7 @@ class LinkQueue:
                 return
 
     def release(self) -> None:
-        """What waits in it may be delivered."""
+        """Let the waiting messages be delivered."""
         self.held = False
         self._enqueue()
 
@@ -116,7 +117,7 @@ class LinkQueue:
             self._schedule.add(self)
 
     def _together(self, first: Change) -> Change:
-        """The changes at the queue's head as one."""
+        """The changes at the queue's head as one change."""
         parts, rows = [first], len(first)
         while self._queue and rows < BOUND and isinstance(part := self._queue[0], Change):
             self._queue.popleft()
@@ -126,7 +127,7 @@ class LinkQueue:
 
 
 class Outlet:
-    """One channel's end of a link: its queues, by the channel they lead to, or the only one."""
+    """One channel's end of a link: its queues, by the channel that each leads to, or the only queue."""
 
     __slots__ = ("_by", "queues")
 
@@ -142,7 +143,7 @@ class Outlet:
             queue.push(change)
 
     def tell(self, message: Message) -> None:
-        """A message to all channels."""
+        """Send a message to all channels."""
         for queue in self.queues:
             queue.push(message)
 
@@ -157,7 +158,7 @@ class Outlet:
 
 
 class Emitter:
-    """One channel's instance of a vertex, as what it is to those that read it."""
+    """One channel's instance of a vertex, as its readers see it."""
 
     def __init__(self) -> None:
         self.outlets: list[Outlet] = []
@@ -176,7 +177,7 @@ class Emitter:
 def connect(
     sources: Sequence[Emitter], route: Route, targets: Sequence[Target], port: int, schedule: Schedule
 ) -> list[list[LinkQueue]]:
-    """Link all channels of a vertex to all of another one; the new queues of each target."""
+    """Link all channels of a vertex to all channels of another one, and return the new queues of each target."""
     incoming: list[list[LinkQueue]] = [[] for _ in targets]
     across = route is not None and len(targets) > 1
     for channel, source in enumerate(sources):

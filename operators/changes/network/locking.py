@@ -1,4 +1,4 @@
-"""The iteration-locking protocol: how a loop finds out that a round, and in the end the loop, is quiet.
+"""The iteration-locking protocol, by which a loop finds out that a round, and in the end the loop, is quiet.
 
 ::
 
@@ -14,13 +14,14 @@
        │ passed          ▼
        └──────────── CHECKPOINT
 
-An *event* has reached what enters the loop, or the dummy read in its place, on all channels: the barrier's checkpoint.
-In a nested loop it is also each prepare of the loop around it, once that has come on all inputs. From then on what is
-behind the event is held before the loop. A prepare goes into the body, and comes back behind everything it could have
-met there. If it is marked, an input of the body has not reached the event: it is sent again, once one has moved, and
-nothing is released. If rows have come back, or something in the body is due, the earliest time of all that is released
-with the next prepare. Otherwise the loop is quiet: the checkpoint goes through the body, and leaves the loop behind the
-watermark; an outer prepare leaves it at once.
+The protocol begins when an *event* has reached the loop's entry (or the dummy read in its place) on all channels. The
+event is the barrier's checkpoint. In a nested loop each prepare of the loop around it is an event, too, once it has
+come on all inputs. From then on, messages behind the event are held before the loop. A prepare goes into the body, and
+comes back behind all messages that it could have met there. If the prepare is marked, an input of the body has not
+reached the event: the prepare is sent again once an input has moved, and nothing is released. If rows have come back,
+or a change in the body is due, the next prepare releases the earliest time of all of these. Otherwise the loop is
+quiet. The checkpoint goes through the body, and leaves the loop behind the watermark; an outer prepare leaves the loop
+at once.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from .schedule import Schedule
 
 
 class Phase(enum.Enum):
-    """Where the protocol is; see the module's picture."""
+    """The phase of the protocol; see the module's picture."""
 
     OPEN = "open"
     PREPARING = "preparing"
@@ -43,33 +44,36 @@ class Phase(enum.Enum):
 
 
 class Locked(Protocol):
-    """What the protocol asks of its loop, for all channels at once."""
+    """The calls that the protocol makes of its loop, for all channels at once."""
 
     def begin(self) -> None:
-        """An event has reached the loop."""
+        """Begin: an event has reached the loop."""
 
     def next_time(self, due: Rounds | None, released: Rounds | None) -> Rounds | None:
-        """The earliest time of anything that came back or that the body has `due`; None if there is nothing up to
-        the time that the loop around this one has `released`.
+        """The earliest time of all rows that came back and of all changes that the body has `due`; None if there are
+        none up to the time that the loop around this one has `released`.
         """
 
     def hand_in(self, time: Rounds) -> Rounds:
-        """Send what came back for this time into the body; what the prepare behind it releases there."""
+        """Send the rows that came back for this time into the body, and return the time that the prepare behind them
+        releases there.
+        """
 
     def send(self, event: Event) -> None:
-        """Send it to all that the body reads."""
+        """Send the event to all inputs of the body."""
 
     def quiet(self, event: Event) -> None:
-        """The fixpoint of everything up to the event has been reached."""
+        """Note that the fixpoint of all changes up to the event has been reached."""
 
     def pass_on(self, event: Event, due: Rounds | None) -> None:
-        """Send the loop's rows and then the event to those that read the loop, and let what is held go on. What the
-        body has `due` is after the event.
+        """Send the loop's rows and then the event to the loop's readers, and let held messages go on. The changes that
+        the body has `due` are after the event.
         """
 
 
 class Locking:
-    """One loop's protocol. Its channels decide together: a prepare counts as back when it is back on each of them.
+    """The protocol of one loop. The channels decide together: a prepare counts as back when it is back on each of
+    them.
 
     `sent` counts prepares, `resent` those that were sent again only because an input was awaited.
     """
@@ -88,15 +92,15 @@ class Locking:
         self._resending = False
 
     def holds(self) -> bool:
-        """Whether an input of the loop on which the event has come is held."""
+        """True where an input of the loop on which the event has come is held."""
         return True
 
     def marks(self, prepare: Prepare) -> bool:
-        """Whether an input of the body is still awaited."""
+        """True where an input of the body is still awaited."""
         return prepare.marked
 
     def reached(self, event: Event) -> None:
-        """The event has reached the loop, on all channels."""
+        """Begin the protocol: the event has reached the loop, on all channels."""
         assert self.phase is Phase.OPEN, "an event reached a loop that is locked"
         self._event = event
         self._moved = False
@@ -104,12 +108,12 @@ class Locking:
         self._prepare(None)
 
     def moved(self) -> None:
-        """An input of the body has reached the event. While the loop waits, this is when it is worth asking again."""
+        """Note that an input of the body has reached the event. A waiting loop sends its prepare again now."""
         self._moved = True
         self._resend_if_waiting()
 
     def came_back(self, prepare: Prepare) -> None:
-        """The prepare has come back on one channel."""
+        """Take the prepare that has come back on one channel."""
         gathered = self._gathering.add(prepare)
         if gathered is None:
             return
@@ -137,7 +141,7 @@ class Locking:
         self._prepare(None)
 
     def passed(self) -> None:
-        """The checkpoint has passed through the body, on one channel."""
+        """Note that the checkpoint has passed through the body, on one channel."""
         self._passed += 1
         if self._passed == self._channels:
             self._passed = 0

@@ -1,4 +1,4 @@
-"""What has come back in a loop and what has become of it: waiting for its round, part of X, or beyond the limit."""
+"""The rows that have come back in a loop: waiting for their round, part of X, or beyond the limit."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SMALL_PARTS: Final = 64
 
 @dataclass(slots=True)
 class RoundCounts:
-    """What a loop's rounds were, over all its epochs."""
+    """Counts of a loop's rounds, over all its epochs."""
 
     rounds: int = 0
     rows: int = 0
@@ -44,7 +44,7 @@ class RoundCounts:
 
 
 class Heap:
-    """Changes that are added up to be had all at once; many small ones are put together on the way."""
+    """A heap of changes that are added up and taken all at once. Many small changes are put together on the way."""
 
     def __init__(self) -> None:
         self._large: list[Change] = []
@@ -70,8 +70,8 @@ class Heap:
 
 
 class Progress:
-    """One loop's rows outside its body, on every channel. Times here are those of the loops around it and, counted or
-    not, this one's round at the end.
+    """The rows of one loop outside its body, on every channel. Times here are the rounds of the loops around it and
+    then, counted or not, this loop's round.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Progress:
         self._deadline: float | None = None
 
     def begin(self) -> None:
-        """A new epoch, or a new round of the loop around this one."""
+        """Begin a new epoch, or a new round of the loop around this one."""
         self.begun = time()
         if not self._counted:
             self._round = 0
@@ -102,28 +102,30 @@ class Progress:
             self._deadline = monotonic() + self._limits.seconds
 
     def enter(self, channel: int, change: Change) -> None:
-        """What enters the loop is there from round 1 on."""
+        """Add rows that enter the loop. They exist from round 1 on."""
         if self._counted:
             rounds = (*change.rounds, np.ones(len(change), dtype=np.int64))
             change = Change(change.rows, change.weights, rounds, change.consolidated)
         self._put(channel, change, 1)
 
     def come_back(self, channel: int, change: Change) -> None:
-        """What the body answers at a round is there from the next one on."""
+        """Add rows of the body's answer at a round. They exist from the next round on."""
         if self._counted:
             *outer, rounds = change.rounds
             change = Change(change.rows, change.weights, (*outer, rounds + 1), change.consolidated)
         self._put(channel, change, self._round + 1)
 
     def next_time(self, due: Rounds | None) -> Rounds | None:
-        """The earliest time of what came back or of what the body has due."""
+        """The earliest time of rows that came back or of changes that the body has due."""
         times = [time for agenda in self._pending if (time := agenda.first()) is not None]
         if due is not None:
             times.append(due if self._counted else (*due, self._round))
         return min(times, default=None)
 
     def hand_in(self, time: Rounds) -> list[Change | None]:
-        """What becomes part of X at this time; what of it the body has to see, on each channel, consolidated."""
+        """Make the rows of this time a part of X. Return those that the body has to see, on each channel,
+        consolidated.
+        """
         self._round = time[-1]
         outer = time[:-1]
         inside = time if self._counted else outer
@@ -144,8 +146,8 @@ class Progress:
         return [None] * len(handed) if self._is_last(time) else handed
 
     def settle(self, outer: Rounds | None) -> None:
-        """The loop is quiet up to this time of the loops around it (None: nothing was released): if its rounds are
-        limited, was that the fixpoint?
+        """End the rounds up to this time of the loops around the loop, which is quiet (None: nothing was released). If
+        its rounds are limited, check whether X is the fixpoint.
         """
         if outer is None:
             return
@@ -163,7 +165,7 @@ class Progress:
             self._check_rows()
 
     def take_changed(self) -> list[Change | None]:
-        """How X has changed since this was last asked, on each channel, consolidated, without this loop's rounds."""
+        """The change of X since the last call, on each channel, consolidated, without this loop's rounds."""
         taken = [heap.take() for heap in self._changed]
         with self._exact():
             return [None if change is None else consolidate(change) for change in taken]
@@ -175,7 +177,7 @@ class Progress:
         )
 
     def check_time(self) -> None:
-        """Within a round: raises if the loop's time is over."""
+        """Raise, within a round, if the loop's time is over."""
         if self._late():
             raise self._error(
                 "LOOP_SECONDS",
@@ -204,7 +206,7 @@ class Progress:
         return waiting + found + sum(parked.nbytes for parked in self._parked)
 
     def _put(self, channel: int, change: Change, number: int) -> None:
-        """File it under its rounds; where they are not counted, under `number`."""
+        """File a change under its rounds; where they are not counted, under `number`."""
         if not len(change):
             return
         for rounds, which in by_rounds(change.rounds):
@@ -217,7 +219,7 @@ class Progress:
                 self._pending[channel].add(time, part)
 
     def _is_last(self, time: Rounds) -> bool:
-        """Whether what the body would answer is beyond the rounds, and nobody asks whether that is a change."""
+        """True where the body's answer would be beyond the last round, and does not matter."""
         return time[-1] == self._limits.rounds and self._limits.on_rounds is OnLimit.RETURN
 
     def _together(self, parts: Sequence[Change], time: Rounds) -> Change | None:
@@ -239,7 +241,7 @@ class Progress:
             raise self.overflow(error) from error
 
     def _parked_rows(self, parked: Arrangement, outer: Rounds) -> int:
-        """How many rows X would change by in the round beyond the limit."""
+        """The number of rows by which X would change in the round beyond the limit."""
         if not parked.rows:
             return 0
         with self._exact():
@@ -249,7 +251,7 @@ class Progress:
             return len(consolidate(beyond if counted is None else beyond.take(np.flatnonzero(counted))))
 
     def _check_limits(self, time: Rounds, rows: int) -> None:
-        # Rows of an earlier epoch that came later than this round are in the total and not yet undone.
+        # Rows of an earlier epoch from after this round are in the total and not yet undone.
         if self._too_many() and all(mine >= latest for mine, latest in zip(time, self._latest, strict=True)):
             self._check_rows()
         if self._late():
@@ -278,7 +280,7 @@ class Progress:
 
 
 def sum_exactly(weights: Numbers) -> int:
-    """Their sum, however large it is."""
+    """The sum of the weights, however large it is."""
     if all_one(weights):
         return len(weights)
     largest = max(int(weights.max()), -int(weights.min()))

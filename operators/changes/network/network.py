@@ -1,9 +1,9 @@
 """Network: a graph of operators on changes at work, on any number of channels of one process.
 
-An epoch: entries are fed, by port and channel, and ended; `run` works until nothing more can be done, `take` hands out
-how the result has changed. What is fed behind an entry's end belongs to the next epoch and waits for it wherever it
-has to. All is delivered in order of arrival and nothing depends on order, so which work is done first is a seam: the
-`schedule`. So is `locking`, the protocol of the loops.
+In an epoch the caller feeds entries, by port and channel, and ends them. `run` works until no more work can be done,
+and `take` returns the change of the result. Changes that are fed behind an entry's end belong to the next epoch and
+wait for it. Messages are delivered in order of arrival, and no result depends on the order, so the order of work can be
+exchanged: it is the `schedule`. The protocol of the loops, `locking`, can be exchanged, too.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from .schedule import InOrder, Schedule
 
 
 class Network:
-    """Lives as long as its task. After an error only `reset` and `statistics` are of use. With loops whose rounds are
-    not counted it is for one epoch at a time, and has to be `reset` before the next.
+    """A network. It lives as long as its task. After an error only `reset` and `statistics` may be called. A network
+    with loops whose rounds are not counted takes one epoch at a time, and has to be `reset` before the next.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Network:
         self.schema: pa.Schema = graph.vertices[graph.result].schema
         self.channels = channels
         self.watermark: int | None = None
-        """The result's, for the epoch last taken; None if it has none."""
+        """The result's watermark, for the epoch last taken; None if it has none."""
         self._graph = graph
         self._schedule: Schedule = schedule or InOrder()
         self._locking = locking
@@ -51,19 +51,19 @@ class Network:
         self._once = any(isinstance(each, Loop) and not each.counted for each in graph.vertices)
         self._spent = False
         self._earlier: tuple[LoopStatistics, ...] = ()
-        """Of the loops, before the last reset."""
+        """The loops' statistics from before the last reset."""
         self._begun = 0
         self._taken = 0
         self._seconds = 0.0
         self._ran = 0.0
         self.fresh = True
-        """Whether there is no state yet."""
+        """True while there is no state."""
         self._mark: _Mark | None = None
         self._nothing = Change(Rows.empty(self.schema.types), np.empty(0, dtype=np.int64))
 
     def feed(self, port: int, channel: int, change: Change) -> None:
-        """Hand in rows of an entry. Where its rows do not go to the channel they belong to by themselves, they must be
-        given to it.
+        """Hand in rows of an entry. Where no link routes the rows to the channel they belong to, the caller must feed
+        them to that channel.
         """
         self._check_reset()
         for source in self._sources(port, channel):
@@ -88,7 +88,7 @@ class Network:
             self.end(port, watermark=watermarks.get(port))
 
     def run(self) -> bool:
-        """Work until nothing is left to do; whether an epoch is complete. It is not when an end is awaited."""
+        """Work until there is no more work. True where an epoch is complete; False where an end is still awaited."""
         started, self._ran = perf_counter(), time()
         schedule = self._schedule
         try:
@@ -99,9 +99,7 @@ class Network:
         return all(sink.complete for sink in self._nodes.sinks)
 
     def take(self) -> Change:
-        """How the result has changed in the epoch that is complete: consolidated, over all channels, in canonical
-        order.
-        """
+        """The change of the result in the complete epoch: consolidated, over all channels, in canonical order."""
         sinks = self._nodes.sinks
         if not all(sink.complete for sink in sinks):
             raise RuntimeError("there is no complete epoch to take")
@@ -119,7 +117,7 @@ class Network:
             raise ExecutionError(f"the result: {error}", reason="WEIGHT_OVERFLOW") from error
 
     def reset(self) -> None:
-        """Forget everything: state, what was fed, and the gauges. What was counted goes on."""
+        """Forget state, fed changes and gauges. Counters go on."""
         counted = {at: node.counters().ungauged() for at, node in self._nodes.operators.items()}
         self._begin_anew(tuple(self._loop_statistics()), 0.0)
         self._count_from(counted)
@@ -134,11 +132,11 @@ class Network:
         self._mark = _Mark(state, self.fresh, counters, tuple(self._loop_statistics()), self._seconds)
 
     def unmark(self) -> None:
-        """Let go of what was kept."""
+        """Drop the state that `mark` kept."""
         self._mark = None
 
     def roll_back(self) -> None:
-        """Forget all that has come since `mark`: state, what is under way, and what was counted."""
+        """Forget all state, messages and counts since `mark`."""
         mark, self._mark = self._mark, None
         if mark is None:
             raise RuntimeError("the network was not marked")
@@ -162,14 +160,14 @@ class Network:
             node.count_from(counted[at])
 
     def save(self, state: StateWriter) -> None:
-        """Write all operators' and loops' state, each under its path. It is what each had when the checkpoint of the
-        epoch last taken passed it: RuntimeError if anything was fed or ended since.
+        """Write the state of all operators and loops, each under its path. It is the state that each had when the
+        checkpoint of the epoch last taken passed it. Raises RuntimeError if anything was fed or ended since.
         """
         self._check_between_epochs()
         self._save(lambda name: _Under(state, name))
 
     def load(self, state: StateReader) -> None:
-        """Take state back, in a network of the same graph and channels that was fed nothing."""
+        """Take state back, in a network of the same graph and channels that was not fed yet."""
         self._load(lambda name: _From(state, name))
 
     def _save(self, under: Callable[[str], StateWriter]) -> None:
@@ -194,14 +192,14 @@ class Network:
         return NetworkStatistics(tuple(self._operator_statistics()), tuple(self._loop_statistics()))
 
     def operators(self) -> Iterator[ChangeOperator]:
-        """Every channel's instances of all operators, those in loops too."""
+        """Every channel's instances of all operators, also in loops."""
         for node in self._nodes.operators.values():
             yield node.operator
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all state, of what is under way, of the result as far as it is known, and of what a roll-back would
-        bring back.
+        """The bytes of all state, of messages under way, of the result as far as it is known, and of the state that a
+        roll-back would bring back.
         """
         nodes = self._nodes
         state = sum(node.operator.nbytes for node in nodes.operators.values())
@@ -210,7 +208,7 @@ class Network:
         return state + under_way + sum(sink.nbytes for sink in nodes.sinks) + self._marked_bytes()
 
     def _marked_bytes(self) -> int:
-        """Of the runs of marked state that state does not have any more."""
+        """The bytes of the runs of marked state that the current state does not have any more."""
         if self._mark is None or self._mark.fresh:
             return 0
         now = HeldState()
@@ -228,12 +226,14 @@ class Network:
             yield from entry if channel is None else (entry[channel],)
 
     def _check_reset(self) -> None:
-        """Where rounds are not counted, state does not say of which round a row is, and a later epoch is lost in it."""
+        """Check that a network without counted rounds was reset: its state does not have the rounds of rows, so a later
+        epoch would be wrong.
+        """
         if self._spent:
             raise RuntimeError("a network with a loop that does not count its rounds must be reset between epochs")
 
     def _begin(self, epoch: int) -> None:
-        """The first end of an epoch is where dummy reads supply theirs."""
+        """Begin the end of an epoch: at its first end, dummy reads supply theirs."""
         if epoch > self._begun:
             self._begun = epoch
             for dummy in self._nodes.dummies:
@@ -300,7 +300,7 @@ def _name(path: str, node: OperatorNode, channel: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """What a network was between two epochs."""
+    """The state of a network between two epochs."""
 
     state: HeldState
     fresh: bool
@@ -310,7 +310,7 @@ class _Mark:
 
 
 class _Under:
-    """A writer under whose names stands where in the network they come from."""
+    """A writer that puts a path in the network in front of its names."""
 
     def __init__(self, writer: StateWriter, name: str) -> None:
         self._writer = writer

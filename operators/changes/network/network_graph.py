@@ -1,4 +1,4 @@
-"""What a network is made of: vertices in a graph, and in its loops' graphs.
+"""The parts of a network: vertices in a graph, and in the graphs of its loops.
 
 A graph is a value, made once from a plan; a network makes each vertex's operator once for every channel.
 """
@@ -17,23 +17,23 @@ from ..change_operator import ChangeOperator
 
 @dataclass(frozen=True, slots=True)
 class ByKey:
-    """Rows go to the channel that the hash of these columns says; without columns all go to one channel."""
+    """A route by the hash of these columns. Without columns all rows go to one channel."""
 
     columns: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ToAll:
-    """Rows go to every channel."""
+    """A route of all rows to every channel."""
 
 
 Route: TypeAlias = ByKey | ToAll | None
-"""None: rows stay on their channel."""
+"""A route. None: rows stay on their channel."""
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """An input: what vertex it comes from, by its place in the graph, and to which channels its rows go."""
+    """An input: the vertex that it comes from, by its position in the graph, and the route of its rows to channels."""
 
     vertex: int
     route: Route = None
@@ -41,7 +41,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
-    """What comes from outside the graph: its input number `port`."""
+    """An entry: the graph's input number `port`, which comes from outside."""
 
     port: int
     schema: pa.Schema
@@ -49,8 +49,9 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operate:
-    """An operator; `make` is called once for each channel, with its number. `place` is where in the plan it comes
-    from. What is not routed to one channel by its key, and has a row even without input, is made on channel 0 alone.
+    """An operator. `make` is called once for each channel, with the channel's number. `place` is the operator's plan
+    path. An operator that has a row even without input, and whose input is not routed by a key, is made on channel 0
+    alone.
     """
 
     make: Callable[[int], ChangeOperator]
@@ -61,13 +62,15 @@ class Operate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Back:
-    """What has come back in the loop whose body this graph is. The graph of a loop inside it reads it as an entry."""
+    """The rows that have come back in the loop whose body this graph is. The graph of an inner loop reads them as an
+    entry.
+    """
 
     schema: pa.Schema
 
 
 class OnLimit(enum.Enum):
-    """What a loop does that would go on beyond its rounds."""
+    """The behaviour of a loop that would go on beyond its rounds."""
 
     ERROR = "error"
     RETURN = "return"
@@ -75,7 +78,7 @@ class OnLimit(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """When a loop ends that does not end by itself. `rows` counts weights; None is no limit."""
+    """The limits of a loop that does not end by itself. `rows` counts weights; None is no limit."""
 
     rounds: int | None = 10_000
     on_rounds: OnLimit = OnLimit.ERROR
@@ -85,13 +88,14 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Loop:
-    """X(0) = nothing, X(k+1) = what enters + the body's answer when it reads X(k), until X no longer changes; then X.
+    """A loop: X(0) = nothing, X(k+1) = the entering rows + the body's answer to X(k), until X no longer changes. Its
+    rows are X.
 
-    `inputs` are the body's entries, in the order of their ports; they are there from round 0 on. What enters is there
-    from round 1 on, as is what the body answers at round 0. Columns by which rows come back to the channel that owns
-    them are said by the route of the body's links from its `Back`. `counted` says that rows inside carry this loop's
-    round, after those of the loops around it: always, but for the outermost loop of a per-epoch task, whose rounds
-    are worked off one after another and never again.
+    `inputs` are the body's entries, in the order of their ports. Rows of the inputs exist from round 0 on; rows that
+    enter, and the body's answer at round 0, exist from round 1 on. The route of the body's links from its `Back` has
+    the columns by which rows come back to the channel that owns them. `counted` says that rows inside carry this loop's
+    round, after the rounds of the loops around it. Rounds are always counted, except in the outermost loop of a
+    per-epoch task, whose rounds are done one after another and never again.
     """
 
     name: str
@@ -109,14 +113,16 @@ Vertex: TypeAlias = Entry | Operate | Back | Loop
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Graph:
-    """Vertices, each after those it reads; `result` is the one whose rows are the graph's."""
+    """A graph: vertices, each after the ones that it reads. The rows of the vertex `result` are the graph's."""
 
     vertices: tuple[Vertex, ...]
     result: int
     needed: frozenset[int] = field(init=False)
-    """The vertices from which the result can be reached. It is found once: a loop asks its body, at every level."""
+    """The vertices from which the result can be reached. They are found once, because a loop asks its body at every
+    level.
+    """
     ports: frozenset[int] = field(init=False)
-    """Of its entries, those that the result needs."""
+    """The ports of the entries that the result needs."""
 
     def __post_init__(self) -> None:
         needed = {self.result}
@@ -129,7 +135,7 @@ class Graph:
 
 
 def links_of(vertex: Vertex) -> tuple[Link, ...]:
-    """What a vertex reads; of a loop's inputs those that its body's answer needs."""
+    """The links that a vertex reads; of a loop's inputs, those that its body's answer needs."""
     match vertex:
         case Entry() | Back():
             return ()

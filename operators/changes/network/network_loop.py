@@ -1,4 +1,6 @@
-"""A loop in a network: the ends where rows enter its body, come back, and leave; all channels under one protocol."""
+"""A loop in a network: the ends at which rows enter its body, come back, and leave. One protocol governs all
+channels.
+"""
 
 from __future__ import annotations
 
@@ -22,12 +24,12 @@ from .schedule import Schedule
 
 
 class Inlet(Emitter):
-    """One channel of something that the body reads and that no queue of the body leads to: what came back, an input
-    from outside, the dummy read of a nested loop.
+    """One channel of an input of the body that no queue of the body leads to: the rows that came back, an input from
+    outside, or the dummy read of a nested loop.
     """
 
     def send(self, event: Event) -> None:
-        """Pass on what the loop sends into its body."""
+        """Pass on an event that the loop sends into its body."""
         if type(event) is Prepare and event.rounds is not None:
             for queue in self.awaited:
                 queue.push(event)
@@ -36,13 +38,13 @@ class Inlet(Emitter):
 
     @cached_property
     def awaited(self) -> tuple[LinkQueue, ...]:
-        """Those of its queues that bring prepares which release a time."""
+        """The queues that bring prepares which release a time."""
         return tuple(queue for outlet in self.outlets for queue in outlet.queues if not queue.quiet)
 
 
 class Ingress(Inlet):
-    """One channel of an input of the loop. When an event has come on all its queues, it has reached it; behind the
-    event the queues are held.
+    """One channel of an input of the loop. An event has reached the channel when it has come on all its queues. Behind
+    the event the queues are held.
     """
 
     def __init__(self, loop: LoopNode) -> None:
@@ -70,7 +72,7 @@ class Ingress(Inlet):
                 assert_never(message)
 
     def receive(self, change: Change) -> None:
-        """Rows of an input are there from round 0 on."""
+        """Take rows of an input. They exist from round 0 on."""
         if self._loop.counted:
             rounds = (*change.rounds, np.zeros(len(change), dtype=np.int64))
             change = Change(change.rows, change.weights, rounds, change.consolidated)
@@ -82,13 +84,13 @@ class Ingress(Inlet):
         super().send(event)
 
     def open(self) -> None:
-        """The event has left the loop: what is behind it may come."""
+        """Let messages behind the event come: it has left the loop."""
         self.reached, self.marked, self.due = False, False, None
         for queue in self.queues:
             queue.release()
 
     def on_event(self, event: Event) -> None:
-        """The event has come on all queues."""
+        """Act on the event, which has come on all queues."""
         self._loop.moved(event)
 
     def _arrived(self, queue: LinkQueue, event: Event) -> None:
@@ -101,8 +103,8 @@ class Ingress(Inlet):
 
 
 class Entering(Ingress):
-    """One channel of what enters the loop, input 1, or of the dummy read in its place. It is here that the loop learns
-    of an event.
+    """One channel of the rows that enter the loop (input 1), or of the dummy read in their place. The loop learns of an
+    event here.
     """
 
     def __init__(self, loop: LoopNode, channel: int) -> None:
@@ -117,7 +119,7 @@ class Entering(Ingress):
 
 
 class Return(Node):
-    """One channel of the body's answer, where it arrives at the loop."""
+    """One channel of the body's answer, at its arrival in the loop."""
 
     def __init__(self, loop: LoopNode, channel: int) -> None:
         super().__init__()
@@ -136,7 +138,7 @@ class Return(Node):
 
 
 class LoopNode(Locked):
-    """All channels of a loop."""
+    """The node of a loop, for all channels."""
 
     def __init__(
         self,
@@ -169,14 +171,14 @@ class LoopNode(Locked):
 
     @property
     def ends(self) -> Sequence[Emitter]:
-        """All that puts rows into its body, and what its rows leave by."""
+        """The emitters that put rows into the body, and those by which the loop's rows leave."""
         return (*self.backs, *self.ingresses, *self.outputs)
 
     def entered(self, event: Event) -> None:
-        """An event has reached what enters the loop on one channel.
+        """Note that an event has reached the loop's entry on one channel.
 
-        The loop is a merge point of the prepares of the loop around it: one is there when it has come on all inputs.
-        The barrier's checkpoint may take long on some, and what enters is where the loop learns of it.
+        The loop is a merge point of the prepares of the loop around it: such a prepare has arrived when it has come on
+        all inputs. The barrier's checkpoint may take long on some inputs, so the loop learns of it at its entry.
         """
         self._entered += 1
         inputs = len(self.entering) + (len(self.ingresses) if isinstance(event, Prepare) else 0)
@@ -185,7 +187,7 @@ class LoopNode(Locked):
             self.locking.reached(event)
 
     def moved(self, event: Event) -> None:
-        """An event has reached another input of the loop on one channel."""
+        """Note that an event has reached another input of the loop on one channel."""
         if isinstance(event, Prepare):
             self.entered(event)
         else:
@@ -221,7 +223,9 @@ class LoopNode(Locked):
             inlet.send(event)
 
     def _send_watermarks(self) -> None:
-        """Into the body, in front of the checkpoint: an input has its own, and what came back the least of all."""
+        """Send the watermarks into the body, in front of the checkpoint. An input has its own; the rows that came back
+        have the least of all.
+        """
         whole = least_watermark(queue.watermark for each in (*self.ingresses, *self.entering) for queue in each.queues)
         of = [(each, least_watermark(queue.watermark for queue in each.queues)) for each in self.ingresses]
         for inlet, watermark in (*((each, whole) for each in self.backs), *of):
@@ -258,7 +262,7 @@ class LoopNode(Locked):
             ingress.open()
 
     def _merged(self, event: Prepare, due: Rounds | None, inputs: Sequence[Ingress]) -> Prepare:
-        """The prepare of the loop around, as it goes on: with what it has found before this loop and in it."""
+        """The prepare of the outer loop as it goes on: with its findings from before this loop and from inside."""
         time = self.progress.next_time(due)
         found = None if time is None else time[:-1]
         marked = event.marked

@@ -1,4 +1,4 @@
-"""What a network says about its work."""
+"""Statistics of a network."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 LAST_ROUNDS: Final = 16
-"""Of so many rounds it is told how many rows each had."""
+"""The number of last rounds whose rows are reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorStatistics:
-    """One operator, all channels together; the gauges are between 0 and 1, that of the worst channel."""
+    """Statistics of one operator, all channels together. The gauges are between 0 and 1, and are those of the worst
+    channel.
+    """
 
     path: str
     operator: str
@@ -19,19 +21,21 @@ class OperatorStatistics:
     rows_in: int
     rows_out: int
     touched: int
-    """Rows of state it has looked at."""
+    """The rows of state that the operator has looked at."""
     nbytes: int
     busy: float
-    """The share of the network's time in which it worked."""
+    """The share of the network's time in which the operator worked."""
     backpressure: float
-    """The share of it in which more rows waited behind it than a queue should have."""
+    """The share of the network's time in which more rows waited behind the operator than a queue should have."""
     health: float
-    """0 once it has failed."""
+    """0 once the operator has failed."""
     begun: float = 0.0
-    """By the clock, when its network worked last."""
+    """The clock's time when the network worked last."""
 
     def beside(self, other: OperatorStatistics) -> OperatorStatistics:
-        """These and those of the same operator, made once more, as one; the gauges are of the one that ran last."""
+        """The sum of these statistics and those of another instance of the operator. The gauges are those of the
+        instance that ran last.
+        """
         now = max(self, other, key=lambda each: each.begun)
         return replace(
             now,
@@ -44,7 +48,7 @@ class OperatorStatistics:
 
 @dataclass(frozen=True, slots=True)
 class LoopStatistics:
-    """One loop, over all epochs."""
+    """Statistics of one loop, over all epochs."""
 
     path: str
     name: str
@@ -56,20 +60,20 @@ class LoopStatistics:
     """Rows of the last rounds, the newest last."""
     prepares_sent: int
     prepares_resent: int
-    """Of those sent, the ones sent again only because an input was awaited."""
+    """The prepares that were sent again only because an input was awaited."""
     quiesce_seconds: float
-    """From an event's reaching the loop to its being quiet, all together."""
+    """The total time from an event's arrival at the loop until the loop is quiet."""
     busy: float = 0.0
-    """The share of the network's time in which its body's operators worked, on the busiest channel."""
+    """The share of the network's time in which the body's operators worked, on the busiest channel."""
     backpressure: float = 0.0
-    """The largest one in its body and at its ends."""
+    """The largest backpressure in the loop's body and at its ends."""
     health: float = 1.0
-    """0 once it, or something in its body, has failed."""
+    """0 once the loop, or an operator in its body, has failed."""
     begun: float = 0.0
-    """By the clock, when it began last."""
+    """The clock's time when the loop began last."""
 
     def after(self, earlier: LoopStatistics) -> LoopStatistics:
-        """These and what the same loop did before, as one."""
+        """The sum of these statistics and those of the same loop from before."""
         return replace(
             self,
             rounds=earlier.rounds + self.rounds,

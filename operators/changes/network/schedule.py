@@ -1,4 +1,4 @@
-"""Schedules: which of the work at hand is done next. No answer depends on it."""
+"""Schedules: the order of the work at hand. No result depends on it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 _WEIGH_EVERY: Final = 256
-"""Steps between looks at the size of what there is."""
+"""The steps between two calls of `weigh`."""
 
 
 class Work(Protocol):
@@ -15,21 +15,23 @@ class Work(Protocol):
 
 
 class Schedule(Protocol):
-    """`whole` says that a queue which is chosen is emptied, and changes that stand in it together are given as one."""
+    """The order of work. `whole` says that a chosen queue is emptied, and that neighbouring changes in it are delivered
+    as one.
+    """
 
     whole: bool
 
     def add(self, work: Work) -> None:
-        """There is something to do for it; it is not added again before it has been chosen."""
+        """Add work that is to be done. It is not added again before it has been chosen."""
 
     def next(self) -> Work | None:
-        """What to do now; None when there is nothing."""
+        """The work to do now; None when there is none."""
 
     def check(self) -> None:
-        """Raises if the work is to stop: asked within a step that goes on for long."""
+        """Raise if the work is to stop. Long steps call it."""
 
     def pressed(self) -> None:
-        """Much waits to be delivered, and more is coming: raises where that is not to be."""
+        """Note that much waits to be delivered, and more is coming. Raise where that is too much."""
 
     def clear(self) -> None:
         """Forget all work."""
@@ -60,7 +62,9 @@ class InOrder:
 
 
 class Watched(InOrder):
-    """Stops the work where `check` raises; once in a while, and where much is under way, also where `weigh` does."""
+    """A schedule that stops the work where `check` raises. Once in a while, and where much is under way, it also calls
+    `weigh`, which may raise.
+    """
 
     def __init__(self, check: Callable[[], None], weigh: Callable[[], None]) -> None:
         super().__init__()

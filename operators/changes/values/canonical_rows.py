@@ -1,4 +1,4 @@
-"""Canonical order: that of rows which have no order of their own.
+"""Canonical order: the order of rows that have none otherwise.
 
 All columns from left to right, ascending; nulls after everything, NaN after numbers, -0.0 as 0.0; the weight last.
 Lists are compared element by element and come after their own beginnings; structs are compared field by field; inside
@@ -28,7 +28,9 @@ def canonical(change: Change) -> Change:
 
 
 def _packed(change: Change) -> Change | None:
-    """The same change, whose weights are all alike, in canonical order; None if its rows are no single words."""
+    """The same change in canonical order, for a change whose weights are all alike; None if its rows are no single
+    words.
+    """
     domain = PackedKeyDomain.around(change.rows)
     places = None if domain is None else domain.places(change.rows)
     if domain is None or places is None:

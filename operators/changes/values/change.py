@@ -15,20 +15,22 @@ from .value_columns import Index, column
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 Rounds: TypeAlias = tuple[int, ...]
-"""One time: a round of each loop from the outermost to the innermost; () where no loop counts rounds."""
+"""A time: a round of each loop from the outermost to the innermost; () where no loop counts rounds."""
 ManyRounds: TypeAlias = tuple[Numbers, ...]
-"""A time for each row: for each loop an array."""
+"""A time for each row: an array for each loop."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Change:
-    """Rows with weights, none of them 0 once it has been consolidated; the same row may stand in it more than once."""
+    """A change: rows with weights. The same row may be in it more than once. A consolidated change has no weight of
+    0.
+    """
 
     rows: Rows
     weights: Numbers
     rounds: ManyRounds = ()
     consolidated: bool = False
-    """Whether it is known that at each time all rows are different, and no weight is 0."""
+    """True where it is known that at each time all rows are different, and no weight is 0."""
 
     def __len__(self) -> int:
         return len(self.weights)
@@ -38,7 +40,7 @@ class Change:
         return self.rows.nbytes + int(self.weights.nbytes) + sum(int(numbers.nbytes) for numbers in self.rounds)
 
     def take(self, rows: Index) -> Change:
-        """Different rows of it, by their places."""
+        """Different rows of the change, by their positions."""
         rounds = tuple(number.take(rows) for number in self.rounds)
         return Change(self.rows.take(rows), take_weights(self.weights, rows), rounds, self.consolidated)
 
@@ -49,7 +51,7 @@ class Change:
         return Change(self.rows, -self.weights, self.rounds, self.consolidated)
 
     def at(self, rounds: Rounds) -> Change:
-        """All of it, which has no rounds, at one time."""
+        """All rows of a change without rounds, at one time."""
         if not rounds:
             return self
         return Change(self.rows, self.weights, constant_rounds(rounds, len(self)), self.consolidated)
@@ -78,17 +80,17 @@ _ONES.flags.writeable = False
 
 
 def ones(count: int) -> Numbers:
-    """So many weights that are 1, which must not be changed."""
+    """An array of so many weights of 1, which must not be modified."""
     return _ONES[:count] if count <= len(_ONES) else np.ones(count, dtype=np.int64)
 
 
 def all_one(weights: Numbers) -> bool:
-    """Whether each weight is 1, as most often: then nothing can overflow."""
+    """True where each weight is 1, as in most changes: then no sum can overflow."""
     return weights.base is _ONES or int(np.count_nonzero(weights == 1)) == weights.size
 
 
 def take_weights(weights: Numbers, rows: Index) -> Numbers:
-    """Those of these rows."""
+    """The weights of these rows."""
     return ones(len(rows)) if weights.base is _ONES else weights.take(rows)
 
 
@@ -102,7 +104,7 @@ def later(left: ManyRounds, right: ManyRounds) -> ManyRounds:
 
 
 def by_rounds(rounds: ManyRounds) -> list[tuple[Rounds, Index | None]]:
-    """The different times there are and the rows of each; None stands for all rows. There must be a row."""
+    """The different times and the rows of each one; None stands for all rows. There must be a row."""
     if not rounds:
         return [((), None)]
     firsts = tuple(int(number[0]) for number in rounds)

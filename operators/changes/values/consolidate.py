@@ -1,4 +1,6 @@
-"""Consolidation: one entry for each different row and time, with the sum of its weights, and none where that is 0."""
+"""Consolidation: one entry for each different row and time, with the sum of its weights, and no entry where that is
+0.
+"""
 
 from __future__ import annotations
 
@@ -17,23 +19,27 @@ from .value_columns import Index, Mask
 
 _LARGEST: Final = (1 << 63) - 1
 _MANY: Final = 4_096
-"""So many rows are sorted as words where they are that simple."""
+"""From so many rows on, rows that are single words are sorted as words."""
 
 
 _NEWEST: Final = 512
-"""The newest run is rebuilt with what comes in until it has this many rows."""
+"""The newest run is rebuilt with new rows until it has this many rows."""
 _FACTOR: Final = 8
-"""A run is merged with the next older one when that is less than so many times as long, so that few are probed ..."""
+"""A run is merged with the next older run when that is less than so many times as long, so that few runs are probed
+...
+"""
 _LARGE: Final = 4_096
 _FACTOR_OF_LARGE: Final = 2
-"""... and a large one only with one less than twice as long, as moving so many rows costs more than probing."""
+"""... and a large run only with a run less than so many times as long, because moving many rows costs more than
+probing.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Entries:
-    """Rows in the order of the hash of their key, then of the hash of all that tells entries apart.
+    """Entries: rows in the order of the hash of their key, then of the hash of row and time.
 
-    `weights` has one number a row, or a row of numbers, which are summed alike.
+    `weights` has one number for each row, or a row of numbers, which are summed alike.
     """
 
     key_hashes: Hashes
@@ -64,14 +70,14 @@ class Entries:
         )
 
     def pick(self, at: Index, columns: Sequence[int] | None = None) -> Change:
-        """The entries at these places, with these columns, or all."""
+        """The entries at these positions, with these columns, or with all."""
         rows = self.rows if columns is None else self.rows.select(columns)
         weights = self.weights.take(at, axis=0).astype(np.int64, copy=False)
         rounds = tuple(number.take(at).astype(np.int64, copy=False) for number in self.rounds)
         return Change(rows.take(at) if rows.columns else Rows((), len(at)), weights, rounds)
 
     def narrowed(self) -> Entries:
-        """The same in as few bytes as hold its numbers: `pick` gives them back as they were."""
+        """The same entries in as few bytes as hold their numbers. `pick` returns the numbers as they were."""
         rounds = tuple(map(narrow, self.rounds))
         return Entries(self.key_hashes, self.hashes, self.rows, narrow(self.weights), rounds)
 
@@ -90,25 +96,25 @@ def entries(rows: Rows, key_hashes: Hashes, row_hashes: Hashes, weights: Numbers
 
 
 def consolidated(parts: Entries, *, keep_zeros: bool = False) -> Entries:
-    """The same, in order, one entry for each row and time; what sums to 0 is left out unless it is wanted."""
+    """The same entries, in order, one for each row and time. Entries that sum to 0 are left out unless `keep_zeros`."""
     if len(parts) <= 1 or _ascending(parts.key_hashes):
         return parts if keep_zeros else without_zeros(parts)
     return _consolidated(parts, "quicksort", keep_zeros=keep_zeros)
 
 
 def _ascending(hashes: Hashes) -> bool:
-    """Whether they are different and in order: then so are the entries whose keys have them."""
+    """True where the hashes are different and in order; then so are the entries whose keys have them."""
     return int(np.count_nonzero(hashes[1:] > hashes[:-1])) == len(hashes) - 1
 
 
 def to_merge(older: int, newer: int) -> bool:
-    """Whether a run of so many entries is merged with the next older one, of so many."""
+    """True where a run of `newer` entries is merged with the next older run, of `older` entries."""
     factor = _FACTOR if newer <= _LARGE else _FACTOR_OF_LARGE
     return older <= _NEWEST or (newer > _NEWEST and older < factor * newer)
 
 
 def narrow(numbers: Numbers) -> Numbers:
-    """The same in the least type that holds them."""
+    """The same numbers in the smallest type that holds them."""
     if numbers.size:
         least, most = int(numbers.min()), int(numbers.max())
         for dtype in (np.int8, np.int16, np.int32):
@@ -124,14 +130,14 @@ def merged(older: Entries, newer: Entries) -> Entries:
 
 
 def without_zeros(parts: Entries) -> Entries:
-    """Consolidated entries but for those that sum to 0."""
+    """Consolidated entries without those that sum to 0."""
     if np.count_nonzero(parts.weights) == parts.weights.size:
         return parts
     return parts.take(not_zero(parts.weights).nonzero()[0])
 
 
 def not_zero(weights: Numbers) -> Mask:
-    """Which entries have a number that is not 0."""
+    """True for each entry with a number that is not 0."""
     return np.asarray(weights.any(axis=1)) if weights.ndim > 1 else weights != 0
 
 
@@ -159,7 +165,7 @@ def consolidate(change: Change) -> Change:
             return found_as_words
     hashes = change.rows.hashes()
     if not change.rounds and _all_different(hashes):
-        # As it is most often: all rows are different, and none has to be moved.
+        # The most common case: all rows are different, and none has to be moved.
         if np.count_nonzero(change.weights) < len(change):
             change = change.take(change.weights.nonzero()[0])
         return Change(change.rows, change.weights, consolidated=True)
@@ -202,7 +208,7 @@ def _all_different(hashes: Hashes) -> bool:
 
 
 def added(left: Numbers, right: Numbers) -> Numbers:
-    """Their sums, number by number; OverflowError where one is no int64."""
+    """The sums, number by number. Raises OverflowError where one is no int64."""
     sums = left + right
     if np.count_nonzero(((left ^ sums) & (right ^ sums)) < 0):
         exact = left.astype(object) + right.astype(object)
@@ -223,15 +229,17 @@ def sum_groups(weights: Numbers, starts: Index) -> Numbers:
 
 
 def group_starts(differs: Mask) -> Index:
-    """Where groups of rows begin, of which each but the first is said to differ from the one before it or not."""
+    """The starts of groups of rows. `differs` says, for each row but the first, whether it differs from the row before
+    it.
+    """
     first = np.ones(len(differs) + 1, dtype=np.bool_)
     first[1:] = differs
     return first.nonzero()[0]
 
 
 def _order(parts: Entries, kind: Literal["quicksort", "stable"]) -> Index:
-    """By the key's hash, then by the entry's; few entries have the same key, so these are put in order by themselves.
-    Sorting stably is fast for what consists of runs in order, and slow for all else.
+    """The order by the key's hash, then by the entry's. Few entries have the same key, so these are sorted by
+    themselves. A stable sort is fast for sorted runs, and slow for all else.
     """
     order: Index = parts.key_hashes.argsort(kind=kind)
     if parts.hashes is parts.key_hashes:
@@ -249,8 +257,8 @@ def _order(parts: Entries, kind: Literal["quicksort", "stable"]) -> Index:
 
 
 def _order_in_groups(keys: Hashes, hashes: Hashes) -> Index:
-    """By hash where the keys, which are in order, are the same: by as many of its bits as there is room for beside the
-    group's number, which is much faster than to sort by two numbers.
+    """The order by hash within groups of equal keys, which are in order. It uses as many bits of the hash as there is
+    room for beside the group's number, which is much faster than a sort by two numbers.
     """
     groups = np.zeros(len(keys), dtype=np.uint64)
     np.cumsum(keys[1:] != keys[:-1], out=groups[1:])
@@ -267,7 +275,7 @@ def _order_in_groups(keys: Hashes, hashes: Hashes) -> Index:
 
 
 def _summed(parts: Entries, equal: Mask) -> Entries:
-    """Sum what is adjacent and the same; `equal` says which neighbours have the same hashes."""
+    """Sum neighbours that are the same. `equal` says which neighbours have the same hashes."""
     later = equal.nonzero()[0] + 1
     same = parts.rows.same(later, parts.rows, later - 1)
     for number in parts.rounds:
@@ -281,7 +289,9 @@ def _summed(parts: Entries, equal: Mask) -> Entries:
 
 
 def _apart(parts: Entries, equal: Mask) -> tuple[Entries, Mask]:
-    """Where different entries have one hash, bring equal ones together: entry by entry, as it hardly ever happens."""
+    """Bring equal entries together where different entries have one hash: entry by entry, because that hardly ever
+    happens.
+    """
     order = np.arange(len(parts))
     joined = np.zeros(len(parts), dtype=np.bool_)
     starts = group_starts(~equal)

@@ -1,4 +1,4 @@
-"""A statement of DuckDB over batches that are at hand, planned once."""
+"""A DuckDB statement over batches in memory, planned once."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ from ...duckdb.instances import Instance
 from ...duckdb.statement_inputs import StreamSource
 
 PLANNED_ROWS: Final = 65_536
-"""For how many rows it is planned; more or fewer may come."""
+"""The number of rows that a statement is planned for; more or fewer may come."""
 
 NUMBER: Final = pa.field("number", pa.int64())
-"""Behind the columns of rows that a statement is to tell apart."""
+"""The column behind the columns of rows that a statement is to tell apart."""
 
 
 class RowsFailed(ExecutionError):
-    """A statement failed of what its rows hold: of a cast, an overflow. It travels as an `ExecutionError`."""
+    """A statement failed because of the values of its rows: of a cast, an overflow. It travels as an
+    `ExecutionError`.
+    """
 
 
 class Evaluator:
-    """`sql` over relations in0, in1, ... of these `inputs`, whose columns are c0, c1, ... Rows come in no order. It is
-    planned for as many `rows` of each input, where they are given.
+    """An evaluator of `sql` over relations in0, in1, ... of these `inputs`, whose columns are c0, c1, ... The result's
+    rows have no order. The statement is planned for as many `rows` of each input, where they are given.
     """
 
     def __init__(
@@ -65,7 +67,7 @@ class Evaluator:
 
     @property
     def plans(self) -> int:
-        """How often DuckDB has planned it."""
+        """The number of times that DuckDB has planned the statement."""
         return self._fragment.plans
 
     def interrupt(self) -> None:
@@ -76,8 +78,8 @@ class Evaluator:
 
 
 class Evaluators:
-    """The statements of a network's operators, on one instance, one at a time. Each is planned once, however many
-    operators and channels run it, and outlives them: a network that is reset makes its operators anew.
+    """The statements of a network's operators, on one instance, one at a time. Each is planned once for all operators
+    and channels that run it. It outlives them: a network that is reset makes its operators anew.
     """
 
     def __init__(self, instance: Instance) -> None:
@@ -99,7 +101,7 @@ class Evaluators:
         return sum(each.plans for each in tuple(self._made.values()))
 
     def interrupt(self) -> None:
-        """From any thread: stop the statement that runs."""
+        """Stop the statement that runs. Any thread may call it."""
         for each in tuple(self._made.values()):
             each.interrupt()
 
@@ -110,8 +112,8 @@ class Evaluators:
 
 
 def first_failing(count: int, evaluate: Callable[[int, int], object], error: RowsFailed) -> tuple[int, RowsFailed]:
-    """The number and the error of the first of `count` things that fails, where `evaluate` raised `error` for all of
-    them. It is asked for those from one number to before another; they are looked through by halves.
+    """The number and the error of the first of `count` items that fails, where `evaluate` raised `error` for all of
+    them. `evaluate` takes a half-open range of items; the search goes by halves.
     """
 
     def failure(first: int, last: int) -> RowsFailed | None:
@@ -135,6 +137,6 @@ def numbered(schema: pa.Schema) -> pa.Schema:
 
 
 def whole(column: pa.ChunkedArray) -> pa.Array:
-    """All of a column; Arrow's error where it is text that is larger than one array can be."""
+    """All of a column as one array. Raises Arrow's error for text that is larger than one array can be."""
     chunks: list[pa.Array] = column.chunks
     return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks) if chunks else pa.array([], type=column.type)

@@ -17,12 +17,12 @@ from .rows import Rows
 from .value_columns import Column, Index
 
 _WIDTH: Final = 4
-"""Entries that are looked at first, of which some may be undone by others."""
+"""The entries that are looked at first. Some may be undone by others."""
 
 
 class Extremes:
-    """Where no rounds are counted, values lie in order under their key, and few of them are looked at; where they are,
-    all of a touched key's.
+    """The values of keys. Where no rounds are counted, values lie in order under their key, and few of them are looked
+    at. Where rounds are counted, all values of a touched key are looked at.
     """
 
     def __init__(self, schema: pa.Schema, key: Sequence[int], column: int, *, greatest: bool, depth: int) -> None:

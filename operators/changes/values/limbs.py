@@ -22,17 +22,17 @@ _LOW: Final = np.int64((1 << 32) - 1)
 
 
 def summable(type_: pa.DataType) -> bool:
-    """Whether sums of this type are taken here."""
+    """True where this module can sum values of this type."""
     return bool(kinds.is_integer(type_) or kinds.is_decimal128(type_))
 
 
 def limbs_of(type_: pa.DataType) -> int:
-    """How many parts a sum of this type has."""
+    """The number of parts of a sum of this type."""
     return 4 if kinds.is_decimal(type_) else 3
 
 
 def split(column: Column) -> Numbers:
-    """The parts of each value, the lowest first, a row of them a value; those of a null are 0."""
+    """The parts of each value, the lowest first, in a row for each value. The parts of a null are 0."""
     if isinstance(column, FixedColumn):
         values = column.values
         if values.dtype == np.uint64:
@@ -71,7 +71,7 @@ class TooLarge(ExecutionError):
 
 
 def to_int64(sums: Numbers, place: str) -> Numbers:
-    """Sums as 64-bit integers; an error that says where, if one is none."""
+    """Sums as 64-bit integers. Raises an error that says where, if a sum does not fit."""
     parts = carried(sums)
     high = parts[:, 1] | (parts[:, 2] << _BITS)
     fits = (high >= -(1 << 31)) & (high < 1 << 31)
@@ -84,7 +84,7 @@ def to_int64(sums: Numbers, place: str) -> Numbers:
 
 
 def to_decimal(sums: Numbers, nulls: npt.NDArray[np.bool_], type_: pa.DataType, place: str) -> pa.Array:
-    """Sums as decimals of 38 digits and the type's scale; an error that says where, if one has more."""
+    """Sums as decimals of 38 digits and the type's scale. Raises an error that says where, if a sum has more digits."""
     parts = carried(sums)
     if parts.shape[1] == 3:
         parts = np.concatenate([parts[:, :2], (parts[:, 2] & _LOW)[:, None], (parts[:, 2] >> _BITS)[:, None]], axis=1)

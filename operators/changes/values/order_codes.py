@@ -25,12 +25,12 @@ _NAN: Final = 1
 _NULL: Final = 2
 
 Key: TypeAlias = Callable[[Any], Any]
-"""Of a value that may be None, something Python can order."""
+"""A function from a value that may be None to a value that Python can order."""
 
 
 def order_of(rows: Rows, orders: Sequence[Order], *, after: Sequence[Codes] = (), then: Sequence[Codes] = ()) -> Index:
-    """The rows in their order, first by the codes of `after`, last by those of `then`. Rows that are alike in all stay
-    as they came.
+    """The positions of the rows in order: first by the codes of `after`, then by `orders`, last by the codes of `then`.
+    Rows that are alike in all keep their order.
     """
     return beside(lambda: _order_of(rows, orders, after, then), len(rows))
 
@@ -47,7 +47,7 @@ def _order_of(rows: Rows, orders: Sequence[Order], after: Sequence[Codes], then:
 
 
 def _sorted(codes: Sequence[Codes]) -> Index:
-    """In the order of several codes, of which the first that differ at all mostly tell rows apart: a key, say."""
+    """The order by several codes. The first code that differs at all tells most rows apart, as a key does."""
     codes = list(dropwhile(_all_alike, codes)) or codes[:1]
     order = np.argsort(codes[0], kind="stable")
     first = codes[0][order]
@@ -80,7 +80,7 @@ def orders_of(columns: int, first: Sequence[Order]) -> list[Order]:
 
 
 def sort_key(type_: pa.DataType, *, descending: bool, nulls_first: bool) -> Key:
-    """Of a value of this type, something Python orders as `codes_of` orders values."""
+    """A function from a value of this type to a value that Python orders as `codes_of` orders values."""
     key = _key_of(type_)
 
     def sorted_by(value: Any) -> Any:
@@ -140,7 +140,7 @@ def _ranks_of_nested(array: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def _key_of(type_: pa.DataType) -> Key:
-    """How values of this type are ordered in Python."""
+    """The Python order of values of this type."""
     if kinds.is_struct(type_):
         fields = [(field.name, _key_of(field.type)) for field in type_]
         return _or_null(lambda value: tuple(key(value[name]) for name, key in fields))

@@ -14,11 +14,11 @@ from ...core.interrupts import MANY, beside, look
 from .value_columns import ArrowColumn, Column, Index, Mask, column, empty_column
 
 _LONGEST: Final = 300
-"""Characters of a row in a message."""
+"""The most characters of a row in a message."""
 
 
 class Rows:
-    """Immutable. Equal rows have equal hashes, nulls being equal to each other; a row of no columns is one too."""
+    """Immutable rows. Equal rows have equal hashes; nulls equal each other. A row without columns is a row, too."""
 
     __slots__ = ("_hashes", "columns", "count")
 
@@ -69,11 +69,11 @@ class Rows:
         return Rows([self.columns[at] for at in chosen], self.count)
 
     def hashed(self, hashes: Hashes) -> Rows:
-        """The same rows, whose hashes these are."""
+        """The same rows, with these as their hashes."""
         return Rows(self.columns, self.count, hashes)
 
     def beside(self, other: Rows) -> Rows:
-        """These columns, then the other rows'."""
+        """Rows with these columns, then the columns of the other rows."""
         return Rows((*self.columns, *other.columns), self.count)
 
     def hashes(self) -> Hashes:
@@ -91,7 +91,7 @@ class Rows:
         return hashes
 
     def same(self, rows: Index, other: Rows, others: Index) -> Mask:
-        """Whether this one's `rows` are the other one's `others`, pair by pair."""
+        """True for each pair in which one of these `rows` equals one of the other's rows `others`."""
         if not self.columns:
             return np.ones(len(rows), dtype=np.bool_)
         return beside(lambda: self._same(rows, other, others), len(rows))
@@ -104,7 +104,7 @@ class Rows:
         return same
 
     def without_nulls(self) -> Mask | None:
-        """Which rows have no null; None if all of them."""
+        """True for each row without a null; None if no row has one."""
         nulls = [mask for one in self.columns if (mask := one.nulls()) is not None]
         return ~np.logical_or.reduce(nulls) if nulls else None
 
@@ -117,7 +117,7 @@ class Rows:
         return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
     def to_batch(self, schema: pa.Schema, *more: pa.Array) -> pa.RecordBatch:
-        """Of `schema`, whose last columns are `more`."""
+        """A batch of `schema`, whose last columns are `more`."""
         types = schema.types[: len(self.columns)]
         return batch_of([*self.to_arrays(types), *more], self.count, schema)
 
@@ -127,7 +127,7 @@ class Rows:
 
     @property
     def long_bytes(self) -> int:
-        """Of the columns whose values may be of any length."""
+        """The bytes of the columns whose values may be of any length."""
         return sum(one.nbytes for one in self.columns if isinstance(one, ArrowColumn))
 
 

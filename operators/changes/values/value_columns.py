@@ -1,8 +1,8 @@
 """A column of a change: values that can be taken, joined, hashed and compared in a few NumPy calls.
 
-What is fixed in width lies in a NumPy array, beside it which are null; the rest stays in an Arrow array. The kind of a
-column follows from its type alone. Equal values have one form: -0.0 is 0.0, all NaNs are one, and what lies under a
-null is zero.
+Values of fixed width are in a NumPy array, beside an array of their nulls. Other values stay in an Arrow array. The
+kind of a column follows from its type alone. Equal values have one form: -0.0 is 0.0, all NaNs are one, and the value
+under a null is zero.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 class Column(Protocol):
-    """Immutable. `same` compares rows of two columns of one type, nulls being equal to each other."""
+    """An immutable column. `same` compares rows of two columns of one type; nulls equal each other."""
 
     def __len__(self) -> int: ...
 
@@ -45,7 +45,7 @@ class Column(Protocol):
 
 
 class FixedColumn:
-    """Values of fixed width: numbers, dates, times, booleans."""
+    """A column of values of fixed width: numbers, dates, times, booleans."""
 
     __slots__ = ("_nulls", "values")
 
@@ -108,7 +108,7 @@ class FixedColumn:
 
 
 class ArrowColumn:
-    """Texts, bytes, decimals, lists and structs; maps as the lists of their entries."""
+    """A column of texts, bytes, decimals, lists or structs; maps are lists of their entries."""
 
     __slots__ = ("array",)
 
@@ -157,11 +157,11 @@ class ArrowColumn:
 _DAY: Final = {pa.date32().id: pa.int32(), pa.time32("s").id: pa.int32()}
 _LONG: Final = {t.id: pa.int64() for t in (pa.date64(), pa.time64("us"), pa.timestamp("us"), pa.duration("us"))}
 _STORAGE: Final[dict[int, pa.DataType]] = _DAY | _LONG
-"""What the types that are numbers under another name are stored as."""
+"""The storage types of types that are numbers under another name."""
 
 
 def fixed(type_: pa.DataType) -> bool:
-    """Whether a column of this type is a `FixedColumn`."""
+    """True where a column of this type is a `FixedColumn`."""
     return bool(
         kinds.is_integer(type_)
         or kinds.is_float32(type_)
@@ -191,7 +191,9 @@ def empty_column(type_: pa.DataType) -> Column:
 
 
 def _one_form(array: pa.Array) -> pa.Array:
-    """Dictionaries are decoded, so that columns of one type can be joined; maps are lists of their entries."""
+    """The array in the one form of its type. Dictionaries are decoded, so that columns of one type can be joined; maps
+    become lists of their entries.
+    """
     if kinds.is_dictionary(array.type):
         return array.dictionary_decode()
     return array.view(_without_maps(array.type)) if kinds.is_nested(array.type) else array
