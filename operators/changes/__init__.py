@@ -1,5 +1,5 @@
 """Operators on changes: rows with weights, and with the rounds of the loops around them.
 
-`columns`, `rows` and `change` are what moves, `arrangement` is what is kept, `operator` is the contract; the other
-modules are an operator each.
+`values/` has the changes that move, `kept/` the arrangements that stay, and `change_operator` the contract. Each of the
+other operator modules has one operator.
 """

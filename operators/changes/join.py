@@ -181,7 +181,7 @@ class _Met:
     def __init__(self, columns: Sequence[int]) -> None:
         self._columns = tuple(columns)
         self._sums: dict[int, tuple[Change | Run, Numbers]] = {}
-        """By the identity of the change or run that has the rows."""
+        """The counts, by the identity of the change or run that has the rows."""
 
     def add(self, of: Change | Run, rows: Index, weights: Numbers) -> Change:
         """Count pairs, and return an empty change: nothing is given out yet."""

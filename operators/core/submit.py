@@ -22,6 +22,6 @@ def at_once(call: Callable[[], T], /) -> Future[T]:
     future: Future[T] = Future()
     try:
         future.set_result(call())
-    except Exception as error:  # noqa: BLE001 - it belongs to whoever asks for the result
+    except Exception as error:  # noqa: BLE001 - it is raised where the result is taken
         future.set_exception(error)
     return future

@@ -1,8 +1,8 @@
 """Filters, projects and groups small inputs with Arrow's and NumPy's kernels, without DuckDB.
 
-What a statement costs before it has seen a row is many times what a thousand rows take. Kernels answer with the rows
-that DuckDB would give, bit for bit, or decline: where a sum or a product overflows, where NaN is compared, DuckDB is
-asked, which has an answer or an error for it.
+A statement's fixed cost, before its first row, is many times the cost of a thousand rows. Kernels give the rows that
+DuckDB would give, bit for bit, or decline: where a sum or a product overflows, or NaN is compared, DuckDB computes the
+rows, with a result or an error.
 """
 
 from .groups import Grouped

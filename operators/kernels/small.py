@@ -11,7 +11,8 @@ from .groups import Grouped
 from .kernel_expressions import Declined
 from .kernel_rows import Filtered, Projected
 
-#: An epoch of 10,000 rows in as many groups takes 0.8 of what it takes with DuckDB; of 30,000, as long.
+#: The most rows for kernels. An epoch of 10,000 rows in as many groups takes 0.8 of DuckDB's time; one of 30,000, as
+#: long.
 SMALL_ROWS: Final = 10_000
 
 Step: TypeAlias = Filtered | Projected | Grouped

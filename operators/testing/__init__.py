@@ -53,9 +53,9 @@ def check_operator(
     """Put an operator through all checks; `AssertionError` names the operator, the rule it broke, and how.
 
     `make` gives a new operator each time, or is a node of a `tidegate.TaskGraph`, whose executor (or function) is then
-    given its streams in batches as they are cut here. `epochs` are what it is fed: for each epoch a table for each
-    input. Two or three epochs of five to twenty rows show most mistakes, if keys repeat and there are nulls; the first
-    one should have rows in every input, for it is the one that is broken off in every place.
+    given its streams in batches as they are cut here. `epochs` are its inputs: for each epoch a table for each input.
+    Two or three epochs of five to twenty rows show most mistakes, if keys repeat and there are nulls; the first one
+    should have rows in every input, for it is the one that is broken off in every place.
 
     - `expected`: the right answer of each epoch. Without it the checks compare the operator with itself alone, and one
       that always drops the same rows passes.

@@ -1,4 +1,4 @@
-"""Inputs of an operator under test: streams that watch what is done to them, and ways to cut a table into batches."""
+"""Inputs of an operator under test: streams that note the calls made to them, and ways to cut a table into batches."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class BatchPieces:
 
 
 class _Collector:
-    """A file that keeps what is written to it as it is; pyarrow gives it the buffers of the columns themselves."""
+    """A file that keeps the buffers that are written to it; pyarrow writes the buffers of the columns themselves."""
 
     closed = False
 

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 
 class Damaged(ValueError):
-    """Bytes that are not what they should be."""
+    """Bytes that are not well-formed, or do not hold together."""
 
 
 class Wanted(NamedTuple):

@@ -69,7 +69,7 @@ class Arrangement:
         self._recent: list[Entries] = []
         self._recent_rows = 0
         self._recent_keys: dict[int, list[tuple[int, int]]] = {}
-        """By the hash of a key, the recent parts and their entries that have it."""
+        """The recent parts and their entries that have a key, by the key's hash."""
         self._runs_bytes: int | None = 0
         """The bytes of the runs; None where they have changed since they were measured."""
         self._measured = 0
@@ -196,9 +196,9 @@ class Arrangement:
         return Held(now, (asked, rounds))
 
     def first(self, keys: Rows, time: Rounds, count: int) -> Present | None:
-        """Of each of different keys the first rows, in the arrangement's orders, that are there at this time: as many
-        at least as make up a weight of `count`, if it has them. None where some are not packed, or where all of the
-        keys' rows are found as fast.
+        """The first rows of each of different keys, in the arrangement's orders, that exist at this time: at least as
+        many as make up a weight of `count`, if the key has them. None where some rows are not packed, or where all of
+        the keys' rows are found as fast.
         """
         if self._packed is None or (self._depth and len(keys) <= _SOME):
             return None

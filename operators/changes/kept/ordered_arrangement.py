@@ -42,7 +42,7 @@ class OrderedArrangement(Arrangement):
         by_key = (each for each in canonical_orders(len(self._types)) if each.column in self._key)
         self.orders = tuple(orders_of(len(self._types), [*by_key, *orders]))
         self._sums: WeakKeyDictionary[Entries, Numbers | None] = WeakKeyDictionary()
-        """For runs, the sums of the weights up to each row; None where all weights are 1."""
+        """The sums of a run's weights up to each row; None where all weights are 1."""
 
     @property
     def nbytes(self) -> int:

@@ -22,12 +22,12 @@ class Nodes:
     """The nodes of a network. `dummies` supply the events of loops that nothing enters, and of constants."""
 
     sources: dict[int, list[list[Source]]] = field(default_factory=dict)
-    """For each port its entries, each with one source a channel."""
+    """The entries of each port, each with one source a channel."""
     dummies: list[Source] = field(default_factory=list)
     operators: dict[tuple[str, int], OperatorNode] = field(default_factory=dict)
-    """By path and channel."""
+    """The operators' nodes, by path and channel."""
     loops: dict[str, LoopNode] = field(default_factory=dict)
-    """By path."""
+    """The loops' nodes, by path."""
     sinks: list[Sink] = field(default_factory=list)
     queues: list[LinkQueue] = field(default_factory=list)
 
