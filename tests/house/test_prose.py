@@ -1,0 +1,53 @@
+"""Docstrings of modules and public classes begin with a noun phrase or an imperative, not with a clause."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+TOP: Final = Path(__file__).parents[2]
+
+COVERED: Final = ("operators", "proto")
+
+_CLAUSES: Final = frozenset({"what", "who", "whose", "whether", "how", "those", "where", "which", "when"})
+
+
+def _generated(path: Path) -> bool:
+    return path.stem.endswith(("_pb2", "_pb2_grpc"))
+
+
+def _docstrings(path: Path) -> Iterator[tuple[str, str]]:
+    """(name, docstring) of the module and of its public classes, at any depth."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module) or (isinstance(node, ast.ClassDef) and not node.name.startswith("_")):
+            text = ast.get_docstring(node)
+            if text:
+                yield getattr(node, "name", "module"), text
+
+
+def _begins_with_a_clause(text: str) -> bool:
+    return text.split(maxsplit=1)[0].strip("`*:,.").lower() in _CLAUSES
+
+
+def test_docstrings_of_modules_and_public_classes_do_not_begin_with_a_clause() -> None:
+    checked = 0
+    wrong = []
+    for package in COVERED:
+        for path in sorted((TOP / package).rglob("*.py")):
+            if _generated(path):
+                continue
+            for name, text in _docstrings(path):
+                checked += 1
+                if _begins_with_a_clause(text):
+                    wrong.append(f"{path.relative_to(TOP)}: {name}: {text.splitlines()[0]}")
+    assert checked > 100 * len(COVERED)
+    assert not wrong, "begin with a noun phrase or an imperative:\n" + "\n".join(wrong)
+
+
+def test_a_clause_is_told_from_a_noun_phrase() -> None:
+    assert _begins_with_a_clause("What a writer does.")
+    assert _begins_with_a_clause("Whether\nrows match.")
+    assert not _begins_with_a_clause("Whole rows of a file.")
