@@ -185,7 +185,7 @@ class Ledger:
         return any(source.highest > source.sealed for source in self.fed.values())
 
     def request_barrier(self, epoch: int | None, seal: Seal = NO_WISHES) -> tuple[int, bool]:
-        """The number of the epoch that the request seals or joins, and whether it sealed it."""
+        """The number of the epoch that the request seals or joins, and True if the request sealed it."""
         if epoch is not None:
             if epoch < 1:
                 raise InvalidRequest(f"epoch={epoch}: epochs count from 1")
