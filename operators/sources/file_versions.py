@@ -75,6 +75,11 @@ class OpenFile:
         """The path by which a reader opens this very file again."""
         return f"{_DESCRIPTORS}/{self._descriptor}" if _BY_DESCRIPTOR else self._piece.path
 
+    @property
+    def descriptor(self) -> int:
+        """The file's descriptor, to be sent to another process. `close` closes it."""
+        return self._descriptor
+
     def check(self) -> None:
         """Raise `SplitError` where the file has been written to, or its path leads to another file."""
         if Identity.of(os.fstat(self._descriptor)) != self.identity:
@@ -95,9 +100,10 @@ class OpenFile:
 
 
 class PieceFiles:
-    """`Files` in which a piece's path leads to the open file."""
+    """`Files` in which a piece's path leads to the open file, and its descriptor."""
 
     def __init__(self, file: OpenFile, path: str, files: Files) -> None:
+        self.descriptor: Final = file.descriptor
         self._file = file
         self._path = path
         self._files = files

@@ -11,7 +11,7 @@ from ...core.blocks import blocks
 from ...core.column import Column
 from ...core.piece import FilePiece
 from ...core.sizes import BATCH_BYTES
-from ..file_versions import Files
+from ..file_versions import PieceFiles
 
 #: The most rows up to which neighbouring row groups or record batches become one piece.
 PIECE_ROWS = 100_000
@@ -56,10 +56,10 @@ class Format(Protocol):
     @property
     def compressed(self) -> bool: ...
 
-    def open(self, piece: FilePiece, columns: Sequence[Column], filesystem: Files) -> tuple[FilePiece, ...]:
+    def open(self, piece: FilePiece, columns: Sequence[Column], filesystem: PieceFiles) -> tuple[FilePiece, ...]:
         """Cut `piece` into pieces that are read as a whole, with all that the file tells about each."""
         ...
 
-    def read(self, piece: FilePiece, columns: Sequence[Column], filesystem: Files) -> Reader:
+    def read(self, piece: FilePiece, columns: Sequence[Column], filesystem: PieceFiles) -> Reader:
         """Open `piece` for reading. `columns` are the wanted ones; text is read as their types."""
         ...
