@@ -1,7 +1,12 @@
 """The command line: `tidegate serve`, `run`, `explain`, `validate` and `tasks`.
 
-Exit codes: 0 when all went well, 1 for an error (one line on stderr), 2 for wrong usage (one line as well), 130 when
-interrupted, 143 when terminated before a server was ready or while a command worked, after cleaning up as ever.
+Exit codes:
+
+- 0: success.
+- 1: an error, with one line on stderr.
+- 2: wrong usage, with one line on stderr.
+- 130: interrupted.
+- 143: terminated before a server was ready, or while a command worked. The command has cleaned up.
 """
 
 from __future__ import annotations
@@ -30,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except TidegateError as error:
         return _failed(_line(error))
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # whoever read our output has left
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader of the output is gone
         return 1
     except OSError as error:
         place = "" if error.filename is None else f"{error.filename}: "
@@ -42,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def _ending_on_sigterm() -> Iterator[None]:
-    """SIGTERM ends what is inside as an exception does: half a file goes, and so does a task on a server."""
+    """Turn SIGTERM into an exception inside the context, so that a partial file and a task on a server are removed."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -54,14 +59,14 @@ def _ending_on_sigterm() -> Iterator[None]:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line; all options are what --help is for."""
+    """Reports wrong usage in one line, instead of argparse's list of all options."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
 class _Version(argparse.Action):
-    """Prints the version, which is looked up only when it is asked for."""
+    """Prints the version. Only this action looks it up, so that other commands start faster."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from ...proto.version import __version__

@@ -1,4 +1,4 @@
-"""`tidegate explain`: relations, pipelines and fragments of a plan."""
+"""`tidegate explain`: prints the relations, pipelines and fragments of a plan."""
 
 from __future__ import annotations
 
@@ -8,17 +8,27 @@ from . import options as common
 
 
 def register(commands: common.Subparsers) -> None:
-    parser = commands.add_parser("explain", help="show how a plan would run", description="Show how a plan would run.")
+    parser = commands.add_parser(
+        "explain",
+        help="show how a plan would run",
+        description="Show how a plan would run: its relations, pipelines and fragments.",
+    )
     common.add_plan(parser)
-    parser.add_argument("--json", action="store_true", help="for programs")
-    parser.add_argument("--table", metavar="NAME", action="append", default=[], help="this source is a static table")
+    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
+    parser.add_argument(
+        "--table",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="treat this source as a static table; may be repeated",
+    )
     parser.add_argument(
         "--rows",
         metavar="NAME=N",
         type=_rows,
         action="append",
         default=[],
-        help="with --channels: this source has so many rows (default: 10 million); may be repeated",
+        help="with --channels: the number of rows of this source (default: 10 million); may be repeated",
     )
     common.add_how(parser)
     common.add_executor(parser)

@@ -1,4 +1,4 @@
-"""What several commands' options have in common."""
+"""Options that several commands share, and the types of their values."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def size(text: str) -> int:
 
 
 def message_size(text: str) -> int:
-    """Bytes that a message may have: with fewer no plan passes, and gRPC counts them in 32 bits."""
+    """The most bytes of a message. A smaller limit lets no plan through, and gRPC counts the bytes in 32 bits."""
     count = size(text)
     if not LEAST_MESSAGE <= count < 1 << 31:
         raise argparse.ArgumentTypeError(f"{text!r} is not a size from {LEAST_MESSAGE >> 10}KiB to just below 2GiB")
@@ -78,7 +78,7 @@ def named_column(text: str) -> tuple[str, str]:
 
 
 def missing_columns(text: str) -> tuple[str, str]:
-    """[NAME=]error or [NAME=]null; without a name it is for all sources and tables."""
+    """[NAME=]error or [NAME=]null. Without a name it holds for all sources and tables."""
     name, _, choice = text.rpartition("=")
     if choice not in ("error", "null"):
         raise argparse.ArgumentTypeError(f"{text!r} is not error, null, NAME=error or NAME=null")
@@ -86,29 +86,43 @@ def missing_columns(text: str) -> tuple[str, str]:
 
 
 def add_plan(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("plan", metavar="PLAN", type=Path, help="a Substrait plan; JSON if it ends in .json")
+    parser.add_argument(
+        "plan", metavar="PLAN", type=Path, help="a file with a Substrait plan; JSON if its name ends in .json"
+    )
 
 
 def add_server(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--server", metavar="HOST:PORT", type=address, help="ask this server (default: work in this process)"
+        "--server",
+        metavar="HOST:PORT",
+        type=address,
+        help="use this server, HOST:PORT or unix:PATH (default: run in this process)",
     )
     add_access(parser)
 
 
 def add_access(parser: argparse.ArgumentParser) -> None:
-    """A token itself is no option: everybody on a machine sees the command lines that run there."""
-    group = parser.add_argument_group("how the server is reached")
+    """A token itself is no option, because everybody on a machine can read the command lines of its processes."""
+    group = parser.add_argument_group("access to the server")
     group.add_argument(
         "--token-file",
         metavar="FILE",
-        help="a file with the token that says who calls (default: TIDEGATE_TOKEN or the file TIDEGATE_TOKEN_FILE)",
+        help="a file with the caller's token (default: the environment's TIDEGATE_TOKEN, or the file "
+        "TIDEGATE_TOKEN_FILE)",
     )
     group.add_argument(
-        "--tls", action="store_true", help="over TLS, to a server whose certificate an authority vouches for"
+        "--tls",
+        action="store_true",
+        help="use TLS, and check the server's certificate against the authorities that gRPC knows",
     )
-    group.add_argument("--tls-ca", metavar="FILE", help="over TLS; the authorities are those in this file")
-    group.add_argument("--plaintext-token", action="store_true", help="send the token to another machine without TLS")
+    group.add_argument(
+        "--tls-ca",
+        metavar="FILE",
+        help="use TLS, and check the server's certificate against the authorities in this PEM file",
+    )
+    group.add_argument(
+        "--plaintext-token", action="store_true", help="allow the token to go to another machine without TLS"
+    )
 
 
 def add_write_root(parser: argparse.ArgumentParser) -> None:
@@ -116,7 +130,7 @@ def add_write_root(parser: argparse.ArgumentParser) -> None:
         "--write-root",
         metavar="DIR",
         type=folder,
-        help="where tables that plans write are made, a folder each (default: plans that write are refused)",
+        help="the folder for tables that plans write, one subfolder each (default: plans that write are refused)",
     )
 
 
@@ -125,7 +139,8 @@ def add_mode(parser: argparse.ArgumentParser) -> None:
         "--mode",
         choices=["per_epoch", "continuous"],
         default="per_epoch",
-        help="continuous: each epoch gives how the result has changed, rows with a _weight (default: %(default)s)",
+        help="per_epoch: each epoch gives its own result; continuous: each epoch gives the changes of the result, as "
+        "rows with a _weight (default: %(default)s)",
     )
 
 
@@ -134,7 +149,7 @@ def add_checkpoint_root(parser: argparse.ArgumentParser) -> None:
         "--checkpoint-root",
         metavar="DIR",
         type=folder,
-        help="where checkpoints are kept, a folder for each task (default: none are taken)",
+        help="the folder for checkpoints, one subfolder for each task (default: no checkpoints are taken)",
     )
 
 
@@ -143,8 +158,8 @@ def add_spark_staging(parser: argparse.ArgumentParser) -> None:
         "--spark-staging",
         metavar="DIR",
         type=folder,
-        help="a folder that the service and all of Spark's executors see (default: the service's own, which only "
-        "executors on this machine do)",
+        help="a folder that the service and all of Spark's executors can read (default: the service's own folder, "
+        "which only executors on this machine can read)",
     )
 
 
@@ -153,43 +168,53 @@ def add_executor(parser: argparse.ArgumentParser) -> None:
         "--executor",
         choices=["local", "spark"],
         default="local",
-        help="what runs the channels: the service's threads, or Spark (default: %(default)s)",
+        help="run the channels on the service's threads, or on Spark (default: %(default)s)",
     )
 
 
 def add_spark(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--spark", metavar="MASTER", help="without --server: the master, local[N], spark://HOST:PORT or sc://HOST:PORT"
+        "--spark",
+        metavar="MASTER",
+        help="without --server: Spark's master, local[N], spark://HOST:PORT or sc://HOST:PORT (default: local[*])",
     )
     add_spark_staging(parser)
 
 
 def add_how(parser: argparse.ArgumentParser) -> None:
     add_mode(parser)
-    parser.add_argument("--channels", metavar="N", type=at_least_one, default=1, help="default: %(default)s")
     parser.add_argument(
-        "--broadcast", metavar="SOURCE", action="append", default=[], help="every channel reads this source whole"
+        "--channels", metavar="N", type=at_least_one, default=1, help="parallel channels (default: %(default)s)"
     )
     parser.add_argument(
-        "--relaxed", action="store_true", help="promise the same rows but not their order, and use every core"
+        "--broadcast",
+        metavar="SOURCE",
+        action="append",
+        default=[],
+        help="let every channel read this source whole; may be repeated",
+    )
+    parser.add_argument(
+        "--relaxed", action="store_true", help="promise the same rows, but not their order, and use every core"
     )
     parser.add_argument(
         "--spill",
         choices=["auto", "ordered", "error"],
         default="auto",
-        help="joins larger than memory: run again in order, run in order at once, or fail (default: %(default)s)",
+        help="joins larger than memory: auto runs them again in order, ordered runs them in order from the start, "
+        "error fails the epoch (default: %(default)s)",
     )
     parser.add_argument(
         "--loops",
         choices=["auto", "general"],
         default="auto",
-        help="run loops by one recursive statement where it computes the same rows, or never (default: %(default)s)",
+        help="auto runs a loop as one recursive statement if that gives the same rows, general always runs it round by "
+        "round (default: %(default)s)",
     )
     parser.add_argument(
         "--write-format",
         choices=["parquet", "arrow", "csv"],
         default="parquet",
-        help="of a table that the plan writes (default: %(default)s)",
+        help="the file format of a table that the plan writes (default: %(default)s)",
     )
 
 
@@ -207,7 +232,7 @@ def how(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def client(options: argparse.Namespace) -> Client:
-    """Of the server that was named, or of this process."""
+    """A client of the server in `--server`, or of a service in this process."""
     from ... import connect, local
 
     given = vars(options)

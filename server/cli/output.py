@@ -1,6 +1,6 @@
-"""Where `tidegate run` puts rows: a file, a folder with a file an epoch, or a few of them on the screen.
+"""Outputs of `tidegate run`: a file, a folder with a file for each epoch, or the first rows on the screen.
 
-A column that the format cannot hold is an `InvalidRequest`, what else goes wrong an `OSError` in words.
+A column that the format cannot hold is an `InvalidRequest`. Every other failure is an `OSError` with a sentence.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ FOLDER_FORMAT: Final = ".parquet"
 
 
 class Output(AbstractContextManager["Output"], Protocol):
-    """What was written gets its name at the end of the context, and goes if that ends with an error."""
+    """A writer of epochs. The context gives the output its name when it ends, or removes the output after an error."""
 
     def epoch(self, batches: Iterable[pa.RecordBatch]) -> int:
-        """Take the next epoch's batches; how many rows they were."""
+        """Write the next epoch's batches, and return their number of rows."""
         ...
 
 
@@ -33,7 +33,7 @@ _FORMATS: Final = {each.ending: each for each in WRITE_FORMATS.values()}
 
 
 def writable(text: str) -> Path:
-    """A path whose ending says what to write; without an ending it is a folder."""
+    """The path, checked: its ending names a format, or it is a folder and has none."""
     path = Path(text)
     if path.suffix not in _FORMATS and (path.suffix and not path.is_dir()):
         raise ValueError(f"{text}: write a file that ends in {', '.join(_FORMATS)}, or into a folder")
@@ -52,7 +52,7 @@ def open_output(path: Path | None, schema: pa.Schema, epochs_before: int = 0) ->
 
 
 class File(Output):
-    """All epochs in one file, which has its name once it is complete."""
+    """All epochs in one file, which gets its name when it is complete."""
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self._path = path
@@ -84,7 +84,7 @@ class File(Output):
 
 @contextmanager
 def _writing(path: Path) -> Iterator[None]:
-    """Errors name the output."""
+    """Adds the name of the output to errors."""
     try:
         yield
     except (OSError, pa.ArrowException) as error:
@@ -93,7 +93,7 @@ def _writing(path: Path) -> Iterator[None]:
 
 
 class Folder(Output):
-    """A Parquet file an epoch."""
+    """A folder with a Parquet file for each epoch."""
 
     def __init__(self, path: Path, schema: pa.Schema, epochs_before: int) -> None:
         self._path = path
@@ -110,11 +110,11 @@ class Folder(Output):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Every epoch's file is complete already."""
+        """Do nothing: the file of every epoch is complete already."""
 
 
 class Screen(Output):
-    """The first rows of each epoch, in columns; of rows without columns there is nothing to show but their number."""
+    """The first rows of each epoch, in columns. Rows without columns are only counted."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
@@ -140,7 +140,7 @@ class Screen(Output):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Nothing is kept."""
+        """Do nothing: nothing is kept."""
 
 
 def _cell(value: pa.Scalar) -> str:

@@ -1,4 +1,4 @@
-"""A progress line, when a person is looking."""
+"""The progress line on a terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...progress import Ticker, clear, draw, somebody_looks
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """Splits that are finished, rows that were produced, and the share of its inputs that the epoch has read."""
+    """Progress: finished splits, rows of the result, and the share of its inputs that the epoch has read."""
 
     finished: int
     rows: int
@@ -21,7 +21,7 @@ class State:
 
 @contextmanager
 def progress(total: int, state: Callable[[], State]) -> Iterator[None]:
-    """Inside the context a line on the terminal says how far things are, with `total` splits in all."""
+    """Show progress on the terminal inside the context; `total` is the number of all splits."""
     started = time.monotonic()
 
     def tell() -> None:

@@ -1,4 +1,4 @@
-"""`tidegate run`: a plan, its splits, its rows."""
+"""`tidegate run`: runs a plan over splits and writes its rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def register(commands: common.Subparsers) -> None:
-    what = "Run a plan over splits, here or on a server, and write its rows."
+    what = "Run a plan over splits, in this process or on a server, and write its rows."
     parser = commands.add_parser("run", help="run a plan over splits", description=what)
     common.add_plan(parser)
     parser.add_argument(
@@ -28,7 +28,8 @@ def register(commands: common.Subparsers) -> None:
         type=common.named_path,
         action="append",
         default=[],
-        help="a file, folder or glob as a split of a source; may be repeated (paths are the server's)",
+        help="feed a source a file, folder or glob as a split; may be repeated (with --server the paths are the "
+        "server's)",
     )
     parser.add_argument(
         "--change-column",
@@ -36,8 +37,8 @@ def register(commands: common.Subparsers) -> None:
         type=common.named_column,
         action="append",
         default=[],
-        help="with --mode continuous: the column of the source's splits that says what each row is, a weight or one of "
-        "insert, delete, update_preimage, update_postimage (default: all rows are inserted)",
+        help="with --mode continuous: the column in the source's splits that says what each row is: a weight, or one "
+        "of insert, delete, update_preimage, update_postimage; may be repeated (default: every row is an insert)",
     )
     parser.add_argument(
         "--table",
@@ -45,14 +46,14 @@ def register(commands: common.Subparsers) -> None:
         type=common.named_path,
         action="append",
         default=[],
-        help="a static table: whole in every epoch; may be repeated",
+        help="bind a static table, which every epoch reads whole; may be repeated",
     )
     parser.add_argument(
         "--empty",
         metavar="SOURCE",
         action="append",
         default=[],
-        help="a source that has no splits; may be repeated (one that is neither fed nor named here is an error)",
+        help="a source without splits; may be repeated (a source with neither --split nor --empty is an error)",
     )
     parser.add_argument(
         "--missing-columns",
@@ -60,27 +61,28 @@ def register(commands: common.Subparsers) -> None:
         type=common.missing_columns,
         action="append",
         default=[],
-        help="a column that the plan reads and a file does not have is an error, or null: of all sources and tables, "
-        "or of the one that is named; may be repeated (default: error)",
+        help="a column that the plan reads and a file lacks is an error, or null; for the source or table NAME, or "
+        "for all; may be repeated (default: error)",
     )
     parser.add_argument(
         "--splits-per-epoch",
         metavar="N",
         type=common.at_least_one,
-        help="seal an epoch after N splits of each source (default: all in one epoch); without --server a folder or "
-        "glob becomes a split a file",
+        help="seal an epoch after N splits of each source (default: one epoch for all); without --server each file of "
+        "a folder or glob is then a split",
     )
     parser.add_argument(
         "--output",
         metavar="FILE",
-        help="FILE.arrow, FILE.parquet, FILE.csv, or a folder with one file an epoch (default: show some rows)",
+        help="write the rows to FILE.arrow, FILE.parquet or FILE.csv, or to a folder with one Parquet file for each "
+        "epoch (default: print the first rows)",
     )
     parser.add_argument(
         "--checkpoint",
         metavar="NAME",
-        help="take a checkpoint of this name at every barrier, in the place of the last one, and print its id",
+        help="take a checkpoint of this name at every barrier, replace the last one by it, and print its id",
     )
-    parser.add_argument("--restore", metavar="ID", help="go on behind the barrier that this checkpoint was taken at")
+    parser.add_argument("--restore", metavar="ID", help="go on after the barrier of this checkpoint")
     common.add_how(parser)
     common.add_executor(parser)
     common.add_spark(parser)
@@ -101,7 +103,7 @@ def run(options: argparse.Namespace) -> int:
     for name in ("write_root", "checkpoint_root", "spark", "spark_staging"):
         if options.server and getattr(options, name):
             option = f"--{name.replace('_', '-')}"
-            options.parser.error(f"{option} is of the service in this process; a server has its own")
+            options.parser.error(f"{option} is for the service in this process; a server has its own")
     _check_names(options)
     splits, missing = _epochs(options), dict(options.missing_columns)
     tables = {name: [_file(path, missing, name) for path in paths] for name, paths in _grouped(options.table).items()}
@@ -133,7 +135,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _how(options: argparse.Namespace) -> dict[str, Any]:
-    """On Spark with as many cores as there are here, unless a master is named."""
+    """The options of the task. Without a master, Spark runs on this machine with all of its cores."""
     missing = dict(options.missing_columns).get("", "error")
     given = {**common.how(options), "executor": options.executor, "missing_columns": missing}
     if options.spark or (options.executor == "spark" and not options.server):
@@ -142,7 +144,7 @@ def _how(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _check_names(options: argparse.Namespace) -> None:
-    """What is said of the files of a name is said of files that are there."""
+    """Refuses options for the files of a name that has no files."""
     fed, tables = ({name for name, _ in given} for given in (options.split, options.table))
     for option, named, known in (
         ("--change-column", options.change_column, fed),
@@ -153,7 +155,9 @@ def _check_names(options: argparse.Namespace) -> None:
 
 
 def _check_fed(task: Task, options: argparse.Namespace) -> None:
-    """A task that goes on from a checkpoint may have the rows of its sources from before."""
+    """Refuses sources with neither splits nor --empty, except in a continuous task that goes on from a checkpoint,
+    which has the rows of its sources.
+    """
     from ...proto.source_names import check_fed
     from ...proto.values import Mode
 
@@ -184,7 +188,7 @@ def _grouped(named: list[tuple[str, str]]) -> dict[str, list[str]]:
 
 
 def _epochs(options: argparse.Namespace) -> list[dict[str, list[str]]]:
-    """The splits of each epoch; one epoch at least."""
+    """The splits of each epoch; at least one epoch."""
     from ...operators.sources.split_pieces import files_of
 
     size = options.splits_per_epoch
@@ -200,7 +204,7 @@ def _epochs(options: argparse.Namespace) -> list[dict[str, list[str]]]:
 def _splits(
     epoch: Mapping[str, Sequence[str]], columns: Mapping[str, str], missing: Mapping[str, str]
 ) -> dict[str, list[SplitLike]]:
-    """The epoch's splits; those of sources with a change column say so."""
+    """The epoch's splits, with the change columns of their sources."""
     return {
         name: [replace(_file(path, missing, name), change_column=columns.get(name)) for path in paths]
         for name, paths in epoch.items()

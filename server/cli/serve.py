@@ -1,4 +1,4 @@
-"""`tidegate serve`: a server until SIGTERM."""
+"""`tidegate serve`: runs a server until SIGTERM."""
 
 from __future__ import annotations
 
@@ -25,107 +25,154 @@ _SETTINGS: Final = (
     *("flight_listen", "flight_streams", "max_message_bytes", "max_calls", "streams_per_principal"),
     "connections_per_peer",
 )
-_SIZES: Final = ("memory_limit", "queue_bytes", "output_bytes", "spill_quota", "write_quota")
+_SIZES: Final = {
+    "memory_limit": "memory of the engine (default: 4GiB)",
+    "queue_bytes": "inline splits in memory before they spill (default: 64MiB)",
+    "output_bytes": "unacknowledged output in memory before it spills (default: 64MiB)",
+    "spill_quota": "files of data that does not fit in memory (default: 4GiB)",
+    "write_quota": "files that the task writes to its table (default: 64GiB)",
+}
+"""The help of each limit of bytes."""
 
 
 def register(commands: common.Subparsers) -> None:
-    parser = commands.add_parser("serve", help="run a server", description="Serve until SIGTERM or Ctrl-C.")
+    parser = commands.add_parser("serve", help="run a server", description="Run a server until SIGTERM or Ctrl-C.")
     parser.add_argument(
         "--listen",
         metavar="HOST:PORT",
         type=common.address,
         default=common.DEFAULT_ADDRESS,
-        help="port 0 takes a free one, unix:PATH a socket; the address is printed when ready (default: %(default)s)",
+        help="the address to serve on, or unix:PATH for a socket; port 0 takes a free port; the server prints the "
+        "address when it is ready (default: %(default)s)",
     )
     parser.add_argument(
         "--root",
         metavar="DIR",
         type=common.folder,
         action="append",
-        help="a folder whose files may be read; may be repeated (default: the working directory)",
+        help="a folder whose files plans and splits may read; may be repeated (default: the working directory)",
     )
     parser.add_argument(
         "--flight-listen",
         metavar="HOST:PORT",
         type=common.address,
-        help="where large results are served over Arrow Flight; clients find it (default: a free port of --listen's "
-        "host if that is on this machine, else none; with a socket PATH, PATH.flight)",
+        help="the address of Arrow Flight, which serves large results; clients find it by themselves (default: a free "
+        "port of --listen's host if that host is on this machine, otherwise none; for unix:PATH, PATH.flight)",
     )
-    parser.add_argument("--no-flight", action="store_true", help="serve results over gRPC alone, which is slower")
+    parser.add_argument("--no-flight", action="store_true", help="serve results over gRPC only, which is slower")
     common.add_write_root(parser)
     common.add_checkpoint_root(parser)
-    parser.add_argument("--spill", metavar="DIR", type=Path, help="where data that does not fit in memory goes")
-    parser.add_argument("--threads", metavar="N", type=common.at_least_one, help="default: one per core, at least four")
+    parser.add_argument(
+        "--spill",
+        metavar="DIR",
+        type=Path,
+        help="the folder for data that does not fit in memory (default: a temporary folder)",
+    )
+    parser.add_argument(
+        "--threads",
+        metavar="N",
+        type=common.at_least_one,
+        help="threads that run tasks (default: one per core, at least four)",
+    )
     parser.add_argument(
         "--database",
         metavar="NAME=FILE",
         type=_database,
         action="append",
-        help="a SQLite file that plans may look rows up in under this name; may be repeated",
+        help="a SQLite file in which plans may look up rows, under this name; may be repeated",
     )
     parser.add_argument(
         "--operators",
         metavar="MODULE[:NAME]",
         action="append",
-        help="a module of yours to import, whose mapping NAME (default: OPERATORS) has the operators that plans may "
-        "name; may be repeated",
+        help="import your module; its mapping NAME (default: OPERATORS) has the operators that plans may name; may be "
+        "repeated",
     )
     parser.add_argument(
         "--spark",
         metavar="MASTER",
         default="",
-        help='the Spark that tasks with executor="spark" run on: local[N], spark://HOST:PORT, sc://HOST:PORT, ...',
+        help='the master of the Spark that runs tasks with executor="spark": local[N], spark://HOST:PORT, sc://HOST:PORT',
     )
     common.add_spark_staging(parser)
-    trust = parser.add_argument_group("who may call (default: whoever reaches the address)")
+    trust = parser.add_argument_group("access (default: every caller that reaches the address)")
     trust.add_argument(
         "--tokens",
         metavar="FILE",
         type=Path,
-        help="a file with a line for each principal: a name, and a token or sha256:DIGEST; read again when it changes",
+        help="a file with a line for each principal: its name, and its token or sha256:DIGEST; the server reads it "
+        "again when it changes",
     )
     trust.add_argument("--tls-cert", metavar="FILE", type=Path, help="a PEM file: serve over TLS with this certificate")
     trust.add_argument("--tls-key", metavar="FILE", type=Path, help="a PEM file: the certificate's private key")
-    parser.add_argument("--log-level", choices=["debug", "info", "warning", "error"], default="warning")
-    limits = parser.add_argument_group("limits of tasks: one has these unless its creator asks for less (sizes: 64MiB)")
-    for name in _SIZES:
-        limits.add_argument(f"--{name.replace('_', '-')}", metavar="SIZE", type=common.size)
-    limits.add_argument("--max-pending-epochs", metavar="N", type=common.at_least_one)
-    limits.add_argument(
-        "--idle-seconds", metavar="S", type=float, help="delete a task nobody has asked for this long (default: a day)"
+    parser.add_argument(
+        "--log-level", choices=["debug", "info", "warning", "error"], default="warning", help="default: %(default)s"
     )
-    limits.add_argument("--epoch-seconds", metavar="S", type=float, help="fail an epoch that is worked on for longer")
+    limits = parser.add_argument_group("limits of a task, unless its creator asks for less (a SIZE is like 64MiB)")
+    for name, bounds in _SIZES.items():
+        limits.add_argument(f"--{name.replace('_', '-')}", metavar="SIZE", type=common.size, help=bounds)
     limits.add_argument(
-        "--max-tasks", metavar="N", type=common.at_least_one, default=1000, help="of all (default: %(default)s)"
+        "--max-pending-epochs",
+        metavar="N",
+        type=common.at_least_one,
+        help="sealed epochs whose end has not been read (default: 8)",
     )
-    limits.add_argument("--max-tasks-per-principal", metavar="N", type=common.at_least_one, help="of each principal")
+    limits.add_argument(
+        "--idle-seconds",
+        metavar="S",
+        type=float,
+        help="delete a task after so long without a call for it (default: a day)",
+    )
+    limits.add_argument(
+        "--epoch-seconds",
+        metavar="S",
+        type=float,
+        help="fail an epoch that is worked on for longer (default: no limit)",
+    )
+    limits.add_argument(
+        "--max-tasks",
+        metavar="N",
+        type=common.at_least_one,
+        default=1000,
+        help="tasks of all callers together (default: %(default)s)",
+    )
+    limits.add_argument(
+        "--max-tasks-per-principal",
+        metavar="N",
+        type=common.at_least_one,
+        help="tasks of each principal (default: no limit)",
+    )
     for name in _SIZES:
         limits.add_argument(
             f"--{name.replace('_', '-')}-per-principal",
             metavar="SIZE",
             type=common.size,
-            help="of all tasks of a principal together",
+            help=f"--{name.replace('_', '-')} of all tasks of a principal together (default: no limit)",
         )
     calls = parser.add_argument_group("limits of calls")
-    calls.add_argument("--max-message-bytes", metavar="SIZE", type=common.message_size, help="default: 64MiB")
-    calls.add_argument("--max-calls", metavar="N", type=common.at_least_one, help="at the same time (default: 4096)")
+    calls.add_argument(
+        "--max-message-bytes", metavar="SIZE", type=common.message_size, help="bytes of one request (default: 64MiB)"
+    )
+    calls.add_argument(
+        "--max-calls", metavar="N", type=common.at_least_one, help="calls at the same time (default: 4096)"
+    )
     calls.add_argument(
         "--streams-per-principal",
         metavar="N",
         type=common.at_least_one,
-        help="calls of a principal that wait for results, give them or feed (default: 2048)",
+        help="calls of each principal, at the same time, that wait for results, send them or feed (default: 2048)",
     )
     calls.add_argument(
         "--connections-per-peer",
         metavar="N",
         type=common.at_least_one,
-        help="from one address at the same time; newer ones are shut down (default: 512)",
+        help="connections from one address at the same time; the server closes newer ones (default: 512)",
     )
     calls.add_argument(
         "--flight-streams",
         metavar="N",
         type=common.at_least_one,
-        help="over Arrow Flight at the same time, each in a thread (default: 64)",
+        help="streams over Arrow Flight at the same time, a thread each (default: 64)",
     )
     parser.set_defaults(command=serve, parser=parser)
 

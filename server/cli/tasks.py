@@ -1,4 +1,4 @@
-"""`tidegate tasks`: what runs on a server."""
+"""`tidegate tasks`: lists the tasks of a server."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ if TYPE_CHECKING:
 
 
 def register(commands: common.Subparsers) -> None:
-    parser = commands.add_parser("tasks", help="list a server's tasks", description="List a server's tasks.")
+    parser = commands.add_parser(
+        "tasks", help="list a server's tasks", description="List a server's tasks: with tokens those of the caller."
+    )
     parser.add_argument(
         "--server",
         metavar="HOST:PORT",
         type=common.address,
         default=common.DEFAULT_ADDRESS,
-        help="default: %(default)s",
+        help="the server (default: %(default)s)",
     )
     common.add_access(parser)
     parser.set_defaults(command=tasks)

@@ -1,4 +1,4 @@
-"""`tidegate validate`: everything wrong with a plan."""
+"""`tidegate validate`: lists every problem of a plan."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from . import options as common
 
 
 def register(commands: common.Subparsers) -> None:
-    what = "List every problem of a plan; exit code 1 if there are any."
+    what = "List every problem of a plan, and its warnings. The exit code is 1 if there are problems."
     parser = commands.add_parser("validate", help="list a plan's problems", description=what)
     common.add_plan(parser)
     common.add_mode(parser)

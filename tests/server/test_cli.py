@@ -6,6 +6,7 @@ import functools
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 import threading
@@ -19,7 +20,10 @@ from pyarrow import csv, parquet
 
 import tidegate
 from tidegate.executor.service.plan_engine import PlanEngine
+from tidegate.proto.values import TaskOptions
 from tidegate.server.cli import main
+from tidegate.server.cli.options import size
+from tidegate.server.setup.settings import Settings
 
 from ..clients import plans
 from ..clients.test_without_columns import nothing_of
@@ -279,6 +283,25 @@ def test_run_takes_missing_columns_as_nulls_where_it_is_told_to(
 def test_relaxed_is_said_on_the_last_line(cli: Run, address: str) -> None:
     done = cli("run", "plan.bin", "--relaxed", "--empty", "a", "--empty", "b", "--server", address)
     assert done.output.splitlines()[-1].endswith("per_epoch, relaxed, 1 channel")
+
+
+TASKS = ("memory_limit", "queue_bytes", "output_bytes", "spill_quota", "write_quota", "max_pending_epochs")
+CALLS = ("max_message_bytes", "max_calls", "streams_per_principal", "connections_per_peer", "flight_streams")
+
+
+@pytest.mark.parametrize(
+    ("option", "default"),
+    [(name, getattr(found, name)) for found, names in ((TaskOptions(), TASKS), (Settings(), CALLS)) for name in names],
+)
+def test_the_help_of_serve_names_the_default_of_a_limit(
+    option: str, default: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["serve", "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    found = re.search(rf"--{option.replace('_', '-')} (?:SIZE|N) [^(]*\(default: (\w+)\)", said)
+    assert found is not None
+    assert size(found[1]) == default
 
 
 @pytest.mark.parametrize(
