@@ -1,7 +1,7 @@
-"""What it costs to get anywhere: a loop in which a lower cost replaces the one that was found before.
+"""The least cost to reach each city: a loop in which a lower cost replaces a higher one.
 
-The body takes the least cost for each city, of the start's own and of one road more than what came back. SQL's
-recursion cannot say this: it never takes a row back.
+In each round the body extends every path that it has by one road, and keeps the least cost for each city. SQL's
+recursion cannot express this, because it never takes a row back.
 """
 
 from __future__ import annotations

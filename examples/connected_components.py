@@ -1,6 +1,6 @@
-"""Which accounts belong together: every account takes the least number that it can reach, until none changes.
+"""Groups of linked accounts: every account takes the least account number that it can reach, until none changes.
 
-Links go both ways. The body is an aggregate over all that came back and all that is next to it.
+Links go both ways. In each round an account takes the least of its own number and its neighbours' numbers so far.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Who may read what, where groups are members of groups: a loop over memberships, joined with the grants.
+"""Permissions with nested groups: a loop over memberships, joined with the grants.
 
-Groups may contain one another in a circle; the loop ends all the same, because it only ever adds what is new.
+Groups may contain one another in a circle. The loop ends all the same, because it adds only new memberships.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A query as one would write it in SQL, built with substrait-python, explained, and asked once.
+"""A SQL query, built with substrait-python, explained, and run once.
 
 ::
 

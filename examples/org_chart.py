@@ -1,4 +1,4 @@
-"""Everyone below the head of the company, with their level: a loop whose rows count as they go round.
+"""All people below the head of a company, with their levels: a loop that counts its rounds.
 
 In SQL::
 

@@ -1,8 +1,9 @@
-"""How much each page counts: the links are cached once, in partitions; then there is one graph a round.
+"""PageRank: the links are cached once, in partitions, and each round is a graph.
 
-A page hands on its rank along its links, in equal parts; one without links hands it on to all pages. Every graph ends
-in a Dataset, which the next one reads. All of them are partitioned by the hash of a page's number into as many parts as
-a node has channels, so that each channel reads the part that is its own and no row goes from one to another.
+A page gives its rank to the pages that it links to, in equal parts. A page without links gives its rank to all pages.
+Every graph ends in a Dataset, which the next graph reads. All Datasets are partitioned by the hash of the page number,
+into as many parts as a node has channels. So a channel reads its own part of links and pages, and all ranks; no row
+moves between channels.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ DAMPING = 0.85
 
 
 class Start:
-    """Pages with the number of their links and a first rank, the same for all."""
+    """Gives each page with the number of its links and its first rank, which is the same for all pages."""
 
     def __init__(self, pages: int) -> None:
         self.links: npt.NDArray[np.int64] = np.zeros(pages, np.int64)
@@ -43,11 +44,11 @@ class Start:
 
 
 class Round:
-    """The ranks after another round. A channel has all former ranks, and the links that lead to its own pages."""
+    """Computes the ranks after one more round. A channel gets all ranks, and the links that lead to its own pages."""
 
     def __init__(self, pages: int) -> None:
         self.pages = pages
-        self.given = np.zeros(pages)  # what goes along each link of a page
+        self.given = np.zeros(pages)  # the rank that a page gives along each of its links
         self.received = np.zeros(pages)
         self.lost = 0.0  # the rank of pages without links
         self.mine: list[pa.RecordBatch] = []
@@ -63,7 +64,7 @@ class Round:
                     self.mine.append(batch)
                 case "links":
                     to, pages = batch["to"].to_numpy(), batch["pages"]
-                    first = pages.offsets.to_numpy()[:-1] - pages.offsets[0].as_py()  # of those that link to each
+                    first = pages.offsets.to_numpy()[:-1] - pages.offsets[0].as_py()  # the start of each page's list
                     self.received[to] = np.add.reduceat(self.given[pages.flatten()], first)
 
     def done(self, channel: int) -> Iterator[pa.RecordBatch]:
@@ -74,7 +75,7 @@ class Round:
 
 
 def page_rank(client: tidegate.Client, links: pa.Table, pages: int, rounds: int) -> tidegate.Dataset:
-    """The ranks of the pages 0, 1, ... below `pages`."""
+    """The ranks of the pages 0, 1, ..., `pages` - 1."""
     by_page = tidegate.Hashed(("page",), CHANNELS)
     cached = cache(client, links)
     ranks = client.run_graph(first(links, pages), keyed=by_page)
@@ -84,7 +85,7 @@ def page_rank(client: tidegate.Client, links: pa.Table, pages: int, rounds: int)
 
 
 def cache(client: tidegate.Client, links: pa.Table) -> tidegate.Dataset:
-    """For each page those that link to it, in a list; the pages of a channel in a partition."""
+    """A list, for each page, of the pages that link to it. A partition has the pages of one channel."""
     lists = links.group_by("to", use_threads=False).aggregate([("page", "list")])  # in the same order each time
     return client.dataset(lists.rename_columns(["to", "pages"]), keyed=tidegate.Hashed(("to",), CHANNELS))
 

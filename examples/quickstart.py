@@ -1,7 +1,7 @@
 """A first look at Tidegate: `make run`.
 
 Starts a service, makes a small data set, submits one Substrait plan, feeds it three days of sales, seals each day with
-a barrier, and says what happened.
+a barrier, and prints each step.
 """
 
 from __future__ import annotations
@@ -44,15 +44,13 @@ def main() -> None:
 
 
 def run(client: tidegate.Client, plan: bytes, products: Path, days: list[list[Path]], *, show: bool) -> str:
-    """One task over all days, one epoch a day; a digest of everything it answered."""
+    """Run one task over all days, an epoch for each day, and return a digest of its rows."""
     say = print if show else lambda *_: None
     digest = hashlib.sha256()
     with client.create_task(plan, tables={"products": products}) as task:
         say("4. Submitted it once. It is a task now and stays compiled and warm. Its sources:")
         for source in task.sources.values():
-            say(
-                f"   - {source.name}: " + ("static, whole in every epoch" if source.static else "to be fed with splits")
-            )
+            say(f"   - {source.name}: " + ("static, read whole in every epoch" if source.static else "fed with splits"))
         for day, files in enumerate(days, 1):
             for file in files:
                 task.add_split("sales", file)
@@ -63,7 +61,7 @@ def run(client: tidegate.Client, plan: bytes, products: Path, days: list[list[Pa
             digest.update(repr(table.to_pylist()).encode())
         task.no_more_splits()
         last = " and ".join(type(frame).__name__ for frame in task.next())
-        say(f"\n5. Said that there are no more splits. What the task has to say now: {last}.")
+        say(f"\n5. Told the task that there are no more splits. The task answers: {last}.")
     return digest.hexdigest()
 
 
@@ -82,7 +80,7 @@ def revenue_per_category() -> bytes:
 
 
 def make_data(folder: Path) -> tuple[Path, list[list[Path]]]:
-    """The products' file, and for each day the files of its sales."""
+    """Write the products' file, and for each day the files of its sales."""
     products = folder / "products.parquet"
     pq.write_table(pa.table({"product_name": PRODUCTS["product"], "category": PRODUCTS["category"]}), products)
     days = []
@@ -100,7 +98,7 @@ def make_data(folder: Path) -> tuple[Path, list[list[Path]]]:
 
 @contextmanager
 def service(folder: Path) -> Iterator[str]:
-    """A server that may read files under `folder`; its address."""
+    """Start a server that may read files under `folder`, and give its address."""
     command = [sys.executable, "-m", "tidegate.server.cli", "serve", "--listen", "127.0.0.1:0", "--root", str(folder)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:

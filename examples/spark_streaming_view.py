@@ -1,4 +1,4 @@
-"""A view that follows a stream: Structured Streaming feeds a continuous task, which answers with how the totals change.
+"""A view that follows a stream: Structured Streaming feeds a continuous task, which gives the changes of the totals.
 
 Needs `pip install 'tidegate[spark]'` and Java 17.
 """
@@ -33,7 +33,7 @@ def main() -> None:
     with tidegate.local() as client, client.create_task(totals, mode="continuous") as task:
         for number, batch in enumerate(BATCHES):
             (incoming / f"{number}.json").write_text(batch)
-            # Started again on the same checkpoint location, the query goes on; what it repeats changes nothing.
+            # A query that starts again on the same checkpoint location goes on. Batches that it repeats change nothing.
             writer = tidegate.spark.stream(changes, task, "orders", change_column="change")
             writer.option("checkpointLocation", str(folder / "query")).trigger(availableNow=True)
             writer.start().awaitTermination()

@@ -1,8 +1,9 @@
-"""Queries of TPC-H, run by Spark: tasks whose channels are Spark tasks, over the same files as tasks in this process.
+"""TPC-H queries on Spark, compared with the same queries in this process.
 
-DataFusion makes the plans from SQL. Of each are shown the rows, the time of a warm epoch and the tasks of each stage,
-and whether the rows are those of the task in this process, bit for bit and in the same order. Of small tables, which
-several channels do not make faster, a query is one stage of one task.
+DataFusion makes the plans from SQL. The channels of each task are Spark tasks. For each query the example prints the
+number of rows, the time of a warm epoch and the tasks of each stage. It compares the rows with those of a task in this
+process, bit for bit and in the same order. On small tables, which several channels do not make faster, a query is one
+stage of one task.
 
 python examples/spark_tpch.py [--scale 1]
 """
@@ -72,7 +73,7 @@ def main() -> None:
 def answered(
     client: tidegate.Client, plan: bytes, files: Mapping[str, Path], spark: SparkSession | None = None
 ) -> tuple[str, pa.Table]:
-    """The task lives on: its second epoch finds its operators made, on Spark in the Python workers that are there."""
+    """Run two epochs and time the second, which finds the operators made (on Spark in running Python workers)."""
     executor: Literal["local", "spark"] = "local" if spark is None else "spark"
     with client.create_task(plan, channels=CHANNELS, executor=executor, spark=spark) as task:
         splits = {source: files[source] for source in task.sources}
@@ -85,7 +86,7 @@ def answered(
 
 
 def plans(files: Mapping[str, Path]) -> dict[int, bytes]:
-    """Substrait, for tables that are read by name: which files there are does not matter to a plan."""
+    """Make the plans. They read tables by name, so they do not depend on the files."""
     context = datafusion.SessionContext()
     for table, path in files.items():
         context.register_parquet(table, str(path))
@@ -93,7 +94,7 @@ def plans(files: Mapping[str, Path]) -> dict[int, bytes]:
 
 
 def generated(folder: Path, scale: str) -> dict[str, Path]:
-    """The tables' files; `pip install tpchgen-cli` has the program."""
+    """Generate the tables' files with the program of `pip install tpchgen-cli`."""
     program = Path(sys.executable).parent / "tpchgen-cli"
     command = [program if program.exists() else "tpchgen-cli", "parquet", "-s", scale, "--output-dir", folder]
     subprocess.run(command, check=True, capture_output=True)

@@ -1,8 +1,8 @@
-"""A Spark table becomes training batches.
+"""Training batches from a Spark table.
 
-Spark keeps the pipeline: it has the samples, a table with a folder for each day, and the labels that it computes from
-clicks. Tidegate gets the samples by reference (it reads the table's files itself) and the labels as Spark computes
-them, joins them day by day, an epoch each, and hands out batches in one order, however often it is asked.
+Spark has the samples, a table with a folder for each day, and computes the labels from clicks. Tidegate gets the
+samples by reference: it reads the table's files itself. It gets the labels as Spark computes them. It joins both day by
+day, an epoch for each day, and gives the batches in the same order on every run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def batches(samples: DataFrame, labels: DataFrame, *, tell: bool) -> Iterator[pa.RecordBatch]:
-    """Of all days; the labels are static for the loader, so each day is one epoch of samples."""
+    """The batches of all days. The labels are a static table, and each day of samples is an epoch."""
     with tidegate.local() as client:
         table = {"labels": labels.orderBy("id").toArrow()}
         with client.create_task(labelled_samples(), tables=table) as task:
@@ -61,7 +61,7 @@ def digest(rows: Iterator[pa.RecordBatch]) -> str:
 
 
 def labelled_samples() -> bytes:
-    """For each sample that has a label: its day, its feature scaled, its label."""
+    """The plan: day, id, scaled feature and label of each sample that has a label."""
     samples = sub.read_named_table("samples", {"id": sub.i64, "feature": sub.fp64, "day": sub.date})
     labels = sub.read_named_table("labels", {"id": sub.i64, "label": sub.i64}).select(
         sub.col("id").alias("label_id"), "label"
@@ -80,7 +80,7 @@ def make_samples(spark: SparkSession) -> None:
 
 
 def computed_labels(spark: SparkSession) -> DataFrame:
-    """How often each sample was clicked; a third of them was not."""
+    """The number of clicks of each sample. A third of the samples has none."""
     clicks = spark.range(SAMPLES * 2).selectExpr("id % 2000 AS id")
     return clicks.groupBy("id").count().selectExpr("id", "count AS label")
 

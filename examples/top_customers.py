@@ -1,10 +1,10 @@
-"""A live view: the three customers who have ordered most, kept up to date as orders come, change and are cancelled.
+"""A live view of the three customers with the largest orders, kept up to date as orders come, change and go.
 
 ::
 
     SELECT customer, sum(amount) AS amount FROM orders GROUP BY customer ORDER BY amount DESC LIMIT 3
 
-Each epoch gives only what has changed in it; a reader adds it up.
+Each epoch gives only its changes. The reader adds them up.
 """
 
 from __future__ import annotations

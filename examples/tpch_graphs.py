@@ -39,7 +39,7 @@ BY_SHIPMODE = """
 
 
 class Revenue:
-    """The sum of price times discount."""
+    """Sums price times discount."""
 
     def __init__(self) -> None:
         self.total: Decimal | None = None
@@ -54,7 +54,7 @@ class Revenue:
 
 
 def query_6(folder: Path) -> tidegate.TaskGraph:
-    """A statement finds the few lines, an executor of ours adds them up."""
+    """TPC-H 6: a statement selects the lines, and an executor adds them up."""
     graph = tidegate.TaskGraph()
     lines = graph.sql("discounted", DISCOUNTED, {"lineitem": graph.read_parquet(folder / "lineitem.parquet")})
     graph.blocking("revenue", Revenue, lines, schema=REVENUE)
@@ -62,6 +62,7 @@ def query_6(folder: Path) -> tidegate.TaskGraph:
 
 
 def query_12(folder: Path) -> tidegate.TaskGraph:
+    """TPC-H 12: a statement selects the lines, a node joins them with the orders, and a statement counts."""
     graph = tidegate.TaskGraph()
     lines = graph.sql("late lines", LATE_LINES, {"lineitem": graph.read_parquet(folder / "lineitem.parquet")})
     orders = graph.read_parquet(folder / "orders.parquet", columns=["o_orderkey", "o_orderpriority"])
@@ -71,7 +72,7 @@ def query_12(folder: Path) -> tidegate.TaskGraph:
 
 
 def small_files(folder: Path) -> None:
-    """Three lines of two orders."""
+    """Write small files: three lines of two orders."""
     money = pa.decimal128(15, 2)
     columns = {
         "l_orderkey": [1, 1, 2],

@@ -1,9 +1,9 @@
-"""A training data loader that survives its own death.
+"""A training data loader that resumes after a crash.
 
-Two passes over a folder of Parquet files, one epoch each: rows with a label are kept and their features scaled. The
-loader notes its cursor, (epoch, row), after every batch it has trained on; it dies in the middle of the second pass. A
-new one attaches to the same task, goes on from the cursor that was noted, and sees exactly what a loader that never
-dies sees: every row once, in the same order.
+The task makes two passes over a folder of Parquet files, an epoch for each pass. It keeps the rows with a label and
+scales their features. The loader notes its cursor, (epoch, row), after every batch that it has trained on, and crashes
+in the second pass. A new loader attaches to the same task and goes on from the cursor. It sees the same rows as a
+loader that never crashes: every row once, in the same order.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ BATCH_ROWS = 1_024
 
 
 class Crash(Exception):
-    """The loader's process is gone."""
+    """The end of the loader's process."""
 
 
 def main() -> None:
@@ -36,21 +36,21 @@ def main() -> None:
         whole = Training()
         with start(client, files) as task:
             whole.train(task)
-        print(f"A loader that nothing happens to trains on {len(whole.seen):,} rows.")
+        print(f"A loader without a crash trains on {len(whole.seen):,} rows.")
 
         broken = Training()
         with start(client, files) as task:
             try:
                 broken.train(task, dies_after=len(whole.seen) * 2 // 3)
             except Crash:
-                print(f"Another one dies after {len(broken.seen):,} rows; the cursor it noted: {broken.cursor}.")
+                print(f"Another loader crashes after {len(broken.seen):,} rows; the cursor it noted: {broken.cursor}.")
             broken.train(client.task(task.id, cursor=broken.cursor))
-        print(f"A new one attaches to the task, goes on from there, and ends at {len(broken.seen):,} rows.")
+        print(f"A new loader attaches to the task, goes on from the cursor, and ends at {len(broken.seen):,} rows.")
         print(f"The same rows in the same order? {'Yes' if broken.seen == whole.seen else 'No'}.")
 
 
 class Training:
-    """What a training run would keep beside its model: here, which rows it has seen, and the place it has come to."""
+    """The state that a training run keeps beside its model: the rows that it has seen, and its cursor."""
 
     def __init__(self) -> None:
         self.seen: list[int] = []
@@ -67,7 +67,7 @@ class Training:
 
 
 def start(client: tidegate.Client, files: Path) -> tidegate.Task:
-    """A task that has been fed all passes: a glob is one split, expanded in a fixed order."""
+    """Start a task and feed it all passes. A glob is one split, whose files come in a fixed order."""
     task = client.create_task(labelled_rows(), max_pending_epochs=PASSES)
     for _ in range(PASSES):
         task.add_split("samples", files / "*.parquet")

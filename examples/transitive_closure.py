@@ -1,4 +1,4 @@
-"""Which cities can be reached from which: a loop, asked once for every day's flights.
+"""All trips between cities, over any number of flights: a loop, run once for each day's flights.
 
 In SQL::
 

@@ -1,4 +1,4 @@
-"""How often each word is in some text files: a function cuts lines into words, and two channels count them."""
+"""The words of text files, counted: a function cuts lines into words, and two channels count them."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def lines_of(folder: Path) -> Iterator[tuple[str]]:
 
 
 def words(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A row a word, in lower case."""
+    """Cuts lines into words: a row for each word, in lower case."""
     found = pc.list_flatten(pc.split_pattern_regex(pc.utf8_lower(batch["line"]), r"[^\pL']+"))
     return pa.record_batch({"word": found.filter(pc.not_equal(found, ""))})
 
 
 class Count:
-    """How often each word came. Equal words come to one channel."""
+    """Counts each word. Equal words come to one channel."""
 
     def __init__(self) -> None:
         self.times: Counter[str] = Counter()
@@ -46,7 +46,7 @@ class Count:
 
 
 def word_count(folder: Path, **options: Any) -> tidegate.Dataset:
-    """On Spark with executor="spark", spark="local[4]"."""
+    """Count the words of a folder; on Spark with the options executor="spark", spark="local[4]"."""
     graph = tidegate.TaskGraph()
     lines = graph.read_iterable(lambda: lines_of(folder), LINES)
     graph.blocking("count", Count, lines.map(words), partition="word", channels=2, schema=COUNTS)
