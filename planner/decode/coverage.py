@@ -1,7 +1,7 @@
-"""The coverage table: all that Substrait defines, and whether Tidegate runs it. `python -m` writes docs/coverage.md.
+"""The coverage page: everything that Substrait defines, with a yes or a refusal. `python -m` writes docs/coverage.md.
 
-Every row comes from the descriptors, the official extensions and the registries that decode and bind by them, so the
-table cannot say what the code does not do.
+Every row comes from the descriptors, the official extensions, and the registries that decode and bind by them. So the
+page cannot claim more than the code does.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .encoding.restored import RESTORED
 from .relations import extension, write
 from .relations.reads import local_files, read
 
-_LENGTH: Final = "text that is read is not measured: the length is the source's to keep, and casts keep it"
+_LENGTH: Final = "casts keep to the length; the length of text from a source is not checked"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,14 +67,14 @@ ONEOFS: Final = (
         handled=relations.CONVERTERS,
         refused=relations.REFUSED,
         notes={
-            "exchange": "rows pass unchanged: where they are exchanged is Tidegate's to decide",
+            "exchange": "rows pass unchanged; Tidegate itself decides where to exchange rows",
             "hash_join": "keys compared by EQ, IS_NOT_DISTINCT_FROM or a function; old left_keys and right_keys too",
             "merge_join": "as hash_join",
             "fetch": "numbers (old) or expressions",
             "aggregate": "grouping sets; old and new encodings; only whole aggregations, no intermediate phases",
             "sort": "by expression and direction; no comparison functions",
             "top_n": "with or without ties",
-            "reference": "common subtrees are decoded once",
+            "reference": "a common subtree is decoded once",
             "write": "at the plan's root; CTAS and INSERT into named tables, which are folders of files",
             **{kind: ", ".join(f"`{name}`" for name in known) for kind, known in extension.CONVERTERS.items()},
         },
@@ -87,7 +87,7 @@ ONEOFS: Final = (
         refused=read.REFUSED,
         notes={
             "virtual_table": "literals (old) or expressions",
-            "named_table": "a source by that name, parts joined by dots",
+            "named_table": "a source of that name; the parts of the name are joined by dots",
         },
     ),
     Oneof(
@@ -163,11 +163,11 @@ def section(oneof: Oneof) -> Section:
 
 
 def functions_section() -> Iterator[str]:
-    """A table for each official extension: every function, and whether it runs."""
-    yield from ("", "## Functions", "", "By the official extension that defines them. An option's value that cannot be")
-    yield "honoured is refused, unless the plan names another one that can be."
+    """A table for each official extension, with a row for each function."""
+    yield from ("", "## Functions", "", "The functions of each official extension. A note lists the refused values of")
+    yield "options. A plan that names such a value runs if it also names one that Tidegate can honour."
     for file, rows in itertools.groupby(coverage_rows(), key=lambda row: row.file):
-        yield from ("", f"### {file}", "", "| | | | |", "|---|---|---|---|")
+        yield from ("", f"### {file}", "", "| Function | Kind | Runs | Note |", "|---|---|---|---|")
         for row in rows:
             refused = ", ".join(f"`{option}`" for option in row.refused_options)
             notes = "; ".join(part for part in (row.note, refused and f"refused: {refused}") if part)
@@ -179,22 +179,25 @@ def document(sections: Iterable[Section]) -> str:
     lines = [
         "# Coverage",
         "",
-        "Made by `python -m tidegate.planner.decode.coverage` from the code that decodes plans and binds functions.",
-        "What is refused is refused by name, with its place in the plan.",
+        "This page says for everything that Substrait defines whether Tidegate runs it. A plan with a refused part has",
+        "a problem, with the name of the part and its place. `tidegate validate PLAN` lists the problems of a plan.",
+        "",
+        "The page is made by `python -m tidegate.planner.decode.coverage` from the code that decodes plans and binds",
+        "functions.",
     ]
     for each in sections:
-        lines += ["", f"## {each.title}", "", "| | | |", "|---|---|---|"]
+        lines += ["", f"## {each.title}", "", "| Name | Runs | Note |", "|---|---|---|"]
         lines += [f"| `{row.name}` | {'yes' if row.supported else 'refused'} | {row.note} |" for row in each.rows]
     return "\n".join(lines) + "\n"
 
 
 def page() -> str:
-    """The whole of docs/coverage.md."""
+    """The text of docs/coverage.md."""
     return document(map(section, ONEOFS)) + "\n".join(functions_section()) + "\n"
 
 
 def main(arguments: list[str]) -> None:
-    """Writes the page to the path given, else to docs/coverage.md in the current folder."""
+    """Write the page to the given path, by default to docs/coverage.md in the current folder."""
     Path(arguments[0] if arguments else "docs/coverage.md").write_text(page(), encoding="utf-8")
 
 
