@@ -8,7 +8,7 @@ DEVELOPMENT := $(VENV)/.development
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run test repeats resident fuzz attack matrix digests check lint types proto bench clean
+.PHONY: help run test repeats resident fuzz attack soak matrix digests check lint types proto bench clean
 
 help: ## Say what there is.
 	@sed -n 's/^\([a-z]*\):.*## /  make \1 \t/p' Makefile
@@ -33,6 +33,9 @@ fuzz: $(DEVELOPMENT) ## Read files of every format that were damaged in 2,000 wa
 
 attack: $(DEVELOPMENT) ## Send a server 100,000 requests that are made up, by structure and by bytes: an hour.
 	$(BIN)/python -m tests.server.attack $(ATTACK)
+
+soak: $(DEVELOPMENT) ## Load a server with 200 tasks and 50 hostile clients, then with long epochs, and time it: 20 minutes.
+	$(BIN)/python -m tests.server.soak $(SOAK)
 
 matrix: ## Run the whole test suite on every Python from 3.11 to 3.14 that this machine has.
 	@for version in 3.11 3.12 3.13 3.14; do \

@@ -35,8 +35,7 @@ class Uploads:
             request = await _next(requests)
             if request is None:
                 raise InvalidRequest("an upload needs at least one message, which names the task and the file")
-            begin = self._backend.begin_upload
-            reception = await called(self._threads, begin, request.task, request.name, group=request.group)
+            reception = await self._begin(request)
             try:
                 while request is not None:
                     await called(self._threads, reception.write, request.data)
@@ -49,6 +48,20 @@ class Uploads:
             except BaseException:
                 self._drop(reception)
                 raise
+
+    async def _begin(self, request: pb.UploadRequest) -> Reception:
+        """A thread that has begun an upload goes on when its call is cancelled: what it has begun then is dropped."""
+        begin = self._backend.begin_upload
+        beginning = asyncio.ensure_future(called(self._threads, begin, request.task, request.name, group=request.group))
+        try:
+            return await asyncio.shield(beginning)
+        except asyncio.CancelledError:
+            beginning.add_done_callback(self._drop_begun)
+            raise
+
+    def _drop_begun(self, beginning: asyncio.Future[Reception]) -> None:
+        if not beginning.cancelled() and beginning.exception() is None:
+            self._drop(beginning.result())
 
     def _drop(self, reception: Reception) -> None:
         dropping = asyncio.ensure_future(called(self._threads, reception.drop))

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from tidegate.proto.allocator import tune_allocator
 from tidegate.server.serving import serve
@@ -41,10 +42,15 @@ class ServerProcess:
 
 
 @contextlib.contextmanager
-def server_process(*command: str, **environment: str) -> Iterator[ServerProcess]:
-    """The process that `command` starts, once it has printed its address."""
+def server_process(*command: str, stderr: IO[str] | None = None, **environment: str) -> Iterator[ServerProcess]:
+    """The process that `command` starts, once it has printed its address. Its log goes to `stderr`."""
     process = subprocess.Popen(
-        [sys.executable, "-m", *command], cwd=TOP, stdout=subprocess.PIPE, text=True, env={**os.environ, **environment}
+        [sys.executable, "-m", *command],
+        cwd=TOP,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        text=True,
+        env={**os.environ, **environment},
     )
     try:
         assert process.stdout is not None

@@ -10,6 +10,8 @@ import grpc
 import pytest
 
 from tidegate.executor.service.manager import TaskManager
+from tidegate.executor.tasks.task_uploads import Reception
+from tidegate.proto.errors import NotFound
 from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
 from tidegate.proto.tidegate.v1 import tasks_pb2_grpc
 from tidegate.server.endpoints import upload_endpoint as uploads
@@ -101,3 +103,28 @@ def test_an_upload_of_which_nothing_comes_is_given_up(
     assert dict(error.trailing_metadata())["tidegate-reason"] == "UPLOAD_STALLED"
     until(lambda: not kept(backend))
     stalled.go_on.set()
+
+
+def test_nothing_is_left_of_an_upload_that_is_cancelled_while_it_begins(
+    backend: TaskManager, channel: grpc.Channel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begins, goes_on = threading.Event(), threading.Event()
+    begin, receptions = backend.begin_upload, []
+
+    def slowly(task: str, name: str, *, group: str = "") -> Reception:
+        begins.set()
+        goes_on.wait(60)
+        receptions.append(begin(task, name, group=group))
+        return receptions[0]
+
+    monkeypatch.setattr(backend, "begin_upload", slowly)
+    task = backend.create_task(PLAN, backend.defaults, {}).id
+    call = Stalled(channel, task)
+    assert begins.wait(60)
+    call.call.cancel()
+    tasks_pb2_grpc.TaskServiceStub(channel).GetTask(pb.GetTaskRequest(task=task), timeout=30)
+    goes_on.set()
+    until(lambda: receptions and not kept(backend))
+    with pytest.raises(NotFound, match="is over"):
+        receptions[0].write(b"more")
+    call.go_on.set()

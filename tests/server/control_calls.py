@@ -1,0 +1,104 @@
+"""Every control call, timed, and clients whose epochs are long beside them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Final
+
+import grpc
+import pyarrow as pa
+
+import tidegate
+from tidegate.proto.tidegate.v1 import plans_pb2, plans_pb2_grpc, tasks_pb2_grpc
+from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
+
+from ..executor import plans
+from .conftest import Stubs, inline
+
+_LONG: Final = plans.plan(plans.summed(plans.crossed(plans.read("t", "k"), plans.read("u", "v"))), "k", "s")
+_SMALL: Final = plans.passed_through("t")
+_OTHERS: Final = 1_000
+"""Rows that each row of a long epoch is crossed with."""
+_WAIT: Final = 120.0
+_PAUSE: Final = 0.01
+
+
+def _long_epoch(task: tidegate.Task, rows: int) -> str | None:
+    """Why the epoch's answer is wrong, if it is."""
+    splits = {"t": pa.table({"k": [0] * rows}), "u": pa.table({"v": list(range(_OTHERS))})}
+    answer = task.run_epoch(splits).table().to_pydict()
+    right = {"k": [0], "s": [rows * sum(range(_OTHERS))]}
+    return None if answer == right else f"a long epoch has the answer {answer}, not {right}"
+
+
+def run_long_epochs(address: str, clients: int, epoch_seconds: float, seconds: float) -> list[str]:
+    """So many clients run epochs that last about `epoch_seconds` on an idle machine: what was wrong."""
+    wrong: list[str] = []
+    with tidegate.connect(address, flight=False) as client, client.create_task(_LONG.json or "") as task:
+        rows = 10_000
+        _long_epoch(task, rows)
+        began = time.monotonic()
+        _long_epoch(task, rows)
+        rows = max(rows, int(rows * epoch_seconds / (time.monotonic() - began)))
+    until = time.monotonic() + seconds
+
+    def feed() -> None:
+        try:
+            with tidegate.connect(address, flight=False) as client, client.create_task(_LONG.json or "") as task:
+                while time.monotonic() < until:
+                    if (found := _long_epoch(task, rows)) is not None:
+                        wrong.append(found)
+        except tidegate.TidegateError as error:
+            wrong.append(f"{type(error).__name__}: {error}")
+
+    threads = [threading.Thread(target=feed) for _ in range(clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return wrong
+
+
+def time_control_calls(address: str, done: Callable[[], bool]) -> dict[str, list[float]]:
+    """Seconds of each call by its method, over and over until it is `done`."""
+    found: dict[str, list[float]] = defaultdict(list)
+    with grpc.insecure_channel(address) as channel:
+        stubs = Stubs(channel, tasks_pb2_grpc.TaskServiceStub(channel), plans_pb2_grpc.PlanServiceStub(channel))
+        grpc.channel_ready_future(channel).result(_WAIT)
+        while not done():
+            _control(stubs, found)
+    return found
+
+
+def _control(stubs: Stubs, found: dict[str, list[float]]) -> None:
+    """A task's life, and a look at everything."""
+
+    def timed(call: Callable[..., object], request: object) -> object:
+        began = time.perf_counter()
+        answer = call(request, timeout=_WAIT)
+        found[type(request).__name__.removesuffix("Request")].append(time.perf_counter() - began)
+        time.sleep(_PAUSE)
+        return answer
+
+    plan, tasks = pb.PlanBytes(json=_SMALL.json or ""), stubs.tasks
+    timed(stubs.plans.Capabilities, plans_pb2.CapabilitiesRequest())
+    timed(stubs.plans.Validate, plans_pb2.ValidateRequest(plan=plan))
+    timed(stubs.plans.Explain, plans_pb2.ExplainRequest(plan=plan))
+    made = timed(tasks.CreateTask, pb.CreateTaskRequest(plan=plan))
+    assert isinstance(made, pb.CreateTaskResponse)
+    task = made.task.id
+    timed(tasks.ListTasks, pb.ListTasksRequest())
+    timed(tasks.GetTask, pb.GetTaskRequest(task=task))
+    timed(tasks.GetTransaction, pb.GetTransactionRequest(task=task, application="none"))
+    timed(tasks.AddSplit, pb.AddSplitRequest(task=task, source="t", split=inline(1)))
+    looked = pb.NextRequest(task=task)
+    getattr(looked, "from").epoch = 1
+    timed(tasks.Next, looked)
+    timed(tasks.Acknowledge, pb.AcknowledgeRequest(task=task, cursor=pb.Cursor(epoch=1)))
+    timed(tasks.RequestBarrier, pb.RequestBarrierRequest(task=task))
+    timed(tasks.NoMoreSplits, pb.NoMoreSplitsRequest(task=task))
+    timed(tasks.CancelTask, pb.CancelTaskRequest(task=task))
+    timed(tasks.DeleteTask, pb.DeleteTaskRequest(task=task))

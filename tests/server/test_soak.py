@@ -1,0 +1,27 @@
+"""A server under load answers right and keeps nothing; `make soak` loads one for minutes, and times it."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from .hostile_clients import ACTS
+from .soak import Load, beside_long_epochs, under_load
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+FEW = Load(tasks=10, hostile=2 * len(ACTS), long_epochs=4, long_seconds=0.2, seconds=3.0, seed=1)
+
+
+def test_small_epochs_beside_hostile_clients_are_answered_and_nothing_is_left_behind() -> None:
+    found = under_load(FEW)
+    assert found.wrong == []
+    assert found.epochs
+    assert all(any(each.startswith(act.__name__) for each in found.ends) for act in ACTS)
+
+
+def test_control_calls_and_long_epochs_are_answered_beside_each_other() -> None:
+    found = beside_long_epochs(FEW)
+    assert found.wrong == []
+    assert {"CreateTask", "GetTask", "CancelTask", "DeleteTask"} <= found.calls.keys()
