@@ -144,6 +144,10 @@ class IndexLookupJoin(Operator):
             run.moved.set()
             self._index.interrupt()
 
+    @property
+    def lasting(self) -> bool:  # type: ignore[override]
+        return self._index.lasting
+
     def close(self) -> None:
         self._index.close()
 

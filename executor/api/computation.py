@@ -133,6 +133,12 @@ class Computation(Protocol):
         """Take saved state back. Called before the first epoch."""
         ...
 
+    def rest(self) -> None:
+        """Give back what the next epoch can have made again, such as engines. Between two epochs; more than once is
+        harmless.
+        """
+        ...
+
     def operators(self) -> tuple[OperatorStatistics, ...]: ...
 
     def loops(self) -> tuple[LoopStatistics, ...]:

@@ -67,6 +67,11 @@ class Pipelines:
         return sum(made.plans for made in tuple(self._made.values()))
 
     @property
+    def lasting(self) -> bool:
+        """Whether an operator keeps what cannot be made again."""
+        return any(made.lasting for made in tuple(self._made.values()))
+
+    @property
     def loops(self) -> tuple[LoopStatistics, ...]:
         return tuple(each for made in tuple(self._made.values()) for each in made.loops)
 

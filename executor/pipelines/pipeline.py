@@ -103,6 +103,10 @@ class PipelineInstance:
         )
 
     @property
+    def lasting(self) -> bool:
+        return any(made.operator.lasting for made in self._made)
+
+    @property
     def loops(self) -> tuple[LoopStatistics, ...]:
         """Statistics of the loops that run round by round, and of the loops inside of them."""
         loops = (made.operator for made in self._made if isinstance(made.operator, Loop | RecomputedLoop))

@@ -24,7 +24,7 @@ from ...operators.core.interrupts import unwatched
 from ...operators.core.operator import UNBOUNDED, StateReader, StateWriter
 from ...operators.core.piece import FilePiece, Piece
 from ...operators.duckdb.conform import Conform
-from ...operators.duckdb.instances import InstancePool, InstanceSettings
+from ...operators.duckdb.instances import Instance, InstancePool, InstanceSettings
 from ...operators.sources.split_pieces import expand
 from ...operators.writing.staged_write import Written
 from ...planner.ir.arrow_types import unnamed_arrow
@@ -100,13 +100,16 @@ class ContinuousComputation:
         self._skips = options.on_error is OnError.SKIP_EPOCH
         self._undo: _Undo | None = None
         self._pool = pool
-        self._instance = pool.take(replace(settings, memory_limit=options.memory_limit // _STATEMENTS))
-        self._evaluators = Evaluators(self._instance)
+        self._instance_settings = replace(settings, memory_limit=options.memory_limit // _STATEMENTS)
+        instance = pool.take(self._instance_settings)
+        self._instance: Instance | None = instance
+        """None while the task rests."""
+        self._evaluators = Evaluators(instance)
         try:
             graph = graph_of(prepared.root, entries, self._evaluators)
             self._network = Network(graph, options.channels, schedule=Watched(self.check_stopped, self.check))
         except BaseException:
-            pool.give_back(self._instance)
+            pool.give_back(instance)
             raise
         self._outside = Conform(prepared.columns, "the result")
 
@@ -146,6 +149,10 @@ class ContinuousComputation:
 
     def epoch(self, number: int, clock_us: int) -> ContinuousRun:  # noqa: ARG002 - no answer depends on the clock
         self._stopped = False  # an interrupt was for the epoch before
+        if self._instance is None:
+            instance = self._pool.take(self._instance_settings)
+            self._instance = instance
+            self._evaluators.go_on(instance)
         return ContinuousRun(self, number, Undoing(self) if self._skips else None)
 
     def mark(self) -> None:
@@ -265,12 +272,23 @@ class ContinuousComputation:
 
     def interrupt(self) -> None:
         self._stopped = True
-        self._instance.interrupt()
+        instance = self._instance
+        if instance is not None:
+            instance.interrupt()
+
+    def rest(self) -> None:
+        """State stays; statements are planned again in the next epoch."""
+        instance, self._instance = self._instance, None
+        if instance is not None:
+            self._evaluators.rest()
+            self._pool.retire(instance)
 
     def close(self) -> None:
         self._evaluators.close()
         self._tables.clear()
-        self._pool.give_back(self._instance)
+        instance, self._instance = self._instance, None
+        if instance is not None:
+            self._pool.give_back(instance)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import NotRequired, TypedDict, Unpack
@@ -334,22 +334,37 @@ class PlanComputation:
         if self.cluster is not None:
             self.cluster.interrupt()
 
+    def rest(self) -> None:
+        """Operators with their statements, and DuckDB's instances, are made again in the next epoch; what static
+        sources alone feed stays.
+        """
+        if any(made.lasting for made in self._made.values()):
+            return
+        self._close_operators()
+        self._give_back(self._pool.retire)
+
     def close(self) -> None:
-        for lookup_queue in self._lookup_queues:
-            lookup_queue.close()
-        while self._made:
-            _, made = self._made.popitem()
-            self._count(made)
-            made.close()
+        self._close_operators()
         self._keeping.close()
         if self.cluster is not None:
             self.cluster.close()
         self.tables.clear()
         if self.write is not None:
             self.write.close()
+        self._give_back(self._pool.give_back)
+
+    def _close_operators(self) -> None:
+        while self._lookup_queues:
+            self._lookup_queues.pop().close()
+        while self._made:
+            _, made = self._made.popitem()
+            self._count(made)
+            made.close()
+
+    def _give_back(self, give_back: Callable[[Instance], None]) -> None:
         while self._instances:
             _, instance = self._instances.popitem()
-            self._pool.give_back(instance)
+            give_back(instance)
 
 
 def _source(name: str, columns: Sequence[Column], *, static: bool) -> Source:

@@ -31,6 +31,7 @@ from ..ledger.watermarks import barrier_watermark, said_by
 from ..runtime.batch_store import Holding, SpillRun
 from ..runtime.work_clock import WorkClock
 from .output_log import Full
+from .resting import Resting
 from .task_state import TaskState
 
 _EARLY_SPLITS = 64
@@ -88,15 +89,25 @@ class _Progress:
 
 
 class EpochLoop:
-    """Runs the epochs of one task. `checkpoints` takes its checkpoints, in a service that has a folder for them."""
+    """Runs the epochs of one task. `checkpoints` takes its checkpoints, in a service that has a folder for them.
+    `wake` has the scheduler step the loop soon.
+    """
 
-    def __init__(self, task_state: TaskState, computation: Computation, checkpoints: Checkpoints | None) -> None:
+    def __init__(
+        self,
+        task_state: TaskState,
+        computation: Computation,
+        checkpoints: Checkpoints | None,
+        wake: Callable[[], None],
+    ) -> None:
         self._task_state = task_state
         self._computation = computation
         self._checkpoints = checkpoints
         self._progress: _Progress | None = None
         self._clock = WorkClock(task_state.options.epoch_seconds, task_state.call_later, computation.interrupt)
         self._watch = Watch(self._look, start_beside)
+        self._resting = Resting(task_state.call_later, wake)
+        self._resting.used()
         self.closed = False
 
     # --------------------------------------------------------------------------------------------- what is next
@@ -160,10 +171,18 @@ class EpochLoop:
                 return False
             taken = self._take()
             if taken is None:
+                self._rest()
                 return False
             turn = self._advance(*taken, until_ns)
+            self._resting.used()
             if turn is not _Turn.ENDED:
                 return turn is _Turn.MORE
+
+    def _rest(self) -> None:
+        """Between two epochs, once the task is idle."""
+        if self._resting.due and self._progress is None:
+            self._resting.due = False
+            self._computation.rest()
 
     def _take(self) -> tuple[_Progress, _Job] | None:
         """The epoch to go on with, and its job; None if there is nothing to do."""
@@ -407,6 +426,7 @@ class EpochLoop:
             return
         self.closed = True
         self._clock.close()
+        self._resting.close()
         self._drop(self._progress)
         self._progress = None
         self._computation.close()

@@ -80,7 +80,7 @@ class Task:
         self._no_checkpoints = no_checkpoints
         self._warnings = (*computation.warnings, *warnings)
         self._task_state = TaskState(options, computation.sources, space, start, timers, self._events)
-        self._epoch_loop = EpochLoop(self._task_state, computation, checkpoints)
+        self._epoch_loop = EpochLoop(self._task_state, computation, checkpoints, self._wake)
         self._slot = Slot(self._epoch_loop, principal, identity)
         self._scheduler = scheduler
         self._timers = timers
@@ -191,6 +191,9 @@ class Task:
                 self._scheduler.submit(self._slot)
             self._may_run()
             self._task_state.changed()
+
+    def _wake(self) -> None:
+        self._scheduler.submit(self._slot)
 
     def _may_run(self, *, wake: bool = True) -> None:
         """Give the epoch loop to the scheduler if it has work. Called under the lock."""

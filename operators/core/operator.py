@@ -67,7 +67,8 @@ class StateReader(Protocol):
 
 
 class Operator(ABC):
-    """An operator. It lives as long as its task; the executor calls `run` once per epoch.
+    """An operator. The executor calls `run` once per epoch. When the task is idle, the executor closes its operators
+    and makes new ones for the next epoch. A `lasting` operator keeps what cannot be made again, and stays.
 
     A subclass validates its arguments in `__init__` (a generator's checks would wait for the first row) and keeps an
     epoch's state in locals of `run`. It may rely on this: `run` is never called again before the iterator it returned
@@ -76,6 +77,7 @@ class Operator(ABC):
     """
 
     schema: pa.Schema
+    lasting = False
 
     @abstractmethod
     def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
@@ -88,7 +90,7 @@ class Operator(ABC):
         """Take the lasting state back."""
 
     def close(self) -> None:
-        """Release resources that outlive an epoch (connections, files): the task is over."""
+        """Release resources that outlive an epoch (connections, files): the task is over or idle."""
 
     def interrupt(self) -> None:
         """Make a `run` in progress fail soon. Another thread makes this call, which must not block."""

@@ -22,6 +22,8 @@ from .duckdb_calls import Connection, Engine, opened
 
 IDLE_PER_SETTINGS = 16
 IDLE_IN_ALL = 64
+RETIRED_PER_SETTINGS = 4
+"""Each takes about 3 MiB: of those whose tasks are idle few are worth that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,16 +180,23 @@ class InstancePool:
 
     def give_back(self, instance: Instance) -> None:
         """Give an instance back. An instance with open connections, or a broken one, is closed."""
+        self._put_by(instance, IDLE_PER_SETTINGS)
+
+    def retire(self, instance: Instance) -> None:
+        """Give back an instance whose task is idle. The pool keeps few of those."""
+        self._put_by(instance, RETIRED_PER_SETTINGS)
+
+    def _put_by(self, instance: Instance, most: int) -> None:
         with self._lock:
-            too_many = self._keep(instance)
+            too_many = self._keep(instance, most)
         if too_many is not None:
             too_many.close()
 
-    def _keep(self, instance: Instance) -> Instance | None:
+    def _keep(self, instance: Instance, most: int) -> Instance | None:
         """Keep an idle instance, under the lock. Return the instance to close, if any: this one, or the one that was
         not asked for longest.
         """
-        if self._closed or not instance.idle or len(self._idle.get(instance.settings, ())) >= IDLE_PER_SETTINGS:
+        if self._closed or not instance.idle or len(self._idle.get(instance.settings, ())) >= most:
             return instance
         self._idle[instance.settings] = [*self._idle.pop(instance.settings, ()), instance]  # now the last
         if sum(map(len, self._idle.values())) <= IDLE_IN_ALL:

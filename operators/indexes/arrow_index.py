@@ -35,6 +35,8 @@ class ArrowIndex(Index):
     The index keeps a copy of these columns in memory, and 16 to 32 bytes a row.
     """
 
+    lasting = False
+
     def __init__(self, name: str, table: pa.Table, *, keys: Sequence[int], columns: Sequence[int]) -> None:
         self.name = name
         self.schema = pa.schema([table.schema.field(i) for i in columns])

@@ -65,6 +65,8 @@ class FileIndex(Index):
     each.
     """
 
+    lasting = False
+
     def __init__(
         self,
         name: str,

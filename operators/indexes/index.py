@@ -38,6 +38,8 @@ class Index(ABC):
     name: str
     key_types: tuple[pa.DataType, ...]
     schema: pa.Schema
+    lasting = True
+    """False: opening the index again is quick and gives the same rows, so a task that is idle may close it."""
 
     @abstractmethod
     def lookup(self, keys: pa.RecordBatch) -> Matches:

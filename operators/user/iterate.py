@@ -49,6 +49,11 @@ class Iterate(Operator):
         self._used = False
         self._interrupted = False
 
+    @property
+    def lasting(self) -> bool:  # type: ignore[override]
+        """An iterator goes on where it stands."""
+        return isinstance(self._items, Iterator) or self._continued is not None
+
     def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
         if inputs:
             raise InternalError(f"node {self._code.node!r} takes no input")

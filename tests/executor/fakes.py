@@ -118,6 +118,7 @@ class FakeComputation:
         self.interrupted = threading.Event()
         self.closed = threading.Event()
         self.clocks: list[int] = []
+        self.rests = 0
 
     def accept_file(self, source: str, split: FileSplit, origin: str) -> tuple[FilePiece, ...]:
         if split.path == "missing":
@@ -141,6 +142,9 @@ class FakeComputation:
     def epoch(self, _: int, clock_us: int) -> FakeRun:
         self.clocks.append(clock_us)
         return FakeRun(self)
+
+    def rest(self) -> None:
+        self.rests += 1
 
     def operators(self) -> tuple[OperatorStatistics, ...]:
         return ()

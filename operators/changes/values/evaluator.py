@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
 
-from ....proto.errors import ExecutionError
+from ....proto.errors import ExecutionError, InternalError
 from ...core.batches import batch_of, joined
 from ...core.streams import BatchStream
 from ...duckdb.fragment import Fragment
@@ -49,7 +50,9 @@ class Evaluator:
             for number, (each, size) in enumerate(zip(inputs, planned, strict=True))
         ]
         self._schemas = [source.schema for source in sources]
-        self._fragment = Fragment(sql, schema=schema, instance=instance, streams=sources, strict=False, place=place)
+        self._rested_plans = 0
+        self._make = partial(Fragment, sql, schema=schema, streams=sources, strict=False, place=place)
+        self._fragment: Fragment | None = self._make(instance=instance)
 
     def __call__(self, *inputs: pa.RecordBatch) -> pa.RecordBatch:
         """The answer to the rows of each input, whose columns go by position."""
@@ -57,6 +60,8 @@ class Evaluator:
             BatchStream(schema, iter([batch_of(rows.columns, rows.num_rows, schema)]))
             for schema, rows in zip(self._schemas, inputs, strict=True)
         ]
+        if self._fragment is None:
+            raise InternalError("a statement that rests was called")
         try:
             batches = list(self._fragment.run(streams))
         except ExecutionError as error:
@@ -68,13 +73,27 @@ class Evaluator:
     @property
     def plans(self) -> int:
         """The number of times that DuckDB has planned the statement."""
-        return self._fragment.plans
+        fragment = self._fragment
+        return self._rested_plans + (0 if fragment is None else fragment.plans)
 
     def interrupt(self) -> None:
-        self._fragment.interrupt()
+        fragment = self._fragment
+        if fragment is not None:
+            fragment.interrupt()
+
+    def rest(self) -> None:
+        """Let go of the instance, until `go_on`."""
+        fragment, self._fragment = self._fragment, None
+        if fragment is not None:
+            self._rested_plans += fragment.plans
+            fragment.close()
+
+    def go_on(self, instance: Instance) -> None:
+        """Plan the statement again."""
+        self._fragment = self._make(instance=instance)
 
     def close(self) -> None:
-        self._fragment.close()
+        self.rest()
 
 
 class Evaluators:
@@ -95,6 +114,17 @@ class Evaluators:
             found = Evaluator(sql, inputs, schema, instance=self._instance, place=place, rows=rows)
             self._made[key] = found
         return found
+
+    def rest(self) -> None:
+        """Let go of the instance, until `go_on`."""
+        for each in self._made.values():
+            each.rest()
+
+    def go_on(self, instance: Instance) -> None:
+        """Plan all statements again, on this instance."""
+        self._instance = instance
+        for each in self._made.values():
+            each.go_on(instance)
 
     @property
     def plans(self) -> int:

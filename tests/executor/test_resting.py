@@ -1,0 +1,136 @@
+"""A task that is idle gives back its engine, and has it again in the next epoch."""
+
+from __future__ import annotations
+
+import random
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import tidegate
+from tidegate.executor.plans.dataflow import PlanComputation
+from tidegate.executor.tasks import resting
+from tidegate.executor.tasks.resting import Resting
+from tidegate.graph import TaskGraph
+from tidegate.proto.values import MIB
+
+from ..server.fake_process import ServerProcess, server_process
+from ..server.load_epochs import KINDS, Fed, Kind
+from .fakes import FakeEngine, running
+
+IDLE = 40
+
+
+def until(condition: object, seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come to that"
+        time.sleep(0.05)
+
+
+def test_a_task_rests_once_it_is_idle_and_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resting, "IDLE_SECONDS", 0.05)
+    engine = FakeEngine()
+    with running(engine) as task:
+        computation = engine.made[0]
+        for epoch in (1, 2):
+            task.add(epoch)
+            task.seal()
+            assert task.epoch(epoch) == [epoch]
+            before = epoch - 1
+            until(lambda before=before: computation.rests > before)
+        asked = computation.rests
+        threading.Event().wait(0.2)
+        assert computation.rests == asked
+
+
+def test_a_task_in_use_does_not_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[object] = []
+
+    class Timer:
+        def cancel(self) -> None:
+            calls.clear()
+
+    def call_later(_: float, call: object) -> Timer:
+        calls.append(call)
+        return Timer()
+
+    woken = threading.Event()
+    found = Resting(call_later, woken.set)
+    found.used()
+    found.used()
+    (look,) = calls
+    look()
+    assert not found.due
+    assert not woken.is_set()
+    assert len(calls) == 2, "it looks again"
+    monkeypatch.setattr(resting, "IDLE_SECONDS", 0.0)
+    calls[-1]()
+    assert found.due
+    assert woken.is_set()
+    found.used()
+    assert not found.due
+    found.close()
+    assert calls == []
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=range(len(KINDS)))
+def test_answers_are_the_same_after_a_rest(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resting, "IDLE_SECONDS", 0.05)
+    draw = random.Random(3)
+    with tidegate.local() as client:
+        fed = Fed(client, kind)
+        for _ in range(3):
+            assert fed.epoch(draw)[1]
+            plans = fed.task.statistics().plans
+            computation = client.service._task(fed.task.id)._computation
+            until(lambda computation=computation: rested(computation))
+            assert fed.task.statistics().plans == plans, "what was planned before counts on"
+        assert plans >= 3, "each epoch after a rest planned again"
+
+
+def rested(computation: object) -> bool:
+    if isinstance(computation, PlanComputation):
+        return not computation._instances
+    return computation._instance is None
+
+
+def test_an_iterator_goes_on_where_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resting, "IDLE_SECONDS", 0.05)
+    rests = []
+    rest = PlanComputation.rest
+    monkeypatch.setattr(PlanComputation, "rest", lambda self: (rest(self), rests.append(1)))
+    graph = TaskGraph()
+    graph.collect(graph.read_iterable(iter([(n,) for n in range(9)]), pa.schema([("n", pa.int64())]), epoch_rows=3))
+    with tidegate.local() as client, client.create_task(graph) as task:
+        found = []
+        for _ in range(3):
+            before = len(rests)
+            found += task.run_epoch({}).table()["n"].to_pylist()
+            until(lambda before=before: len(rests) > before)
+    assert found == list(range(9))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_an_idle_task_takes_at_most_a_mebibyte_and_no_thread() -> None:
+    draw = random.Random(7)
+    command = ("tidegate.server.cli", "serve", "--listen=127.0.0.1:0", "--no-flight")
+    with server_process(*command) as server, tidegate.connect(server.address, flight=False) as client:
+        for kind in KINDS:  # what the first of each kind needs for good, or leaves in the pool
+            for fed in [Fed(client, kind) for _ in range(2)]:
+                fed.epoch(draw)
+                fed.delete()
+        memory, threads = server.memory("VmRSS"), threads_of(server)
+        tasks = [Fed(client, KINDS[number % len(KINDS)]) for number in range(IDLE)]
+        assert all(each.epoch(draw)[1] for each in tasks)
+        until(lambda: server.memory("VmRSS") - memory <= IDLE * MIB)
+        assert threads_of(server) <= threads + 2, "the timers' and another of the pool"
+        assert all(each.epoch(draw)[1] for each in tasks)
+
+
+def threads_of(server: ServerProcess) -> int:
+    return len(list(Path("/proc", str(server.process.pid), "task").iterdir()))
