@@ -7,6 +7,6 @@ expression, and `problems` collects everything that is wrong.
 
 from __future__ import annotations
 
-from .decode_plan import Decoded, decode_plan
+from .whole_plan import Decoded, decode_plan
 
 __all__ = ["Decoded", "decode_plan"]

@@ -1,1 +1,1 @@
-"""Answers calls: on the right thread, with the right error, within limits."""
+"""Answers every call: its thread, its errors, its limits."""

@@ -1,1 +1,1 @@
-"""Sets up a server: its settings, threads, operators and log."""
+"""Sets a server up: its settings, threads, operators and log."""

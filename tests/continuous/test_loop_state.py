@@ -10,7 +10,7 @@ import pytest
 
 from tidegate.operators.changes.network.network import Network
 from tidegate.operators.changes.values.change import Change
-from tidegate.planner.decode.decode_plan import decode_plan
+from tidegate.planner.decode.whole_plan import decode_plan
 from tidegate.proto.values import PlanBytes
 
 from ..loops.queries import QUERIES, SCHEMAS, history

@@ -9,7 +9,7 @@ from typing import Final
 
 TOP: Final = Path(__file__).parents[2]
 
-COVERED: Final = ("operators", "proto")
+COVERED: Final = ("operators", "proto", "planner", "executor", "server", "clients")
 
 _CLAUSES: Final = frozenset({"what", "who", "whose", "whether", "how", "those", "where", "which", "when"})
 

@@ -82,7 +82,7 @@ def test_what_waits_for_the_barrier_counts(client: tidegate.Client) -> None:
         for _ in range(5):
             task.add_split("a", same)
         task.request_barrier()
-        with pytest.raises(tidegate.TaskFailed, match="Weigh at") as caught:
+        with pytest.raises(tidegate.TaskFailed, match="DistinctOrSetOp at") as caught:
             task.read_epoch()
     assert caught.value.reason == "STATE_TOO_LARGE"
 

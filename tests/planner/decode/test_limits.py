@@ -103,7 +103,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("hostile", HOSTILE.values(), ids=HOSTILE)
 def test_what_only_costs_is_refused_unread(hostile: PlanBytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidegate.planner.decode.decode_plan.read_json", None)
+    monkeypatch.setattr("tidegate.planner.decode.whole_plan.read_json", None)
     with pytest.raises(PlanError) as refused:
         decode_plan(hostile)
     assert refused.value.reason == "PLAN_TOO_LARGE"
