@@ -249,9 +249,9 @@ def look_up(way: Way) -> str:
     index = ArrowIndex("dims", dims, keys=[0], columns=[1])
 
     def submit(call: Callable[[], T]) -> Future[T]:
-        return lane.submit(lambda: (time.sleep(chooser.random() ** 4 * 0.01), call())[1])
+        return queue.submit(lambda: (time.sleep(chooser.random() ** 4 * 0.01), call())[1])
 
-    lane = threads.lane(8)
+    queue = threads.lookup_queue(8)
     join = IndexLookupJoin(
         schema=pa.schema([*facts.schema, *index.schema]),
         probe=facts.schema,

@@ -142,7 +142,7 @@ class ReaderProcess:
 
 
 class ReaderProcesses:
-    """Those that have no file, at most `_KEPT`."""
+    """The reader processes that have no file now, at most `_KEPT`."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
