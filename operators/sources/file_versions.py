@@ -52,7 +52,25 @@ class Identity(NamedTuple):
         return cls(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
-class OpenFile:
+class _Opened:
+    """A descriptor that is open, or is -1."""
+
+    _descriptor = -1
+
+    def close(self) -> None:
+        """Close it. A second call does nothing."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+class OpenFile(_Opened):
     """A piece's file, open. Raises `SplitError` where the file is gone, is another one, or is no longer where its path
     led.
     """
@@ -85,18 +103,6 @@ class OpenFile:
         if Identity.of(os.fstat(self._descriptor)) != self.identity:
             raise _changed(self._piece)
         _check_path(self._piece, self.identity)
-
-    def close(self) -> None:
-        """Close the file. A second call does nothing."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
 
 class PieceFiles:
@@ -204,12 +210,11 @@ class _Room:
 _room: Final = _Room()
 
 
-class _Folder:
+class _Folder(_Opened):
     """The folder of the last piece, kept open because many files are in one folder."""
 
     def __init__(self) -> None:
         self._path = ""
-        self._descriptor = -1
 
     def of(self, piece: FilePiece) -> int:
         path = os.path.dirname(piece.path)
@@ -218,17 +223,6 @@ class _Folder:
             self._descriptor = _opened_folder(piece)
             self._path = path
         return self._descriptor
-
-    def close(self) -> None:
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
 
 
 def _opened(piece: FilePiece, folder: int | None) -> int:

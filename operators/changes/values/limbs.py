@@ -21,11 +21,6 @@ _BITS: Final = np.int64(32)
 _LOW: Final = np.int64((1 << 32) - 1)
 
 
-def summable(type_: pa.DataType) -> bool:
-    """True where this module can sum values of this type."""
-    return bool(kinds.is_integer(type_) or kinds.is_decimal128(type_))
-
-
 def limbs_of(type_: pa.DataType) -> int:
     """The number of parts of a sum of this type."""
     return 4 if kinds.is_decimal(type_) else 3
