@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,16 +19,10 @@ from tidegate.proto.values import MIB
 
 from ..server.fake_process import ServerProcess, server_process
 from ..server.load_epochs import KINDS, Fed, Kind
+from ..waiting import until
 from .fakes import FakeEngine, running
 
 IDLE = 40
-
-
-def until(condition: object, seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not come to that"
-        time.sleep(0.05)
 
 
 def test_a_task_rests_once_it_is_idle_and_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:

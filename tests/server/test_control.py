@@ -17,6 +17,7 @@ from tidegate.relations import UserOperator
 
 from ..executor.fakes import FakeEngine
 from ..executor.operated_plans import I64, operated, plan, read
+from ..waiting import until
 from .conftest import Stubs, inline, kinds
 from .fake_process import server_process
 from .running import manager, served
@@ -94,6 +95,7 @@ def test_the_servers_end_cancels_tasks_before_it_waits_for_calls() -> None:
             task = backend.create_task(None, backend.defaults, {}).id
             add = channel.unary_unary("/tidegate.v1.TaskService/AddSplits")
             add(epoch_request(task, 1).SerializeToString())
+            until(lambda: engine.made[0].clocks)
             began = time.monotonic()
         assert time.monotonic() - began < 30.0
         with pytest.raises(tidegate.Unavailable, match="shutting down"):

@@ -17,6 +17,7 @@ from tidegate.proto.tidegate.v1 import tasks_pb2_grpc
 from tidegate.server.endpoints import upload_endpoint as uploads
 
 from ..executor.fakes import PLAN
+from ..waiting import until
 from .running import manager, served
 
 UPLOAD = "/tidegate.v1.TaskService/Upload"
@@ -50,14 +51,6 @@ class Stalled:
 
 def kept(backend: TaskManager) -> list[Path]:
     return [path for path in backend._folder.rglob("*.upload.csv") if path.is_file()]
-
-
-def until(condition: object) -> None:
-    for _ in range(2_000):
-        if condition():
-            return
-        threading.Event().wait(0.01)
-    raise AssertionError("it did not come to that")
 
 
 def test_uploads_that_stall_keep_no_other_from_its_end(backend: TaskManager, channel: grpc.Channel) -> None:
