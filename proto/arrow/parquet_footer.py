@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Final, Protocol
 
 import pyarrow as pa
@@ -28,6 +28,8 @@ _MAGIC: Final = b"PAR1"
 _TAIL: Final = 8
 #: A footer takes several times as much once it is read.
 _LARGEST: Final = 64 << 20
+_LARGEST_KEPT: Final = 256 << 10
+_FOOTERS_KEPT: Final = 16
 #: Of a timestamp, by its old name and by the number of its unit.
 _CONVERTED_UNITS: Final = {9: "ms", 10: "us"}
 _UNITS: Final = {1: "ms", 2: "us", 3: "ns"}
@@ -114,7 +116,13 @@ def read_footer(file: RandomFile) -> Footer:
         raise Damaged("it does not end as a Parquet file does")
     if length > _LARGEST:
         raise Damaged(f"its footer has {length:,} bytes, and may have {_LARGEST:,}")
-    found, _ = read(bytes(file.read_at(length, size - _TAIL - length)), 0, _FILE)
+    data = bytes(file.read_at(length, size - _TAIL - length))
+    return _footer(data, size) if length > _LARGEST_KEPT else _kept_footer(data, size)
+
+
+def _footer(data: bytes, size: int) -> Footer:
+    """The footer in these bytes, of a file of this size."""
+    found, _ = read(data, 0, _FILE)
     leaves = _leaves(found.get(2, []))
     groups = tuple(found.get(4, ()))
     for group in groups:
@@ -122,6 +130,10 @@ def read_footer(file: RandomFile) -> Footer:
     if sum(group.rows for group in groups) != found.get(3):
         raise Damaged("its row groups do not have as many rows as the file")
     return Footer(leaves, groups, ordered=7 in found)
+
+
+#: A file's footer is read when its split is accepted, and again when its rows are.
+_kept_footer: Final = lru_cache(maxsize=_FOOTERS_KEPT)(_footer)
 
 
 def _check(group: RowGroup, leaves: Sequence[Leaf], size: int) -> None:

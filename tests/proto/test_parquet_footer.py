@@ -87,6 +87,17 @@ def test_bounds_are_those_of_the_values() -> None:
     }
 
 
+def test_a_footer_is_read_anew_only_where_its_bytes_or_its_file_differ() -> None:
+    long = pa.table({"text": ["x" * 10_000, "y"]})
+    data = written(long, compression="none")
+    footer = footer_of(data)
+    assert footer_of(data) is footer
+    assert [group.rows for group in footer_of(written(long.slice(1), compression="none")).groups] == [1]
+    length = int.from_bytes(data[-8:-4], "little")
+    with pytest.raises(Damaged, match="beyond the end"):
+        footer_of(data[-8 - length :])
+
+
 def test_a_file_without_rows_or_row_groups_has_a_footer() -> None:
     assert sum(group.rows for group in footer_of(written(TABLE.schema.empty_table())).groups) == 0
     assert footer_of(written(pa.table({}))).leaves == ()
