@@ -15,7 +15,7 @@ from .choose.choose_loops import choose_loops
 from .choose.sorted_operators import use_sorted_operators
 from .cut.cut import cut
 from .cut.divide import Division, divide
-from .cut.fragments import Making, Output
+from .cut.fragments import Making
 from .cut.operated import check_loops
 from .distribution.origins import Key, equated
 from .explain.explain_channels import ROWS, Spread
@@ -76,7 +76,7 @@ class Prepared:
     sources: tuple[PlannedSource, ...]
     warnings: tuple[str, ...]
     division: Division
-    output: Output
+    output: pa.Schema
     keys: Mapping[Key, int]
 
     def relevant(self, shape: Shape) -> Shape:
@@ -136,11 +136,11 @@ def _prepared(plan: ir.Plan, options: TaskOptions, is_static: IsStatic, warnings
         keys = equated((rewritten.root,), rewritten.shared)
     rewritten = use_sorted_operators(choose_loops(rewritten, options))
     found = tuple(_with_keys(source, keys) for source in sources(rewritten, is_static, plan))
-    output = _output(rewritten)
+    output = columns_of(rewritten)
     prepared = Prepared(
         plan=rewritten,
         options=options,
-        schema=_result(rewritten.write, output.schema),
+        schema=_result(rewritten.write, output),
         sources=found,
         warnings=warnings,
         division=divide(rewritten, is_static),
@@ -183,15 +183,6 @@ def _result(write: ir.Write | None, rows: pa.Schema) -> pa.Schema:
     if write is None:
         return rows
     return pa.schema([rows.field(at).with_name(name) for at, name in zip(write.columns, write.names, strict=True)])
-
-
-def _output(plan: ir.Plan) -> Output:
-    left = iter(plan.names)
-    types = []
-    for type_ in plan.root.schema:
-        next(left)
-        types.append(sql_types.named(type_, left))
-    return Output(schema=columns_of(plan), types=tuple(types))
 
 
 def columns_of(plan: ir.Plan) -> pa.Schema:

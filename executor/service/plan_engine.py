@@ -214,7 +214,7 @@ class PlanEngine:
             raise PlanError(*refused)
         return Write(
             prepared.schema,
-            table=prepared.output.schema,
+            table=prepared.output,
             returned=write.columns if write.returned else None,
             folder=TableFolder(self._write_root, write.table),
             format_=WRITE_FORMATS[options.write_format],

@@ -30,14 +30,14 @@ from ..physical.pipelines import (
     walk,
 )
 from .divide import Division, Section, section
-from .fragments import Making, Output, fragments, sources_of
+from .fragments import Making, fragments, sources_of
 from .lookup_joins import Candidate, Sizes, is_small, looked_up
 from .operated import Indexed
 from .sorted_nodes import order_of
 
 
 def cut(
-    division: Division, making: Making, output: Output, options: TaskOptions, without: Container[str] = ()
+    division: Division, making: Making, output: pa.Schema, options: TaskOptions, without: Container[str] = ()
 ) -> PhysicalPlan:
     """The physical plan for sources of a shape, on the requested number of channels; if the memory does not suffice, on
     half of them, and so on. No join becomes a look-up in the indexes `without`.
@@ -55,7 +55,7 @@ def cut(
 
 
 def _on(
-    channels: int, division: Division, making: Making, output: Output, options: TaskOptions, without: Container[str]
+    channels: int, division: Division, making: Making, output: pa.Schema, options: TaskOptions, without: Container[str]
 ) -> PhysicalPlan:
     indexes = {each.name: _index(each, division, making) for each in division.indexes.values()}
     look_up = _looking_up(division, making, without)
@@ -134,7 +134,9 @@ def _looked_into(*roots: PhysicalNode) -> set[str | OpenedIndex]:
     return {node.index for root in roots for node in walk(root) if isinstance(node, LookupNode)}
 
 
-def _pipeline(part: Section, making: Making, nodes: dict[int, PhysicalNode], output: Output, channels: int) -> Pipeline:
+def _pipeline(
+    part: Section, making: Making, nodes: dict[int, PhysicalNode], output: pa.Schema, channels: int
+) -> Pipeline:
     """A section as one pipeline; on several channels if each of its rows comes from one row of a source."""
     node = fragments(part, making, nodes, output)
     sources = sources_of(node)
@@ -159,7 +161,7 @@ def _spread(division: Division, root: ir.Relation, making: Making, channels: int
 
 
 def _pipelines(
-    division: Division, parts: Sequence[Stage], making: Making, nodes: dict[int, PhysicalNode], output: Output
+    division: Division, parts: Sequence[Stage], making: Making, nodes: dict[int, PhysicalNode], output: pa.Schema
 ) -> Iterator[Pipeline]:
     """The pipelines of a distributed plan, taken apart at its exchanges."""
     received: dict[int, PhysicalNode] = {}

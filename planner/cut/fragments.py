@@ -17,7 +17,6 @@ from .. import ir
 from ..distribution.origins import Key
 from ..ir import tree
 from ..ir.arrow_types import arrow_schema, has_struct
-from ..ir.types import Type
 from ..ir.visit import subqueries
 from ..ordering.form import OrderedForm
 from ..physical.pipelines import (
@@ -44,15 +43,6 @@ from .needs_full_cardinality import weighed
 from .operated import Indexed, IndexKey, operator_node
 from .sorted_nodes import order_of
 
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Output:
-    """The output of a plan's root: columns and their types with the plan's names, those of structs' fields too."""
-
-    schema: pa.Schema
-    types: tuple[Type, ...]
-
-
 Columns: TypeAlias = Mapping[str, Mapping[str, Column]]
 """The columns that all reads of a source together want, by source and name."""
 
@@ -69,7 +59,7 @@ class Making:
 
 
 def fragments(
-    section: Section, making: Making, nodes: MutableMapping[int, PhysicalNode], output: Output | None
+    section: Section, making: Making, nodes: MutableMapping[int, PhysicalNode], output: pa.Schema | None
 ) -> FragmentNode | SelectNode:
     """The section's fragments, each reading those before it. The last fragment is the section's root."""
     mine = ChainMap[int, PhysicalNode]({}, nodes)
@@ -110,7 +100,7 @@ def _read_lazily(section: Section) -> set[int]:
 
 
 def _selected(
-    root: ir.Relation, nodes: Mapping[int, PhysicalNode], output: Output | None, *, row_wise: bool = False
+    root: ir.Relation, nodes: Mapping[int, PhysicalNode], output: pa.Schema | None, *, row_wise: bool = False
 ) -> SelectNode | None:
     """A selection of columns of an operator's or a source's rows, which needs no statement; None if `root` is no
     selection.
@@ -122,7 +112,7 @@ def _selected(
     return SelectNode(
         input=node,
         columns=found.columns,
-        schema=output.schema if output else arrow_schema(root.schema),
+        schema=arrow_schema(root.schema) if output is None else output,
         size_class=node.size_class,
         place=root.place,
     )
@@ -200,12 +190,11 @@ class _Fragment:
         self._clocks: list[ir.Clock] = []
         self._weighed: Container[int] = ()
 
-    def of(self, root: ir.Relation, output: Output | None, *, lazy: bool = False) -> FragmentNode:
+    def of(self, root: ir.Relation, output: pa.Schema | None, *, lazy: bool = False) -> FragmentNode:
         self._weighed = weighed(root, self._making.shared, self._nodes)
         statement = Statement(self, self._making.shared)
-        types = output.types if output else None
         result = root if isinstance(root, ir.Recursion) else None
-        sql = statement.select(root, types, result=result)
+        sql = statement.select(root, result=result)
         scans = [self._scan(leaf, use) for leaf, use in self._sources.items() if self._feed(leaf) is Feed.STREAM]
         streams = (
             *scans,
@@ -225,7 +214,7 @@ class _Fragment:
                 self._files(leaf, use) for leaf, use in self._sources.items() if self._feed(leaf) is Feed.FILES
             ),
             context=tuple(self._clocks),
-            schema=output.schema if output else arrow_schema(root.schema),
+            schema=arrow_schema(root.schema) if output is None else output,
             size_class=size_class,
             row_wise=is_row_wise(root, self._nodes),
             blocking=blocking,
@@ -235,7 +224,7 @@ class _Fragment:
                 root=root,
                 shared=self._making.shared,
                 ends=self._nodes,
-                render=lambda relation, shared: Statement(self, shared).select(relation, types, result=result),
+                render=lambda relation, shared: Statement(self, shared).select(relation, result=result),
             ),
             loops=tuple(map(_bound, statement.loops.values())),
             result=None if result is None else _bound(result),

@@ -4,8 +4,8 @@ This module alone decides which DuckDB type and which Arrow type a Substrait typ
 of any kind are VARCHAR, bytes of any kind are BLOB, and a struct's fields are called f1, f2, ... in order (SQL reads
 them by position). Names, fixed widths and units come back when a result is cast to `schema`.
 
-DuckDB's results differ from `schema` in ways that `pyarrow` casts without loss, with two exceptions: the names of
-struct fields (`rename` sets them in SQL), and UUIDs (DuckDB gives text unless `arrow_lossless_conversion` is set).
+DuckDB's results differ from `schema` in ways that `pyarrow` casts without loss, except for UUIDs (DuckDB gives text
+unless `arrow_lossless_conversion` is set).
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from pyarrow import types as kinds
 
 from ...proto.errors import PlanError, Problem
 from . import types as t
-from .quote import identifier
 from .types import Type
 from .walk import unroll
 
@@ -272,29 +271,29 @@ def has_struct(type_: Type) -> bool:
     return unroll(step, type_)
 
 
-def rename(sql: str, type_: Type) -> str:
-    """The value `sql` with its structs' fields named as in `type_`; unchanged if the type has no struct."""
-    return _renamed(sql, type_, 0) if has_struct(type_) else sql
+def without_names(sql: str, type_: Type) -> str:
+    """The value `sql` with its structs' fields named f1, f2, ...; unchanged if the type has no struct."""
+    return _unnamed(sql, type_, 0) if has_struct(type_) else sql
 
 
-def _renamed(sql: str, type_: Type, depth: int) -> str:
-    """The value with its structs' fields renamed. Recursive on the nesting of a type, which decoding bounds."""
+def _unnamed(sql: str, type_: Type, depth: int) -> str:
+    """Recursive on the nesting of a type, which decoding bounds."""
     if not has_struct(type_):
         return sql
     item = f"n{depth}"
     match type_:
         case t.Struct(fields=fields):
             parts = (
-                f"{identifier(name)} := {_renamed(f'struct_extract_at({item}, {i})', field, depth + 1)}"
-                for i, (name, field) in enumerate(zip(field_names(type_), fields, strict=True), 1)
+                f"f{number} := {_unnamed(f'struct_extract_at({item}, {number})', field, depth + 1)}"
+                for number, field in enumerate(fields, 1)
             )
-            made = f"CASE WHEN {item} IS NOT NULL THEN struct_pack({', '.join(parts)}) END"
-            return f"list_transform([{sql}], lambda {item}: {made})[1]"
+            struct = f"CASE WHEN {item} IS NOT NULL THEN struct_pack({', '.join(parts)}) END"
+            return f"list_transform([{sql}], lambda {item}: {struct})[1]"
         case t.List(element=element):
-            return f"list_transform({sql}, lambda {item}: {_renamed(item, element, depth + 1)})"
+            return f"list_transform({sql}, lambda {item}: {_unnamed(item, element, depth + 1)})"
         case t.Map(key=key, value=value):
-            keys = f"list_transform(map_keys({sql}), lambda {item}: {_renamed(item, key, depth + 1)})"
-            values = f"list_transform(map_values({sql}), lambda {item}: {_renamed(item, value, depth + 1)})"
+            keys = f"list_transform(map_keys({sql}), lambda {item}: {_unnamed(item, key, depth + 1)})"
+            values = f"list_transform(map_values({sql}), lambda {item}: {_unnamed(item, value, depth + 1)})"
             return f"map({keys}, {values})"
         case _:
             return sql

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Generator
 from typing import Any
 
-from ..ir import quote
+from ...operators.core import quoting
 from ..ir import types as t
 from ..ir.arrow_types import UnsupportedType, digits, sql_type
 from ..ir.types import Type
@@ -34,7 +34,7 @@ def _literal(node: tuple[Any, Type]) -> Generator[tuple[Any, Type], str, str]:  
         case t.Float():
             return f"CAST({_float(value)} AS {sql_type(type_)})"
         case t.String() | t.VarChar() | t.FixedChar():
-            return quote.text(value)
+            return quoting.text(value)
         case t.Binary() | t.FixedBinary():
             return f"from_hex('{value.hex()}')"
         case t.Decimal():

@@ -16,7 +16,7 @@ from ...proto.errors import InternalError, PlanError
 from .. import ir
 from ..analysis.recursions import fixed
 from ..ir import tree
-from ..ir.arrow_types import has_struct, rename, unnamed
+from ..ir.arrow_types import without_names
 from ..ir.types import Type
 from ..ir.visit import subqueries
 from ..ir.walk import unroll
@@ -126,21 +126,15 @@ class Statement:
         self.relations = 0
         self.loops: dict[int, ir.Recursion] = {}
 
-    def select(
-        self, root: ir.Relation, named: Sequence[Type] | None = None, *, result: ir.Recursion | None = None
-    ) -> str:
-        """The SELECT of a fragment.
+    def select(self, root: ir.Relation, *, result: ir.Recursion | None = None) -> str:
+        """The SELECT of a fragment. The fields of structs have no names of the plan in it.
 
-        A fragment's own root is rendered even if it is an edge to other fragments. `named` are the root's types if the
-        fields of its structs get names. If the root is the loop `result`, the statement neither sorts nor counts its
-        rows: it gives up to one row more than the limit.
+        A fragment's own root is rendered even if it is an edge to other fragments. If the root is the loop `result`,
+        the statement neither sorts nor counts its rows: it gives up to one row more than the limit.
         """
         self._root = root
         self._result = result
         select = unroll(self._step, _Visit(root, ()))
-        if named is not None and any(map(has_struct, named)):
-            table = Table(select=select, alias=f"r{next(self._aliases)}", width=len(named))
-            select = f"SELECT {select_list(map(rename, table.columns, named))} FROM {table.item}"
         common = [f"s{at}({_names(self._shared[at])}) AS MATERIALIZED ({text})" for at, text in self._common.items()]
         if self._leaves.reads_clock:
             common.insert(0, f"{CLOCK} AS MATERIALIZED (SELECT * FROM {CONTEXT})")
@@ -268,7 +262,7 @@ class Statement:
 
 def _inside(column: str, type_: Type) -> str:
     """A source's column. Unions match the fields of structs by name, so inside a statement fields are f1, f2, ..."""
-    return rename(column, unnamed(type_))
+    return without_names(column, type_)
 
 
 def _names(relation: ir.Relation) -> str:

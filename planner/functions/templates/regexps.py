@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ...ir import quote
+from ....operators.core import quoting
 from .use import Entry, Table, Use, let_all
 
 _OPTIONS: Final = {
@@ -27,7 +27,7 @@ def _pattern(use: Use) -> str:
             off += flag
     flags = f"(?{on}{f'-{off}' if off else ''})"
     constant = use.constant(1)
-    return quote.text(flags + constant) if isinstance(constant, str) else f"('{flags}' || {use.arguments[1]})"
+    return quoting.text(flags + constant) if isinstance(constant, str) else f"('{flags}' || {use.arguments[1]})"
 
 
 def _from(x: str, position: str | None) -> str:

@@ -16,8 +16,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NoReturn, TypeAlias
 
+from ....operators.core import quoting
 from ....proto.errors import PlanError, Problem
-from ...ir import quote
 from ...ir.arrow_types import sql_type
 from ...ir.types import Type
 from ..patterns import ArgumentType, Signature
@@ -96,7 +96,7 @@ def _name(sql: str) -> str:
 
 def error(message: str) -> str:
     """An expression that fails the statement with this message, of any type."""
-    return f"error({quote.text(message)})"
+    return f"error({quoting.text(message)})"
 
 
 Template: TypeAlias = Callable[[Use], str]

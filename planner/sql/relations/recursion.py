@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ....operators.core.quoting import text
 from ....operators.duckdb.loop_bounds import mark
 from ... import ir
 from ...ir import types as t
 from ...ir.arrow_types import sql_type
-from ...ir.quote import text
 from ..table import select_list
 
 

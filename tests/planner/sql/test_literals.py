@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidegate.operators.duckdb.conform import Conform
 from tidegate.planner.ir import types as t
-from tidegate.planner.ir.arrow_types import UnsupportedType, arrow_type, rename, schema, sql_type
+from tidegate.planner.ir.arrow_types import UnsupportedType, arrow_type, schema, sql_type
 from tidegate.planner.sql.literal_sql import literal
 
 CONNECTION = duckdb.connect(config={"threads": 1})
@@ -20,10 +21,9 @@ DAY = 86_400
 
 
 def returned(value, type_):
-    sql = rename(literal(value, type_), type_)
-    column = CONNECTION.sql(f"SELECT {sql} AS x").to_arrow_table().column(0)
-    wanted = arrow_type(type_)
-    return column if column.type == wanted else column.cast(wanted)
+    rows = CONNECTION.sql(f"SELECT {literal(value, type_)} AS x").to_arrow_table()
+    conform = Conform(pa.schema([("x", arrow_type(type_))]), "here")
+    return pa.chunked_array([conform(batch).column(0) for batch in rows.to_batches()])
 
 
 @given(st.text(alphabet=st.characters(codec="utf-8")))
