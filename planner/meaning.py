@@ -24,7 +24,7 @@ def meaning(plan: ir.Plan) -> str:
         if id(value) not in known:
             parts = [type(value).__name__]
             for each in fields(value):
-                if each.name != "place" and each.compare:
+                if each.name != "plan_path" and each.compare:
                     parts += (each.name, (yield getattr(value, each.name)))
             known[id(value)] = _digest(*parts)
         return known[id(value)]

@@ -173,8 +173,8 @@ def problems_of(plan: ir.Plan, checks: Sequence[Check], first: PlanError) -> Seq
         try:
             each()
         except PlanError as error:
-            found.update(dict.fromkeys(error.at(plan.root.place).problems))
-    found.update(dict.fromkeys(first.at(plan.root.place).problems))
+            found.update(dict.fromkeys(error.at(plan.root.plan_path).problems))
+    found.update(dict.fromkeys(first.at(plan.root.plan_path).problems))
     return tuple(found)
 
 

@@ -104,7 +104,7 @@ def _rewritten(plan: ir.Plan) -> ir.Plan:
 def _check_reads_only(plan: ir.Plan) -> None:
     if plan.write is not None:
         message = "a table that is written holds rows, not changes; leave the write out, or run the plan per epoch"
-        raise PlanError(Problem(place=plan.write.place, reason="WRITE_IN_CONTINUOUS", message=message))
+        raise PlanError(Problem(place=plan.write.plan_path, reason="WRITE_IN_CONTINUOUS", message=message))
 
 
 def _check_names(plan: ir.Plan, planned: Collection[PlannedSource]) -> None:
@@ -117,7 +117,7 @@ def _check_names(plan: ir.Plan, planned: Collection[PlannedSource]) -> None:
             if column.name.casefold() == WEIGHT
         ]
     if WEIGHT in (name.casefold() for name in columns_of(plan).names):
-        problems.append(_reserved(plan.root.place, f"column {WEIGHT!r} of the result"))
+        problems.append(_reserved(plan.root.plan_path, f"column {WEIGHT!r} of the result"))
     if problems:
         raise PlanError(*problems)
 
@@ -125,7 +125,9 @@ def _check_names(plan: ir.Plan, planned: Collection[PlannedSource]) -> None:
 def _check_types(root: ChangeNode) -> None:
     """Refuses types whose equal values can differ: a change counts equal rows, so rows must be told apart."""
     problems = {
-        Problem(place=node.place, reason="UNSUPPORTED_TYPE", message=f"{_INTERVAL}; cast it, or run the plan per epoch")
+        Problem(
+            place=node.plan_path, reason="UNSUPPORTED_TYPE", message=f"{_INTERVAL}; cast it, or run the plan per epoch"
+        )
         for node in nodes_of(root)
         if any(kinds.is_interval(field.type) for field in node.schema)
     }
@@ -133,10 +135,10 @@ def _check_types(root: ChangeNode) -> None:
         raise PlanError(*sorted(problems, key=lambda problem: problem.place))
 
 
-def _reserved(place: str, what: str) -> Problem:
+def _reserved(plan_path: str, what: str) -> Problem:
     message = (
         f"{what}: in a continuous task {WEIGHT} is the column that says how often a row is inserted or deleted; call "
         "it otherwise. A weight that comes with the data is no column of the plan: name it with the split, as its "
         "change_column"
     )
-    return Problem(place=place, reason="RESERVED_COLUMN", message=message)
+    return Problem(place=plan_path, reason="RESERVED_COLUMN", message=message)

@@ -144,7 +144,7 @@ class _Making:
                 limits=node.limits,
                 counted=counted,
                 schema=node.schema,
-                place=node.place,
+                place=node.plan_path,
             )
         )
 
@@ -155,7 +155,7 @@ class _Making:
             make=lambda channel: self.factory.operator(node, channel, depth, late, once=once),
             inputs=links,
             schema=node.schema,
-            place=node.place,
+            place=node.plan_path,
         )
 
     def _late(self, level: _Level, node: Operated) -> int | None:

@@ -50,5 +50,5 @@ def _body(loop: LoopNode, body: RecomputeNode, inputs: int) -> RecomputedBody:
         reads=tuple(map(port, body.inputs)),
         entering=None if loop.entering is None else port(loop.entering),
         limits=loop.limits,
-        place=loop.place,
+        place=loop.plan_path,
     )

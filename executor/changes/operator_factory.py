@@ -88,7 +88,7 @@ class ChangeOperatorFactory:
                     depth=depth,
                 )
             case OnlyOneNode():
-                return OnlyOne(node.schema, node.left.schema, place=node.place, depth=depth)
+                return OnlyOne(node.schema, node.left.schema, place=node.plan_path, depth=depth)
             case WeighNode():
                 return DistinctOrSetOp(node.schema, node.weighing, inputs=len(node.inputs), depth=depth, once=once)
             case GroupNode():
@@ -97,7 +97,7 @@ class ChangeOperatorFactory:
                     node.key,
                     node.measures,
                     node.schema,
-                    place=node.place,
+                    place=node.plan_path,
                     depth=depth,
                     always=not node.key and channel == 0,
                 )
@@ -117,21 +117,21 @@ class ChangeOperatorFactory:
                 return self._window(node, depth)
             case RecomputeNode():
                 schemas = [each.schema for each in node.inputs]
-                evaluate = self._evaluator(node.sql, schemas, node.schema, node.place)
-                return Recompute(schemas, node.schema, evaluate, place=node.place, depth=depth, always=channel == 0)
+                evaluate = self._evaluator(node.sql, schemas, node.schema, node.plan_path)
+                return Recompute(schemas, node.schema, evaluate, place=node.plan_path, depth=depth, always=channel == 0)
             case _:
                 assert_never(node)
 
     def _regroup(self, node: RegroupNode, channel: int, depth: int) -> Regroup:
         behind = pa.schema(list(node.schema)[len(node.key) :]).append(NUMBER)
         read = [node.input.schema.append(NUMBER)]
-        nothing = None if node.nothing is None else self._evaluator(node.nothing, read, behind, node.place)
+        nothing = None if node.nothing is None else self._evaluator(node.nothing, read, behind, node.plan_path)
         return Regroup(
             node.input.schema,
             node.key,
             node.schema,
-            self._evaluator(node.sql, read, behind, node.place),
-            place=node.place,
+            self._evaluator(node.sql, read, behind, node.plan_path),
+            place=node.plan_path,
             evaluate_nothing=nothing,
             depth=depth,
             always=nothing is not None and channel == 0,
@@ -140,21 +140,23 @@ class ChangeOperatorFactory:
     def _window(self, node: WindowNode, depth: int) -> Window | WindowByRound:
         answers = pa.schema(list(node.schema)[len(node.input.schema) :])
         read = read_by_windows(node.input.schema, answers, node.reach)
-        evaluate = self._evaluator(node.sql, [read], answers.append(NUMBER), node.place)
+        evaluate = self._evaluator(node.sql, [read], answers.append(NUMBER), node.plan_path)
         given = (node.input.schema, node.keys, node.orders, node.schema, node.reach, evaluate)
-        return WindowByRound(*given, place=node.place, depth=depth) if depth else Window(*given, place=node.place)
+        return (
+            WindowByRound(*given, place=node.plan_path, depth=depth) if depth else Window(*given, place=node.plan_path)
+        )
 
     def _computing(self, node: ComputeNode) -> Evaluator:
         read = node.input.schema.append(NUMBER)
-        return self._evaluator(node.sql, [read], node.schema.append(NUMBER), node.place)
+        return self._evaluator(node.sql, [read], node.schema.append(NUMBER), node.plan_path)
 
     def _constant(self, node: ConstantNode) -> Sequence[pa.RecordBatch]:
-        return (self._evaluator(node.sql, [], node.schema, node.place)(),)
+        return (self._evaluator(node.sql, [], node.schema, node.plan_path)(),)
 
     def _condition(self, node: JoinNode, condition: PairCondition) -> Pairs:
         both = [*node.left.schema, *node.right.schema]
         read = pa.schema([both[at] for at in condition.columns]).append(NUMBER)
-        evaluate = self._evaluator(condition.sql, [read], pa.schema([NUMBER]), node.place)
+        evaluate = self._evaluator(condition.sql, [read], pa.schema([NUMBER]), node.plan_path)
         return Pairs(evaluate, condition.columns, read)
 
     def _evaluator(self, sql: str, inputs: Sequence[pa.Schema], schema: pa.Schema, place: str) -> Evaluator:

@@ -14,7 +14,7 @@ from ...planner.physical.pipelines import Pipeline
 def places_of(chosen: Sequence[Pipeline]) -> Mapping[int, str]:
     """The plan path of each exchange, by its number."""
     nodes = (node for pipeline in chosen for node in planned.walk(pipeline.root))
-    return {node.exchange: node.place for node in nodes if isinstance(node, planned.ReceiveNode)}
+    return {node.exchange: node.plan_path for node in nodes if isinstance(node, planned.ReceiveNode)}
 
 
 def routing_of(exchange: planned.Exchange) -> routing.Routing:
@@ -29,6 +29,6 @@ def routing_of(exchange: planned.Exchange) -> routing.Routing:
             return routing.Forward(exchange.consumers)
         case Routing.FUNCTION:
             assert exchange.choose is not None
-            return routing.FunctionRouting(exchange.schema, exchange.choose, exchange.consumers, exchange.place)
+            return routing.FunctionRouting(exchange.schema, exchange.choose, exchange.consumers, exchange.plan_path)
         case _:
             assert_never(exchange.routing)

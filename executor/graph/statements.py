@@ -13,7 +13,7 @@ from ..pipelines.build_operators import RunNode
 
 def statement_told(node: RunNode, channel: int, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The rows of a node's operator, wherever it runs, with the node and channel added to its errors."""
-    return _named(node.place, channel, rows) if isinstance(node, FragmentNode) else rows
+    return _named(node.plan_path, channel, rows) if isinstance(node, FragmentNode) else rows
 
 
 def _named(node: str, channel: int, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

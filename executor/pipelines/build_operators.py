@@ -139,28 +139,28 @@ def make(node: RunNode, factory: OperatorFactory) -> Made:
             part = factory.channel if node.parted else None
             source = ReadSource(node.source, None, node.whole, _cut(node), part)
             scan = Scan(node.source, node.columns, order=node.order, largest=factory.memory_limit)
-            return Made(node, scan, factory.meter("Scan", node.place), (), (source,), reader=scan, leaf=True)
+            return Made(node, scan, factory.meter("Scan", node.plan_path), (), (source,), reader=scan, leaf=True)
         case FragmentNode():
             sources = tuple(map(_file_source, node.files))
-            meter = factory.meter("Fragment", node.place)
+            meter = factory.meter("Fragment", node.plan_path)
             return Made(node, _fragment(node, factory), meter, inputs(node), sources, node.context)
         case UnnestNode():
-            return Made(node, _unnest(node), factory.meter("Unnest", node.place), inputs(node))
+            return Made(node, _unnest(node), factory.meter("Unnest", node.plan_path), inputs(node))
         case LookupNode():
-            return Made(node, _lookup(node, factory), factory.meter("IndexLookupJoin", node.place), inputs(node))
+            return Made(node, _lookup(node, factory), factory.meter("IndexLookupJoin", node.plan_path), inputs(node))
         case MergeJoinNode():
-            return Made(node, _merge_join(node, factory), factory.meter("MergeJoin", node.place), inputs(node))
+            return Made(node, _merge_join(node, factory), factory.meter("MergeJoin", node.plan_path), inputs(node))
         case StreamingAggregateNode():
             aggregate = _streaming_aggregate(node, factory)
-            return Made(node, aggregate, factory.meter("StreamingAggregate", node.place), inputs(node))
+            return Made(node, aggregate, factory.meter("StreamingAggregate", node.plan_path), inputs(node))
         case SelectNode():
-            select = Select(node.input.schema, columns=node.columns, schema=node.schema, place=node.place)
-            return Made(node, select, factory.meter("Select", node.place), inputs(node))
+            select = Select(node.input.schema, columns=node.columns, schema=node.schema, place=node.plan_path)
+            return Made(node, select, factory.meter("Select", node.plan_path), inputs(node))
         case RoundsNode():
             return Made(
                 node,
                 loop_of(node, factory.instance, factory.channels),
-                factory.meter("Loop", node.place),
+                factory.meter("Loop", node.plan_path),
                 inputs(node),
             )
         case UserNode() | BatchFunctionNode() | UnionNode() | IterateNode():
@@ -181,19 +181,19 @@ def _of_users(node: UserOperatorNode, factory: OperatorFactory) -> Made:
                 channel=factory.channel,
                 recut=factory.strict,
             )
-            return Made(node, operator, factory.meter("User", node.place), inputs(node))
+            return Made(node, operator, factory.meter("User", node.plan_path), inputs(node))
         case BatchFunctionNode():
             operator = BatchFunctionOperator(
-                node.place,
+                node.plan_path,
                 node.function,
                 schema=node.schema,
                 channel=factory.channel,
                 stride=node.stride,
                 recut=factory.strict,
             )
-            return Made(node, operator, factory.meter("BatchFunction", node.place), inputs(node))
+            return Made(node, operator, factory.meter("BatchFunction", node.plan_path), inputs(node))
         case UnionNode():
-            return Made(node, Union(node.schema), factory.meter("Union", node.place), inputs(node))
+            return Made(node, Union(node.schema), factory.meter("Union", node.plan_path), inputs(node))
         case IterateNode():
             source = node.source
             operator = Iterate(
@@ -204,7 +204,7 @@ def _of_users(node: UserOperatorNode, factory: OperatorFactory) -> Made:
                 channel=factory.channel,
                 stride=source.stride,
             )
-            return Made(node, operator, factory.meter("Iterate", node.place), (), leaf=True)
+            return Made(node, operator, factory.meter("Iterate", node.plan_path), (), leaf=True)
         case _:
             assert_never(node)
 
@@ -239,7 +239,7 @@ def _fragment(node: FragmentNode, factory: OperatorFactory) -> Fragment:
         loop_seconds=factory.loop_seconds,
         later=factory.later,
         kernels=None if node.kernels is None else Kernels(node.kernels),
-        place=node.place,
+        place=node.plan_path,
     )
 
 
@@ -251,7 +251,7 @@ def _unnest(node: UnnestNode) -> Unnest:
         schema=node.schema,
         ordinality=node.ordinality,
         outer=node.outer,
-        place=node.place,
+        place=node.plan_path,
     )
 
 
@@ -266,7 +266,7 @@ def _lookup(node: LookupNode, factory: OperatorFactory) -> IndexLookupJoin:
         prefetch=prefetch,
         retries=retries,
         submit=submit,
-        place=node.place,
+        place=node.plan_path,
     )
 
 
@@ -280,7 +280,7 @@ def _merge_join(node: MergeJoinNode, factory: OperatorFactory) -> MergeJoin:
         holding=_holding(factory),
         condition=node.condition,
         instance=factory.instance,
-        place=node.place,
+        place=node.plan_path,
     )
 
 
@@ -303,7 +303,7 @@ def _streaming_aggregate(node: StreamingAggregateNode, factory: OperatorFactory)
         schema=node.schema,
         instance=factory.instance,
         order=node.order,
-        place=node.place,
+        place=node.plan_path,
     )
 
 

@@ -161,7 +161,7 @@ def _reads(node: PhysicalNode, pipeline: Pipeline) -> Iterator[InputRead]:
     match node:
         case ScanNode():
             times = pipeline.channels if node.whole else 1
-            yield InputRead(source=node.source, meter=("Scan", node.place), times=times)
+            yield InputRead(source=node.source, meter=("Scan", node.plan_path), times=times)
         case FragmentNode():
             for file in node.files:
                 yield InputRead(source=file.source, times=pipeline.channels if file.whole else 1)

@@ -169,7 +169,7 @@ class PipelineInstance:
         if key not in run.streams:
             rows = run.epoch_input.receive(node.exchange)
             stream = run.streams[key] = MeteredStream(
-                node.schema, rows, self._factory.meter("Exchange", node.place), inputs=[rows]
+                node.schema, rows, self._factory.meter("Exchange", node.plan_path), inputs=[rows]
             )
             run.stack.callback(stream.close)
         return run.streams[key]

@@ -215,8 +215,8 @@ class PlanComputation:
             if large.name in self._without:
                 room = index_memory(self.options.memory_limit)
                 raise Exhausted(
-                    f"{large.place}: the indexes of a task may take a quarter of its memory_limit, {room} bytes, which "
-                    "is too little for this one: raise memory_limit",
+                    f"{large.plan_path}: the indexes of a task may take a quarter of its memory_limit, {room} bytes, "
+                    "which is too little for this one: raise memory_limit",
                     reason="INDEX_TOO_LARGE",
                 )
             self._without.add(large.name)

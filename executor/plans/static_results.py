@@ -70,7 +70,7 @@ class Keeping:
 
     def _made(self, index: KeptIndex, clock_us: int) -> Index | None:
         """The index; None if it is too large, which depends on its own rows alone."""
-        meter = self._meters.of("Index", index.place)
+        meter = self._meters.of("Index", index.plan_path)
         room = index_memory(self._options.memory_limit) // index.among
         batches: list[pa.RecordBatch] = []
         size = 0

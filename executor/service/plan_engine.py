@@ -221,7 +221,7 @@ class PlanEngine:
             mode=write.mode,
             writer=task,
             quota=options.write_quota,
-            place=write.place,
+            place=write.plan_path,
         )
 
     def _why_not_written(self, write: ir.Write) -> tuple[Problem, ...]:
@@ -232,7 +232,7 @@ class PlanEngine:
             f"table {'.'.join(write.table)!r} cannot be written: this service writes no tables unless it is given a "
             "folder for them (tidegate serve --write-root DIR, tidegate.local(write_root=DIR))"
         )
-        return (Problem(place=write.place, reason="WRITES_NOT_ALLOWED", message=message),)
+        return (Problem(place=write.plan_path, reason="WRITES_NOT_ALLOWED", message=message),)
 
     def validate(self, plan: PlanBytes, options: TaskOptions) -> tuple[Sequence[Problem], Sequence[str]]:
         try:
@@ -288,7 +288,7 @@ def _check_databases(plan: ir.Plan, databases: Mapping[str, Database]) -> None:
     for root in (plan.root, *plan.shared):
         for relation in relations(root):
             if isinstance(relation, ir.IndexLookup) and "database" in relation.index.options:
-                wanted = WantedIndex(name=relation.right.place, keys=(), columns=())
+                wanted = WantedIndex(name=relation.right.plan_path, keys=(), columns=())
                 named("database", relation.index.options["database"], databases, wanted)
 
 

@@ -46,7 +46,7 @@ def _to_one(pipeline: Pipeline, planned: Sequence[Pipeline]) -> list[Pipeline]:
         schema=root.schema,
         size_class=root.size_class,
         rows=root.size_class,
-        place=_PLACE,
+        plan_path=_PLACE,
     )
     return [replace(pipeline, into=(gathered,)), Pipeline(root=received, sources=(), start=Start.SEAL)]
 

@@ -63,7 +63,7 @@ class SparkKeeping:
         result = self._compute(index.root, clock_us)
         if result.size + ROW_OF_INDEX * result.rows > index_memory(self._options.memory_limit) // index.among:
             return False
-        meter = self._meters.of("Index", index.place)
+        meter = self._meters.of("Index", index.plan_path)
         meter.rows_in += result.rows
         meter.bytes_in += result.size
         meter.runs += 1

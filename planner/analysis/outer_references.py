@@ -80,13 +80,13 @@ class OuterReferences:
         return reach
 
 
-def correlated(place: str) -> Problem:
+def correlated(plan_path: str) -> Problem:
     """The problem of a loop, or of another relation without a statement, that reads an enclosing query's row."""
     message = (
         "a relation with an operator of its own, as a loop is, cannot read the row of an enclosing query: keep what "
         "that row is compared with as a column, and compare above it"
     )
-    return Problem(place=place, reason="UNSUPPORTED_CORRELATION", message=message)
+    return Problem(place=plan_path, reason="UNSUPPORTED_CORRELATION", message=message)
 
 
 def _inner(relation: ir.Relation) -> list[ir.Relation]:

@@ -66,7 +66,7 @@ class Structure:
         kind = type(value)
         names = self._names.get(kind)
         if names is None:
-            names = tuple(field.name for field in fields(kind) if field.name != "place" and field.compare)  # type: ignore[arg-type]
+            names = tuple(field.name for field in fields(kind) if field.name != "plan_path" and field.compare)  # type: ignore[arg-type]
             self._names[kind] = names
         return (self._frozen(getattr(value, name)) for name in names)
 

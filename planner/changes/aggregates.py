@@ -33,7 +33,7 @@ def lower_aggregate(relation: ir.Aggregate, node: ChangeNode) -> ChangeNode:
         return _one_set(relation, node)
     schema = arrow_schema(relation.schema)
     sets = tuple(_numbered_set(relation, node, number) for number in range(len(relation.grouping_sets)))
-    return SelectNode(inputs=sets, columns=tuple(range(len(schema))), schema=schema, place=relation.place)
+    return SelectNode(inputs=sets, columns=tuple(range(len(schema))), schema=schema, plan_path=relation.plan_path)
 
 
 def _numbered_set(relation: ir.Aggregate, node: ChangeNode, number: int) -> ChangeNode:
@@ -41,7 +41,7 @@ def _numbered_set(relation: ir.Aggregate, node: ChangeNode, number: int) -> Chan
     single = replace(relation, grouping_sets=(relation.grouping_sets[number],), schema=relation.schema[:-1])
     groups = _one_set(single, node)
     value = ir.Literal(value=number, type=relation.schema[-1])
-    return compute(groups, single.schema, (*columns(single.schema), value), relation.place)
+    return compute(groups, single.schema, (*columns(single.schema), value), relation.plan_path)
 
 
 def _one_set(relation: ir.Aggregate, node: ChangeNode) -> ChangeNode:
@@ -54,12 +54,14 @@ def _one_set(relation: ir.Aggregate, node: ChangeNode) -> ChangeNode:
         return groups
     places = {key: at for at, key in enumerate(used)}
     wanted = (*(places.get(at) for at in range(len(relation.keys))), *range(len(used), len(schema)))
-    return SelectNode(inputs=(groups,), columns=wanted, schema=arrow_schema(relation.schema), place=relation.place)
+    return SelectNode(
+        inputs=(groups,), columns=wanted, schema=arrow_schema(relation.schema), plan_path=relation.plan_path
+    )
 
 
 def _groups(relation: ir.Aggregate, keys: tuple[ir.Expression, ...], schema: ir.Schema, node: ChangeNode) -> ChangeNode:
     if keys and not relation.measures:
-        return distinct(compute(node, relation.input.schema, keys, relation.place), place=relation.place)
+        return distinct(compute(node, relation.input.schema, keys, relation.plan_path), plan_path=relation.plan_path)
     running = [_running(measure) for measure in relation.measures]
     if any(each is None for each in running):
         return _again(relation, keys, schema, node)
@@ -138,7 +140,7 @@ def _kept_running(
         key=tuple(range(len(keys))),
         measures=tuple(measures),
         schema=arrow_schema(tuple(types)),
-        place=relation.place,
+        plan_path=relation.plan_path,
     )
     if all(each.plain for each in running):
         return groups
@@ -146,7 +148,7 @@ def _kept_running(
         input=groups,
         sql=_totals(len(keys), running),
         schema=arrow_schema(schema),
-        place=relation.place,
+        plan_path=relation.plan_path,
     )
 
 
@@ -172,7 +174,7 @@ class _Arguments:
             return branches[0]
         schema = branches[0].schema
         return SelectNode(
-            inputs=tuple(branches), columns=tuple(range(len(schema))), schema=schema, place=relation.place
+            inputs=tuple(branches), columns=tuple(range(len(schema))), schema=schema, plan_path=relation.plan_path
         )
 
     def _of_kind(
@@ -181,8 +183,8 @@ class _Arguments:
         values = [
             value if kind == own else ir.Literal(value=None, type=t.nullable(value.type)) for value, own in self._values
         ]
-        computed = compute(node, relation.input.schema, (*keys, *values), relation.place)
-        return computed if kind is None else distinct(computed, place=relation.place)
+        computed = compute(node, relation.input.schema, (*keys, *values), relation.plan_path)
+        return computed if kind is None else distinct(computed, plan_path=relation.plan_path)
 
 
 def _measure(running: _Running, state: State, arguments: _Arguments, *, counted: bool) -> GroupMeasure:
@@ -226,9 +228,9 @@ def _again(relation: ir.Aggregate, keys: tuple[ir.Expression, ...], schema: ir.S
     touched groups.
     """
     below = relation.input.schema
-    wide = compute(node, below, (*columns(below), *keys), relation.place)
+    wide = compute(node, below, (*columns(below), *keys), relation.plan_path)
     types = (*below, *(key.type for key in keys))
-    base = numbered(types, relation.place)
+    base = numbered(types, relation.plan_path)
     number = ir.Field(index=len(types), type=NUMBER)
     made = (NUMBER, *schema[len(keys) :])
     groups = ir.Aggregate(
@@ -237,11 +239,11 @@ def _again(relation: ir.Aggregate, keys: tuple[ir.Expression, ...], schema: ir.S
         grouping_sets=((0,),),
         measures=relation.measures,
         schema=made,
-        place=relation.place,
+        plan_path=relation.plan_path,
     )
     fields = columns(made)
     last = ir.Project(
-        input=groups, expressions=(*fields[1:], fields[0]), schema=(*made[1:], made[0]), place=relation.place
+        input=groups, expressions=(*fields[1:], fields[0]), schema=(*made[1:], made[0]), plan_path=relation.plan_path
     )
     return RegroupNode(
         input=wide,
@@ -249,13 +251,13 @@ def _again(relation: ir.Aggregate, keys: tuple[ir.Expression, ...], schema: ir.S
         sql=render(last, [base]),
         nothing=None if keys else _nothing(relation, types),
         schema=arrow_schema(schema),
-        place=relation.place,
+        plan_path=relation.plan_path,
     )
 
 
 def _nothing(relation: ir.Aggregate, types: ir.Schema) -> str:
     """The SQL of the row for no rows, of the only group."""
-    base = leaf((*types, NUMBER), relation.place)
+    base = leaf((*types, NUMBER), relation.plan_path)
     measures = tuple(each.type for each in relation.measures)
     groups = ir.Aggregate(
         input=base,
@@ -263,10 +265,10 @@ def _nothing(relation: ir.Aggregate, types: ir.Schema) -> str:
         grouping_sets=((),),
         measures=relation.measures,
         schema=measures,
-        place=relation.place,
+        plan_path=relation.plan_path,
     )
     first = ir.Literal(value=0, type=NUMBER)
     row = ir.Project(
-        input=groups, expressions=(*columns(measures), first), schema=(*measures, NUMBER), place=relation.place
+        input=groups, expressions=(*columns(measures), first), schema=(*measures, NUMBER), plan_path=relation.plan_path
     )
     return render(row, [base])

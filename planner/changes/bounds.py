@@ -81,7 +81,7 @@ def _bound(term: ir.Expression, width: int) -> _Bound | None:
 
 
 def _matched(sides: Sides, bound: _Bound, of_left: list[ir.Expression], of_right: list[ir.Expression]) -> ChangeNode:
-    left, width, place = len(sides.left_schema), len(sides.left.schema), sides.place
+    left, width, plan_path = len(sides.left_schema), len(sides.left.schema), sides.plan_path
     extremes = _extremes(sides, bound, of_right)
     keys = tuple(JoinKey(key.left, at, key.nulls_match) for at, key in enumerate(sides.keys))
     return JoinNode(
@@ -91,22 +91,22 @@ def _matched(sides: Sides, bound: _Bound, of_left: list[ir.Expression], of_right
         output=tuple(range(left)),
         condition=PairCondition(sql=_condition(sides, bound, of_left), columns=(*range(left), width + len(keys))),
         schema=arrow_schema(sides.left_schema),
-        place=place,
+        plan_path=plan_path,
     )
 
 
 def _extremes(sides: Sides, bound: _Bound, conditions: list[ir.Expression]) -> ChangeNode:
     """The right side's extreme value for each key, among the rows that meet the conditions."""
-    place, wide = sides.place, sides.right_wide
-    base = leaf(wide, place)
+    plan_path, wide = sides.plan_path, sides.right_wide
+    base = leaf(wide, plan_path)
     kept = base
     for condition in conditions:
-        kept = ir.Filter(input=kept, condition=condition, schema=wide, place=place)
+        kept = ir.Filter(input=kept, condition=condition, schema=wide, plan_path=plan_path)
     left = len(sides.left_schema)
     value = with_places(bound.theirs, lambda at: at - left)
     fields = columns(wide)
     wanted = (*(fields[key.right] for key in sides.keys), value)
-    chain = ir.Project(input=kept, expressions=wanted, schema=tuple(each.type for each in wanted), place=place)
+    chain = ir.Project(input=kept, expressions=wanted, schema=tuple(each.type for each in wanted), plan_path=plan_path)
     rows = lower_chain(chain, base, sides.right)
     at = len(sides.keys)
     return GroupNode(
@@ -114,7 +114,7 @@ def _extremes(sides: Sides, bound: _Bound, conditions: list[ir.Expression]) -> C
         key=tuple(range(at)),
         measures=(Extreme(column=at, greatest=bound.greatest),),
         schema=rows.schema.set(at, rows.schema.field(at).with_nullable(True)),
-        place=place,
+        plan_path=plan_path,
     )
 
 
@@ -123,12 +123,12 @@ def _condition(sides: Sides, bound: _Bound, of_left: list[ir.Expression]) -> str
     that value.
     """
     value = t.nullable(bound.theirs.type)
-    base = numbered((*sides.left_schema, value), sides.place)
+    base = numbered((*sides.left_schema, value), sides.plan_path)
     arguments = list(bound.term.arguments)
     arguments[1 - bound.mine] = ir.Field(index=len(sides.left_schema), type=value)
     kept = base
     for term in (*of_left, replace(bound.term, arguments=tuple(arguments))):
-        kept = ir.Filter(input=kept, condition=term, schema=base.schema, place=sides.place)
+        kept = ir.Filter(input=kept, condition=term, schema=base.schema, plan_path=sides.plan_path)
     number = ir.Field(index=len(base.schema) - 1, type=NUMBER)
-    numbers = ir.Project(input=kept, expressions=(number,), schema=(NUMBER,), place=sides.place)
+    numbers = ir.Project(input=kept, expressions=(number,), schema=(NUMBER,), plan_path=sides.plan_path)
     return render(numbers, [base])

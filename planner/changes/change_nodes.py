@@ -1,7 +1,7 @@
 """Operators on changes, as values in a graph: the form of a plan whose inputs are changes.
 
 Several nodes may read one node. A node has the columns of `schema`, by position; weights and rounds go with every row.
-`place` is the node's origin in the plan. SQL reads its inputs as in0, in1, ... with columns c0, c1, ...
+`plan_path` is the node's origin in the plan. SQL reads its inputs as in0, in1, ... with columns c0, c1, ...
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class SourceNode:
     source: str
     columns: tuple[str, ...]
     schema: pa.Schema
-    place: str
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -36,7 +36,7 @@ class ConstantNode:
 
     sql: str
     schema: pa.Schema
-    place: str
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -46,7 +46,7 @@ class SelectNode:
     inputs: tuple[ChangeNode, ...]
     columns: tuple[int | None, ...]
     schema: pa.Schema
-    place: str
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -58,7 +58,7 @@ class ComputeNode:
     input: ChangeNode
     sql: str
     schema: pa.Schema
-    place: str
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -68,7 +68,7 @@ class DifferenceNode:
     left: ChangeNode
     right: ChangeNode
     schema: pa.Schema
-    place: str
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,7 @@ class JoinNode:
     output: tuple[int, ...]
     condition: PairCondition | None
     schema: pa.Schema
-    place: str
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -105,7 +105,7 @@ class OnlyOneNode:
     pairs: ChangeNode
     left: ChangeNode
     schema: pa.Schema
-    place: str
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -115,7 +115,7 @@ class WeighNode:
     inputs: tuple[ChangeNode, ...]
     weighing: Weighing
     schema: pa.Schema
-    place: str
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -126,7 +126,7 @@ class GroupNode:
     key: tuple[int, ...]
     measures: tuple[GroupMeasure, ...]
     schema: pa.Schema
-    place: str
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -142,7 +142,7 @@ class TopNode:
     count: int
     counting: Counting
     schema: pa.Schema
-    place: str
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -157,7 +157,7 @@ class RegroupNode:
     sql: str
     nothing: str | None
     schema: pa.Schema
-    place: str
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -175,7 +175,7 @@ class WindowNode:
     reach: Reach
     sql: str
     schema: pa.Schema
-    place: str
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -188,7 +188,7 @@ class RecomputeNode:
     sql: str
     why: str
     schema: pa.Schema
-    place: str
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -199,7 +199,7 @@ class BackNode:
 
     loop: int
     schema: pa.Schema
-    place: str
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -214,7 +214,7 @@ class LoopNode:
     entering: ChangeNode | None
     limits: Limits
     schema: pa.Schema
-    place: str
+    plan_path: str
     whole: bool = False
 
 

@@ -78,19 +78,22 @@ def _matched(sides: Sides) -> ChangeNode:
     bound = matched_by_bound(sides)
     if bound is not None:
         return bound
-    rows = distinct(_join(sides, wanted, sides.left_schema), place=sides.place)
+    rows = distinct(_join(sides, wanted, sides.left_schema), plan_path=sides.plan_path)
     whole = tuple(JoinKey(at, at, True) for at in wanted)
-    return _join_node(sides.left, rows, whole, wanted, None, sides.left_schema, sides.place)
+    return _join_node(sides.left, rows, whole, wanted, None, sides.left_schema, sides.plan_path)
 
 
 def _having(left: ChangeNode, right: ChangeNode, keys: Sequence[JoinKey], sides: Sides) -> ChangeNode:
     """The rows of `left` that have a row of `right` with equal keys, without the columns that hold computed keys."""
     columns_ = tuple(key.right for key in keys)
     schema = pa.schema([right.schema.field(at) for at in columns_])
-    there = distinct(SelectNode(inputs=(right,), columns=columns_, schema=schema, place=sides.place), place=sides.place)
+    there = distinct(
+        SelectNode(inputs=(right,), columns=columns_, schema=schema, plan_path=sides.plan_path),
+        plan_path=sides.plan_path,
+    )
     join_keys = tuple(JoinKey(key.left, at, key.nulls_match) for at, key in enumerate(keys))
     wanted = tuple(range(len(sides.left_schema)))
-    return _join_node(left, there, join_keys, wanted, None, sides.left_schema, sides.place)
+    return _join_node(left, there, join_keys, wanted, None, sides.left_schema, sides.plan_path)
 
 
 def _unmatched(sides: Sides) -> ChangeNode:
@@ -99,27 +102,27 @@ def _unmatched(sides: Sides) -> ChangeNode:
 
 def _less(sides: Sides, rows: ChangeNode) -> ChangeNode:
     """The left rows without these rows."""
-    own = select(sides.left, tuple(range(len(sides.left_schema))), sides.left_schema, sides.place)
-    return DifferenceNode(left=own, right=rows, schema=arrow_schema(sides.left_schema), place=sides.place)
+    own = select(sides.left, tuple(range(len(sides.left_schema))), sides.left_schema, sides.plan_path)
+    return DifferenceNode(left=own, right=rows, schema=arrow_schema(sides.left_schema), plan_path=sides.plan_path)
 
 
 def _outer(sides: Sides, type_: ir.JoinType, schema: ir.Schema) -> ChangeNode:
     left, right = len(sides.left_schema), len(sides.right_schema)
     found = [_pairs(sides, schema)]
     if type_ is not ir.JoinType.RIGHT:
-        found.append(_padded(_unmatched(sides), (*range(left), *[None] * right), schema, sides.place))
+        found.append(_padded(_unmatched(sides), (*range(left), *[None] * right), schema, sides.plan_path))
     if type_ is not ir.JoinType.LEFT:
-        found.append(_padded(_unmatched(sides.swapped()), (*[None] * left, *range(right)), schema, sides.place))
-    return _all(found, schema, sides.place)
+        found.append(_padded(_unmatched(sides.swapped()), (*[None] * left, *range(right)), schema, sides.plan_path))
+    return _all(found, schema, sides.plan_path)
 
 
 def _single(sides: Sides, schema: ir.Schema) -> ChangeNode:
     """Each left row's match, of which there is at most one, or nulls."""
-    own = select(sides.left, tuple(range(len(sides.left_schema))), sides.left_schema, sides.place)
+    own = select(sides.left, tuple(range(len(sides.left_schema))), sides.left_schema, sides.plan_path)
     pairs = _pairs(sides, schema)
-    checked = OnlyOneNode(pairs=pairs, left=own, schema=pairs.schema, place=sides.place)
+    checked = OnlyOneNode(pairs=pairs, left=own, schema=pairs.schema, plan_path=sides.plan_path)
     columns_ = (*range(len(sides.left_schema)), *[None] * len(sides.right_schema))
-    return _all([checked, _padded(_unmatched(sides), columns_, schema, sides.place)], schema, sides.place)
+    return _all([checked, _padded(_unmatched(sides), columns_, schema, sides.plan_path)], schema, sides.plan_path)
 
 
 def _turned_schema(sides: Sides, schema: ir.Schema) -> ir.Schema:
@@ -130,7 +133,7 @@ def _turned_schema(sides: Sides, schema: ir.Schema) -> ir.Schema:
 def _turned(node: ChangeNode, sides: Sides, schema: ir.Schema) -> ChangeNode:
     """The rows with the right columns, which come first, put behind the left columns."""
     right = len(sides.right_schema)
-    return select(node, (*range(right, len(schema)), *range(right)), schema, sides.place)
+    return select(node, (*range(right, len(schema)), *range(right)), schema, sides.plan_path)
 
 
 def _marked(sides: Sides, schema: ir.Schema) -> ChangeNode:
@@ -144,9 +147,9 @@ def _marked(sides: Sides, schema: ir.Schema) -> ChangeNode:
     if unknown is None:
         found.append(_with(others, False, schema, sides))
     else:
-        known = DifferenceNode(left=others, right=unknown, schema=others.schema, place=sides.place)
+        known = DifferenceNode(left=others, right=unknown, schema=others.schema, plan_path=sides.plan_path)
         found += [_with(unknown, None, schema, sides), _with(known, False, schema, sides)]
-    return _all(found, schema, sides.place)
+    return _all(found, schema, sides.plan_path)
 
 
 def _unknown(sides: Sides, others: ChangeNode) -> ChangeNode | None:
@@ -165,22 +168,22 @@ def _unknown(sides: Sides, others: ChangeNode) -> ChangeNode | None:
     mine = [at for at in used if at < left]
     theirs = [at - left for at in used if at >= left]
     wanted = tuple(range(left))
-    own = select(sides.right, tuple(range(len(sides.right_schema))), sides.right_schema, sides.place)
-    right = distinct(own, place=sides.place)
+    own = select(sides.right, tuple(range(len(sides.right_schema))), sides.right_schema, sides.plan_path)
+    right = distinct(own, plan_path=sides.plan_path)
     found: list[ChangeNode] = []
     for one, other in (
-        (_with_nulls(others, mine, sides.place), right),
-        (others, _with_nulls(right, theirs, sides.place)),
+        (_with_nulls(others, mine, sides.plan_path), right),
+        (others, _with_nulls(right, theirs, sides.plan_path)),
     ):
         if one is None or other is None:
             continue
         unknown = condition_unknown(sides, condition)
-        found.append(_join_node(one, other, _sure_columns(sides), wanted, unknown, sides.left_schema, sides.place))
+        found.append(_join_node(one, other, _sure_columns(sides), wanted, unknown, sides.left_schema, sides.plan_path))
     if not found:
         return None
-    rows = distinct(*found, place=sides.place)
+    rows = distinct(*found, plan_path=sides.plan_path)
     whole = tuple(JoinKey(at, at, True) for at in wanted)
-    return _join_node(others, rows, whole, wanted, None, sides.left_schema, sides.place)
+    return _join_node(others, rows, whole, wanted, None, sides.left_schema, sides.plan_path)
 
 
 def _sure_columns(sides: Sides) -> tuple[JoinKey, ...]:
@@ -198,40 +201,42 @@ def _unknown_by_key(sides: Sides, others: ChangeNode) -> ChangeNode:
     """
     key = sides.keys[sides.unsure[0]]
     sure = [each for at, each in enumerate(sides.keys) if at not in sides.unsure]
-    of_null = _with_nulls(sides.right, [key.right], sides.place)
-    nulls = _with_nulls(others, [key.left], sides.place)
+    of_null = _with_nulls(sides.right, [key.right], sides.plan_path)
+    nulls = _with_nulls(others, [key.left], sides.plan_path)
     assert of_null is not None
     assert nulls is not None
-    values = DifferenceNode(left=others, right=nulls, schema=others.schema, place=sides.place)
+    values = DifferenceNode(left=others, right=nulls, schema=others.schema, plan_path=sides.plan_path)
     found = [_having(nulls, sides.right, sure, sides), _having(values, of_null, sure, sides)]
-    return _all(found, sides.left_schema, sides.place)
+    return _all(found, sides.left_schema, sides.plan_path)
 
 
-def _with_nulls(node: ChangeNode, places: Sequence[int], place: str) -> ChangeNode | None:
+def _with_nulls(node: ChangeNode, places: Sequence[int], plan_path: str) -> ChangeNode | None:
     """The rows with a null in one of these columns; None if there are no such columns."""
     if not places:
         return None
     row = ", ".join(f"c{at}" for at in range(len(node.schema) + 1))
     null = " OR ".join(f"c{at} IS NULL" for at in sorted(places))
-    return ComputeNode(input=node, sql=f"SELECT {row} FROM in0 WHERE {null}", schema=node.schema, place=place)
+    return ComputeNode(input=node, sql=f"SELECT {row} FROM in0 WHERE {null}", schema=node.schema, plan_path=plan_path)
 
 
 def _with(node: ChangeNode, mark: bool | None, schema: ir.Schema, sides: Sides) -> ChangeNode:
     literal = ir.Literal(value=mark, type=schema[-1])
-    return compute(node, sides.left_schema, (*columns(sides.left_schema), literal), sides.place)
+    return compute(node, sides.left_schema, (*columns(sides.left_schema), literal), sides.plan_path)
 
 
-def _padded(node: ChangeNode, wanted: Sequence[int | None], schema: ir.Schema, place: str) -> ChangeNode:
-    return SelectNode(inputs=(node,), columns=tuple(wanted), schema=arrow_schema(schema), place=place)
+def _padded(node: ChangeNode, wanted: Sequence[int | None], schema: ir.Schema, plan_path: str) -> ChangeNode:
+    return SelectNode(inputs=(node,), columns=tuple(wanted), schema=arrow_schema(schema), plan_path=plan_path)
 
 
-def _all(nodes: Sequence[ChangeNode], schema: ir.Schema, place: str) -> ChangeNode:
-    return SelectNode(inputs=tuple(nodes), columns=tuple(range(len(schema))), schema=arrow_schema(schema), place=place)
+def _all(nodes: Sequence[ChangeNode], schema: ir.Schema, plan_path: str) -> ChangeNode:
+    return SelectNode(
+        inputs=tuple(nodes), columns=tuple(range(len(schema))), schema=arrow_schema(schema), plan_path=plan_path
+    )
 
 
 def _join(sides: Sides, output: Sequence[int], schema: ir.Schema) -> ChangeNode:
     condition = condition_of(sides, len(sides.left.schema)) if sides.rest else None
-    return _join_node(sides.left, sides.right, sides.keys, tuple(output), condition, schema, sides.place)
+    return _join_node(sides.left, sides.right, sides.keys, tuple(output), condition, schema, sides.plan_path)
 
 
 def _join_node(
@@ -241,7 +246,7 @@ def _join_node(
     output: tuple[int, ...],
     condition: PairCondition | None,
     schema: ir.Schema,
-    place: str,
+    plan_path: str,
 ) -> ChangeNode:
     return JoinNode(
         left=left,
@@ -250,5 +255,5 @@ def _join_node(
         output=output,
         condition=condition,
         schema=arrow_schema(schema),
-        place=place,
+        plan_path=plan_path,
     )

@@ -30,7 +30,7 @@ def lower_iterate(
             seconds=max_seconds or None,
         ),
         schema=arrow_schema(relation.schema),
-        place=relation.place,
+        plan_path=relation.plan_path,
     )
 
 
@@ -38,4 +38,4 @@ def lower_unreferenced(relation: ir.Iterate, body: ChangeNode, entering: ChangeN
     """A loop without references: it is at rest after one round."""
     schema = arrow_schema(relation.schema)
     inputs = (body,) if entering is None else (body, entering)
-    return SelectNode(inputs=inputs, columns=tuple(range(len(schema))), schema=schema, place=relation.place)
+    return SelectNode(inputs=inputs, columns=tuple(range(len(schema))), schema=schema, plan_path=relation.plan_path)

@@ -92,7 +92,7 @@ class _Lowering:
                 return _source(relation)
             case ir.Values():
                 schema = arrow_schema(relation.schema)
-                return ConstantNode(sql=render(relation, ()), schema=schema, place=relation.place)
+                return ConstantNode(sql=render(relation, ()), schema=schema, plan_path=relation.plan_path)
             case ir.Filter() | ir.Project() | ir.Expand():
                 base = chain_below(relation)
                 limit = limit_above(relation, base)
@@ -146,16 +146,18 @@ class _Lowering:
             case ir.LoopInput():
                 return _loop_input(relation)
             case ir.Rounds():
-                raise AssertionError(f"{relation.place}: a loop in a continuous task is part of the whole")
+                raise AssertionError(f"{relation.plan_path}: a loop in a continuous task is part of the whole")
             case ir.PartialAggregate() | ir.FinalAggregate() | ir.Exchange() | ir.Shared() | ir.LateralJoin():
-                raise AssertionError(f"{relation.place}: a decoded plan has no {type(relation).__name__}")
+                raise AssertionError(f"{relation.plan_path}: a decoded plan has no {type(relation).__name__}")
             case _:
                 assert_never(relation)
 
     def _back(self, relation: ir.Reference) -> BackNode:
         """The one node for all references to a loop."""
         schema = arrow_schema(relation.schema)
-        return self._backs.setdefault(relation.loop, BackNode(loop=relation.loop, schema=schema, place=relation.place))
+        return self._backs.setdefault(
+            relation.loop, BackNode(loop=relation.loop, schema=schema, plan_path=relation.plan_path)
+        )
 
     def _recomputed(self, relation: ir.Relation, why: str) -> Step:
         return (yield from lower_by_recomputing(relation, self.shared, why))
@@ -163,14 +165,17 @@ class _Lowering:
 
 def _source(relation: ir.Read | ir.LocalFiles) -> SourceNode:
     return SourceNode(
-        source=relation.source, columns=relation.names, schema=arrow_schema(relation.schema), place=relation.place
+        source=relation.source,
+        columns=relation.names,
+        schema=arrow_schema(relation.schema),
+        plan_path=relation.plan_path,
     )
 
 
 def _loop_input(relation: ir.LoopInput) -> SourceNode:
     schema = arrow_schema(relation.schema)
     columns = tuple(f"c{at}" for at in range(len(schema)))
-    return SourceNode(source=input_name(relation.port), columns=columns, schema=schema, place=relation.place)
+    return SourceNode(source=input_name(relation.port), columns=columns, schema=schema, plan_path=relation.plan_path)
 
 
 def _unsorted(relation: ir.StreamingAggregate) -> ir.Aggregate:
@@ -181,7 +186,7 @@ def _unsorted(relation: ir.StreamingAggregate) -> ir.Aggregate:
         grouping_sets=(tuple(range(len(relation.keys))),),
         measures=relation.measures,
         schema=relation.schema,
-        place=relation.place,
+        plan_path=relation.plan_path,
     )
 
 
@@ -190,7 +195,7 @@ def _lookup_in_outside(relation: ir.IndexLookup | ir.IndexTable) -> Problem:
         "a look-up sees what its index holds at that moment, and nothing says when that changes; feed the table as a "
         "source and join with it"
     )
-    return Problem(place=relation.place, reason="LOOKUP_OVER_CHANGES", message=message)
+    return Problem(place=relation.plan_path, reason="LOOKUP_OVER_CHANGES", message=message)
 
 
 def _user_over_changes(relation: ir.User) -> Problem:
@@ -199,4 +204,4 @@ def _user_over_changes(relation: ir.User) -> Problem:
         "next: in a continuous task, or inside of a loop, nothing says how its answer changes with its input; run the "
         "plan in per-epoch mode, the operator outside of loops"
     )
-    return Problem(place=relation.place, reason="USER_OPERATOR_OVER_CHANGES", message=message)
+    return Problem(place=relation.plan_path, reason="USER_OPERATOR_OVER_CHANGES", message=message)

@@ -45,7 +45,7 @@ def _sort_below(relation: ir.Relation) -> ir.Relation:
         return relation
     ordered: ir.Relation = below
     if not isinstance(below, ir.Sort):
-        ordered = ir.Sort(input=below, keys=keys, schema=below.schema, place=relation.place)
+        ordered = ir.Sort(input=below, keys=keys, schema=below.schema, plan_path=relation.plan_path)
     found: ir.Relation = replace(relation, input=ordered, schema=below.schema)
     for project in reversed(projects):
         found = replace(project, input=found)
@@ -61,7 +61,7 @@ def _order(relation: ir.Relation) -> tuple[ir.SortKey, ...] | None:
 
 def lower_sort(relation: ir.Sort, node: ChangeNode, warnings: list[str]) -> ChangeNode:
     warnings.append(
-        f"{relation.place}: the sort is left out, since a continuous task gives out changes in their own order"
+        f"{relation.plan_path}: the sort is left out, since a continuous task gives out changes in their own order"
     )
     return node
 
@@ -80,7 +80,7 @@ def top_of(relation: ir.Fetch, sort: ir.Sort) -> ir.TopN:
         count=relation.count,
         ties=False,
         schema=relation.schema,
-        place=relation.place,
+        plan_path=relation.plan_path,
     )
 
 
@@ -111,14 +111,14 @@ def limit_without_order(relation: ir.Fetch) -> Problem:
     message = (
         "a limit without a sort keeps whatever rows come first, and changes come in no order; sort below the limit"
     )
-    return Problem(place=relation.place, reason="LIMIT_WITHOUT_SORT", message=message)
+    return Problem(place=relation.plan_path, reason="LIMIT_WITHOUT_SORT", message=message)
 
 
 def lower_top(relation: ir.TopN, node: ChangeNode) -> ChangeNode:
-    skipped, wanted = _number(relation.offset, relation.place), _number(relation.count, relation.place)
+    skipped, wanted = _number(relation.offset, relation.plan_path), _number(relation.count, relation.plan_path)
     counting = Counting.RANK if relation.ties and wanted else Counting.ROWS
     limit = Limit(skipped or 0, _ALL if wanted is None else wanted, counting)
-    return first_rows(node, relation.input.schema, (), relation.keys, limit, relation.place)
+    return first_rows(node, relation.input.schema, (), relation.keys, limit, relation.plan_path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,18 +136,18 @@ def first_rows(
     partitions: tuple[ir.Expression, ...],
     sorts: tuple[ir.SortKey, ...],
     limit: Limit,
-    place: str,
+    plan_path: str,
 ) -> ChangeNode:
     """The rows of each partition that the limit lets through. Without a count these are all rows but the first ones, so
     that the cost of a change follows the offset alone.
     """
     if limit.count < _ALL:
-        return _top(node, schema, partitions, sorts, limit, place)
-    whole = select(node, tuple(range(len(schema))), schema, place)
+        return _top(node, schema, partitions, sorts, limit, plan_path)
+    whole = select(node, tuple(range(len(schema))), schema, plan_path)
     if not limit.offset:
         return whole
-    left_out = _top(node, schema, partitions, sorts, Limit(0, limit.offset, Counting.ROWS), place)
-    return DifferenceNode(left=whole, right=left_out, schema=arrow_schema(schema), place=place)
+    left_out = _top(node, schema, partitions, sorts, Limit(0, limit.offset, Counting.ROWS), plan_path)
+    return DifferenceNode(left=whole, right=left_out, schema=arrow_schema(schema), plan_path=plan_path)
 
 
 def _top(
@@ -156,7 +156,7 @@ def _top(
     partitions: tuple[ir.Expression, ...],
     sorts: tuple[ir.SortKey, ...],
     limit: Limit,
-    place: str,
+    plan_path: str,
 ) -> ChangeNode:
     wide: list[ir.Expression] = list(columns(schema))
 
@@ -168,7 +168,7 @@ def _top(
 
     key = tuple(map(at, partitions))
     orders = tuple(direction_of(at(each.expression), each.direction) for each in sorts)
-    rows = compute(node, schema, tuple(wide), place)
+    rows = compute(node, schema, tuple(wide), plan_path)
     top = TopNode(
         input=rows,
         key=key,
@@ -177,16 +177,16 @@ def _top(
         count=limit.count,
         counting=limit.counting,
         schema=pa.schema([*(rows.schema.field(at) for at in key), *rows.schema]),
-        place=place,
+        plan_path=plan_path,
     )
-    return select(top, tuple(range(len(key), len(key) + len(schema))), schema, place)
+    return select(top, tuple(range(len(key), len(key) + len(schema))), schema, plan_path)
 
 
 def direction_of(column: int, direction: ir.Direction) -> Order:
     return Order(column=column, descending=direction.descending, nulls_first=direction.nulls_first)
 
 
-def _number(expression: ir.Expression | None, place: str) -> int | None:
+def _number(expression: ir.Expression | None, plan_path: str) -> int | None:
     match expression:
         case None | ir.Literal(value=None):
             return None
@@ -194,4 +194,4 @@ def _number(expression: ir.Expression | None, place: str) -> int | None:
             return value
         case _:
             message = "the offset and the count of a limit must be numbers, not negative, in a continuous task"
-            raise PlanError(Problem(place=place, reason="LIMIT_NOT_CONSTANT", message=message))
+            raise PlanError(Problem(place=plan_path, reason="LIMIT_NOT_CONSTANT", message=message))

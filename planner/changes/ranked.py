@@ -44,8 +44,8 @@ class RankLimit:
     def rows(self, node: ChangeNode) -> ChangeNode:
         """The wanted rows of the windows' input."""
         limit = Limit(0, self.count, _COUNTINGS[self.call.function.name])
-        schema, place = self.windows.input.schema, self.windows.place
-        return first_rows(node, schema, self.call.partitions, self.call.sorts, limit, place)
+        schema, plan_path = self.windows.input.schema, self.windows.plan_path
+        return first_rows(node, schema, self.call.partitions, self.call.sorts, limit, plan_path)
 
 
 def limit_above(relation: ir.Relation, base: ir.Relation) -> RankLimit | None:

@@ -36,7 +36,7 @@ def lower_by_recomputing(
         sql=render(relation, ends, shared),
         why=why,
         schema=arrow_schema(relation.schema),
-        place=relation.place,
+        plan_path=relation.plan_path,
     )
 
 
@@ -58,7 +58,7 @@ def _leaves(relation: ir.Relation, shared: Sequence[ir.Relation]) -> list[ir.Rel
             found.append(at)
         elif isinstance(at, ir.Iterate | ir.Operated):
             if reach.of(at):
-                raise PlanError(correlated(at.place))
+                raise PlanError(correlated(at.plan_path))
             found.append(at)
         elif isinstance(at, ir.Shared):
             if at.ordinal not in seen:

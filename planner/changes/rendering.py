@@ -15,14 +15,14 @@ NUMBER = t.Integer(bits=64)
 """The type of the column behind a row's own columns: the number of the row, or of the row's key."""
 
 
-def leaf(schema: ir.Schema, place: str) -> ir.Relation:
+def leaf(schema: ir.Schema, plan_path: str) -> ir.Relation:
     """A relation that stands for an input with these columns."""
-    return ir.Values(rows=(), schema=schema, place=place)
+    return ir.Values(rows=(), schema=schema, plan_path=plan_path)
 
 
-def numbered(schema: ir.Schema, place: str) -> ir.Relation:
+def numbered(schema: ir.Schema, plan_path: str) -> ir.Relation:
     """An input with a number behind its columns."""
-    return leaf((*schema, NUMBER), place)
+    return leaf((*schema, NUMBER), plan_path)
 
 
 def columns(schema: ir.Schema) -> tuple[ir.Field, ...]:
@@ -53,7 +53,7 @@ class _Inputs:
     def read(self, relation: ir.Read | ir.LocalFiles) -> tuple[str, Sequence[str]]:
         name = self._names.get(id(relation))
         if name is None:
-            raise InternalError(f"{relation.place}: a statement over changes reads a source")
+            raise InternalError(f"{relation.plan_path}: a statement over changes reads a source")
         return name, [f"c{at}" for at in range(len(relation.schema))]
 
     def edge(self, relation: ir.Relation) -> str | None:

@@ -37,8 +37,8 @@ def lower_chain(relation: Chained, base: ir.Relation, node: ChangeNode, *, alone
         if alone and isinstance(node, JoinNode):
             schema = arrow_schema(relation.schema)
             return replace(node, output=tuple(node.output[at] for at in selected), schema=schema)
-        return select(node, selected, relation.schema, relation.place)
-    top = numbered(base.schema, base.place)
+        return select(node, selected, relation.schema, relation.plan_path)
+    top = numbered(base.schema, base.plan_path)
     steps: list[Chained] = []
     found: ir.Relation = relation
     while found is not base:
@@ -49,21 +49,21 @@ def lower_chain(relation: Chained, base: ir.Relation, node: ChangeNode, *, alone
     for step in reversed(steps):
         carried = _carrying(step, carried)
     return ComputeNode(
-        input=node, sql=render(carried, [top]), schema=arrow_schema(relation.schema), place=relation.place
+        input=node, sql=render(carried, [top]), schema=arrow_schema(relation.schema), plan_path=relation.plan_path
     )
 
 
-def compute(node: ChangeNode, schema: ir.Schema, expressions: tuple[ir.Expression, ...], place: str) -> ChangeNode:
+def compute(node: ChangeNode, schema: ir.Schema, expressions: tuple[ir.Expression, ...], plan_path: str) -> ChangeNode:
     """These expressions over a node whose columns are `schema`."""
     types = tuple(expression.type for expression in expressions)
-    base = ir.Values(rows=(), schema=schema, place=place)
-    return lower_chain(ir.Project(input=base, expressions=expressions, schema=types, place=place), base, node)
+    base = ir.Values(rows=(), schema=schema, plan_path=plan_path)
+    return lower_chain(ir.Project(input=base, expressions=expressions, schema=types, plan_path=plan_path), base, node)
 
 
-def select(node: ChangeNode, wanted: tuple[int, ...], schema: ir.Schema, place: str) -> ChangeNode:
+def select(node: ChangeNode, wanted: tuple[int, ...], schema: ir.Schema, plan_path: str) -> ChangeNode:
     if wanted == tuple(range(len(node.schema))):
         return node
-    return SelectNode(inputs=(node,), columns=wanted, schema=arrow_schema(schema), place=place)
+    return SelectNode(inputs=(node,), columns=wanted, schema=arrow_schema(schema), plan_path=plan_path)
 
 
 def _selected(relation: ir.Relation, base: ir.Relation) -> tuple[int, ...] | None:
@@ -100,16 +100,18 @@ def _expanded(step: ir.Expand, below: ir.Relation, number: ir.Field) -> ir.Relat
     """
     alternatives = tuple((*each, number) for each in step.alternatives)
     *own, which = step.schema
-    expanded = ir.Expand(input=below, alternatives=alternatives, schema=(*own, NUMBER, which), place=step.place)
+    expanded = ir.Expand(input=below, alternatives=alternatives, schema=(*own, NUMBER, which), plan_path=step.plan_path)
     fields = columns(expanded.schema)
     order = (*fields[: len(own)], fields[-1], fields[len(own)])
-    return ir.Project(input=expanded, expressions=order, schema=tuple(each.type for each in order), place=step.place)
+    return ir.Project(
+        input=expanded, expressions=order, schema=tuple(each.type for each in order), plan_path=step.plan_path
+    )
 
 
 def lower_unnest(relation: ir.Unnest, node: ChangeNode) -> ChangeNode:
     """The unnesting. Lists are zipped: a row gives as many rows as its longest list has items."""
     schema = relation.input.schema
-    plain = compute(node, schema, (*relation.kept, *relation.lists), relation.place)
+    plain = compute(node, schema, (*relation.kept, *relation.lists), relation.plan_path)
     kept = [f"c{at}" for at in range(len(relation.kept))]
     lists = [f"c{len(kept) + at}" for at in range(len(relation.lists))]
     longest = f"greatest({', '.join(f'coalesce(len({each}), 0)' for each in lists)})"
@@ -123,5 +125,5 @@ def lower_unnest(relation: ir.Unnest, node: ChangeNode) -> ChangeNode:
         input=plain,
         sql=f"SELECT {selected} FROM in0",
         schema=arrow_schema(relation.schema),
-        place=relation.place,
+        plan_path=relation.plan_path,
     )

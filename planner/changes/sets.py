@@ -33,13 +33,15 @@ def lower_set(relation: ir.Set, inputs: Sequence[ChangeNode]) -> ChangeNode:
     """
     schema = arrow_schema(relation.schema)
     if relation.operation is ir.SetOperation.UNION_ALL or (len(inputs) == 1 and relation.operation in _ALL_OF_ONE):
-        return SelectNode(inputs=tuple(inputs), columns=tuple(range(len(schema))), schema=schema, place=relation.place)
+        return SelectNode(
+            inputs=tuple(inputs), columns=tuple(range(len(schema))), schema=schema, plan_path=relation.plan_path
+        )
     if len(inputs) == 1 or relation.operation is ir.SetOperation.UNION_DISTINCT:
-        return distinct(*inputs, place=relation.place)
+        return distinct(*inputs, plan_path=relation.plan_path)
     weighing = _WEIGHINGS[relation.operation]
-    return WeighNode(inputs=tuple(inputs), weighing=weighing, schema=schema, place=relation.place)
+    return WeighNode(inputs=tuple(inputs), weighing=weighing, schema=schema, plan_path=relation.plan_path)
 
 
-def distinct(*inputs: ChangeNode, place: str) -> ChangeNode:
+def distinct(*inputs: ChangeNode, plan_path: str) -> ChangeNode:
     """The different rows of inputs with the same columns."""
-    return WeighNode(inputs=inputs, weighing=Weighing.DISTINCT, schema=inputs[0].schema, place=place)
+    return WeighNode(inputs=inputs, weighing=Weighing.DISTINCT, schema=inputs[0].schema, plan_path=plan_path)

@@ -34,7 +34,7 @@ class Sides:
     left_wide: ir.Schema
     right_wide: ir.Schema
     """The columns of each side with those of computed keys."""
-    place: str
+    plan_path: str
 
     def swapped(self) -> Sides:
         """The sides exchanged."""
@@ -49,7 +49,7 @@ class Sides:
             right_schema=self.left_schema,
             left_wide=self.right_wide,
             right_wide=self.left_wide,
-            place=self.place,
+            plan_path=self.plan_path,
         )
 
     def _swapped(self, expression: ir.Expression) -> ir.Expression:
@@ -77,8 +77,8 @@ def sides_of(
                 unsure.append(len(keys))
             keys.append(JoinKey(_place(mine, left, of_left), _place(theirs, right, of_right), nulls_match))
     return Sides(
-        left=_widened(left_node, left, of_left, relation.place),
-        right=_widened(right_node, right, of_right, relation.place),
+        left=_widened(left_node, left, of_left, relation.plan_path),
+        right=_widened(right_node, right, of_right, relation.plan_path),
         keys=tuple(keys),
         unsure=tuple(unsure),
         rest=tuple(rest),
@@ -87,7 +87,7 @@ def sides_of(
         right_schema=right,
         left_wide=(*left, *(each.type for each in of_left)),
         right_wide=(*right, *(each.type for each in of_right)),
-        place=relation.place,
+        plan_path=relation.plan_path,
     )
 
 
@@ -105,25 +105,27 @@ def sides_of_keys(relation: ir.MergeJoin, left_node: ChangeNode, right_node: Cha
         right_schema=relation.right.schema,
         left_wide=relation.left.schema,
         right_wide=relation.right.schema,
-        place=relation.place,
+        plan_path=relation.plan_path,
     )
 
 
 def condition_of(sides: Sides, width: int) -> PairCondition:
     """The part of the join's condition that is no key, over pairs whose left rows have `width` columns."""
-    base = numbered((*sides.left_schema, *sides.right_schema), sides.place)
+    base = numbered((*sides.left_schema, *sides.right_schema), sides.plan_path)
     condition = with_conjuncts(sides.condition or sides.rest[0], sides.rest)
-    kept = ir.Filter(input=base, condition=condition, schema=base.schema, place=sides.place)
+    kept = ir.Filter(input=base, condition=condition, schema=base.schema, plan_path=sides.plan_path)
     number = ir.Field(index=len(base.schema) - 1, type=NUMBER)
-    numbers = ir.Project(input=kept, expressions=(number,), schema=(NUMBER,), place=sides.place)
+    numbers = ir.Project(input=kept, expressions=(number,), schema=(NUMBER,), plan_path=sides.plan_path)
     return PairCondition(sql=render(numbers, [base]), columns=_columns(sides, width))
 
 
 def condition_unknown(sides: Sides, condition: ir.Expression) -> PairCondition:
     """A condition that is true if the join's condition is null, over pairs of the sides' own columns."""
-    base = numbered((*sides.left_schema, *sides.right_schema), sides.place)
+    base = numbered((*sides.left_schema, *sides.right_schema), sides.plan_path)
     number = ir.Field(index=len(base.schema) - 1, type=NUMBER)
-    both = ir.Project(input=base, expressions=(condition, number), schema=(condition.type, NUMBER), place=sides.place)
+    both = ir.Project(
+        input=base, expressions=(condition, number), schema=(condition.type, NUMBER), plan_path=sides.plan_path
+    )
     sql = f"SELECT number FROM ({render(both, [base])}) AS pairs(met, number) WHERE met IS NULL"
     return PairCondition(sql=sql, columns=_columns(sides, len(sides.left_schema)))
 
@@ -132,8 +134,8 @@ def _columns(sides: Sides, width: int) -> tuple[int, ...]:
     return (*range(len(sides.left_schema)), *range(width, width + len(sides.right_schema)))
 
 
-def _widened(node: ChangeNode, schema: ir.Schema, added: list[ir.Expression], place: str) -> ChangeNode:
-    return compute(node, schema, (*columns(schema), *added), place) if added else node
+def _widened(node: ChangeNode, schema: ir.Schema, added: list[ir.Expression], plan_path: str) -> ChangeNode:
+    return compute(node, schema, (*columns(schema), *added), plan_path) if added else node
 
 
 def _equality(term: ir.Expression, width: int) -> tuple[ir.Expression, ir.Expression, bool] | None:

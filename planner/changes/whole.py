@@ -25,7 +25,7 @@ def recomputed_whole(loop: ir.Iterate, lowered: ChangeNode, source: Callable[[ir
     """The loop with its whole body as one statement, if that is better. `source` gives the node of a loop's input."""
     if not isinstance(lowered, LoopNode) or not _is_better(loop):
         return lowered
-    back = BackNode(loop=loop.loop, schema=lowered.schema, place=loop.place)
+    back = BackNode(loop=loop.loop, schema=lowered.schema, plan_path=loop.plan_path)
     ends: list[ir.Reference | ir.LoopInput] = []
 
     def step(relation: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Relation]:
@@ -41,7 +41,7 @@ def recomputed_whole(loop: ir.Iterate, lowered: ChangeNode, source: Callable[[ir
         sql=render(body, ends),
         why=_WHY,
         schema=arrow_schema(body.schema),
-        place=loop.body.place,
+        plan_path=loop.body.plan_path,
     )
     return replace(lowered, body=statement, whole=True)
 

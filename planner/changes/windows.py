@@ -33,7 +33,7 @@ def lower_window(relation: ir.Window, node: ChangeNode) -> ChangeNode:
     width = len(relation.input.schema)
     places = {at: width + place for place, at in enumerate(done)}
     wanted = (*range(width), *(places[at] for at in range(len(relation.calls))))
-    return select(node, wanted, relation.schema, relation.place)
+    return select(node, wanted, relation.schema, relation.plan_path)
 
 
 def _groups(calls: tuple[ir.WindowCall, ...]) -> list[list[int]]:
@@ -71,7 +71,7 @@ def _windows(relation: ir.Window, schema: ir.Schema, node: ChangeNode, calls: li
     carried = tuple(at for at, each in enumerate(near) if each.carry is not None)
     answers = tuple(call.type for call in calls)
     windowed = WindowNode(
-        input=compute(node, schema, tuple(wide), relation.place),
+        input=compute(node, schema, tuple(wide), relation.plan_path),
         keys=len(keys),
         orders=tuple(orders),
         reach=Reach(
@@ -82,12 +82,12 @@ def _windows(relation: ir.Window, schema: ir.Schema, node: ChangeNode, calls: li
             carried=carried,
             peers=any(each.peers for each in near),
         ),
-        sql=_statement(types, moved, near, relation.place),
+        sql=_statement(types, moved, near, relation.plan_path),
         schema=arrow_schema((*types, *answers)),
-        place=relation.place,
+        plan_path=relation.plan_path,
     )
     wanted = (*(places[at] for at in range(len(schema))), *range(len(types), len(types) + len(calls)))
-    return select(windowed, wanted, (*schema, *answers), relation.place)
+    return select(windowed, wanted, (*schema, *answers), relation.plan_path)
 
 
 def _moved(call: ir.WindowCall, places: dict[int, int]) -> ir.WindowCall:
@@ -110,16 +110,20 @@ def _over(
     return replace(call, partitions=(partition,), sorts=(sort,), bounds=bounds)
 
 
-def _statement(types: ir.Schema, calls: list[ir.WindowCall], near: Sequence[Reaching], place: str) -> str:
+def _statement(types: ir.Schema, calls: list[ir.WindowCall], near: Sequence[Reaching], plan_path: str) -> str:
     """The SQL of the calls over rows with known positions and peers, each with its carried answer."""
-    base = leaf((*types, *[NUMBER] * len(NUMBERS), *_carried_types(calls, near)), place)
+    base = leaf((*types, *[NUMBER] * len(NUMBERS), *_carried_types(calls, near)), plan_path)
     fields = columns(base.schema)
     position, peers, partition, before = fields[len(types) : len(types) + len(NUMBERS)]
     carried = fields[len(types) + len(NUMBERS) :]
     over = tuple(_over(call, each, partition, position, peers) for call, each in zip(calls, near, strict=True))
-    windows = ir.Window(input=base, calls=over, schema=(*base.schema, *(call.type for call in calls)), place=place)
+    windows = ir.Window(
+        input=base, calls=over, schema=(*base.schema, *(call.type for call in calls)), plan_path=plan_path
+    )
     wanted = (*columns(windows.schema)[len(base.schema) :], position, before, *carried)
-    rows = ir.Project(input=windows, expressions=wanted, schema=tuple(each.type for each in wanted), place=place)
+    rows = ir.Project(
+        input=windows, expressions=wanted, schema=tuple(each.type for each in wanted), plan_path=plan_path
+    )
     bases = iter(f"b{at}" for at in range(len(carried)))
     answers = [
         f"CAST({each.going_on(f'a{at}', None if each.carry is None else next(bases))} AS {sql_type(call.type)})"

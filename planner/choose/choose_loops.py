@@ -27,7 +27,7 @@ from ..ir.walk import unroll
 class Obstacle:
     """The reason why a loop cannot be one recursive statement, and its place."""
 
-    place: str
+    plan_path: str
     why: str
 
 
@@ -41,12 +41,12 @@ def choose_loops(plan: ir.Plan, options: TaskOptions) -> ir.Plan:
         if not isinstance(relation, ir.Iterate):
             return relation
         if reach.of(relation):
-            raise PlanError(correlated(relation.place))
+            raise PlanError(correlated(relation.plan_path))
         if reach.loops(relation):
             return relation
         found = recursion(relation, options.loop_rows, reach)
         if options.loops is Loops.GENERAL:
-            found = Obstacle(relation.place, 'the option loops="general" asks for it')
+            found = Obstacle(relation.plan_path, 'the option loops="general" asks for it')
         if isinstance(found, Obstacle):
             return _round_by_round(relation, found, options, reach)
         return found
@@ -63,13 +63,13 @@ def _round_by_round(loop: ir.Iterate, obstacle: Obstacle, options: TaskOptions, 
         if not reach.is_closed(relation):
             return (yield from rebuilt(relation))
         if id(relation) not in inputs:
-            port = ir.LoopInput(port=len(inputs), schema=relation.schema, place=relation.place)
+            port = ir.LoopInput(port=len(inputs), schema=relation.schema, plan_path=relation.plan_path)
             inputs[id(relation)] = (relation, port)
         return inputs[id(relation)][1]
 
     body = unroll(step, loop.body)
     entering = None if loop.input is None else unroll(step, loop.input)
-    where = "" if obstacle.place == loop.place else f" (at {obstacle.place})"
+    where = "" if obstacle.plan_path == loop.plan_path else f" (at {obstacle.plan_path})"
     return ir.Rounds(
         inputs=tuple(relation for relation, _ in inputs.values()),
         iterate=replace(loop, body=body, input=entering),
@@ -77,7 +77,7 @@ def _round_by_round(loop: ir.Iterate, obstacle: Obstacle, options: TaskOptions, 
         max_rows=options.loop_rows,
         max_seconds=options.loop_seconds,
         schema=loop.schema,
-        place=loop.place,
+        plan_path=loop.plan_path,
     )
 
 
@@ -101,7 +101,7 @@ def recursion(loop: ir.Iterate, max_rows: int, reach: OuterReferences) -> ir.Rec
         input=loop.input,
         max_rows=max_rows,
         schema=loop.schema,
-        place=loop.place,
+        plan_path=loop.plan_path,
     )
 
 
@@ -110,15 +110,15 @@ def recursion(loop: ir.Iterate, max_rows: int, reach: OuterReferences) -> ir.Rec
 
 def _of_the_loop(loop: ir.Iterate, reach: OuterReferences) -> Obstacle | None:
     if loop.max_rounds is not None:
-        return Obstacle(loop.place, "it has a limit on rounds, and a recursive statement counts none")
+        return Obstacle(loop.plan_path, "it has a limit on rounds, and a recursive statement counts none")
     if not loop.schema:
-        return Obstacle(loop.place, "its rows have no columns")
+        return Obstacle(loop.plan_path, "its rows have no columns")
     for index, type_ in enumerate(loop.schema):
         if not is_one_value(type_) and not isinstance(type_, t.Float):
-            return Obstacle(loop.place, f"column {index} is {type_}, of which values that are equal may differ")
+            return Obstacle(loop.plan_path, f"column {index} is {type_}, of which values that are equal may differ")
     around = reach.loops(loop)
     if around:
-        return Obstacle(loop.place, "it reads what came back to a loop that it is inside of")
+        return Obstacle(loop.plan_path, "it reads what came back to a loop that it is inside of")
     return None
 
 
@@ -131,7 +131,7 @@ def _parts(body: ir.Relation) -> tuple[ir.Relation, ...] | Obstacle:
         case ir.Aggregate() if _is_distinct(root):
             inputs = (root.input,)
         case _:
-            return Obstacle(root.place, "its body is no UNION DISTINCT")
+            return Obstacle(root.plan_path, "its body is no UNION DISTINCT")
     return tuple(_flattened(inputs))
 
 
@@ -178,7 +178,7 @@ class _Column(Enum):
 def _of_a_part(part: ir.Relation, loop: ir.Iterate, reach: OuterReferences) -> Obstacle | None:
     references = sum(isinstance(each, ir.Reference) and each.loop == loop.loop for each in relations(part))
     if references > 1:
-        return Obstacle(part.place, f"a part of the union refers to it {references} times")
+        return Obstacle(part.plan_path, f"a part of the union refers to it {references} times")
     if not references:
         return None
     path = [part]
@@ -192,23 +192,25 @@ def _of_a_part(part: ir.Relation, loop: ir.Iterate, reach: OuterReferences) -> O
         columns = _columns(relation, columns, loop, reach)
     if _Column.COMPUTED in columns:
         index = columns.index(_Column.COMPUTED)
-        return Obstacle(part.place, f"column {index} is computed from what goes round, so it may never end")
+        return Obstacle(part.plan_path, f"column {index} is computed from what goes round, so it may never end")
     return None
 
 
 def _of_a_relation(relation: ir.Relation) -> Obstacle | None:
     for expression in tree.expressions(relation):
         if next(subqueries(expression), None) is not None:
-            return Obstacle(relation.place, "a subquery stands above a reference to it")
+            return Obstacle(relation.plan_path, "a subquery stands above a reference to it")
     match relation:
         case ir.Filter() | ir.Project() | ir.Cross() | ir.Join(type=ir.JoinType.INNER):
             return None
         case ir.Join():
-            return Obstacle(relation.place, f"a join of the kind {relation.type.value} stands above a reference to it")
+            return Obstacle(
+                relation.plan_path, f"a join of the kind {relation.type.value} stands above a reference to it"
+            )
         case _:
             kind = type(relation).__name__.lower()
             return Obstacle(
-                relation.place,
+                relation.plan_path,
                 f"something else than filters, projections and inner joins ({kind}) stands above a reference to it",
             )
 

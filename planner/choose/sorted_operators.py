@@ -107,7 +107,7 @@ def merge_join(relation: ir.Join, left: Sortedness, right: Sortedness) -> ir.Mer
         condition=with_conjuncts(relation.condition, rest) if rest else None,
         why=(left.why, right.why),
         schema=relation.schema,
-        place=relation.place,
+        plan_path=relation.plan_path,
     )
 
 
@@ -188,5 +188,5 @@ def streaming_aggregate(relation: ir.Aggregate, below: Sortedness) -> ir.Streami
         order=tuple(order),
         why=below.why,
         schema=relation.schema,
-        place=relation.place,
+        plan_path=relation.plan_path,
     )

@@ -65,10 +65,10 @@ def sortedness(relation: ir.Relation, below: Sequence[Sortedness]) -> Sortedness
             return Sortedness(by, f"declared for {relation.source}") if by else UNSORTED
         case ir.Sort() | ir.TopN():
             by = tuple(_sorted(relation.keys))
-            return Sortedness(by, f"sorted at {relation.place}") if by else UNSORTED
+            return Sortedness(by, f"sorted at {relation.plan_path}") if by else UNSORTED
         case ir.Recursion() | ir.Rounds():
             by = tuple(SortedBy(frozenset({at}), ir.Direction.ASC_NULLS_LAST) for at in range(len(relation.schema)))
-            return Sortedness(by, f"sorted by the loop at {relation.place}")
+            return Sortedness(by, f"sorted by the loop at {relation.plan_path}")
         case ir.Fetch():
             return below[0]
         case ir.Filter():

@@ -102,7 +102,7 @@ def _on(
 def _index(index: Indexed, division: Division, making: Making) -> KeptIndex:
     root = fragments(division.tables[index.name], making, {}, None)
     among = len(division.indexes)
-    return KeptIndex(name=index.name, root=root, keys=index.keys, place=index.relation.place, among=among)
+    return KeptIndex(name=index.name, root=root, keys=index.keys, plan_path=index.relation.plan_path, among=among)
 
 
 def _looking_up(division: Division, making: Making, without: Container[str]) -> Callable[[ir.Relation], ir.Relation]:
@@ -177,7 +177,7 @@ def _pipelines(
                 schema=root.schema,
                 size_class=root.size_class,
                 rows=exchange.rows // (consumers if exchange.routing is ir.Routing.HASH else 1),
-                place=exchange.place,
+                plan_path=exchange.plan_path,
             )
         yield Pipeline(
             root=root,

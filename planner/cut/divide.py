@@ -204,12 +204,12 @@ class _Sectioning:
             self._add(relation)
             return 1
         if depth > CORRELATED_DEPTH:
-            raise PlanError(_too_deep(relation.place))
+            raise PlanError(_too_deep(relation.plan_path))
         return depth
 
     def _ends_at(self, relation: ir.Operated) -> None:
         if not self._facts.of(relation).closed:
-            raise PlanError(_correlated(relation.place))
+            raise PlanError(_correlated(relation.plan_path))
         for each in tree.read_by(relation):
             self._add(each)
         self._add(relation)
@@ -219,18 +219,18 @@ class _Sectioning:
             self.edges.setdefault(id(relation), relation)
 
 
-def _correlated(place: str) -> Problem:
+def _correlated(plan_path: str) -> Problem:
     return Problem(
-        place=place,
+        place=plan_path,
         reason="UNSUPPORTED_CORRELATION",
         message="a relation with an operator of its own cannot read the row of an enclosing query, nor what came back "
         "to a loop that it is inside of",
     )
 
 
-def _too_deep(place: str) -> Problem:
+def _too_deep(plan_path: str) -> Problem:
     return Problem(
-        place=place,
+        place=plan_path,
         reason="TOO_DEEP",
         message=f"more than {CORRELATED_DEPTH} relations, one inside the other, read the row of an enclosing query, or "
         "what came back to a loop, so that none can be computed alone",

@@ -80,7 +80,7 @@ def _source_read(root: ir.Relation, making: Making, nodes: Mapping[int, Physical
         return {}
     known = making.columns[found.input.source]
     columns = tuple(known[name] for name in found.input.names)
-    return {id(found.input): _leaf(found.input).scan(columns, making, found.input.place)}
+    return {id(found.input): _leaf(found.input).scan(columns, making, found.input.plan_path)}
 
 
 def _edge(edge: ir.Relation, making: Making, nodes: Mapping[int, PhysicalNode], *, lazy: bool) -> PhysicalNode:
@@ -114,7 +114,7 @@ def _selected(
         columns=found.columns,
         schema=arrow_schema(root.schema) if output is None else output,
         size_class=node.size_class,
-        place=root.place,
+        plan_path=root.plan_path,
     )
 
 
@@ -127,7 +127,7 @@ def scanned(relation: ir.Relation, making: Making) -> ScanNode | None:
         return None  # inside a plan the fields of structs have other names
     known = making.columns[relation.source]
     columns = tuple(known[name] for name in relation.names)
-    return leaf.scan(columns, making, relation.place)
+    return leaf.scan(columns, making, relation.plan_path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class _Leaf:
         """The feed of the input. Our own scan checks a declared order."""
         return Feed.STREAM if self.order else making.shape[self.source].feed
 
-    def scan(self, columns: tuple[Column, ...], making: Making, place: str) -> ScanNode:
+    def scan(self, columns: tuple[Column, ...], making: Making, plan_path: str) -> ScanNode:
         places = {column.name: at for at, column in enumerate(columns)}
         order = (ir.ColumnOrder(column=places[name], direction=direction) for name, direction in self.order)
         return ScanNode(
@@ -153,7 +153,7 @@ class _Leaf:
             columns=columns,
             schema=pa.schema([pa.field(each.name, each.type, each.nullable) for each in columns]),
             size_class=making.shape[self.source].size_class,
-            place=place,
+            plan_path=plan_path,
             whole=self.whole,
             cut=self.cut,
             order=tuple(map(order_of, order)),
@@ -172,7 +172,7 @@ class _Use:
     """
 
     relation: str
-    place: str
+    plan_path: str
     reads: int = 0
     weighed: bool = False
     columns: dict[str, Column] = field(default_factory=dict)
@@ -218,7 +218,7 @@ class _Fragment:
             size_class=size_class,
             row_wise=is_row_wise(root, self._nodes),
             blocking=blocking,
-            place=root.place,
+            plan_path=root.plan_path,
             relations=statement.relations,
             ordered=OrderedForm(
                 root=root,
@@ -237,7 +237,7 @@ class _Fragment:
         prefix = "src" if self._feed(leaf) is Feed.FILES else "in"
         use = self._sources.get(leaf)
         if use is None:
-            use = self._sources[leaf] = _Use(relation=self._numbered(prefix), place=relation.place)
+            use = self._sources[leaf] = _Use(relation=self._numbered(prefix), plan_path=relation.plan_path)
         use.reads += 1
         use.weighed |= id(relation) in self._weighed
         for column in relation.names:
@@ -250,7 +250,7 @@ class _Fragment:
         if node is None:
             return None
         if id(node) not in self._streams:
-            self._streams[id(node)] = (node, _Use(relation=self._numbered("in"), place=relation.place))
+            self._streams[id(node)] = (node, _Use(relation=self._numbered("in"), plan_path=relation.plan_path))
         _, use = self._streams[id(node)]
         use.reads += 1
         return use.relation
@@ -287,7 +287,7 @@ class _Fragment:
         return f"{prefix}{len(self._sources) + len(self._streams)}"
 
     def _scan(self, leaf: _Leaf, use: _Use) -> StreamInput:
-        node = leaf.scan(tuple(use.columns.values()), self._making, use.place)
+        node = leaf.scan(tuple(use.columns.values()), self._making, use.plan_path)
         return StreamInput(node=node, relation=use.relation, replayed=use.reads > 1)
 
     def _files(self, leaf: _Leaf, use: _Use) -> FileInput:
@@ -296,7 +296,7 @@ class _Fragment:
             source=leaf.source,
             relation=use.relation,
             columns=columns,
-            place=use.place,
+            plan_path=use.plan_path,
             whole=leaf.whole,
             cut=leaf.cut,
             weighed=use.weighed,
@@ -304,7 +304,9 @@ class _Fragment:
 
 
 def _bound(loop: ir.Recursion) -> LoopBound:
-    return LoopBound(loop=loop.loop, name=loop.name, columns=len(loop.schema), max_rows=loop.max_rows, place=loop.place)
+    return LoopBound(
+        loop=loop.loop, name=loop.name, columns=len(loop.schema), max_rows=loop.max_rows, place=loop.plan_path
+    )
 
 
 def _comes_lazily(node: PhysicalNode) -> bool:

@@ -180,14 +180,17 @@ def _lookup(candidate: Candidate, join: ir.Join) -> ir.Relation:
         type=candidate.type,
         index=ir.IndexUse(kind=ir.KEPT_KIND),
         schema=(*probe.schema, *given),
-        place=join.place,
+        plan_path=join.plan_path,
     )
     if candidate.probe is candidate.join.right:
         order = (*range(width, width + len(types)), *range(width))
         fields = tuple(ir.Field(index=at, type=found.schema[at]) for at in order)
-        found = ir.Project(input=found, expressions=fields, schema=join.schema, place=join.place)
+        found = ir.Project(input=found, expressions=fields, schema=join.schema, plan_path=join.plan_path)
     if not candidate.rest or join.condition is None:
         return found
     return ir.Filter(
-        input=found, condition=with_conjuncts(join.condition, candidate.rest), schema=join.schema, place=join.place
+        input=found,
+        condition=with_conjuncts(join.condition, candidate.rest),
+        schema=join.schema,
+        plan_path=join.plan_path,
     )

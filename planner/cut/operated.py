@@ -61,7 +61,7 @@ def indexed(roots: Iterable[ir.Relation], facts: FactTable) -> dict[IndexKey, In
         if isinstance(relation, ir.IndexLookup) and relation.index.kind == ir.KEPT_KIND:
             facts_of_table = facts.of(relation.right)
             if facts_of_table.fed or not facts_of_table.closed:
-                raise PlanError(_changing(relation.right.place))
+                raise PlanError(_changing(relation.right.plan_path))
             keys = key_columns(relation)
             name = f"index{len(found)}"
             found.setdefault((id(relation.right), keys), Indexed(name=name, relation=relation.right, keys=keys))
@@ -77,7 +77,7 @@ def check_loops(plan: ir.Plan) -> None:
                 try:
                     lower_loop(relation)
                 except PlanError as error:
-                    problems.extend(error.at(relation.place).problems)
+                    problems.extend(error.at(relation.plan_path).problems)
     if problems:
         raise PlanError(*problems)
 
@@ -96,7 +96,7 @@ def operator_node(
                 outer=relation.outer,
                 schema=arrow_schema(relation.schema),
                 size_class=inputs[0].size_class,
-                place=relation.place,
+                plan_path=relation.plan_path,
             )
         case ir.IndexLookup():
             return LookupNode(
@@ -106,7 +106,7 @@ def operator_node(
                 join=_JOINS[relation.type],
                 schema=arrow_schema(relation.schema),
                 size_class=inputs[0].size_class,
-                place=relation.place,
+                plan_path=relation.plan_path,
             )
         case ir.MergeJoin():
             return merge_join_node(relation, inputs[0], inputs[1])
@@ -120,7 +120,7 @@ def operator_node(
                 root=lower_loop(relation),
                 schema=arrow_schema(relation.schema),
                 size_class=max((each.size_class for each in inputs), default=0),
-                place=relation.place,
+                plan_path=relation.plan_path,
             )
         case _:
             assert_never(relation)
@@ -133,24 +133,24 @@ def _user_node(relation: ir.User, inputs: Sequence[PhysicalNode]) -> OperatorNod
     user = UserNode(
         name=relation.name,
         inputs=tuple(
-            _named(node, arrow_schema(each.schema), each.place)
+            _named(node, arrow_schema(each.schema), each.plan_path)
             for node, each in zip(inputs, relation.inputs, strict=True)
         ),
         streams=relation.streams,
         make=relation.make,
         schema=relation.declared,
         size_class=max((each.size_class for each in inputs), default=0),
-        place=relation.place,
+        plan_path=relation.plan_path,
     )
-    return _named(user, arrow_schema(relation.schema), relation.place)
+    return _named(user, arrow_schema(relation.schema), relation.plan_path)
 
 
-def _named(node: N, schema: pa.Schema, place: str) -> N | SelectNode:
+def _named(node: N, schema: pa.Schema, plan_path: str) -> N | SelectNode:
     """The node's rows with the names of a schema."""
     if node.schema.names == schema.names:
         return node
     columns = tuple(range(len(schema)))
-    return SelectNode(input=node, columns=columns, schema=schema, size_class=node.size_class, place=place)
+    return SelectNode(input=node, columns=columns, schema=schema, size_class=node.size_class, plan_path=plan_path)
 
 
 def _index(relation: ir.IndexLookup, indexes: Mapping[IndexKey, Indexed]) -> str | OpenedIndex:
@@ -161,7 +161,7 @@ def _index(relation: ir.IndexLookup, indexes: Mapping[IndexKey, Indexed]) -> str
     return OpenedIndex(
         kind=use.kind,
         wanted=WantedIndex(
-            name=relation.right.place,
+            name=relation.right.plan_path,
             keys=tuple(columns[key] for key in keys),
             columns=columns,
             options=use.options,
@@ -173,14 +173,16 @@ def _index(relation: ir.IndexLookup, indexes: Mapping[IndexKey, Indexed]) -> str
 
 def _columns(table: ir.Relation) -> Iterator[Column]:
     if not isinstance(table, ir.Read | ir.LocalFiles | ir.IndexTable):
-        raise InternalError(f"{table.place}: an index of a kind that reads its table itself, over something computed")
+        raise InternalError(
+            f"{table.plan_path}: an index of a kind that reads its table itself, over something computed"
+        )
     for name, type_ in zip(table.names, table.schema, strict=True):
         yield Column(name=name, type=arrow_type(type_), nullable=type_.nullable)
 
 
-def _changing(place: str) -> Problem:
+def _changing(plan_path: str) -> Problem:
     return Problem(
-        place=place,
+        place=plan_path,
         reason="INDEX_NOT_STATIC",
         message="an index is made once for the task, so what it is made from must be static (files that the plan "
         "names, or tables bound when the task is created) and read no row of an enclosing query",

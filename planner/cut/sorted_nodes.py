@@ -42,7 +42,7 @@ def merge_join_node(relation: ir.MergeJoin, left: PhysicalNode, right: PhysicalN
         condition=None if relation.condition is None else _condition(relation, relation.condition),
         schema=arrow_schema(relation.schema),
         size_class=max(left.size_class, right.size_class),
-        place=relation.place,
+        plan_path=relation.plan_path,
     )
 
 
@@ -52,11 +52,11 @@ def streaming_aggregate_node(relation: ir.StreamingAggregate, input_: PhysicalNo
     return StreamingAggregateNode(
         input=input_,
         keys=tuple(key.index for key in relation.keys),
-        measures=tuple(_measure(each, writer, relation.place) for each in relation.measures),
+        measures=tuple(_measure(each, writer, relation.plan_path) for each in relation.measures),
         order=() if checked else tuple(map(order_of, relation.order)),
         schema=arrow_schema(relation.schema),
         size_class=input_.size_class,
-        place=relation.place,
+        plan_path=relation.plan_path,
     )
 
 
@@ -66,14 +66,14 @@ def _condition(relation: ir.MergeJoin, condition: ir.Expression) -> PairConditio
     try:
         return PairCondition(sql=_writer(width).expression(condition), reads=reads)
     except PlanError as error:
-        raise error.at(relation.place) from error
+        raise error.at(relation.plan_path) from error
 
 
-def _measure(measure: ir.Measure, writer: Writer, place: str) -> Measure:
+def _measure(measure: ir.Measure, writer: Writer, plan_path: str) -> Measure:
     try:
         return Measure(sql=writer.measure(measure), reduction=_reduction(measure))
     except PlanError as error:
-        raise error.at(place) from error
+        raise error.at(plan_path) from error
 
 
 def _reduction(measure: ir.Measure) -> Reduction | None:

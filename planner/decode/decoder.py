@@ -24,7 +24,7 @@ from .encoding import limits
 from .encoding.message_nodes import Malformed, Message, Nodes
 from .function_binding import Binder
 from .literal_values import Literals
-from .plan_path import Place
+from .plan_path import PlanPath
 from .problems import Problems
 from .scope import Scope
 
@@ -34,7 +34,7 @@ class RelationRequest:
     """A request for the relation `number`. `outer` is the scope of an enclosing query, if there is one."""
 
     number: int
-    place: Place
+    plan_path: PlanPath
     outer: Scope | None
 
 
@@ -43,16 +43,16 @@ class ExpressionRequest:
     """A request for the expression `number`, which sees the row of `scope`."""
 
     number: int
-    place: Place
+    plan_path: PlanPath
     scope: Scope
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedRequest:
-    """A request for the common subtree `ordinal`, made by a reference at `place`."""
+    """A request for the common subtree `ordinal`, made by a reference at `plan_path`."""
 
     ordinal: int
-    place: Place
+    plan_path: PlanPath
 
 
 Request: TypeAlias = RelationRequest | ExpressionRequest | SharedRequest
@@ -62,8 +62,8 @@ T = TypeVar("T")
 Steps: TypeAlias = Generator[Request, Any, T]
 
 
-RelationConverter: TypeAlias = "Callable[[Decoder, Message, Place, Scope | None], Steps[ir.Relation]]"
-ExpressionConverter: TypeAlias = "Callable[[Decoder, Message, Place, Scope], Steps[ir.Expression]]"
+RelationConverter: TypeAlias = "Callable[[Decoder, Message, PlanPath, Scope | None], Steps[ir.Relation]]"
+ExpressionConverter: TypeAlias = "Callable[[Decoder, Message, PlanPath, Scope], Steps[ir.Expression]]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +81,7 @@ class Subtree:
     """A relation of the plan that is not its root. References read it."""
 
     number: int
-    place: Place
+    plan_path: PlanPath
     detached: tuple[int, ...]
 
 
@@ -113,7 +113,7 @@ class Decoder:
         self.loops = Loops()
         self.subtrees: dict[int, Subtree] = {}
         self.shared: dict[int, tuple[int, ir.Relation]] = {}
-        self.root_place = Place()
+        self.root_path = PlanPath()
         self.write: ir.Write | None = None
         self._unfinished: set[int] = set()
         self._anchored: dict[int, tuple[ir.Relation, int]] = {}
@@ -121,66 +121,66 @@ class Decoder:
         self._columns = 0
         self._refused_depth = self._refused_columns = False
 
-    def root(self, number: int, place: Place) -> ir.Relation:
+    def root(self, number: int, plan_path: PlanPath) -> ir.Relation:
         """The relation `number`, with all relations in it. For a write, the result is the write's input, and `write` is
         set.
         """
-        self.root_place = place
-        return self._drive(RelationRequest(number, place, None)) if number else self.missing_relation(place)
+        self.root_path = plan_path
+        return self._drive(RelationRequest(number, plan_path, None)) if number else self.missing_relation(plan_path)
 
     def subtree(self, ordinal: int) -> ir.Relation:
         """A common subtree, whether or not a reference has asked for it."""
-        return self._drive(SharedRequest(ordinal, Place()))
+        return self._drive(SharedRequest(ordinal, PlanPath()))
 
     # ------------------------------------------------------------------------------------------------- requests
 
-    def relation(self, number: int, place: Place, outer: Scope | None) -> Steps[ir.Relation]:
+    def relation(self, number: int, plan_path: PlanPath, outer: Scope | None) -> Steps[ir.Relation]:
         """The relation `number`; poison if it is absent or broken."""
         if not number:
-            return self.missing_relation(place)
-        relation: ir.Relation = yield RelationRequest(number, place, outer)
+            return self.missing_relation(plan_path)
+        relation: ir.Relation = yield RelationRequest(number, plan_path, outer)
         return relation
 
-    def argument(self, number: int, place: Place, scope: Scope) -> Steps[ir.Expression]:
+    def argument(self, number: int, plan_path: PlanPath, scope: Scope) -> Steps[ir.Expression]:
         """The expression `number`, which may be a lambda; poison if it is absent or broken."""
         if not number:
-            return self.missing_expression(place)
-        expression: ir.Expression = yield ExpressionRequest(number, place, scope)
+            return self.missing_expression(plan_path)
+        expression: ir.Expression = yield ExpressionRequest(number, plan_path, scope)
         return expression
 
-    def expression(self, number: int, place: Place, scope: Scope) -> Steps[ir.Expression]:
+    def expression(self, number: int, plan_path: PlanPath, scope: Scope) -> Steps[ir.Expression]:
         """The expression `number`, which may not be a lambda; otherwise as `argument`."""
-        expression = yield from self.argument(number, place, scope)
+        expression = yield from self.argument(number, plan_path, scope)
         if isinstance(expression, ir.Lambda):
-            self.problems.add(place, "MISPLACED_LAMBDA", "a lambda can only be an argument of a function")
+            self.problems.add(plan_path, "MISPLACED_LAMBDA", "a lambda can only be an argument of a function")
             return poison.EXPRESSION
         return expression
 
     def expressions(
-        self, numbers: Sequence[int], place: Place, field: str, scope: Scope
+        self, numbers: Sequence[int], plan_path: PlanPath, field: str, scope: Scope
     ) -> Steps[tuple[ir.Expression, ...]]:
-        """The expressions of the repeated field `field` of the message at `place`."""
+        """The expressions of the repeated field `field` of the message at `plan_path`."""
         found = []
         for index, number in enumerate(numbers):
-            found.append((yield from self.expression(number, place.at(field, index), scope)))
+            found.append((yield from self.expression(number, plan_path.at(field, index), scope)))
         return tuple(found)
 
-    def condition(self, number: int, place: Place, scope: Scope) -> Steps[ir.Expression]:
+    def condition(self, number: int, plan_path: PlanPath, scope: Scope) -> Steps[ir.Expression]:
         """An expression that must be boolean."""
-        expression = yield from self.expression(number, place, scope)
+        expression = yield from self.expression(number, plan_path, scope)
         if not isinstance(expression.type, Boolean):
             message = f"a condition must be boolean, this is {expression.type}"
-            self.problems.add(place, "NOT_BOOLEAN", message)
+            self.problems.add(plan_path, "NOT_BOOLEAN", message)
         return expression
 
     # ------------------------------------------------------------------------------------------------- questions
 
-    def missing_relation(self, place: Place) -> ir.Relation:
-        self.problems.add(place, "MISSING", "a relation is missing here")
+    def missing_relation(self, plan_path: PlanPath) -> ir.Relation:
+        self.problems.add(plan_path, "MISSING", "a relation is missing here")
         return poison.RELATION
 
-    def missing_expression(self, place: Place) -> ir.Expression:
-        self.problems.add(place, "MISSING", "an expression is missing here")
+    def missing_expression(self, plan_path: PlanPath) -> ir.Expression:
+        self.problems.add(plan_path, "MISSING", "an expression is missing here")
         return poison.EXPRESSION
 
     def scope(self, inputs: Sequence[ir.Relation], message: Message, outer: Scope | None) -> Scope:
@@ -197,22 +197,22 @@ class Decoder:
             anchors[message.common.rel_anchor] = range(len(schema))
         return Scope(schema=schema, outer=outer, anchors=anchors)
 
-    def check_extension(self, message: Message, place: Place) -> None:
+    def check_extension(self, message: Message, plan_path: PlanPath) -> None:
         """Refuses an enhancement of the message. An optimization changes nothing."""
         if message.advanced_extension.HasField("enhancement"):
-            self.refuse_enhancement(message.advanced_extension, place / "advanced_extension")
+            self.refuse_enhancement(message.advanced_extension, plan_path / "advanced_extension")
 
-    def refuse_enhancement(self, extension: Message, place: Place) -> None:
+    def refuse_enhancement(self, extension: Message, plan_path: PlanPath) -> None:
         self.problems.add(
-            place / "enhancement",
+            plan_path / "enhancement",
             "UNSUPPORTED_ENHANCEMENT",
             f"the enhancement {extension.enhancement.type_url!r} is not supported, and as it changes what the plan"
             " means it cannot be ignored",
         )
 
-    def shared_relation(self, ordinal: int, place: Place) -> Steps[tuple[int, ir.Relation]]:
-        """The common subtree that a reference at `place` means, and its position in `ir.Plan.shared`."""
-        relation: ir.Relation = yield SharedRequest(ordinal, place)
+    def shared_relation(self, ordinal: int, plan_path: PlanPath) -> Steps[tuple[int, ir.Relation]]:
+        """The common subtree that a reference at `plan_path` means, and its position in `ir.Plan.shared`."""
+        relation: ir.Relation = yield SharedRequest(ordinal, plan_path)
         return self.shared[ordinal][0] if ordinal in self.shared else 0, relation
 
     # ------------------------------------------------------------------------------------------------- the drive
@@ -225,7 +225,7 @@ class Decoder:
         self._depth += 1
         try:
             if self._depth > limits.DEPTH.most:
-                self._refuse_depth(request.place)
+                self._refuse_depth(request.plan_path)
                 return poison.EXPRESSION if isinstance(request, ExpressionRequest) else poison.RELATION
             match request:
                 case RelationRequest():
@@ -237,13 +237,13 @@ class Decoder:
         finally:
             self._depth -= 1
 
-    def _refuse_depth(self, place: Place) -> None:
+    def _refuse_depth(self, plan_path: PlanPath) -> None:
         """Reports one part that is too deep, once: the parts beside it are mostly too deep as well."""
         if not self._refused_depth:
             self._refused_depth = True
-            self.problems.add(place, limits.REASON, limits.DEPTH.message())
+            self.problems.add(plan_path, limits.REASON, limits.DEPTH.message())
 
-    def _count_columns(self, columns: int, place: Place) -> bool:
+    def _count_columns(self, columns: int, plan_path: PlanPath) -> bool:
         """Counts a relation's columns, and tests the count and the plan's total against the limits. The first excess is
         reported, once.
         """
@@ -253,56 +253,56 @@ class Decoder:
         if not self._refused_columns:
             self._refused_columns = True
             limit = limits.COLUMNS if columns > limits.COLUMNS.most else limits.ALL_COLUMNS
-            self.problems.add(place, limits.REASON, limit.message())
+            self.problems.add(plan_path, limits.REASON, limit.message())
         return False
 
-    def _take(self, number: int, place: Place) -> Message | None:
+    def _take(self, number: int, plan_path: PlanPath) -> Message | None:
         try:
             return self.nodes.take(number)
         except Malformed as error:
-            self.problems.add(place, "MALFORMED", str(error))
+            self.problems.add(plan_path, "MALFORMED", str(error))
             return None
 
     def _relation(self, request: RelationRequest) -> Steps[ir.Relation]:
-        message = self._take(request.number, request.place)
+        message = self._take(request.number, request.plan_path)
         if message is None:
             return poison.RELATION
         kind = message.WhichOneof("rel_type")
         if kind is None:
-            return self.missing_relation(request.place)
-        place = request.place / kind
+            return self.missing_relation(request.plan_path)
+        plan_path = request.plan_path / kind
         body = getattr(message, kind)
         if kind in self._converters.refused_relations:
-            self.problems.add(place, "UNSUPPORTED_RELATION", self._converters.refused_relations[kind])
+            self.problems.add(plan_path, "UNSUPPORTED_RELATION", self._converters.refused_relations[kind])
             return poison.RELATION
         converter = self._converters.relations[kind]
-        relation = yield from converter(self, body, place, request.outer)
-        if not self._count_columns(len(relation.schema), place):
+        relation = yield from converter(self, body, plan_path, request.outer)
+        if not self._count_columns(len(relation.schema), plan_path):
             return poison.RELATION
         if kind in ("reference", "write"):
             return relation
         if not kind.startswith("extension_"):
-            self.check_extension(body, place)
-        self.check_extension(body.common, place / "common")
-        if not self._count_columns(len(body.common.emit.output_mapping), place):
+            self.check_extension(body, plan_path)
+        self.check_extension(body.common, plan_path / "common")
+        if not self._count_columns(len(body.common.emit.output_mapping), plan_path):
             return poison.RELATION
-        relation = emit(relation, body.common, place, self.problems)
+        relation = emit(relation, body.common, plan_path, self.problems)
         if body.common.rel_anchor and relation is not poison.RELATION:
             self._anchored[id(relation)] = relation, body.common.rel_anchor
         return relation
 
     def _expression(self, request: ExpressionRequest) -> Steps[ir.Expression]:
-        message = self._take(request.number, request.place)
+        message = self._take(request.number, request.plan_path)
         if message is None:
             return poison.EXPRESSION
         kind = message.WhichOneof("rex_type")
         if kind is None:
-            return self.missing_expression(request.place)
-        place = request.place / kind
+            return self.missing_expression(request.plan_path)
+        plan_path = request.plan_path / kind
         if kind in self._converters.refused_expressions:
-            self.problems.add(place, "UNSUPPORTED_EXPRESSION", self._converters.refused_expressions[kind])
+            self.problems.add(plan_path, "UNSUPPORTED_EXPRESSION", self._converters.refused_expressions[kind])
             return poison.EXPRESSION
-        return (yield from self._converters.expressions[kind](self, getattr(message, kind), place, request.scope))
+        return (yield from self._converters.expressions[kind](self, getattr(message, kind), plan_path, request.scope))
 
     def _shared(self, request: SharedRequest) -> Steps[ir.Relation]:
         ordinal = request.ordinal
@@ -310,13 +310,13 @@ class Decoder:
             return self.shared[ordinal][1]
         if ordinal in self._unfinished:
             message = f"relation {ordinal} of the plan refers to itself, directly or through others"
-            self.problems.add(request.place, "CIRCULAR_REFERENCE", message)
+            self.problems.add(request.plan_path, "CIRCULAR_REFERENCE", message)
             return poison.RELATION
         self._unfinished.add(ordinal)
         subtree = self.subtrees[ordinal]
         around, self.detached = self.detached, subtree.detached
         with self.loops.out_of_all():
-            relation = yield from self.relation(subtree.number, subtree.place, None)
+            relation = yield from self.relation(subtree.number, subtree.plan_path, None)
         self.detached = around
         self._unfinished.discard(ordinal)
         # a subtree comes after the subtrees that it refers to

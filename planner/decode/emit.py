@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from .. import ir
 from . import poison
 from .encoding.message_nodes import Message
-from .plan_path import Place
+from .plan_path import PlanPath
 from .problems import Problems
 from .scope import column
 
 
-def emit(relation: ir.Relation, common: Message, place: Place, problems: Problems) -> ir.Relation:
+def emit(relation: ir.Relation, common: Message, plan_path: PlanPath, problems: Problems) -> ir.Relation:
     """`relation` with the columns that `common.emit` lists, in that order."""
     if common.WhichOneof("emit_kind") != "emit" or relation is poison.RELATION:
         return relation
@@ -24,22 +24,22 @@ def emit(relation: ir.Relation, common: Message, place: Place, problems: Problem
         type_ = column(relation.schema, index)
         if type_ is None:
             problems.add(
-                (place / "common" / "emit").at("output_mapping", position),
+                (plan_path / "common" / "emit").at("output_mapping", position),
                 "OUT_OF_RANGE",
                 f"there is no column {index}: the relation has {len(relation.schema)} columns",
             )
             type_ = poison.UNKNOWN
         expressions.append(ir.Field(index=index, type=type_))
-    if isinstance(relation, ir.Project) and relation.place == str(place) and len(set(mapping)) == len(mapping):
+    if isinstance(relation, ir.Project) and relation.plan_path == str(plan_path) and len(set(mapping)) == len(mapping):
         return _choose(relation, expressions)
-    return project(relation, expressions, place)
+    return project(relation, expressions, plan_path)
 
 
 def _choose(below: ir.Project, fields: list[ir.Field]) -> ir.Project:
     """A projection that chooses among the expressions of the projection just made: one relation instead of two."""
     known = range(len(below.expressions))
     chosen = [below.expressions[f.index] if f.index in known else poison.EXPRESSION for f in fields]
-    return project(below.input, chosen, below.place)
+    return project(below.input, chosen, below.plan_path)
 
 
 def columns(relation: ir.Relation) -> tuple[ir.Field, ...]:
@@ -47,11 +47,11 @@ def columns(relation: ir.Relation) -> tuple[ir.Field, ...]:
     return tuple(ir.Field(index=index, type=type_) for index, type_ in enumerate(relation.schema))
 
 
-def project(input_: ir.Relation, expressions: Sequence[ir.Expression], place: Place | str) -> ir.Project:
+def project(input_: ir.Relation, expressions: Sequence[ir.Expression], plan_path: PlanPath | str) -> ir.Project:
     """A projection. Its schema is the types of its expressions."""
     return ir.Project(
         input=input_,
         expressions=tuple(expressions),
         schema=tuple(expression.type for expression in expressions),
-        place=str(place),
+        plan_path=str(plan_path),
     )

@@ -36,7 +36,7 @@ class Use:
     arguments: Sequence[ir.Expression | str]
     options: Mapping[str, tuple[str, ...]]
     output: Type | None
-    place: str
+    plan_path: str
 
 
 class Binder(Protocol):
@@ -54,7 +54,7 @@ class Registry:
 
     def bind(self, kind: ir.FunctionKind, use: Use) -> Bound:
         bound = functions.bind(
-            kind, use.name, use.source, use.arguments, options=use.options, output=use.output, place=use.place
+            kind, use.name, use.source, use.arguments, options=use.options, output=use.output, plan_path=use.plan_path
         )
         arguments = expressions(bound.arguments)
         kinds = ir.Measure if kind is ir.FunctionKind.AGGREGATE else ir.WindowCall
@@ -63,7 +63,7 @@ class Registry:
 
     def bind_scalar(self, use: Use) -> ir.Expression:
         found = functions.bind_scalar(
-            use.name, use.source, use.arguments, options=use.options, output=use.output, place=use.place
+            use.name, use.source, use.arguments, options=use.options, output=use.output, plan_path=use.plan_path
         )
         given = {id(argument) for argument in use.arguments}
         made = [found]

@@ -13,7 +13,7 @@ from .declarations.extensions import Declared
 from .decoder import Decoder, Steps
 from .encoding.message_nodes import Malformed, Message
 from .function_binding import Bound, Use
-from .plan_path import Place
+from .plan_path import PlanPath
 from .poison import is_unknown
 from .scope import Scope
 
@@ -21,33 +21,33 @@ Argument: TypeAlias = ir.Expression | str
 Options: TypeAlias = Mapping[str, tuple[str, ...]]
 
 
-def declared_function(decoder: Decoder, reference: int, place: Place) -> Declared | None:
+def declared_function(decoder: Decoder, reference: int, plan_path: PlanPath) -> Declared | None:
     """The plan's declaration for a function's anchor; None, once reported, if the plan declares no such function."""
     found = decoder.extensions.functions.get(reference)
     if found is None:
         decoder.problems.add(
-            place / "function_reference", "UNKNOWN_ANCHOR", f"the plan declares no function with anchor {reference}"
+            plan_path / "function_reference", "UNKNOWN_ANCHOR", f"the plan declares no function with anchor {reference}"
         )
     return found
 
 
-def read_options(decoder: Decoder, message: Message, place: Place) -> Options:
+def read_options(decoder: Decoder, message: Message, plan_path: PlanPath) -> Options:
     options: dict[str, tuple[str, ...]] = {}
     for index, option in enumerate(message.options):
         if not option.name or not option.preference:
             problem = "an option needs a name and at least one preferred value"
-            decoder.problems.add(place.at("options", index), "BAD_OPTION", problem)
+            decoder.problems.add(plan_path.at("options", index), "BAD_OPTION", problem)
         options[option.name] = tuple(option.preference)
     return options
 
 
 def read_arguments(
-    decoder: Decoder, message: Message, place: Place, scope: Scope, *, has_old: bool = True
+    decoder: Decoder, message: Message, plan_path: PlanPath, scope: Scope, *, has_old: bool = True
 ) -> Steps[tuple[Argument, ...]]:
     """The arguments, in the present form and, before 0.93, as plain expressions (`args`)."""
     found: list[Argument] = []
     for index, argument in enumerate(message.arguments):
-        at = place.at("arguments", index)
+        at = plan_path.at("arguments", index)
         match argument.WhichOneof("arg_type"):
             case "value":
                 found.append((yield from decoder.argument(argument.value, at / "value", scope)))
@@ -61,7 +61,7 @@ def read_arguments(
                 found.append(decoder.missing_expression(at))
     if has_old and not found:
         for index, number in enumerate(message.args):
-            at = place.at("args", index)
+            at = plan_path.at("args", index)
             found.append(_old_enum(decoder, number) or (yield from decoder.argument(number, at, scope)))
     return tuple(found)
 
@@ -81,7 +81,7 @@ def bind_scalar(
     decoder: Decoder,
     declared: Declared,
     arguments: Sequence[Argument],
-    place: Place,
+    plan_path: PlanPath,
     *,
     options: Options | None = None,
     output: Type | None = None,
@@ -92,9 +92,9 @@ def bind_scalar(
     if _poisoned(arguments, output):
         return poison.EXPRESSION
     try:
-        return decoder.binder.bind_scalar(_use(decoder, declared, arguments, place, options or {}, output))
+        return decoder.binder.bind_scalar(_use(decoder, declared, arguments, plan_path, options or {}, output))
     except PlanError as error:
-        _report(decoder, error, place)
+        _report(decoder, error, plan_path)
         return poison.EXPRESSION
 
 
@@ -103,7 +103,7 @@ def bind(
     kind: ir.FunctionKind,
     declared: Declared,
     arguments: Sequence[Argument],
-    place: Place,
+    plan_path: PlanPath,
     *,
     options: Options,
     output: Type | None,
@@ -112,9 +112,9 @@ def bind(
     if _poisoned(arguments, output):
         return None
     try:
-        return decoder.binder.bind(kind, _use(decoder, declared, arguments, place, options, output))
+        return decoder.binder.bind(kind, _use(decoder, declared, arguments, plan_path, options, output))
     except PlanError as error:
-        _report(decoder, error, place)
+        _report(decoder, error, plan_path)
         return None
 
 
@@ -122,7 +122,7 @@ def _use(
     decoder: Decoder,
     declared: Declared,
     arguments: Sequence[Argument],
-    place: Place,
+    plan_path: PlanPath,
     options: Options,
     output: Type | None,
 ) -> Use:
@@ -132,7 +132,7 @@ def _use(
         arguments=arguments,
         options=options,
         output=None if decoder.habits.output_types_wrong else output,
-        place=str(place),
+        plan_path=str(plan_path),
     )
 
 
@@ -142,6 +142,6 @@ def _poisoned(arguments: Sequence[Argument], output: Type | None) -> bool:
     return any(is_unknown(each.type) for each in arguments if not isinstance(each, str))
 
 
-def _report(decoder: Decoder, error: PlanError, place: Place) -> None:
+def _report(decoder: Decoder, error: PlanError, plan_path: PlanPath) -> None:
     for problem in error.problems:
-        decoder.problems.add(place, problem.reason, problem.message)
+        decoder.problems.add(plan_path, problem.reason, problem.message)

@@ -14,7 +14,7 @@ from ..ir.types import Type
 from .comparing import either_nullable, same_type
 from .declarations.declared_types import MAX_TYPE_DEPTH, Types
 from .encoding.message_nodes import Malformed, Message, Nodes
-from .plan_path import Place
+from .plan_path import PlanPath
 from .poison import UNKNOWN, is_unknown
 from .problems import Problems
 
@@ -34,62 +34,62 @@ class Literals:
         self._nodes = nodes
         self._problems = problems
 
-    def convert(self, number: int, place: Place, depth: int = 0) -> Literal:
+    def convert(self, number: int, plan_path: PlanPath, depth: int = 0) -> Literal:
         """The literal `number`. Recurses, at most `MAX_TYPE_DEPTH` levels."""
         if not number:
-            return self.problem(place, "MISSING", "a literal is missing here")
+            return self.problem(plan_path, "MISSING", "a literal is missing here")
         if depth > MAX_TYPE_DEPTH:
-            return self.problem(place, "TOO_DEEP", f"a literal that nests deeper than {MAX_TYPE_DEPTH} levels")
+            return self.problem(plan_path, "TOO_DEEP", f"a literal that nests deeper than {MAX_TYPE_DEPTH} levels")
         try:
             message = self._nodes.take(number)
         except Malformed as error:
-            return self.problem(place, "MALFORMED", str(error))
+            return self.problem(plan_path, "MALFORMED", str(error))
         kind = message.WhichOneof("literal_type")
         if kind is None:
-            return self.problem(place, "MISSING", "a literal is missing here")
+            return self.problem(plan_path, "MISSING", "a literal is missing here")
         if kind in REFUSED:
-            return self.problem(place / kind, "UNSUPPORTED_LITERAL", REFUSED[kind])
+            return self.problem(plan_path / kind, "UNSUPPORTED_LITERAL", REFUSED[kind])
         body = getattr(message, kind)
-        found = CONVERTERS[kind](self, body, place / kind, depth)
+        found = CONVERTERS[kind](self, body, plan_path / kind, depth)
         if is_unknown(found.type):
             return found
-        return self._finish(found, message, place)
+        return self._finish(found, message, plan_path)
 
-    def _finish(self, found: Literal, message: Message, place: Place) -> Literal:
+    def _finish(self, found: Literal, message: Message, plan_path: PlanPath) -> Literal:
         nullable = replace(found.type, nullable=message.nullable or found.value is None)
-        type_ = self.types.variation(message.type_variation_reference, nullable, place)
+        type_ = self.types.variation(message.type_variation_reference, nullable, plan_path)
         value = found.value
         if isinstance(type_, t.Integer) and isinstance(value, int):
             if not type_.signed and type_.bits == 64:  # written as the i64 with the same bits
                 value %= 1 << 64
             lowest = -(1 << (type_.bits - 1)) if type_.signed else 0
             if not 0 <= value - lowest < 1 << type_.bits:
-                return self.problem(place, "BAD_LITERAL", f"{value} is no {replace(type_, nullable=False)}")
-        return _POISON if is_unknown(self.types.carried(type_, place)) else Literal(value=value, type=type_)
+                return self.problem(plan_path, "BAD_LITERAL", f"{value} is no {replace(type_, nullable=False)}")
+        return _POISON if is_unknown(self.types.carried(type_, plan_path)) else Literal(value=value, type=type_)
 
-    def row(self, numbers: Sequence[int], place: Place, field: str, depth: int) -> tuple[Literal, ...]:
-        return tuple(self.convert(n, place.at(field, i), depth) for i, n in enumerate(numbers))
+    def row(self, numbers: Sequence[int], plan_path: PlanPath, field: str, depth: int) -> tuple[Literal, ...]:
+        return tuple(self.convert(n, plan_path.at(field, i), depth) for i, n in enumerate(numbers))
 
-    def problem(self, place: Place, reason: str, message: str) -> Literal:
-        self._problems.add(place, reason, message)
+    def problem(self, plan_path: PlanPath, reason: str, message: str) -> Literal:
+        self._problems.add(plan_path, reason, message)
         return _POISON
 
-    def decimal(self, value: bytes, precision: int, scale: int, place: Place) -> Literal:
-        type_ = self.types.decimal(precision, scale, place)
+    def decimal(self, value: bytes, precision: int, scale: int, plan_path: PlanPath) -> Literal:
+        type_ = self.types.decimal(precision, scale, plan_path)
         if is_unknown(type_):
             return _POISON
         if len(value) != 16:
-            return self.problem(place, "BAD_LITERAL", f"a decimal literal has 16 bytes, this one {len(value)}")
+            return self.problem(plan_path, "BAD_LITERAL", f"a decimal literal has 16 bytes, this one {len(value)}")
         unscaled = int.from_bytes(value, "little", signed=True)
         if abs(unscaled) >= 10**precision:
-            return self.problem(place, "BAD_LITERAL", f"{unscaled} has more than {precision} digits")
+            return self.problem(plan_path, "BAD_LITERAL", f"{unscaled} has more than {precision} digits")
         return Literal(value=Decimal(unscaled).scaleb(-scale, _EXACT), type=type_)
 
-    def instant(self, value: int, make: Callable[..., Type], precision: int, place: Place) -> Literal:
-        checked = self.types.precision(precision, place)
+    def instant(self, value: int, make: Callable[..., Type], precision: int, plan_path: PlanPath) -> Literal:
+        checked = self.types.precision(precision, plan_path)
         return _POISON if checked is None else Literal(value=value, type=make(precision=checked))
 
-    def days(self, body: Message, place: Place) -> tuple[tuple[int, int, int], int] | None:
+    def days(self, body: Message, plan_path: PlanPath) -> tuple[tuple[int, int, int], int] | None:
         """An interval of days and seconds, and its precision.
 
         Subseconds once were microseconds: an interval without subseconds and without a precision has precision 6, as
@@ -99,12 +99,12 @@ class Literals:
             precision, subseconds = 6, body.microseconds
         else:
             precision, subseconds = body.precision or (0 if body.subseconds else 6), body.subseconds
-        if self.types.precision(precision, place) is None:
+        if self.types.precision(precision, plan_path) is None:
             return None
         return (0, body.days, body.seconds * 10**precision + subseconds), precision
 
 
-Converter = Callable[[Literals, Message, Place, int], Literal]
+Converter = Callable[[Literals, Message, PlanPath, int], Literal]
 
 
 def _plain(type_: Type) -> Converter:
@@ -112,54 +112,54 @@ def _plain(type_: Type) -> Converter:
 
 
 def _precise(make: Callable[..., Type]) -> Converter:
-    return lambda literals, body, place, _: literals.instant(body.value, make, body.precision, place)
+    return lambda literals, body, plan_path, _: literals.instant(body.value, make, body.precision, plan_path)
 
 
 def _microseconds(make: Callable[..., Type]) -> Converter:
-    return lambda literals, body, place, _: literals.instant(body, make, 6, place)
+    return lambda literals, body, plan_path, _: literals.instant(body, make, 6, plan_path)
 
 
 def _sized(make: Callable[..., Type]) -> Converter:
     """A literal whose length is its type's length."""
 
-    def convert(literals: Literals, body: Message, place: Place, _: int) -> Literal:
-        length = literals.types.length(len(body), place)
+    def convert(literals: Literals, body: Message, plan_path: PlanPath, _: int) -> Literal:
+        length = literals.types.length(len(body), plan_path)
         return _POISON if length is None else Literal(value=body, type=make(length=length))
 
     return convert
 
 
-def _var_char(literals: Literals, body: Message, place: Place, _: int) -> Literal:
-    length = literals.types.length(body.length, place)
+def _var_char(literals: Literals, body: Message, plan_path: PlanPath, _: int) -> Literal:
+    length = literals.types.length(body.length, plan_path)
     if length is None:
         return _POISON
     if len(body.value) > length:
         message = f"a string of {len(body.value)} characters is no varchar({length})"
-        return literals.problem(place, "BAD_LITERAL", message)
+        return literals.problem(plan_path, "BAD_LITERAL", message)
     return Literal(value=body.value, type=t.VarChar(length=length))
 
 
-def _decimal(literals: Literals, body: Message, place: Place, _: int) -> Literal:
-    return literals.decimal(body.value, body.precision, body.scale, place)
+def _decimal(literals: Literals, body: Message, plan_path: PlanPath, _: int) -> Literal:
+    return literals.decimal(body.value, body.precision, body.scale, plan_path)
 
 
-def _uuid(literals: Literals, body: Message, place: Place, _: int) -> Literal:
+def _uuid(literals: Literals, body: Message, plan_path: PlanPath, _: int) -> Literal:
     if len(body) != 16:
-        return literals.problem(place, "BAD_LITERAL", f"a uuid has 16 bytes, this one {len(body)}")
+        return literals.problem(plan_path, "BAD_LITERAL", f"a uuid has 16 bytes, this one {len(body)}")
     return Literal(value=body, type=t.Uuid())
 
 
-def _interval_year(_: Literals, body: Message, __: Place, ___: int) -> Literal:
+def _interval_year(_: Literals, body: Message, __: PlanPath, ___: int) -> Literal:
     return Literal(value=(body.years * 12 + body.months, 0, 0), type=t.IntervalYear())
 
 
-def _interval_day(literals: Literals, body: Message, place: Place, _: int) -> Literal:
-    found = literals.days(body, place)
+def _interval_day(literals: Literals, body: Message, plan_path: PlanPath, _: int) -> Literal:
+    found = literals.days(body, plan_path)
     return _POISON if found is None else Literal(value=found[0], type=t.IntervalDay(precision=found[1]))
 
 
-def _interval_compound(literals: Literals, body: Message, place: Place, _: int) -> Literal:
-    found = literals.days(body.interval_day_to_second, place / "interval_day_to_second")
+def _interval_compound(literals: Literals, body: Message, plan_path: PlanPath, _: int) -> Literal:
+    found = literals.days(body.interval_day_to_second, plan_path / "interval_day_to_second")
     if found is None:
         return _POISON
     (_, days, subseconds), precision = found
@@ -167,8 +167,8 @@ def _interval_compound(literals: Literals, body: Message, place: Place, _: int) 
     return Literal(value=(months, days, subseconds), type=t.IntervalCompound(precision=precision))
 
 
-def _struct(literals: Literals, body: Message, place: Place, depth: int) -> Literal:
-    fields = literals.row(body.fields, place, "fields", depth + 1)
+def _struct(literals: Literals, body: Message, plan_path: PlanPath, depth: int) -> Literal:
+    fields = literals.row(body.fields, plan_path, "fields", depth + 1)
     if any(is_unknown(each.type) for each in fields):
         return _POISON
     return Literal(
@@ -176,53 +176,53 @@ def _struct(literals: Literals, body: Message, place: Place, depth: int) -> Lite
     )
 
 
-def _list(literals: Literals, body: Message, place: Place, depth: int) -> Literal:
-    values = literals.row(body.values, place, "values", depth + 1)
-    element = _common(literals, values, place, "elements")
+def _list(literals: Literals, body: Message, plan_path: PlanPath, depth: int) -> Literal:
+    values = literals.row(body.values, plan_path, "values", depth + 1)
+    element = _common(literals, values, plan_path, "elements")
     return Literal(value=tuple(each.value for each in values), type=t.List(element=element)) if element else _POISON
 
 
-def _map(literals: Literals, body: Message, place: Place, depth: int) -> Literal:
-    at = [place.at("key_values", i) for i in range(len(body.key_values))]
+def _map(literals: Literals, body: Message, plan_path: PlanPath, depth: int) -> Literal:
+    at = [plan_path.at("key_values", i) for i in range(len(body.key_values))]
     keys = [literals.convert(e.key, p / "key", depth + 1) for e, p in zip(body.key_values, at, strict=True)]
     values = [literals.convert(e.value, p / "value", depth + 1) for e, p in zip(body.key_values, at, strict=True)]
-    key = _common(literals, keys, place, "keys")
-    value = _common(literals, values, place, "values")
+    key = _common(literals, keys, plan_path, "keys")
+    value = _common(literals, values, plan_path, "values")
     if key is None or value is None:
         return _POISON
     pairs = tuple((k.value, v.value) for k, v in zip(keys, values, strict=True))
     return Literal(value=pairs, type=t.Map(key=key, value=value))
 
 
-def _common(literals: Literals, items: Sequence[Literal], place: Place, what: str) -> Type | None:
+def _common(literals: Literals, items: Sequence[Literal], plan_path: PlanPath, what: str) -> Type | None:
     """The one type of all items, nullable if any item's is; None, once reported, if there is no such type."""
     types = [each.type for each in items]
     if any(map(is_unknown, types)):
         return None
     if not types:
-        literals.problem(place, "BAD_LITERAL", f"there are no {what} to tell the type by; use the empty literal")
+        literals.problem(plan_path, "BAD_LITERAL", f"there are no {what} to tell the type by; use the empty literal")
         return None
     odd = next((type_ for type_ in types if not same_type(types[0], type_)), None)
     if odd is not None:
         message = f"all {what} must have one type, these are {types[0]} and {odd}"
-        literals.problem(place, "MIXED_TYPES", message)
+        literals.problem(plan_path, "MIXED_TYPES", message)
         return None
     return reduce(either_nullable, types)
 
 
-def _empty_list(literals: Literals, body: Message, place: Place, depth: int) -> Literal:
-    element = literals.types.convert(body.type, place / "type", depth)
+def _empty_list(literals: Literals, body: Message, plan_path: PlanPath, depth: int) -> Literal:
+    element = literals.types.convert(body.type, plan_path / "type", depth)
     return _POISON if is_unknown(element) else Literal(value=(), type=t.List(element=element))
 
 
-def _empty_map(literals: Literals, body: Message, place: Place, depth: int) -> Literal:
-    key = literals.types.convert(body.key, place / "key", depth)
-    value = literals.types.convert(body.value, place / "value", depth)
+def _empty_map(literals: Literals, body: Message, plan_path: PlanPath, depth: int) -> Literal:
+    key = literals.types.convert(body.key, plan_path / "key", depth)
+    value = literals.types.convert(body.value, plan_path / "value", depth)
     return _POISON if is_unknown(key) or is_unknown(value) else Literal(value=(), type=t.Map(key=key, value=value))
 
 
-def _null(literals: Literals, body: Message, place: Place, depth: int) -> Literal:
-    return Literal(value=None, type=literals.types.convert(body, place, depth))
+def _null(literals: Literals, body: Message, plan_path: PlanPath, depth: int) -> Literal:
+    return Literal(value=None, type=literals.types.convert(body, plan_path, depth))
 
 
 CONVERTERS: Final[Mapping[str, Converter]] = {

@@ -6,14 +6,14 @@ from typing import Final
 
 from .decoder import Decoder
 from .encoding.message_nodes import Message
-from .plan_path import Place
+from .plan_path import PlanPath
 
 _UNSPECIFIED: Final = 0
 _INITIAL_TO_RESULT: Final = 3
 _DISTINCT: Final = 2
 
 
-def is_whole(decoder: Decoder, message: Message, place: Place) -> bool:
+def is_whole(decoder: Decoder, message: Message, plan_path: PlanPath) -> bool:
     """Tests whether a function goes from its input to its result; other phases are refused.
 
     Producers leave the phase out and mean a whole aggregation, though Substrait lets that imply intermediate input.
@@ -21,7 +21,7 @@ def is_whole(decoder: Decoder, message: Message, place: Place) -> bool:
     if message.phase in (_UNSPECIFIED, _INITIAL_TO_RESULT):
         return True
     decoder.problems.add(
-        place / "phase",
+        plan_path / "phase",
         "UNSUPPORTED_PHASE",
         "intermediate phases of aggregation are not supported; aggregate from the input to the result in one step",
     )

@@ -12,8 +12,8 @@ _TAIL = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A path into a plan; `place / "step"` goes down.
+class PlanPath:
+    """A path into a plan; `path / "step"` goes down.
 
     A path stays shorter than about 2,000 characters, however deep the plan is: every node of the plan carries a path,
     and error details have to fit in a header. A longer path leaves out its middle, whole steps at a time, and counts
@@ -24,24 +24,24 @@ class Place:
     skipped: int = 0
     tail: str = ""
 
-    def __truediv__(self, step: str) -> Place:
+    def __truediv__(self, step: str) -> PlanPath:
         if self.tail:
             return self._longer(f"{self.tail}.{step}")
         text = f"{self.head}.{step}" if self.head else step
         if len(text) <= _HEAD:
-            return Place(text)
-        return Place(self.head, 0, step)
+            return PlanPath(text)
+        return PlanPath(self.head, 0, step)
 
-    def at(self, field: str, index: int) -> Place:
+    def at(self, field: str, index: int) -> PlanPath:
         """Element `index` of the repeated field `field`."""
         return self / f"{field}[{index}]"
 
-    def _longer(self, tail: str) -> Place:
+    def _longer(self, tail: str) -> PlanPath:
         if len(tail) <= _TAIL:
-            return Place(self.head, self.skipped, tail)
+            return PlanPath(self.head, self.skipped, tail)
         steps = tail.split(".")
         half = len(steps) // 2
-        return Place(self.head, self.skipped + half, ".".join(steps[half:]))
+        return PlanPath(self.head, self.skipped + half, ".".join(steps[half:]))
 
     def __str__(self) -> str:
         if not self.tail:

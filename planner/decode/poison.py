@@ -24,7 +24,7 @@ class _Unknown(Boolean):
 UNKNOWN: Final[Type] = _Unknown()
 """The type of a value without a known type."""
 
-RELATION: Final[ir.Relation] = ir.Values(rows=(), schema=(), place="")
+RELATION: Final[ir.Relation] = ir.Values(rows=(), schema=(), plan_path="")
 """A relation whose schema is not known."""
 
 EXPRESSION: Final[ir.Expression] = ir.Literal(value=None, type=UNKNOWN)

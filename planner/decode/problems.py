@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...proto.errors import PlanError, Problem
-from .plan_path import Place
+from .plan_path import PlanPath
 
 MAX_PROBLEMS = 100
 
@@ -16,18 +16,18 @@ class Problems:
         self._more = 0
         self._warnings: dict[str, None] = {}
 
-    def add(self, place: Place, reason: str, message: str) -> None:
+    def add(self, plan_path: PlanPath, reason: str, message: str) -> None:
         if len(self._found) < MAX_PROBLEMS:
-            self._found.append(Problem(place=str(place), reason=reason, message=message))
+            self._found.append(Problem(place=str(plan_path), reason=reason, message=message))
         else:
             self._more += 1
 
-    def warn(self, place: Place, message: str) -> None:
+    def warn(self, plan_path: PlanPath, message: str) -> None:
         """Notes something that changes no result, but that the plan's author may want to know. Each warning is kept
         once.
         """
         if len(self._warnings) < MAX_PROBLEMS:
-            self._warnings[f"{place}: {message}"] = None
+            self._warnings[f"{plan_path}: {message}"] = None
 
     def __len__(self) -> int:
         return len(self._found) + self._more

@@ -8,7 +8,7 @@ from typing import Final
 from .. import ir
 from .decoder import Decoder, Steps
 from .encoding.message_nodes import Message
-from .plan_path import Place
+from .plan_path import PlanPath
 from .scope import Scope
 
 _DIRECTIONS: Final = {
@@ -21,12 +21,12 @@ _DIRECTIONS: Final = {
 
 
 def convert_sorts(
-    decoder: Decoder, fields: Sequence[Message], place: Place, scope: Scope
+    decoder: Decoder, fields: Sequence[Message], plan_path: PlanPath, scope: Scope
 ) -> Steps[tuple[ir.SortKey, ...]]:
-    """The keys of the repeated field `sorts` of the message at `place`."""
+    """The keys of the repeated field `sorts` of the message at `plan_path`."""
     keys: list[ir.SortKey] = []
     for index, field in enumerate(fields):
-        at = place.at("sorts", index)
+        at = plan_path.at("sorts", index)
         expression = yield from decoder.expression(field.expr, at / "expr", scope)
         direction = _DIRECTIONS.get(field.direction)
         if field.WhichOneof("sort_kind") == "comparison_function_reference":

@@ -24,7 +24,7 @@ from .encoding.looks_like import looks_like
 from .encoding.message_nodes import Malformed, Message, Nodes
 from .encoding.protobuf_nodes import WireNodes
 from .function_binding import Binder, Registry
-from .plan_path import Place
+from .plan_path import PlanPath
 from .problems import Problems
 
 _PER_RECORD: Final = 2
@@ -104,44 +104,44 @@ def _check_plan(decoder: Decoder, message: Message) -> None:
     """Checks the parts of a plan beside its relations."""
     enhancement_owner = message.advanced_extensions
     if enhancement_owner.HasField("enhancement"):
-        decoder.refuse_enhancement(enhancement_owner, Place("advanced_extensions"))
+        decoder.refuse_enhancement(enhancement_owner, PlanPath("advanced_extensions"))
     if message.execution_behavior.variable_eval_mode == _PER_RECORD:
         decoder.problems.add(
-            Place("execution_behavior") / "variable_eval_mode",
+            PlanPath("execution_behavior") / "variable_eval_mode",
             "UNSUPPORTED_EVALUATION",
             "the clock is read once per epoch, not for every record; use VARIABLE_EVALUATION_MODE_PER_PLAN",
         )
     for index, alias in enumerate(message.type_aliases):
-        decoder.types.aliases[alias.type_alias_anchor] = alias.type, Place().at("type_aliases", index) / "type"
+        decoder.types.aliases[alias.type_alias_anchor] = alias.type, PlanPath().at("type_aliases", index) / "type"
 
 
 def _root(decoder: Decoder, message: Message) -> ir.Plan | None:
     """The plan, from its one root; None if there is no root or the root's relation is poison."""
-    roots: list[tuple[Message, Place]] = []
+    roots: list[tuple[Message, PlanPath]] = []
     for index, each in enumerate(message.relations):
-        place = Place().at("relations", index)
+        plan_path = PlanPath().at("relations", index)
         match each.WhichOneof("rel_type"):
             case "root":
-                roots.append((each, place / "root"))
+                roots.append((each, plan_path / "root"))
             case "rel":
-                decoder.subtrees[index] = Subtree(each.rel, place / "rel", tuple(each.detached_expressions))
+                decoder.subtrees[index] = Subtree(each.rel, plan_path / "rel", tuple(each.detached_expressions))
             case _:
-                decoder.problems.add(place, "MISSING", "a relation is missing here")
+                decoder.problems.add(plan_path, "MISSING", "a relation is missing here")
     if len(decoder.subtrees) > limits.SUBTREES.most:
-        decoder.problems.add(Place("relations"), limits.REASON, limits.SUBTREES.message(len(decoder.subtrees)))
+        decoder.problems.add(PlanPath("relations"), limits.REASON, limits.SUBTREES.message(len(decoder.subtrees)))
         return None
     if len(roots) != 1:
         problem = f"a plan must have exactly one root, which names the result's columns; this one has {len(roots)}"
-        decoder.problems.add(Place("relations"), "WRONG_ROOTS", problem)
-    found = [_plan(decoder, each, place, message.version.producer) for each, place in roots]
+        decoder.problems.add(PlanPath("relations"), "WRONG_ROOTS", problem)
+    found = [_plan(decoder, each, plan_path, message.version.producer) for each, plan_path in roots]
     for ordinal in decoder.subtrees:
         decoder.subtree(ordinal)
     return found[0] if found else None
 
 
-def _plan(decoder: Decoder, message: Message, place: Place, producer: str) -> ir.Plan | None:
+def _plan(decoder: Decoder, message: Message, plan_path: PlanPath, producer: str) -> ir.Plan | None:
     decoder.detached = tuple(message.detached_expressions)
-    relation = decoder.root(message.root.input, place / "input")
+    relation = decoder.root(message.root.input, plan_path / "input")
     if relation is poison.RELATION:
         return None
     names = tuple(message.root.names)
@@ -151,7 +151,7 @@ def _plan(decoder: Decoder, message: Message, place: Place, producer: str) -> ir
     expected = count_names(types)
     if len(names) != expected and not unnamed:
         problem = f"{len(names)} names for {len(types)} columns, which with their nested fields need {expected}"
-        decoder.problems.add(place / "names", "WRONG_WIDTH", problem)
+        decoder.problems.add(plan_path / "names", "WRONG_WIDTH", problem)
     elif write is not None:
         own, _ = ((), ()) if unnamed else name_fields(types, names)
         write = replace(write, names=own, columns=write.columns[: len(own)])

@@ -81,7 +81,7 @@ class _Aggregating:
                 keys=self._relation.keys,
                 measures=self._relation.measures,
                 schema=schema,
-                place=self._relation.place,
+                plan_path=self._relation.plan_path,
             ),
         )
         groups = self._movement.closed(Estimate(rows, rows), [partial])
@@ -99,7 +99,7 @@ class _Aggregating:
             keys=len(self._relation.keys),
             measures=self._relation.measures,
             schema=self._relation.schema,
-            place=self._relation.place,
+            plan_path=self._relation.plan_path,
         )
         return Alternative(placement=placement, cost=way.cost + _GROUP * rows, relation=relation, hashed=hashed)
 
@@ -136,7 +136,7 @@ def _keyed(relation: ir.Aggregate) -> tuple[ir.Project | None, tuple[int, ...], 
         input=below,
         expressions=(*columns, *added),
         schema=(*below.schema, *(key.type for key in added)),
-        place=relation.place,
+        plan_path=relation.plan_path,
     )
     fields = tuple(ir.Field(index=at, type=key.type) for at, key in zip(keys, relation.keys, strict=True))
     return projected, keys, replace(relation, keys=fields)

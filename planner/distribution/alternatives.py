@@ -204,7 +204,7 @@ class Movement:
             keys=keys,
             order=way.order if in_order and producers > 1 else (),
             schema=below.schema,
-            place=below.place,
+            plan_path=below.plan_path,
         )
 
 

@@ -237,9 +237,9 @@ class _Finding:
             case ir.User():
                 yield from user_ways(relation, below, movement)
             case ir.Shared() | ir.PartialAggregate() | ir.FinalAggregate() | ir.Exchange() | ir.IndexTable():
-                raise TypeError(f"{relation.place}: a plan is spread once")
+                raise TypeError(f"{relation.plan_path}: a plan is spread once")
             case ir.Iterate() | ir.Recursion() | ir.Rounds() | ir.Reference() | ir.LoopInput():
-                raise TypeError(f"{relation.place}: a loop is spread as a whole, once it is known how it is run")
+                raise TypeError(f"{relation.plan_path}: a loop is spread as a whole, once it is known how it is run")
             case _:
                 assert_never(relation)
 

@@ -156,7 +156,7 @@ def _operator(line: _Line, numbers: Mapping[int, int], called: Called) -> dict[s
         "why": why,
         "columns": _fields(line.node.schema),
         "inputs": [numbers[id(each)] for each in inputs_of(line.node)],
-        "place": line.node.place,
+        "place": line.node.plan_path,
         **_marks(line).json,
     }
 
@@ -192,7 +192,7 @@ def _line(line: _Line, called: Called) -> str:
         return f"{indent}{line.number}, as above"
     how, why = _work(line.node)
     marks = {"change": "", "touched keys": f"; {why}", "everything": f"; computed again from all rows: {why}"}
-    return f"{indent}{line.number} {_name(line.node, called)}{_marks(line).text}{marks[how]}  [{line.node.place}]"
+    return f"{indent}{line.number} {_name(line.node, called)}{_marks(line).text}{marks[how]}  [{line.node.plan_path}]"
 
 
 def _columns(columns: Sequence[Mapping[str, Any]]) -> str:

@@ -54,16 +54,16 @@ class Operator:
 
     depth: int
     what: str
-    place: str
+    plan_path: str
     marks: Marks
 
     @property
     def text(self) -> str:
-        return f"{indented(self.depth)}{self.what}{self.marks.text}  [{self.place}]"
+        return f"{indented(self.depth)}{self.what}{self.marks.text}  [{self.plan_path}]"
 
     @property
     def json(self) -> dict[str, Any]:
-        return {"depth": self.depth, "operator": self.what, "place": self.place, **self.marks.json}
+        return {"depth": self.depth, "operator": self.what, "place": self.plan_path, **self.marks.json}
 
 
 def operators_of(
@@ -89,7 +89,7 @@ def _operators(
         yield Operator(
             depth=depth,
             what=what if name is None else f"{name}, {what}",
-            place=relation.place,
+            plan_path=relation.plan_path,
             marks=Marks(ends=relation is root, blocks=name is None and _blocks(relation)),
         )
         stack.extend((each, depth + (len(below) > 1)) for each in reversed(below))
@@ -126,7 +126,7 @@ def _halves(roots: Sequence[ir.Relation], shared: Sequence[ir.Relation]) -> dict
             stack.extend(below)
             for exchange in (each for each in below if isinstance(each, ir.Exchange)):
                 sent = exchange.input
-                if type(sent) is type(relation) and sent.place == relation.place:
+                if type(sent) is type(relation) and sent.plan_path == relation.plan_path:
                     found |= {id(sent): "partial ", id(relation): "final "}
                 elif exchange.order and isinstance(sent, ir.Sort):
                     found[id(sent)] = "partial "

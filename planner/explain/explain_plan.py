@@ -212,7 +212,7 @@ def _write(write: ir.Write | None) -> dict[str, Any] | None:
         "table": ".".join(write.table),
         "mode": write.mode.value,
         "returned": write.returned,
-        "place": write.place,
+        "place": write.plan_path,
     }
 
 
@@ -250,7 +250,7 @@ def _relation(division: Division, line: _Line) -> dict[str, Any]:
         "parent": line.parent,
         "role": line.role.rstrip(", :"),
         "relation": _describe(division, line),
-        "place": line.relation.place,
+        "place": line.relation.plan_path,
         **line.marks.json,
     }
     loop = _loop_run_here(line)
@@ -314,7 +314,7 @@ def _fragment_lines(division: Division, fragments: Sequence[_Fragment]) -> Itera
 
 def _line(division: Division, line: _Line, indent: int) -> str:
     what = f"{line.role}{_describe(division, line)}{line.marks.text}"
-    return f"{indented(indent + line.depth)}{what}  [{line.relation.place}]"
+    return f"{indented(indent + line.depth)}{what}  [{line.relation.plan_path}]"
 
 
 def _loop_run_here(line: _Line) -> ir.Rounds | None:

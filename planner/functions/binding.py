@@ -78,7 +78,7 @@ def bind(
     *,
     options: Mapping[str, Sequence[str]] | None = None,
     output: Type | None = None,
-    place: str = "",
+    plan_path: str = "",
 ) -> Bound:
     """Binds one use of a function. `declared` is the URN or URI that the plan gives for the function, in any spelling.
 
@@ -88,7 +88,7 @@ def bind(
     file = names.extension_file(declared)
     best = _choice(kind, base, compound, file, arguments, output)
     if best is None:
-        raise PlanError(_unbound(kind, base, name, declared, arguments, place))
+        raise PlanError(_unbound(kind, base, name, declared, arguments, plan_path))
     implementation = best.implementation
     derived = best.derived
     arranged = best.alias.arrange(arguments) if best.alias else arguments
@@ -98,7 +98,7 @@ def bind(
     asked = {key.lower(): tuple(v.upper() for v in values) for key, values in (options or {}).items()}
     if best.alias:
         asked = {**best.alias.options, **asked}
-    if "NULL" in choose(implementation, asked, place).values():
+    if "NULL" in choose(implementation, asked, plan_path).values():
         derived = t.nullable(derived)
     return Bound(
         function=ir.Function(
@@ -108,7 +108,7 @@ def bind(
             kind=implementation.kind,
         ),
         arguments=converted,
-        type=_reconcile(implementation, derived, output, place),
+        type=_reconcile(implementation, derived, output, plan_path),
         options=asked,
         negated=best.alias is not None and best.alias.negated,
     )
@@ -121,27 +121,27 @@ def bind_scalar(
     *,
     options: Mapping[str, Sequence[str]] | None = None,
     output: Type | None = None,
-    place: str = "",
+    plan_path: str = "",
 ) -> ir.Expression:
     """The expression of a scalar function's use: a call, its negation, or a list that a function name builds."""
     base, _ = names.split(name)
     if base in aliases.LIST_CONSTRUCTORS:
-        return _list(arguments, output, place)
-    bound = bind(ir.FunctionKind.SCALAR, name, declared, arguments, options=options, output=output, place=place)
+        return _list(arguments, output, plan_path)
+    bound = bind(ir.FunctionKind.SCALAR, name, declared, arguments, options=options, output=output, plan_path=plan_path)
     call = ir.Call(
         function=bound.function,
         arguments=expressions(bound.arguments),
         type=bound.type,
         options=bound.options,
-        place=place,
+        plan_path=plan_path,
     )
     if not bound.negated:
         return call
     return ir.Call(
-        function=bind(ir.FunctionKind.SCALAR, "not", None, [call], place=place).function,
+        function=bind(ir.FunctionKind.SCALAR, "not", None, [call], plan_path=plan_path).function,
         arguments=(call,),
         type=bound.type,
-        place=place,
+        plan_path=plan_path,
     )
 
 
@@ -307,14 +307,14 @@ def castable(source: Type, target: Type) -> bool:
     )
 
 
-def _reconcile(implementation: Implementation, derived: Type, output: Type | None, place: str) -> Type:
+def _reconcile(implementation: Implementation, derived: Type, output: Type | None, plan_path: str) -> Type:
     """The plan's declared type if there is one, nullable also if the derived type is."""
     if output is None:
         return derived
     if not castable(derived, output):
         raise PlanError(
             Problem(
-                place=place,
+                place=plan_path,
                 reason="WRONG_RESULT_TYPE",
                 message=f"{implementation.signature} gives {derived}, but the plan declares {output}",
             )
@@ -322,13 +322,15 @@ def _reconcile(implementation: Implementation, derived: Type, output: Type | Non
     return t.nullable(output) if derived.nullable else output
 
 
-def _list(arguments: Sequence[ir.Expression | str], output: Type | None, place: str) -> ir.Expression:
+def _list(arguments: Sequence[ir.Expression | str], output: Type | None, plan_path: str) -> ir.Expression:
     common = common_type(arguments)
     if isinstance(output, t.List):
         common = output.element
     if common is None:
         shown = ", ".join(describe(argument) for argument in arguments)
-        raise PlanError(Problem(place=place, reason="NO_COMMON_TYPE", message=f"a list of ({shown}) has no one type"))
+        raise PlanError(
+            Problem(place=plan_path, reason="NO_COMMON_TYPE", message=f"a list of ({shown}) has no one type")
+        )
     element = t.nullable(common) if any(getattr(a, "type", common).nullable for a in arguments) else common
     items = expressions(
         convert(a, replace(element, nullable=a.type.nullable)) for a in arguments if not isinstance(a, str)
@@ -359,7 +361,7 @@ def _unbound(
     name: str,
     declared: str | None,
     arguments: Sequence[Argument],
-    place: str,
+    plan_path: str,
 ) -> Problem:
     shown = f"{name}({', '.join(describe(argument) for argument in arguments)})"
     overloads = registry.implementations(kind, base)
@@ -368,12 +370,12 @@ def _unbound(
         targets = [base, *(alias.name for alias in aliases.aliases(kind, base))]
         have = dict.fromkeys(o.signature for target in targets for o in registry.implementations(kind, target))
         return Problem(
-            place=place,
+            place=plan_path,
             reason="NO_MATCHING_FUNCTION",
             message=f"no {kind.value} function {shown}{origin}; there is {', '.join(have)}",
         )
     near = difflib.get_close_matches(base, sorted(registry.names(kind) | aliases.known(kind)), n=3, cutoff=0.5)
     hint = f"; did you mean {', '.join(near)}?" if near else ""
     return Problem(
-        place=place, reason="UNKNOWN_FUNCTION", message=f"unknown {kind.value} function {shown}{origin}{hint}"
+        place=plan_path, reason="UNKNOWN_FUNCTION", message=f"unknown {kind.value} function {shown}{origin}{hint}"
     )

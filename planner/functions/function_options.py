@@ -13,7 +13,7 @@ _OLD_VALUES: Final = {"NONE": "NULL"}
 """Today's names of values, by the names that earlier releases gave them."""
 
 
-def choose(implementation: Implementation, asked: Mapping[str, Sequence[str]], place: str) -> dict[str, str]:
+def choose(implementation: Implementation, asked: Mapping[str, Sequence[str]], plan_path: str) -> dict[str, str]:
     """The value for every option that the implementation has.
 
     Raises `PlanError` if the function is not supported, has no such option or value, or if Tidegate can honour none of
@@ -22,7 +22,7 @@ def choose(implementation: Implementation, asked: Mapping[str, Sequence[str]], p
     found = entry(implementation.kind, implementation.file, implementation.name)
     if found is None:
         why = refusal(implementation.file, implementation.name)
-        raise _problem(place, "UNSUPPORTED_FUNCTION", f"{implementation.signature} is not supported: {why}")
+        raise _problem(plan_path, "UNSUPPORTED_FUNCTION", f"{implementation.signature} is not supported: {why}")
     choices: dict[str, str] = {}
     for option, values in implementation.options.items():
         supported = [value for value in found.options.get(option, ()) if value in values]
@@ -34,7 +34,7 @@ def choose(implementation: Implementation, asked: Mapping[str, Sequence[str]], p
         chosen = next((value for value in wanted if value in supported), None)
         if chosen is None:
             raise _problem(
-                place,
+                plan_path,
                 "UNSUPPORTED_OPTION",
                 f"{implementation.signature}: option {option} = {', '.join(wanted)} is not supported"
                 f" (supported: {', '.join(supported) or 'none'})",
@@ -43,9 +43,11 @@ def choose(implementation: Implementation, asked: Mapping[str, Sequence[str]], p
     for option in asked:
         if option not in implementation.options:
             has = ", ".join(implementation.options) or "none"
-            raise _problem(place, "UNKNOWN_OPTION", f"{implementation.signature} has no option {option} (it has {has})")
+            raise _problem(
+                plan_path, "UNKNOWN_OPTION", f"{implementation.signature} has no option {option} (it has {has})"
+            )
     return choices
 
 
-def _problem(place: str, reason: str, message: str) -> PlanError:
-    return PlanError(Problem(place=place, reason=reason, message=message))
+def _problem(plan_path: str, reason: str, message: str) -> PlanError:
+    return PlanError(Problem(place=plan_path, reason=reason, message=message))

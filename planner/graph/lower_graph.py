@@ -189,7 +189,7 @@ class _Lowering:
             schema=exchange.schema,
             size_class=self._trees[edge.source].size_class,
             rows=self._trees[edge.source].size_class,
-            place=f"{edge.reader}.{edge.stream}",
+            plan_path=f"{edge.reader}.{edge.stream}",
         )
 
     def _reading(self, edge: Edge) -> Reading | None:
@@ -263,7 +263,7 @@ class _Lowering:
             keys=keys,
             order=order,
             choose=choose,
-            place=edge.reader,
+            plan_path=edge.reader,
         )
 
     # -------------------------------------------------------------------------------------------------- nodes
@@ -275,7 +275,7 @@ class _Lowering:
             columns=columns_of(schema),
             schema=schema,
             size_class=self._size(name),
-            place=name,
+            plan_path=name,
             whole=reading is Reading.WHOLE,
             parted=reading is Reading.PARTITION,
         )
@@ -287,7 +287,7 @@ class _Lowering:
             case FedSource() | FileSource() | DatasetSource():
                 return self._scan(name)
             case IterableSource():
-                return IterateNode(source=node, schema=schema, size_class=_UNKNOWN, place=name)
+                return IterateNode(source=node, schema=schema, size_class=_UNKNOWN, plan_path=name)
             case MapNode():
                 return BatchFunctionNode(
                     input=inputs[0],
@@ -295,10 +295,10 @@ class _Lowering:
                     stride=self._strides[name],
                     schema=schema,
                     size_class=_UNKNOWN,
-                    place=name,
+                    plan_path=name,
                 )
             case UnionNode():
-                return PhysicalUnion(inputs=inputs, schema=schema, size_class=size, place=name)
+                return PhysicalUnion(inputs=inputs, schema=schema, size_class=size, plan_path=name)
             case ExecutorNode():
                 return UserNode(
                     name=name,
@@ -307,7 +307,7 @@ class _Lowering:
                     make=node.make,
                     schema=schema,
                     size_class=_UNKNOWN,
-                    place=name,
+                    plan_path=name,
                 )
             case SqlStep():
                 return self._fragment(node, inputs)
@@ -325,7 +325,7 @@ class _Lowering:
             named = relation(edge.at)
             if edge in self._read:
                 columns, whole = columns_of(self._schemas[edge.source]), isinstance(edge.partition, Broadcast)
-                file = FileInput(source=edge.source, relation=named, columns=columns, place=step.name, whole=whole)
+                file = FileInput(source=edge.source, relation=named, columns=columns, plan_path=step.name, whole=whole)
                 files.append(file)
             else:
                 streams.append(StreamInput(node=next(left), relation=named, replayed=step.replayed[edge.at]))
@@ -340,7 +340,7 @@ class _Lowering:
             size_class=max(sizes, default=0),
             row_wise=False,
             blocking=False,
-            place=step.name,
+            plan_path=step.name,
             relations=1,
             ordered=ordered,
         )

@@ -84,7 +84,7 @@ class Call:
     arguments: tuple[Expression | str, ...]
     type: Type
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    place: str = ""
+    plan_path: str = ""
 
 
 class CastFailure(enum.Enum):
@@ -183,7 +183,7 @@ class Subquery:
     type: Type
     needles: tuple[Expression, ...] = ()
     comparison: Comparison | None = None
-    place: str = ""
+    plan_path: str = ""
 
 
 class Clock(enum.Enum):
@@ -250,7 +250,7 @@ class Measure:
     sorts: tuple[SortKey, ...] = ()
     condition: Expression | None = None
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    place: str = ""
+    plan_path: str = ""
 
 
 class BoundsKind(enum.Enum):
@@ -282,4 +282,4 @@ class WindowCall:
     bounds: BoundsKind = BoundsKind.ROWS
     distinct: bool = False
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    place: str = ""
+    plan_path: str = ""

@@ -39,7 +39,7 @@ class Iterate:
     max_rounds: int | None
     at_limit: AtLimit
     schema: Schema
-    place: str
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -49,7 +49,7 @@ class Reference:
     loop: int
     name: str
     schema: Schema
-    place: str
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -68,7 +68,7 @@ class Recursion:
     input: Relation | None
     max_rows: int
     schema: Schema
-    place: str
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -77,7 +77,7 @@ class LoopInput:
 
     port: int
     schema: Schema
-    place: str
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -95,4 +95,4 @@ class Rounds:
     max_rows: int
     max_seconds: float
     schema: Schema
-    place: str
+    plan_path: str

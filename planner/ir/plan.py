@@ -25,7 +25,7 @@ class Write:
     mode: WriteMode
     columns: tuple[int, ...]
     returned: bool
-    place: str
+    plan_path: str
     names: tuple[str, ...] = ()
 
 

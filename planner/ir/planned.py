@@ -28,7 +28,7 @@ class PartialAggregate:
     keys: tuple[Expression, ...]
     measures: tuple[Measure, ...]
     schema: Schema
-    place: str
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -41,7 +41,7 @@ class FinalAggregate:
     keys: int
     measures: tuple[Measure, ...]
     schema: Schema
-    place: str
+    plan_path: str
 
 
 class Routing(enum.Enum):
@@ -73,7 +73,7 @@ class Exchange:
     producers: int
     rows: int
     schema: Schema
-    place: str
+    plan_path: str
     keys: tuple[int, ...] = ()
     order: tuple[ColumnOrder, ...] = ()
 
@@ -91,7 +91,7 @@ class Unnest:
     ordinality: bool
     outer: bool
     schema: Schema
-    place: str
+    plan_path: str
 
 
 KEPT_KIND: Final = "arrow"
@@ -118,7 +118,7 @@ class IndexTable:
 
     names: tuple[str, ...]
     schema: Schema
-    place: str
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -136,7 +136,7 @@ class IndexLookup:
     type: JoinType
     index: IndexUse
     schema: Schema
-    place: str
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +164,7 @@ class MergeJoin:
     condition: Expression | None
     why: tuple[str, str]
     schema: Schema
-    place: str
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -179,7 +179,7 @@ class StreamingAggregate:
     order: tuple[ColumnOrder, ...]
     why: str
     schema: Schema
-    place: str
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,4 +210,4 @@ class User:
     make: Callable[[], Executor] = field(compare=False)
     declared: pa.Schema
     schema: Schema
-    place: str
+    plan_path: str

@@ -39,7 +39,7 @@ class Read:
     source: str
     names: tuple[str, ...]
     schema: Schema
-    place: str
+    plan_path: str
     whole: bool = False
     cut: tuple[str, int] | None = None
     order: tuple[ColumnOrder, ...] = ()
@@ -65,7 +65,7 @@ class LocalFiles:
     names: tuple[str, ...]
     items: tuple[FileItem, ...]
     schema: Schema
-    place: str
+    plan_path: str
     whole: bool = False
     cut: tuple[str, int] | None = None
     order: tuple[ColumnOrder, ...] = ()
@@ -77,7 +77,7 @@ class Values:
 
     rows: tuple[tuple[Expression, ...], ...]
     schema: Schema
-    place: str
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -85,7 +85,7 @@ class Filter:
     input: Relation
     condition: Expression
     schema: Schema
-    place: str
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -95,7 +95,7 @@ class Project:
     input: Relation
     expressions: tuple[Expression, ...]
     schema: Schema
-    place: str
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -106,7 +106,7 @@ class Fetch:
     offset: Expression | None
     count: Expression | None
     schema: Schema
-    place: str
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -114,7 +114,7 @@ class Sort:
     input: Relation
     keys: tuple[SortKey, ...]
     schema: Schema
-    place: str
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -127,7 +127,7 @@ class TopN:
     count: Expression | None
     ties: bool
     schema: Schema
-    place: str
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -143,7 +143,7 @@ class Aggregate:
     grouping_sets: tuple[tuple[int, ...], ...]
     measures: tuple[Measure, ...]
     schema: Schema
-    place: str
+    plan_path: str
 
 
 class JoinType(enum.Enum):
@@ -184,7 +184,7 @@ class Join:
     type: JoinType
     condition: Expression | None
     schema: Schema
-    place: str
+    plan_path: str
     algorithm: JoinAlgorithm = JoinAlgorithm.ANY
 
 
@@ -197,7 +197,7 @@ class LateralJoin:
     type: JoinType
     condition: Expression | None
     schema: Schema
-    place: str
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -205,7 +205,7 @@ class Cross:
     left: Relation
     right: Relation
     schema: Schema
-    place: str
+    plan_path: str
 
 
 class SetOperation(enum.Enum):
@@ -224,7 +224,7 @@ class Set:
     inputs: tuple[Relation, ...]
     operation: SetOperation
     schema: Schema
-    place: str
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -234,7 +234,7 @@ class Window:
     input: Relation
     calls: tuple[WindowCall, ...]
     schema: Schema
-    place: str
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -244,7 +244,7 @@ class Expand:
     input: Relation
     alternatives: tuple[tuple[Expression, ...], ...]
     schema: Schema
-    place: str
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -253,4 +253,4 @@ class Shared:
 
     ordinal: int
     schema: Schema
-    place: str
+    plan_path: str

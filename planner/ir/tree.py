@@ -79,7 +79,7 @@ def _given(relation: ir.Relation | None) -> tuple[ir.Relation, ...]:
 def all_of(relation: ir.Relation) -> ir.Project:
     """A relation that reads all of another relation. A pipeline never computes only another pipeline's result."""
     columns = tuple(ir.Field(index=at, type=type_) for at, type_ in enumerate(relation.schema))
-    return ir.Project(input=relation, expressions=columns, schema=relation.schema, place=relation.place)
+    return ir.Project(input=relation, expressions=columns, schema=relation.schema, plan_path=relation.plan_path)
 
 
 def expressions(  # noqa: C901 (a closed match, a line per case)

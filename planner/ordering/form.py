@@ -55,7 +55,7 @@ class OrderedForm:
     @cached_property
     def joins(self) -> tuple[str, ...]:
         """The places in the plan where the fragment joins, or makes DuckDB join."""
-        return tuple(dict.fromkeys(relation.place for relation in self._own() if _joins(relation)))
+        return tuple(dict.fromkeys(relation.plan_path for relation in self._own() if _joins(relation)))
 
     @cached_property
     def builds(self) -> bool | None:

@@ -112,9 +112,9 @@ class _Ordering:
             case ir.Reference():
                 return Placed(relation, len(relation.schema))
             case ir.Exchange() | ir.IndexTable() | ir.Unnest() | ir.IndexLookup():
-                raise InternalError(f"{relation.place}: {type(relation).__name__} inside of a fragment")
+                raise InternalError(f"{relation.plan_path}: {type(relation).__name__} inside of a fragment")
             case ir.MergeJoin() | ir.StreamingAggregate() | ir.User() | ir.Iterate() | ir.Rounds() | ir.LoopInput():
-                raise InternalError(f"{relation.place}: {type(relation).__name__} inside of a fragment")
+                raise InternalError(f"{relation.plan_path}: {type(relation).__name__} inside of a fragment")
             case _:
                 assert_never(relation)
 
@@ -126,9 +126,9 @@ class _Ordering:
         """
         if demand is not Demand.PLACES:
             return Placed(relation, len(relation.schema))
-        number = ir.WindowCall(function=self._row_number, arguments=(), type=_ROW, place=relation.place)
+        number = ir.WindowCall(function=self._row_number, arguments=(), type=_ROW, plan_path=relation.plan_path)
         schema = (*relation.schema, _ROW)
-        window = ir.Window(input=relation, calls=(number,), schema=schema, place=relation.place)
+        window = ir.Window(input=relation, calls=(number,), schema=schema, plan_path=relation.plan_path)
         return Placed(window, len(relation.schema))
 
     def _values(self, relation: ir.Values, outer: tuple[Places, ...], demand: Demand) -> _Walk:
@@ -151,7 +151,7 @@ class _Ordering:
                 return Placed(replace(moving, input=below.relation, schema=below.relation.schema), width)
             case ir.Project():
                 expressions = (*moving.expressions, *below.places)
-                return Placed(with_columns(below.relation, expressions, moving.place), width)
+                return Placed(with_columns(below.relation, expressions, moving.plan_path), width)
             case ir.Expand():
                 places = below.places
                 alternatives = tuple((*each, *places) for each in moving.alternatives)
@@ -186,7 +186,7 @@ class _Ordering:
             count=relation.count,
             ties=False,
             schema=schema,
-            place=relation.place,
+            plan_path=relation.plan_path,
         )
         return Placed(first, below.width)
 
@@ -300,7 +300,7 @@ class _Ordering:
 
 def _refused(relation: ir.Relation) -> Problem:
     return Problem(
-        place=relation.place,
+        place=relation.plan_path,
         reason="ORDER_NOT_REPEATABLE",
         message="this part depends on the order of its rows and reads a subquery or the row of an enclosing query, so "
         "with joins larger than memory its rows would not be repeatable. Give the task more memory, or run it relaxed",

@@ -31,9 +31,9 @@ def fields(relation: ir.Relation) -> tuple[ir.Field, ...]:
     return tuple(ir.Field(index=at, type=type_) for at, type_ in enumerate(relation.schema))
 
 
-def with_columns(relation: ir.Relation, expressions: Sequence[ir.Expression], place: str) -> ir.Project:
+def with_columns(relation: ir.Relation, expressions: Sequence[ir.Expression], plan_path: str) -> ir.Project:
     schema = tuple(each.type for each in expressions)
-    return ir.Project(input=relation, expressions=tuple(expressions), schema=schema, place=place)
+    return ir.Project(input=relation, expressions=tuple(expressions), schema=schema, plan_path=plan_path)
 
 
 def rearranged(relation: ir.Relation, order: Sequence[int]) -> ir.Relation:
@@ -41,7 +41,7 @@ def rearranged(relation: ir.Relation, order: Sequence[int]) -> ir.Relation:
     if list(order) == list(range(len(relation.schema))):
         return relation
     columns = fields(relation)
-    return with_columns(relation, [columns[at] for at in order], relation.place)
+    return with_columns(relation, [columns[at] for at in order], relation.plan_path)
 
 
 def bare(found: Placed) -> Placed:
@@ -58,7 +58,7 @@ def sorted_by_places(found: Placed) -> Placed:
     if not keys:
         return found
     relation = found.relation
-    return Placed(ir.Sort(input=relation, keys=keys, schema=relation.schema, place=relation.place), found.width)
+    return Placed(ir.Sort(input=relation, keys=keys, schema=relation.schema, plan_path=relation.plan_path), found.width)
 
 
 def marked(found: Placed) -> Placed:
@@ -66,4 +66,4 @@ def marked(found: Placed) -> Placed:
     columns = fields(found.relation)
     here = ir.Literal(value=True, type=t.Boolean(nullable=False))
     expressions: list[ir.Expression] = [*columns[: found.width], here, *columns[found.width :]]
-    return Placed(with_columns(found.relation, expressions, found.relation.place), found.width)
+    return Placed(with_columns(found.relation, expressions, found.relation.plan_path), found.width)

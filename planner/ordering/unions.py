@@ -43,4 +43,4 @@ def _padded(found: tuple[Placed, int, dict[int, ir.Field]], width: int, slots: S
     nulls = (ir.Literal(value=None, type=type_) for type_ in slots)
     places = [taken.get(at, null) for at, null in enumerate(nulls)]
     expressions = (*fields(branch.relation)[:width], ir.Literal(value=number, type=_BRANCH), *places)
-    return with_columns(branch.relation, expressions, branch.relation.place)
+    return with_columns(branch.relation, expressions, branch.relation.plan_path)

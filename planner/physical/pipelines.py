@@ -68,7 +68,7 @@ class ScanNode:
     columns: tuple[Column, ...]
     schema: pa.Schema
     size_class: int
-    place: str
+    plan_path: str
     whole: bool = False
     parted: bool = False
     cut: tuple[str, int] | None = None
@@ -86,7 +86,7 @@ class FileInput:
     source: str
     relation: str
     columns: tuple[Column, ...]
-    place: str
+    plan_path: str
     whole: bool = False
     cut: tuple[str, int] | None = None
     weighed: bool = False
@@ -133,7 +133,7 @@ class FragmentNode:
     size_class: int
     row_wise: bool
     blocking: bool
-    place: str
+    plan_path: str
     relations: int
     ordered: Ordered | None = None
     lazy: bool = False
@@ -159,7 +159,7 @@ class ReceiveNode:
     schema: pa.Schema
     size_class: int
     rows: int
-    place: str
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -173,7 +173,7 @@ class UnnestNode:
     outer: bool
     schema: pa.Schema
     size_class: int
-    place: str
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -198,7 +198,7 @@ class LookupNode:
     join: LookupJoinType
     schema: pa.Schema
     size_class: int
-    place: str
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -212,7 +212,7 @@ class MergeJoinNode:
     condition: PairCondition | None
     schema: pa.Schema
     size_class: int
-    place: str
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -225,7 +225,7 @@ class StreamingAggregateNode:
     order: tuple[Order, ...]
     schema: pa.Schema
     size_class: int
-    place: str
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -236,7 +236,7 @@ class SelectNode:
     columns: tuple[int, ...]
     schema: pa.Schema
     size_class: int
-    place: str
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -249,7 +249,7 @@ class RoundsNode:
     root: ChangeNode
     schema: pa.Schema
     size_class: int
-    place: str
+    plan_path: str
 
 
 OperatorNode: TypeAlias = (
@@ -325,7 +325,7 @@ class KeptIndex:
     name: str
     root: PhysicalNode
     keys: tuple[int, ...]
-    place: str
+    plan_path: str
     among: int = 1
 
 
@@ -343,7 +343,7 @@ class Exchange:
     """Moves a pipeline's rows to the channels of another pipeline, which reads them with a `ReceiveNode` of this
     `number`.
 
-    `keys` are the columns that HASH hashes; `choose` is the function of FUNCTION, for the node `place`. A consumer
+    `keys` are the columns that HASH hashes; `choose` is the function of FUNCTION, for the node `plan_path`. A consumer
     reads in (block, producer) order, or, with an `order`, merges the producers' rows by it, ties by producer.
     """
 
@@ -354,7 +354,7 @@ class Exchange:
     keys: tuple[int, ...] = ()
     order: tuple[Order, ...] = ()
     choose: Choose | None = None
-    place: str = ""
+    plan_path: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -32,9 +32,9 @@ def check(plan: ir.Plan) -> None:
     first: dict[tuple[str, str], tuple[Type, str]] = {}
     for read in reads(plan):
         for name, type_ in zip(read.names, read.schema, strict=True):
-            other, place = first.setdefault((read.source, name), (type_, read.place))
+            other, plan_path = first.setdefault((read.source, name), (type_, read.plan_path))
             if required(other) != required(type_):
-                text = f"column {name!r} of source {read.source!r} is {type_} here, but {other} at {place}"
+                text = f"column {name!r} of source {read.source!r} is {type_} here, but {other} at {plan_path}"
                 problems.append(_problem(read, "SCHEMA_CONFLICT", text))
     if problems:
         raise PlanError(*problems)
@@ -79,7 +79,7 @@ def _planned(
         columns=tuple(columns.values()),
         static=isinstance(first, ir.LocalFiles) or static(first),
         items=first.items if isinstance(first, ir.LocalFiles) else (),
-        places=tuple(read.place for read in found),
+        places=tuple(read.plan_path for read in found),
     )
 
 
@@ -102,4 +102,4 @@ def _columns(read: ir.Read | ir.LocalFiles, problems: list[Problem]) -> Iterator
 
 
 def _problem(read: ir.Read | ir.LocalFiles, reason: str, message: str) -> Problem:
-    return Problem(place=read.place, reason=reason, message=message)
+    return Problem(place=read.plan_path, reason=reason, message=message)

@@ -27,7 +27,7 @@ class UserNode:
     make: Callable[[], Executor]
     schema: pa.Schema
     size_class: int
-    place: str
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -39,7 +39,7 @@ class BatchFunctionNode:
     stride: int
     schema: pa.Schema
     size_class: int
-    place: str
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -49,7 +49,7 @@ class UnionNode:
     inputs: tuple[PhysicalNode, ...]
     schema: pa.Schema
     size_class: int
-    place: str
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -59,7 +59,7 @@ class IterateNode:
     source: IterableSource
     schema: pa.Schema
     size_class: int
-    place: str
+    plan_path: str
 
 
 UserOperatorNode: TypeAlias = UserNode | BatchFunctionNode | UnionNode | IterateNode

@@ -88,4 +88,4 @@ class _Sharing:
         return self._use(relation, number)
 
     def _use(self, relation: ir.Relation, number: int) -> ir.Shared:
-        return ir.Shared(ordinal=self._places[number], schema=relation.schema, place=relation.place)
+        return ir.Shared(ordinal=self._places[number], schema=relation.schema, plan_path=relation.plan_path)

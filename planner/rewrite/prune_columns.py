@@ -249,7 +249,7 @@ class _Pruned:
             input=self.relation,
             expressions=fields,
             schema=tuple(field.type for field in fields),
-            place=self.relation.place,
+            plan_path=self.relation.plan_path,
         )
 
 

@@ -67,7 +67,7 @@ class _Reducing:
         return relation
 
     def _last(self, other: ir.Relation) -> ir.Shared:
-        return ir.Shared(ordinal=len(self.shared) - 1, schema=other.schema, place=other.place)
+        return ir.Shared(ordinal=len(self.shared) - 1, schema=other.schema, plan_path=other.plan_path)
 
     def _reduced(
         self, side: ir.Relation, other: ir.Relation, pairs: Sequence[_Pair], condition: ir.Expression
@@ -151,7 +151,7 @@ def _semi_join(
         input=other,
         expressions=tuple(pair.asked for pair, _ in keys),
         schema=tuple(pair.asked.type for pair, _ in keys),
-        place=aggregate.place,
+        plan_path=aggregate.plan_path,
     )
     columns = [ir.Field(index=len(below.schema) + at, type=pair.asked.type) for at, (pair, _) in enumerate(keys)]
     equalities = tuple(
@@ -166,5 +166,5 @@ def _semi_join(
         type=ir.JoinType.LEFT_SEMI,
         condition=asked_for,
         schema=below.schema,
-        place=aggregate.place,
+        plan_path=aggregate.plan_path,
     )

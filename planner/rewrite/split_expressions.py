@@ -72,7 +72,7 @@ def _above_the_join(relation: ir.Relation) -> ir.Relation:
     if not isinstance(relation, ir.Join) or relation.type is not ir.JoinType.INNER or relation.condition is None:
         raise PlanError(
             Problem(
-                place=relation.place,
+                place=relation.plan_path,
                 reason="TOO_DEEP",
                 message=f"an expression has more than {LIMIT} levels at a place where it cannot be computed in steps",
             )
@@ -84,7 +84,7 @@ def _above_the_join(relation: ir.Relation) -> ir.Relation:
         (deep if _Splitting(0).split(term, move=False).depth > LEVELS else left).append(term)
     above: ir.Relation = replace(relation, condition=with_conjuncts(condition, left) if left else None)
     for term in deep:
-        above = _split(ir.Filter(input=above, condition=term, schema=relation.schema, place=relation.place))
+        above = _split(ir.Filter(input=above, condition=term, schema=relation.schema, plan_path=relation.plan_path))
     return above
 
 
@@ -165,7 +165,7 @@ class _Splitting:
             kept = (ir.Field(index=at, type=type_) for at, type_ in enumerate(below.schema))
             columns = (*kept, *added)
             schema = tuple(each.type for each in columns)
-            below = ir.Project(input=below, expressions=columns, schema=schema, place=relation.place)
+            below = ir.Project(input=below, expressions=columns, schema=schema, plan_path=relation.plan_path)
         extra = below.schema[own:]
         match relation:
             case ir.Filter() | ir.Sort() | ir.TopN():
@@ -182,7 +182,7 @@ class _Splitting:
 def _columns(relation: ir.Relation, columns: Iterable[int]) -> ir.Relation:
     fields = tuple(ir.Field(index=at, type=relation.schema[at]) for at in columns)
     schema = tuple(field.type for field in fields)
-    return ir.Project(input=relation, expressions=fields, schema=schema, place=relation.place)
+    return ir.Project(input=relation, expressions=fields, schema=schema, plan_path=relation.plan_path)
 
 
 def _always(expression: ir.Expression, operand: int) -> bool:

@@ -142,7 +142,9 @@ def applied(
     found = entry(function.kind, implementation.file, function.name)
     if found is None:
         raise PlanError(
-            Problem(place=use.place, reason="UNSUPPORTED_FUNCTION", message=f"{function.signature} is not supported")
+            Problem(
+                place=use.plan_path, reason="UNSUPPORTED_FUNCTION", message=f"{function.signature} is not supported"
+            )
         )
     sql = found.template(
         Use(
@@ -150,9 +152,9 @@ def applied(
             arguments=tuple(arguments),
             types=tuple(type_of(argument) for argument in use.arguments),
             result=use.type if exact else derived,
-            choices=choose(implementation, use.options, use.place),
+            choices=choose(implementation, use.options, use.plan_path),
             constants=tuple(_constant(argument) for argument in use.arguments),
-            place=use.place,
+            plan_path=use.plan_path,
             aggregate=aggregate,
         )
     )
@@ -306,7 +308,7 @@ def _subquery(subquery: ir.Subquery, part: _Part, scope: Scope) -> _Step:
         case ir.SubqueryKind.ANY | ir.SubqueryKind.ALL:
             if subquery.comparison is None:
                 raise PlanError(
-                    Problem(place=subquery.place, reason="NO_COMPARISON", message="the subquery has no comparison")
+                    Problem(place=subquery.plan_path, reason="NO_COMPARISON", message="the subquery has no comparison")
                 )
             return f"({needles[0]} {subquery.comparison.value} {subquery.kind.value.upper()} ({inner}))"
 

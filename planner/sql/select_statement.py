@@ -158,7 +158,7 @@ class Statement:
         if isinstance(relation, ir.Recursion):
             return (yield from self._recursion(relation, visit))
         if isinstance(relation, ir.Exchange | ir.IndexTable | ir.Operated | ir.Iterate | ir.LoopInput):
-            raise InternalError(f"{relation.place}: {type(relation).__name__} inside a fragment")
+            raise InternalError(f"{relation.plan_path}: {type(relation).__name__} inside a fragment")
         writer = Writer(scope=TextScope(rows=((), *outer), clock=self._clock), aliases=self._aliases)
         tables: list[Table] = []
         for below in tree.inputs(relation):
@@ -173,7 +173,7 @@ class Statement:
         try:
             return self._written(relation, tables, writer.with_subqueries(inner))
         except PlanError as error:
-            raise error.at(relation.place) from error
+            raise error.at(relation.plan_path) from error
 
     def _written(  # noqa: C901 (a line per relation)
         self, relation: _Written, tables: list[Table], writer: Writer

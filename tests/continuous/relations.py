@@ -193,5 +193,5 @@ def unnest(outer: bool, ordinality: bool) -> ir.Unnest:
         ordinality=ordinality,
         outer=outer,
         schema=(I64, I64, *number),
-        place=place(),
+        plan_path=place(),
     )

@@ -46,11 +46,13 @@ _LARGE = 10_000_000
 
 def scan(source: str, *, whole: bool = False) -> ScanNode:
     """A source of rows (k, v)."""
-    return ScanNode(source=source, columns=COLUMNS, schema=ROWS, size_class=_LARGE, place=f"scan {source}", whole=whole)
+    return ScanNode(
+        source=source, columns=COLUMNS, schema=ROWS, size_class=_LARGE, plan_path=f"scan {source}", whole=whole
+    )
 
 
 def files(source: str, relation: str, *, whole: bool = False) -> FileInput:
-    return FileInput(source=source, relation=relation, columns=COLUMNS, place=f"files {source}", whole=whole)
+    return FileInput(source=source, relation=relation, columns=COLUMNS, plan_path=f"files {source}", whole=whole)
 
 
 def fragment(
@@ -67,7 +69,7 @@ def fragment(
         size_class=size_class,
         row_wise=False,
         blocking=False,
-        place=place or sql,
+        plan_path=place or sql,
         relations=1,
     )
 
@@ -86,7 +88,7 @@ def exchange(
 
 def receive(source: Exchange) -> ReceiveNode:
     place = f"exchange {source.number}"
-    return ReceiveNode(exchange=source.number, schema=source.schema, size_class=_LARGE, rows=_LARGE, place=place)
+    return ReceiveNode(exchange=source.number, schema=source.schema, size_class=_LARGE, rows=_LARGE, plan_path=place)
 
 
 def pipeline(

@@ -84,5 +84,5 @@ def test_a_loop_that_reads_the_row_around_it_is_refused_with_its_place(alone: bo
         with pytest.raises(PlanError) as refused:
             planned()
         assert {(each.place, each.reason) for each in refused.value.problems} == {
-            (loop.place, "UNSUPPORTED_CORRELATION")
+            (loop.plan_path, "UNSUPPORTED_CORRELATION")
         }

@@ -44,7 +44,7 @@ def reached(*, outer: bool, ordinality: bool) -> ir.Iterate:
         ordinality=ordinality,
         outer=outer,
         schema=(I64, I64)[:width],
-        place=place(),
+        plan_path=place(),
     )
     start = project(SEED, col(0), col(0)) if ordinality else SEED
     return iterate(1, combine(ir.SetOperation.UNION_DISTINCT, start, unnested))

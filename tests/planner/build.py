@@ -87,38 +87,38 @@ def case(condition: ir.Expression, then: ir.Expression, otherwise: ir.Expression
 
 def subquery(kind: ir.SubqueryKind, relation: ir.Relation, *needles: ir.Expression, **how: object) -> ir.Subquery:
     type_ = t.nullable(relation.schema[0]) if kind is ir.SubqueryKind.SCALAR else BOOL
-    return ir.Subquery(kind=kind, relation=relation, type=type_, needles=needles, place=place(), **how)
+    return ir.Subquery(kind=kind, relation=relation, type=type_, needles=needles, plan_path=place(), **how)
 
 
 # -------------------------------------------------------------------------------------------------- relations
 
 
 def read(source: str, **columns: t.Type) -> ir.Read:
-    return ir.Read(source=source, names=tuple(columns), schema=tuple(columns.values()), place=place())
+    return ir.Read(source=source, names=tuple(columns), schema=tuple(columns.values()), plan_path=place())
 
 
 def values(schema: Sequence[t.Type], *rows: Sequence[object]) -> ir.Values:
     made = tuple(tuple(lit(value, type_) for value, type_ in zip(row, schema, strict=True)) for row in rows)
-    return ir.Values(rows=made, schema=tuple(schema), place=place())
+    return ir.Values(rows=made, schema=tuple(schema), plan_path=place())
 
 
 def filtered(input_: ir.Relation, condition: ir.Expression) -> ir.Filter:
-    return ir.Filter(input=input_, condition=condition, schema=input_.schema, place=place())
+    return ir.Filter(input=input_, condition=condition, schema=input_.schema, plan_path=place())
 
 
 def project(input_: ir.Relation, *expressions: ir.Expression) -> ir.Project:
     schema = tuple(each.type for each in expressions)
-    return ir.Project(input=input_, expressions=expressions, schema=schema, place=place())
+    return ir.Project(input=input_, expressions=expressions, schema=schema, plan_path=place())
 
 
 def fetch(input_: ir.Relation, count: int | None, offset: int = 0) -> ir.Fetch:
     limit = None if count is None else lit(count)
     skipped = lit(offset) if offset else None
-    return ir.Fetch(input=input_, offset=skipped, count=limit, schema=input_.schema, place=place())
+    return ir.Fetch(input=input_, offset=skipped, count=limit, schema=input_.schema, plan_path=place())
 
 
 def sort(input_: ir.Relation, *keys: ir.SortKey) -> ir.Sort:
-    return ir.Sort(input=input_, keys=keys, schema=input_.schema, place=place())
+    return ir.Sort(input=input_, keys=keys, schema=input_.schema, plan_path=place())
 
 
 def topn(input_: ir.Relation, keys: Sequence[ir.SortKey], count: int, offset: int = 0, ties: bool = False) -> ir.TopN:
@@ -129,7 +129,7 @@ def topn(input_: ir.Relation, keys: Sequence[ir.SortKey], count: int, offset: in
         count=lit(count),
         ties=ties,
         schema=input_.schema,
-        place=place(),
+        plan_path=place(),
     )
 
 
@@ -148,7 +148,7 @@ def aggregate(
         grouping_sets=found,
         measures=measures,
         schema=(*key_types, *(each.type for each in measures), *number),
-        place=place(),
+        plan_path=place(),
     )
 
 
@@ -162,25 +162,25 @@ def join(
     if kind.endswith("mark"):
         schema = (*mine.schema, BOOL)
     made = ir.LateralJoin if lateral else ir.Join
-    return made(left=left, right=right, type=type_, condition=condition, schema=schema, place=place())
+    return made(left=left, right=right, type=type_, condition=condition, schema=schema, plan_path=place())
 
 
 def cross(left: ir.Relation, right: ir.Relation) -> ir.Cross:
-    return ir.Cross(left=left, right=right, schema=(*left.schema, *right.schema), place=place())
+    return ir.Cross(left=left, right=right, schema=(*left.schema, *right.schema), plan_path=place())
 
 
 def combine(operation: ir.SetOperation, *inputs_: ir.Relation) -> ir.Set:
-    return ir.Set(inputs=inputs_, operation=operation, schema=inputs_[0].schema, place=place())
+    return ir.Set(inputs=inputs_, operation=operation, schema=inputs_[0].schema, plan_path=place())
 
 
 def window(input_: ir.Relation, *calls: ir.WindowCall) -> ir.Window:
     schema = (*input_.schema, *(each.type for each in calls))
-    return ir.Window(input=input_, calls=calls, schema=schema, place=place())
+    return ir.Window(input=input_, calls=calls, schema=schema, plan_path=place())
 
 
 def expand(input_: ir.Relation, *alternatives: Sequence[ir.Expression]) -> ir.Expand:
     schema = (*(t.nullable(each.type) for each in alternatives[0]), t.required(I32))
-    return ir.Expand(input=input_, alternatives=tuple(map(tuple, alternatives)), schema=schema, place=place())
+    return ir.Expand(input=input_, alternatives=tuple(map(tuple, alternatives)), schema=schema, plan_path=place())
 
 
 def iterate(
@@ -199,16 +199,16 @@ def iterate(
         max_rounds=max_rounds,
         at_limit=at_limit,
         schema=body.schema,
-        place=place(),
+        plan_path=place(),
     )
 
 
 def reference(loop: int, *types: t.Type) -> ir.Reference:
-    return ir.Reference(loop=loop, name=f"loop{loop}", schema=types, place=place())
+    return ir.Reference(loop=loop, name=f"loop{loop}", schema=types, plan_path=place())
 
 
 def shared(ordinal: int, definition: ir.Relation) -> ir.Shared:
-    return ir.Shared(ordinal=ordinal, schema=definition.schema, place=place())
+    return ir.Shared(ordinal=ordinal, schema=definition.schema, plan_path=place())
 
 
 def plan(root: ir.Relation, *common: ir.Relation) -> ir.Plan:

@@ -173,7 +173,7 @@ def test_a_deep_expression_that_cannot_be_split_is_refused_with_its_place() -> N
     with pytest.raises(PlanError) as refused:
         prepare(plan(relation), TaskOptions())
     (problem,) = refused.value.problems
-    assert (problem.reason, problem.place) == ("TOO_DEEP", relation.place)
+    assert (problem.reason, problem.place) == ("TOO_DEEP", relation.plan_path)
 
 
 def test_a_deep_plan_inside_a_subquery_runs() -> None:

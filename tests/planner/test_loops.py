@@ -141,7 +141,7 @@ def test_a_loop_that_means_something_else_in_sql_goes_round_by_round_and_says_wh
 
 def test_the_reason_says_where_it_is() -> None:
     limited = fetch(BACK, 3)
-    assert rounds(closure(limited)).why.endswith(f"(at {limited.place})")
+    assert rounds(closure(limited)).why.endswith(f"(at {limited.plan_path})")
 
 
 def test_an_inner_loop_that_reads_the_outer_one_is_a_part_of_its_body() -> None:

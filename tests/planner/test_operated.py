@@ -41,7 +41,7 @@ def unnest(below: ir.Relation, *, ordinality: bool = False) -> ir.Unnest:
     schema = (*below.schema, t.nullable(I64), *([I64] if ordinality else []))
     lists = (col(1, below.schema[1]),)
     return ir.Unnest(
-        input=below, kept=kept, lists=lists, ordinality=ordinality, outer=False, schema=schema, place=place()
+        input=below, kept=kept, lists=lists, ordinality=ordinality, outer=False, schema=schema, plan_path=place()
     )
 
 
@@ -53,7 +53,7 @@ def lookup(left: ir.Relation, right: ir.Relation, **index: object) -> ir.IndexLo
         type=ir.JoinType.INNER,
         index=ir.IndexUse(**{"kind": "arrow", **index}),
         schema=(*left.schema, *right.schema),
-        place=place(),
+        plan_path=place(),
     )
 
 

@@ -119,7 +119,7 @@ def test_all_reads_of_a_table_are_one_source() -> None:
     relation = cross(project(WIDE, col(4)), strict)
     (source,) = prepared(relation).sources
     assert [(each.name, each.nullable) for each in source.columns] == [("e", False)]
-    assert source.places == (WIDE.place, strict.place)
+    assert source.places == (WIDE.plan_path, strict.plan_path)
 
 
 def test_reads_that_disagree_about_a_column_are_refused_with_both_places() -> None:
@@ -128,8 +128,8 @@ def test_reads_that_disagree_about_a_column_are_refused_with_both_places() -> No
         prepared(cross(WIDE, other))
     (problem,) = refused.value.problems
     assert problem.reason == "SCHEMA_CONFLICT"
-    assert problem.place == other.place
-    assert WIDE.place in problem.message
+    assert problem.place == other.plan_path
+    assert WIDE.plan_path in problem.message
 
 
 def test_a_source_that_only_a_pruned_column_reads_stays_a_source_without_columns() -> None:
@@ -153,7 +153,7 @@ def test_a_read_and_a_result_may_have_no_columns() -> None:
 
 def test_files_that_the_plan_names_are_a_static_source() -> None:
     item = ir.FileItem(path="x.parquet", format="parquet")
-    files = ir.LocalFiles(source="files", names=("k",), items=(item,), schema=(I64,), place="here")
+    files = ir.LocalFiles(source="files", names=("k",), items=(item,), schema=(I64,), plan_path="here")
     (source,) = prepared(files).sources
     assert source.static
     assert source.items == (item,)
@@ -163,7 +163,7 @@ def test_files_that_the_plan_names_are_a_static_source() -> None:
 def test_structs_come_out_under_the_plan_s_names_whatever_the_source_calls_them(feed: Feed) -> None:
     inner = t.Struct(fields=(F64,), names=("deep",))
     named = t.Struct(fields=(I64, t.List(element=inner)), names=("left", "right"))
-    source = ir.Read(source="s", names=("p",), schema=(named,), place="here")
+    source = ir.Read(source="s", names=("p",), schema=(named,), plan_path="here")
     twice = combine(ir.SetOperation.UNION_ALL, source, source)
     data = pa.table({"p": [{"left": 1, "right": [{"deep": 0.5}]}, None]})
     found = run_plan(ir.Plan(root=twice, names=("out", "x", "y", "z")), {"s": data}, feed=feed)

@@ -30,7 +30,7 @@ A, B = read("a", k=I64, v=I64), read("b", k=I64, w=I64)
 
 
 def reading(*exchanges: int) -> PhysicalNode:
-    nodes = [ReceiveNode(exchange=each, schema=SCHEMA, size_class=0, rows=0, place="") for each in exchanges]
+    nodes = [ReceiveNode(exchange=each, schema=SCHEMA, size_class=0, rows=0, plan_path="") for each in exchanges]
     streams = tuple(StreamInput(node=each, relation="r", replayed=False) for each in nodes)
     return FragmentNode(
         sql="",
@@ -41,7 +41,7 @@ def reading(*exchanges: int) -> PhysicalNode:
         size_class=0,
         row_wise=False,
         blocking=False,
-        place="",
+        plan_path="",
         relations=1,
     )
 

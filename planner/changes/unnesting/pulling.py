@@ -150,7 +150,7 @@ def _filtered(relation: ir.Filter, pulled: Pulled) -> Pulled:
     terms = tuple(term for term in found if is_open(term))
     below = pulled.relation
     if condition is not None:
-        below = ir.Filter(input=below, condition=condition, schema=below.schema, place=relation.place)
+        below = ir.Filter(input=below, condition=condition, schema=below.schema, plan_path=relation.plan_path)
     elif isinstance(below, ir.Cross) and _looks_at_both(below, terms):
         raise CannotPull("inside it tables meet only by way of the outer row")
     one = pulled.one and condition is None and not terms
@@ -177,12 +177,12 @@ def _projected(relation: ir.Project, pulled: Pulled) -> Pulled:
     made = tuple(
         each if is_open(each) or is_column(each) else ir.Field(index=next(places), type=each.type) for each in found
     )
-    return replace(pulled, relation=project(below, wide, relation.place), columns=made)
+    return replace(pulled, relation=project(below, wide, relation.plan_path), columns=made)
 
 
-def project(relation: ir.Relation, expressions: Sequence[ir.Expression], place: str) -> ir.Project:
+def project(relation: ir.Relation, expressions: Sequence[ir.Expression], plan_path: str) -> ir.Project:
     schema = tuple(each.type for each in expressions)
-    return ir.Project(input=relation, expressions=tuple(expressions), schema=schema, place=place)
+    return ir.Project(input=relation, expressions=tuple(expressions), schema=schema, plan_path=plan_path)
 
 
 # ---------------------------------------------------------------------------------------------------------- joins
@@ -203,7 +203,9 @@ def _joined(relation: ir.Cross | ir.Join, left: Pulled, right: Pulled) -> Pulled
         *(term for term in found if is_open(term)),
     )
     if inside is None:
-        met: ir.Relation = ir.Cross(left=left.relation, right=right.relation, schema=schema, place=relation.place)
+        met: ir.Relation = ir.Cross(
+            left=left.relation, right=right.relation, schema=schema, plan_path=relation.plan_path
+        )
         if left.terms and right.terms:
             raise CannotPull("inside it tables meet only by way of the outer row")
     else:
@@ -213,7 +215,7 @@ def _joined(relation: ir.Cross | ir.Join, left: Pulled, right: Pulled) -> Pulled
             type=ir.JoinType.INNER,
             condition=inside,
             schema=schema,
-            place=relation.place,
+            plan_path=relation.plan_path,
         )
     return Pulled(relation=met, terms=terms, columns=both_columns, one=left.one and right.one and not found)
 
@@ -328,7 +330,7 @@ def _windowed(relation: ir.Window, pulled: Pulled) -> Pulled:
     width = len(below.schema)
     schema = (*below.schema, *(each.type for each in own.calls))
     calls = tuple(replace(each, partitions=(*each.partitions, *inner)) for each in own.calls)
-    windowed = ir.Window(input=below, calls=calls, schema=schema, place=relation.place)
+    windowed = ir.Window(input=below, calls=calls, schema=schema, plan_path=relation.plan_path)
     return replace(pulled, relation=windowed, columns=(*pulled.columns, *columns(schema)[width:]), one=False)
 
 
@@ -351,7 +353,7 @@ def _limited(relation: ir.TopN | ir.Fetch, keys: Sequence[ir.SortKey], pulled: P
     )
     below = pulled.relation
     schema = (*below.schema, numbering.type)
-    windowed = ir.Window(input=below, calls=(numbering,), schema=schema, place=relation.place)
+    windowed = ir.Window(input=below, calls=(numbering,), schema=schema, plan_path=relation.plan_path)
     number = ir.Field(index=len(below.schema), type=numbering.type)
     limits = [call("gt", number, _literal(skipped))] if skipped else []
     if wanted is not None:
@@ -359,7 +361,7 @@ def _limited(relation: ir.TopN | ir.Fetch, keys: Sequence[ir.SortKey], pulled: P
     condition = both(limits)
     if condition is None:
         return pulled
-    first = ir.Filter(input=windowed, condition=condition, schema=schema, place=relation.place)
+    first = ir.Filter(input=windowed, condition=condition, schema=schema, plan_path=relation.plan_path)
     return replace(pulled, relation=first, one=False)
 
 

@@ -72,7 +72,7 @@ def _has_subquery(expression: ir.Expression) -> bool:
 def _each_row(relation: ir.Project | ir.Aggregate | ir.Expand | ir.Sort | ir.Window | ir.TopN) -> Steps:
     """A relation over one input. The relation evaluates its expressions for each row of the input."""
     below = relation.input
-    rows = Rows(below, relation.place)
+    rows = Rows(below, relation.plan_path)
     new = []
     for each in tree.expressions(relation):
         new.append((yield from values_of(rows, each)))  # noqa: PERF401 (a comprehension cannot yield)
@@ -81,11 +81,11 @@ def _each_row(relation: ir.Project | ir.Aggregate | ir.Expand | ir.Sort | ir.Win
     match own:
         case ir.Sort() | ir.TopN():
             ordered = replace(own, input=rows.relation, schema=wide)
-            return project(ordered, columns(relation.schema), relation.place)
+            return project(ordered, columns(relation.schema), relation.plan_path)
         case ir.Window():
             windowed = replace(own, input=rows.relation, schema=(*wide, *own.schema[len(below.schema) :]))
             fields = columns(windowed.schema)
-            return project(windowed, (*fields[: len(below.schema)], *fields[len(wide) :]), relation.place)
+            return project(windowed, (*fields[: len(below.schema)], *fields[len(wide) :]), relation.plan_path)
         case _:
             return tree.with_inputs(own, [rows.relation])
 
@@ -99,8 +99,8 @@ def _filter(relation: ir.Filter) -> Steps:
     plain = both(term for term in terms if not _has_subquery(term))
     below = relation.input
     if plain is not None:
-        below = ir.Filter(input=below, condition=plain, schema=below.schema, place=relation.place)
-    rows = Rows(below, relation.place)
+        below = ir.Filter(input=below, condition=plain, schema=below.schema, plan_path=relation.plan_path)
+    rows = Rows(below, relation.plan_path)
     asked = [term for term in terms if _has_subquery(term)]
     for term in sorted(asked, key=lambda each: not isinstance(_asserted(each)[0], ir.Subquery)):
         yield from _filter_by(rows, term)
@@ -122,7 +122,7 @@ def _filter_by(rows: Rows, term: ir.Expression) -> Generator[ir.Relation, Pulled
             return
     condition = yield from values_of(rows, term)
     schema = rows.relation.schema
-    rows.relation = ir.Filter(input=rows.relation, condition=condition, schema=schema, place=rows.place)
+    rows.relation = ir.Filter(input=rows.relation, condition=condition, schema=schema, plan_path=rows.plan_path)
 
 
 def _asserted(term: ir.Expression) -> tuple[ir.Expression, bool]:
@@ -159,7 +159,7 @@ def _met(rows: Rows, term: ir.Expression, scalar: ir.Subquery) -> Generator[ir.R
     """
     if scalar.kind is not ir.SubqueryKind.SCALAR:
         return False
-    pulled = narrow(checked((yield scalar.relation), rows.place))
+    pulled = narrow(checked((yield scalar.relation), rows.plan_path))
     if not pulled.one or (pulled.padded and not _fails_without(term, scalar, pulled.columns[0])):
         return False
     condition = replaced(term, {id(scalar): rows.met(pulled.columns[0])})
@@ -184,14 +184,14 @@ def _filter_above(relation: ir.Join, condition: ir.Expression) -> ir.Filter:
     joined = replace(relation, condition=both(term for term in terms if not _has_subquery(term)))
     above = both(term for term in terms if _has_subquery(term))
     assert above is not None
-    return ir.Filter(input=joined, condition=above, schema=relation.schema, place=relation.place)
+    return ir.Filter(input=joined, condition=above, schema=relation.schema, plan_path=relation.plan_path)
 
 
 def _join(relation: ir.Join, condition: ir.Expression) -> Steps:
     """A join. A subquery becomes a column of the side that it reads."""
     width = len(relation.left.schema)
-    left = Rows(relation.left, relation.place)
-    right = Rows(relation.right, relation.place, first=width)
+    left = Rows(relation.left, relation.plan_path)
+    right = Rows(relation.right, relation.plan_path, first=width)
     of_left: dict[int, ir.Expression] = {}
     of_right: dict[int, ir.Expression] = {}
     for term in conjuncts(condition):
@@ -239,7 +239,7 @@ def _widened(
         type=relation.type,
         condition=replaced(condition, {**kept, **values}),
         schema=_schema_of(relation, mine, theirs),
-        place=relation.place,
+        plan_path=relation.plan_path,
         algorithm=relation.algorithm,
     )
     made = columns(joined.schema)
@@ -254,7 +254,7 @@ def _widened(
             wanted = (*made[:own], made[-1])
         case _:
             wanted = (*made[:old], *made[len(mine) : len(mine) + own])
-    return project(joined, wanted, relation.place)
+    return project(joined, wanted, relation.plan_path)
 
 
 def _schema_of(relation: ir.Join, left: ir.Schema, right: ir.Schema) -> ir.Schema:
@@ -278,7 +278,7 @@ def _lateral(relation: ir.LateralJoin) -> Steps:
     if relation.condition is not None and _has_subquery(relation.condition):
         raise CannotPull("the condition of a lateral join has subqueries")
     pulled = narrow((yield relation.right))
-    rows = Rows(relation.left, relation.place)
+    rows = Rows(relation.left, relation.plan_path)
     if pulled.padded:
         return _beside_one(relation, rows, pulled)
     if relation.type in (ir.JoinType.LEFT, ir.JoinType.LEFT_SINGLE):
@@ -291,7 +291,7 @@ def _lateral(relation: ir.LateralJoin) -> Steps:
         case ir.JoinType.LEFT_SEMI | ir.JoinType.LEFT_ANTI | ir.JoinType.LEFT_MARK:
             return rows.relation
         case _:
-            return project(rows.relation, (*columns(relation.left.schema), *values), relation.place)
+            return project(rows.relation, (*columns(relation.left.schema), *values), relation.plan_path)
 
 
 def _seen(relation: ir.LateralJoin, rows: Rows, pulled: Pulled) -> tuple[list[ir.Expression], list[ir.Expression]]:
@@ -311,24 +311,24 @@ def _beside_one(relation: ir.LateralJoin, rows: Rows, pulled: Pulled) -> ir.Rela
     found = true() if relation.condition is None else placed(relation.condition, (*left, *values))
     match relation.type:
         case ir.JoinType.INNER:
-            return project(_where(rows.relation, found), (*left, *values), relation.place)
+            return project(_where(rows.relation, found), (*left, *values), relation.plan_path)
         case ir.JoinType.LEFT | ir.JoinType.LEFT_SINGLE if relation.condition is None:
-            return project(rows.relation, (*left, *values), relation.place)
+            return project(rows.relation, (*left, *values), relation.plan_path)
         case ir.JoinType.LEFT | ir.JoinType.LEFT_SINGLE:
             made = (
                 ir.IfThen(clauses=((found, each),), otherwise=null(each.type), type=t.nullable(each.type))
                 for each in values
             )
-            return project(rows.relation, (*left, *made), relation.place)
+            return project(rows.relation, (*left, *made), relation.plan_path)
         case ir.JoinType.LEFT_SEMI:
-            return project(_where(rows.relation, found), left, relation.place)
+            return project(_where(rows.relation, found), left, relation.plan_path)
         case ir.JoinType.LEFT_ANTI:
-            return project(_where(rows.relation, call("is_not_true", found)), left, relation.place)
+            return project(_where(rows.relation, call("is_not_true", found)), left, relation.plan_path)
         case ir.JoinType.LEFT_MARK:
-            return project(rows.relation, (*left, found), relation.place)
+            return project(rows.relation, (*left, found), relation.plan_path)
         case _:
             raise CannotPull(f"a lateral join is not {relation.type.value}")
 
 
 def _where(relation: ir.Relation, condition: ir.Expression) -> ir.Filter:
-    return ir.Filter(input=relation, condition=condition, schema=relation.schema, place=relation.place)
+    return ir.Filter(input=relation, condition=condition, schema=relation.schema, plan_path=relation.plan_path)

@@ -18,7 +18,7 @@ class Rows:
     """Rows that get columns behind those they have. For subqueries, the first column is column `first` of the row."""
 
     relation: ir.Relation
-    place: str
+    plan_path: str
     first: int = 0
 
     def add(self, value: ir.Expression) -> ir.Field:
@@ -26,7 +26,7 @@ class Rows:
         if is_column(value):
             return value
         wide = (*columns(self.relation.schema), value)
-        self.relation = project(self.relation, wide, self.place)
+        self.relation = project(self.relation, wide, self.plan_path)
         return ir.Field(index=len(wide) - 1, type=value.type)
 
     def join(self, pulled: Pulled, type_: ir.JoinType, terms: Sequence[ir.Expression]) -> None:
@@ -48,7 +48,7 @@ class Rows:
             type=type_,
             condition=condition,
             schema=schema,
-            place=self.place,
+            plan_path=self.plan_path,
         )
 
     def met(self, expression: ir.Expression, *, padded: bool = False) -> ir.Expression:
@@ -73,7 +73,7 @@ class Rows:
         """The rows with the columns they had at first."""
         if len(self.relation.schema) == len(schema):
             return self.relation
-        return project(self.relation, columns(schema), self.place)
+        return project(self.relation, columns(schema), self.plan_path)
 
 
 def narrow(pulled: Pulled) -> Pulled:
@@ -90,7 +90,7 @@ def narrow(pulled: Pulled) -> Pulled:
     if len(used) == len(below.schema):
         return pulled
     fields = columns(below.schema)
-    kept = project(below, [fields[at] for at in used], below.place)
+    kept = project(below, [fields[at] for at in used], below.plan_path)
     places: dict[int, ir.Expression] = dict(zip(used, columns(kept.schema), strict=True))
     moved = [places.get(at, field) for at, field in enumerate(fields)]
     return replace(

@@ -60,7 +60,7 @@ def _value(rows: Rows, subquery: ir.Subquery) -> Values:
             pulled = existence((yield any_rows(subquery.relation)))
             return true() if pulled.one else _mark(rows, pulled, [])
         case ir.SubqueryKind.UNIQUE:
-            pulled = existence((yield _doubles(subquery.relation, subquery.place)))
+            pulled = existence((yield _doubles(subquery.relation, subquery.plan_path)))
             return call("not", _mark(rows, pulled, []))
         case ir.SubqueryKind.ALL:
             return call("not", (yield from _compared(rows, any_other(subquery))))
@@ -109,7 +109,7 @@ def _joined(rows: Rows, pulled: Pulled) -> list[ir.Expression]:
 
 
 def _scalar(rows: Rows, found: Pulled) -> ir.Expression:
-    pulled = narrow(checked(found, rows.place))
+    pulled = narrow(checked(found, rows.plan_path))
     if pulled.one:
         return _joined(rows, pulled)[0]
     pulled = marked(pulled)
@@ -118,16 +118,16 @@ def _scalar(rows: Rows, found: Pulled) -> ir.Expression:
     return value
 
 
-def checked(pulled: Pulled, place: str) -> Pulled:
+def checked(pulled: Pulled, plan_path: str) -> Pulled:
     """The pulled relation with exactly one row. A relation that is the same for all outer rows becomes its one row, or
     nulls if there is none; a second row is an error.
     """
     if pulled.one or pulled.terms or any(map(is_open, pulled.columns)):
         return pulled
-    base = ir.Values(rows=((true(),),), schema=(t.Boolean(nullable=False),), place=place)
-    rows = Rows(base, place)
+    base = ir.Values(rows=((true(),),), schema=(t.Boolean(nullable=False),), plan_path=plan_path)
+    rows = Rows(base, plan_path)
     rows.join(narrow(pulled), ir.JoinType.LEFT_SINGLE, ())
-    found = project(rows.relation, columns(rows.relation.schema)[1:], place)
+    found = project(rows.relation, columns(rows.relation.schema)[1:], plan_path)
     return Pulled(relation=found, terms=(), columns=columns(found.schema), one=True)
 
 
@@ -136,7 +136,7 @@ def marked(pulled: Pulled) -> Pulled:
     if all(map(null_of_nulls, pulled.columns)):
         return pulled
     below = pulled.relation
-    wide = project(below, (*columns(below.schema), true()), below.place)
+    wide = project(below, (*columns(below.schema), true()), below.plan_path)
     there = ir.Field(index=len(below.schema), type=t.Boolean())
     made = tuple(
         ir.IfThen(clauses=((there, each),), otherwise=null(each.type), type=t.nullable(each.type))
@@ -184,12 +184,12 @@ def _lets_one_through(offset: ir.Expression | None, count: ir.Expression | None)
             return False
 
 
-def _doubles(relation: ir.Relation, place: str) -> ir.Relation:
+def _doubles(relation: ir.Relation, plan_path: str) -> ir.Relation:
     """The different rows that are there more than once. A row with a null equals no other row."""
     fields = columns(relation.schema)
     there = both(call("is_not_null", each) for each in fields if each.type.nullable)
     if there is not None:
-        relation = ir.Filter(input=relation, condition=there, schema=relation.schema, place=place)
+        relation = ir.Filter(input=relation, condition=there, schema=relation.schema, plan_path=plan_path)
     count = bind(ir.FunctionKind.AGGREGATE, "count", None, ())
     schema = (*relation.schema, count.type)
     groups = ir.Aggregate(
@@ -198,8 +198,8 @@ def _doubles(relation: ir.Relation, place: str) -> ir.Relation:
         grouping_sets=(tuple(range(len(fields))),),
         measures=(ir.Measure(function=count.function, arguments=(), type=count.type),),
         schema=schema,
-        place=place,
+        plan_path=plan_path,
     )
     number = ir.Field(index=len(fields), type=count.type)
     many = call("gt", number, ir.Literal(value=1, type=t.Integer(bits=64, nullable=False)))
-    return ir.Filter(input=groups, condition=many, schema=schema, place=place)
+    return ir.Filter(input=groups, condition=many, schema=schema, plan_path=plan_path)

@@ -11,7 +11,7 @@ from ...ir import types as t
 from ...ir.arrow_types import sql_type
 from ...ir.types import Type
 from ..encoding.message_nodes import Malformed, Message, Nodes
-from ..plan_path import Place
+from ..plan_path import PlanPath
 from ..poison import UNKNOWN, is_unknown
 from ..problems import Problems
 from .extensions import Extensions
@@ -35,31 +35,31 @@ class Types:
 
     def __init__(self, nodes: Nodes, problems: Problems, extensions: Extensions, unsigned_variation: int) -> None:
         self.unsigned_variation = unsigned_variation
-        self.aliases: dict[int, tuple[int, Place]] = {}
+        self.aliases: dict[int, tuple[int, PlanPath]] = {}
         self._nodes = nodes
         self._problems = problems
         self._extensions = extensions
 
-    def convert(self, number: int, place: Place, depth: int = 0) -> Type:
+    def convert(self, number: int, plan_path: PlanPath, depth: int = 0) -> Type:
         """The type `number`. Recurses, at most `MAX_TYPE_DEPTH` levels."""
         if not number:
-            return self.problem(place, "MISSING", "a type is missing here")
+            return self.problem(plan_path, "MISSING", "a type is missing here")
         if depth > MAX_TYPE_DEPTH:
-            return self.problem(place, "TOO_DEEP", f"a type that nests deeper than {MAX_TYPE_DEPTH} levels")
+            return self.problem(plan_path, "TOO_DEEP", f"a type that nests deeper than {MAX_TYPE_DEPTH} levels")
         try:
             message = self._nodes.take(number)
         except Malformed as error:
-            return self.problem(place, "MALFORMED", str(error))
+            return self.problem(plan_path, "MALFORMED", str(error))
         kind = message.WhichOneof("kind")
         if kind is None:
-            return self.problem(place, "MISSING", "a type is missing here")
+            return self.problem(plan_path, "MISSING", "a type is missing here")
         if kind in REFUSED:
-            return self.problem(place / kind, "UNSUPPORTED_TYPE", REFUSED[kind])
+            return self.problem(plan_path / kind, "UNSUPPORTED_TYPE", REFUSED[kind])
         body = getattr(message, kind)
-        found = CONVERTERS[kind](self, body, place / kind, depth)
+        found = CONVERTERS[kind](self, body, plan_path / kind, depth)
         return found if is_unknown(found) else replace(found, nullable=body.nullability != _NULLABILITY_REQUIRED)
 
-    def carried(self, type_: Type, place: Place) -> Type:
+    def carried(self, type_: Type, plan_path: PlanPath) -> Type:
         """The type of a value that the plan makes; `UNKNOWN`, once reported, if no value can have it. A type that a
         read declares need not be carried: a column that nothing uses is never read.
         """
@@ -68,115 +68,121 @@ class Types:
                 sql_type(type_)
             except PlanError as error:
                 for problem in error.problems:
-                    self.problem(place, problem.reason, problem.message)
+                    self.problem(plan_path, problem.reason, problem.message)
                 return UNKNOWN
         return type_
 
-    def optional(self, number: int, place: Place) -> Type | None:
+    def optional(self, number: int, plan_path: PlanPath) -> Type | None:
         """The type `number`, or None if `number` is 0."""
-        return self.convert(number, place) if number else None
+        return self.convert(number, plan_path) if number else None
 
-    def row(self, numbers: Sequence[int], place: Place, depth: int = 0) -> tuple[Type, ...]:
-        """The types of a struct at `place`."""
-        return tuple(self.convert(n, place.at("types", i), depth) for i, n in enumerate(numbers))
+    def row(self, numbers: Sequence[int], plan_path: PlanPath, depth: int = 0) -> tuple[Type, ...]:
+        """The types of a struct at `plan_path`."""
+        return tuple(self.convert(n, plan_path.at("types", i), depth) for i, n in enumerate(numbers))
 
-    def problem(self, place: Place, reason: str, message: str) -> Type:
-        self._problems.add(place, reason, message)
+    def problem(self, plan_path: PlanPath, reason: str, message: str) -> Type:
+        self._problems.add(plan_path, reason, message)
         return UNKNOWN
 
-    def variation(self, reference: int, type_: Type, place: Place) -> Type:
+    def variation(self, reference: int, type_: Type, plan_path: PlanPath) -> Type:
         """`type_` in the variation that the plan gives: another physical form of the same values."""
         if not reference:
             return type_
         declared = self._extensions.variations.get(reference)
         if declared is not None:
-            self._problems.warn(place, f"the type variation {declared.name!r} is read as the plain type")
+            self._problems.warn(plan_path, f"the type variation {declared.name!r} is read as the plain type")
         elif reference == self.unsigned_variation and isinstance(type_, t.Integer):
             return replace(type_, signed=False)
         return type_
 
-    def alias(self, anchor: int, place: Place, depth: int) -> Type:
+    def alias(self, anchor: int, plan_path: PlanPath, depth: int) -> Type:
         if anchor not in self.aliases:
-            return self.problem(place, "UNKNOWN_ANCHOR", f"the plan declares no type alias {anchor}")
+            return self.problem(plan_path, "UNKNOWN_ANCHOR", f"the plan declares no type alias {anchor}")
         number, at = self.aliases[anchor]
         return self.convert(number, at, depth + 1)
 
-    def user_defined(self, reference: int, place: Place) -> Type:
+    def user_defined(self, reference: int, plan_path: PlanPath) -> Type:
         declared = self._extensions.types.get(reference)
         if declared is None:
-            return self.problem(place, "UNKNOWN_ANCHOR", f"the plan declares no extension type {reference}")
+            return self.problem(plan_path, "UNKNOWN_ANCHOR", f"the plan declares no extension type {reference}")
         bits = _UNSIGNED.get(declared.name.lower())
         if bits is None:
             message = f"the extension type {declared.name!r} is not supported; of these, u8 to u64 are"
-            return self.problem(place, "UNSUPPORTED_TYPE", message)
+            return self.problem(plan_path, "UNSUPPORTED_TYPE", message)
         return t.Integer(bits=bits, signed=False)
 
-    def decimal(self, precision: int, scale: int, place: Place) -> Type:
+    def decimal(self, precision: int, scale: int, plan_path: PlanPath) -> Type:
         if not 1 <= precision <= 38 or not 0 <= scale <= precision:
             message = f"decimal({precision},{scale}): the precision must be 1 to 38 and the scale 0 to the precision"
-            return self.problem(place, "BAD_TYPE", message)
+            return self.problem(plan_path, "BAD_TYPE", message)
         return t.Decimal(precision=precision, scale=scale)
 
-    def length(self, length: int, place: Place) -> int | None:
+    def length(self, length: int, plan_path: PlanPath) -> int | None:
         if length >= 1:
             return length
-        self.problem(place, "BAD_TYPE", f"a length must be at least 1, this is {length}")
+        self.problem(plan_path, "BAD_TYPE", f"a length must be at least 1, this is {length}")
         return None
 
-    def precision(self, precision: int, place: Place) -> int | None:
+    def precision(self, precision: int, plan_path: PlanPath) -> int | None:
         if 0 <= precision <= _MAX_SECOND_PRECISION:
             return precision
         message = f"a precision must be 0 to {_MAX_SECOND_PRECISION} places of a second, this is {precision}"
-        self.problem(place, "BAD_TYPE", message)
+        self.problem(plan_path, "BAD_TYPE", message)
         return None
 
 
-Converter = Callable[[Types, Message, Place, int], Type]
+Converter = Callable[[Types, Message, PlanPath, int], Type]
 
 
 def _plain(type_: Type) -> Converter:
-    return lambda types, body, place, _: types.variation(body.type_variation_reference, type_, place)
+    return lambda types, body, plan_path, _: types.variation(body.type_variation_reference, type_, plan_path)
 
 
 def _sized(make: Callable[..., Type]) -> Converter:
-    def convert(types: Types, body: Message, place: Place, _: int) -> Type:
-        length = types.length(body.length, place)
-        return UNKNOWN if length is None else types.variation(body.type_variation_reference, make(length=length), place)
+    def convert(types: Types, body: Message, plan_path: PlanPath, _: int) -> Type:
+        length = types.length(body.length, plan_path)
+        return (
+            UNKNOWN
+            if length is None
+            else types.variation(body.type_variation_reference, make(length=length), plan_path)
+        )
 
     return convert
 
 
 def _precise(make: Callable[..., Type]) -> Converter:
-    def convert(types: Types, body: Message, place: Place, _: int) -> Type:
-        precision = types.precision(body.precision, place)
+    def convert(types: Types, body: Message, plan_path: PlanPath, _: int) -> Type:
+        precision = types.precision(body.precision, plan_path)
         if precision is None:
             return UNKNOWN
-        return types.variation(body.type_variation_reference, make(precision=precision), place)
+        return types.variation(body.type_variation_reference, make(precision=precision), plan_path)
 
     return convert
 
 
-def _interval_day(types: Types, body: Message, place: Place, _: int) -> Type:
+def _interval_day(types: Types, body: Message, plan_path: PlanPath, _: int) -> Type:
     # the precision came later; until then it was 6
-    precision = types.precision(body.precision if body.HasField("precision") else 6, place)
+    precision = types.precision(body.precision if body.HasField("precision") else 6, plan_path)
     return UNKNOWN if precision is None else t.IntervalDay(precision=precision)
 
 
-def _decimal(types: Types, body: Message, place: Place, _: int) -> Type:
-    return types.variation(body.type_variation_reference, types.decimal(body.precision, body.scale, place), place)
+def _decimal(types: Types, body: Message, plan_path: PlanPath, _: int) -> Type:
+    return types.variation(
+        body.type_variation_reference, types.decimal(body.precision, body.scale, plan_path), plan_path
+    )
 
 
-def _struct(types: Types, body: Message, place: Place, depth: int) -> Type:
-    return _whole(t.Struct(fields=types.row(body.types, place, depth + 1)))
+def _struct(types: Types, body: Message, plan_path: PlanPath, depth: int) -> Type:
+    return _whole(t.Struct(fields=types.row(body.types, plan_path, depth + 1)))
 
 
-def _list(types: Types, body: Message, place: Place, depth: int) -> Type:
-    return _whole(t.List(element=types.convert(body.type, place / "type", depth + 1)))
+def _list(types: Types, body: Message, plan_path: PlanPath, depth: int) -> Type:
+    return _whole(t.List(element=types.convert(body.type, plan_path / "type", depth + 1)))
 
 
-def _map(types: Types, body: Message, place: Place, depth: int) -> Type:
-    key = types.convert(body.key, place / "key", depth + 1)
-    value = types.convert(body.value, place / "value", depth + 1)
+def _map(types: Types, body: Message, plan_path: PlanPath, depth: int) -> Type:
+    key = types.convert(body.key, plan_path / "key", depth + 1)
+    value = types.convert(body.value, plan_path / "value", depth + 1)
     return _whole(t.Map(key=key, value=value))
 
 
@@ -192,12 +198,12 @@ def _whole(type_: t.Struct | t.List | t.Map) -> Type:
     return UNKNOWN if any(map(is_unknown, parts)) else type_
 
 
-def _user_defined(types: Types, body: Message, place: Place, _: int) -> Type:
-    return types.user_defined(body.type_reference, place)
+def _user_defined(types: Types, body: Message, plan_path: PlanPath, _: int) -> Type:
+    return types.user_defined(body.type_reference, plan_path)
 
 
-def _alias(types: Types, body: Message, place: Place, depth: int) -> Type:
-    return types.alias(body.type_alias_reference, place, depth)
+def _alias(types: Types, body: Message, plan_path: PlanPath, depth: int) -> Type:
+    return types.alias(body.type_alias_reference, plan_path, depth)
 
 
 CONVERTERS: Final[Mapping[str, Converter]] = {

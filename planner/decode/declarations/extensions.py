@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..encoding.message_nodes import Message
-from ..plan_path import Place
+from ..plan_path import PlanPath
 from ..problems import Problems
 
 _KINDS: Final = {
@@ -40,10 +40,12 @@ def read_extensions(plan: Message, problems: Problems) -> Extensions:
     uris = {each.extension_uri_anchor: each.uri for each in plan.extension_uris}
     tables: dict[str, dict[int, Declared]] = {kind: {} for kind in _KINDS}
     for index, declaration in enumerate(plan.extensions):
-        place = Place().at("extensions", index)
+        plan_path = PlanPath().at("extensions", index)
         kind = declaration.WhichOneof("mapping_type")
         if kind is None:
-            problems.add(place, "MISSING", "an extension declaration must declare a function, type or type variation")
+            problems.add(
+                plan_path, "MISSING", "an extension declaration must declare a function, type or type variation"
+            )
             continue
         entry = getattr(declaration, kind)
         source = urns.get(entry.extension_urn_reference) or uris.get(entry.extension_uri_reference) or None
@@ -52,7 +54,7 @@ def read_extensions(plan: Message, problems: Problems) -> Extensions:
         declared = Declared(entry.name, source)
         if tables[kind].setdefault(anchor, declared) != declared:
             problems.add(
-                place / kind,
+                plan_path / kind,
                 "DUPLICATE_ANCHOR",
                 f"the {what} anchor {anchor} is declared as {entry.name!r} here and as"
                 f" {tables[kind][anchor].name!r} before; every {what} needs an anchor of its own",

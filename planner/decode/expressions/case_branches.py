@@ -9,12 +9,12 @@ from ...ir import types as t
 from ...ir.types import Type
 from ..comparing import either_nullable, same_type
 from ..decoder import Decoder
-from ..plan_path import Place
+from ..plan_path import PlanPath
 from ..poison import is_unknown
 
 
 def one_type(
-    decoder: Decoder, thens: list[ir.Expression], otherwise: ir.Expression | None, place: Place
+    decoder: Decoder, thens: list[ir.Expression], otherwise: ir.Expression | None, plan_path: PlanPath
 ) -> tuple[list[ir.Expression], Type | None]:
     """All branches, `otherwise` last if there is one, and their type.
 
@@ -28,7 +28,7 @@ def one_type(
     odd = next((type_ for type_ in types if not same_type(types[0], type_)), None)
     if odd is not None:
         message = f"all branches must have one type, these are {types[0]} and {odd}"
-        decoder.problems.add(place, "MIXED_TYPES", message)
+        decoder.problems.add(plan_path, "MIXED_TYPES", message)
         return branches, None
     type_ = reduce(either_nullable, types)
     return branches, t.nullable(type_) if otherwise is None else type_

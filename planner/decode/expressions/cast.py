@@ -10,22 +10,22 @@ from .. import poison
 from ..comparing import castable
 from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Message
-from ..plan_path import Place
+from ..plan_path import PlanPath
 from ..poison import is_unknown
 from ..scope import Scope
 
 _RETURN_NULL: Final = 1
 
 
-def convert_cast(decoder: Decoder, message: Message, place: Place, scope: Scope) -> Steps[ir.Expression]:
+def convert_cast(decoder: Decoder, message: Message, plan_path: PlanPath, scope: Scope) -> Steps[ir.Expression]:
     """The cast. Its result is nullable if the operand is, whatever the plan says. Unspecified failures are errors."""
-    operand = yield from decoder.expression(message.input, place / "input", scope)
-    type_ = decoder.types.carried(decoder.types.convert(message.type, place / "type"), place / "type")
+    operand = yield from decoder.expression(message.input, plan_path / "input", scope)
+    type_ = decoder.types.carried(decoder.types.convert(message.type, plan_path / "type"), plan_path / "type")
     if is_unknown(type_) or is_unknown(operand.type):
         return poison.EXPRESSION
     if not castable(operand.type, type_):
         problem = f"{operand.type} cannot be cast to {type_}"
-        decoder.problems.add(place, "BAD_CAST", problem)
+        decoder.problems.add(plan_path, "BAD_CAST", problem)
         return poison.EXPRESSION
     null_on_failure = message.failure_behavior == _RETURN_NULL
     return ir.Cast(

@@ -7,14 +7,14 @@ from ...ir import types as t
 from .. import poison
 from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Message
-from ..plan_path import Place
+from ..plan_path import PlanPath
 from ..scope import Scope
 
 
-def convert_context_variable(decoder: Decoder, message: Message, place: Place, _: Scope) -> Steps[ir.Expression]:
+def convert_context_variable(decoder: Decoder, message: Message, plan_path: PlanPath, _: Scope) -> Steps[ir.Expression]:
     match message.WhichOneof("execution_context_variable_type"):
         case "current_timestamp" as kind:
-            precision = decoder.types.precision(message.current_timestamp.precision, place / kind)
+            precision = decoder.types.precision(message.current_timestamp.precision, plan_path / kind)
             if precision is None:
                 return poison.EXPRESSION
             return ir.ContextVariable(
@@ -25,5 +25,5 @@ def convert_context_variable(decoder: Decoder, message: Message, place: Place, _
         case "current_timezone":
             return ir.ContextVariable(variable=ir.Clock.TIMEZONE, type=t.String(nullable=False))
         case _:
-            return decoder.missing_expression(place)
+            return decoder.missing_expression(plan_path)
     yield

@@ -5,22 +5,22 @@ from __future__ import annotations
 from ... import ir
 from .. import poison
 from ..decoder import Decoder, Steps
-from ..plan_path import Place
+from ..plan_path import PlanPath
 from ..scope import Scope
 
 
-def convert_detached(decoder: Decoder, ordinal: int, place: Place, scope: Scope) -> Steps[ir.Expression]:
+def convert_detached(decoder: Decoder, ordinal: int, plan_path: PlanPath, scope: Scope) -> Steps[ir.Expression]:
     """The expression as if it stood here."""
     if ordinal >= len(decoder.detached):
         message = f"there is no detached expression {ordinal}: there are {len(decoder.detached)}"
-        decoder.problems.add(place, "OUT_OF_RANGE", message)
+        decoder.problems.add(plan_path, "OUT_OF_RANGE", message)
         return poison.EXPRESSION
     number = decoder.detached[ordinal]
     if number in decoder.open_detached:
         message = f"the detached expression {ordinal} contains itself"
-        decoder.problems.add(place, "CIRCULAR_REFERENCE", message)
+        decoder.problems.add(plan_path, "CIRCULAR_REFERENCE", message)
         return poison.EXPRESSION
     decoder.open_detached.add(number)
-    expression = yield from decoder.argument(number, place, scope)
+    expression = yield from decoder.argument(number, plan_path, scope)
     decoder.open_detached.discard(number)
     return expression

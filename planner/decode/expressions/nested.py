@@ -12,63 +12,63 @@ from .. import poison
 from ..comparing import either_nullable, same_type
 from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Message
-from ..plan_path import Place
+from ..plan_path import PlanPath
 from ..poison import is_unknown
 from ..scope import Scope
 
 
-def convert_nested(decoder: Decoder, message: Message, place: Place, scope: Scope) -> Steps[ir.Expression]:
+def convert_nested(decoder: Decoder, message: Message, plan_path: PlanPath, scope: Scope) -> Steps[ir.Expression]:
     kind = message.WhichOneof("nested_type")
     if kind is None:
-        return decoder.missing_expression(place)
+        return decoder.missing_expression(plan_path)
     body = getattr(message, kind)
     nullable = message.nullable
     match kind:
         case "struct":
-            fields = yield from decoder.expressions(body.fields, place / kind, "fields", scope)
+            fields = yield from decoder.expressions(body.fields, plan_path / kind, "fields", scope)
             if any(is_unknown(each.type) for each in fields):
                 return poison.EXPRESSION
             types = tuple(each.type for each in fields)
             struct = t.Struct(fields=types, nullable=nullable)
             return ir.Nested(construct=ir.Construct.STRUCT, items=fields, type=struct)
         case "list":
-            values = yield from decoder.expressions(body.values, place / kind, "values", scope)
-            element = _common(decoder, values, place / kind, "elements")
+            values = yield from decoder.expressions(body.values, plan_path / kind, "values", scope)
+            element = _common(decoder, values, plan_path / kind, "elements")
             if element is None:
                 return poison.EXPRESSION
             list_ = t.List(element=element, nullable=nullable)
             return ir.Nested(construct=ir.Construct.LIST, items=values, type=list_)
         case _:
-            return (yield from _map(decoder, body, place / kind, scope, nullable=nullable))
+            return (yield from _map(decoder, body, plan_path / kind, scope, nullable=nullable))
 
 
-def _map(decoder: Decoder, body: Message, place: Place, scope: Scope, *, nullable: bool) -> Steps[ir.Expression]:
+def _map(decoder: Decoder, body: Message, plan_path: PlanPath, scope: Scope, *, nullable: bool) -> Steps[ir.Expression]:
     keys: list[ir.Expression] = []
     values: list[ir.Expression] = []
     for index, pair in enumerate(body.key_values):
-        at = place.at("key_values", index)
+        at = plan_path.at("key_values", index)
         keys.append((yield from decoder.expression(pair.key, at / "key", scope)))
         values.append((yield from decoder.expression(pair.value, at / "value", scope)))
-    key = _common(decoder, keys, place, "keys")
-    value = _common(decoder, values, place, "values") if keys else None
+    key = _common(decoder, keys, plan_path, "keys")
+    value = _common(decoder, values, plan_path, "values") if keys else None
     if key is None or value is None:
         return poison.EXPRESSION
     items = tuple(each for pair in zip(keys, values, strict=True) for each in pair)
     return ir.Nested(construct=ir.Construct.MAP, items=items, type=t.Map(key=key, value=value, nullable=nullable))
 
 
-def _common(decoder: Decoder, items: Sequence[ir.Expression], place: Place, what: str) -> Type | None:
+def _common(decoder: Decoder, items: Sequence[ir.Expression], plan_path: PlanPath, what: str) -> Type | None:
     """The one type of all items; None, which is reported, if there is no such type."""
     types = [each.type for each in items]
     if any(map(is_unknown, types)):
         return None
     if not types:
         problem = f"there are no {what} to tell the type by; use an empty literal"
-        decoder.problems.add(place, "MISSING", problem)
+        decoder.problems.add(plan_path, "MISSING", problem)
         return None
     odd = next((type_ for type_ in types if not same_type(types[0], type_)), None)
     if odd is not None:
         problem = f"all {what} must have one type, these are {types[0]} and {odd}"
-        decoder.problems.add(place, "MIXED_TYPES", problem)
+        decoder.problems.add(plan_path, "MIXED_TYPES", problem)
         return None
     return reduce(either_nullable, types)

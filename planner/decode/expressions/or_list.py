@@ -10,36 +10,40 @@ from .. import poison
 from ..comparing import comparable
 from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Message
-from ..plan_path import Place
+from ..plan_path import PlanPath
 from ..poison import is_unknown
 from ..scope import Scope
 
 
-def convert_singular_or_list(decoder: Decoder, message: Message, place: Place, scope: Scope) -> Steps[ir.Expression]:
-    value = yield from decoder.expression(message.value, place / "value", scope)
-    options = yield from decoder.expressions(message.options, place, "options", scope)
-    at = [place.at("options", index) for index in range(len(options))]
-    return _one_of(decoder, (value,), [(option,) for option in options], at, place)
+def convert_singular_or_list(
+    decoder: Decoder, message: Message, plan_path: PlanPath, scope: Scope
+) -> Steps[ir.Expression]:
+    value = yield from decoder.expression(message.value, plan_path / "value", scope)
+    options = yield from decoder.expressions(message.options, plan_path, "options", scope)
+    at = [plan_path.at("options", index) for index in range(len(options))]
+    return _one_of(decoder, (value,), [(option,) for option in options], at, plan_path)
 
 
-def convert_multi_or_list(decoder: Decoder, message: Message, place: Place, scope: Scope) -> Steps[ir.Expression]:
-    value = yield from decoder.expressions(message.value, place, "value", scope)
+def convert_multi_or_list(
+    decoder: Decoder, message: Message, plan_path: PlanPath, scope: Scope
+) -> Steps[ir.Expression]:
+    value = yield from decoder.expressions(message.value, plan_path, "value", scope)
     options: list[tuple[ir.Expression, ...]] = []
-    at = [place.at("options", index) for index in range(len(message.options))]
+    at = [plan_path.at("options", index) for index in range(len(message.options))]
     for record, where in zip(message.options, at, strict=True):
         options.append((yield from decoder.expressions(record.fields, where, "fields", scope)))
-    return _one_of(decoder, value, options, at, place)
+    return _one_of(decoder, value, options, at, plan_path)
 
 
 def _one_of(
     decoder: Decoder,
     value: tuple[ir.Expression, ...],
     options: Sequence[tuple[ir.Expression, ...]],
-    at: Sequence[Place],
-    place: Place,
+    at: Sequence[PlanPath],
+    plan_path: PlanPath,
 ) -> ir.Expression:
     if not value or not options:
-        decoder.problems.add(place, "MISSING", "there must be a value and at least one option")
+        decoder.problems.add(plan_path, "MISSING", "there must be a value and at least one option")
         return poison.EXPRESSION
     for option, where in zip(options, at, strict=True):
         if len(option) != len(value):

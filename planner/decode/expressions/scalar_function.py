@@ -11,22 +11,24 @@ from ..declarations.extensions import Declared
 from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Message
 from ..function_calls import Argument, bind_scalar, declared_function, read_arguments, read_options
-from ..plan_path import Place
+from ..plan_path import PlanPath
 from ..scope import Scope
 
 
-def convert_scalar_function(decoder: Decoder, message: Message, place: Place, scope: Scope) -> Steps[ir.Expression]:
-    declared = declared_function(decoder, message.function_reference, place)
-    arguments = yield from read_arguments(decoder, message, place, scope)
-    options = read_options(decoder, message, place)
-    output = decoder.types.optional(message.output_type, place / "output_type")
+def convert_scalar_function(
+    decoder: Decoder, message: Message, plan_path: PlanPath, scope: Scope
+) -> Steps[ir.Expression]:
+    declared = declared_function(decoder, message.function_reference, plan_path)
+    arguments = yield from read_arguments(decoder, message, plan_path, scope)
+    options = read_options(decoder, message, plan_path)
+    output = decoder.types.optional(message.output_type, plan_path / "output_type")
     if declared is None:
         return poison.EXPRESSION
     if decoder.habits.not_like_is_not_equal and _is_not_like(declared, arguments):
         sentence = "the producer writes NOT LIKE as not_equal; with this pattern NOT LIKE is meant, and is what runs"
-        decoder.problems.warn(place, sentence)
+        decoder.problems.warn(plan_path, sentence)
         declared = replace(declared, name="!~~")
-    return bind_scalar(decoder, declared, arguments, place, options=options, output=output)
+    return bind_scalar(decoder, declared, arguments, plan_path, options=options, output=output)
 
 
 def _is_not_like(declared: Declared, arguments: Sequence[Argument]) -> bool:

@@ -14,7 +14,7 @@ from ..comparing import comparable
 from ..declarations.declared_types import MAX_TYPE_DEPTH
 from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Malformed, Message
-from ..plan_path import Place
+from ..plan_path import PlanPath
 from ..poison import is_unknown
 from ..scope import Scope, column
 
@@ -30,40 +30,40 @@ class _Row(NamedTuple):
     is_lambda: bool = False
 
 
-def convert_selection(decoder: Decoder, message: Message, place: Place, scope: Scope) -> Steps[ir.Expression]:
+def convert_selection(decoder: Decoder, message: Message, plan_path: PlanPath, scope: Scope) -> Steps[ir.Expression]:
     root = message.WhichOneof("root_type")
     if root == "expression":
-        operand = yield from decoder.expression(message.expression, place / "expression", scope)
-        return _into(decoder, message, operand, place)
-    row = _row(decoder, message, place, scope)
+        operand = yield from decoder.expression(message.expression, plan_path / "expression", scope)
+        return _into(decoder, message, operand, plan_path)
+    row = _row(decoder, message, plan_path, scope)
     if row is None:
         return poison.EXPRESSION
-    return _column(decoder, message, row, place, scope)
+    return _column(decoder, message, row, plan_path, scope)
 
 
-def _row(decoder: Decoder, message: Message, place: Place, scope: Scope) -> _Row | None:
+def _row(decoder: Decoder, message: Message, plan_path: PlanPath, scope: Scope) -> _Row | None:
     """The row that a reference means; None if the row is poison or, once reported, if there is no such row."""
     match message.WhichOneof("root_type"):
         case "outer_reference":
-            return _outer_row(decoder, message.outer_reference, place / "outer_reference", scope)
+            return _outer_row(decoder, message.outer_reference, plan_path / "outer_reference", scope)
         case "lambda_parameter_reference":
             steps = message.lambda_parameter_reference.steps_out
             if steps < len(scope.parameters):
                 return _Row(scope.parameters[steps], steps, is_lambda=True)
             problem = f"there are {len(scope.parameters)} lambdas around this, so none {steps} steps out"
-            decoder.problems.add(place / "lambda_parameter_reference", "OUT_OF_RANGE", problem)
+            decoder.problems.add(plan_path / "lambda_parameter_reference", "OUT_OF_RANGE", problem)
             return None
         case _:
             # producers leave the root out if it is the row itself
             return None if scope.schema is None else _Row(scope.schema)
 
 
-def _outer_row(decoder: Decoder, reference: Message, place: Place, scope: Scope) -> _Row | None:
+def _outer_row(decoder: Decoder, reference: Message, plan_path: PlanPath, scope: Scope) -> _Row | None:
     if reference.WhichOneof("outer_reference_type") == "rel_reference":
         found = scope.anchored(reference.rel_reference)
         if found is None:
             problem = f"no relation around this has the anchor {reference.rel_reference}"
-            decoder.problems.add(place / "rel_reference", "UNKNOWN_ANCHOR", problem)
+            decoder.problems.add(plan_path / "rel_reference", "UNKNOWN_ANCHOR", problem)
             return None
         outer, steps, columns = found
         return None if outer.schema is None else _Row(outer.schema[columns.start : columns.stop], steps, columns.start)
@@ -71,13 +71,15 @@ def _outer_row(decoder: Decoder, reference: Message, place: Place, scope: Scope)
     enclosing = scope.enclosing(steps)
     if steps < 1 or enclosing is None:
         problem = f"there is no relation {steps} subqueries further out"
-        decoder.problems.add(place / "steps_out", "OUT_OF_RANGE", problem)
+        decoder.problems.add(plan_path / "steps_out", "OUT_OF_RANGE", problem)
         return None
     return None if enclosing.schema is None else _Row(enclosing.schema, steps)
 
 
-def _column(decoder: Decoder, message: Message, row: _Row, place: Place, scope: Scope | None = None) -> ir.Expression:
-    path = _path(decoder, message, place)
+def _column(
+    decoder: Decoder, message: Message, row: _Row, plan_path: PlanPath, scope: Scope | None = None
+) -> ir.Expression:
+    path = _path(decoder, message, plan_path)
     if not path:
         return poison.EXPRESSION
     (first, at), *rest = path
@@ -103,17 +105,17 @@ def _column(decoder: Decoder, message: Message, row: _Row, place: Place, scope: 
     return ir.NestedField(operand=parameter, steps=steps, type=end) if steps else parameter
 
 
-def _around(decoder: Decoder, row: _Row, index: int, scope: Scope | None, place: Place) -> _Row:
+def _around(decoder: Decoder, row: _Row, index: int, scope: Scope | None, plan_path: PlanPath) -> _Row:
     """The row around a subquery if only that row has a column `index`, else `row` again."""
     outer = scope.outer if scope is not None and row.outer == 0 and not row.is_lambda else None
     if outer is None or outer.schema is None or column(outer.schema, index) is None:
         return row
-    decoder.problems.warn(place, f"there is no column {index} in the subquery; the row around it is meant")
+    decoder.problems.warn(plan_path, f"there is no column {index} in the subquery; the row around it is meant")
     return _Row(outer.schema, 1)
 
 
-def _into(decoder: Decoder, message: Message, operand: ir.Expression, place: Place) -> ir.Expression:
-    path = _path(decoder, message, place)
+def _into(decoder: Decoder, message: Message, operand: ir.Expression, plan_path: PlanPath) -> ir.Expression:
+    path = _path(decoder, message, plan_path)
     if not path or is_unknown(operand.type):
         return poison.EXPRESSION
     end = _follow(decoder, operand.type, path)
@@ -122,32 +124,32 @@ def _into(decoder: Decoder, message: Message, operand: ir.Expression, place: Pla
     return ir.NestedField(operand=operand, steps=tuple(step for step, _ in path), type=end)
 
 
-def convert_key(decoder: Decoder, message: Message, relation: ir.Relation, place: Place) -> ir.Expression:
+def convert_key(decoder: Decoder, message: Message, relation: ir.Relation, plan_path: PlanPath) -> ir.Expression:
     """A bare `FieldReference` to a column of `relation`, such as the key of a join; poison if it is no such
     reference.
     """
     if relation is poison.RELATION:
         return poison.EXPRESSION
     if message.WhichOneof("root_type") not in (None, "root_reference"):
-        decoder.problems.add(place, "BAD_REFERENCE", "a key must be a column of its input")
+        decoder.problems.add(plan_path, "BAD_REFERENCE", "a key must be a column of its input")
         return poison.EXPRESSION
-    return _column(decoder, message, _Row(relation.schema), place)
+    return _column(decoder, message, _Row(relation.schema), plan_path)
 
 
 # ------------------------------------------------------------------------------------------------------- paths
 
 
-def _path(decoder: Decoder, message: Message, place: Place) -> Sequence[tuple[Step, Place]]:
+def _path(decoder: Decoder, message: Message, plan_path: PlanPath) -> Sequence[tuple[Step, PlanPath]]:
     """The steps of a reference, each with its place. Empty, once reported, if the reference is broken."""
     if message.WhichOneof("reference_type") != "direct_reference":
         if message.WhichOneof("reference_type") == "masked_reference":
             problem = "masked references are supported in reads only; write a reference for each field"
-            decoder.problems.add(place / "masked_reference", "UNSUPPORTED_REFERENCE", problem)
+            decoder.problems.add(plan_path / "masked_reference", "UNSUPPORTED_REFERENCE", problem)
         else:
-            decoder.problems.add(place, "MISSING", "a reference is missing here")
+            decoder.problems.add(plan_path, "MISSING", "a reference is missing here")
         return ()
-    path: list[tuple[Step, Place]] = []
-    number, at = message.direct_reference, place / "direct_reference"
+    path: list[tuple[Step, PlanPath]] = []
+    number, at = message.direct_reference, plan_path / "direct_reference"
     while number:
         if len(path) > MAX_TYPE_DEPTH:
             decoder.problems.add(at, "TOO_DEEP", f"a reference of more than {MAX_TYPE_DEPTH} steps")
@@ -172,11 +174,11 @@ def _path(decoder: Decoder, message: Message, place: Place) -> Sequence[tuple[St
                 path.append((ir.MapKey(key=decoder.literals.convert(body.map_key, at / "map_key")), at))
         number, at = body.child, at / "child"
     if not path:
-        decoder.problems.add(place / "direct_reference", "MISSING", "a reference is missing here")
+        decoder.problems.add(plan_path / "direct_reference", "MISSING", "a reference is missing here")
     return path
 
 
-def _follow(decoder: Decoder, type_: Type, path: Sequence[tuple[Step, Place]]) -> Type | None:
+def _follow(decoder: Decoder, type_: Type, path: Sequence[tuple[Step, PlanPath]]) -> Type | None:
     """The type at the end of `path` into a value of `type_`: nullable if anything on the way is nullable."""
     may_be_null = type_.nullable
     for step, at in path:

@@ -10,7 +10,7 @@ from .. import poison
 from ..comparing import comparable
 from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Message
-from ..plan_path import Place
+from ..plan_path import PlanPath
 from ..poison import is_unknown
 from ..scope import Scope
 
@@ -26,62 +26,62 @@ _COMPARISONS: Final = {
 }
 
 
-def convert_subquery(decoder: Decoder, message: Message, place: Place, scope: Scope) -> Steps[ir.Expression]:
+def convert_subquery(decoder: Decoder, message: Message, plan_path: PlanPath, scope: Scope) -> Steps[ir.Expression]:
     """The subquery. Inside of it, `scope` is the next scope outwards."""
     scope = scope.without_windows()
     kind = message.WhichOneof("subquery_type")
     if kind is None:
-        return decoder.missing_expression(place)
-    body, place = getattr(message, kind), place / kind
+        return decoder.missing_expression(plan_path)
+    body, plan_path = getattr(message, kind), plan_path / kind
     match kind:
         case "scalar":
-            return (yield from _scalar(decoder, body, place, scope))
+            return (yield from _scalar(decoder, body, plan_path, scope))
         case "in_predicate":
-            return (yield from _in(decoder, body, place, scope))
+            return (yield from _in(decoder, body, plan_path, scope))
         case "set_predicate":
-            return (yield from _exists(decoder, body, place, scope))
+            return (yield from _exists(decoder, body, plan_path, scope))
         case _:
-            return (yield from _comparison(decoder, body, place, scope))
+            return (yield from _comparison(decoder, body, plan_path, scope))
 
 
-def _scalar(decoder: Decoder, body: Message, place: Place, scope: Scope) -> Steps[ir.Expression]:
-    relation = yield from decoder.relation(body.input, place / "input", scope)
-    if relation is poison.RELATION or not _has_width(decoder, relation, 1, place / "input"):
+def _scalar(decoder: Decoder, body: Message, plan_path: PlanPath, scope: Scope) -> Steps[ir.Expression]:
+    relation = yield from decoder.relation(body.input, plan_path / "input", scope)
+    if relation is poison.RELATION or not _has_width(decoder, relation, 1, plan_path / "input"):
         return poison.EXPRESSION
     type_ = relation.schema[0]
     if is_unknown(type_):
         return poison.EXPRESSION
-    return ir.Subquery(kind=ir.SubqueryKind.SCALAR, relation=relation, type=nullable(type_), place=str(place))
+    return ir.Subquery(kind=ir.SubqueryKind.SCALAR, relation=relation, type=nullable(type_), plan_path=str(plan_path))
 
 
-def _in(decoder: Decoder, body: Message, place: Place, scope: Scope) -> Steps[ir.Expression]:
-    needles = yield from decoder.expressions(body.needles, place, "needles", scope)
-    relation = yield from decoder.relation(body.haystack, place / "haystack", scope)
+def _in(decoder: Decoder, body: Message, plan_path: PlanPath, scope: Scope) -> Steps[ir.Expression]:
+    needles = yield from decoder.expressions(body.needles, plan_path, "needles", scope)
+    relation = yield from decoder.relation(body.haystack, plan_path / "haystack", scope)
     if not needles:
-        decoder.problems.add(place, "MISSING", "there must be at least one needle")
+        decoder.problems.add(plan_path, "MISSING", "there must be at least one needle")
         return poison.EXPRESSION
-    return _matching(decoder, ir.SubqueryKind.IN, None, needles, relation, place, "haystack")
+    return _matching(decoder, ir.SubqueryKind.IN, None, needles, relation, plan_path, "haystack")
 
 
-def _exists(decoder: Decoder, body: Message, place: Place, scope: Scope) -> Steps[ir.Expression]:
-    relation = yield from decoder.relation(body.tuples, place / "tuples", scope)
+def _exists(decoder: Decoder, body: Message, plan_path: PlanPath, scope: Scope) -> Steps[ir.Expression]:
+    relation = yield from decoder.relation(body.tuples, plan_path / "tuples", scope)
     kind = _PREDICATES.get(body.predicate_op)
     if kind is None:
-        decoder.problems.add(place / "predicate_op", "MISSING", "the predicate must be EXISTS or UNIQUE")
+        decoder.problems.add(plan_path / "predicate_op", "MISSING", "the predicate must be EXISTS or UNIQUE")
         return poison.EXPRESSION
     if relation is poison.RELATION:
         return poison.EXPRESSION
-    return ir.Subquery(kind=kind, relation=relation, type=Boolean(nullable=False), place=str(place))
+    return ir.Subquery(kind=kind, relation=relation, type=Boolean(nullable=False), plan_path=str(plan_path))
 
 
-def _comparison(decoder: Decoder, body: Message, place: Place, scope: Scope) -> Steps[ir.Expression]:
-    left = yield from decoder.expression(body.left, place / "left", scope)
-    relation = yield from decoder.relation(body.right, place / "right", scope)
+def _comparison(decoder: Decoder, body: Message, plan_path: PlanPath, scope: Scope) -> Steps[ir.Expression]:
+    left = yield from decoder.expression(body.left, plan_path / "left", scope)
+    relation = yield from decoder.relation(body.right, plan_path / "right", scope)
     kind, comparison = _REDUCTIONS.get(body.reduction_op), _COMPARISONS.get(body.comparison_op)
     if kind is None or comparison is None:
-        decoder.problems.add(place, "MISSING", "there must be a reduction (ANY or ALL) and a comparison")
+        decoder.problems.add(plan_path, "MISSING", "there must be a reduction (ANY or ALL) and a comparison")
         return poison.EXPRESSION
-    return _matching(decoder, kind, comparison, (left,), relation, place, "right")
+    return _matching(decoder, kind, comparison, (left,), relation, plan_path, "right")
 
 
 def _matching(
@@ -90,30 +90,30 @@ def _matching(
     comparison: ir.Comparison | None,
     needles: tuple[ir.Expression, ...],
     relation: ir.Relation,
-    place: Place,
+    plan_path: PlanPath,
     field: str,
 ) -> ir.Expression:
     """A subquery whose rows are compared with `needles`."""
-    if relation is poison.RELATION or not _has_width(decoder, relation, len(needles), place / field):
+    if relation is poison.RELATION or not _has_width(decoder, relation, len(needles), plan_path / field):
         return poison.EXPRESSION
     for needle, type_ in zip(needles, relation.schema, strict=True):
         if not comparable(needle.type, type_):
             problem = f"{needle.type} cannot be compared with {type_}"
-            decoder.problems.add(place, "MIXED_TYPES", problem)
+            decoder.problems.add(plan_path, "MIXED_TYPES", problem)
             return poison.EXPRESSION
     types = [*(needle.type for needle in needles), *relation.schema]
     if any(map(is_unknown, types)):
         return poison.EXPRESSION
     boolean = Boolean(nullable=any(type_.nullable for type_ in types))
     return ir.Subquery(
-        kind=kind, relation=relation, type=boolean, needles=needles, comparison=comparison, place=str(place)
+        kind=kind, relation=relation, type=boolean, needles=needles, comparison=comparison, plan_path=str(plan_path)
     )
 
 
-def _has_width(decoder: Decoder, relation: ir.Relation, width: int, place: Place) -> bool:
+def _has_width(decoder: Decoder, relation: ir.Relation, width: int, plan_path: PlanPath) -> bool:
     found = len(relation.schema)
     if found == width:
         return True
     problem = f"the subquery must have {width} column{'s' * (width != 1)}, it has {found}"
-    decoder.problems.add(place, "WRONG_WIDTH", problem)
+    decoder.problems.add(plan_path, "WRONG_WIDTH", problem)
     return False

@@ -7,18 +7,18 @@ from .. import poison
 from ..comparing import comparable
 from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Message
-from ..plan_path import Place
+from ..plan_path import PlanPath
 from ..poison import is_unknown
 from ..scope import Scope
 from .case_branches import one_type
 
 
-def convert_switch(decoder: Decoder, message: Message, place: Place, scope: Scope) -> Steps[ir.Expression]:
-    match = yield from decoder.expression(message.match, place / "match", scope)
+def convert_switch(decoder: Decoder, message: Message, plan_path: PlanPath, scope: Scope) -> Steps[ir.Expression]:
+    match = yield from decoder.expression(message.match, plan_path / "match", scope)
     cases: list[ir.Literal] = []
     thens: list[ir.Expression] = []
     for index, clause in enumerate(message.ifs):
-        at = place.at("ifs", index)
+        at = plan_path.at("ifs", index)
         case = decoder.literals.convert(getattr(clause, "if"), at / "if")
         if not comparable(match.type, case.type):
             problem = f"{match.type} is never equal to {case.type}"
@@ -27,11 +27,11 @@ def convert_switch(decoder: Decoder, message: Message, place: Place, scope: Scop
         thens.append((yield from decoder.expression(clause.then, at / "then", scope)))
     otherwise = None
     if getattr(message, "else"):
-        otherwise = yield from decoder.expression(getattr(message, "else"), place / "else", scope)
+        otherwise = yield from decoder.expression(getattr(message, "else"), plan_path / "else", scope)
     if not cases:
-        decoder.problems.add(place, "MISSING", "there must be at least one clause")
+        decoder.problems.add(plan_path, "MISSING", "there must be at least one clause")
         return poison.EXPRESSION
-    results, type_ = one_type(decoder, thens, otherwise, place)
+    results, type_ = one_type(decoder, thens, otherwise, plan_path)
     if type_ is None or is_unknown(match.type) or any(is_unknown(case.type) for case in cases):
         return poison.EXPRESSION
     return ir.Switch(

@@ -14,7 +14,7 @@ from ..encoding.message_nodes import Message
 from ..function_binding import Bound
 from ..function_calls import bind, declared_function, read_arguments, read_options
 from ..phases import is_distinct, is_whole
-from ..plan_path import Place
+from ..plan_path import PlanPath
 from ..poison import is_unknown
 from ..scope import Scope
 from ..sorting import convert_sorts
@@ -24,15 +24,17 @@ _VALUES: Final = frozenset({"first_value", "last_value"})
 _BOUNDS: Final = {0: ir.BoundsKind.ROWS, 1: ir.BoundsKind.ROWS, 2: ir.BoundsKind.RANGE}
 
 
-def convert_window_function(decoder: Decoder, message: Message, place: Place, scope: Scope) -> Steps[ir.Expression]:
+def convert_window_function(
+    decoder: Decoder, message: Message, plan_path: PlanPath, scope: Scope
+) -> Steps[ir.Expression]:
     """The column for the function's result. The call goes to the `Window` below the projection."""
     inner = scope.without_windows()
-    partitions = yield from decoder.expressions(message.partitions, place, "partitions", inner)
-    sorts = yield from convert_sorts(decoder, message.sorts, place, inner)
-    call = yield from convert_call(decoder, message, place, inner, partitions, sorts, has_old=True)
+    partitions = yield from decoder.expressions(message.partitions, plan_path, "partitions", inner)
+    sorts = yield from convert_sorts(decoder, message.sorts, plan_path, inner)
+    call = yield from convert_call(decoder, message, plan_path, inner, partitions, sorts, has_old=True)
     if scope.windows is None:
         problem = "a window function can only stand in a projection"
-        decoder.problems.add(place, "MISPLACED_WINDOW_FUNCTION", problem)
+        decoder.problems.add(plan_path, "MISPLACED_WINDOW_FUNCTION", problem)
         return poison.EXPRESSION
     return poison.EXPRESSION if call is None else scope.windows.lift(call)
 
@@ -40,7 +42,7 @@ def convert_window_function(decoder: Decoder, message: Message, place: Place, sc
 def convert_call(
     decoder: Decoder,
     message: Message,
-    place: Place,
+    plan_path: PlanPath,
     scope: Scope,
     partitions: Sequence[ir.Expression],
     sorts: Sequence[ir.SortKey],
@@ -48,20 +50,20 @@ def convert_call(
     has_old: bool,
 ) -> Steps[ir.WindowCall | None]:
     """The call; None if it is poison."""
-    declared = declared_function(decoder, message.function_reference, place)
-    arguments = yield from read_arguments(decoder, message, place, scope, has_old=has_old)
-    options = read_options(decoder, message, place)
-    output: Type | None = decoder.types.optional(message.output_type, place / "output_type")
-    whole = is_whole(decoder, message, place)
-    lower = yield from _bound(decoder, message, "lower_bound", place, scope)
-    upper = yield from _bound(decoder, message, "upper_bound", place, scope)
+    declared = declared_function(decoder, message.function_reference, plan_path)
+    arguments = yield from read_arguments(decoder, message, plan_path, scope, has_old=has_old)
+    options = read_options(decoder, message, plan_path)
+    output: Type | None = decoder.types.optional(message.output_type, plan_path / "output_type")
+    whole = is_whole(decoder, message, plan_path)
+    lower = yield from _bound(decoder, message, "lower_bound", plan_path, scope)
+    upper = yield from _bound(decoder, message, "upper_bound", plan_path, scope)
     bounds = _BOUNDS.get(message.bounds_type)
     if bounds is None:
-        decoder.problems.add(place / "bounds_type", "BAD_BOUND", "the bounds must be ROWS or RANGE")
+        decoder.problems.add(plan_path / "bounds_type", "BAD_BOUND", "the bounds must be ROWS or RANGE")
     poisoned = any(is_unknown(each.type) for each in partitions) or any(is_unknown(s.expression.type) for s in sorts)
     if declared is None or not whole or lower is None or upper is None or bounds is None or poisoned:
         return None
-    bound = bind(decoder, ir.FunctionKind.WINDOW, declared, arguments, place, options=options, output=output)
+    bound = bind(decoder, ir.FunctionKind.WINDOW, declared, arguments, plan_path, options=options, output=output)
     if bound is None:
         return None
     return ir.WindowCall(
@@ -75,7 +77,7 @@ def convert_call(
         bounds=bounds,
         distinct=is_distinct(message),
         options=bound.options,
-        place=str(place),
+        plan_path=str(plan_path),
     )
 
 
@@ -89,10 +91,10 @@ def _may_be_null(bound: Bound, lower: ir.Bound, upper: ir.Bound) -> bool:
     return not (starts and ends) or any(each.type.nullable for each in given)
 
 
-def _bound(decoder: Decoder, message: Message, field: str, place: Place, scope: Scope) -> Steps[ir.Bound | None]:
+def _bound(decoder: Decoder, message: Message, field: str, plan_path: PlanPath, scope: Scope) -> Steps[ir.Bound | None]:
     """A bound; None, once reported, if it is no bound. An absent bound is unbounded."""
     bound = getattr(message, field)
-    at = place / field
+    at = plan_path / field
     kind = bound.WhichOneof("kind")
     match kind:
         case None | "unbounded":

@@ -12,7 +12,7 @@ from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Message
 from ..function_calls import bind, declared_function, read_arguments, read_options
 from ..phases import is_distinct, is_whole
-from ..plan_path import Place
+from ..plan_path import PlanPath
 from ..poison import is_unknown
 from ..scope import Scope
 from ..sorting import convert_sorts
@@ -20,20 +20,22 @@ from ..sorting import convert_sorts
 _SETS: tuple[tuple[int, ...], ...] = ((),)
 
 
-def convert_aggregate(decoder: Decoder, message: Message, place: Place, outer: Scope | None) -> Steps[ir.Relation]:
-    below = yield from decoder.relation(message.input, place / "input", outer)
+def convert_aggregate(
+    decoder: Decoder, message: Message, plan_path: PlanPath, outer: Scope | None
+) -> Steps[ir.Relation]:
+    below = yield from decoder.relation(message.input, plan_path / "input", outer)
     scope = decoder.scope([below], message, outer)
     if message.grouping_expressions or not any(grouping.grouping_expressions for grouping in message.groupings):
         # producers that fill both forms mean the same with both
-        keys = yield from decoder.expressions(message.grouping_expressions, place, "grouping_expressions", scope)
-        sets = _sets(decoder, message, len(keys), place)
+        keys = yield from decoder.expressions(message.grouping_expressions, plan_path, "grouping_expressions", scope)
+        sets = _sets(decoder, message, len(keys), plan_path)
     else:
-        keys, sets = yield from _old_groupings(decoder, message, place, scope)
+        keys, sets = yield from _old_groupings(decoder, message, plan_path, scope)
     measures: list[ir.Measure | None] = []
     for index, measure in enumerate(message.measures):
-        measures.append((yield from _measure(decoder, measure, place.at("measures", index), scope)))
+        measures.append((yield from _measure(decoder, measure, plan_path.at("measures", index), scope)))
     if not message.measures and not message.groupings:
-        decoder.problems.add(place, "MISSING", "there must be a grouping or a measure")
+        decoder.problems.add(plan_path, "MISSING", "there must be a grouping or a measure")
     if below is poison.RELATION:
         return below
     return ir.Aggregate(
@@ -42,7 +44,7 @@ def convert_aggregate(decoder: Decoder, message: Message, place: Place, outer: S
         grouping_sets=sets,
         measures=tuple(measure for measure in measures if measure is not None),
         schema=_schema(keys, sets, measures),
-        place=str(place),
+        plan_path=str(plan_path),
     )
 
 
@@ -59,13 +61,13 @@ def _schema(
     return (*types, t.Integer(bits=32, nullable=False)) if len(sets) > 1 else tuple(types)
 
 
-def _sets(decoder: Decoder, message: Message, keys: int, place: Place) -> tuple[tuple[int, ...], ...]:
+def _sets(decoder: Decoder, message: Message, keys: int, plan_path: PlanPath) -> tuple[tuple[int, ...], ...]:
     sets: list[tuple[int, ...]] = []
     for index, grouping in enumerate(message.groupings):
         references = tuple(grouping.expression_references)
         for position, reference in enumerate(references):
             if reference >= keys:
-                at = place.at("groupings", index).at("expression_references", position)
+                at = plan_path.at("groupings", index).at("expression_references", position)
                 decoder.problems.add(
                     at, "OUT_OF_RANGE", f"there is no grouping expression {reference}: there are {keys}"
                 )
@@ -73,19 +75,19 @@ def _sets(decoder: Decoder, message: Message, keys: int, place: Place) -> tuple[
     unused = set(range(keys)).difference(*sets) if sets else set(range(keys))
     if unused:
         problem = f"the grouping expressions {sorted(unused)} are in no grouping set"
-        decoder.problems.add(place / "grouping_expressions", "UNUSED_GROUPING", problem)
+        decoder.problems.add(plan_path / "grouping_expressions", "UNUSED_GROUPING", problem)
     return tuple(sets) or _SETS
 
 
 def _old_groupings(
-    decoder: Decoder, message: Message, place: Place, scope: Scope
+    decoder: Decoder, message: Message, plan_path: PlanPath, scope: Scope
 ) -> Steps[tuple[tuple[ir.Expression, ...], tuple[tuple[int, ...], ...]]]:
     """The keys and grouping sets of the old form. Expressions that are written alike are one key."""
     keys: list[ir.Expression] = []
     position: dict[Hashable, int] = {}
     sets: list[tuple[int, ...]] = []
     for index, grouping in enumerate(message.groupings):
-        at = place.at("groupings", index)
+        at = plan_path.at("groupings", index)
         members: list[int] = []
         for inner, number in enumerate(grouping.grouping_expressions):
             content = decoder.nodes.content(number)
@@ -97,9 +99,9 @@ def _old_groupings(
     return tuple(keys), tuple(sets)
 
 
-def _measure(decoder: Decoder, message: Message, place: Place, scope: Scope) -> Steps[ir.Measure | None]:
+def _measure(decoder: Decoder, message: Message, plan_path: PlanPath, scope: Scope) -> Steps[ir.Measure | None]:
     """A measure; None if it is poison."""
-    function, at = message.measure, place / "measure"
+    function, at = message.measure, plan_path / "measure"
     declared = declared_function(decoder, function.function_reference, at)
     arguments = yield from read_arguments(decoder, function, at, scope)
     sorts = yield from convert_sorts(decoder, function.sorts, at, scope)
@@ -107,7 +109,7 @@ def _measure(decoder: Decoder, message: Message, place: Place, scope: Scope) -> 
     output = decoder.types.optional(function.output_type, at / "output_type")
     condition = None
     if message.filter:
-        condition = yield from decoder.condition(message.filter, place / "filter", scope)
+        condition = yield from decoder.condition(message.filter, plan_path / "filter", scope)
     if not is_whole(decoder, function, at) or declared is None:
         return None
     bound = bind(decoder, ir.FunctionKind.AGGREGATE, declared, arguments, at, options=options, output=output)
@@ -121,5 +123,5 @@ def _measure(decoder: Decoder, message: Message, place: Place, scope: Scope) -> 
         sorts=sorts,
         condition=condition,
         options=bound.options,
-        place=str(at),
+        plan_path=str(at),
     )

@@ -11,19 +11,19 @@ from .. import poison
 from ..comparing import either_nullable, same_type
 from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Message
-from ..plan_path import Place
+from ..plan_path import PlanPath
 from ..poison import is_unknown
 from ..scope import Scope
 
 
-def convert_expand(decoder: Decoder, message: Message, place: Place, outer: Scope | None) -> Steps[ir.Relation]:
+def convert_expand(decoder: Decoder, message: Message, plan_path: PlanPath, outer: Scope | None) -> Steps[ir.Relation]:
     """The expansion. A switching field with fewer duplicates than others gives null for the rest."""
-    below = yield from decoder.relation(message.input, place / "input", outer)
+    below = yield from decoder.relation(message.input, plan_path / "input", outer)
     scope = decoder.scope([below], message, outer)
     fields: list[tuple[ir.Expression, ...]] = []
     switching: list[bool] = []
     for index, field in enumerate(message.fields):
-        at = place.at("fields", index)
+        at = plan_path.at("fields", index)
         kind = field.WhichOneof("field_type")
         switching.append(kind == "switching_field")
         if kind == "switching_field":
@@ -35,7 +35,7 @@ def convert_expand(decoder: Decoder, message: Message, place: Place, outer: Scop
     count = max((len(field) for field, switches in zip(fields, switching, strict=True) if switches), default=1)
     columns: list[tuple[Type, tuple[ir.Expression, ...]]] = []
     for index, (field, switches) in enumerate(zip(fields, switching, strict=True)):
-        type_ = _one_type(decoder, field, place.at("fields", index))
+        type_ = _one_type(decoder, field, plan_path.at("fields", index))
         filled = field * count if not switches else field
         missing = count - len(filled)
         if missing and not is_unknown(type_):
@@ -48,17 +48,17 @@ def convert_expand(decoder: Decoder, message: Message, place: Place, outer: Scop
         input=below,
         alternatives=tuple(tuple(values[i] for _, values in columns) for i in range(count)),
         schema=(*(type_ for type_, _ in columns), number),
-        place=str(place),
+        plan_path=str(plan_path),
     )
 
 
-def _one_type(decoder: Decoder, field: tuple[ir.Expression, ...], place: Place) -> Type:
+def _one_type(decoder: Decoder, field: tuple[ir.Expression, ...], plan_path: PlanPath) -> Type:
     types = [each.type for each in field]
     if any(map(is_unknown, types)):
         return poison.UNKNOWN
     odd = next((type_ for type_ in types if not same_type(types[0], type_)), None)
     if odd is not None:
         problem = f"all duplicates must have one type, these are {types[0]} and {odd}"
-        decoder.problems.add(place, "MIXED_TYPES", problem)
+        decoder.problems.add(plan_path, "MIXED_TYPES", problem)
         return poison.UNKNOWN
     return reduce(either_nullable, types)

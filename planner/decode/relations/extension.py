@@ -12,7 +12,7 @@ from .. import poison
 from ..declarations.details import message_named
 from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Message
-from ..plan_path import Place
+from ..plan_path import PlanPath
 from ..scope import Scope
 from .joins.index_lookup_join import convert_index_lookup_join
 from .loops.iteration import convert_iteration
@@ -21,7 +21,7 @@ from .reads.declared_order import convert_declared_order
 from .unnest import convert_unnest
 from .user_operator import convert_user_operator, convert_user_operator_of_several
 
-ExtensionConverter: TypeAlias = "Callable[[Decoder, Any, Message, Place, Scope | None], Steps[ir.Relation]]"
+ExtensionConverter: TypeAlias = "Callable[[Decoder, Any, Message, PlanPath, Scope | None], Steps[ir.Relation]]"
 
 CONVERTERS: Final[Mapping[str, Mapping[str, ExtensionConverter]]] = {
     "extension_single": {
@@ -39,34 +39,38 @@ CONVERTERS: Final[Mapping[str, Mapping[str, ExtensionConverter]]] = {
 
 
 def convert_extension_single(
-    decoder: Decoder, message: Message, place: Place, outer: Scope | None
+    decoder: Decoder, message: Message, plan_path: PlanPath, outer: Scope | None
 ) -> Steps[ir.Relation]:
-    return (yield from _convert("extension_single", decoder, message, place, outer))
+    return (yield from _convert("extension_single", decoder, message, plan_path, outer))
 
 
 def convert_extension_multi(
-    decoder: Decoder, message: Message, place: Place, outer: Scope | None
+    decoder: Decoder, message: Message, plan_path: PlanPath, outer: Scope | None
 ) -> Steps[ir.Relation]:
-    return (yield from _convert("extension_multi", decoder, message, place, outer))
+    return (yield from _convert("extension_multi", decoder, message, plan_path, outer))
 
 
-def convert_extension_leaf(decoder: Decoder, message: Message, place: Place, outer: Scope | None) -> Steps[ir.Relation]:
-    return (yield from _convert("extension_leaf", decoder, message, place, outer))
+def convert_extension_leaf(
+    decoder: Decoder, message: Message, plan_path: PlanPath, outer: Scope | None
+) -> Steps[ir.Relation]:
+    return (yield from _convert("extension_leaf", decoder, message, plan_path, outer))
 
 
-def _convert(kind: str, decoder: Decoder, message: Message, place: Place, outer: Scope | None) -> Steps[ir.Relation]:
+def _convert(
+    kind: str, decoder: Decoder, message: Message, plan_path: PlanPath, outer: Scope | None
+) -> Steps[ir.Relation]:
     known = CONVERTERS[kind]
     url = message.detail.type_url
     kind_of_message = message_named(url)
     name = "" if kind_of_message is None else kind_of_message.DESCRIPTOR.full_name
     if kind_of_message is None or name not in known:
         problem = f"{url or 'a detail without a type URL'} is not known here; known are {', '.join(known)}"
-        decoder.problems.add(place / "detail", "UNSUPPORTED_RELATION", problem)
+        decoder.problems.add(plan_path / "detail", "UNSUPPORTED_RELATION", problem)
         return poison.RELATION
     detail = kind_of_message()
     try:
         detail.ParseFromString(message.detail.value)
     except DecodeError as error:
-        decoder.problems.add(place / "detail", "MALFORMED", f"not a valid {name}: {error}")
+        decoder.problems.add(plan_path / "detail", "MALFORMED", f"not a valid {name}: {error}")
         return poison.RELATION
-    return (yield from known[name](decoder, detail, message, place, outer))
+    return (yield from known[name](decoder, detail, message, plan_path, outer))

@@ -9,16 +9,16 @@ from .. import poison
 from ..decoder import Decoder, Steps
 from ..emit import columns, project
 from ..encoding.message_nodes import Message
-from ..plan_path import Place
+from ..plan_path import PlanPath
 from ..scope import Scope, Windows
 
 
-def convert_project(decoder: Decoder, message: Message, place: Place, outer: Scope | None) -> Steps[ir.Relation]:
+def convert_project(decoder: Decoder, message: Message, plan_path: PlanPath, outer: Scope | None) -> Steps[ir.Relation]:
     """The projection. Its window functions go to a `Window` below it."""
-    below = yield from decoder.relation(message.input, place / "input", outer)
+    below = yield from decoder.relation(message.input, plan_path / "input", outer)
     windows = Windows(len(below.schema))
     scope = replace(decoder.scope([below], message, outer), windows=windows)
-    expressions = yield from decoder.expressions(message.expressions, place, "expressions", scope)
+    expressions = yield from decoder.expressions(message.expressions, plan_path, "expressions", scope)
     if below is poison.RELATION:
         return below
     kept = columns(below)
@@ -28,5 +28,5 @@ def convert_project(decoder: Decoder, message: Message, place: Place, outer: Sco
     if windows.calls:
         calls = tuple(windows.calls)
         schema = below.schema + tuple(call.type for call in calls)
-        source = ir.Window(input=below, calls=calls, schema=schema, place=str(place))
-    return project(source, (*kept, *expressions), place)
+        source = ir.Window(input=below, calls=calls, schema=schema, plan_path=str(plan_path))
+    return project(source, (*kept, *expressions), plan_path)

@@ -6,18 +6,18 @@ from ... import ir
 from .. import poison
 from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Message
-from ..plan_path import Place
+from ..plan_path import PlanPath
 from ..scope import Scope
 
 
-def convert_reference(decoder: Decoder, message: Message, place: Place, _: Scope | None) -> Steps[ir.Relation]:
+def convert_reference(decoder: Decoder, message: Message, plan_path: PlanPath, _: Scope | None) -> Steps[ir.Relation]:
     """The use of a subtree. Outer references in the subtree find no row: the subtree itself stands in no subquery."""
     ordinal = message.subtree_ordinal
     if ordinal not in decoder.subtrees:
         problem = f"relation {ordinal} of the plan is no common subtree; these are {sorted(decoder.subtrees) or 'none'}"
-        decoder.problems.add(place / "subtree_ordinal", "OUT_OF_RANGE", problem)
+        decoder.problems.add(plan_path / "subtree_ordinal", "OUT_OF_RANGE", problem)
         return poison.RELATION
-    position, relation = yield from decoder.shared_relation(ordinal, place)
+    position, relation = yield from decoder.shared_relation(ordinal, plan_path)
     if relation is poison.RELATION:
         return relation
-    return ir.Shared(ordinal=position, schema=relation.schema, place=str(place))
+    return ir.Shared(ordinal=position, schema=relation.schema, plan_path=str(plan_path))

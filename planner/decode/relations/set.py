@@ -13,7 +13,7 @@ from .. import poison
 from ..comparing import either_nullable, same_type
 from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Message
-from ..plan_path import Place
+from ..plan_path import PlanPath
 from ..poison import is_unknown
 from ..scope import Scope
 
@@ -46,26 +46,28 @@ _OPERATIONS: Final[dict[int, tuple[ir.SetOperation, Callable[[Sequence[Type]], T
 }
 
 
-def convert_set(decoder: Decoder, message: Message, place: Place, outer: Scope | None) -> Steps[ir.Relation]:
+def convert_set(decoder: Decoder, message: Message, plan_path: PlanPath, outer: Scope | None) -> Steps[ir.Relation]:
     inputs: list[ir.Relation] = []
     for index, number in enumerate(message.inputs):
-        inputs.append((yield from decoder.relation(number, place.at("inputs", index), outer)))
+        inputs.append((yield from decoder.relation(number, plan_path.at("inputs", index), outer)))
     if len(inputs) < 2:
-        decoder.problems.add(place / "inputs", "MISSING", f"there must be two inputs or more, there are {len(inputs)}")
+        decoder.problems.add(
+            plan_path / "inputs", "MISSING", f"there must be two inputs or more, there are {len(inputs)}"
+        )
     if decoder.loops.guessing:  # the loop's columns may not be known yet; the other inputs give their types
         inputs = [each for each in inputs if each is not poison.RELATION] or inputs
     operation = _OPERATIONS.get(message.op)
     if operation is None:
-        decoder.problems.add(place / "op", "MISSING", "the operation is missing or unknown")
+        decoder.problems.add(plan_path / "op", "MISSING", "the operation is missing or unknown")
     if operation is None or not inputs or any(each is poison.RELATION for each in inputs):
         return poison.RELATION
     for index, each in enumerate(inputs[1:], start=1):
-        if not _agree(decoder, inputs[0].schema, each.schema, place.at("inputs", index)):
+        if not _agree(decoder, inputs[0].schema, each.schema, plan_path.at("inputs", index)):
             return poison.RELATION
     kind, nullability = operation
     columns = zip(*(each.schema for each in inputs), strict=True)
     schema = tuple(nullability(_known(types)) for types in columns)
-    return ir.Set(inputs=tuple(inputs), operation=kind, schema=schema, place=str(place))
+    return ir.Set(inputs=tuple(inputs), operation=kind, schema=schema, plan_path=str(plan_path))
 
 
 def _known(types: Sequence[Type]) -> Sequence[Type]:
@@ -73,14 +75,14 @@ def _known(types: Sequence[Type]) -> Sequence[Type]:
     return [each for each in types if not is_unknown(each)] or types
 
 
-def _agree(decoder: Decoder, first: ir.Schema, other: ir.Schema, place: Place) -> bool:
+def _agree(decoder: Decoder, first: ir.Schema, other: ir.Schema, plan_path: PlanPath) -> bool:
     if len(first) != len(other):
         problem = f"all inputs must have the same columns, the first has {len(first)} and this one {len(other)}"
-        decoder.problems.add(place, "WRONG_WIDTH", problem)
+        decoder.problems.add(plan_path, "WRONG_WIDTH", problem)
         return False
     for index, (type_, found) in enumerate(zip(first, other, strict=True)):
         if not same_type(type_, found):
             problem = f"column {index} is {found}, and in the first input {type_}; add a cast"
-            decoder.problems.add(place, "MIXED_TYPES", problem)
+            decoder.problems.add(plan_path, "MIXED_TYPES", problem)
             return False
     return True

@@ -9,7 +9,7 @@ from ...ir.types import Integer, List, Map, Struct, Type, nullable
 from .. import poison
 from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Message
-from ..plan_path import Place
+from ..plan_path import PlanPath
 from ..poison import is_unknown
 from ..scope import Scope, column
 
@@ -17,12 +17,12 @@ _NUMBER: Final = Integer(bits=64, nullable=False)
 
 
 def convert_unnest(
-    decoder: Decoder, unnest: Any, message: Message, place: Place, outer: Scope | None
+    decoder: Decoder, unnest: Any, message: Message, plan_path: PlanPath, outer: Scope | None
 ) -> Steps[ir.Relation]:
-    below = yield from decoder.relation(message.input, place / "input", outer)
+    below = yield from decoder.relation(message.input, plan_path / "input", outer)
     if below is poison.RELATION:
         return below
-    at = place / "detail" / "columns"
+    at = plan_path / "detail" / "columns"
     if not unnest.columns:
         decoder.problems.add(at, "MISSING", "there is no column to unnest")
         return poison.RELATION
@@ -41,11 +41,11 @@ def convert_unnest(
         ordinality=unnest.ordinality,
         outer=unnest.outer,
         schema=(*below.schema, *items, *number),
-        place=str(place),
+        plan_path=str(plan_path),
     )
 
 
-def _item(decoder: Decoder, schema: ir.Schema, index: int, place: Place) -> Type | None:
+def _item(decoder: Decoder, schema: ir.Schema, index: int, plan_path: PlanPath) -> Type | None:
     """The type of a list's items; None, once reported, if there is no list."""
     type_ = column(schema, index)
     match type_:
@@ -54,7 +54,11 @@ def _item(decoder: Decoder, schema: ir.Schema, index: int, place: Place) -> Type
         case Map(key=key, value=value):
             return Struct(fields=(key, value), nullable=False)
         case None:
-            decoder.problems.add(place, "OUT_OF_RANGE", f"there is no column {index}: there are {len(schema)} columns")
+            decoder.problems.add(
+                plan_path, "OUT_OF_RANGE", f"there is no column {index}: there are {len(schema)} columns"
+            )
         case _ if not is_unknown(type_):
-            decoder.problems.add(place, "NOT_A_LIST", f"column {index} is {type_}: only lists and maps can be unnested")
+            decoder.problems.add(
+                plan_path, "NOT_A_LIST", f"column {index} is {type_}: only lists and maps can be unnested"
+            )
     return None

@@ -27,7 +27,7 @@ from ...ir.from_arrow import type_of
 from .. import poison
 from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Message
-from ..plan_path import Place
+from ..plan_path import PlanPath
 from ..scope import Scope
 
 MAX_OPTIONS: Final = 64 << 10
@@ -43,19 +43,19 @@ T = TypeVar("T")
 
 
 def convert_user_operator(
-    decoder: Decoder, wanted: Any, message: Message, place: Place, outer: Scope | None
+    decoder: Decoder, wanted: Any, message: Message, plan_path: PlanPath, outer: Scope | None
 ) -> Steps[ir.Relation]:
-    below = yield from decoder.relation(message.input, place / "input", outer)
-    return _operator(decoder, wanted, (below,), place)
+    below = yield from decoder.relation(message.input, plan_path / "input", outer)
+    return _operator(decoder, wanted, (below,), plan_path)
 
 
 def convert_user_operator_of_several(
-    decoder: Decoder, wanted: Any, message: Message, place: Place, outer: Scope | None
+    decoder: Decoder, wanted: Any, message: Message, plan_path: PlanPath, outer: Scope | None
 ) -> Steps[ir.Relation]:
     inputs: list[ir.Relation] = []
     for at, number in enumerate(message.inputs):
-        inputs.append((yield from decoder.relation(number, place.at("inputs", at), outer)))
-    return _operator(decoder, wanted, tuple(inputs), place)
+        inputs.append((yield from decoder.relation(number, plan_path.at("inputs", at), outer)))
+    return _operator(decoder, wanted, tuple(inputs), plan_path)
 
 
 class _Wrong(Exception):
@@ -67,8 +67,8 @@ class _Wrong(Exception):
         self.message = message
 
 
-def _operator(decoder: Decoder, wanted: Any, inputs: tuple[ir.Relation, ...], place: Place) -> ir.Relation:
-    detail = place / "detail"
+def _operator(decoder: Decoder, wanted: Any, inputs: tuple[ir.Relation, ...], plan_path: PlanPath) -> ir.Relation:
+    detail = plan_path / "detail"
     if any(each is poison.RELATION for each in inputs):
         return poison.RELATION
     operator = decoder.operators.get(wanted.name)
@@ -79,7 +79,7 @@ def _operator(decoder: Decoder, wanted: Any, inputs: tuple[ir.Relation, ...], pl
         return poison.RELATION
     try:
         use = _Use(wanted.name, operator, _options(wanted.options), inputs)
-        return use.relation(str(place))
+        return use.relation(str(plan_path))
     except _Wrong as wrong:
         decoder.problems.add(detail, wrong.reason, wrong.message)
         return poison.RELATION
@@ -130,7 +130,7 @@ class _Use:
     options: str
     inputs: tuple[ir.Relation, ...]
 
-    def relation(self, place: str) -> ir.User:
+    def relation(self, plan_path: str) -> ir.User:
         streams = self.operator.streams
         if len(self.inputs) != len(streams):
             inputs = f"operator {self.name!r} has the streams {', '.join(streams)}, and {len(self.inputs)} inputs here"
@@ -146,7 +146,7 @@ class _Use:
             make=partial(_make, self.operator.make, self.options),
             declared=declared,
             schema=types,
-            place=place,
+            plan_path=plan_path,
         )
 
     def _called(self, what: str, function: Callable[..., T], *arguments: object) -> T:

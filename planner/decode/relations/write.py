@@ -16,7 +16,7 @@ from .. import poison
 from ..declarations.field_names import count_names
 from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Message
-from ..plan_path import Place
+from ..plan_path import PlanPath
 from ..poison import is_unknown
 from ..scope import Scope
 from .reads.read import base_schema
@@ -39,22 +39,22 @@ _CREATE_MODES: Final[Mapping[int, WriteMode]] = {
 }
 
 
-def convert_write(decoder: Decoder, message: Message, place: Place, outer: Scope | None) -> Steps[ir.Relation]:
+def convert_write(decoder: Decoder, message: Message, plan_path: PlanPath, outer: Scope | None) -> Steps[ir.Relation]:
     """The input's relation. The converter leaves the write itself in `decoder.write`."""
-    if place != decoder.root_place / "write":
+    if plan_path != decoder.root_path / "write":
         problem = "a plan's rows can be written, so a write stands at its root and nowhere below"
-        decoder.problems.add(place, "MISPLACED_WRITE", problem)
+        decoder.problems.add(plan_path, "MISPLACED_WRITE", problem)
         return poison.RELATION
     found = len(decoder.problems)
-    decoder.check_extension(message, place)
-    decoder.check_extension(message.common, place / "common")
-    table = _table(decoder, message, place)
-    mode = _mode(decoder, message, place)
-    relation = yield from decoder.relation(message.input, place / "input", outer)
+    decoder.check_extension(message, plan_path)
+    decoder.check_extension(message.common, plan_path / "common")
+    table = _table(decoder, message, plan_path)
+    mode = _mode(decoder, message, plan_path)
+    relation = yield from decoder.relation(message.input, plan_path / "input", outer)
     if relation is poison.RELATION:
         return relation
-    names = _columns(decoder, message, relation, place)
-    columns = _emitted(decoder, message.common, len(relation.schema), place)
+    names = _columns(decoder, message, relation, plan_path)
+    columns = _emitted(decoder, message.common, len(relation.schema), plan_path)
     if len(decoder.problems) > found:
         return poison.RELATION
     decoder.write = ir.Write(
@@ -63,43 +63,43 @@ def convert_write(decoder: Decoder, message: Message, place: Place, outer: Scope
         mode=mode,
         columns=columns,
         returned=message.output == _MODIFIED_RECORDS,
-        place=str(place),
+        plan_path=str(plan_path),
     )
     return relation
 
 
-def _table(decoder: Decoder, message: Message, place: Place) -> tuple[str, ...]:
+def _table(decoder: Decoder, message: Message, plan_path: PlanPath) -> tuple[str, ...]:
     kind = message.WhichOneof("write_type")
     if kind is None:
-        decoder.problems.add(place, "MISSING", "a write must name the table that it writes")
+        decoder.problems.add(plan_path, "MISSING", "a write must name the table that it writes")
         return ()
     if kind in REFUSED_TABLES:
-        decoder.problems.add(place / kind, "UNSUPPORTED_WRITE", REFUSED_TABLES[kind])
+        decoder.problems.add(plan_path / kind, "UNSUPPORTED_WRITE", REFUSED_TABLES[kind])
         return ()
-    decoder.check_extension(message.named_table, place / kind)
+    decoder.check_extension(message.named_table, plan_path / kind)
     names = tuple(message.named_table.names)
     if not names or not all(names):
-        decoder.problems.add(place / kind / "names", "MISSING", "a table that is written must have a name")
+        decoder.problems.add(plan_path / kind / "names", "MISSING", "a table that is written must have a name")
     return names
 
 
-def _mode(decoder: Decoder, message: Message, place: Place) -> WriteMode:
+def _mode(decoder: Decoder, message: Message, plan_path: PlanPath) -> WriteMode:
     """The mode of a write. A table that is not there is created, unless the plan says otherwise."""
     if message.op not in OPERATIONS:
         problem = REFUSED_OPERATIONS.get(message.op, f"there is no operation {message.op}")
-        decoder.problems.add(place / "op", "UNSUPPORTED_WRITE", problem)
+        decoder.problems.add(plan_path / "op", "UNSUPPORTED_WRITE", problem)
         return WriteMode.ERROR
     if message.op == _INSERT:
         return WriteMode.INSERT
     if message.create_mode not in _CREATE_MODES:
         problem = f"there is no create mode {message.create_mode}"
-        decoder.problems.add(place / "create_mode", "UNSUPPORTED_WRITE", problem)
+        decoder.problems.add(plan_path / "create_mode", "UNSUPPORTED_WRITE", problem)
     return _CREATE_MODES.get(message.create_mode, WriteMode.ERROR)
 
 
-def _columns(decoder: Decoder, message: Message, relation: ir.Relation, place: Place) -> tuple[str, ...]:
+def _columns(decoder: Decoder, message: Message, relation: ir.Relation, plan_path: PlanPath) -> tuple[str, ...]:
     """The table's names, nested names too, once the table's types are found equal to the input's."""
-    where = place / "table_schema"
+    where = plan_path / "table_schema"
     if not message.HasField("table_schema"):
         decoder.problems.add(where, "MISSING", "a write must say what columns the table has")
         return ()
@@ -124,14 +124,14 @@ def _columns(decoder: Decoder, message: Message, relation: ir.Relation, place: P
     return names
 
 
-def _emitted(decoder: Decoder, common: Message, width: int, place: Place) -> tuple[int, ...]:
+def _emitted(decoder: Decoder, common: Message, width: int, plan_path: PlanPath) -> tuple[int, ...]:
     """The columns that the write hands out."""
     if common.WhichOneof("emit_kind") != "emit":
         return tuple(range(width))
     mapping = tuple(common.emit.output_mapping)
     for position, index in enumerate(mapping):
         if not 0 <= index < width:
-            at = (place / "common" / "emit").at("output_mapping", position)
+            at = (plan_path / "common" / "emit").at("output_mapping", position)
             problem = f"there is no column {index}: the table has {width} columns"
             decoder.problems.add(at, "OUT_OF_RANGE", problem)
     return mapping

@@ -42,7 +42,7 @@ class Use:
     result: Type
     choices: Mapping[str, str]
     constants: tuple[object, ...] = ()
-    place: str = ""
+    plan_path: str = ""
     aggregate: AggregateCall | None = None
 
     def type(self, index: int) -> Type:
@@ -58,7 +58,7 @@ class Use:
 
     def refuse(self, why: str) -> NoReturn:
         """Refuses this use of the function. Other uses of the function can be honoured."""
-        raise PlanError(Problem(place=self.place, reason="UNSUPPORTED_FUNCTION", message=f"{self.name}: {why}"))
+        raise PlanError(Problem(place=self.plan_path, reason="UNSUPPORTED_FUNCTION", message=f"{self.name}: {why}"))
 
     def cast(self, sql: str) -> str:
         """The SQL as the result's type."""

@@ -32,7 +32,7 @@ def select_lateral_join(relation: ir.LateralJoin, left: Table, right: Table, wri
         case _:
             raise PlanError(
                 Problem(
-                    place=relation.place,
+                    place=relation.plan_path,
                     reason="UNSUPPORTED_JOIN",
                     message=f"a lateral join cannot be {relation.type.value}: its right side exists only for a left "
                     "row, so it is inner, left, left_semi, left_anti, left_single or left_mark",

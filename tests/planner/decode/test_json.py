@@ -28,7 +28,7 @@ VALUES = st.recursive(
 
 
 def shape(relation: ir.Relation) -> list[object]:
-    return [type(relation).__name__, relation.schema, relation.place, *map(shape, inputs(relation))]
+    return [type(relation).__name__, relation.schema, relation.plan_path, *map(shape, inputs(relation))]
 
 
 @pytest.mark.parametrize("path", PLANS[::7], ids=lambda path: f"{path.parent.name}/{path.stem}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidegate.planner.decode.plan_path import Place
+from tidegate.planner.decode.plan_path import PlanPath
 from tidegate.planner.decode.problems import MAX_PROBLEMS
 
 from .plans import (
@@ -151,7 +151,7 @@ def test_columns_of_a_read_need_names_that_arrow_can_carry() -> None:
 
 
 def test_a_long_place_keeps_its_ends_and_counts_what_is_left_out() -> None:
-    place = Place("relations[0]")
+    place = PlanPath("relations[0]")
     for _ in range(5_000):
         place = place / "filter" / "input"
     text = str(place / "condition")

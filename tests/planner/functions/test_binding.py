@@ -74,7 +74,7 @@ def test_a_result_is_nullable_where_an_argument_is():
 
 def test_an_unknown_name_is_a_problem_with_its_place_and_the_nearest_names():
     with pytest.raises(PlanError) as caught:
-        bind_scalar("substrng", None, [ir.Literal(value="x", type=t.String())], place="relations[0]")
+        bind_scalar("substrng", None, [ir.Literal(value="x", type=t.String())], plan_path="relations[0]")
     (problem,) = caught.value.problems
     assert problem.place == "relations[0]"
     assert "substrng(string?)" in problem.message

@@ -37,8 +37,8 @@ def test_whether_a_hash_table_is_built(case: str) -> None:
 
 
 def test_a_common_subtree_whose_rows_are_exchanged_is_read_as_it_is() -> None:
-    moved = ir.Exchange(input=T, routing=ir.Routing.GATHER, producers=2, rows=9, schema=T.schema, place="here")
-    used = ir.Shared(ordinal=0, schema=T.schema, place="there")
+    moved = ir.Exchange(input=T, routing=ir.Routing.GATHER, producers=2, rows=9, schema=T.schema, plan_path="here")
+    used = ir.Shared(ordinal=0, schema=T.schema, plan_path="there")
     read_from: list[ir.Relation] = []
 
     def render(_: ir.Relation, shared: Sequence[ir.Relation]) -> str:

@@ -164,4 +164,4 @@ def test_a_window_for_each_enclosing_row_is_refused_by_its_place() -> None:
     with pytest.raises(PlanError, match="repeatable") as caught:
         next(answers(relation, ordered=True))
     assert caught.value.reason == "ORDER_NOT_REPEATABLE"
-    assert caught.value.problems[0].place == inner.place
+    assert caught.value.problems[0].place == inner.plan_path

@@ -13,7 +13,7 @@ from ... import poison
 from ...comparing import same_type
 from ...decoder import Decoder, Steps
 from ...encoding.message_nodes import Message
-from ...plan_path import Place
+from ...plan_path import PlanPath
 from ...scope import Scope, column
 from .join_schema import join_schema
 
@@ -23,14 +23,14 @@ _MOST: Final = 1_024
 
 
 def convert_index_lookup_join(
-    decoder: Decoder, join: Any, message: Message, place: Place, outer: Scope | None
+    decoder: Decoder, join: Any, message: Message, plan_path: PlanPath, outer: Scope | None
 ) -> Steps[ir.Relation]:
     sides: list[ir.Relation] = []
     for at, number in enumerate(message.inputs):
-        sides.append((yield from decoder.relation(number, place.at("inputs", at), outer)))
-    detail = place / "detail"
+        sides.append((yield from decoder.relation(number, plan_path.at("inputs", at), outer)))
+    detail = plan_path / "detail"
     if len(sides) != 2:
-        decoder.problems.add(place / "inputs", "MISSING", f"there must be two inputs, there are {len(sides)}")
+        decoder.problems.add(plan_path / "inputs", "MISSING", f"there must be two inputs, there are {len(sides)}")
         return poison.RELATION
     type_ = _TYPES.get(join.type)
     if type_ is None:
@@ -54,32 +54,32 @@ def convert_index_lookup_join(
             kind=join.index or ir.KEPT_KIND, options=options, prefetch=join.prefetch, retries=join.retries
         ),
         schema=join_schema(left.schema, right.schema, type_),
-        place=str(place),
+        plan_path=str(plan_path),
     )
 
 
 def _keys(
-    decoder: Decoder, keys: Any, left: ir.Schema, right: ir.Schema, place: Place
+    decoder: Decoder, keys: Any, left: ir.Schema, right: ir.Schema, plan_path: PlanPath
 ) -> tuple[tuple[ir.Field, ir.Field], ...] | None:
     found: list[tuple[ir.Field, ir.Field]] = []
     for key in keys:
         these, those = column(left, key.left), column(right, key.right)
         if these is None or those is None:
             problem = f"there is no such pair of columns: {key.left} of {len(left)} and {key.right} of {len(right)}"
-            decoder.problems.add(place, "OUT_OF_RANGE", problem)
+            decoder.problems.add(plan_path, "OUT_OF_RANGE", problem)
             return None
         if not same_type(these, those):
-            decoder.problems.add(place, "MIXED_TYPES", f"{these} is looked up in {those}: add a cast to the input")
+            decoder.problems.add(plan_path, "MIXED_TYPES", f"{these} is looked up in {those}: add a cast to the input")
             return None
         found.append((ir.Field(index=key.left, type=these), ir.Field(index=len(left) + key.right, type=those)))
     if not found:
-        decoder.problems.add(place, "MISSING", "there is no key to look up")
+        decoder.problems.add(plan_path, "MISSING", "there is no key to look up")
         return None
     return tuple(found)
 
 
 def _indexed(
-    decoder: Decoder, join: Any, right: ir.Relation, place: Place
+    decoder: Decoder, join: Any, right: ir.Relation, plan_path: PlanPath
 ) -> tuple[ir.Relation, Mapping[str, str]] | None:
     """The table of the index, and the options of its kind; None, once reported, if there can be no such index."""
     options = dict(join.options)
@@ -90,9 +90,9 @@ def _indexed(
                 raise InvalidRequest(f"an index of the kind {ir.KEPT_KIND!r} has no options: its input says all")
             return right, {}
         table = _table(kind, right, options)
-        check_options(kind, WantedIndex(name=right.place, keys=(), columns=(), options=options))
+        check_options(kind, WantedIndex(name=right.plan_path, keys=(), columns=(), options=options))
     except InvalidRequest as error:
-        decoder.problems.add(place, "BAD_INDEX", error.message)
+        decoder.problems.add(plan_path, "BAD_INDEX", error.message)
         return None
     return table, options
 
@@ -107,7 +107,7 @@ def _table(kind: IndexKind, right: ir.Relation, options: dict[str, str]) -> ir.R
         return right
     if not kind.reads_source and isinstance(right, ir.Read):
         options.setdefault("table", right.source)
-        return ir.IndexTable(names=right.names, schema=right.schema, place=right.place)
+        return ir.IndexTable(names=right.names, schema=right.schema, plan_path=right.plan_path)
     raise InvalidRequest(
         f"the second input of a look-up in an index of the kind {kind.name!r} must be a plain read of a "
         f"{'table or of local files' if kind.reads_source else 'named table'}"

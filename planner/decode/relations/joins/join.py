@@ -8,7 +8,7 @@ from .... import ir
 from ... import poison
 from ...decoder import Decoder, Steps
 from ...encoding.message_nodes import Message
-from ...plan_path import Place
+from ...plan_path import PlanPath
 from ...scope import Scope
 from .join_schema import LOGICAL, filtered, has_columns, join_schema, join_type
 
@@ -28,17 +28,17 @@ _EXISTS_OR_IN: Final = {
 }
 
 
-def convert_join(decoder: Decoder, message: Message, place: Place, outer: Scope | None) -> Steps[ir.Relation]:
+def convert_join(decoder: Decoder, message: Message, plan_path: PlanPath, outer: Scope | None) -> Steps[ir.Relation]:
     """The join. Producers leave the expression out if every pair matches."""
-    left = yield from decoder.relation(message.left, place / "left", outer)
-    right = yield from decoder.relation(message.right, place / "right", outer)
+    left = yield from decoder.relation(message.left, plan_path / "left", outer)
+    right = yield from decoder.relation(message.right, plan_path / "right", outer)
     scope = decoder.scope([left, right], message, outer)
     condition = None
     if message.expression:
-        condition = yield from decoder.condition(message.expression, place / "expression", scope)
-    type_ = join_type(decoder, message.type, LOGICAL, place)
+        condition = yield from decoder.condition(message.expression, plan_path / "expression", scope)
+    type_ = join_type(decoder, message.type, LOGICAL, plan_path)
     if decoder.habits.exists_is_in and type_ in _EXISTS_OR_IN and _may_be_null(condition):
-        decoder.problems.warn(place, _EXISTS_OR_IN[type_])
+        decoder.problems.warn(plan_path, _EXISTS_OR_IN[type_])
     join: ir.Relation = poison.RELATION
     if type_ is not None and has_columns(decoder, left, right, type_):
         join = ir.Join(
@@ -47,9 +47,9 @@ def convert_join(decoder: Decoder, message: Message, place: Place, outer: Scope 
             type=type_,
             condition=condition,
             schema=join_schema(left.schema, right.schema, type_),
-            place=str(place),
+            plan_path=str(plan_path),
         )
-    return (yield from filtered(decoder, join, message, place, outer))
+    return (yield from filtered(decoder, join, message, plan_path, outer))
 
 
 def _may_be_null(condition: ir.Expression | None) -> bool:

@@ -10,7 +10,7 @@ from ....ir.types import Boolean, nullable
 from ... import poison
 from ...decoder import Decoder, Steps
 from ...encoding.message_nodes import Message
-from ...plan_path import Place
+from ...plan_path import PlanPath
 from ...scope import Scope
 
 LOGICAL: Final = {
@@ -42,11 +42,11 @@ _OF_LEFT: Final = {JoinType.LEFT_SEMI, JoinType.LEFT_ANTI, JoinType.LEFT_MARK}
 _OF_RIGHT: Final = {JoinType.RIGHT_SEMI, JoinType.RIGHT_ANTI, JoinType.RIGHT_MARK}
 
 
-def join_type(decoder: Decoder, number: int, numbering: dict[int, JoinType], place: Place) -> JoinType | None:
+def join_type(decoder: Decoder, number: int, numbering: dict[int, JoinType], plan_path: PlanPath) -> JoinType | None:
     """The type of a join; None, once reported, if it has none."""
     found = numbering.get(number)
     if found is None:
-        decoder.problems.add(place / "type", "MISSING", "the join type is missing or unknown")
+        decoder.problems.add(plan_path / "type", "MISSING", "the join type is missing or unknown")
     return found
 
 
@@ -88,13 +88,13 @@ def _nullable(schema: ir.Schema) -> ir.Schema:
 
 
 def filtered(
-    decoder: Decoder, join: ir.Relation, message: Message, place: Place, outer: Scope | None
+    decoder: Decoder, join: ir.Relation, message: Message, plan_path: PlanPath, outer: Scope | None
 ) -> Steps[ir.Relation]:
     """`join` with the message's `post_join_filter`, which is a plain filter above the join."""
     if not message.post_join_filter:
         return join
     scope = Scope(schema=None if join is poison.RELATION else join.schema, outer=outer)
-    condition = yield from decoder.condition(message.post_join_filter, place / "post_join_filter", scope)
+    condition = yield from decoder.condition(message.post_join_filter, plan_path / "post_join_filter", scope)
     if join is poison.RELATION:
         return join
-    return ir.Filter(input=join, condition=condition, schema=join.schema, place=str(place / "post_join_filter"))
+    return ir.Filter(input=join, condition=condition, schema=join.schema, plan_path=str(plan_path / "post_join_filter"))

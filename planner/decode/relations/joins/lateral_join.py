@@ -9,7 +9,7 @@ from ....ir import JoinType
 from ... import poison
 from ...decoder import Decoder, Steps
 from ...encoding.message_nodes import Message
-from ...plan_path import Place
+from ...plan_path import PlanPath
 from ...scope import Scope
 from .join_schema import LOGICAL, filtered, join_schema, join_type
 
@@ -23,18 +23,20 @@ _ALLOWED: Final = {
 }
 
 
-def convert_lateral_join(decoder: Decoder, message: Message, place: Place, outer: Scope | None) -> Steps[ir.Relation]:
-    left = yield from decoder.relation(message.left, place / "left", outer)
+def convert_lateral_join(
+    decoder: Decoder, message: Message, plan_path: PlanPath, outer: Scope | None
+) -> Steps[ir.Relation]:
+    left = yield from decoder.relation(message.left, plan_path / "left", outer)
     left_row = decoder.scope([left], message, outer)
-    right = yield from decoder.relation(message.right, place / "right", left_row)
+    right = yield from decoder.relation(message.right, plan_path / "right", left_row)
     scope = decoder.scope([left, right], message, outer)
     condition = None
     if message.expression:
-        condition = yield from decoder.condition(message.expression, place / "expression", scope)
-    type_ = join_type(decoder, message.type, LOGICAL, place)
+        condition = yield from decoder.condition(message.expression, plan_path / "expression", scope)
+    type_ = join_type(decoder, message.type, LOGICAL, plan_path)
     if type_ is not None and type_ not in _ALLOWED:
         problem = f"a lateral join cannot be {type_.value}: the right input exists for a left row only"
-        decoder.problems.add(place / "type", "BAD_JOIN_TYPE", problem)
+        decoder.problems.add(plan_path / "type", "BAD_JOIN_TYPE", problem)
     join: ir.Relation = poison.RELATION
     if type_ is not None and left is not poison.RELATION and right is not poison.RELATION:
         join = ir.LateralJoin(
@@ -43,6 +45,6 @@ def convert_lateral_join(decoder: Decoder, message: Message, place: Place, outer
             type=type_,
             condition=condition,
             schema=join_schema(left.schema, right.schema, type_),
-            place=str(place),
+            plan_path=str(plan_path),
         )
-    return (yield from filtered(decoder, join, message, place, outer))
+    return (yield from filtered(decoder, join, message, plan_path, outer))

@@ -6,21 +6,21 @@ from .... import ir
 from ... import poison
 from ...decoder import Decoder, Steps
 from ...encoding.message_nodes import Message
-from ...plan_path import Place
+from ...plan_path import PlanPath
 from ...scope import Scope
 from .join_schema import PHYSICAL, has_columns, join_schema, join_type
 
 
 def convert_nested_loop_join(
-    decoder: Decoder, message: Message, place: Place, outer: Scope | None
+    decoder: Decoder, message: Message, plan_path: PlanPath, outer: Scope | None
 ) -> Steps[ir.Relation]:
-    left = yield from decoder.relation(message.left, place / "left", outer)
-    right = yield from decoder.relation(message.right, place / "right", outer)
+    left = yield from decoder.relation(message.left, plan_path / "left", outer)
+    right = yield from decoder.relation(message.right, plan_path / "right", outer)
     scope = decoder.scope([left, right], message, outer)
     condition = None
     if message.expression:
-        condition = yield from decoder.condition(message.expression, place / "expression", scope)
-    type_ = join_type(decoder, message.type, PHYSICAL, place)
+        condition = yield from decoder.condition(message.expression, plan_path / "expression", scope)
+    type_ = join_type(decoder, message.type, PHYSICAL, plan_path)
     if type_ is None or not has_columns(decoder, left, right, type_):
         return poison.RELATION
     return ir.Join(
@@ -29,6 +29,6 @@ def convert_nested_loop_join(
         type=type_,
         condition=condition,
         schema=join_schema(left.schema, right.schema, type_),
-        place=str(place),
+        plan_path=str(plan_path),
         algorithm=ir.JoinAlgorithm.NESTED_LOOP,
     )

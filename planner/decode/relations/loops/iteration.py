@@ -19,7 +19,7 @@ from ...comparing import either_nullable
 from ...decoder import Decoder, Steps
 from ...enclosing_loops import OpenLoop
 from ...encoding.message_nodes import Message
-from ...plan_path import Place
+from ...plan_path import PlanPath
 from ...poison import is_unknown
 from ...scope import Scope
 from .loop_columns import agree, declared_columns
@@ -30,27 +30,27 @@ _PASSES: Final = 100
 
 
 def convert_iteration(
-    decoder: Decoder, iteration: Any, message: Message, place: Place, outer: Scope | None
+    decoder: Decoder, iteration: Any, message: Message, plan_path: PlanPath, outer: Scope | None
 ) -> Steps[ir.Relation]:
     found = len(decoder.problems)
-    detail = place / "detail"
+    detail = plan_path / "detail"
     _check_name(decoder, iteration.iteration_name, detail)
     at_limit = _AT_LIMIT.get(iteration.at_limit)
     if at_limit is None:
         decoder.problems.add(detail / "at_limit", "MISSING", "what happens at the limit is unknown: error or return")
     if len(message.inputs) not in (1, 2):
         problem = f"a loop has its body and at most one more input, this one has {len(message.inputs)} inputs"
-        decoder.problems.add(place / "inputs", "MISSING", problem)
+        decoder.problems.add(plan_path / "inputs", "MISSING", problem)
         return poison.RELATION
     entering: ir.Relation | None = None
     if len(message.inputs) == 2:
-        entering = yield from decoder.relation(message.inputs[1], place.at("inputs", 1), outer)
-    known = _known(decoder, iteration.schema, entering, place)
-    settling = _Settling(decoder, iteration.iteration_name, message.inputs[0], place, outer)
+        entering = yield from decoder.relation(message.inputs[1], plan_path.at("inputs", 1), outer)
+    known = _known(decoder, iteration.schema, entering, plan_path)
+    settling = _Settling(decoder, iteration.iteration_name, message.inputs[0], plan_path, outer)
     settled = yield from settling.settle(known, None if entering is poison.RELATION else entering)
     if settled is None or at_limit is None or len(decoder.problems) > found:
         return poison.RELATION
-    _warn(decoder, settled, iteration, place)
+    _warn(decoder, settled, iteration, plan_path)
     return ir.Iterate(
         loop=settled.loop.number,
         name=settled.loop.name,
@@ -59,11 +59,11 @@ def convert_iteration(
         max_rounds=iteration.max_rounds if iteration.HasField("max_rounds") else None,
         at_limit=at_limit,
         schema=settled.schema,
-        place=str(place),
+        plan_path=str(plan_path),
     )
 
 
-def _check_name(decoder: Decoder, name: str, detail: Place) -> None:
+def _check_name(decoder: Decoder, name: str, detail: PlanPath) -> None:
     if not name:
         decoder.problems.add(detail / "iteration_name", "MISSING", "a loop must have a name")
     elif decoder.loops.named(name) is not None:
@@ -74,14 +74,14 @@ def _check_name(decoder: Decoder, name: str, detail: Place) -> None:
 # ------------------------------------------------------------------------------------------- the columns there are
 
 
-def _known(decoder: Decoder, declared: bytes, entering: ir.Relation | None, place: Place) -> ir.Schema | None:
+def _known(decoder: Decoder, declared: bytes, entering: ir.Relation | None, plan_path: PlanPath) -> ir.Schema | None:
     """The known columns before the body is decoded."""
-    schema = declared_columns(decoder, declared, place / "detail" / "schema") if declared else None
+    schema = declared_columns(decoder, declared, plan_path / "detail" / "schema") if declared else None
     if entering is None or entering is poison.RELATION:
         return schema
     if schema is None:
         return entering.schema
-    agree(decoder, schema, entering.schema, place.at("inputs", 1))
+    agree(decoder, schema, entering.schema, plan_path.at("inputs", 1))
     return schema
 
 
@@ -104,14 +104,14 @@ class _Settling:
     decoder: Decoder
     name: str
     number: int
-    place: Place
+    plan_path: PlanPath
     outer: Scope | None
 
     def settle(self, known: ir.Schema | None, entering: ir.Relation | None) -> Steps[_Settled | None]:
         """The settled body; None if there is none: once reported, or because an enclosing loop's columns are not known
         yet.
         """
-        at = self.place.at("inputs", 0)
+        at = self.plan_path.at("inputs", 0)
         schema = self.decoder.loops.found.get(self.number, known)
         for _ in range(_PASSES):
             before = len(self.decoder.problems)
@@ -141,7 +141,7 @@ class _Settling:
         if len(unknown) > 1:
             what = f"the types of columns {', '.join(unknown)}"
         self.decoder.problems.add(
-            self.place,
+            self.plan_path,
             "UNKNOWN_TYPES",
             f"{what} of what goes round in loop {self.name!r} cannot be found out from its body: give the loop a "
             "second input (an empty virtual table will do), or its message a schema",
@@ -167,16 +167,16 @@ def _known_type(types: tuple[Type, ...]) -> Type:
 # --------------------------------------------------------------------------------------------------------- advice
 
 
-def _warn(decoder: Decoder, settled: _Settled, iteration: Any, place: Place) -> None:
+def _warn(decoder: Decoder, settled: _Settled, iteration: Any, plan_path: PlanPath) -> None:
     name = iteration.iteration_name
     if not settled.loop.references:
-        decoder.problems.warn(place, f"nothing in the body of loop {name!r} refers to it: it is no loop")
+        decoder.problems.warn(plan_path, f"nothing in the body of loop {name!r} refers to it: it is no loop")
     elif not iteration.HasField("max_rounds"):
         union = _growing(settled.body, settled.loop.number)
         if union is not None:
             advice = "rows that are made again are added again, so over a cycle it ends with an error"
             problem = f"a UNION ALL in the body of loop {name!r}, which has no limit on rounds: {advice}"
-            decoder.problems.warn(place, f"{problem} (the union is at {union.place})")
+            decoder.problems.warn(plan_path, f"{problem} (the union is at {union.plan_path})")
 
 
 def _growing(body: ir.Relation, loop: int) -> ir.Set | None:

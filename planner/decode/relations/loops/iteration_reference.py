@@ -9,7 +9,7 @@ from ... import poison
 from ...decoder import Decoder, Steps
 from ...enclosing_loops import OpenLoop
 from ...encoding.message_nodes import Message
-from ...plan_path import Place
+from ...plan_path import PlanPath
 from ...scope import Scope
 from .loop_columns import agree, declared_columns
 
@@ -17,7 +17,7 @@ _WIDEST: Final = 10_000
 
 
 def convert_iteration_reference(
-    decoder: Decoder, reference: Any, _: Message, place: Place, __: Scope | None
+    decoder: Decoder, reference: Any, _: Message, plan_path: PlanPath, __: Scope | None
 ) -> Steps[ir.Relation]:
     """The reference. While the loop's columns are still being found, it has as many columns as it declares, of unknown
     types.
@@ -26,29 +26,29 @@ def convert_iteration_reference(
     if loop is None:
         around = ", ".join(map(repr, decoder.loops.names)) or "none"
         problem = f"no loop around this reference is called {reference.iteration_name!r}; around it: {around}"
-        decoder.problems.add(place / "detail" / "iteration_name", "UNKNOWN_LOOP", problem)
+        decoder.problems.add(plan_path / "detail" / "iteration_name", "UNKNOWN_LOOP", problem)
         return poison.RELATION
     loop.references += 1
-    schema = _schema(decoder, loop, reference, place / "detail")
+    schema = _schema(decoder, loop, reference, plan_path / "detail")
     if schema is None:
         return poison.RELATION
-    return ir.Reference(loop=loop.number, name=loop.name, schema=schema, place=str(place))
+    return ir.Reference(loop=loop.number, name=loop.name, schema=schema, plan_path=str(plan_path))
     yield
 
 
-def _schema(decoder: Decoder, loop: OpenLoop, reference: Any, place: Place) -> ir.Schema | None:
+def _schema(decoder: Decoder, loop: OpenLoop, reference: Any, plan_path: PlanPath) -> ir.Schema | None:
     length = reference.output_length
     if length > _WIDEST:
         problem = f"{length:,} columns; there may be {_WIDEST:,} at most"
-        decoder.problems.add(place / "output_length", "OUT_OF_RANGE", problem)
+        decoder.problems.add(plan_path / "output_length", "OUT_OF_RANGE", problem)
         return None
-    declared = declared_columns(decoder, reference.schema, place / "schema") if reference.schema else None
+    declared = declared_columns(decoder, reference.schema, plan_path / "schema") if reference.schema else None
     if loop.schema is None:
         return declared or ((poison.UNKNOWN,) * length if length else None)
     if length and length != len(loop.schema):
         problem = f"{length} columns, but what goes round in loop {loop.name!r} has {len(loop.schema)}"
-        decoder.problems.add(place / "output_length", "WRONG_WIDTH", problem)
+        decoder.problems.add(plan_path / "output_length", "WRONG_WIDTH", problem)
         return None
-    if declared is not None and not agree(decoder, loop.schema, declared, place / "schema"):
+    if declared is not None and not agree(decoder, loop.schema, declared, plan_path / "schema"):
         return None
     return loop.schema

@@ -8,33 +8,33 @@ from ...declarations.declared_types import Types
 from ...decoder import Decoder
 from ...encoding.message_nodes import Malformed
 from ...encoding.protobuf_nodes import WireNodes
-from ...plan_path import Place
+from ...plan_path import PlanPath
 
 
-def declared_columns(decoder: Decoder, declared: bytes, place: Place) -> ir.Schema | None:
+def declared_columns(decoder: Decoder, declared: bytes, plan_path: PlanPath) -> ir.Schema | None:
     """The columns of a serialized type; None, once reported, if the type is not a row's."""
     nodes = WireNodes(declared, "substrait.Type")
     types = Types(nodes, decoder.problems, decoder.extensions, decoder.habits.unsigned_variation)
     try:
         row = nodes.take(0)
     except Malformed as error:
-        decoder.problems.add(place, "MALFORMED", f"not a valid substrait.Type: {error}")
+        decoder.problems.add(plan_path, "MALFORMED", f"not a valid substrait.Type: {error}")
         return None
     if row.WhichOneof("kind") != "struct" or not row.struct.types:
-        decoder.problems.add(place, "WRONG_TYPE", "the columns of what goes round are a struct of one type or more")
+        decoder.problems.add(plan_path, "WRONG_TYPE", "the columns of what goes round are a struct of one type or more")
         return None
-    return types.row(row.struct.types, place / "struct")
+    return types.row(row.struct.types, plan_path / "struct")
 
 
-def agree(decoder: Decoder, schema: ir.Schema, found: ir.Schema, place: Place) -> bool:
+def agree(decoder: Decoder, schema: ir.Schema, found: ir.Schema, plan_path: PlanPath) -> bool:
     """Tests whether `found` are the loop's columns, as far as they are known, and reports a difference."""
     if len(schema) != len(found):
         problem = f"{len(found)} columns, but what goes round in the loop has {len(schema)}"
-        decoder.problems.add(place, "WRONG_WIDTH", problem)
+        decoder.problems.add(plan_path, "WRONG_WIDTH", problem)
         return False
     for index, (wanted, type_) in enumerate(zip(schema, found, strict=True)):
         if not same_type(wanted, type_):
             problem = f"column {index} is {type_}, but what goes round in the loop has {wanted}; add a cast"
-            decoder.problems.add(place, "MIXED_TYPES", problem)
+            decoder.problems.add(plan_path, "MIXED_TYPES", problem)
             return False
     return True

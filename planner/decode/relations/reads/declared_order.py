@@ -15,7 +15,7 @@ from ....ir.visit import is_column
 from ... import poison
 from ...decoder import Decoder, Steps
 from ...encoding.message_nodes import Message
-from ...plan_path import Place
+from ...plan_path import PlanPath
 from ...scope import Scope
 
 _DIRECTIONS: Final = {
@@ -27,10 +27,10 @@ _DIRECTIONS: Final = {
 
 
 def convert_declared_order(
-    decoder: Decoder, declared: DeclaredOrder, message: Message, place: Place, outer: Scope | None
+    decoder: Decoder, declared: DeclaredOrder, message: Message, plan_path: PlanPath, outer: Scope | None
 ) -> Steps[ir.Relation]:
-    below = yield from decoder.relation(message.input, place / "input", outer)
-    detail = place / "detail"
+    below = yield from decoder.relation(message.input, plan_path / "input", outer)
+    detail = plan_path / "detail"
     if below is poison.RELATION:
         return below
     order = _order(decoder, declared, below.schema, detail)
@@ -38,15 +38,15 @@ def convert_declared_order(
 
 
 def _order(
-    decoder: Decoder, declared: DeclaredOrder, schema: ir.Schema, place: Place
+    decoder: Decoder, declared: DeclaredOrder, schema: ir.Schema, plan_path: PlanPath
 ) -> tuple[ir.ColumnOrder, ...] | None:
     """The keys over the input's columns; None, once reported, if they are no order."""
     if not declared.keys:
-        decoder.problems.add(place / "keys", "MISSING", "a declared order needs a key")
+        decoder.problems.add(plan_path / "keys", "MISSING", "a declared order needs a key")
         return None
     found: dict[int, ir.ColumnOrder] = {}
     for index, key in enumerate(declared.keys):
-        at = place.at("keys", index)
+        at = plan_path.at("keys", index)
         direction = _DIRECTIONS.get(key.direction)
         if key.column >= len(schema):
             problem = f"there is no column {key.column}: there are {len(schema)} columns"
@@ -66,7 +66,9 @@ def _order(
     return tuple(found.values())
 
 
-def _on_the_read(decoder: Decoder, relation: ir.Relation, order: Sequence[ir.ColumnOrder], place: Place) -> ir.Relation:
+def _on_the_read(
+    decoder: Decoder, relation: ir.Relation, order: Sequence[ir.ColumnOrder], plan_path: PlanPath
+) -> ir.Relation:
     """The read with its order, under the filters and column selections that stand above it."""
     above: list[ir.Filter | ir.Project] = []
     while isinstance(relation, ir.Filter | ir.Project):
@@ -83,7 +85,7 @@ def _on_the_read(decoder: Decoder, relation: ir.Relation, order: Sequence[ir.Col
         relation = relation.input
     if not isinstance(relation, ir.Read | ir.LocalFiles):
         problem = "an order is declared for a read, or for filters and column selections of one; rows that are computed"
-        decoder.problems.add(place, "MISPLACED_ORDER", f"{problem} are in the order that the plan gives them")
+        decoder.problems.add(plan_path, "MISPLACED_ORDER", f"{problem} are in the order that the plan gives them")
         return poison.RELATION
     found: ir.Relation = replace(relation, order=tuple(order))
     for each in reversed(above):

@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 from .... import ir
 from ... import poison
 from ...encoding.message_nodes import Message
-from ...plan_path import Place
+from ...plan_path import PlanPath
 from ...scope import Scope
 
 if TYPE_CHECKING:
@@ -34,55 +34,55 @@ _TEXT: Final[Mapping[str, tuple[object, ...]]] = {
 
 
 def convert_local_files(
-    decoder: Decoder, message: Message, place: Place, base: Base, _: Scope | None
+    decoder: Decoder, message: Message, plan_path: PlanPath, base: Base, _: Scope | None
 ) -> Steps[ir.Relation]:
-    decoder.check_extension(message, place)
+    decoder.check_extension(message, plan_path)
     items: list[ir.FileItem] = []
     for index, item in enumerate(message.items):
-        at = place.at("items", index)
+        at = plan_path.at("items", index)
         path, file_format = _path(decoder, item, at), _format(decoder, item, at)
         items.append(ir.FileItem(path=path, format=file_format, start=item.start, length=item.length))
     if not items:
-        decoder.problems.add(place / "items", "MISSING", "there must be at least one file")
+        decoder.problems.add(plan_path / "items", "MISSING", "there must be at least one file")
         return poison.RELATION
-    source = str(place)
-    return ir.LocalFiles(source=source, names=base.names, items=tuple(items), schema=base.schema, place=source)
+    source = str(plan_path)
+    return ir.LocalFiles(source=source, names=base.names, items=tuple(items), schema=base.schema, plan_path=source)
     yield
 
 
-def _path(decoder: Decoder, item: Message, place: Place) -> str:
+def _path(decoder: Decoder, item: Message, plan_path: PlanPath) -> str:
     """The path, folder or glob. A file URI is taken apart; other URIs stay whole."""
     kind = item.WhichOneof("path_type")
     text = str(getattr(item, kind)) if kind else ""
     if not text:
-        decoder.problems.add(place, "MISSING", "a path is missing here")
+        decoder.problems.add(plan_path, "MISSING", "a path is missing here")
         return ""
     if not text.lower().startswith("file:"):
         return text
     uri = urlsplit(text)
     if uri.netloc not in ("", "localhost"):
         problem = f"a file on the host {uri.netloc!r}; a file URI must be this machine's"
-        decoder.problems.add(place / str(kind), "BAD_PATH", problem)
+        decoder.problems.add(plan_path / str(kind), "BAD_PATH", problem)
     return unquote(uri.path)
 
 
-def _format(decoder: Decoder, item: Message, place: Place) -> str:
+def _format(decoder: Decoder, item: Message, plan_path: PlanPath) -> str:
     """The format's name; empty if the plan leaves the format to the file's own name."""
     kind = item.WhichOneof("file_format")
     if kind is None:
         return ""
     if kind in REFUSED_FORMATS:
-        decoder.problems.add(place / kind, "UNSUPPORTED_FORMAT", REFUSED_FORMATS[kind])
+        decoder.problems.add(plan_path / kind, "UNSUPPORTED_FORMAT", REFUSED_FORMATS[kind])
         return ""
     if kind == "text":
-        _check_text(decoder, item.text, place / kind)
+        _check_text(decoder, item.text, plan_path / kind)
     return FORMATS[kind]
 
 
-def _check_text(decoder: Decoder, options: Message, place: Place) -> None:
+def _check_text(decoder: Decoder, options: Message, plan_path: PlanPath) -> None:
     for name, allowed in _TEXT.items():
         value = getattr(options, name)
         if value not in allowed:
             wanted = " or ".join(repr(each) for each in allowed if each != "") or "absent"
             problem = f"{value!r} is not supported: text files are CSV with one header line, so this must be {wanted}"
-            decoder.problems.add(place / name, "UNSUPPORTED_FORMAT", problem)
+            decoder.problems.add(plan_path / name, "UNSUPPORTED_FORMAT", problem)

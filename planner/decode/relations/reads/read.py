@@ -12,7 +12,7 @@ from ...declarations.field_names import count_names, name_fields
 from ...decoder import Decoder, Steps
 from ...emit import project
 from ...encoding.message_nodes import Message
-from ...plan_path import Place
+from ...plan_path import PlanPath
 from ...poison import is_unknown
 from ...scope import Scope, column
 from .local_files import convert_local_files
@@ -26,36 +26,42 @@ class Base(NamedTuple):
     schema: ir.Schema
 
 
-ReadConverter: TypeAlias = "Callable[[Decoder, Message, Place, Base, Scope | None], Steps[ir.Relation]]"
+ReadConverter: TypeAlias = "Callable[[Decoder, Message, PlanPath, Base, Scope | None], Steps[ir.Relation]]"
 
 
-def convert_read(decoder: Decoder, message: Message, place: Place, outer: Scope | None) -> Steps[ir.Relation]:
+def convert_read(decoder: Decoder, message: Message, plan_path: PlanPath, outer: Scope | None) -> Steps[ir.Relation]:
     kind = message.WhichOneof("read_type")
-    base = base_schema(decoder, message.base_schema, place / "base_schema") if message.HasField("base_schema") else None
+    base = (
+        base_schema(decoder, message.base_schema, plan_path / "base_schema")
+        if message.HasField("base_schema")
+        else None
+    )
     if kind is None:
-        decoder.problems.add(place, "MISSING", "a read must say what it reads")
+        decoder.problems.add(plan_path, "MISSING", "a read must say what it reads")
         return poison.RELATION
     if kind in REFUSED:
-        decoder.problems.add(place / kind, "UNSUPPORTED_READ", REFUSED[kind])
+        decoder.problems.add(plan_path / kind, "UNSUPPORTED_READ", REFUSED[kind])
         return poison.RELATION
     if base is None:
         if not message.HasField("base_schema"):
-            decoder.problems.add(place / "base_schema", "MISSING", "a read must have a base schema")
+            decoder.problems.add(plan_path / "base_schema", "MISSING", "a read must have a base schema")
         return poison.RELATION
     body = getattr(message, kind)
-    relation = yield from CONVERTERS[kind](decoder, body, place / kind, base, outer)
+    relation = yield from CONVERTERS[kind](decoder, body, plan_path / kind, base, outer)
     if message.filter:
         scope = decoder.scope([relation], message, outer)
-        condition = yield from decoder.condition(message.filter, place / "filter", scope)
-        relation = ir.Filter(input=relation, condition=condition, schema=relation.schema, place=str(place / "filter"))
+        condition = yield from decoder.condition(message.filter, plan_path / "filter", scope)
+        relation = ir.Filter(
+            input=relation, condition=condition, schema=relation.schema, plan_path=str(plan_path / "filter")
+        )
     if message.best_effort_filter:
-        decoder.problems.warn(place / "best_effort_filter", "a best-effort filter may be left out, and is")
-    return _projection(decoder, message, relation, place)
+        decoder.problems.warn(plan_path / "best_effort_filter", "a best-effort filter may be left out, and is")
+    return _projection(decoder, message, relation, plan_path)
 
 
-def base_schema(decoder: Decoder, base: Message, place: Place) -> Base | None:
+def base_schema(decoder: Decoder, base: Message, plan_path: PlanPath) -> Base | None:
     """The columns of a table; None, once reported, if the schema is broken."""
-    types = decoder.types.row(base.struct.types, place / "struct")
+    types = decoder.types.row(base.struct.types, plan_path / "struct")
     if any(map(is_unknown, types)):
         return None
     names = tuple(base.names)
@@ -64,28 +70,28 @@ def base_schema(decoder: Decoder, base: Message, place: Place) -> Base | None:
         base_names, types = name_fields(types, names)
     elif len(names) == len(types):
         base_names = names
-        decoder.problems.warn(place / "names", "only the columns are named, not the fields of structs in them")
+        decoder.problems.warn(plan_path / "names", "only the columns are named, not the fields of structs in them")
     else:
         problem = f"{len(names)} names for {len(types)} columns, which with their nested fields need {expected}"
-        decoder.problems.add(place / "names", "WRONG_WIDTH", problem)
+        decoder.problems.add(plan_path / "names", "WRONG_WIDTH", problem)
         return None
     if any("\x00" in name for name in names):
         # Arrow's C interface ends a name there: the column would be another one, or none and so null.
-        decoder.problems.add(place / "names", "BAD_NAME", "a column's name cannot have a NUL character")
+        decoder.problems.add(plan_path / "names", "BAD_NAME", "a column's name cannot have a NUL character")
         return None
     double = next((name for name, times in Counter(base_names).items() if times > 1), None)
     if double is not None:
         problem = f"two columns are called {double!r}; columns are read by name, so names must be unique"
-        decoder.problems.add(place / "names", "DUPLICATE_NAME", problem)
+        decoder.problems.add(plan_path / "names", "DUPLICATE_NAME", problem)
         return None
     return Base(base_names, types)
 
 
-def _projection(decoder: Decoder, message: Message, relation: ir.Relation, place: Place) -> ir.Relation:
+def _projection(decoder: Decoder, message: Message, relation: ir.Relation, plan_path: PlanPath) -> ir.Relation:
     """The columns that the mask names, in the mask's order: producers count on that order."""
     if not message.HasField("projection") or relation is poison.RELATION:
         return relation
-    at = place / "projection" / "select"
+    at = plan_path / "projection" / "select"
     fields: list[ir.Field] = []
     for index, item in enumerate(message.projection.select.struct_items):
         where = at.at("struct_items", index)
@@ -97,14 +103,16 @@ def _projection(decoder: Decoder, message: Message, relation: ir.Relation, place
             problem = "a mask inside a column is not supported; read the column and project the fields that are wanted"
             decoder.problems.add(where / "child", "UNSUPPORTED_MASK", problem)
         fields.append(ir.Field(index=item.field, type=type_ or poison.UNKNOWN))
-    return project(relation, fields, place / "projection")
+    return project(relation, fields, plan_path / "projection")
 
 
-def _named_table(decoder: Decoder, message: Message, place: Place, base: Base, _: Scope | None) -> Steps[ir.Relation]:
-    decoder.check_extension(message, place)
+def _named_table(
+    decoder: Decoder, message: Message, plan_path: PlanPath, base: Base, _: Scope | None
+) -> Steps[ir.Relation]:
+    decoder.check_extension(message, plan_path)
     if not message.names or not all(message.names):
-        decoder.problems.add(place / "names", "MISSING", "a named table must have a name")
-    return ir.Read(source=".".join(message.names), names=base.names, schema=base.schema, place=str(place))
+        decoder.problems.add(plan_path / "names", "MISSING", "a named table must have a name")
+    return ir.Read(source=".".join(message.names), names=base.names, schema=base.schema, plan_path=str(plan_path))
     yield
 
 

@@ -8,7 +8,7 @@ from .... import ir
 from ... import poison
 from ...comparing import castable, same_type
 from ...encoding.message_nodes import Message
-from ...plan_path import Place
+from ...plan_path import PlanPath
 from ...poison import is_unknown
 from ...scope import Scope
 
@@ -18,35 +18,37 @@ if TYPE_CHECKING:
 
 
 def convert_virtual_table(
-    decoder: Decoder, message: Message, place: Place, base: Base, outer: Scope | None
+    decoder: Decoder, message: Message, plan_path: PlanPath, base: Base, outer: Scope | None
 ) -> Steps[ir.Relation]:
     """The table. A value of another type than its column is cast if both are, say, numbers; a null needs a nullable
     column.
     """
     scope = Scope(schema=(), outer=outer)
-    rows: list[tuple[tuple[ir.Expression, ...], Place]] = []
+    rows: list[tuple[tuple[ir.Expression, ...], PlanPath]] = []
     for index, row in enumerate(message.values):
-        at = place.at("values", index)
+        at = plan_path.at("values", index)
         rows.append((decoder.literals.row(row.fields, at, "fields", 1), at))
     if message.expressions and decoder.habits.rows_are_single_expressions:
         problem = "virtual tables of expressions as Substrait 0.58 wrote them are not supported; use another release"
-        decoder.problems.add(place / "expressions", "UNSUPPORTED_READ", problem)
+        decoder.problems.add(plan_path / "expressions", "UNSUPPORTED_READ", problem)
         return poison.RELATION
     for index, row in enumerate(message.expressions):
-        at = place.at("expressions", index)
+        at = plan_path.at("expressions", index)
         rows.append(((yield from decoder.expressions(row.fields, at, "fields", scope)), at))
     fitted = tuple(_fit(decoder, row, base, at) for row, at in rows)
-    return ir.Values(rows=fitted, schema=base.schema, place=str(place))
+    return ir.Values(rows=fitted, schema=base.schema, plan_path=str(plan_path))
 
 
-def _fit(decoder: Decoder, row: tuple[ir.Expression, ...], base: Base, place: Place) -> tuple[ir.Expression, ...]:
+def _fit(
+    decoder: Decoder, row: tuple[ir.Expression, ...], base: Base, plan_path: PlanPath
+) -> tuple[ir.Expression, ...]:
     if len(row) != len(base.schema):
         problem = f"a row of {len(row)} values in a table of {len(base.schema)} columns"
-        decoder.problems.add(place, "WRONG_WIDTH", problem)
+        decoder.problems.add(plan_path, "WRONG_WIDTH", problem)
         return row
     fitted: list[ir.Expression] = []
     for index, (value, type_) in enumerate(zip(row, base.schema, strict=True)):
-        at = place.at("fields", index)
+        at = plan_path.at("fields", index)
         if is_unknown(value.type) or same_type(value.type, type_):
             fitted.append(value)
         elif castable(value.type, type_):

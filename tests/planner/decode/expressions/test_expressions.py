@@ -49,7 +49,7 @@ def test_a_function_keeps_its_place_and_options() -> None:
     option = {"name": "overflow", "preference": ["ERROR"]}
     found = only(expression(call("add", field(0), number(1), options=[option])), ir.Call)
     assert found.options == {"overflow": ("ERROR",)}
-    assert found.place == "relations[0].root.input.project.expressions[0].scalar_function"
+    assert found.plan_path == "relations[0].root.input.project.expressions[0].scalar_function"
 
 
 def test_old_arguments_are_plain_expressions() -> None:

@@ -43,7 +43,7 @@ def test_the_plan_is_the_writes_input_and_the_table_has_its_own_names() -> None:
         columns=(0, 1),
         returned=True,
         names=("a", "b"),
-        place="relations[0].root.input.write",
+        plan_path="relations[0].root.input.write",
     )
 
 
