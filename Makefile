@@ -8,7 +8,7 @@ DEVELOPMENT := $(VENV)/.development
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run test repeats resident fuzz attack soak matrix digests check lint types proto bench clean
+.PHONY: help run test api repeats resident fuzz attack soak matrix digests check lint types proto bench clean
 
 help: ## Say what there is.
 	@sed -n 's/^\([a-z]*\):.*## /  make \1 \t/p' Makefile
@@ -54,10 +54,13 @@ types: $(DEVELOPMENT) ## Strict types, of the package as it is installed and of 
 	rm -rf build/lib build/installed
 	$(PIP) --no-deps --no-build-isolation --target build/installed .
 	MYPYPATH=build/installed $(BIN)/python -m mypy -p tidegate
-	MYPYPATH=build/installed $(BIN)/python -m mypy examples benchmarks
+	MYPYPATH=build/installed $(BIN)/python -m mypy examples benchmarks development
 
 proto: $(DEVELOPMENT) ## Generate the code under proto/tidegate again.
 	$(BIN)/python -m tidegate.proto.generate
+
+api: $(DEVELOPMENT) ## Write docs/api.md again, from docstrings and .proto files.
+	$(BIN)/python -m development.api_page
 
 bench: $(DEVELOPMENT) ## Run the benchmarks beside their peers; CASES="epochs --rounds 3" runs some.
 	$(BIN)/python -m benchmarks $(CASES)

@@ -74,11 +74,13 @@ if TYPE_CHECKING:
     from .splits import MissingAsNull as MissingAsNull
     from .splits import upload as upload
     from .task import Task as Task
+    from .task_options import Options as Options
 
 _NAMES: Final = {
     "connecting": ("connect", "local"),
     "client": ("Client",),
     "task": ("Task",),
+    "task_options": ("Options",),
     "epoch": ("Epoch",),
     "splits": ("Changes", "MissingAsNull", "upload"),
     "graph": ("TaskGraph", "SPREAD"),

@@ -34,7 +34,9 @@ class Client:
     A client is a context manager, which calls `close`.
 
     >>> with tidegate.local() as client:
-    ...     table = client.query(plan, {"lineitem": "part-0.parquet"})
+    ...     table = client.query(plan, {"sales": "sales.parquet"})
+    >>> table.num_rows
+    2
 
     The methods that take `options` take those of a task, by name; options that are not given are the service's to
     choose.
@@ -99,8 +101,9 @@ class Client:
         A graph of your operators runs as a plan does, in this process: its fed sources take splits, and an epoch has
         the rows of its result. A graph takes neither `tables` nor `restore`.
 
-        >>> with client.create_task(plan, tables={"nation": "nation.parquet"}, channels=2) as task:
-        ...     rows = task.run_epoch({"orders": "orders-0.parquet"}).table()
+        >>> with client.create_task(plan, channels=2) as task:
+        ...     print(task.run_epoch({"sales": "sales.parquet"}).table().num_rows)
+        2
         """
         if isinstance(plan, GraphBuilder | Graph):
             if tables is not None or restore is not None:
@@ -132,6 +135,9 @@ class Client:
         `progress=True` writes a line to standard error that says how much of the inputs is read. On a terminal the line
         is rewritten in its place; elsewhere a new one is written now and then. A function for `progress` is called as
         in `run_graph`.
+
+        >>> client.query(plan, {"sales": monday}).column("total").to_pylist()
+        [8, 7]
         """
         relaxed = {} if options.get("executor") in ("spark", ExecutorKind.SPARK) else {"determinism": "relaxed"}
         info = self._create(plan, tables, {**relaxed, **options})
@@ -156,6 +162,10 @@ class Client:
         With `keyed=tidegate.Hashed(("k",))` or `tidegate.Ranged("k")` the result is a `KeyedDataset`, which looks rows
         up. `progress` is a function that gets a `GraphProgress` every 0.2 seconds and at the end, or True for a line on
         a terminal.
+
+        >>> with client.run_graph(graph) as dataset:
+        ...     print(dataset.table().to_pylist())
+        [{'item': 'cup', 'total': 8}, {'item': 'tea', 'total': 7}]
         """
         graphs = self._service.graphs
         info = graphs.create_task(_graph(graph), self._chosen(options), keep=True, keyed=_keyed(keyed))
@@ -169,6 +179,9 @@ class Client:
         """A Dataset of Arrow data: a table, an epoch, or any object with the Arrow C stream protocol.
 
         `keyed` as in `run_graph`.
+
+        >>> client.dataset(monday).rows
+        3
         """
         if not hasattr(rows, "__arrow_c_stream__"):
             raise InvalidRequest(
@@ -179,17 +192,31 @@ class Client:
         return self._service.graphs.keep(RowBatches(schema=reader.schema, batches=reader), _keyed(keyed))
 
     def task(self, id: str, *, cursor: Cursor | None = None) -> Task:  # noqa: A002 (what a task's handle is called)
-        """Attach to a task again, at `cursor`, or behind everything that was acknowledged."""
+        """Attach to a task again, at `cursor`, or behind everything that was acknowledged.
+
+        >>> client.task(task.id).schema.names
+        ['item', 'total']
+        """
         if not isinstance(id, str):
             raise InvalidRequest(f"a task's id is text, as Task.id and `tidegate tasks` give it, not {id!r}")
         return Task(self._service, self._service.get_task(id), cursor)
 
     def tasks(self) -> Sequence[TaskInfo]:
-        """Every task of the service; of the caller, if the service tells callers apart."""
+        """Every task of the service; of the caller, if the service tells callers apart.
+
+        >>> task.id in [info.id for info in client.tasks()]
+        True
+        """
         return self._service.list_tasks()
 
     def validate(self, plan: Plan, **options: Unpack[Options]) -> Sequence[Problem]:
-        """Every problem of a plan, with its plan path; empty if a task with these options runs the plan."""
+        """Every problem of a plan, with its plan path; empty if a task with these options runs the plan.
+
+        >>> client.validate(plan)
+        ()
+        >>> [problem.reason for problem in client.validate(b"no plan")]
+        ['MALFORMED']
+        """
         return self._service.validate(plan_bytes(plan), self._chosen(options))[0]
 
     def warnings(self, plan: Plan, **options: Unpack[Options]) -> Sequence[str]:
@@ -211,6 +238,9 @@ class Client:
         With several channels, the explanation shows the distribution over them for sources with so many `rows`; 10
         million if nothing is said. With `executor="spark"` it shows which pipelines are which stage of Spark's, and
         what goes between them.
+
+        >>> print(client.explain(plan).text.splitlines()[-1].strip())
+        read sales (item, amount)  [relations[0].root.input.sort.input.aggregate.input.read.named_table]
         """
         if isinstance(plan, GraphBuilder | Graph):
             return self._service.graphs.explain(_graph(plan), chosen(options))

@@ -22,8 +22,9 @@ def connect(
 ) -> Client:
     """A client of the server at HOST:PORT or unix:PATH. Returns at once; the first call connects.
 
-    >>> with tidegate.connect("host:50051") as client:
-    ...     print(client.capabilities().version)
+    >>> with tidegate.connect(address) as client:
+    ...     print(client.capabilities().version == tidegate.__version__)
+    True
 
     - `token`, `token_file`: the token that says who calls, or its file; else the environment's TIDEGATE_TOKEN or
       TIDEGATE_TOKEN_FILE
@@ -54,8 +55,9 @@ def local(
 ) -> Client:
     """A service of your own in this process: the same API, without a server.
 
-    >>> with tidegate.local(roots=["data"]) as client:
-    ...     table = client.query(plan, {"orders": "data/orders.parquet"})
+    >>> with tidegate.local(roots=["."]) as client:
+    ...     print(client.query(plan, {"sales": "sales.parquet"}).to_pylist())
+    [{'item': 'cup', 'total': 8}, {'item': 'tea', 'total': 7}]
 
     - `roots`: folders that plans and splits may read files below; everything that this process may read, if not given
     - `spill_directory`: the folder for the service's own files; the system's temporary folder, if not given

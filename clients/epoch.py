@@ -42,8 +42,12 @@ class Epoch:
     An epoch has the Arrow C stream protocol, so pandas, polars and DuckDB read it directly. An epoch that was skipped
     has `error` set and no rows: reading it raises that `EpochError`.
 
-    >>> for epoch in task.epochs():
-    ...     print(epoch.number, epoch.table().num_rows)
+    >>> epoch = task.run_epoch({"sales": "sales.parquet"})
+    >>> epoch.number, epoch.rows, epoch.statistics.rows_in
+    (1, 2, 3)
+    >>> for batch in epoch:
+    ...     print(batch.to_pylist())
+    [{'item': 'cup', 'total': 8}, {'item': 'tea', 'total': 7}]
     """
 
     def __init__(self, reader: Reader, start: Cursor, schema: pa.Schema, hold_bytes: float) -> None:

@@ -9,7 +9,12 @@ from .proto.errors import InvalidRequest
 from .proto.graph import Broadcast, ByFunction, ByKey, Choose, Partition, Spread
 
 SPREAD: Final = Spread()
-"""A partition that lets any channel have any row: `graph.node(..., channels=4, partition=tidegate.SPREAD)`."""
+"""A partition that lets any channel have any row.
+
+>>> graph = tidegate.TaskGraph()
+>>> graph.blocking("count", Count, graph.read_arrow(monday), channels=2, partition=tidegate.SPREAD)
+<tidegate.graph.Result 'count'>
+"""
 
 PartitionLike: TypeAlias = str | Sequence[str] | Choose | Partition | None
 

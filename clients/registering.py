@@ -29,7 +29,7 @@ def user_operator(
 ) -> UserOperator:
     """An operator for `tidegate.local(operators={name: ...})` or `tidegate serve --operators`.
 
-    >>> OPERATORS = {"sessions": tidegate.user_operator(Sessions, schema=SESSIONS, partition="c0")}
+    >>> OPERATORS = {"count": tidegate.user_operator(lambda options: Count(), schema=pa.schema({"rows": pa.int64()}))}
     >>> client = tidegate.local(operators=OPERATORS)
 
     - `make`: `make(options)` gives an executor, as for a node of a `TaskGraph`: a new one for each channel and epoch

@@ -19,9 +19,10 @@ class GraphProgress:
 
     `sources` has the progress of each input; `nodes` has the statistics of each node and channel (`NodeStatistics`).
 
-    >>> def show(progress: tidegate.GraphProgress) -> None:
-    ...     print(f"{progress.seconds:.1f} s: {progress.rows} rows read")
-    >>> client.run_graph(graph, progress=show)
+    >>> seen: list[tidegate.GraphProgress] = []
+    >>> dataset = client.run_graph(graph, progress=seen.append)
+    >>> seen[-1].rows, seen[-1].share
+    (3, 1.0)
     """
 
     seconds: float

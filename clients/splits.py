@@ -54,7 +54,11 @@ class Changes:
     `column` of the data says how: a weight (+1 inserts a row, -1 deletes one, n is n copies), or one of insert, delete,
     update_preimage and update_postimage.
 
-    >>> task.run_epoch({"orders": tidegate.Changes(corrections, "op")})
+    >>> corrections = monday.slice(0, 1).append_column("op", pa.array(["delete"]))
+    >>> with client.create_task(plan, mode="continuous") as task:
+    ...     before = task.run_epoch({"sales": monday}).table()
+    ...     print(task.run_epoch({"sales": tidegate.Changes(corrections, "op")}).table().to_pylist())
+    [{'item': 'tea', 'total': 4, '_weight': 1}, {'item': 'tea', 'total': 7, '_weight': -1}]
     """
 
     data: Rows
@@ -65,7 +69,8 @@ class Changes:
 class MissingAsNull:
     """Data that may lack columns which the plan reads. A missing column is null in all rows, and no error.
 
-    >>> task.run_epoch({"sales": tidegate.MissingAsNull(data)})
+    >>> task.run_epoch({"sales": tidegate.MissingAsNull(monday.select(["item"]))}).table().to_pylist()
+    [{'item': 'cup', 'total': None}, {'item': 'tea', 'total': None}]
     """
 
     data: Rows | Changes
@@ -82,7 +87,8 @@ def upload(path: str | os.PathLike[str], *, format: str = "") -> Upload:  # noqa
     The server keeps a split's file until its epoch is acknowledged, and a table's as long as the task. Paths given as
     plain strings are paths of the server.
 
-    >>> task.run_epoch({"orders": tidegate.upload("orders.parquet")})
+    >>> task.run_epoch({"sales": tidegate.upload("sales.parquet")}).rows
+    2
     """
     file = Path(path)
     if not os.path.isfile(file):

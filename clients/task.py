@@ -59,9 +59,11 @@ class Task:
     """A plan that runs. A context manager that deletes the task at its end.
 
     >>> with client.create_task(plan) as task:
-    ...     task.add_split("orders", "orders-0.parquet")
-    ...     task.request_barrier()
-    ...     rows = task.read_epoch()
+    ...     for day in ("monday.parquet", "tuesday.parquet"):
+    ...         epoch = task.run_epoch({"sales": day})
+    ...         print(epoch.number, epoch.table().num_rows)
+    1 2
+    2 1
 
     One thread may feed while another reads. Asking for the next thing acknowledges the one before, that is, gives it
     back to the server: the next batch acknowledges a batch, the next epoch an epoch. A client that starts again at
@@ -164,6 +166,9 @@ class Task:
           given, all rows are inserted
         - `missing_columns`: `"error"` or `"null"`, as the task's option, which holds if it is not given (see
           `MissingAsNull`)
+
+        >>> task.add_split("sales", monday).sequence
+        1
         """
         return self._feed.add(
             source,
@@ -185,6 +190,13 @@ class Task:
         """Seal the added splits into the next epoch, and return its number. Does not wait for the epoch.
 
         With `checkpoint`, True or a name, a checkpoint is taken at the epoch's barrier; `Epoch.checkpoint` is its id.
+
+        >>> task.add_split("sales", "sales.parquet").epoch
+        1
+        >>> task.request_barrier()
+        1
+        >>> task.read_epoch().num_rows
+        2
         """
         return self._feed.seal(epoch, through, checkpoint_name(checkpoint))
 
@@ -204,6 +216,11 @@ class Task:
         there before and changes nothing: the answer, `replayed`, has the epoch that it became a part of then. With
         `follows`, the call is refused unless that is the last version. Only a transaction that seals may ask for a
         `checkpoint` (as in `request_barrier`).
+
+        >>> task.transact("loader", 1, {"sales": monday}, seal=True).epoch
+        1
+        >>> task.transact("loader", 1, {"sales": monday}, seal=True).replayed
+        True
         """
         wanted = checkpoint_name(checkpoint)
         if wanted is not None and not seal:
@@ -218,6 +235,9 @@ class Task:
 
         The split is a path of the server, or a `FileSplit`. The files are in reading order. Refused as adding the split
         would be; nothing is added.
+
+        >>> [file.format for file in task.find_files("sales", "*.parquet")]
+        ['parquet', 'parquet', 'parquet']
         """
         wanted = split if isinstance(split, FileSplit) else FileSplit(os.fsdecode(split))
         return self._service.find_files(self.id, source, checked_file(wanted))
@@ -238,6 +258,9 @@ class Task:
 
         Refused while there are unread epochs, or splits of any client that are not sealed. Raises `EpochError` if the
         epoch was skipped. `checkpoint` as in `request_barrier`.
+
+        >>> task.run_epoch({"sales": ["monday.parquet", "tuesday.parquet"]}).table().to_pylist()
+        [{'item': 'cup', 'total': 17}, {'item': 'tea', 'total': 7}]
         """
         wanted = checkpoint_name(checkpoint)
         with self._lock:
@@ -295,6 +318,15 @@ class Task:
         A skipped epoch has `error` set. When the next epoch is asked for, the rest of the last one is read and held.
         Waits at most `timeout` seconds for rows or an epoch's end, then raises `TimeoutError`, after which you may go
         on.
+
+        >>> task.add_split("sales", monday).epoch
+        1
+        >>> task.request_barrier()
+        1
+        >>> task.no_more_splits()
+        >>> for epoch in task.epochs():
+        ...     print(epoch.number, epoch.table().num_rows)
+        1 2
         """
         return self._epochs(timeout)
 
@@ -316,6 +348,10 @@ class Task:
         task goes on behind the last batch that was handed out, and ends this iterator.
 
         With `prefetch`, a thread reads up to so many batches ahead; nothing else may read this `Task` meanwhile.
+
+        >>> _ = task.add_split("sales", monday), task.request_barrier(), task.no_more_splits()
+        >>> [batch.num_rows for batch in task.batches(rows=1)]
+        [1, 1]
         """
         return Batches(map(Part, self._epochs(None, _Ahead())), rows, prefetch)
 
@@ -330,6 +366,10 @@ class Task:
         """Frames as they come, from `cursor` or the reading position on: `Data`, `Blocked`, `Barrier`, `Finished`.
 
         Waits up to `wait` seconds for a frame other than `Blocked`. Acknowledges only up to `acknowledge`.
+
+        >>> _ = task.add_split("sales", monday), task.request_barrier()
+        >>> [type(frame).__name__ for frame in task.next(wait=10)]
+        ['Data', 'Barrier']
         """
         check_place("cursor", cursor)
         check_place("acknowledge", acknowledge)

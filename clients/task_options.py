@@ -37,7 +37,9 @@ _KNOWN: Final = tuple(field.name for field in fields(TaskOptions))
 class Options(TypedDict, total=False):
     """The options of a task, by name, so that a type checker knows a wrong one. Limits are bytes and seconds.
 
-    >>> client.create_task(plan, channels=2, determinism="strict", memory_limit=1 << 30)
+    >>> task = client.create_task(plan, channels=2, determinism="strict", memory_limit=1 << 30)
+    >>> task.options.channels
+    2
     """
 
     mode: Mode | Literal["per_epoch", "continuous"]

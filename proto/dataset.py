@@ -15,7 +15,12 @@ from .values import FileSplit
 
 @dataclass(frozen=True, slots=True)
 class Hashed:
-    """Rows in `partitions` parts by the hash of their key, in arrival order inside a part. A look-up reads one part."""
+    """Rows in `partitions` parts by the hash of their key, in arrival order inside a part. A look-up reads one part.
+
+    >>> dataset = client.dataset(monday, keyed=tidegate.Hashed(("item",), partitions=4))
+    >>> len(dataset.partitions()), dataset.lookup("cup").num_rows
+    (4, 1)
+    """
 
     columns: tuple[str, ...]
     partitions: int = 16
@@ -29,6 +34,10 @@ class Hashed:
 class Ranged:
     """Rows sorted by a column, ascending, nulls last, ties in arrival order. Keys and ranges are found by their
     position.
+
+    >>> dataset = client.dataset(monday, keyed=tidegate.Ranged("amount"))
+    >>> dataset.range(4, 9).column("amount").to_pylist()
+    [4, 8]
     """
 
     column: str
@@ -43,6 +52,13 @@ class Dataset(ABC):
 
     The files of a Dataset are removed when nothing refers to the Dataset any more, when it is closed, or when the
     process ends. Rows that were read stay valid. A Dataset speaks the Arrow C stream protocol.
+
+    >>> dataset = client.run_graph(graph)
+    >>> dataset.rows, dataset.schema.names
+    (2, ['item', 'total'])
+    >>> [batch.num_rows for batch in dataset]
+    [2]
+    >>> dataset.close()
     """
 
     schema: pa.Schema
@@ -55,7 +71,8 @@ class Dataset(ABC):
 
     @property
     @abstractmethod
-    def closed(self) -> bool: ...
+    def closed(self) -> bool:
+        """True once the Dataset is closed: its files are gone."""
 
     @abstractmethod
     def partitions(self) -> Sequence[Sequence[pa.RecordBatch]]:
@@ -99,7 +116,12 @@ class Dataset(ABC):
 
 
 class KeyedDataset(Dataset):
-    """A Dataset whose rows can be looked up. An iteration goes through its parts one after the other."""
+    """A Dataset whose rows can be looked up. An iteration goes through its parts one after the other.
+
+    >>> with client.dataset(monday, keyed=tidegate.Hashed(("item",))) as sales:
+    ...     print(sales.lookup("tea").column("amount").to_pylist())
+    [3, 4]
+    """
 
     keyed: Keyed
 

@@ -40,7 +40,12 @@ LONGEST_PLACE: Final = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One thing wrong with a plan: its plan path, a machine-readable reason, a sentence."""
+    """One thing wrong with a plan: its plan path, a machine-readable reason, a sentence.
+
+    >>> for problem in client.validate(b"no plan"):
+    ...     print(problem.reason)
+    MALFORMED
+    """
 
     place: str
     reason: str
@@ -59,7 +64,14 @@ def _short(place: str) -> str:
 
 
 class TidegateError(Exception):
-    """The base of all errors that a user of Tidegate can meet."""
+    """The base of all errors that a user of Tidegate can meet.
+
+    >>> try:
+    ...     client.task("of yesterday")
+    ... except tidegate.TidegateError as error:
+    ...     print(type(error).__name__, error.reason)
+    NotFound UNKNOWN_TASK
+    """
 
     default_reason: ClassVar[str] = "UNKNOWN"
 
@@ -73,7 +85,14 @@ class TidegateError(Exception):
 
 
 class PlanError(TidegateError):
-    """A plan that cannot be run; `problems` lists everything found, each with its place in the plan."""
+    """A plan that cannot be run; `problems` lists everything found, each with its place in the plan.
+
+    >>> try:
+    ...     client.create_task(b"no plan")
+    ... except tidegate.PlanError as error:
+    ...     print(len(error.problems), error.reason)
+    1 MALFORMED
+    """
 
     default_reason = "INVALID_PLAN"
 
@@ -92,39 +111,121 @@ class PlanError(TidegateError):
 
 
 class RequestError(TidegateError):
-    """A call was refused; nothing changed."""
+    """A call was refused; nothing changed.
+
+    >>> try:
+    ...     client.task("of yesterday")
+    ... except tidegate.RequestError as error:
+    ...     print(error.reason)
+    UNKNOWN_TASK
+    """
 
 
 class InvalidRequest(RequestError):
+    """The call can never succeed as it is.
+
+    >>> try:
+    ...     client.create_task(plan, determinism="strikt")
+    ... except tidegate.InvalidRequest as error:
+    ...     print(error)
+    determinism is one of strict, relaxed, not 'strikt'
+    """
+
     default_reason = "INVALID_REQUEST"
 
 
 class NotFound(RequestError):
+    """The task, checkpoint or other thing that the call names does not exist.
+
+    >>> try:
+    ...     client.task("of yesterday")
+    ... except tidegate.NotFound as error:
+    ...     print(error.reason)
+    UNKNOWN_TASK
+    """
+
     default_reason = "NOT_FOUND"
 
 
 class Refused(RequestError):
+    """The state of the task forbids the call, for now or for good. The reason says which.
+
+    >>> try:
+    ...     task.read_epoch()
+    ... except tidegate.Refused as error:
+    ...     print(error)
+    epoch 1 is not sealed: request_barrier() first
+    """
+
     default_reason = "REFUSED"
 
 
 class OutOfRange(RequestError):
+    """A cursor outside of the rows that can be read.
+
+    >>> _ = task.run_epoch({"sales": monday})
+    >>> try:
+    ...     task.next(tidegate.Cursor(1, 9))
+    ... except tidegate.OutOfRange as error:
+    ...     print(error.reason)
+    CURSOR_OUT_OF_RANGE
+    """
+
     default_reason = "CURSOR_OUT_OF_RANGE"
 
 
 class Exhausted(RequestError):
+    """A limit of the task or of the server is reached. The same call may succeed later.
+
+    >>> task = client.create_task(plan, spill_quota=1)
+    >>> try:
+    ...     task.add_split("sales", tidegate.upload("sales.parquet"))
+    ... except tidegate.Exhausted as error:
+    ...     print(error.reason)
+    UPLOAD_TOO_LARGE
+    """
+
     default_reason = "LIMIT_REACHED"
 
 
 class Forbidden(RequestError):
+    """The call asks for a file outside of the roots, or for more than the owner of the server allows.
+
+    >>> client = tidegate.local(roots=["."])
+    >>> try:
+    ...     client.query(plan, {"sales": "/etc/hosts"})
+    ... except tidegate.Forbidden as error:
+    ...     print(error.reason)
+    OUTSIDE_ROOTS
+    """
+
     default_reason = "OUTSIDE_ROOTS"
 
 
 class Unauthenticated(RequestError):
+    """The server does not know the caller: the call has no token, or none that the server knows.
+
+    >>> client = tidegate.connect(guarded, token="unknown")
+    >>> try:
+    ...     client.tasks()
+    ... except tidegate.Unauthenticated as error:
+    ...     print(error.reason)
+    TOKEN_UNKNOWN
+    """
+
     default_reason = "TOKEN_UNKNOWN"
 
 
 class SplitError(TidegateError):
-    """A split cannot be read; the message names the file (or inline split) and the source."""
+    """A split cannot be read; the message names the file (or inline split) and the source.
+
+    >>> size = pathlib.Path("broken.parquet").write_bytes(b"not Parquet")
+    >>> try:
+    ...     client.create_task(plan, tables={"sales": "broken.parquet"})
+    ... except tidegate.SplitError as error:
+    ...     print(error.reason)
+    FILE_UNREADABLE
+    """
 
     default_reason = "SPLIT_UNREADABLE"
 
@@ -132,13 +233,29 @@ class SplitError(TidegateError):
 class CheckpointError(TidegateError):
     """A checkpoint cannot be written, or cannot be restored. The message names the checkpoint, what is wrong and what
     would be right.
+
+    >>> client = tidegate.local(checkpoint_root=".")
+    >>> epoch = client.create_task(plan).run_epoch({"sales": monday}, checkpoint=True)
+    >>> try:
+    ...     client.create_task(plan, restore=epoch.checkpoint, channels=2)
+    ... except tidegate.CheckpointError as error:
+    ...     print(error.reason)
+    CHECKPOINT_OTHER_OPTIONS
     """
 
     default_reason = "CHECKPOINT_FAILED"
 
 
 class ExecutionError(TidegateError):
-    """The plan met data that it cannot process. The message names the place in the plan where it is known."""
+    """The plan met data that it cannot process. The message names the place in the plan where it is known. It is the
+    cause of the `TaskFailed` that a client in the same process meets; a server sends the reason and the message.
+
+    >>> try:
+    ...     client.query(plan, {"sales": monday.set_column(1, "amount", [[2**63 - 1] * 3])})
+    ... except tidegate.TaskFailed as error:
+    ...     print(error.reason, isinstance(error.__cause__, tidegate.ExecutionError))
+    EXECUTION_FAILED True
+    """
 
     default_reason = "EXECUTION_FAILED"
 
@@ -146,6 +263,15 @@ class ExecutionError(TidegateError):
 class NodeError(ExecutionError):
     """User code in a node of a graph raised, or returned something it must not. `__cause__` is the exception that the
     code raised; its traceback is in the message. A `NodeError` travels as an `ExecutionError`.
+
+    >>> graph = tidegate.TaskGraph()
+    >>> half = graph.read_arrow(monday).map(lambda batch: 1 / 0, schema=monday.schema, name="half")
+    >>> result = graph.collect(half)
+    >>> try:
+    ...     graph.run()
+    ... except tidegate.TaskFailed as error:
+    ...     print(error.__cause__.node, repr(error.__cause__.__cause__))
+    half ZeroDivisionError('division by zero')
     """
 
     default_reason = "NODE_FAILED"
@@ -170,7 +296,15 @@ class NodeError(ExecutionError):
 
 
 class EpochError(TidegateError):
-    """One epoch failed. `epoch` is its number; the message is the cause's."""
+    """One epoch failed. `epoch` is its number; the message is the cause's.
+
+    >>> task = client.create_task(plan, on_error="skip_epoch")
+    >>> try:
+    ...     task.run_epoch({"sales": monday.set_column(1, "amount", [[2**63 - 1] * 3])})
+    ... except tidegate.EpochError as error:
+    ...     print(error.epoch, error.reason)
+    1 EXECUTION_FAILED
+    """
 
     default_reason = "EPOCH_FAILED"
 
@@ -180,18 +314,55 @@ class EpochError(TidegateError):
 
 
 class TaskFailed(TidegateError):
+    """The task has ended with an error, which the message repeats.
+
+    >>> try:
+    ...     task.run_epoch({"sales": monday.set_column(1, "amount", [[2**63 - 1] * 3])})
+    ... except tidegate.TaskFailed as error:
+    ...     print(error.reason)
+    EXECUTION_FAILED
+    """
+
     default_reason = "TASK_FAILED"
 
 
 class TaskCancelled(TidegateError):
+    """The task was cancelled.
+
+    >>> task.cancel()
+    >>> try:
+    ...     task.read_epoch()
+    ... except tidegate.TaskCancelled as error:
+    ...     print(error.reason)
+    TASK_CANCELLED
+    """
+
     default_reason = "TASK_CANCELLED"
 
 
 class Unavailable(TidegateError):
+    """The client cannot reach the server, and has tried again for `retry_seconds`.
+
+    >>> client = tidegate.connect("127.0.0.1:1", retry_seconds=0)
+    >>> try:
+    ...     client.tasks()
+    ... except tidegate.Unavailable as error:
+    ...     print(error.reason)
+    UNAVAILABLE
+    """
+
     default_reason = "UNAVAILABLE"
 
 
 class InternalError(TidegateError):
+    """A bug in Tidegate. The log of the server has the traceback.
+
+    >>> try:
+    ...     answer = client.query(plan, {"sales": monday})
+    ... except tidegate.InternalError as error:
+    ...     print("please report this:", error)
+    """
+
     default_reason = "INTERNAL"
 
 

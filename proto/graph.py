@@ -34,6 +34,17 @@ class Executor(Protocol):
 
     An executor may also have a method `finished(stream, channel)`, which is called before each read of a stream. Once
     it returns True, the stream is closed and the nodes that feed it stop reading.
+
+    >>> class Count:
+    ...     rows = 0
+    ...     def execute(self, batches, stream, channel):
+    ...         self.rows += sum(batch.num_rows for batch in batches)
+    ...     def done(self, channel):
+    ...         return pa.table({"rows": [self.rows]})
+    >>> graph = tidegate.TaskGraph()
+    >>> result = graph.blocking("count", Count, graph.read_arrow(monday), schema=pa.schema({"rows": pa.int64()}))
+    >>> graph.run().table().to_pylist()
+    [{'rows': 3}]
     """
 
     def execute(self, batches: Sequence[pa.RecordBatch], stream: str, channel: int) -> Rows:
@@ -54,6 +65,11 @@ Choose: TypeAlias = Callable[[pa.RecordBatch, int], Any]
 class Spread:
     """Routing to any channel: rows stay on the channel that made them, or go to one channel after the other, block by
     block.
+
+    >>> graph = tidegate.TaskGraph()
+    >>> rows = graph.read_arrow(monday)
+    >>> graph.blocking("count", Count, rows, channels=2, partition=tidegate.graph.Spread())
+    <tidegate.graph.Result 'count'>
     """
 
     def __str__(self) -> str:
@@ -300,6 +316,9 @@ class FileTarget:
 class Graph:
     """A graph: its `nodes` in the order in which they were added. The rows of the node `result` are the graph's result.
     With a `target` the task writes them there, and no client reads them.
+
+    >>> [node.name for node in graph.value.nodes]
+    ['parquet1', 'totals', 'sorted']
     """
 
     nodes: tuple[GraphNode, ...]

@@ -28,6 +28,9 @@ class UserOperator:
     rows of each stream; without it the operator has one channel. `after` names, for a stream, the streams that must end
     before it is read. Change `version` whenever new code gives the same plan another meaning: the service then refuses
     cursors into results of the old code.
+
+    >>> tidegate.user_operator(lambda options: Count(), version="2").version
+    '2'
     """
 
     make: Callable[[Options], Executor]

@@ -8,6 +8,14 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpochStatistics:
+    """Counters of an epoch, from its barrier. Times are in microseconds. With `at_least`, parts were not counted, and
+    rows and bytes may be more.
+
+    >>> statistics = task.run_epoch({"sales": monday}).statistics
+    >>> statistics.splits, statistics.rows_in, statistics.rows_out
+    (1, 3, 2)
+    """
+
     splits: int = 0
     rows_in: int = 0
     rows_out: int = 0
@@ -112,6 +120,10 @@ class SourceProgress:
     """The progress of an input in the epoch that runs, or ran last: `rows` of `total`, which is None where it is
     unknown before the end. A row that several readers read counts once for each reader. For files that a statement
     reads itself, `rows` is DuckDB's estimate until the statement has ended.
+
+    >>> rows = task.run_epoch({"sales": "sales.parquet"}).table()
+    >>> task.statistics().progress["sales"]
+    SourceProgress(rows=3, total=3)
     """
 
     rows: int = 0
@@ -129,6 +141,11 @@ class SourceProgress:
 class Statistics:
     """A task's counters. Times are in microseconds; a barrier is never counted as a split. `stages` are those of the
     Spark job that runs for the task, or ran last. `progress` is that of the inputs of the plan or graph.
+
+    >>> rows = task.run_epoch({"sales": monday}).table()
+    >>> statistics = task.statistics()
+    >>> statistics.barriers_completed, statistics.splits["sales"].finished, statistics.output_rows
+    (1, 1, 2)
     """
 
     barriers_requested: int = 0

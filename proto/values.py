@@ -50,7 +50,12 @@ class Spill(enum.Enum):
 
 
 class MissingColumns(enum.Enum):
-    """The meaning of a column that the plan reads and a split lacks: an error, or null in all rows of the split."""
+    """The meaning of a column that the plan reads and a split lacks: an error, or null in all rows of the split.
+
+    >>> task = client.create_task(plan, missing_columns="null")
+    >>> task.options.missing_columns
+    <MissingColumns.NULL: 'null'>
+    """
 
     ERROR = "error"
     NULL = "null"
@@ -119,6 +124,10 @@ class FileSplit:
     `change_column`, for a continuous task, names the column that says how each row counts: a weight, or one of insert,
     delete, update_preimage, update_postimage. `missing_columns` is the meaning of columns that the plan reads and the
     file lacks; without it the task's option holds.
+
+    >>> first = tidegate.FileSplit("sales.parquet", rows=(0, 2))
+    >>> task.run_epoch({"sales": first}).table().to_pylist()
+    [{'item': 'cup', 'total': 8}, {'item': 'tea', 'total': 3}]
     """
 
     path: str
@@ -155,7 +164,17 @@ def with_missing(split: AnySplit, columns: MissingColumns) -> AnySplit:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Cursor:
-    """A position in the result: row `row` (from 0) of epoch `epoch` (from 1)."""
+    """A position in the result: row `row` (from 0) of epoch `epoch` (from 1).
+
+    >>> epoch = task.run_epoch({"sales": monday})
+    >>> epoch.cursor
+    Cursor(epoch=1, row=0)
+    >>> rows = epoch.table()
+    >>> task.cursor
+    Cursor(epoch=2, row=0)
+    >>> tidegate.Cursor(1, 5) < tidegate.Cursor(2)
+    True
+    """
 
     epoch: int
     row: int = 0
@@ -189,6 +208,11 @@ class Transacted:
     nothing changes, and the answer is the first one. `same` says whether the first one had the same content. `epoch`
     and `same` are None where the task remembers only later versions of the application; `added` is empty unless the
     content is the same.
+
+    >>> answer = task.transact("loader", 7, {"sales": monday}, seal=True)
+    >>> again = task.transact("loader", 7, {"sales": monday}, seal=True)
+    >>> answer.replayed, again.replayed, again.epoch
+    (False, True, 1)
     """
 
     epoch: int | None
@@ -199,7 +223,12 @@ class Transacted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """The last version of an application, and the epoch that it became a part of."""
+    """The last version of an application, and the epoch that it became a part of.
+
+    >>> answer = task.transact("loader", 7, {"sales": monday}, seal=True)
+    >>> task.last_transaction("loader")
+    Committed(version=7, epoch=1)
+    """
 
     version: int
     epoch: int
@@ -215,6 +244,12 @@ class ErrorValue:
 class Checkpoint:
     """A task's state at the barrier of an epoch, in files. `size` is the bytes of all files that the checkpoint names,
     even if other checkpoints share them.
+
+    >>> client = tidegate.local(checkpoint_root=".")
+    >>> with client.create_task(plan) as task:
+    ...     epoch = task.run_epoch({"sales": monday}, checkpoint="monday")
+    ...     print([(each.id == epoch.checkpoint, each.epoch) for each in task.checkpoints()])
+    [(True, 1)]
     """
 
     id: str
@@ -226,7 +261,13 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Data:
-    """Rows from `cursor` on."""
+    """Rows from `cursor` on.
+
+    >>> _ = task.add_split("sales", monday), task.request_barrier()
+    >>> data, barrier = task.next(wait=10)
+    >>> data.cursor, data.rows
+    (Cursor(epoch=1, row=0), 2)
+    """
 
     cursor: Cursor
     rows: int
@@ -234,13 +275,23 @@ class Data:
 
 
 class BlockedState(enum.Enum):
+    """The reason why there are no rows yet: an epoch is at work, or splits and a seal are awaited.
+
+    >>> [frame.state is tidegate.BlockedState.UNSEALED for frame in task.next()]
+    [True]
+    """
+
     WORKING = "working"
     UNSEALED = "unsealed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blocked:
-    """No rows yet. `missing` lists, by source, the sequence numbers that a requested seal waits for."""
+    """No rows yet. `missing` lists, by source, the sequence numbers that a requested seal waits for.
+
+    >>> task.next()
+    [Blocked(state=<BlockedState.UNSEALED: 'unsealed'>, missing={})]
+    """
 
     state: BlockedState
     missing: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -275,6 +326,11 @@ class AddRequest:
 class Barrier:
     """Epoch `epoch` is complete: its `rows` rows are final, or void where `error` is set. Where a checkpoint was asked
     for, `checkpoint` is its id, or `checkpoint_error` says why there is none; the rows are final all the same.
+
+    >>> _ = task.add_split("sales", monday), task.request_barrier()
+    >>> data, barrier = task.next(wait=10)
+    >>> barrier.epoch, barrier.rows, barrier.error
+    (1, 2, None)
     """
 
     epoch: int
@@ -288,7 +344,12 @@ class Barrier:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The end of the result: no frame follows."""
+    """The end of the result: no frame follows.
+
+    >>> task.no_more_splits()
+    >>> task.next(wait=10)
+    [Finished()]
+    """
 
 
 Frame: TypeAlias = Data | Blocked | Barrier | Finished
@@ -306,6 +367,13 @@ def after(frame: Frame, cursor: Cursor) -> Cursor:
 
 
 class TaskPhase(enum.Enum):
+    """The phase of a task. A task that runs becomes finished, failed or cancelled, once and for good.
+
+    >>> task.cancel()
+    >>> task.info().state is tidegate.TaskPhase.CANCELLED
+    True
+    """
+
     RUNNING = "running"
     FINISHED = "finished"
     FAILED = "failed"
@@ -327,6 +395,10 @@ class SourceInfo:
 class FoundFile:
     """A file that a split stands for. `folders` has the columns of folders named `column=value`, and their values; None
     is null.
+
+    >>> [file] = task.find_files("sales", "sales.parquet")
+    >>> file.format, file.folders
+    ('parquet', ())
     """
 
     path: str
@@ -337,6 +409,13 @@ class FoundFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskInfo:
+    """A task as its service describes it: its phase, schema, sources, options, statistics and epochs so far.
+
+    >>> info = task.info()
+    >>> info.state, info.completed_epoch, [source.name for source in info.sources]
+    (<TaskPhase.RUNNING: 'running'>, 0, ['sales'])
+    """
+
     id: str
     state: TaskPhase
     schema: pa.Schema

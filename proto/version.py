@@ -6,3 +6,8 @@ import importlib.metadata
 from typing import Final
 
 __version__: Final = importlib.metadata.version("tidegate")
+"""The version, as text.
+
+>>> tidegate.__version__.count(".")
+2
+"""

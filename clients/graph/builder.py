@@ -47,10 +47,11 @@ class TaskGraph(StockNodes, GraphBuilder):
     later, by name. The whole graph is checked when it is run or explained.
 
     >>> graph = tidegate.TaskGraph()
-    >>> orders = graph.read_parquet("orders.parquet")
-    >>> totals = graph.aggregate("totals", orders, ["customer"], {"total": ("sum", "price")})
-    >>> graph.collect(totals)
-    >>> graph.run().table()
+    >>> sales = graph.read_parquet("sales.parquet")
+    >>> totals = graph.aggregate("totals", sales, ["item"], {"total": ("sum", "amount")})
+    >>> result = graph.collect(totals)
+    >>> sorted(graph.run().table().to_pylist(), key=str)
+    [{'item': 'cup', 'total': 8}, {'item': 'tea', 'total': 7}]
     """
 
     def __init__(self) -> None:

@@ -29,16 +29,32 @@ class _OfGraph:
 
 
 class Stream(_OfGraph):
-    """The rows of a node, for other nodes to read. Made by a `TaskGraph`."""
+    """The rows of a node, for other nodes to read. Made by a `TaskGraph`.
+
+    >>> graph = tidegate.TaskGraph()
+    >>> graph.read_arrow(monday, name="sales")
+    <tidegate.graph.Stream 'sales'>
+    """
 
     def map(self, function: BatchFunction, *, schema: pa.Schema | None = None, name: str | None = None) -> Stream:
         """The rows that a function returns for each batch: Arrow data, several pieces of it, or None for no rows.
 
         The result for a row must not depend on the rows beside it: only a strict task promises where batches are cut.
         The default schema is that of the function's result for an empty batch.
+
+        >>> graph = tidegate.TaskGraph()
+        >>> teas = graph.read_arrow(monday).map(lambda batch: batch.filter(pc.equal(batch["item"], "tea")))
+        >>> result = graph.collect(teas)
+        >>> graph.run().rows
+        2
         """
         return self.graph.add_map(self, function, schema, name)
 
 
 class Result(_OfGraph):
-    """The node that a graph ends in."""
+    """The node that a graph ends in.
+
+    >>> graph = tidegate.TaskGraph()
+    >>> graph.collect(graph.read_arrow(monday, name="sales"))
+    <tidegate.graph.Result 'sales'>
+    """

@@ -56,9 +56,9 @@ def feed(
 ) -> Fed:
     """Feed a source of a task with the rows of a DataFrame, or of a path that the active session loads.
 
-    >>> with client.create_task(plan) as task:
-    ...     fed = tidegate.spark.feed(frame, task, "orders", epoch_by="day")
-    ...     print(fed.way, fed.why)
+    >>> fed = tidegate.spark.feed(data_frame, task, "sales", epoch_by="item")
+    >>> fed.way.value, fed.epochs
+    ('staged', (1, 2))
 
     - `how`: "reference", "staged" or "pushed". Without it the cheapest way is taken, and `Fed.why` says why.
     - `order_by`: columns by which all rows are sorted; the other columns decide between rows that are equal in these.

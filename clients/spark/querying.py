@@ -27,7 +27,8 @@ def query(
 ) -> DataFrame:
     """Run a plan over DataFrames, by the names of its sources, and return its answer as a DataFrame.
 
-    >>> answer = tidegate.spark.query(plan, {"orders": orders, "nation": nation})
+    >>> tidegate.spark.query(plan, {"sales": data_frame}).collect()
+    [Row(item='cup', total=8), Row(item='tea', total=7)]
 
     The plan runs as one epoch of a task of `client`, or of a service inside the driver; the task is gone when this
     returns. The answer passes through the driver, so it must fit there. Every source needs a DataFrame. `options` are

@@ -12,6 +12,10 @@ class Way(enum.Enum):
     - `REFERENCE`: the files that Spark would read are named, and Tidegate reads them.
     - `STAGED`: the executors write the rows once as Parquet files, which are named.
     - `PUSHED`: the executors send the rows to the service.
+
+    >>> fed = tidegate.spark.feed(data_frame, task, "sales", how="reference")
+    >>> fed.way
+    <Way.REFERENCE: 'reference'>
     """
 
     REFERENCE = "reference"
@@ -28,6 +32,10 @@ class Order(enum.Enum):
     - `NOBODY`: Spark may compute the rows in another order next time.
 
     In every case, rows that have been fed keep their order.
+
+    >>> fed = tidegate.spark.feed(data_frame, task, "sales", order_by=["amount"])
+    >>> fed.order
+    <Order.SORTED: 'sorted'>
     """
 
     FILES = "files"
@@ -38,7 +46,12 @@ class Order(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Bytes:
-    """For `epoch_by`: splits of about so many bytes, as they are stored, make an epoch."""
+    """For `epoch_by`: splits of about so many bytes, as they are stored, make an epoch.
+
+    >>> fed = tidegate.spark.feed(data_frame, task, "sales", epoch_by=tidegate.spark.Bytes(1 << 30))
+    >>> fed.epochs
+    (1,)
+    """
 
     count: int
 
@@ -51,6 +64,10 @@ class Fed:
 
     `rows` is None if nobody has counted them. `transaction` names the staged files or pushed uploads. `replayed` is the
     number of its epochs that the task had before (1 for the whole feed, if the caller seals).
+
+    >>> fed = tidegate.spark.feed(data_frame, task, "sales")
+    >>> fed.splits, fed.way, fed.order
+    (1, <Way.REFERENCE: 'reference'>, <Order.FILES: 'files'>)
     """
 
     way: Way

@@ -45,7 +45,11 @@ def stream(
 ) -> DataStreamWriter:
     """Feed a source of a task with a streaming DataFrame.
 
-    >>> tidegate.spark.stream(frame, task, "orders").option("checkpointLocation", "/checkpoints/orders").start()
+    >>> days = session.readStream.schema("item string, amount bigint").parquet(f"{folder}/*day.parquet")
+    >>> writer = tidegate.spark.stream(days, task, "sales", seals=True).trigger(availableNow=True)
+    >>> writer.option("checkpointLocation", f"{folder}/checkpoints").start().awaitTermination()
+    >>> task.read_epoch().to_pylist()
+    [{'item': 'cup', 'total': 17}, {'item': 'tea', 'total': 7}]
 
     Each batch is a transaction, and with `seals` an epoch. If several queries feed one task, one of them seals, and the
     batches of the others belong to the epoch that it seals next.

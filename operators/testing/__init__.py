@@ -68,6 +68,9 @@ def check_operator(
     inputs interleave, and whatever happened in an earlier epoch; nothing kept across a barrier but what `save` writes
     and `load` takes back; inputs closed at the end, after an early close and after an error, and not read afterwards;
     an input's error passed on.
+
+    >>> from tidegate.testing import check_operator
+    >>> check_operator(lambda: RunningTotal(numbers.schema), [[numbers], [numbers.slice(0, 2)]])
     """
     options = {} if before is None else {"before": before}
     if ordered is None:

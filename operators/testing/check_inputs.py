@@ -12,11 +12,27 @@ Cut: TypeAlias = Callable[[pa.Table], Sequence[pa.RecordBatch]]
 
 
 class Boom(Exception):
-    """The exception of a broken input."""
+    """The exception of a broken input.
+
+    >>> from tidegate.testing import Boom, WatchedStream
+    >>> broken = WatchedStream(numbers.schema, numbers.to_batches(), breaks_after=0)
+    >>> try:
+    ...     rows = list(RunningTotal(numbers.schema).run([broken]))
+    ... except Boom:
+    ...     print("the input's error came through")
+    the input's error came through
+    """
 
 
 class WatchedStream:
-    """An input that notes the calls made to it, and breaks after `breaks_after` batches."""
+    """An input that notes the calls made to it, and breaks after `breaks_after` batches.
+
+    >>> from tidegate.testing import WatchedStream
+    >>> stream = WatchedStream(numbers.schema, numbers.to_batches())
+    >>> rows = list(RunningTotal(numbers.schema).run([stream]))
+    >>> stream.pulled, stream.closed
+    (1, True)
+    """
 
     def __init__(self, schema: pa.Schema, batches: Sequence[pa.RecordBatch], breaks_after: int | None = None) -> None:
         self.schema = schema
@@ -44,6 +60,7 @@ class WatchedStream:
         return self._batches[self.pulled - 1]
 
     def close(self) -> None:
+        """Note that the operator has closed the input."""
         self.closed = True
 
 

@@ -201,6 +201,12 @@ CHECKS: Final[tuple[Callable[[Case], None], ...]] = (
     works_after_a_broken_epoch,
     goes_on_from_its_saved_state,
 )
+"""The checks, one for each rule, for tests that run them one by one.
+
+>>> from tidegate.testing import CHECKS
+>>> "passes_on_what_breaks_an_input" in [check.__name__ for check in CHECKS]
+True
+"""
 
 
 def _interleavings(inputs: int) -> Iterator[tuple[Cut, ...]]:

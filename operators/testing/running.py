@@ -25,6 +25,11 @@ class Case:
     assign pieces, for example). Each epoch has one table per input. Where `ordered` is False the rows of an epoch may
     come in any order. `expected` has the right answer of each epoch. `reordered` returns an epoch's rows in another
     order, which changes at most the answer's order.
+
+    >>> from tidegate.testing import CHECKS, Case
+    >>> case = Case(make=lambda: RunningTotal(numbers.schema), epochs=[[numbers]])
+    >>> for check in CHECKS:
+    ...     check(case)
     """
 
     make: Callable[[], Operator]

@@ -42,7 +42,11 @@ _TABLE: Final = "table."
 
 
 def register(session: SparkSession) -> None:
-    """Register `spark.read.format("tidegate")` and the writers with a session."""
+    """Register `spark.read.format("tidegate")` and the writers with a session.
+
+    >>> tidegate.spark.register(session)
+    >>> reader = session.read.format("tidegate").options(server=address, task=task.id, epoch=1)
+    """
     session.dataSource.register(TidegateSource)
 
 

@@ -159,6 +159,9 @@ def sweep(staging: str | os.PathLike[str], client: Client | Task) -> list[str]:
     """Remove the transactions in a staging folder that this client's service needs no more; their names.
 
     Transactions of other services stay, except those of services in processes of this machine that have ended.
+
+    >>> tidegate.spark.sweep("staging", client)
+    []
     """
     root = staging_folder(staging)
     name = service_name(client)
