@@ -164,13 +164,14 @@ class Feed:
         size = 0
         for source, given in fed:
             for each in given:
+                if held:
+                    size += _inline_bytes(held[-1][1])
                 if size >= STEP_BYTES or len(held) >= STEP_SPLITS:
                     yield Step(splits=held, through=None)
                     held, size = [], 0
                 made = split(each, send)
                 last[source] += 1
                 held.append((source, made, last[source]))
-                size += sum(map(pa.ipc.get_record_batch_size, made.batches)) if isinstance(made, InlineSplit) else 0
         # Naming the last number of every source refuses to seal splits that another client has added meanwhile.
         yield Step(splits=held, through=last)
 
@@ -196,3 +197,7 @@ class Feed:
                 self.sealed = number
                 self._unsealed.clear()
             return frames
+
+
+def _inline_bytes(made: Split) -> int:
+    return sum(map(pa.ipc.get_record_batch_size, made.batches)) if isinstance(made, InlineSplit) else 0

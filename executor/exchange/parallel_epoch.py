@@ -200,7 +200,7 @@ class ParallelRun:
         return _Channel(number, lambda: self._made.get(index, number), epoch_input, self._execution_context.run)
 
     def _run(self, pipeline: Pipeline, channel: _Channel, turns: Sequence[Pieces], fed: Sequence[_Fed]) -> Driver:
-        received = [self._fed[number] for number in planned.received_by(pipeline.root)]
+        received = [self._fed[number] for number in pipeline.received]
         outlets = [(each.exchange, channel.number) for each in fed]
         passed = self._epoch_input.watermarks
         watermark = passed.exchanges[pipeline.into[0].number] if pipeline.into else passed.result

@@ -30,6 +30,7 @@ class Pipelines:
     def __init__(self, physical: PhysicalPlan, memory_limit: int, make: Make) -> None:
         self.physical = physical
         self.parallel = physical.parallel
+        self.sources = frozenset(source for pipeline in physical.pipelines for source in pipeline.sources)
         self._make = make
         self._made: dict[tuple[int, int], PipelineInstance] = {}
         self._reads: dict[tuple[int, int], tuple[InputRead, ...]] = {}

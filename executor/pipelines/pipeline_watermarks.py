@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...operators.core.operator import UNBOUNDED, least_watermark
-from ...planner.physical.pipelines import Pipeline, received_by
+from ...planner.physical.pipelines import Pipeline
 from ..api.computation import Watermarks
 
 
@@ -36,7 +36,7 @@ def passed_on(pipelines: Sequence[Pipeline], sources: Watermarks) -> Passed:
         watermark = least_watermark(
             [
                 *(sources.get(name, UNBOUNDED) for name in pipeline.sources),
-                *(exchanges[number] for number in received_by(pipeline.root)),
+                *(exchanges[number] for number in pipeline.received),
             ]
         )
         exchanges.update((each.number, watermark) for each in pipeline.into)

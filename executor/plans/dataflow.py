@@ -27,7 +27,7 @@ from ...operators.indexes.sql import Database
 from ...operators.sources.formats.matching import match_columns
 from ...operators.sources.split_pieces import expand
 from ...planner.physical.memory import index_memory
-from ...planner.physical.pipelines import PhysicalNode, PhysicalPlan, Pipeline, SourceShape, Start, received_by
+from ...planner.physical.pipelines import PhysicalNode, PhysicalPlan, Pipeline, SourceShape, Start
 from ...planner.prepare import Planned
 from ...proto.errors import ExecutionError, Exhausted, InternalError, InvalidRequest, SplitError
 from ...proto.statistics import LoopStatistics, OperatorStatistics, SourceProgress, StageStatistics
@@ -144,7 +144,7 @@ class PlanComputation:
         Only static pipelines precede it.
         """
         for index, pipeline in enumerate(pipelines):
-            if pipeline.into or received_by(pipeline.root):
+            if pipeline.into or pipeline.received:
                 break
             if all(source in self.tables for source in pipeline.sources):
                 continue

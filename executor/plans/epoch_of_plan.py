@@ -115,8 +115,7 @@ class PlanRun:
 
     def _count_unread(self, made: Pipelines, pieces: Pieces) -> None:
         """Count the rows of sources that the plan names but, after its rewrites, does not read."""
-        read = {source for pipeline in made.physical.pipelines for source in pipeline.sources}
-        for name in pieces.keys() - read:
+        for name in pieces.keys() - made.sources:
             scan = Scan(name, ())
             scan.assign(name, pieces[name])
             for batch in scan.run(()):

@@ -155,7 +155,7 @@ class MeteredStream:
         if self._handed_out:
             self._meter.pressed_ns += started - self._handed_out
             self._meter.open_ns += started - self._handed_out
-        below = sum(each.elapsed_ns for each in self._below)
+        below = self._elapsed_below() if self._below else 0
         try:
             batch = next(self._batches)
         except StopIteration:
@@ -170,7 +170,7 @@ class MeteredStream:
             self.elapsed_ns += took
             self._meter.run_ns += took
             self._meter.open_ns += took
-            self._meter.own_ns += max(0, took - (sum(each.elapsed_ns for each in self._below) - below))
+            self._meter.own_ns += max(0, took + below - self._elapsed_below()) if self._below else took
         size = batch_bytes(batch)
         self._meter.rows_out += batch.num_rows
         self._meter.bytes_out += size
@@ -178,6 +178,9 @@ class MeteredStream:
             reader.rows_in += batch.num_rows
             reader.bytes_in += size
         return batch
+
+    def _elapsed_below(self) -> int:
+        return sum([each.elapsed_ns for each in self._below])
 
     def _fail(self, error: Exception) -> None:
         """Mark the operator as failed, unless one of its inputs failed first or the run was interrupted."""

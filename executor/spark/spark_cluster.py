@@ -226,7 +226,7 @@ class SparkCluster:
         places = places_of(pipelines)
         exchanges = sum(len(each.into) for each in pipelines)
         for number, (pipeline, mine) in enumerate(zip(pipelines, memory, strict=True)):
-            received = tuple(fed[each] for each in sorted(planned.received_by(pipeline.root)))
+            received = tuple(fed[each] for each in sorted(pipeline.received))
             for each in pipeline.into:
                 fed[each.number] = Received(exchange=each, producers=pipeline.channels)
             yield Shipped(

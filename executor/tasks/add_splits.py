@@ -43,8 +43,14 @@ class Adding:
         self._admitting = threading.Lock()
         self._transacting = threading.Lock()
 
+    def _turn(self, source: str) -> threading.Lock:
+        """The lock of those who add to the source."""
+        with self._task_state.lock:
+            self._task_state.check_running()
+            return self._sources[self._task_state.ledger.source(source).name]
+
     @contextmanager
-    def _turn(self, sources: Iterable[str]) -> Iterator[None]:
+    def _turns(self, sources: Iterable[str]) -> Iterator[None]:
         """Wait until no other thread adds to any of these sources."""
         with self._task_state.lock:
             self._task_state.check_running()
@@ -58,7 +64,7 @@ class Adding:
 
     def add(self, source: str, split: Split, sequence: int | None, epoch: int | None, *, wake: bool) -> Added:
         task_state = self._task_state
-        with self._turn([source]):
+        with self._turn(source):
             with task_state.lock:
                 accepted, known = self._place(source, split, sequence, epoch)
                 if known is None and isinstance(split, InlineSplit) and self._fits(accepted, split):
@@ -144,7 +150,7 @@ class Adding:
 
     def find(self, source: str, split: FileSplit) -> tuple[FoundFile, ...]:
         """The files that the split would have. Nothing is added."""
-        with self._turn([source]):
+        with self._turn(source):
             name = self._task_state.ledger.source(source).name
             pieces = self._computation.accept_file(name, split, f"a split of source {name!r}")
         if len(pieces) > MOST_FOUND:
@@ -166,7 +172,7 @@ class Adding:
         """Add all of the splits and the seal, or nothing."""
         check_transaction(transaction)
         task_state = self._task_state
-        with self._transacting, self._turn(self._known(name for name, _ in splits)):
+        with self._transacting, self._turns(self._known(name for name, _ in splits)):
             with task_state.lock:
                 task_state.check_running()
                 before = task_state.ledger.transactions.repeated(transaction)

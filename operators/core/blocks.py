@@ -76,7 +76,6 @@ class _Held:
         self._bytes = 0
         self._bound = 0
         self._schema: pa.Schema | None = None
-        self._counts = True
         self._is_encoded = False
 
     def take(self, part: pa.RecordBatch) -> int:
@@ -96,18 +95,15 @@ class _Held:
         return block
 
     def _surely_fits(self, part: pa.RecordBatch) -> bool:
-        if part.schema is not self._schema:
+        if self._schema is None or not part.schema.equals(self._schema):
             self._schema = part.schema
-            width = fixed_row_bytes(part.schema)
-            self._counts = width is None or width * self._most_rows > self._most_bytes
             self._is_encoded = any(map(is_encoded, part.schema.types))
-        if not self._counts:
-            return True
         if self._is_encoded:
             return False
         bound = batch_bytes(part)
         if self._bytes + self._bound + bound > self._most_bytes:
-            return False
+            width = fixed_row_bytes(part.schema)
+            return width is not None and width * self._most_rows <= self._most_bytes
         self._bound += bound
         self._uncounted.append(part)
         return True

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
@@ -25,7 +24,12 @@ MANY: Final = 1 << 18
 _LOOK_SECONDS: Final = 0.05
 _VALUES: Final = 16_384
 
-_thread = threading.local()
+
+class _Thread(threading.local):
+    watch: Watch | None = None
+
+
+_thread = _Thread()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,36 +42,35 @@ class Watch:
     start: Start | None = None
 
 
-@contextmanager
-def looking(at: Watch) -> Iterator[None]:
+class looking:  # noqa: N801  # a class costs a fifth of a generator's context, which is entered for every batch
     """Set the watch of this thread for the work inside the context."""
-    around = current()
-    _thread.watch = at
-    try:
-        yield
-    finally:
-        _thread.watch = around
+
+    __slots__ = ("_around", "_at")
+
+    def __init__(self, at: Watch | None) -> None:
+        self._at = at
+
+    def __enter__(self) -> None:
+        self._around = _thread.watch
+        _thread.watch = self._at
+
+    def __exit__(self, *exception: object) -> None:
+        _thread.watch = self._around
 
 
-@contextmanager
-def unwatched() -> Iterator[None]:
+def unwatched() -> looking:
     """Keep the work inside the context from being interrupted: half of it could not be undone."""
-    around = current()
-    _thread.watch = None
-    try:
-        yield
-    finally:
-        _thread.watch = around
+    return looking(None)
 
 
 def current() -> Watch | None:
     """The watch of this thread, for work that hands a part to other threads."""
-    return getattr(_thread, "watch", None)
+    return _thread.watch
 
 
 def look() -> None:
     """Raise where the run that this thread steps is to stop. The call is cheap enough for every batch."""
-    watch = current()
+    watch = _thread.watch
     if watch is not None:
         watch.look()
 

@@ -50,7 +50,7 @@ def is_encoded(type_: pa.DataType) -> bool:
         return is_encoded(type_.storage_type)
     if kinds.is_dictionary(type_) or kinds.is_run_end_encoded(type_):
         return True
-    return any(is_encoded(type_.field(index).type) for index in range(type_.num_fields))
+    return bool(type_.num_fields) and any(is_encoded(type_.field(index).type) for index in range(type_.num_fields))
 
 
 def row_bytes(batch: pa.RecordBatch) -> Sizes:

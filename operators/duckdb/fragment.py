@@ -212,8 +212,9 @@ class Fragment(Operator):
                     self._watch.end()
                     given_out += batch.num_rows
                     yield batch
-            self._check_pages(files, self._counts(files, counted=counted, given_out=given_out))
-            self._held.check()
+            if files:
+                self._check_pages(files, self._counts(files, counted=counted, given_out=given_out))
+                self._held.check()
         except failures.ENGINE_ERRORS as error:
             raise self._cause(error) from error
         finally:

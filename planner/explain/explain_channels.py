@@ -20,7 +20,6 @@ from ..physical.pipelines import (
     ScanNode,
     Shortage,
     read_from_sources,
-    received_by,
     walk,
 )
 from .explain_operators import Operator, operators_of
@@ -47,13 +46,13 @@ class Spread:
 def spread_json(spread: Spread) -> list[dict[str, Any]]:
     """The pipelines in the order in which they feed each other."""
     physical = spread.physical
-    readers = {number: at for at, each in enumerate(physical.pipelines, 1) for number in received_by(each.root)}
+    readers = {number: at for at, each in enumerate(physical.pipelines, 1) for number in each.received}
     return [
         {
             "number": at,
             "channels": pipeline.channels,
             "reads": list(_read(pipeline)),
-            "receives": sorted(received_by(pipeline.root)),
+            "receives": sorted(pipeline.received),
             "operators": [each.json for each in spread.operators[at - 1]],
             "sends": [_sent(each, readers) for each in pipeline.into],
         }

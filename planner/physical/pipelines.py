@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias, assert_never
 
 import pyarrow as pa
@@ -300,11 +300,6 @@ def read_from_sources(node: PhysicalNode) -> tuple[FileInput | ScanNode, ...]:
             return ()
 
 
-def received_by(root: PhysicalNode) -> tuple[int, ...]:
-    """The exchanges, by number, that a node and the nodes below it receive from, each once, in order."""
-    return tuple(dict.fromkeys(node.exchange for node in walk(root) if isinstance(node, ReceiveNode)))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Kept:
     """A subtree fed by static sources alone: computed once, before the first epoch that needs it, and kept."""
@@ -372,6 +367,12 @@ class Pipeline:
     channels: int = 1
     weight: int = 1
     into: tuple[Exchange, ...] = ()
+    received: tuple[int, ...] = field(init=False)
+    """The exchanges, by number, that the pipeline receives from, each once, in order."""
+
+    def __post_init__(self) -> None:
+        numbers = dict.fromkeys(node.exchange for node in walk(self.root) if isinstance(node, ReceiveNode))
+        object.__setattr__(self, "received", tuple(numbers))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

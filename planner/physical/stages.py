@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..ir import Routing
-from .pipelines import Exchange, Pipeline, received_by
+from .pipelines import Exchange, Pipeline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ def stages_of(pipelines: Sequence[Pipeline]) -> tuple[JobStage, ...]:
 
 def _stages(pipelines: Sequence[Pipeline]) -> Iterator[JobStage]:
     for to, pipeline in enumerate(pipelines):
-        received = received_by(pipeline.root)
+        received = pipeline.received
         if received:
             yield _stage(pipelines, [at for at, each in enumerate(pipelines) if _feeds(each, received)], to)
     yield _stage(pipelines, [at for at, each in enumerate(pipelines) if not each.into], None)
