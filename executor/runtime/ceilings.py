@@ -94,7 +94,8 @@ class Ceilings:
     def check_tasks(self, tasks: int, own: Iterable[TaskOptions], more: TaskOptions) -> None:
         """Raise `Exhausted` if there is no room for a task with the options `more`.
 
-        `tasks` counts the tasks of all principals; `own` are the options of the caller's tasks.
+        `tasks` counts the tasks of all principals; `own` are the options of the caller's tasks. Tasks that are being
+        made count as well.
         """
         own = tuple(own)
         for name, limit in self.options_of_principal.items():

@@ -5,7 +5,8 @@ from __future__ import annotations
 import shutil
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -97,6 +98,8 @@ class TaskManager:
         self._timers = Timers()
         self._staging = Staging(self._folder / "staged", self.defaults.spill_quota, self._timers)
         self._tasks: dict[str, Task] = {}
+        self._beginning: dict[str, TaskOptions] = {}
+        """The options of tasks that are being made. They count against the ceilings."""
         self._idle: dict[str, Timer] = {}
         self._deleted: weakref.WeakSet[Task] = weakref.WeakSet()
         """Deleted tasks that have not closed yet.
@@ -177,8 +180,14 @@ class TaskManager:
         return self._begin(options, begin)
 
     def _begin(self, options: TaskOptions, prepare: Callable[[str, SpillSpace], Begun]) -> str:
-        self._check_room(options)
         identity = self._ownership.new_identity()
+        with self._room_for(identity, options):
+            self._start_task(identity, options, prepare)
+        if options.idle_seconds:
+            self._look_if_idle(identity, options.idle_seconds)
+        return identity
+
+    def _start_task(self, identity: str, options: TaskOptions, prepare: Callable[[str, SpillSpace], Begun]) -> None:
         space = SpillSpace(SpillFiles(self._folder / identity), Quota(options.spill_quota))
         try:
             begun = prepare(identity, space)
@@ -208,9 +217,6 @@ class TaskManager:
         if not open_:
             task.close()
             raise _closed() if self._closed else _stopping()
-        if options.idle_seconds:
-            self._look_if_idle(identity, options.idle_seconds)
-        return identity
 
     def _look_if_idle(self, identity: str, seconds: float) -> None:
         timer = self._timers.call_later(seconds, lambda: self._delete_if_idle(identity))
@@ -220,11 +226,19 @@ class TaskManager:
                 return
         timer.cancel()
 
-    def _check_room(self, options: TaskOptions) -> None:
+    @contextmanager
+    def _room_for(self, identity: str, options: TaskOptions) -> Iterator[None]:
+        """Count a task against the ceilings while it is made. Raises `Exhausted` if there is no room for it."""
         with self._lock:
-            tasks = tuple(self._tasks.items())
-        own = (task.options for identity, task in tasks if self._ownership.has(identity))
-        self._ceilings.check_tasks(len(tasks), own, options)
+            counted = {**self._beginning, **{known: task.options for known, task in self._tasks.items()}}
+            own = [each for known, each in counted.items() if self._ownership.has(known)]
+            self._ceilings.check_tasks(len(counted), own, options)
+            self._beginning[identity] = options
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._beginning[identity]
 
     def _task(self, identity: str) -> Task:
         task = self._tasks.get(identity) if self._ownership.has(identity) else None
