@@ -15,22 +15,28 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 
 from ..proto.errors import InternalError
 from .arrays.casts import plain
 from .arrays.ordering import Order, Ordering, obstacle
+from .core.blocks import gathered
 from .core.held_rows import Holding
 from .core.operator import Operator, Stream
+from .core.sizes import BATCH_BYTES
 from .duckdb import failures
 from .duckdb.instances import Instance
 from .merging.kinds import MEANINGS, Comparison, MergeJoinType
 from .merging.matcher import Matcher
 from .merging.merge import Merge
 from .merging.pair_filter import PairCondition, PairFilter
-from .merging.pieces import Pieces, bounded
+from .merging.pieces import Pieces
 from .merging.sorted_input import SortedInput
+
+_FEW_ROWS: Final = 4_096
+"""Batches of fewer rows wait for others, and for the end at the latest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +110,7 @@ class MergeJoin(Operator):
             right = SortedInput("right", inputs[1], self._right, self._strict_keys, self._place)
             probe, held = (right, left) if self._meaning.probe_right else (left, right)
             merge = Merge(probe, held, self._matcher, self._holding, self._strict_keys, check=self._stop_if_interrupted)
-            yield from bounded(merge.batches())
+            yield from gathered(merge.batches(), _FEW_ROWS, BATCH_BYTES)
         finally:
             for stream in inputs:
                 stream.close()

@@ -9,7 +9,7 @@ from typing import Final, Protocol, TypeAlias
 import pyarrow as pa
 
 from ..proto.errors import PlanError, Problem
-from ..proto.values import ExecutorKind, Explanation, TaskOptions
+from ..proto.values import Determinism, ExecutorKind, Explanation, TaskOptions
 from . import ir
 from .choose.choose_loops import choose_loops
 from .choose.sorted_operators import use_sorted_operators
@@ -88,7 +88,12 @@ class Prepared:
         """
         columns = {source.name: {column.name: column for column in source.columns} for source in self.sources}
         making = Making(
-            shared=self.division.shared, indexes=self.division.indexes, columns=columns, shape=shape, keys=self.keys
+            shared=self.division.shared,
+            indexes=self.division.indexes,
+            columns=columns,
+            shape=shape,
+            keys=self.keys,
+            strict=self.options.determinism is Determinism.STRICT,
         )
         return cut(self.division, making, self.output, self.options, without)
 

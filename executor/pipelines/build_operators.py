@@ -220,6 +220,7 @@ def _fragment(node: FragmentNode, factory: OperatorFactory) -> Fragment:
                 schema=each.node.schema,
                 size_class=each.node.size_class,
                 replayed=each.replayed,
+                long=each.long,
                 rows=each.node.rows if isinstance(each.node, ReceiveNode) else None,
             )
             for each in node.streams
@@ -236,6 +237,7 @@ def _fragment(node: FragmentNode, factory: OperatorFactory) -> Fragment:
         row_wise=node.row_wise,
         loops=node.loops,
         result=node.result,
+        long=node.long,
         loop_seconds=factory.loop_seconds,
         later=factory.later,
         kernels=None if node.kernels is None else Kernels(node.kernels),

@@ -39,6 +39,7 @@ from .conform import Conform
 from .duckdb_calls import BATCH_ROWS, estimate_progress
 from .held import SpillRoom
 from .instances import Instance
+from .long_values import LongValues
 from .loop_bounds import Later, LoopBound, LoopWatch, counted, never
 from .statement import FETCHED_BYTES, Statement
 from .statement_inputs import ContextInput, ContextSource, FragmentInput, StreamSource
@@ -46,6 +47,8 @@ from .statement_inputs import ContextInput, ContextSource, FragmentInput, Stream
 _SMALL_BYTES = 8 << 20
 #: The rows that are handed out at once where rows behind the first ones may be wider.
 _TEXT_ROWS = 16_384
+#: The long values beside a statement may take one part in so many of the instance's memory before they go to disk.
+_BESIDE_SHARE = 16
 
 
 class Ordered(Protocol):
@@ -71,7 +74,8 @@ class Fragment(Operator):
     stream, in order: it is executed block by block.
 
     A fragment without an `ordered` form refuses joins that do not fit. `loops` are those that the statement recurses
-    in. With `loop_seconds` the statement must give its first row by then, or `later` interrupts it. Where the
+    in. The long values of streams that the statement does not look at are kept beside it, and come out in the columns
+    `long`. With `loop_seconds` the statement must give its first row by then, or `later` interrupts it. Where the
     statement's rows are those of the loop `result`, in any order, the fragment counts them and gives them in canonical
     order; rows beyond an eighth of the instance's memory spill.
     """
@@ -92,6 +96,7 @@ class Fragment(Operator):
         row_wise: bool = False,
         loops: Sequence[LoopBound] = (),
         result: LoopBound | None = None,
+        long: Sequence[int] = (),
         loop_seconds: float = 0.0,
         later: Later = never,
         kernels: Kernels | None = None,
@@ -112,6 +117,8 @@ class Fragment(Operator):
         self._context = None if context is None else ContextInput(context)
         self._conform = Conform(schema, place)
         self._result = result
+        self._long = tuple(long)
+        self._beside: LongValues | None = None
         self._kernels = kernels
         self._by_blocks = row_wise and not lazy and not files and [each.replayed for each in streams] == [False]
         self._interrupted = False
@@ -223,6 +230,8 @@ class Fragment(Operator):
             self._held.close()
             for relation in self._inputs:
                 relation.end()
+            if self._beside is not None:
+                self._beside.close()
 
     def _check_pages(self, files: Sequence[FilePiece], reads: FileReads) -> None:
         if is_nearly_all(reads, files):
@@ -238,8 +247,9 @@ class Fragment(Operator):
     def _conformed(self, rows: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
         for batch in rows:
             self._stop_if_interrupted()
-            if batch.num_rows:
-                yield self._conform(batch)
+            for part in (batch,) if self._beside is None else self._beside.restored(batch, self._long):
+                if part.num_rows:
+                    yield self._conform(part)
 
     def _counts(self, files: Sequence[FilePiece], *, counted: bool, given_out: int) -> FileReads:
         if not files:
@@ -250,8 +260,10 @@ class Fragment(Operator):
         return file_reads.stopped(files, given_out, columns) if counted else file_reads.whole(files)
 
     def _begin(self, inputs: Sequence[Stream]) -> None:
+        if any(source.long for source in self._sources):
+            self._beside = LongValues(self._memory // _BESIDE_SHARE, self._spill_room())
         for relation, stream in zip(self._inputs, inputs, strict=True):
-            relation.begin(stream)
+            relation.begin(stream, self._beside)
         if self._context is not None and not self._context.is_set:
             raise InternalError(f"{self._place}: the fragment runs without its context row")
 

@@ -95,7 +95,7 @@ class HeldRows:
         if self._path is not None:
             self.store()  # the rest of a reading that was closed before its end
             self._finish()
-            with pa.memory_map(self._path) as source:
+            with pa.OSFile(self._path) as source:  # pages of a map count as resident
                 yield from pa.ipc.open_stream(source)
             return
         for batch in self._rest:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -13,6 +13,7 @@ from ..core.blocks import blocks, gathered
 from ..core.operator import Stream
 from ..core.sizes import batch_bytes
 from .held import HeldRows, SpillRoom
+from .long_values import LongColumn, LongValues
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -21,7 +22,8 @@ class StreamSource:
 
     `size_class` is the power of ten at or above the stream's number of rows. `rows` is the number that DuckDB plans
     with, where it is known better. With `replayed` the statement may read the stream more than once: the fragment then
-    puts it in a MATERIALIZED common table expression of that name.
+    puts it in a MATERIALIZED common table expression of that name. The statement does not look at long values of the
+    columns `long`, by position.
     """
 
     relation: str
@@ -29,6 +31,7 @@ class StreamSource:
     size_class: int
     replayed: bool = False
     rows: int | None = None
+    long: Mapping[int, LongColumn] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -78,6 +81,8 @@ class FragmentInput:
         self.seen = 0
         self._strict = strict
         self._check = check
+        self._long = source.long
+        self._beside: LongValues | None = None
         self._empty = not len(source.schema)
         self.schema = positional_schema(source.schema)
         self._source_schema = source.schema
@@ -87,9 +92,9 @@ class FragmentInput:
         self._asked = False
         self._block: pa.RecordBatch | None = None
 
-    def begin(self, stream: Stream) -> None:
-        """Hand out `stream` at the next read."""
-        self._stream, self.failure = stream, None
+    def begin(self, stream: Stream, beside: LongValues | None = None) -> None:
+        """Hand out `stream` at the next read, with its long values `beside`."""
+        self._stream, self.failure, self._beside = stream, None, beside
         self._restart()
 
     def hold(self, most: int, room: SpillRoom) -> int:
@@ -99,7 +104,7 @@ class FragmentInput:
         if self._stream is None:
             raise InternalError(f"the stream {self.relation!r} was held outside of an epoch")
         if self._held is None:
-            self._held = HeldRows(self._checked(self._cut(self._stream)), room)
+            self._held = HeldRows(self._entering(self._cut(self._stream)), room)
         try:
             return self._held.fill(most)
         except BaseException as error:
@@ -118,7 +123,7 @@ class FragmentInput:
         """Hand out some rows at each step, as if there were no others. The cuts may be anywhere."""
         if self._stream is None:
             raise InternalError(f"the stream {self.relation!r} was read outside of an epoch")
-        rows = self._checked(iter(self._stream)) if self._held is None else self._held.read(again=False)
+        rows = self._entering(iter(self._stream)) if self._held is None else self._held.read(again=False)
         for block in gathered(rows):
             self._block, self._asked = block, False
             yield
@@ -142,7 +147,7 @@ class FragmentInput:
 
     def end(self) -> None:
         """End the epoch: drop its stream and rows."""
-        held, self._held, self._again, self._block = self._held, None, False, None
+        held, self._held, self._again, self._block, self._beside = self._held, None, False, None, None
         if held is not None:
             held.close()
         stream, self._stream = self._stream, None
@@ -183,24 +188,24 @@ class FragmentInput:
                 stream.close()
 
     def _rows(self, stream: Stream) -> Iterator[pa.RecordBatch]:
-        return self._checked(self._cut(stream)) if self._held is None else self._held.read(again=self._again)
+        return self._entering(self._cut(stream)) if self._held is None else self._held.read(again=self._again)
 
     def _cut(self, stream: Stream) -> Iterator[pa.RecordBatch]:
         return blocks(stream) if self._strict else iter(stream)
 
-    def _checked(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _entering(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             self._check()
-            yield batch
+            yield self._beside.named(batch, self._long) if self._long and self._beside is not None else batch
 
 
 def positional_schema(schema: pa.Schema) -> pa.Schema:
     """The schema with columns c0, c1, ... A relation without columns gets one, because its rows still count."""
-    for field in schema:
-        obstacle = _refused(field.type)
+    for column in schema:
+        obstacle = _refused(column.type)
         if obstacle:
-            raise ExecutionError(f"column {field.name!r} is {field.type}: {obstacle}", reason="UNSUPPORTED_TYPE")
-    fields = [pa.field(f"c{i}", field.type) for i, field in enumerate(schema)]
+            raise ExecutionError(f"column {column.name!r} is {column.type}: {obstacle}", reason="UNSUPPORTED_TYPE")
+    fields = [pa.field(f"c{i}", column.type) for i, column in enumerate(schema)]
     return pa.schema(fields or [pa.field("c0", pa.int8())])
 
 

@@ -15,7 +15,6 @@ from ..arrays.layout import Flags
 from ..core.blocks import BLOCK_ROWS
 from ..core.held_rows import HeldRows
 from .matcher import Matcher, ProbeRows
-from .pieces import together
 
 
 class KeyGroup:
@@ -102,7 +101,7 @@ class KeyGroup:
             if not meaning.pairs and found:
                 break
             if len(rows):
-                yield self._matcher.pieces.pairs(probe.batch, repeated, batch, together(rows))
+                yield from self._matcher.pieces.pairs(probe.batch, repeated, batch, rows)
         one = ProbeRows(probe.batch, row, row + 1, probe.describe)
         if not meaning.pairs:
             yield from self._matcher.asked(one, np.array([found > 0]))

@@ -14,7 +14,7 @@ from ..arrays.layout import Flags, Words
 from ..core.batches import batch_of
 from .kinds import Meaning
 from .pair_filter import PairFilter
-from .pieces import Insertion, Pieces, picked, together
+from .pieces import Insertion, Pieces, affordable, picked, together
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,14 @@ class Matcher:
         mask = self.mask(probe, probe_rows, held, held_rows)
         return probe_rows[mask], held_rows[mask]
 
-    def mask(self, probe: pa.RecordBatch, probe_rows: Words, held: pa.RecordBatch, held_rows: Words | slice) -> Flags:
+    def mask(self, probe: pa.RecordBatch, probe_rows: Words, held: pa.RecordBatch, held_rows: Words) -> Flags:
+        parts = [
+            self._mask(probe, probe_rows[part], held, held_rows[part])
+            for part in affordable(probe, probe_rows, held, held_rows)
+        ]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _mask(self, probe: pa.RecordBatch, probe_rows: Words, held: pa.RecordBatch, held_rows: Words) -> Flags:
         assert self.condition is not None
         if self.meaning.probe_right:
             return self.condition.matches(held, held_rows, probe, probe_rows)
@@ -85,7 +92,7 @@ class Matcher:
             put = Insertion(np.searchsorted(probe_rows, lost.before), len(probe_rows))
             probe_rows, held_rows = put.into(probe_rows, _NONE), put.into(held_rows, lost.rows)
         if len(probe_rows):
-            yield self.pieces.pairs(probe.batch, together(probe_rows), held, together(held_rows))
+            yield from self.pieces.pairs(probe.batch, probe_rows, held, held_rows)
 
     def asked(self, probe: ProbeRows, hit: Flags) -> Iterator[pa.RecordBatch]:
         """The rows that come of probed rows, where it is enough to know whether each one matches."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Final, TypeAlias
+from collections.abc import Iterator
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -11,13 +11,12 @@ from pyarrow import types as kinds
 
 from ..arrays.layout import Flags, Words
 from ..core.batches import batch_of
-from ..core.blocks import BLOCK_ROWS
+from ..core.blocks import BLOCK_BYTES
+from ..core.sizes import row_bytes
 from .kinds import Meaning
 
 Rows: TypeAlias = Words | slice
 """Row numbers in a batch. -1 is no row: its columns are null."""
-
-_SMALL: Final = 4_096
 
 
 class Pieces:
@@ -31,8 +30,13 @@ class Pieces:
         self._probe = probe
         self._held = held
 
-    def pairs(self, probe: pa.RecordBatch, probe_rows: Rows, held: pa.RecordBatch, held_rows: Rows) -> pa.RecordBatch:
-        return self._made(picked(probe, probe_rows), picked(held, held_rows), number_of(probe_rows))
+    def pairs(
+        self, probe: pa.RecordBatch, probe_rows: Words, held: pa.RecordBatch, held_rows: Words
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of these pairs."""
+        for part in affordable(probe, probe_rows, held, held_rows):
+            one, other = together(probe_rows[part]), together(held_rows[part])
+            yield self._made(picked(probe, one), picked(held, other), number_of(one))
 
     def probe_alone(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         if not self._meaning.pairs:
@@ -89,22 +93,24 @@ def together(rows: Words) -> Rows:
     return rows
 
 
-def bounded(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches of at most a block. Small batches wait for others, and for the end at the latest."""
-    small: list[pa.RecordBatch] = []
-    held = 0
-    for batch in batches:
-        if batch.num_rows < _SMALL:
-            small.append(batch)
-            held += batch.num_rows
-        if small and (held >= _SMALL or batch.num_rows >= _SMALL):
-            yield pa.concat_batches(small)
-            small, held = [], 0
-        if batch.num_rows >= _SMALL:
-            for at in range(0, batch.num_rows, BLOCK_ROWS):
-                yield batch.slice(at, BLOCK_ROWS) if batch.num_rows > BLOCK_ROWS else batch
-    if small:
-        yield pa.concat_batches(small)
+def affordable(probe: pa.RecordBatch, probe_rows: Words, held: pa.RecordBatch, held_rows: Words) -> Iterator[slice]:
+    """The pairs in parts of some megabytes. A wide row may stand in many pairs."""
+    sizes = [_bytes(batch) for batch in (probe, held)]
+    if len(probe_rows) * sum(int(each.max()) for each in sizes) <= BLOCK_BYTES:
+        yield slice(0, len(probe_rows))
+        return
+    up_to = np.cumsum(sizes[0][probe_rows] + sizes[1][held_rows])
+    start = 0
+    while start < len(probe_rows):
+        before = int(up_to[start - 1]) if start else 0
+        stop = max(start + 1, int(np.searchsorted(up_to, before + BLOCK_BYTES, side="right")))
+        yield slice(start, stop)
+        start = stop
+
+
+def _bytes(batch: pa.RecordBatch) -> Words:
+    """The bytes of each row of the batch, and those of no row at the end, where -1 leads."""
+    return np.append(row_bytes(batch), 0)
 
 
 class Insertion:

@@ -39,6 +39,7 @@ from ..sql.select_statement import Statement
 from .column_selection import selection
 from .divide import Section
 from .kernels import kernels
+from .long_columns import StreamColumns, long_columns
 from .needs_full_cardinality import weighed
 from .operated import Indexed, IndexKey, operator_node
 from .sorted_nodes import order_of
@@ -49,13 +50,16 @@ Columns: TypeAlias = Mapping[str, Mapping[str, Column]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Making:
-    """The basis of every fragment of a plan. `keys` are the columns by which sources may be cut over channels."""
+    """The basis of every fragment of a plan. `keys` are the columns by which sources may be cut over channels.
+    `strict` says that rows of joins wait until their order is known.
+    """
 
     shared: tuple[ir.Relation, ...]
     indexes: Mapping[IndexKey, Indexed]
     columns: Columns
     shape: Shape
     keys: Mapping[Key, int]
+    strict: bool = True
 
 
 def fragments(
@@ -195,13 +199,15 @@ class _Fragment:
         statement = Statement(self, self._making.shared)
         result = root if isinstance(root, ir.Recursion) else None
         sql = statement.select(root, result=result)
-        scans = [self._scan(leaf, use) for leaf, use in self._sources.items() if self._feed(leaf) is Feed.STREAM]
-        streams = (
-            *scans,
-            *(
-                StreamInput(node=node, relation=use.relation, replayed=use.reads > 1)
-                for node, use in self._streams.values()
-            ),
+        long = long_columns(root, self._making.shared, self._nodes, self._stream_of, joins_hold=self._making.strict)
+        scanned = [
+            (self._scan(leaf, use), use) for leaf, use in self._sources.items() if self._feed(leaf) is Feed.STREAM
+        ]
+        streams = tuple(
+            StreamInput(
+                node=node, relation=use.relation, replayed=use.reads > 1, long=long.streams.get(use.relation, {})
+            )
+            for node, use in (*scanned, *self._streams.values())
         )
         sizes = (self._making.shape[leaf.source].size_class for leaf in self._sources)
         size_class = max((*sizes, *(each.node.size_class for each in streams)), default=0)
@@ -229,6 +235,7 @@ class _Fragment:
             loops=tuple(map(_bound, statement.loops.values())),
             result=None if result is None else _bound(result),
             lazy=lazy and size_class > BLOCK_ROWS and _passes_rows(root, self._nodes),
+            long=long.result,
             kernels=self._kernels(root, streams) if size_class <= SMALL_ROWS else None,
         )
 
@@ -286,9 +293,19 @@ class _Fragment:
     def _numbered(self, prefix: str) -> str:
         return f"{prefix}{len(self._sources) + len(self._streams)}"
 
-    def _scan(self, leaf: _Leaf, use: _Use) -> StreamInput:
-        node = leaf.scan(tuple(use.columns.values()), self._making, use.plan_path)
-        return StreamInput(node=node, relation=use.relation, replayed=use.reads > 1)
+    def _stream_of(self, relation: ir.Relation) -> StreamColumns | None:
+        """The stream that an input's rows come from, and its columns; None for an input that DuckDB reads itself."""
+        if id(relation) in self._nodes:
+            _, use = self._streams[id(self._nodes[id(relation)])]
+        elif isinstance(relation, ir.Read | ir.LocalFiles) and self._feed(_leaf(relation)) is Feed.STREAM:
+            use = self._sources[_leaf(relation)]
+        else:
+            return None
+        columns = self._columns_of(relation)
+        return None if columns is None else (use.relation, columns)
+
+    def _scan(self, leaf: _Leaf, use: _Use) -> ScanNode:
+        return leaf.scan(tuple(use.columns.values()), self._making, use.plan_path)
 
     def _files(self, leaf: _Leaf, use: _Use) -> FileInput:
         columns = tuple(use.columns.values())

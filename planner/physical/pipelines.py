@@ -16,6 +16,7 @@ import pyarrow as pa
 from ...operators.arrays.ordering import Order
 from ...operators.core.column import Column
 from ...operators.duckdb.fragment import Ordered
+from ...operators.duckdb.long_values import LongColumn
 from ...operators.duckdb.loop_bounds import LoopBound
 from ...operators.group_measures import Measure
 from ...operators.index_lookup_join import LookupJoinType
@@ -97,12 +98,14 @@ class StreamInput:
     """An Arrow stream that a fragment reads; its SQL calls it `relation`, with columns c0, c1, ...
 
     `replayed` says that the statement may ask for the stream more than once, so that the fragment must be able to hand
-    it out again (the stream is put in a MATERIALIZED common table expression).
+    it out again (the stream is put in a MATERIALIZED common table expression). `long` are the columns, by position,
+    whose long values the SQL does not look at.
     """
 
     node: PhysicalNode
     relation: str
     replayed: bool
+    long: Mapping[int, LongColumn] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -120,6 +123,7 @@ class FragmentNode:
     | `ordered` | The statement to run instead if the hash joins of `sql` do not fit in memory. |
     | `loops` | The loops in which `sql` recurses. |
     | `result` | The loop whose rows are the fragment's rows, in any order: to be put in canonical order afterwards. |
+    | `long` | The columns of the result in which long values of the streams come out. |
     | `kernels` | The same computation as `sql`, for few rows, over the one stream. |
 
     In `context`, TIMESTAMP is timestamp[us, UTC], DATE is date32 and TIMEZONE is a string.
@@ -139,6 +143,7 @@ class FragmentNode:
     lazy: bool = False
     loops: tuple[LoopBound, ...] = ()
     result: LoopBound | None = None
+    long: tuple[int, ...] = ()
     kernels: tuple[Step, ...] | None = None
 
 

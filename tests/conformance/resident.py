@@ -53,7 +53,7 @@ class Kind:
 
 
 def sql(text: str, fed: str = "l", layout: str = "parquet", **options: Any) -> Kind:
-    return Kind(plan=lambda: _planned(text), fed=fed, layout=layout, options=options)
+    return Kind(plan=lambda: planned(text), fed=fed, layout=layout, options=options)
 
 
 def by_hand(relation: Callable[[], object], width: int, fed: str = "l") -> Kind:
@@ -126,7 +126,7 @@ KINDS: Final[Mapping[str, Kind]] = {
 }
 
 
-def _planned(text: str) -> bytes:
+def planned(text: str) -> bytes:
     session = datafusion.SessionContext()
     for name in SOURCES:
         session.register_record_batches(name, [[pa.RecordBatch.from_pylist([], SCHEMA)]])

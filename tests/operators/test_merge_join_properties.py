@@ -83,9 +83,9 @@ def oracle() -> Iterator[duckdb.DuckDBPyConnection]:
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that groups of a few rows are large ones."""
-    for module in (group, pieces, ranges, sorted_input):
+    for module in (group, ranges, sorted_input):
         monkeypatch.setattr(module, "BLOCK_ROWS", 5)
-    monkeypatch.setattr(pieces, "_SMALL", 3)
+    monkeypatch.setattr(pieces, "BLOCK_BYTES", 100)
 
 
 def table(rows: Sequence[Row]) -> pa.Table:

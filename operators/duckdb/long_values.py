@@ -1,0 +1,267 @@
+"""Long values of a statement's inputs, kept beside the statement.
+
+DuckDB's sorts, windows, groups, set operations and joins hand out 2,048 rows at a time, so rows of 100 KB need hundreds
+of megabytes, whatever the memory limit. Where a statement only passes the values of a column on, or asks whether they
+are equal, it sees a name in place of each value of more than `LONG` bytes. The statement's rows get the values back,
+some megabytes at a time.
+
+A name has `LONG + 1` bytes, so no other value of the column is as long. The name of a value that is compared is a
+digest of the value: equal values have equal names, and an order by hashes of names is the same in every run. Any other
+name is the value's place. Values are in memory up to a number of bytes, then in a file. Equal values that are compared
+are kept once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import pairwise
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..core.batches import batch_of
+from ..core.sizes import BATCH_BYTES, row_bytes
+from .held import SpillRoom
+
+#: The most bytes of a value that the statement itself sees.
+LONG: Final = 2 << 10
+
+_NAME: Final = LONG + 1
+_DIGEST: Final = 16
+#: The hexadecimal digits of a place, of a digest, and of a length.
+_PLACE_DIGITS, _DIGEST_DIGITS, _LENGTH_DIGITS = 12, 2 * _DIGEST, 8
+
+_Numbers: TypeAlias = npt.NDArray[np.int64]
+_Keys: TypeAlias = npt.NDArray[np.bytes_]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LongColumn:
+    """A column whose long values the statement does not look at. `compared`: it asks whether values are equal. `kept`:
+    values come out of it.
+    """
+
+    compared: bool
+    kept: bool
+
+
+class LongValues:
+    """The long values of one run's inputs, up to `most` bytes in memory and the rest in a file of `room`. `close`
+    removes the file.
+    """
+
+    def __init__(self, most: int, room: SpillRoom) -> None:
+        self._most = most
+        self._room = room
+        self._memory = bytearray()
+        self._file_bytes = 0
+        self._path: str | None = None
+        self._file = -1
+        self._places = _Places()
+
+    def named(self, batch: pa.RecordBatch, columns: Mapping[int, LongColumn]) -> pa.RecordBatch:
+        """The rows with names in place of the long values of these columns."""
+        arrays = [self._named(each, columns.get(at)) for at, each in enumerate(batch.columns)]
+        return batch_of(arrays, batch.num_rows, batch.schema)
+
+    def restored(self, batch: pa.RecordBatch, columns: Sequence[int]) -> Iterator[pa.RecordBatch]:
+        """The rows with the values back in these columns, some megabytes of values at a time."""
+        found = {at: self._found(batch.column(at)) for at in columns}
+        found = {at: each for at, each in found.items() if each.rows.size}
+        if not found:
+            yield batch
+            return
+        sizes = row_bytes(batch)
+        for each in found.values():
+            sizes[each.rows] += each.lengths
+        up_to = np.cumsum(sizes)
+        start = 0
+        while start < batch.num_rows:
+            before = int(up_to[start - 1]) if start else 0
+            stop = max(start + 1, int(np.searchsorted(up_to, before + BATCH_BYTES, side="right")))
+            part = batch.slice(start, stop - start)
+            arrays = part.columns
+            for at, each in found.items():
+                arrays[at] = self._restored(arrays[at], each.between(start, stop))
+            yield pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
+            start = stop
+
+    def close(self) -> None:
+        self._memory = bytearray()
+        file, self._file = self._file, -1
+        if file >= 0:
+            os.close(file)
+        path, self._path = self._path, None
+        if path is not None:
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+
+    def _named(self, array: pa.Array, column: LongColumn | None) -> pa.Array:
+        if column is None or not len(array):
+            return array
+        is_long = pc.greater(pc.binary_length(array), LONG).fill_null(False)
+        count = is_long.true_count
+        if not count:
+            return array
+        long = array if count == len(array) else array.filter(is_long)
+        names = _array(self._names(long, column), array.type)
+        return names if count == len(array) else pc.replace_with_mask(array, is_long, names)
+
+    def _names(self, long: pa.Array, column: LongColumn) -> npt.NDArray[np.uint8]:
+        offsets, data = _parts(long)
+        lengths = np.diff(offsets)
+        if column.compared:
+            places, digits = self._digests(offsets, data, kept=column.kept), _DIGEST_DIGITS
+        elif column.kept:
+            first = self._add(data[int(offsets[0]) : int(offsets[-1])])
+            places, digits = [b"%012x" % (first + int(at - offsets[0])) for at in offsets[:-1]], _PLACE_DIGITS
+        else:
+            places, digits = [b""] * len(long), 0
+        names = np.full((len(long), _NAME), ord("0"), np.uint8)
+        ends = b"".join(place + b"%08x" % int(length) for place, length in zip(places, lengths, strict=True))
+        width = digits + _LENGTH_DIGITS
+        names[:, -width:] = np.frombuffer(ends, np.uint8).reshape(-1, width)
+        return names
+
+    def _digests(self, offsets: _Numbers, data: memoryview, *, kept: bool) -> list[bytes]:
+        ends = offsets.tolist()
+        found = [blake2b(data[start:stop], digest_size=_DIGEST).digest() for start, stop in pairwise(ends)]
+        if kept:
+            keys, firsts = np.unique(_keys(found), return_index=True)
+            new = self._places.of(keys) < 0
+            places = [self._add(data[ends[at] : ends[at + 1]]) for at in firsts[new].tolist()]
+            self._places.add(keys[new], np.array(places, np.int64))
+        return [digest.hex().encode() for digest in found]
+
+    def _add(self, data: memoryview) -> int:
+        """Keep the bytes, and return their place."""
+        place = len(self._memory) + self._file_bytes
+        if self._path is None and place + len(data) <= self._most:
+            self._memory += data
+            return place
+        if self._path is None:
+            self._path = self._room.path()
+            self._file = os.open(self._path, os.O_RDWR)
+        self._room.take(len(data))
+        written = 0
+        while written < len(data):
+            written += os.pwrite(self._file, data[written:], self._file_bytes + written)
+        self._file_bytes += len(data)
+        return place
+
+    def _found(self, array: pa.Array) -> _Found:
+        """The names in a column of the statement's rows."""
+        is_name = pc.greater(pc.binary_length(array), LONG).fill_null(False)
+        rows = np.flatnonzero(is_name.to_numpy(zero_copy_only=False))
+        if not rows.size:
+            return _Found(rows, rows, rows)
+        offsets, data = _parts(array.filter(is_name))
+        return self._looked_up(rows, np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]].reshape(-1, _NAME))
+
+    def _looked_up(self, rows: _Numbers, names: npt.NDArray[np.uint8]) -> _Found:
+        lengths = _numbers(names[:, -_LENGTH_DIGITS:])
+        before = names[:, :-_LENGTH_DIGITS]
+        if self._places:
+            digests = [bytes.fromhex(each.tobytes().decode()) for each in before[:, -_DIGEST_DIGITS:]]
+            places = self._places.of(_keys(digests))
+            passed = places < 0
+            places[passed] = _numbers(before[passed, -_PLACE_DIGITS:])
+        else:
+            places = _numbers(before[:, -_PLACE_DIGITS:])
+        return _Found(rows, places, lengths)
+
+    def _restored(self, array: pa.Array, found: _Found) -> pa.Array:
+        if not found.rows.size:
+            return array
+        ends = np.concatenate(([0], np.cumsum(found.lengths)))
+        data = np.empty(int(ends[-1]), np.uint8)
+        for place, (start, stop) in zip(found.places.tolist(), pairwise(ends.tolist()), strict=True):
+            self._read(place, memoryview(data.data)[start:stop])
+        buffers = [None, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(data)]
+        values = pa.Array.from_buffers(array.type, len(found.rows), buffers)
+        if len(found.rows) == len(array):
+            return values
+        mask = np.zeros(len(array), np.bool_)
+        mask[found.rows] = True
+        return pc.replace_with_mask(array, pa.array(mask), values)
+
+    def _read(self, place: int, into: memoryview) -> None:
+        if place < len(self._memory):
+            into[:] = self._memory[place : place + len(into)]
+            return
+        place -= len(self._memory)
+        while into:
+            count = os.preadv(self._file, [into], place)
+            if not count:
+                raise OSError(f"{self._path} ends before byte {place}")
+            into, place = into[count:], place + count
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Found:
+    """Rows of a column that have names, with the places and lengths of their values."""
+
+    rows: _Numbers
+    places: _Numbers
+    lengths: _Numbers
+
+    def between(self, start: int, stop: int) -> _Found:
+        first, last = np.searchsorted(self.rows, (start, stop))
+        return _Found(self.rows[first:last] - start, self.places[first:last], self.lengths[first:last])
+
+
+class _Places:
+    """The places of values by their digests: sorted runs, merged as they grow."""
+
+    def __init__(self) -> None:
+        self._runs: list[tuple[_Keys, _Numbers]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._runs)
+
+    def of(self, keys: _Keys) -> _Numbers:
+        """The place of each digest, -1 where there is none."""
+        found = np.full(len(keys), -1, np.int64)
+        for known, places in self._runs:
+            at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+            found = np.where(known[at] == keys, places[at], found)
+        return found
+
+    def add(self, keys: _Keys, places: _Numbers) -> None:
+        """Add digests that are sorted and new."""
+        if not len(keys):
+            return
+        self._runs.append((keys, places))
+        while len(self._runs) > 1 and len(self._runs[-2][0]) <= 2 * len(self._runs[-1][0]):
+            one, other = self._runs.pop(), self._runs.pop()
+            together = np.concatenate((one[0], other[0]))
+            order = np.argsort(together)
+            self._runs.append((together[order], np.concatenate((one[1], other[1]))[order]))
+
+
+def _keys(digests: Sequence[bytes]) -> _Keys:
+    return np.frombuffer(b"".join(digests), f"S{_DIGEST}")
+
+
+def _numbers(digits: npt.NDArray[np.uint8]) -> _Numbers:
+    return np.array([int(each.tobytes(), 16) for each in digits], np.int64)
+
+
+def _parts(array: pa.Array) -> tuple[_Numbers, memoryview]:
+    """The offsets of a text array's values, and the bytes that they lead into."""
+    _, offsets, data = array.buffers()
+    return np.frombuffer(offsets, np.int32)[array.offset : array.offset + len(array) + 1].astype(np.int64), memoryview(
+        data
+    )
+
+
+def _array(names: npt.NDArray[np.uint8], type_: pa.DataType) -> pa.Array:
+    offsets = (np.arange(len(names) + 1) * _NAME).astype(np.int32)
+    return pa.Array.from_buffers(type_, len(names), [None, pa.py_buffer(offsets), pa.py_buffer(names)])

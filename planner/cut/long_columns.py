@@ -1,0 +1,268 @@
+"""Finds the columns of a statement's streams whose values the statement passes on, or compares for equality, and no
+more.
+
+Such a column's long values stay outside of DuckDB where an operator of the statement holds its rows back: a sort, a
+window, a grouping, a set operation or a join. Columns that are compared, or come out as one, go together: where the
+statement looks at the values of one of them, it sees the values of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import pyarrow as pa
+
+from ...operators.duckdb.long_values import LONG, LongColumn
+from .. import ir
+from ..ir import tree
+from ..ir.visit import is_column, subqueries
+from ..rewrite.prune_columns import output_sides
+
+StreamColumns: TypeAlias = tuple[str, Sequence[tuple[int, pa.DataType]]]
+"""The name of a statement's stream, and the positions and types of the columns that a relation takes from it."""
+
+_EQUALITIES: Final = frozenset({"equal", "not_equal", "is_not_distinct_from", "is_distinct_from"})
+_NULL_TESTS: Final = frozenset({"is_null", "is_not_null"})
+_PASSING: Final = frozenset({"lag", "lead", "first_value", "last_value", "nth_value"})
+_TEXTS: Final = (pa.string(), pa.binary())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LongColumns:
+    """The columns of streams, by the stream's name and the position in it, and the positions in the result where their
+    values come out.
+    """
+
+    streams: dict[str, dict[int, LongColumn]]
+    result: tuple[int, ...]
+
+
+def long_columns(
+    root: ir.Relation,
+    shared: Sequence[ir.Relation],
+    ends: Container[int],
+    stream: Callable[[ir.Relation], StreamColumns | None],
+    *,
+    joins_hold: bool,
+) -> LongColumns:
+    """The columns of the statement `root`. `ends` are relations, by id, that are computed elsewhere. `stream` tells the
+    columns of a leaf; None for a leaf that DuckDB reads itself. `joins_hold` says that joins hold their rows back.
+    """
+    finding = _Finding(shared, ends, stream, joins_hold=joins_hold)
+    finding.walk(root)
+    return finding.found(root)
+
+
+_Node: TypeAlias = Hashable
+_OverOne: TypeAlias = ir.Project | ir.Expand | ir.Aggregate | ir.PartialAggregate
+
+
+class _Finding:
+    """Columns in classes: those that are one column, or are compared, are in one class."""
+
+    def __init__(
+        self,
+        shared: Sequence[ir.Relation],
+        ends: Container[int],
+        stream: Callable[[ir.Relation], StreamColumns | None],
+        *,
+        joins_hold: bool,
+    ) -> None:
+        self._shared = shared
+        self._ends = ends
+        self._stream = stream
+        self._joins_hold = joins_hold
+        self._parent: dict[_Node, _Node] = {}
+        self._leaves: dict[_Node, tuple[str, int]] = {}
+        self._seen: set[_Node] = set()
+        self._held: set[_Node] = set()
+        self._compared: set[_Node] = set()
+
+    def found(self, root: ir.Relation) -> LongColumns:
+        seen, held, compared = map(self._leaders, (self._seen, self._held, self._compared))
+        wanted = held - seen
+        out = [self._leader((id(root), at)) for at in range(len(root.schema))]
+        streams: dict[str, dict[int, LongColumn]] = {}
+        outside: set[_Node] = set()
+        for node, (name, at) in self._leaves.items():
+            leader = self._leader(node)
+            if leader in wanted:
+                outside.add(leader)
+                streams.setdefault(name, {})[at] = LongColumn(compared=leader in compared, kept=leader in out)
+        return LongColumns(streams=streams, result=tuple(at for at, leader in enumerate(out) if leader in outside))
+
+    def walk(self, root: ir.Relation) -> None:
+        stack = [root]
+        done: set[int] = set()
+        while stack:
+            relation = stack.pop()
+            if id(relation) in done:
+                continue
+            done.add(id(relation))
+            if isinstance(relation, ir.Read | ir.LocalFiles) or (relation is not root and id(relation) in self._ends):
+                self._leaf(relation)
+                continue
+            inner = [each.relation for expression in tree.expressions(relation) for each in subqueries(expression)]
+            for each in (*inner, *tree.inputs(relation)) if inner else ():
+                self._see_all(each)
+            self._relation(relation)
+            stack.extend((*self._below(relation), *inner))
+
+    def _below(self, relation: ir.Relation) -> Sequence[ir.Relation]:
+        return (self._shared[relation.ordinal],) if isinstance(relation, ir.Shared) else tree.inputs(relation)
+
+    def _leaf(self, relation: ir.Relation) -> None:
+        found = self._stream(relation)
+        if found is None:
+            self._see_all(relation)
+            return
+        name, columns = found
+        for at, (position, type_) in enumerate(columns):
+            leaf = (name, position)
+            self._leaves[leaf] = leaf
+            self._join((id(relation), at), leaf)
+            if type_ not in _TEXTS:
+                self._seen.add(leaf)
+
+    def _relation(self, relation: ir.Relation) -> None:
+        match relation:
+            case ir.Filter() | ir.Fetch() | ir.Sort():
+                self._link(_columns(relation), _columns(relation.input))
+                self._look_at(tree.expressions(relation), _columns(relation.input))
+                self._held.update(_columns(relation) if isinstance(relation, ir.Sort) else ())
+            case ir.Project():
+                self._compute(relation, relation.expressions)
+            case ir.Expand():
+                for each in relation.alternatives:
+                    self._compute(relation, each)
+            case ir.Aggregate() | ir.PartialAggregate():
+                self._group(relation)
+            case ir.Join() | ir.Cross():
+                self._pair(relation)
+            case ir.Set():
+                self._unite(relation)
+            case ir.Window():
+                self._windows(relation)
+            case ir.Shared():
+                self._link(_columns(relation), _columns(self._shared[relation.ordinal]))
+            case _:
+                for known in (relation, *tree.inputs(relation)):
+                    self._see_all(known)
+
+    def _pair(self, relation: ir.Join | ir.Cross) -> None:
+        below = [*_columns(relation.left), *_columns(relation.right)]
+        if isinstance(relation, ir.Join):
+            self._held.update(below if self._joins_hold else ())
+            self._look_at(tree.expressions(relation), below)
+            below = [node for side in output_sides(relation) for node in _columns(side)]
+        self._link(_columns(relation), below)
+
+    def _unite(self, relation: ir.Set) -> None:
+        for each in relation.inputs:
+            self._link(_columns(relation), _columns(each))
+        if relation.operation is not ir.SetOperation.UNION_ALL:
+            self._compared.update(_columns(relation))
+            self._held.update(_columns(relation))
+
+    def _group(self, relation: ir.Aggregate | ir.PartialAggregate) -> None:
+        below = _columns(relation.input)
+        self._compute(relation, relation.keys)
+        keys = _columns(relation)[: len(relation.keys)]
+        self._compared.update(keys)
+        self._held.update(keys)
+        for measure in relation.measures:
+            self._call(measure, below)
+            self._look_at((measure.condition, *(key.expression for key in measure.sorts)), below)
+
+    def _windows(self, relation: ir.Window) -> None:
+        below = _columns(relation.input)
+        self._link(_columns(relation)[: len(below)], below)
+        self._held.update(_columns(relation))
+        for at, call in enumerate(relation.calls, len(below)):
+            for partition in call.partitions:
+                if is_column(partition):
+                    self._compared.add(below[partition.index])
+                else:
+                    self._look_at((partition,), below)
+            self._look_at((key.expression for key in call.sorts), below)
+            first, *others = (*call.arguments, None)
+            if call.function.name in _PASSING and is_column(first):
+                self._join((id(relation), at), below[first.index])
+                self._look_at(others, below)
+                continue
+            self._seen.add((id(relation), at))
+            self._call(call, below)
+
+    def _call(self, call: ir.Measure | ir.WindowCall, below: Sequence[_Node]) -> None:
+        """Note the arguments of a call. A count looks at no value."""
+        for each in call.arguments:
+            if call.function.name == "count" and is_column(each):
+                self._compared.update([below[each.index]] if call.distinct else ())
+            else:
+                self._look_at((each,), below)
+
+    def _compute(self, relation: _OverOne, expressions: Sequence[ir.Expression]) -> None:
+        below = _columns(relation.input)
+        for at, expression in enumerate(expressions):
+            if is_column(expression):
+                self._join((id(relation), at), below[expression.index])
+            else:
+                self._seen.add((id(relation), at))
+                self._look_at((expression,), below)
+
+    def _look_at(self, expressions: Iterator[object] | Sequence[object], below: Sequence[_Node]) -> None:
+        """Note the columns whose values the expressions look at."""
+        stack = [each for each in expressions if each is not None and not isinstance(each, str)]
+        while stack:
+            part = stack.pop()
+            if isinstance(part, ir.Call) and part.function.name in _NULL_TESTS and is_column(part.arguments[0]):
+                continue
+            if isinstance(part, ir.Call) and part.function.name in _EQUALITIES and self._equate(part.arguments, below):
+                continue
+            if isinstance(part, ir.Field):
+                self._seen.update([] if part.outer else [below[part.index]])
+            stack.extend(tree.operands(part))  # type: ignore[arg-type]  # a part of an expression
+
+    def _equate(self, arguments: Sequence[object], below: Sequence[_Node]) -> bool:
+        """Note a comparison of columns with each other, or with a short constant. False for any other comparison."""
+        columns = [below[each.index] for each in arguments if is_column(each)]
+        if len(columns) + sum(map(_is_short, arguments)) < len(arguments):
+            return False
+        for each in columns:
+            self._compared.add(each)
+            self._join(columns[0], each)
+        return True
+
+    def _link(self, columns: Sequence[_Node], below: Sequence[_Node]) -> None:
+        """Make columns one with those below, from left to right. Columns beyond those below are computed."""
+        for one, other in zip(columns, below, strict=False):
+            self._join(one, other)
+        self._seen.update(columns[len(below) :])
+
+    def _see_all(self, relation: ir.Relation) -> None:
+        self._seen.update(_columns(relation))
+
+    def _join(self, one: _Node, other: _Node) -> None:
+        self._parent[self._leader(one)] = self._leader(other)
+
+    def _leader(self, node: _Node) -> _Node:
+        while (above := self._parent.get(node, node)) != node:
+            self._parent[node] = self._parent.get(above, above)
+            node = above
+        return node
+
+    def _leaders(self, nodes: set[_Node]) -> set[_Node]:
+        return {self._leader(node) for node in nodes}
+
+
+def _columns(relation: ir.Relation) -> list[_Node]:
+    return [(id(relation), at) for at in range(len(relation.schema))]
+
+
+def _is_short(argument: object) -> bool:
+    if not isinstance(argument, ir.Literal):
+        return False
+    value = argument.value
+    return not isinstance(value, str | bytes) or len(value if isinstance(value, bytes) else value.encode()) <= LONG

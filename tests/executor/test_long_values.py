@@ -1,0 +1,90 @@
+"""Plans over long texts give the rows that DuckDB gives, and the same rows in every run and in any batches."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import tidegate
+from tidegate.operators.duckdb.long_values import LONG
+
+from ..conformance.resident import SCHEMA, planned
+
+MIB: Final = 1 << 20
+LENGTHS: Final = (0, 1, LONG - 1, LONG, LONG + 1, 3 * LONG, 40_000)
+ROWS: Final = 1_500
+"""So many rows that their long texts are more than what stays in memory."""
+
+QUERIES: Final = {
+    "sort": "SELECT k, g, t FROM l ORDER BY k DESC",
+    "window": "SELECT k, t, row_number() OVER (PARTITION BY g ORDER BY k DESC) AS n FROM l",
+    "window by the text": "SELECT k, count(k) OVER (PARTITION BY t) AS n FROM l",
+    "window over the text": "SELECT k, lag(t) OVER (PARTITION BY g ORDER BY k) AS p FROM l",
+    "groups of texts": "SELECT t, count(k) AS n FROM l GROUP BY t",
+    "distinct": "SELECT DISTINCT g, t FROM l",
+    "distinct texts": "SELECT g, count(DISTINCT t) AS n FROM l GROUP BY g",
+    "union": "SELECT t FROM l UNION SELECT t FROM r",
+    "except": "SELECT t FROM l EXCEPT SELECT t FROM r",
+    "intersect": "SELECT t FROM l INTERSECT SELECT t FROM r",
+    "join": "SELECT l.k, l.t, r.t AS u FROM l JOIN r ON l.k = r.k",
+    "full join": "SELECT l.k, l.t, r.t AS u FROM l FULL JOIN r ON l.k = r.k",
+    "join on the text": "SELECT l.k, r.k AS m, r.t FROM l JOIN r ON l.t = r.t WHERE l.k < 60",
+    "semi join on the text": "SELECT k, t FROM l WHERE t IN (SELECT t FROM r)",
+    "a sort of a union": "SELECT k, t FROM (SELECT k, t FROM l UNION ALL SELECT k, t FROM r) ORDER BY k",
+    "a condition": "SELECT k, t FROM l WHERE t <> '' ORDER BY k",
+    "a text that is looked at": "SELECT k, t, length(t) AS n FROM l ORDER BY k",
+    "a text that is sorted by": "SELECT k, t FROM l ORDER BY t, k",
+}
+
+
+def rows(seed: int, count: int) -> pa.Table:
+    """Texts of all lengths, many of them alike but for their last bytes, some equal, some null."""
+    random = np.random.default_rng(seed)
+    lengths = random.choice(LENGTHS, count)
+    ends = random.integers(0, 20, count)
+    texts = [f"{'x' * length}{end:02}"[-length:] if length else "" for length, end in zip(lengths, ends, strict=True)]
+    found = [None if end == 3 else text for text, end in zip(texts, ends, strict=True)]
+    return pa.table([np.arange(count), np.arange(count) % 7, pa.array(found, pa.string())], schema=SCHEMA)
+
+
+TABLES: Final = {"l": rows(1, ROWS), "r": rows(2, ROWS // 5)}
+
+
+def run(sql: str, rows_at_once: int, **options: object) -> pa.Table:
+    options = {"memory_limit": 64 * MIB} | options
+    with tidegate.local() as client, client.create_task(planned(sql), **options) as task:
+        for name in task.sources:
+            for batch in TABLES[name].to_batches(max_chunksize=rows_at_once):
+                task.add_split(name, batch)
+        task.request_barrier()
+        task.no_more_splits()
+        return pa.Table.from_batches(task.batches(), task.schema)
+
+
+def counted(table: pa.Table) -> Counter[tuple[object, ...]]:
+    return Counter(zip(*table.to_pydict().values(), strict=True))
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_rows_are_those_of_duckdb_in_an_order_that_batches_do_not_change(query: str) -> None:
+    sql = QUERIES[query]
+    with duckdb.connect() as connection:
+        for name, table in TABLES.items():
+            connection.register(name, table)
+        expected = connection.sql(sql).to_arrow_table()
+    found = run(sql, ROWS)
+    assert counted(found) == counted(expected)
+    if "ORDER BY k" in sql and "OVER" not in sql:
+        assert found["k"].to_pylist() == expected["k"].to_pylist()
+    assert run(sql, 401).equals(found)
+
+
+@pytest.mark.parametrize("options", [{"channels": 2}, {"determinism": "relaxed"}], ids=str)
+@pytest.mark.parametrize("query", ["sort", "distinct", "join", "union"])
+def test_rows_are_the_same_on_two_channels_and_in_relaxed_tasks(query: str, options: dict[str, object]) -> None:
+    assert counted(run(QUERIES[query], ROWS, **options)) == counted(run(QUERIES[query], ROWS))

@@ -1,0 +1,89 @@
+"""Long values beside a statement: names in, the same values out, from memory and from a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tidegate.operators.core.sizes import BATCH_BYTES
+from tidegate.operators.duckdb.held import SpillRoom
+from tidegate.operators.duckdb.long_values import LONG, LongColumn, LongValues
+from tidegate.proto.errors import Exhausted
+
+PASSED = LongColumn(compared=False, kept=True)
+COMPARED = LongColumn(compared=True, kept=True)
+TEXTS = ["", None, "a", "é" * LONG, "x" * (LONG - 1), "y" * LONG, "z" * (LONG + 1), "0" * (LONG + 1), "q" * 70_000]
+
+
+def values(folder: Path, most: int, limit: int | None = None) -> LongValues:
+    return LongValues(most, SpillRoom(str(folder), limit, lambda: Exhausted("full")))
+
+
+def rows(type_: pa.DataType) -> pa.RecordBatch:
+    found = [None if text is None else text.encode() for text in TEXTS]
+    return pa.record_batch({"k": range(len(TEXTS)), "t": pa.array(found, pa.binary()).cast(type_)})
+
+
+def reversed_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch.take(pa.array(range(batch.num_rows - 1, -1, -1)))
+
+
+@pytest.mark.parametrize("type_", [pa.string(), pa.binary()], ids=str)
+@pytest.mark.parametrize("column", [PASSED, COMPARED], ids=["passed", "compared"])
+@pytest.mark.parametrize("most", [0, 8_000, 1 << 20])
+def test_values_come_back_in_any_order(tmp_path: Path, type_: pa.DataType, column: LongColumn, most: int) -> None:
+    beside = values(tmp_path, most)
+    batch = rows(type_)
+    for part in (batch, batch.slice(2), batch.slice(7)):
+        named = beside.named(part, {1: column})
+        assert max(len(text) for text in named["t"].to_pylist() if text is not None) == LONG + 1
+        named.validate(full=True)
+        [found] = beside.restored(reversed_rows(named), (1,))
+        assert found.equals(reversed_rows(part))
+    assert (len(list(tmp_path.iterdir())) == 0) == (most == 1 << 20)
+    beside.close()
+    assert not list(tmp_path.iterdir())
+
+
+def test_equal_values_have_equal_names_and_are_kept_once(tmp_path: Path) -> None:
+    beside = values(tmp_path, 0, limit=2 * 5_000)
+    texts = pa.array([letter * 5_000 for letter in "abab"])
+    for _ in range(3):
+        names = beside.named(pa.record_batch({"t": texts}), {0: COMPARED})["t"].to_pylist()
+        assert names[:2] == names[2:]
+        assert names[0] != names[1]
+
+
+def test_names_of_compared_values_are_the_same_in_every_run(tmp_path: Path) -> None:
+    batch = pa.record_batch({"t": ["b" * 5_000]})
+    one, other = values(tmp_path, 0), values(tmp_path, 0)
+    other.named(pa.record_batch({"t": ["a" * 9_000]}), {0: COMPARED})
+    assert one.named(batch, {0: COMPARED}).equals(other.named(batch, {0: COMPARED}))
+    for each in (one, other):
+        each.close()
+
+
+def test_values_that_do_not_come_out_are_not_kept(tmp_path: Path) -> None:
+    beside = values(tmp_path, 0, limit=0)
+    for compared in (True, False):
+        beside.named(rows(pa.string()), {1: LongColumn(compared=compared, kept=False)})
+    assert not list(tmp_path.iterdir())
+
+
+def test_values_beyond_the_spill_limit_are_refused(tmp_path: Path) -> None:
+    beside = values(tmp_path, 0, limit=20_000)
+    with pytest.raises(Exhausted, match="full"):
+        beside.named(rows(pa.string()), {1: PASSED})
+    beside.close()
+
+
+def test_rows_come_back_some_megabytes_at_a_time(tmp_path: Path) -> None:
+    beside = values(tmp_path, 0)
+    batch = pa.record_batch({"t": [f"{row:04}" * 25_000 for row in range(200)], "u": ["x" * 9_000] * 200})
+    named = beside.named(batch, {0: PASSED, 1: COMPARED})
+    parts = list(beside.restored(named, (0, 1)))
+    assert [part.nbytes <= BATCH_BYTES + 100_000 for part in parts] == [True] * 6
+    assert pa.Table.from_batches(parts).equals(pa.Table.from_batches([batch]))
+    beside.close()
