@@ -124,3 +124,25 @@ def test_a_scan_holds_a_part_of_a_large_batch_at_once(tmp_path: Path, stream: bo
 def test_types_whose_values_lie_elsewhere_are_read_as_a_whole(type_: pa.DataType) -> None:
     assert not can_be_parted(type_)
     assert not can_be_parted(pa.list_(type_))
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("large", [1, 50_000], ids=["parts", "whole"])
+def test_a_large_file_of_several_batches_has_their_rows(
+    tmp_path: Path, stream: bool, large: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether a batch of it is large or none is."""
+    rows = batch(50)
+    path = tmp_path / "several.arrow"
+    with (pa.ipc.new_stream if stream else pa.ipc.new_file)(path, rows.schema) as writer:
+        for _ in range(10):
+            writer.write_batch(rows)
+    monkeypatch.setattr(arrow_format, "LARGE", large)
+    assert path.stat().st_size > large
+    found = []
+    for piece in pieces_of(path, tmp_path):
+        assert isinstance(piece, FilePiece)
+        reader = arrow_format.ArrowReader(piece, LocalFileSystem(use_mmap=False))
+        found += [part for _, part in reader.batches(range(len(rows.schema)))]
+        reader.close()
+    assert pa.Table.from_batches(found, rows.schema) == pa.Table.from_batches([rows] * 10)

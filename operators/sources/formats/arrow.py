@@ -134,9 +134,9 @@ class ArrowReader:
         """The record batches from this one on, large ones in parts. A stream has no index, so its batches come from the
         first one on.
         """
-        reader = self._open(indices)
         parted = bool(indices) and self._file.size() > LARGE and all(map(can_be_parted, self.schema.types))
         if self.footed:
+            reader = self._open(indices)
             found = of_file(self._file, number) if parted else repeat(None)
             for at, message in zip(range(number, reader.num_record_batches), found, strict=False):
                 if message is not None and _is_large(message):
@@ -149,7 +149,7 @@ class ArrowReader:
             for message in messages:
                 yield from self._parts(message, indices)
         else:
-            yield from reader
+            yield from self._open(indices)  # opened last: a stream's reader goes on from where the file stands
 
     def _parts(self, message: Message, indices: Sequence[int] | None) -> Iterator[pa.RecordBatch]:
         return LargeBatch(self._file, message, self.schema, indices or ()).parts()
