@@ -142,12 +142,13 @@ class Iterate(Operator):
             )
 
     def _made(self, rows: list[Any]) -> pa.RecordBatch:
-        if not isinstance(rows[0], tuple):
-            return pa.RecordBatch.from_pylist(rows, schema=self.schema)
-        for row in rows:
-            if len(row) != len(self.schema):
-                raise ValueError(f"{row!r} has {len(row)} values, and a row has {len(self.schema)}")
-        columns = list(zip(*rows, strict=True))
+        if isinstance(rows[0], tuple):
+            for row in rows:
+                if len(row) != len(self.schema):
+                    raise ValueError(f"{row!r} has {len(row)} values, and a row has {len(self.schema)}")
+            columns = list(zip(*rows, strict=True))
+        else:
+            columns = [tuple(row.get(name) for row in rows) for name in self.schema.names]
         arrays = [pa.array(values, field.type) for values, field in zip(columns, self.schema, strict=True)]
         return batch_of(arrays, len(rows), self.schema)
 

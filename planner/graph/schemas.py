@@ -80,9 +80,7 @@ class _Typing:
                 self.problems += _partitions(step, self.found)
 
     def _know(self, step: Step, schema: pa.Schema | None) -> None:
-        if schema is not None and not len(schema):
-            self.problems.append(problem(step.name, "NO_COLUMNS", "its rows have no columns"))
-        elif schema is not None:
+        if schema is not None:
             self.steps.append(step)
             self.found[step.name] = _stored(schema)
 

@@ -255,6 +255,8 @@ def _step(
         unnamed = next((column for column in (each.name, *schema.names) if not writable(column)), None)
         if unnamed is not None:
             raise Wrong("UNNAMED", f"stream {each.name!r}: {unnamed!r} cannot be written as a name in SQL")
+        if not len(schema):
+            raise Wrong("NO_COLUMNS", f"stream {each.name!r} has no columns, and SQL has no tables without columns")
         _check_apart(f"stream {each.name!r} has", schema.names)
     sql = over_inputs(statement, [each.name for each in inputs], schemas)
     try:

@@ -122,7 +122,8 @@ def a_function_that_gives_nothing(graph: TaskGraph) -> None:
 
 
 def no_columns(graph: TaskGraph) -> None:
-    graph.collect(graph.source("nothing", pa.schema([])))
+    rows = graph.source("nothing", pa.schema([]))
+    graph.collect(graph.sql("counted", "SELECT count(*) AS n FROM rows", {"rows": rows}))
 
 
 WRONG: list[tuple[Callable[[TaskGraph], None], str, str]] = [
@@ -162,7 +163,7 @@ WRONG: list[tuple[Callable[[TaskGraph], None], str, str]] = [
     (a_stride_of_nothing, "BAD_STRIDE", r"^node 'numbers': stride=0"),
     (a_stride_that_is_no_number, "BAD_STRIDE", r"^node 'numbers': stride='9' must be a whole number"),
     (rows_of_an_epoch_that_are_no_whole_number, "BAD_STRIDE", r"^node 'numbers': epoch_rows=1.5 must be a whole"),
-    (no_columns, "NO_COLUMNS", r"^node 'nothing': its rows have no columns"),
+    (no_columns, "NO_COLUMNS", r"^node 'counted': stream 'rows' has no columns, and SQL has no tables without columns"),
 ]
 
 
