@@ -55,9 +55,7 @@ T = TypeVar("T")
 
 
 class Scan(Operator):
-    """The scan of one source. `rows_read` counts the rows that were read, over all epochs. A row of more than `largest`
-    bytes is an error.
-    """
+    """The scan of one source. A row of more than `largest` bytes is an error."""
 
     def __init__(
         self,
@@ -75,7 +73,6 @@ class Scan(Operator):
             self.schema = self.schema.append(pa.field(WEIGHT, pa.int64(), nullable=False))
             self._asked += (Column(name=change_column, type=pa.string(), nullable=False, number_or_text=True),)
         self._change_column = change_column
-        self.rows_read = 0
         self._largest = largest
         self._source = source
         self._columns = tuple(columns)
@@ -114,7 +111,6 @@ class Scan(Operator):
                     first += batch.num_rows
                     if self._interrupted:
                         raise ExecutionError(f"reading {describe(piece)} was interrupted", reason="INTERRUPTED")
-                    self.rows_read += batch.num_rows
                     yield batch
 
     def _check_size(self, batch: pa.RecordBatch, piece: Piece, first: int) -> None:

@@ -7,6 +7,7 @@ a row depends on the block's rows, its producer and its number, and on nothing e
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -121,26 +122,6 @@ class RoundRobinBlocks:
 
 
 @dataclass(frozen=True, slots=True)
-class RoundRobinRows:
-    """Routing of each block in runs of neighbouring rows, one run for each channel. The lengths of the runs differ by
-    one row at most.
-
-    The channel that gets the first run changes from block to block.
-    """
-
-    channels: int
-
-    def __post_init__(self) -> None:
-        _check(self.channels)
-
-    def slices(self, block: pa.RecordBatch, producer: int, number: int) -> Slices:
-        rows, channels = block.num_rows, self.channels
-        runs = _cut(block, [rows * (run + 1) // channels - rows * run // channels for run in range(channels)])
-        turn = (producer + number) % channels
-        return runs[channels - turn :] + runs[: channels - turn]
-
-
-@dataclass(frozen=True, slots=True)
 class Broadcast:
     """Routing of every block to every channel; with one channel, the gather."""
 
@@ -156,18 +137,9 @@ class Broadcast:
 def _dealt(block: pa.RecordBatch, channel: npt.NDArray[np.uint8 | np.uint16], channels: int) -> Slices:
     """Each channel's rows, in their order."""
     order = np.argsort(channel, kind="stable")  # of one or two bytes: a radix sort
-    counts = np.bincount(channel, minlength=channels)
-    return _cut(pc.take(block, pa.array(order), boundscheck=False), counts.tolist())
-
-
-def _cut(block: pa.RecordBatch, counts: list[int]) -> Slices:
-    """Slices of so many rows each, one after the other."""
-    slices = []
-    start = 0
-    for count in counts:
-        slices.append(block.slice(start, count))
-        start += count
-    return tuple(slices)
+    counts = np.bincount(channel, minlength=channels).tolist()
+    dealt = pc.take(block, pa.array(order), boundscheck=False)
+    return tuple(dealt.slice(end - count, count) for count, end in zip(counts, accumulate(counts), strict=True))
 
 
 def _check(channels: int) -> None:

@@ -109,11 +109,6 @@ def nodes_of(root: ChangeNode) -> Iterator[ChangeNode]:
     return (line.node for line in _lines(root) if line.first)
 
 
-def recomputed(root: ChangeNode) -> Iterator[RecomputeNode]:
-    """The operators that compute all rows again whenever an input changes."""
-    return (node for node in nodes_of(root) if isinstance(node, RecomputeNode))
-
-
 def _lines(root: ChangeNode, channels: int | None = None) -> Iterator[_Line]:
     numbers: dict[int, int] = {}
     ends = _ends(root, channels) if channels is not None else ()

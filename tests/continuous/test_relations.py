@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 from tidegate.planner import ir
-from tidegate.planner.explain.explain_changes import recomputed
 from tidegate.proto.errors import PlanError
 
 from ..planner.build import asc, col, fetch, plan, sort
+from ..planner.changes.epochs import recomputed_nodes
 from ..planner.running import rows as per_epoch
 from .histories import Changed, Integral, Row, multiset, total
 from .network import Running, prepared
@@ -73,12 +73,12 @@ def in_order(rows: pa.Table) -> pa.Table:
 
 @pytest.mark.parametrize("name", INCREMENTAL)
 def test_what_follows_the_change_is_never_computed_again_from_all_rows(name: str) -> None:
-    assert list(recomputed(prepared(plan(INCREMENTAL[name])).root)) == []
+    assert recomputed_nodes(prepared(plan(INCREMENTAL[name])).root) == []
 
 
 @pytest.mark.parametrize("name", RECOMPUTED)
 def test_what_is_computed_again_says_why(name: str) -> None:
-    (node,) = recomputed(prepared(plan(RECOMPUTED[name])).root)
+    (node,) = recomputed_nodes(prepared(plan(RECOMPUTED[name])).root)
     assert node.why
 
 
@@ -109,7 +109,7 @@ def test_unnest(outer: bool, ordinality: bool) -> None:
     ]
     found, there = Integral(), Counter[Any]()
     with Running(plan(relation)) as running:
-        assert list(recomputed(prepared(plan(relation)).root)) == []
+        assert recomputed_nodes(prepared(plan(relation)).root) == []
         for changed in epochs:
             found.add(running.epoch({"n": changed}, {"n": schema}))
             for (key, items), weight in changed:

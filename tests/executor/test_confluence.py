@@ -19,7 +19,7 @@ from tidegate.operators.arrays.ordering import Order, Ordering
 from tidegate.operators.core.blocks import BLOCK_ROWS
 from tidegate.operators.core.operator import Operator, Stream
 from tidegate.operators.core.streams import BatchStream
-from tidegate.operators.user.routing import Broadcast, HashRouting, RoundRobinBlocks, RoundRobinRows, Routing
+from tidegate.operators.user.routing import Broadcast, HashRouting, RoundRobinBlocks, Routing
 from tidegate.testing import check_operator
 
 from .exchanging import PLENTY, SCHEMA, Made
@@ -28,7 +28,6 @@ ROUTINGS: dict[str, Routing] = {
     "hash": HashRouting(SCHEMA, (0,), 3),
     "broadcast": Broadcast(2),
     "round robin of blocks": RoundRobinBlocks(3),
-    "round robin of rows": RoundRobinRows(2),
     "gather": Broadcast(1),
 }
 BY_KEY = Ordering([Order(column=0)])

@@ -18,7 +18,7 @@ from tidegate.executor.exchange.exchange_buffers import Answer
 from tidegate.operators.arrays.ordering import Order, Ordering
 from tidegate.operators.core.blocks import BLOCK_ROWS, blocks
 from tidegate.operators.core.sizes import batch_bytes
-from tidegate.operators.user.routing import Broadcast, HashRouting, RoundRobinBlocks, RoundRobinRows, Routing, Slices
+from tidegate.operators.user.routing import Broadcast, HashRouting, RoundRobinBlocks, Routing, Slices
 from tidegate.proto.errors import ExecutionError, Exhausted, TaskCancelled
 
 from .exchanging import SCHEMA, SECONDS, Made, block, hashed, in_threads, keys_of, pulled, push_all, read, stream
@@ -27,7 +27,7 @@ KEYS = st.lists(st.integers(-99, 99), min_size=1, max_size=5)
 STREAMS = st.lists(st.lists(KEYS, max_size=5), min_size=1, max_size=4)
 ROUTINGS = st.one_of(
     st.builds(lambda n: HashRouting(SCHEMA, (0,), n), st.integers(1, 4)),
-    *(st.builds(kind, st.integers(1, 4)) for kind in (RoundRobinBlocks, RoundRobinRows, Broadcast)),
+    *(st.builds(kind, st.integers(1, 4)) for kind in (RoundRobinBlocks, Broadcast)),
 )
 
 
@@ -242,7 +242,7 @@ def test_a_producers_error_comes_after_its_blocks_to_every_consumer(tmp_path: Pa
         yield block(*range(BLOCK_ROWS))
         raise ExecutionError("division by zero")
 
-    exchange = Made(tmp_path, RoundRobinRows(2), producers=2).exchange
+    exchange = Made(tmp_path, hashed(2), producers=2).exchange
     for producer, batches in enumerate([iter([block(*range(BLOCK_ROWS)), block(1)]), failing()]):
         for _ in exchange.feed(producer, stream(batches)):
             pass
@@ -275,11 +275,14 @@ def test_a_closed_consumer_gets_nothing_more_and_the_others_everything(tmp_path:
 
 
 def test_slices_for_closed_consumers_are_not_kept(tmp_path: Path) -> None:
-    exchange = Made(tmp_path, RoundRobinRows(2), producers=1).exchange
-    exchange.push(0, block(1, 2, 3, 4))
+    exchange = Made(tmp_path, hashed(2), producers=1).exchange
+    rows = block(*range(10))
+    to_first, to_second = (each.num_rows for each in hashed(2).slices(rows, 0, 0))
+    assert to_first > 0
+    exchange.push(0, rows)
     exchange.close(0)
-    exchange.push(0, block(1, 2, 3, 4))
-    assert exchange.statistics().rows == 4 + 2
+    exchange.push(0, rows)
+    assert exchange.statistics().rows == 10 + to_second
 
 
 def test_a_producers_stream_is_closed_once_nobody_reads_it(tmp_path: Path) -> None:

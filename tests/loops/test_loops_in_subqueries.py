@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 
 from tidegate.planner import ir
-from tidegate.planner.explain.explain_changes import recomputed
 from tidegate.proto.errors import PlanError
 
 from ..continuous.histories import Changed, Integral, Row, multiset
 from ..continuous.network import Running, prepared
 from ..planner.build import I64, aggregate, col, combine, eq, filtered, iterate, join, plan, project, read, reference
 from ..planner.build import subquery as asked
+from ..planner.changes.epochs import recomputed_nodes
 from ..planner.running import Form
 from .oracle import evaluate
 from .test_rounds import run_it
@@ -60,7 +60,7 @@ EPOCHS: Final[list[dict[str, list[tuple[Row, int]]]]] = [
 
 @pytest.mark.parametrize("root", PLANS.values(), ids=PLANS)
 def test_a_loop_is_an_input_of_what_is_computed_again(root: ir.Relation) -> None:
-    assert recomputed(prepared(plan(root)).root)
+    assert recomputed_nodes(prepared(plan(root)).root)
     there = {name: multiset([]) for name in EPOCHS[0]}
     found = Integral()
     with Running(plan(root), 2) as running:

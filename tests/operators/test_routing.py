@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections import Counter
 
 import pyarrow as pa
 import pytest
@@ -11,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.operators.arrays.hashing import channel_of, hash_columns
-from tidegate.operators.user.routing import Broadcast, HashRouting, RoundRobinBlocks, RoundRobinRows
+from tidegate.operators.user.routing import Broadcast, HashRouting, RoundRobinBlocks
 from tidegate.proto.errors import ExecutionError
 
 KEYS = st.lists(st.tuples(st.none() | st.integers(-5, 5), st.none() | st.text("ab", max_size=2)))
@@ -85,32 +84,12 @@ def test_round_robin_by_blocks_deals_whole_blocks_in_turn() -> None:
     assert dealt == [[0, 2, 0], [0, 0, 2], [2, 0, 0], [0, 2, 0]]
 
 
-@given(st.integers(0, 40), st.integers(1, 9), st.integers(0, 5), st.integers(0, 5))
-def test_round_robin_by_rows_deals_even_runs(rows: int, channels: int, producer: int, number: int) -> None:
-    block = pa.record_batch({"x": list(range(rows))})
-    slices = RoundRobinRows(channels).slices(block, producer, number)
-    assert Counter(x for each in slices for x in each["x"].to_pylist()) == Counter(range(rows))
-    lengths = [each.num_rows for each in slices]
-    assert len(lengths) == channels
-    assert max(lengths) - min(lengths) <= 1
-    assert all(each["x"].to_pylist() == sorted(each["x"].to_pylist()) for each in slices)
-
-
-def test_the_first_run_goes_to_another_channel_with_each_block() -> None:
-    block = pa.record_batch({"x": [0, 1]})
-    firsts = [
-        [each["x"].to_pylist() for each in RoundRobinRows(2).slices(block, 0, number)].index([0])
-        for number in (0, 1, 2)
-    ]
-    assert firsts == [0, 1, 0]
-
-
 def test_broadcast_gives_every_channel_the_block_itself() -> None:
     block = pa.record_batch({"x": [1, 2]})
     assert all(each is block for each in Broadcast(3).slices(block, 0, 0))
 
 
-@pytest.mark.parametrize("routing", [RoundRobinBlocks, RoundRobinRows, Broadcast])
+@pytest.mark.parametrize("routing", [RoundRobinBlocks, Broadcast])
 def test_no_channels_are_refused(routing: type[Broadcast]) -> None:
     with pytest.raises(ValueError, match="0 channels"):
         routing(0)

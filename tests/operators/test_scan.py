@@ -435,13 +435,6 @@ def test_a_cast_that_could_not_be_lossless_is_refused_by_type(array: pa.Array, t
         scanned([column("x", type_)], pieces_of(root / "f.arrow", root))
 
 
-def test_rows_read_are_counted(root: Path) -> None:
-    scan = Scan("t", [column("x", pa.int64())])
-    scan.assign("t", pieces_of(write(root / "f.parquet", pa.table({"x": [1, 2], "y": ["a", "b"]})), root))
-    list(scan.run(()))
-    assert scan.rows_read == 2
-
-
 def test_an_interrupt_stops_a_scan(root: Path) -> None:
     scan = Scan("t", [column("x", pa.int64())])
     scan.assign("t", pieces_of(write(root / "f.parquet", pa.table({"x": np.arange(200_000)})), root))

@@ -22,6 +22,7 @@ from tidegate.operators.duckdb.instances import Instance, InstanceSettings
 from tidegate.planner import ir
 from tidegate.planner.changes.change_nodes import ChangeNode, RecomputeNode, inputs_of
 from tidegate.planner.changes.lower_changes import lower
+from tidegate.planner.explain.explain_changes import nodes_of
 from tidegate.planner.physical.sources import sources
 
 Row: TypeAlias = tuple[Any, ...]
@@ -39,6 +40,11 @@ def nodes(plan: ir.Plan) -> list[ChangeNode]:
             found[id(node)] = node
             stack.extend(inputs_of(node))
     return list(found.values())
+
+
+def recomputed_nodes(root: ChangeNode) -> list[RecomputeNode]:
+    """The operators that compute all rows again whenever an input changes."""
+    return [node for node in nodes_of(root) if isinstance(node, RecomputeNode)]
 
 
 def recomputed(plan: ir.Plan) -> list[str]:
