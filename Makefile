@@ -8,7 +8,7 @@ DEVELOPMENT := $(VENV)/.development
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run test api repeats resident fuzz attack soak matrix digests check lint types proto bench clean
+.PHONY: help run test api search repeats resident fuzz attack soak matrix digests check lint types proto bench clean
 
 help: ## Say what there is.
 	@sed -n 's/^\([a-z]*\):.*## /  make \1 \t/p' Makefile
@@ -17,7 +17,10 @@ run: $(CORE) ## Set up and run the quick start: a service, a plan, split sets, b
 	@$(BIN)/python examples/quickstart.py
 
 test: $(DEVELOPMENT) ## Set up and run the whole test suite.
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder --durations 40 --durations-min 2
+
+search: $(DEVELOPMENT) ## Look for bugs with 20 times as many examples, and run what CI leaves out: hours. SEARCH="tests/loops" searches a part.
+	HYPOTHESIS_PROFILE=search $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder --timeout 7200 $(SEARCH)
 
 digests: $(DEVELOPMENT) ## Pin the digests of strict answers for the versions of the engines that are installed.
 	$(BIN)/python -m tests.conformance.pinned_digests

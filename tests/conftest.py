@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, settings
 
 from tidegate.planner.distribution import distribute as spreading
 
+from .searching import SEARCHES, tries
 from .sparks import connected, spark  # noqa: F401 - fixtures of all tests
 from .warm import warm  # noqa: F401 - a fixture, too
 
@@ -17,13 +18,13 @@ from .warm import warm  # noqa: F401 - a fixture, too
 settings.register_profile(
     "default",
     derandomize=True,
-    max_examples=60,
+    max_examples=tries(60),
     deadline=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("search", deadline=None, print_blob=True, max_examples=1_000)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+settings.register_profile("search", deadline=None, print_blob=True, max_examples=tries(60))
+settings.load_profile("search" if SEARCHES else "default")
 
 # The processes that tests start find the modules compiled: to compile them all costs each as much as to import them.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -46,8 +47,11 @@ LONGEST = (
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """A file is run by one process, and so is all of Spark, which has one session."""
+    left_out = [item for item in items if item.get_closest_marker("search") and not SEARCHES]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if SEARCHES or not item.get_closest_marker("search")]
     items.sort(key=_turn)
     for item in items:
         on_spark = "spark" in getattr(item, "fixturenames", ()) or item.nodeid.startswith(LONGEST[:2])

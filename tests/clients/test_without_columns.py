@@ -22,6 +22,7 @@ from tidegate.operators.writing.formats import WRITE_FORMATS
 from tidegate.proto.values import PlanBytes
 
 from ..executor.plans import column, crossed, number, plan, read, summed, union
+from ..searching import tries
 
 ROWS = pa.table({"k": pa.array([1, 2, 3], pa.int64()), "v": pa.array([1, 1, 2], pa.int64())})
 HOW = pytest.mark.parametrize(
@@ -73,7 +74,7 @@ def weight(rows: pa.Table) -> int:
 
 @HOW
 @pytest.mark.parametrize("sql", ONES)
-@settings(max_examples=8)
+@settings(max_examples=tries(8))
 @given(sizes=st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0, 1, 3])), min_size=1, max_size=3))
 def test_a_projection_of_constants_has_a_row_for_each(
     embedded: Client, sql: str, how: dict[str, object], sizes: list[tuple[int, int]]

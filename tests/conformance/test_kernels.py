@@ -23,6 +23,8 @@ from tidegate.operators import kernels
 from tidegate.operators.arrays.digest import digest
 from tidegate.planner.cut import fragments
 
+from ..searching import tries
+
 EDGES: Final[dict[pa.DataType, list[object]]] = {
     pa.bool_(): [None, False, True],
     pa.int8(): [None, -128, -1, 0, 1, 127],
@@ -196,7 +198,7 @@ def multiset(found: pa.Table | str) -> Counter[str]:
     return Counter(bits(found.slice(at, 1)) for at in range(found.num_rows))
 
 
-@settings(max_examples=40)
+@settings(max_examples=tries(40))
 @given(ROW_WISE, st.lists(VALUES, min_size=1, max_size=3))
 def test_rows_are_the_same_in_the_same_order(
     client: tidegate.Client, sql: str, epochs: list[list[tuple[object, ...]]]
@@ -207,7 +209,7 @@ def test_rows_are_the_same_in_the_same_order(
         assert list(map(bits, found)) == list(map(bits, outcomes(client, plan, given_)))
 
 
-@settings(max_examples=40)
+@settings(max_examples=tries(40))
 @given(GROUPED | TOTALS, st.lists(VALUES, min_size=1, max_size=3))
 def test_groups_are_the_same(client: tidegate.Client, sql: str, epochs: list[list[tuple[object, ...]]]) -> None:
     plan, given_ = planned(sql, SCHEMA), list(map(table, epochs))

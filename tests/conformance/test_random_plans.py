@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 import tidegate
 from tidegate.operators.arrays.digest import digest
 
+from ..searching import tries
 from . import repeats
 
 Rows: TypeAlias = list[tuple[object, ...]]
@@ -153,7 +154,7 @@ def bits(found: pa.Table) -> str:
     return digest(found.schema, found.to_batches())
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example])
+@settings(max_examples=tries(30), suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example])
 @given(QUERIES, FED, st.integers(1, 4))
 def test_rows_are_right_whatever_channels_and_batches(client: tidegate.Client, sql: str, fed: Fed, rows: int) -> None:
     plan, expected = planned(sql), Counter(right(sql, fed))
@@ -163,7 +164,7 @@ def test_rows_are_right_whatever_channels_and_batches(client: tidegate.Client, s
     assert bits(answer(client, plan, cut, 3)) == bits(found[2])
 
 
-@settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=tries(8), suppress_health_check=[HealthCheck.too_slow])
 @given(SORTED, FED)
 def test_sorted_rows_come_in_their_order_on_any_channels(client: tidegate.Client, sql: str, fed: Fed) -> None:
     plan, expected = planned(sql), right(sql, fed)
@@ -171,7 +172,7 @@ def test_sorted_rows_come_in_their_order_on_any_channels(client: tidegate.Client
         assert rows_of(answer(client, plan, fed, channels)) == expected
 
 
-@settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=tries(12), suppress_health_check=[HealthCheck.too_slow])
 @given(ROW_WISE, FED)
 def test_row_wise_rows_come_in_one_order_on_any_channels(client: tidegate.Client, sql: str, fed: Fed) -> None:
     plan = planned(sql)

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 import tidegate
 
+from ..searching import tries
+
 SCHEMA: Final = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("s", pa.string())])
 
 Row = tuple[int | None, int | None, str | None]
@@ -81,7 +83,7 @@ def multiset(found: pa.Table) -> Counter[tuple[object, ...]]:
     return Counter(zip(*(column.to_pylist() for column in found.columns), strict=True))
 
 
-@settings(max_examples=60)
+@settings(max_examples=tries(60))
 @given(QUERIES, st.lists(st.tuples(SPLITS, SPLITS), min_size=1, max_size=3), st.sampled_from([1, 2, 3]))
 def test_every_epoch_is_what_another_engine_says_of_its_splits(
     client: tidegate.Client, sql: str, epochs: list[tuple[list[list[Row]], list[list[Row]]]], channels: int

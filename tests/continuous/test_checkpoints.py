@@ -20,6 +20,7 @@ from examples import cheapest_path, connected_components, group_permissions, org
 from tidegate.operators.arrays.digest import digest
 
 from ..conformance.test_random_plans import QUERIES, SCHEMA, planned
+from ..searching import tries
 from .histories import Epochs, changes
 from .histories import planned as planned_over
 from .test_random_changes import histories
@@ -53,7 +54,7 @@ def splits_of(history: Epochs, names: Sequence[str]) -> list[Splits]:
     return [{name: changes(epoch[name], SCHEMA) for name in names} for epoch in history]
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(15), deadline=None, suppress_health_check=list(HealthCheck))
 @given(sql=QUERIES, history=histories(), channels=st.integers(min_value=1, max_value=2))
 def test_random_plans_go_on_from_every_barrier(
     client: tidegate.Client, sql: str, history: Epochs, channels: int

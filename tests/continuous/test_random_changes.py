@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import tidegate
 
 from ..conformance.test_random_plans import NAMES, QUERIES, SCHEMA, VALUES, planned
+from ..searching import tries
 from .histories import Changed, Epochs, Integral, Row, changes, multiset, total
 
 SCHEMAS: Final = dict.fromkeys(NAMES, SCHEMA)
@@ -51,7 +52,7 @@ def client() -> Iterator[tidegate.Client]:
         yield client
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(sql=QUERIES, history=histories(), channels=st.integers(min_value=1, max_value=3), cut=st.integers(1, 5))
 def test_the_sum_of_all_changes_is_the_answer_over_the_sum_of_the_input(
     client: tidegate.Client, sql: str, history: Epochs, channels: int, cut: int

@@ -22,6 +22,7 @@ from tidegate.operators.core.streams import BatchStream
 from tidegate.operators.user.routing import Broadcast, HashRouting, RoundRobinBlocks, Routing
 from tidegate.testing import check_operator
 
+from ..searching import tries
 from .exchanging import PLENTY, SCHEMA, Made
 
 ROUTINGS: dict[str, Routing] = {
@@ -95,7 +96,7 @@ def long(seed: int, count: int) -> pa.Table:
 LONG = [long(1, 2 * BLOCK_ROWS + 5), long(2, BLOCK_ROWS - 1), long(3, 0), long(4, 3 * BLOCK_ROWS)]
 
 
-@settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=tries(8), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.sampled_from(sorted(ROUTINGS)),
     st.sampled_from([None, BY_KEY]),

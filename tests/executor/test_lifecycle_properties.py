@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tidegate.proto.errors import Refused
 from tidegate.proto.values import Blocked, BlockedState, Cursor, Finished, TaskPhase
 
+from ..searching import tries
 from .fakes import Client, FakeEngine, running
 
 SOURCES = ("a", "b")
@@ -204,5 +205,5 @@ class Lifecycle(RuleBasedStateMachine):
         assert frame.missing == {source: numbers for source, numbers in missing.items() if numbers}
 
 
-Lifecycle.TestCase.settings = settings(max_examples=50, stateful_step_count=50)
+Lifecycle.TestCase.settings = settings(max_examples=tries(50), stateful_step_count=50)
 TestLifecycle = Lifecycle.TestCase

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import tidegate
 from tidegate import Client, TaskGraph
 
+from ..searching import tries
 from .executors import CALLS, NUMBERS, Calls, First, HashJoin, PassOn, SumByKey, fed, numbers, sums
 
 
@@ -136,7 +137,7 @@ def test_rows_may_be_given_in_any_form_of_arrow(client: Client, given: str) -> N
     )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=tries(25), deadline=None)
 @given(st.lists(st.integers(0, 40), max_size=6), st.integers(1, 9), st.integers(1, 3))
 def test_all_rows_pass_once_and_in_order_however_they_are_cut(sizes: list[int], stride: int, nodes: int) -> None:
     starts = [sum(sizes[:at]) for at in range(len(sizes))]

@@ -20,6 +20,7 @@ from tidegate import Client, Hashed, KeyedDataset, Ranged, TaskGraph
 from tidegate.executor.datasets import dataset_files as files
 from tidegate.executor.datasets import write_dataset as writing
 
+from ..searching import tries
 from .executors import NUMBERS, SUMS, PassOn, SumByKey, fed, numbers, sums
 
 KINDS = [Hashed(("k",)), Hashed(("k",), partitions=3), Ranged("k")]
@@ -70,7 +71,7 @@ def test_no_more_is_put_together_than_fits_in_a_batch(
     assert max(together) <= 1 << 20
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=tries(30), deadline=None)
 @given(st.lists(st.none() | st.floats(width=16) | st.sampled_from([0.0, -0.0, 1.0]), max_size=40))
 def test_any_key_is_found_nulls_and_what_is_no_number_too(client: Client, keys: list[float | None]) -> None:
     table = pa.table({"k": pa.array(keys, pa.float64(), from_pandas=False), "v": range(len(keys))}, schema=FLOATS)
@@ -84,7 +85,7 @@ def is_nan(value: float | None) -> bool:
     return value is not None and math.isnan(value)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=tries(40), deadline=None)
 @given(
     st.lists(st.none() | st.integers(-20, 20), max_size=60),
     st.none() | st.integers(-25, 25),

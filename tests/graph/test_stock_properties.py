@@ -19,6 +19,8 @@ import tidegate
 from tidegate import Client, TaskGraph
 from tidegate.graph import Stream
 
+from ..searching import tries
+
 SCHEMA: Final = pa.schema([("k", pa.int64()), ("the x", pa.float64()), ("s", pa.string())])
 OTHER: Final = pa.schema([("k", pa.int64()), ("the x", pa.float64()), ("t", pa.string())])
 KEYS: Final = st.sets(st.sampled_from(["k", "the x"]), min_size=1).map(sorted)
@@ -34,7 +36,7 @@ CHANNELS: Final = st.integers(1, 3)
 Rows: TypeAlias = Sequence[tuple[Any, ...]]
 EPOCHS: Final = st.lists(st.tuples(ROWS, ROWS), min_size=1, max_size=2)
 
-many = settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+many = settings(max_examples=tries(8), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @pytest.fixture(scope="module")

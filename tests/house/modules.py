@@ -45,8 +45,12 @@ class Module:
         return self.name if self.path.name == "__init__.py" else self.name.rpartition(".")[0]
 
     @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.path.read_text())
+
+    @cached_property
     def imports(self) -> tuple[Import, ...]:
-        return tuple(_imports(self, ast.parse(self.path.read_text()), late=False, run=True))
+        return tuple(_imports(self, self.tree, late=False, run=True))
 
 
 @cache

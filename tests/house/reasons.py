@@ -35,7 +35,7 @@ class Given:
 @cache
 def given() -> frozenset[Given]:
     """Every constant that becomes the `reason` of something: as a keyword, a default, or an argument in its place."""
-    trees = {module: ast.parse(module.path.read_text()) for module in modules().values()}
+    trees = {module: module.tree for module in modules().values()}
     takers = _takers(trees.values())
     found = set()
     for module, tree in trees.items():
@@ -131,7 +131,7 @@ def _reasons(value: ast.expr, constants: dict[str, ast.expr]) -> Iterator[str]:
 @cache
 def constants() -> frozenset[str]:
     """Every text in the code that could be a reason."""
-    trees = (ast.parse(module.path.read_text()) for module in modules().values())
+    trees = (module.tree for module in modules().values())
     values = (node.value for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant))
     return frozenset(value for value in values if isinstance(value, str) and _REASON.fullmatch(value))
 

@@ -20,7 +20,7 @@ INSIDE = [
 def test_no_batch_is_made_of_a_schema_that_may_have_no_columns(module: Module) -> None:
     found = [
         node.lineno
-        for node in ast.walk(ast.parse(module.path.read_text()))
+        for node in ast.walk(module.tree)
         if isinstance(node, ast.Call)
         and ast.unparse(node.func) == "pa.RecordBatch.from_arrays"
         and any(each.arg == "schema" and not ast.unparse(each.value).isupper() for each in node.keywords)

@@ -23,6 +23,8 @@ from benchmarks.measure import Runs, Spread, interleave, summed
 from benchmarks.report import Report, Target
 from benchmarks.settings import Settings
 
+from ..searching import search
+
 
 def test_contenders_take_turns_and_the_first_one_changes() -> None:
     order: list[str] = []
@@ -296,6 +298,7 @@ def test_a_case_runs_tiny(case: str, tiny: Settings) -> None:
     assert all(target.value is not None for target in report.targets)
 
 
+@search
 @pytest.mark.usefixtures("spark")  # the cases take the session that is there
 @pytest.mark.parametrize("case", ["spark-feed", "spark"])
 def test_a_case_over_spark_runs_tiny(case: str, tiny: Settings) -> None:

@@ -57,7 +57,7 @@ def refusals() -> Iterator[tuple[str, str]]:
     """(reason, error) of every refusal that the code can raise."""
     yield limits.REASON, errors.PlanError.__name__
     for module in modules().values():
-        for node in ast.walk(ast.parse(module.path.read_text())):
+        for node in ast.walk(module.tree):
             match node:
                 case ast.Call(func=ast.Name(id=name)) if name in REFUSALS:
                     given = [each.value for each in node.keywords if each.arg == "reason"]

@@ -142,9 +142,7 @@ def test_no_files_import_each_other_in_a_circle_when_they_run() -> None:
 
 def test_every_room_says_what_it_is_for() -> None:
     silent = [
-        name
-        for name, module in OWN.items()
-        if module.path.name == "__init__.py" and not ast.get_docstring(ast.parse(module.path.read_text()))
+        name for name, module in OWN.items() if module.path.name == "__init__.py" and not ast.get_docstring(module.tree)
     ]
     assert silent == []
 
@@ -161,9 +159,7 @@ def test_a_module_has_a_name_of_its_own_unless_it_is_said_why_not() -> None:
 
 def test_the_page_on_architecture_lists_every_room_with_its_sentence() -> None:
     rooms = {
-        f"{module.path.parent.relative_to(TOP)}/": (ast.get_docstring(ast.parse(module.path.read_text())) or "").split(
-            "\n\n"
-        )[0]
+        f"{module.path.parent.relative_to(TOP)}/": (ast.get_docstring(module.tree) or "").split("\n\n")[0]
         for name, module in OWN.items()
         if module.path.name == "__init__.py" and room(name)[1] != FLAT
     }

@@ -69,7 +69,7 @@ def _readers() -> set[str]:
         name
         for name, module in modules().items()
         if not name.startswith("tidegate.operators.testing")
-        and any(_is_reading(node) for node in ast.walk(ast.parse(module.path.read_text())))
+        and any(_is_reading(node) for node in ast.walk(module.tree))
     }
 
 

@@ -39,6 +39,7 @@ from ..planner.build import (
 from ..planner.relations.naive import Row
 from ..planner.running import Form, run, shape_of
 from ..planner.test_loops import COPYING, EDGES, closure, read
+from ..searching import tries
 from . import bodies
 from .test_recursive_statements import _table
 
@@ -116,7 +117,7 @@ def loops(draw: st.DrawFn, type_: t.Type) -> ir.Iterate:
 
 
 @given(st.data())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=tries(15), deadline=None)
 def test_whatever_one_statement_runs(data: st.DataObject) -> None:
     type_ = data.draw(st.sampled_from([I64, F64, TEXT]))
     loop, rows = data.draw(loops(type_)), data.draw(bodies.tables(type_))

@@ -36,6 +36,7 @@ from ..planner.build import (
 )
 from ..planner.relations.naive import Row
 from ..planner.running import Form
+from ..searching import tries
 from .test_recursive_statements import expected, texts
 from .test_rounds import run_it
 
@@ -79,7 +80,7 @@ LOOPS = {
 
 
 @pytest.mark.parametrize("name", LOOPS)
-@settings(max_examples=20)
+@settings(max_examples=tries(20))
 @given(data=st.data())
 def test_rounds_that_are_computed_anew_are_what_the_loop_means(name: str, data: st.DataObject) -> None:
     number = st.none() | st.integers(0, 3)

@@ -37,6 +37,7 @@ from ..planner.build import (
 )
 from ..planner.relations.naive import Row, same
 from ..planner.running import Form, run, shape_of
+from ..searching import tries
 from . import bodies
 from .oracle import evaluate
 
@@ -68,7 +69,7 @@ def texts(rows: Sequence[Row]) -> list[str]:
 
 
 @given(st.data())
-@settings(max_examples=90)
+@settings(max_examples=tries(90))
 def test_a_loop_gives_the_rows_that_no_longer_change_in_canonical_order(data: st.DataObject) -> None:
     type_ = data.draw(TYPES)
     loop, rows = data.draw(bodies.linear_loops(type_)), data.draw(bodies.tables(type_))
@@ -78,7 +79,7 @@ def test_a_loop_gives_the_rows_that_no_longer_change_in_canonical_order(data: st
 
 
 @given(st.data())
-@settings(max_examples=40)
+@settings(max_examples=tries(40))
 def test_a_loop_inside_a_larger_plan_gives_the_same_rows(data: st.DataObject) -> None:
     """Joined with a source that its body reads too, filtered and grouped."""
     loop, rows = data.draw(bodies.linear_loops(I64)), data.draw(bodies.tables(I64))

@@ -23,6 +23,8 @@ from tidegate.operators.duckdb.canonical_order import in_canonical_order
 from tidegate.operators.duckdb.held import SpillRoom
 from tidegate.proto.errors import ExecutionError
 
+from ..searching import tries
+
 DAY = dt.date(2020, 1, 1)
 VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {
     pa.int64(): st.integers(-(2**63), 2**63 - 1) | st.integers(-2, 2),
@@ -70,7 +72,7 @@ def put_in_order(table: pa.Table, folder: Path, most: int, batch: int | None = N
 
 
 @given(tables(), st.sampled_from([0, 200, 1 << 20]), st.sampled_from([None, 1, 4]))
-@settings(max_examples=300)
+@settings(max_examples=tries(300))
 def test_rows_come_in_canonical_order_whether_they_spill_or_not(table: pa.Table, most: int, batch: int | None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         found = put_in_order(table, Path(folder), most, batch)

@@ -47,6 +47,7 @@ from tidegate.operators.write import Write
 from tidegate.proto.errors import InternalError
 from tidegate.testing import check_operator
 
+from ..searching import tries
 from .data import over_streams
 from .lookups import ByHand, LastFirst
 from .reaching import counted, reached
@@ -146,7 +147,7 @@ def cut(table: pa.Table, sizes: Sequence[int]) -> list[pa.RecordBatch]:
     return batches
 
 
-@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=tries(6), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.integers(1_000, 70_000), min_size=2, max_size=9))
 def test_an_engine_s_order_does_not_show_how_many_rows_are_cut(warm: Instance, sizes: list[int]) -> None:
     tables = rows(5, 70_000, 20_000), rows(6, 90_001, 20_000)

@@ -12,7 +12,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import settings
 from pyarrow import orc
 
 from tidegate.operators.duckdb.fragment import Fragment
@@ -21,10 +20,10 @@ from tidegate.operators.sources import page_checks
 from tidegate.operators.sources.file_relations import FileSource
 from tidegate.proto.errors import SplitError
 
+from ..searching import SEARCHES
 from . import damaged
 from .data import column, pieces_of, rows_of, scanned
 
-SEARCHES = settings.get_current_profile_name() == "search"
 SEEDS = 2_000 if SEARCHES else 15
 FIRST = int(os.environ.get("FIRST_SEED", "0"))
 TEXT = [column("s", pa.string())]

@@ -28,6 +28,7 @@ from tidegate.operators.merging.kinds import Comparison, MergeJoinType
 from tidegate.operators.merging.pair_filter import PairCondition
 from tidegate.proto.errors import ExecutionError
 
+from ..searching import tries
 from .naive_join import Row, TwoMatches, naive_join, sorted_rows
 
 SIDE = pa.schema([("k", pa.int32()), ("s", pa.string()), ("v", pa.int64())])
@@ -141,7 +142,7 @@ def sql_join(
 
 @pytest.mark.parametrize("filtered", [False, True], ids=["keys alone", "with a condition"])
 @pytest.mark.parametrize("type_", MergeJoinType)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=tries(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(left=rows, right=rows, keys=keys, left_cut=cuts, right_cut=cuts, memory=st.sampled_from([0, 1 << 20]))
 def test_every_type_gives_the_rows_of_a_nested_loop_in_their_order(
     type_: MergeJoinType,
@@ -203,7 +204,7 @@ FLOATS = [-math.inf, -1.5, -0.0, 0.0, 1e-300, 2.5, math.inf, math.nan, None]
     left_cut=cuts,
     right_cut=cuts,
 )
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=tries(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @pytest.mark.parametrize("type_", [pa.float32(), pa.float64()], ids=str)
 def test_floats_are_equal_and_ordered_as_in_sql(
     type_: pa.DataType,

@@ -22,6 +22,7 @@ from tidegate.operators.group_measures import Measure
 from tidegate.operators.streaming_aggregate import StreamingAggregate
 from tidegate.proto.errors import ExecutionError
 
+from ..searching import tries
 from .data import run
 
 Function = Literal["count", "sum", "min", "max", "first"]
@@ -76,7 +77,7 @@ def duckdb_one_thread() -> Iterator[duckdb.DuckDBPyConnection]:
 
 @pytest.mark.parametrize(("function", "type_"), CASES, ids=str)
 @given(data=st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=tries(25), deadline=None)
 def test_it_is_what_duckdb_computes_or_nothing(
     function: Function, type_: pa.DataType, duckdb_one_thread: duckdb.DuckDBPyConnection, data: st.DataObject
 ) -> None:

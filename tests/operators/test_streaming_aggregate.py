@@ -26,6 +26,7 @@ from tidegate.operators.streaming_aggregate import StreamingAggregate
 from tidegate.operators.testing import CHECKS, Case
 from tidegate.proto.errors import ExecutionError, InternalError
 
+from ..searching import tries
 from .data import Rows, run, stream
 
 KEY = pa.field("k", pa.int64())
@@ -240,7 +241,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StreamingAggreg
 
 
 @given(RUNS, st.integers(1, 30))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=tries(30))
 def test_it_is_group_by_over_numbered_runs(
     shared: StreamingAggregate, runs: list[tuple[object, object, list[tuple[object, object]]]], cut: int
 ) -> None:
@@ -291,7 +292,7 @@ def test_nor_does_it_where_duckdb_is_not_asked(instance: Instance, longest: int)
 
 
 @given(RUNS)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=tries(30))
 def test_it_is_what_plain_python_computes(
     shared: StreamingAggregate, runs: list[tuple[object, object, list[tuple[object, object]]]]
 ) -> None:

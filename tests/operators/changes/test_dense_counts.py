@@ -15,6 +15,8 @@ from tidegate.operators.changes.kept.dense_counts import DenseCounts
 from tidegate.operators.changes.values.change import Change
 from tidegate.operators.changes.values.rows import Rows
 
+from ...searching import tries
+
 SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.int16())])
 ENTRIES = st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 2), st.sampled_from([1, 1, 2, -1])), min_size=1)
 FAR = st.sampled_from([1, 100, 1 << 40])
@@ -40,7 +42,7 @@ def given_out(operator: DistinctOrSetOp, one: Change) -> Counter[tuple[int | Non
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=tries(150), deadline=None)
 @given(st.lists(st.tuples(ENTRIES, FAR), min_size=1, max_size=6))
 def test_rows_appear_and_go_as_they_do_where_they_are_kept(parts: list[tuple[list[tuple[int, int, int]], int]]) -> None:
     counted, kept = (DistinctOrSetOp(SCHEMA, Weighing.DISTINCT, once=once) for once in (True, False))

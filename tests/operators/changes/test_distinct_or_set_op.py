@@ -15,6 +15,7 @@ from tidegate.operators.changes.kept.state_format import save_arrangement
 from tidegate.operators.testing import MemoryState
 from tidegate.proto.errors import CheckpointError
 
+from ...searching import tries
 from .timed import Bag, Timed, check_timed, timed_epochs
 
 SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.string())])
@@ -45,7 +46,7 @@ def test_rows_decided_one_by_one_are_decided_alike(few: int, monkeypatch: pytest
     """As they are side by side in arrays, or in turn the one way and the other."""
     monkeypatch.setattr(weigh, "_FEW", few)
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=tries(60), deadline=None)
     @given(timed_epochs([ROWS], 1))
     def check(epochs: list[list[Timed]]) -> None:
         operator = DistinctOrSetOp(SCHEMA, Weighing.DISTINCT, depth=1)
@@ -59,7 +60,7 @@ def test_rows_decided_one_by_one_are_decided_alike(few: int, monkeypatch: pytest
 def test_at_every_time_it_has_given_what_the_weights_up_to_then_make(weighing: Weighing, depth: int) -> None:
     inputs = 1 if weighing is Weighing.DISTINCT else 3
 
-    @settings(max_examples=15, deadline=None)
+    @settings(max_examples=tries(15), deadline=None)
     @given(timed_epochs([ROWS] * inputs, depth))
     def check(epochs: list[list[Timed]]) -> None:
         operator = DistinctOrSetOp(SCHEMA, weighing, inputs=inputs, depth=depth)

@@ -16,6 +16,7 @@ from tidegate.operators.changes.values.change import Change, ones
 from tidegate.operators.changes.values.rows import Rows
 from tidegate.operators.changes.values.value_columns import Mask
 
+from ...searching import tries
 from .timed import Bag, Timed, change, check_timed, timed_epochs
 
 LEFT = pa.schema([("k", pa.int32()), ("v", pa.string())])
@@ -36,7 +37,7 @@ def pairs(inputs: Sequence[Bag], *, nulls_match: bool = False, least: float = 0)
 @pytest.mark.parametrize("nulls_match", [False, True])
 @pytest.mark.parametrize("depth", [0, 1, 2])
 def test_a_pair_is_there_from_the_later_of_its_rounds(depth: int, nulls_match: bool) -> None:
-    @settings(max_examples=15, deadline=None)
+    @settings(max_examples=tries(15), deadline=None)
     @given(timed_epochs(ROWS, depth))
     def check(epochs: list[list[Timed]]) -> None:
         join = Join(LEFT, RIGHT, [JoinKey(0, 1, nulls_match)], [0, 1, 2], depth=depth)
@@ -49,7 +50,7 @@ def test_a_condition_sees_left_columns_then_right_ones() -> None:
     def large(pairs: Rows) -> Mask:
         return pairs.columns[2].to_arrow(pa.float64()).to_numpy() >= 1
 
-    @settings(max_examples=15, deadline=None)
+    @settings(max_examples=tries(15), deadline=None)
     @given(timed_epochs(ROWS, 0))
     def check(epochs: list[list[Timed]]) -> None:
         join = Join(LEFT, RIGHT, [JoinKey(0, 1)], [0, 1, 2], condition=large)

@@ -14,6 +14,8 @@ from tidegate.operators.changes.values.change import Change, ones
 from tidegate.operators.changes.values.rows import Rows
 from tidegate.operators.changes.values.value_columns import FixedColumn
 
+from ...searching import tries
+
 TYPES = [pa.int64(), pa.int64()]
 MANY = 5_000
 
@@ -37,7 +39,7 @@ def found(arrangement: Arrangement, keys: list[int | None]) -> Counter[tuple[obj
     return Counter({row: weight for row, weight in total.items() if weight})
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=tries(40), deadline=None)
 @given(
     st.integers(1, 60),
     st.integers(1, 4),

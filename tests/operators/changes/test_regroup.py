@@ -11,6 +11,7 @@ from tidegate.operators.changes.regroup import Regroup
 from tidegate.operators.changes.values.evaluator import Evaluator
 from tidegate.operators.duckdb.instances import Instance
 
+from ...searching import tries
 from .timed import Bag, Row, Timed, check_timed, timed_epochs
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.float64())])
@@ -35,7 +36,7 @@ def lists(bag: Bag) -> Bag:
 def test_at_every_time_groups_are_computed_from_their_rows_in_canonical_order(instance: Instance, depth: int) -> None:
     given_schema = pa.schema([SCHEMA.field(0), *list(GIVEN)[:-1]])
 
-    @settings(max_examples=15, deadline=None)
+    @settings(max_examples=tries(15), deadline=None)
     @given(timed_epochs([ROW], depth))
     def check(epochs: list[list[Timed]]) -> None:
         evaluate = Evaluator(SQL, [SCHEMA.append(pa.field("n", pa.int64()))], GIVEN, instance=instance, place="here")

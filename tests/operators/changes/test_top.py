@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tidegate.operators.arrays.ordering import Order
 from tidegate.operators.changes.top import Top
 
+from ...searching import tries
 from .timed import Bag, Row, Timed, change, check_timed, run_epoch, timed_epochs
 
 SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64()), ("t", pa.string())])
@@ -34,7 +35,7 @@ def first(bag: Bag, key: tuple[int, ...], offset: int, count: int) -> Bag:
 @pytest.mark.parametrize("key", [(), (0,)])
 @pytest.mark.parametrize("depth", [0, 1, 2])
 def test_at_every_time_the_first_rows_are_there(depth: int, key: tuple[int, ...], offset: int, count: int) -> None:
-    @settings(max_examples=15, deadline=None)
+    @settings(max_examples=tries(15), deadline=None)
     @given(timed_epochs([ROW], depth))
     def check(epochs: list[list[Timed]]) -> None:
         top = Top(

@@ -18,6 +18,7 @@ from tidegate.executor.runtime.lookup_threads import LookupThreads
 from tidegate.operators.duckdb.instances import Instance, InstancePool, InstanceSettings
 from tidegate.operators.testing import CHECKS, Case
 
+from ...searching import tries
 from ..data import stream
 from .joining import KINDS, joining, naive_join, open_kind, tuples
 
@@ -96,7 +97,7 @@ def as_table(rows: list[tuple[int | None, str | None, int]], names: tuple[str, s
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=tries(40), deadline=None)
 @given(
     probe=ROWS,
     rows=ROWS,

@@ -19,6 +19,7 @@ from tidegate.operators.changes.values.value_columns import Mask
 from tidegate.planner import ir
 from tidegate.planner.changes.change_nodes import GroupNode
 
+from ...searching import tries
 from ..build import I64, call, col, eq, join, lit, plan, read
 from .epochs import Row, nodes, totals
 
@@ -109,7 +110,7 @@ def naive(left: Counter[Row], right: Counter[Row], met: Met, type_: ir.JoinType)
     return +found
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(80), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     history=histories(),
     name=st.sampled_from(sorted(CONDITIONS)),

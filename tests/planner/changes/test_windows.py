@@ -20,6 +20,7 @@ from tidegate.planner import ir
 from tidegate.planner.changes.change_nodes import TopNode, WindowNode
 from tidegate.planner.ir import types as t
 
+from ...searching import tries
 from ..build import F64, I64, TEXT, asc, call, col, filtered, lit, plan, project, read, topn, window, window_call
 from .epochs import Row, Running, nodes, totals
 
@@ -190,7 +191,7 @@ def _near(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operator, "_MORE", 2)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     history=histories(),
     order=st.sampled_from(sorted(SORTS)),
@@ -241,7 +242,7 @@ def test_a_sum_that_is_only_too_large_without_what_comes_before_is_no_error() ->
 RANKS: Final = {"row_number": 0, "rank": 1, "dense_rank": 1}
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     history=histories(),
     order=st.sampled_from(sorted(SORTS)),
@@ -314,7 +315,7 @@ def test_what_looks_at_later_rows_keeps_a_filter_from_being_a_limit(other: ir.Wi
     assert [node for node in found if isinstance(node, TopNode)] == []
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(30), deadline=None, suppress_health_check=list(HealthCheck))
 @given(history=histories(), count=st.integers(0, 4), offset=st.integers(0, 3))
 def test_a_limit_with_ties_keeps_the_rows_that_tie_with_its_last(
     history: list[list[tuple[Row, int]]], count: int, offset: int

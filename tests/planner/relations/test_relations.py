@@ -19,6 +19,7 @@ from tidegate.planner.physical.pipelines import Feed, SourceShape
 from tidegate.planner.prepare import prepare
 from tidegate.proto.values import TaskOptions
 
+from ...searching import tries
 from ..build import (
     F64,
     I64,
@@ -44,7 +45,7 @@ from ..build import (
 from ..running import rows
 from . import naive
 
-FEW = settings(max_examples=40)
+FEW = settings(max_examples=tries(40))
 LEFT = read("l", k=I64, v=F64, s=TEXT)
 RIGHT = read("r", k=I64, w=F64)
 KEYS = st.none() | st.integers(0, 3)

@@ -13,6 +13,7 @@ from tidegate.operators.changes.kept.history import again
 from tidegate.operators.changes.values.change import ManyRounds, Rounds
 from tidegate.operators.changes.values.value_columns import Index
 
+from ....searching import tries
 from .random_terms import RandomTerms, ends, random_history
 from .running import Changes, check_continuous, check_per_epoch
 from .terms import Compose, Distinct, Except, Input, Iterate, Negate, Ref, Swap, Term, Union
@@ -52,7 +53,7 @@ def test_every_form_of_loop_has_the_naive_answer(form: str, channels: int) -> No
         check_continuous(FORMS[form], [GRAPH, undone, [], GRAPH], channels=channels, seed=seed)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(st.integers(0, 1 << 30), st.integers(1, 3), st.booleans())
 def test_a_recursion_follows_any_history(seed: int, channels: int, ordered: bool) -> None:
     terms = RandomTerms(seed)
@@ -61,7 +62,7 @@ def test_a_recursion_follows_any_history(seed: int, channels: int, ordered: bool
     check_continuous(recursion, history, channels=channels, seed=None if ordered else seed)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(st.integers(0, 1 << 30), st.integers(0, 1), st.integers(1, 3), st.booleans())
 def test_a_continuous_loop_follows_any_history(seed: int, nested: int, channels: int, ordered: bool) -> None:
     terms = RandomTerms(seed)
@@ -71,7 +72,7 @@ def test_a_continuous_loop_follows_any_history(seed: int, nested: int, channels:
     check_continuous(loop, history, channels=channels, seed=None if ordered else seed)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(st.integers(0, 1 << 30), st.booleans(), st.integers(1, 3), st.booleans())
 def test_a_loop_that_aggregates_follows_any_history(seed: int, nested: bool, channels: int, ordered: bool) -> None:
     """With least and greatest values, counts, sums, first rows, windows and recomputations in its body."""
@@ -82,7 +83,7 @@ def test_a_loop_that_aggregates_follows_any_history(seed: int, nested: bool, cha
     check_continuous(loop, history, channels=channels, seed=None if ordered else seed)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(st.integers(0, 1 << 30), st.integers(0, 1), st.integers(1, 3))
 def test_a_per_epoch_loop_answers_each_epoch_by_itself(seed: int, nested: int, channels: int) -> None:
     terms = RandomTerms(seed)
@@ -119,7 +120,7 @@ def test_random_nests_of_loops_go_wrong_without_the_least_upper_bounds(monkeypat
     assert wrong >= 5
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=tries(20), deadline=None)
 @given(st.integers(0, 1 << 30), st.integers(2, 3))
 def test_loops_in_loops_follow_any_history_on_channels(seed: int, channels: int) -> None:
     nest, history = random_nest(seed)
