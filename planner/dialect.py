@@ -30,7 +30,7 @@ def dialect() -> str:
     from substrait_extensions.dialects import dialect as official  # a tenth of a second, and rarely asked for
 
     functions = {kind: _functions(kind) for kind in FunctionKind}
-    used = {each["source"] for found in functions.values() for each in found}
+    used = {function["source"] for of_kind in functions.values() for function in of_kind}
     document = {
         "name": "Tidegate",
         "dependencies": {file: registry.urn(file) for file in sorted({*used, _UNSIGNED_TYPES})},
@@ -40,7 +40,7 @@ def dialect() -> str:
         ],
         "supported_relations": _words(relations.CONVERTERS, official.SupportedRelations),
         "supported_expressions": _words(expressions.CONVERTERS, official.SupportedExpressions),
-        **{f"supported_{kind.value}_functions": found for kind, found in functions.items()},
+        **{f"supported_{kind.value}_functions": of_kind for kind, of_kind in functions.items()},
         "supported_execution_behavior": {"supported_variable_evaluation_mode": ["PER_PLAN"]},
     }
     return str(yaml.safe_dump(document, sort_keys=False, width=120))
@@ -53,12 +53,12 @@ def _words(names: Iterable[str], known: Iterable[Any]) -> list[str]:
 
 
 def _functions(kind: FunctionKind) -> list[dict[str, Any]]:
-    found: dict[tuple[str, str], list[str]] = {}
-    for each in registry.everything():
-        if each.kind is kind and entry(kind, each.file, each.name) is not None:
-            _, _, signature = each.signature.partition(":")
-            found.setdefault((each.file, each.name), []).append(signature)
+    grouped: dict[tuple[str, str], list[str]] = {}
+    for implementation in registry.everything():
+        if implementation.kind is kind and entry(kind, implementation.file, implementation.name) is not None:
+            _, _, signature = implementation.signature.partition(":")
+            grouped.setdefault((implementation.file, implementation.name), []).append(signature)
     return [
         {"source": file, "name": name, "supported_impls": sorted(set(signatures))}
-        for (file, name), signatures in sorted(found.items())
+        for (file, name), signatures in sorted(grouped.items())
     ]

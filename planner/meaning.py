@@ -23,9 +23,9 @@ def meaning(plan: ir.Plan) -> str:
             return (yield from _plain(value))
         if id(value) not in known:
             parts = [type(value).__name__]
-            for each in fields(value):
-                if each.name != "plan_path" and each.compare:
-                    parts += (each.name, (yield getattr(value, each.name)))
+            for field in fields(value):
+                if field.name != "plan_path" and field.compare:
+                    parts += (field.name, (yield getattr(value, field.name)))
             known[id(value)] = _digest(*parts)
         return known[id(value)]
 
@@ -37,8 +37,8 @@ def _plain(value: object) -> _Walk:
     match value:
         case tuple() | list():
             parts = ["list"]
-            for each in value:
-                parts.append((yield each))  # noqa: PERF401 (a comprehension cannot yield)
+            for element in value:
+                parts.append((yield element))  # noqa: PERF401 (a comprehension cannot yield)
         case Mapping():
             parts = ["map"]
             for key in sorted(value):

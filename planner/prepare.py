@@ -108,7 +108,7 @@ class Prepared:
 
     def _spread(self, rows: Mapping[str, int]) -> Spread:
         """The pipelines for sources of `rows` rows each, with nothing else known of the sources."""
-        sizes = {name: size_class(each, self.options.channels) for name, each in rows.items()}
+        sizes = {name: size_class(count, self.options.channels) for name, count in rows.items()}
         shape = {name: SourceShape(feed=Feed.FILES, size_class=size) for name, size in sizes.items()}
         return Spread(physical=self.physical(shape), rows=rows, kept=self.division.uses)
 
@@ -140,24 +140,24 @@ def _prepared(plan: ir.Plan, options: TaskOptions, is_static: IsStatic, warnings
         rewritten = prune_columns(rewritten, narrow=True)
         keys = equated((rewritten.root,), rewritten.shared)
     rewritten = use_sorted_operators(choose_loops(rewritten, options))
-    found = tuple(_with_keys(source, keys) for source in sources(rewritten, is_static, plan))
+    planned = tuple(_with_keys(source, keys) for source in sources(rewritten, is_static, plan))
     output = columns_of(rewritten)
     prepared = Prepared(
         plan=rewritten,
         options=options,
         schema=_result(rewritten.write, output),
-        sources=found,
+        sources=planned,
         warnings=warnings,
         division=divide(rewritten, is_static),
         output=output,
         keys=keys,
     )
-    prepared.physical(dict.fromkeys((source.name for source in found), _ANY_SHAPE))  # a plan without SQL gets no task
+    prepared.physical(dict.fromkeys((source.name for source in planned), _ANY_SHAPE))  # a plan without SQL gets no task
     return prepared
 
 
 def _with_keys(source: PlannedSource, keys: Mapping[Key, int]) -> PlannedSource:
-    columns = tuple(replace(each, key=(source.name, each.name) in keys) for each in source.columns)
+    columns = tuple(replace(column, key=(source.name, column.name) in keys) for column in source.columns)
     return replace(source, columns=columns)
 
 
@@ -173,14 +173,14 @@ def _checks(plan: ir.Plan, is_static: IsStatic, options: TaskOptions) -> Sequenc
 
 def problems_of(plan: ir.Plan, checks: Sequence[Check], first: PlanError) -> Sequence[Problem]:
     """The problems that each check finds on its own in the plan, then the problem that stopped the planning."""
-    found: dict[Problem, None] = {}
-    for each in checks:
+    problems: dict[Problem, None] = {}
+    for run_check in checks:
         try:
-            each()
+            run_check()
         except PlanError as error:
-            found.update(dict.fromkeys(error.at(plan.root.plan_path).problems))
-    found.update(dict.fromkeys(first.at(plan.root.plan_path).problems))
-    return tuple(found)
+            problems.update(dict.fromkeys(error.at(plan.root.plan_path).problems))
+    problems.update(dict.fromkeys(first.at(plan.root.plan_path).problems))
+    return tuple(problems)
 
 
 def _result(write: ir.Write | None, rows: pa.Schema) -> pa.Schema:

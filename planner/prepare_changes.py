@@ -24,7 +24,7 @@ from .rewrite.prune_columns import prune_columns
 from .rewrite.reduce_aggregates import reduce_aggregates
 from .rewrite.split_expressions import split_expressions
 
-_REWRITES: Final = tuple(each for each in REWRITES if each is not reduce_aggregates)
+_REWRITES: Final = tuple(pass_ for pass_ in REWRITES if pass_ is not reduce_aggregates)
 """The rewrites for operators on changes. Groups follow the change, so to make some groups again whenever another side
 changes would cost more, not less.
 """
@@ -65,7 +65,7 @@ def prepare_changes(decoded: Decoded, options: TaskOptions, static: Collection[s
     def is_static(read: ir.Read) -> bool:
         return read.source in names
 
-    def found(of: ir.Plan) -> tuple[PlannedSource, ...]:
+    def planned_sources(of: ir.Plan) -> tuple[PlannedSource, ...]:
         planned = sources(of, is_static, plan)
         _check_names(of, planned)
         return planned
@@ -73,7 +73,7 @@ def prepare_changes(decoded: Decoded, options: TaskOptions, static: Collection[s
     checks = (
         lambda: check(plan),
         lambda: _check_reads_only(plan),
-        lambda: found(prune_columns(plan)),
+        lambda: planned_sources(prune_columns(plan)),
         lambda: split_expressions(plan),
         lambda: lower(sort_below_limits(plan), options.loop_rows, options.loop_seconds),
     )
@@ -81,7 +81,7 @@ def prepare_changes(decoded: Decoded, options: TaskOptions, static: Collection[s
         check(plan)
         _check_reads_only(plan)
         rewritten = _rewritten(plan)
-        planned = found(rewritten)
+        planned = planned_sources(rewritten)
         lowered = lower(rewritten, options.loop_rows, options.loop_seconds)
         _check_types(lowered.root)
     except PlanError as error:
@@ -96,8 +96,8 @@ def prepare_changes(decoded: Decoded, options: TaskOptions, static: Collection[s
 
 
 def _rewritten(plan: ir.Plan) -> ir.Plan:
-    for each in _REWRITES:
-        plan = each(plan)
+    for pass_ in _REWRITES:
+        plan = pass_(plan)
     return sort_below_limits(prune_columns(plan, narrow=True))
 
 
@@ -112,7 +112,7 @@ def _check_names(plan: ir.Plan, planned: Collection[PlannedSource]) -> None:
     problems = []
     for source in planned:
         problems += [
-            _reserved(source.places[0], f"column {column.name!r} of source {source.name!r}")
+            _reserved(source.plan_paths[0], f"column {column.name!r} of source {source.name!r}")
             for column in source.columns
             if column.name.casefold() == WEIGHT
         ]

@@ -81,7 +81,7 @@ class ContinuousComputation:
             outside = pa.schema([pa.field(each.name, each.type, each.nullable) for each in planned.columns])
             schema = pa.schema([field.with_type(unnamed_arrow(field.type)) for field in outside])
             entries[planned.name] = EntrySource(port=port, schema=schema)
-            at = "Scan", planned.places[0] if planned.places else planned.name
+            at = "Scan", planned.plan_paths[0] if planned.plan_paths else planned.name
             reads.append(InputRead(source=planned.name, meter=at))
             self._readings[planned.name] = Reading(planned, schema, self._meters.of(*at), options.memory_limit)
             kinds = () if planned.static else (*FILE_KINDS, "inline")

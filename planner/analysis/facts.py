@@ -68,13 +68,13 @@ class FactTable:
             return Facts(reach=0, fed=definition.fed, reads=definition.reads, size=1, row_wise=False, leaves=1)
         below: list[Facts] = []
         reach = 0
-        for side, each in enumerate(tree.inputs(relation)):
-            found = yield each
+        for side, child in enumerate(tree.inputs(relation)):
+            known = yield child
             if isinstance(relation, ir.IndexLookup) and side == 1:
                 continue  # not read, only looked up in
-            below.append(found)
+            below.append(known)
             lateral = isinstance(relation, ir.LateralJoin) and side == 1
-            reach = max(reach, found.reach - lateral)
+            reach = max(reach, known.reach - lateral)
         inner: list[Facts] = []
         clock = False
         for expression in tree.expressions(relation):
@@ -83,14 +83,14 @@ class FactTable:
                     case ir.Field(outer=outer):
                         reach = max(reach, outer)
                     case ir.Subquery():
-                        found = yield part.relation
-                        inner.append(found)
-                        reach = max(reach, found.reach - 1)
+                        known = yield part.relation
+                        inner.append(known)
+                        reach = max(reach, known.reach - 1)
                     case ir.ContextVariable():
                         clock = True
                     case _:
                         pass
-        loops = frozenset[int]().union(*(each.loops for each in (*below, *inner)))
+        loops = frozenset[int]().union(*(facts.loops for facts in (*below, *inner)))
         match relation:
             case ir.Reference():
                 loops = frozenset({relation.loop})
@@ -101,11 +101,11 @@ class FactTable:
         leaf = isinstance(relation, ir.Read | ir.LocalFiles)
         return Facts(
             reach=reach,
-            fed=clock or any(each.fed for each in (*below, *inner)) or self._is_fed(relation),
-            reads=sum(each.reads for each in (*below, *inner)) + leaf,
-            size=sum(each.size for each in (*below, *inner)) + 1,
-            row_wise=not inner and _keeps_rows(relation) and all(each.row_wise for each in below),
-            leaves=sum(each.leaves for each in (*below, *inner)) or 1,
+            fed=clock or any(facts.fed for facts in (*below, *inner)) or self._is_fed(relation),
+            reads=sum(facts.reads for facts in (*below, *inner)) + leaf,
+            size=sum(facts.size for facts in (*below, *inner)) + 1,
+            row_wise=not inner and _keeps_rows(relation) and all(facts.row_wise for facts in below),
+            leaves=sum(facts.leaves for facts in (*below, *inner)) or 1,
             loops=loops,
         )
 

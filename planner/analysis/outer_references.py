@@ -15,12 +15,12 @@ def loops_read(relation: ir.Relation) -> frozenset[int]:
     """The numbers of the loops around the relation whose references it reads."""
     read: set[int] = set()
     inside: set[int] = set()
-    for each in relations(relation):
-        match each:
+    for part in relations(relation):
+        match part:
             case ir.Reference():
-                read.add(each.loop)
+                read.add(part.loop)
             case ir.Iterate() | ir.Recursion():
-                inside.add(each.loop)
+                inside.add(part.loop)
             case _:
                 pass
     return frozenset(read - inside)
@@ -53,13 +53,13 @@ class OuterReferences:
         known = self._loops.get(id(relation))
         if known is not None:
             return known[1]
-        found = frozenset({relation.loop}) if isinstance(relation, ir.Reference) else frozenset()
+        loops = frozenset({relation.loop}) if isinstance(relation, ir.Reference) else frozenset()
         for below in (*tree.inputs(relation), *_inner(relation)):
-            found |= yield below
+            loops |= yield below
         if isinstance(relation, ir.Iterate | ir.Recursion):
-            found -= {relation.loop}
-        self._loops[id(relation)] = (relation, found)
-        return found
+            loops -= {relation.loop}
+        self._loops[id(relation)] = (relation, loops)
+        return loops
 
     def _step(self, relation: ir.Relation) -> Generator[ir.Relation, int, int]:
         known = self._reach.get(id(relation))
@@ -90,4 +90,4 @@ def correlated(plan_path: str) -> Problem:
 
 
 def _inner(relation: ir.Relation) -> list[ir.Relation]:
-    return [each.relation for expression in tree.expressions(relation) for each in subqueries(expression)]
+    return [subquery.relation for expression in tree.expressions(relation) for subquery in subqueries(expression)]

@@ -15,10 +15,10 @@ from .outer_references import OuterReferences
 def repeated(step: ir.Relation) -> Iterator[ir.Relation]:
     """The relations of a recursion's step that see other rows in each round, from the step down to its reference."""
     reach = OuterReferences()
-    found: ir.Relation | None = step
-    while found is not None:
-        yield found
-        found = next((each for each in tree.inputs(found) if reach.loops(each)), None)
+    relation: ir.Relation | None = step
+    while relation is not None:
+        yield relation
+        relation = next((child for child in tree.inputs(relation) if reach.loops(child)), None)
 
 
 def fixed(step: ir.Relation) -> Iterator[ir.Relation]:
@@ -26,14 +26,14 @@ def fixed(step: ir.Relation) -> Iterator[ir.Relation]:
     path = list(repeated(step))
     on_it = set(map(id, path))
     for relation in path:
-        yield from (each for each in tree.inputs(relation) if id(each) not in on_it)
+        yield from (child for child in tree.inputs(relation) if id(child) not in on_it)
 
 
 def steady(recursion: ir.Recursion) -> tuple[ir.Relation, ...]:
     """All relations that a recursion reads beside its reference, each once."""
-    inside = (each for step in recursion.steps for each in fixed(step))
+    inside = (relation for step in recursion.steps for relation in fixed(step))
     entering = () if recursion.input is None else (recursion.input,)
-    return tuple({id(each): each for each in (*recursion.base, *inside, *entering)}.values())
+    return tuple({id(relation): relation for relation in (*recursion.base, *inside, *entering)}.values())
 
 
 def with_fixed(recursion: ir.Recursion, new: Mapping[int, ir.Relation]) -> ir.Recursion:
@@ -47,7 +47,7 @@ def with_fixed(recursion: ir.Recursion, new: Mapping[int, ir.Relation]) -> ir.Re
     entering = recursion.input
     return replace(
         recursion,
-        base=tuple(new[id(each)] for each in recursion.base),
-        steps=tuple(unroll(step, each) for each in recursion.steps),
+        base=tuple(new[id(relation)] for relation in recursion.base),
+        steps=tuple(unroll(step, part) for part in recursion.steps),
         input=None if entering is None else new[id(entering)],
     )

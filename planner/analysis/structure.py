@@ -1,6 +1,6 @@
-"""Structural identity: finds the parts of a plan that are equal but for their places, without comparing trees twice.
+"""Structural identity: finds equal parts of a plan, whatever their plan paths, and compares no tree twice.
 
-Every node gets a number; two nodes have the same number exactly when they are equal but for their places in the plan. A
+Every node gets a number; two nodes have the same number exactly when they are equal but for their plan paths. A
 node is visited once, with its children as numbers, so the whole is linear.
 """
 
@@ -54,7 +54,7 @@ class Structure:
         if isinstance(value, _NODES):
             return self._known[id(value)][1]
         if isinstance(value, tuple):
-            return tuple(self._frozen(each) for each in value)
+            return tuple(self._frozen(element) for element in value)
         if isinstance(value, Mapping):
             return tuple(sorted(value.items()))
         if is_dataclass(value):

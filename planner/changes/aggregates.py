@@ -52,8 +52,8 @@ def _one_set(relation: ir.Aggregate, node: ChangeNode) -> ChangeNode:
     groups = _groups(relation, keys, schema, node)
     if used == tuple(range(len(relation.keys))):
         return groups
-    places = {key: at for at, key in enumerate(used)}
-    wanted = (*(places.get(at) for at in range(len(relation.keys))), *range(len(used), len(schema)))
+    positions = {key: at for at, key in enumerate(used)}
+    wanted = (*(positions.get(at) for at in range(len(relation.keys))), *range(len(used), len(schema)))
     return SelectNode(
         inputs=(groups,), columns=wanted, schema=arrow_schema(relation.schema), plan_path=relation.plan_path
     )
@@ -63,9 +63,9 @@ def _groups(relation: ir.Aggregate, keys: tuple[ir.Expression, ...], schema: ir.
     if keys and not relation.measures:
         return distinct(compute(node, relation.input.schema, keys, relation.plan_path), plan_path=relation.plan_path)
     running = [_running(measure) for measure in relation.measures]
-    if any(each is None for each in running):
+    if any(aggregate is None for aggregate in running):
         return _again(relation, keys, schema, node)
-    return _kept_running(relation, keys, schema, node, [each for each in running if each is not None])
+    return _kept_running(relation, keys, schema, node, [aggregate for aggregate in running if aggregate is not None])
 
 
 # -------------------------------------------------------------------------------------------------------- running
@@ -115,7 +115,7 @@ def _is_plain(measure: ir.Measure, states: Sequence[State]) -> bool:
 
 
 def _argument(measure: ir.Measure) -> ir.Expression:
-    return next(each for each in reversed(measure.arguments) if not isinstance(each, str))
+    return next(argument for argument in reversed(measure.arguments) if not isinstance(argument, str))
 
 
 def _kept_running(
@@ -129,11 +129,11 @@ def _kept_running(
     arguments = _Arguments(len(keys))
     measures: list[GroupMeasure] = []
     types: list[t.Type] = list(schema[: len(keys)])
-    several = any(each.distinct for each in running)
-    for each in running:
-        for state in each.states:
-            measures.append(_measure(each, state, arguments, counted=several))
-            types.append(t.nullable(each.measure.type) if each.plain else state.type)
+    several = any(aggregate.distinct for aggregate in running)
+    for aggregate in running:
+        for state in aggregate.states:
+            measures.append(_measure(aggregate, state, arguments, counted=several))
+            types.append(t.nullable(aggregate.measure.type) if aggregate.plain else state.type)
     computed = arguments.computed(relation, keys, node)
     groups = GroupNode(
         input=computed,
@@ -142,7 +142,7 @@ def _kept_running(
         schema=arrow_schema(tuple(types)),
         plan_path=relation.plan_path,
     )
-    if all(each.plain for each in running):
+    if all(aggregate.plain for aggregate in running):
         return groups
     return ComputeNode(
         input=groups,
@@ -192,7 +192,7 @@ def _measure(running: _Running, state: State, arguments: _Arguments, *, counted:
     `counted` by a column too if the rows are not the input's alone.
     """
     measure = running.measure
-    values = [each for each in measure.arguments if not isinstance(each, str)]
+    values = [value for value in measure.arguments if not isinstance(value, str)]
     if not values and measure.condition is None and not counted:
         return Count()
     argument = values[-1] if values else ir.Literal(value=True, type=t.Boolean())
@@ -213,10 +213,10 @@ def _totals(keys: int, running: Sequence[_Running]) -> str:
     """The SQL of each group by itself, its values put together from its states."""
     selected = [f"any_value(c{at})" for at in range(keys)]
     at = keys
-    for each in running:
-        names = [f"c{at + place}" for place in range(len(each.states))]
-        selected.append(f"CAST({render_total(each.measure, names)} AS {sql_type(each.measure.type)})")
-        at += len(each.states)
+    for aggregate in running:
+        names = [f"c{at + number}" for number in range(len(aggregate.states))]
+        selected.append(f"CAST({render_total(aggregate.measure, names)} AS {sql_type(aggregate.measure.type)})")
+        at += len(aggregate.states)
     return f"SELECT {', '.join((*selected, f'c{at}'))} FROM in0 GROUP BY c{at}"
 
 
@@ -232,18 +232,21 @@ def _again(relation: ir.Aggregate, keys: tuple[ir.Expression, ...], schema: ir.S
     types = (*below, *(key.type for key in keys))
     base = numbered(types, relation.plan_path)
     number = ir.Field(index=len(types), type=NUMBER)
-    made = (NUMBER, *schema[len(keys) :])
+    answers = (NUMBER, *schema[len(keys) :])
     groups = ir.Aggregate(
         input=base,
         keys=(number,),
         grouping_sets=((0,),),
         measures=relation.measures,
-        schema=made,
+        schema=answers,
         plan_path=relation.plan_path,
     )
-    fields = columns(made)
+    fields = columns(answers)
     last = ir.Project(
-        input=groups, expressions=(*fields[1:], fields[0]), schema=(*made[1:], made[0]), plan_path=relation.plan_path
+        input=groups,
+        expressions=(*fields[1:], fields[0]),
+        schema=(*answers[1:], answers[0]),
+        plan_path=relation.plan_path,
     )
     return RegroupNode(
         input=wide,
@@ -258,7 +261,7 @@ def _again(relation: ir.Aggregate, keys: tuple[ir.Expression, ...], schema: ir.S
 def _nothing(relation: ir.Aggregate, types: ir.Schema) -> str:
     """The SQL of the row for no rows, of the only group."""
     base = leaf((*types, NUMBER), relation.plan_path)
-    measures = tuple(each.type for each in relation.measures)
+    measures = tuple(measure.type for measure in relation.measures)
     groups = ir.Aggregate(
         input=base,
         keys=(),

@@ -14,7 +14,7 @@ from .. import ir
 from ..ir import types as t
 from ..ir.arrow_types import arrow_schema
 from .change_nodes import ChangeNode, GroupNode, JoinNode, PairCondition
-from .rendering import NUMBER, columns, leaf, numbered, render, with_places
+from .rendering import NUMBER, columns, leaf, numbered, render, with_positions
 from .rowwise import lower_chain
 from .sides import Sides, side_of
 
@@ -33,9 +33,9 @@ class _Bound:
 
     @property
     def theirs(self) -> ir.Expression:
-        found = self.term.arguments[1 - self.mine]
-        assert not isinstance(found, str)
-        return found
+        argument = self.term.arguments[1 - self.mine]
+        assert not isinstance(argument, str)
+        return argument
 
     @property
     def greatest(self) -> bool:
@@ -55,7 +55,7 @@ def matched_by_bound(sides: Sides) -> ChangeNode | None:
         if side == "left":
             of_left.append(term)
         elif side == "right":
-            of_right.append(with_places(term, lambda at: at - left))
+            of_right.append(with_positions(term, lambda at: at - left))
         elif bound is not None:
             bounds.append(bound)
         else:
@@ -103,10 +103,12 @@ def _extremes(sides: Sides, bound: _Bound, conditions: list[ir.Expression]) -> C
     for condition in conditions:
         kept = ir.Filter(input=kept, condition=condition, schema=wide, plan_path=plan_path)
     left = len(sides.left_schema)
-    value = with_places(bound.theirs, lambda at: at - left)
+    value = with_positions(bound.theirs, lambda at: at - left)
     fields = columns(wide)
     wanted = (*(fields[key.right] for key in sides.keys), value)
-    chain = ir.Project(input=kept, expressions=wanted, schema=tuple(each.type for each in wanted), plan_path=plan_path)
+    chain = ir.Project(
+        input=kept, expressions=wanted, schema=tuple(expression.type for expression in wanted), plan_path=plan_path
+    )
     rows = lower_chain(chain, base, sides.right)
     at = len(sides.keys)
     return GroupNode(

@@ -108,12 +108,12 @@ def _less(sides: Sides, rows: ChangeNode) -> ChangeNode:
 
 def _outer(sides: Sides, type_: ir.JoinType, schema: ir.Schema) -> ChangeNode:
     left, right = len(sides.left_schema), len(sides.right_schema)
-    found = [_pairs(sides, schema)]
+    nodes = [_pairs(sides, schema)]
     if type_ is not ir.JoinType.RIGHT:
-        found.append(_padded(_unmatched(sides), (*range(left), *[None] * right), schema, sides.plan_path))
+        nodes.append(_padded(_unmatched(sides), (*range(left), *[None] * right), schema, sides.plan_path))
     if type_ is not ir.JoinType.LEFT:
-        found.append(_padded(_unmatched(sides.swapped()), (*[None] * left, *range(right)), schema, sides.plan_path))
-    return _all(found, schema, sides.plan_path)
+        nodes.append(_padded(_unmatched(sides.swapped()), (*[None] * left, *range(right)), schema, sides.plan_path))
+    return _all(nodes, schema, sides.plan_path)
 
 
 def _single(sides: Sides, schema: ir.Schema) -> ChangeNode:
@@ -143,13 +143,13 @@ def _marked(sides: Sides, schema: ir.Schema) -> ChangeNode:
     matched = _matched(sides)
     others = _less(sides, matched)
     unknown = _unknown(sides, others)
-    found = [_with(matched, True, schema, sides)]
+    nodes = [_with(matched, True, schema, sides)]
     if unknown is None:
-        found.append(_with(others, False, schema, sides))
+        nodes.append(_with(others, False, schema, sides))
     else:
         known = DifferenceNode(left=others, right=unknown, schema=others.schema, plan_path=sides.plan_path)
-        found += [_with(unknown, None, schema, sides), _with(known, False, schema, sides)]
-    return _all(found, schema, sides.plan_path)
+        nodes += [_with(unknown, None, schema, sides), _with(known, False, schema, sides)]
+    return _all(nodes, schema, sides.plan_path)
 
 
 def _unknown(sides: Sides, others: ChangeNode) -> ChangeNode | None:
@@ -170,7 +170,7 @@ def _unknown(sides: Sides, others: ChangeNode) -> ChangeNode | None:
     wanted = tuple(range(left))
     own = select(sides.right, tuple(range(len(sides.right_schema))), sides.right_schema, sides.plan_path)
     right = distinct(own, plan_path=sides.plan_path)
-    found: list[ChangeNode] = []
+    nodes: list[ChangeNode] = []
     for one, other in (
         (_with_nulls(others, mine, sides.plan_path), right),
         (others, _with_nulls(right, theirs, sides.plan_path)),
@@ -178,10 +178,10 @@ def _unknown(sides: Sides, others: ChangeNode) -> ChangeNode | None:
         if one is None or other is None:
             continue
         unknown = condition_unknown(sides, condition)
-        found.append(_join_node(one, other, _sure_columns(sides), wanted, unknown, sides.left_schema, sides.plan_path))
-    if not found:
+        nodes.append(_join_node(one, other, _sure_columns(sides), wanted, unknown, sides.left_schema, sides.plan_path))
+    if not nodes:
         return None
-    rows = distinct(*found, plan_path=sides.plan_path)
+    rows = distinct(*nodes, plan_path=sides.plan_path)
     whole = tuple(JoinKey(at, at, True) for at in wanted)
     return _join_node(others, rows, whole, wanted, None, sides.left_schema, sides.plan_path)
 
@@ -200,22 +200,22 @@ def _unknown_by_key(sides: Sides, others: ChangeNode) -> ChangeNode:
     meets a row with a null.
     """
     key = sides.keys[sides.unsure[0]]
-    sure = [each for at, each in enumerate(sides.keys) if at not in sides.unsure]
+    sure = [column for at, column in enumerate(sides.keys) if at not in sides.unsure]
     of_null = _with_nulls(sides.right, [key.right], sides.plan_path)
     nulls = _with_nulls(others, [key.left], sides.plan_path)
     assert of_null is not None
     assert nulls is not None
     values = DifferenceNode(left=others, right=nulls, schema=others.schema, plan_path=sides.plan_path)
-    found = [_having(nulls, sides.right, sure, sides), _having(values, of_null, sure, sides)]
-    return _all(found, sides.left_schema, sides.plan_path)
+    nodes = [_having(nulls, sides.right, sure, sides), _having(values, of_null, sure, sides)]
+    return _all(nodes, sides.left_schema, sides.plan_path)
 
 
-def _with_nulls(node: ChangeNode, places: Sequence[int], plan_path: str) -> ChangeNode | None:
+def _with_nulls(node: ChangeNode, positions: Sequence[int], plan_path: str) -> ChangeNode | None:
     """The rows with a null in one of these columns; None if there are no such columns."""
-    if not places:
+    if not positions:
         return None
     row = ", ".join(f"c{at}" for at in range(len(node.schema) + 1))
-    null = " OR ".join(f"c{at} IS NULL" for at in sorted(places))
+    null = " OR ".join(f"c{at} IS NULL" for at in sorted(positions))
     return ComputeNode(input=node, sql=f"SELECT {row} FROM in0 WHERE {null}", schema=node.schema, plan_path=plan_path)
 
 

@@ -110,8 +110,8 @@ class _Lowering:
                 return lower_aggregate(relation, (yield relation.input))
             case ir.Set():
                 inputs = []
-                for each in relation.inputs:
-                    inputs.append((yield each))  # noqa: PERF401 (a comprehension cannot yield)
+                for child in relation.inputs:
+                    inputs.append((yield child))  # noqa: PERF401 (a comprehension cannot yield)
                 return lower_set(relation, inputs)
             case ir.Window():
                 return lower_window(relation, (yield relation.input))

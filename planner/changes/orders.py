@@ -28,7 +28,7 @@ def sort_below_limits(plan: ir.Plan) -> ir.Plan:
 
     An order from further below passes through filters, projections and other limits.
     """
-    root, *shared = (transform_relations(each, _sort_below) for each in (plan.root, *plan.shared))
+    root, *shared = (transform_relations(relation, _sort_below) for relation in (plan.root, *plan.shared))
     return replace(plan, root=root, shared=tuple(shared))
 
 
@@ -46,10 +46,10 @@ def _sort_below(relation: ir.Relation) -> ir.Relation:
     ordered: ir.Relation = below
     if not isinstance(below, ir.Sort):
         ordered = ir.Sort(input=below, keys=keys, schema=below.schema, plan_path=relation.plan_path)
-    found: ir.Relation = replace(relation, input=ordered, schema=below.schema)
+    rebuilt: ir.Relation = replace(relation, input=ordered, schema=below.schema)
     for project in reversed(projects):
-        found = replace(project, input=found)
-    return found
+        rebuilt = replace(project, input=rebuilt)
+    return rebuilt
 
 
 def _order(relation: ir.Relation) -> tuple[ir.SortKey, ...] | None:
@@ -85,8 +85,8 @@ def top_of(relation: ir.Fetch, sort: ir.Sort) -> ir.TopN:
 
 
 def counts_by_subquery(relation: ir.Fetch | ir.TopN) -> bool:
-    counts = (each for each in (relation.offset, relation.count) if each is not None)
-    return any(next(subqueries(each), None) is not None for each in counts)
+    counts = (count for count in (relation.offset, relation.count) if count is not None)
+    return any(next(subqueries(count), None) is not None for count in counts)
 
 
 def ordered_by_all(relation: ir.Fetch | ir.TopN) -> ir.TopN:
@@ -103,7 +103,7 @@ def ordered_by_all(relation: ir.Fetch | ir.TopN) -> ir.TopN:
     if top.ties:
         return top
     direction = ir.Direction.ASC_NULLS_LAST
-    ties = (ir.SortKey(expression=each, direction=direction) for each in columns(top.input.schema))
+    ties = (ir.SortKey(expression=column, direction=direction) for column in columns(top.input.schema))
     return replace(top, keys=(*top.keys, *ties))
 
 
@@ -167,7 +167,7 @@ def _top(
         return len(wide) - 1
 
     key = tuple(map(at, partitions))
-    orders = tuple(direction_of(at(each.expression), each.direction) for each in sorts)
+    orders = tuple(direction_of(at(sort.expression), sort.direction) for sort in sorts)
     rows = compute(node, schema, tuple(wide), plan_path)
     top = TopNode(
         input=rows,

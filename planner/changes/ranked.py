@@ -66,7 +66,7 @@ def _is_of_the_first(limit: RankLimit) -> bool:
     structure = Structure()
 
     def window(call: ir.WindowCall) -> object:
-        sorts = tuple((structure.number(each.expression), each.direction) for each in call.sorts)
+        sorts = tuple((structure.number(sort.expression), sort.direction) for sort in call.sorts)
         return tuple(map(structure.number, call.partitions)), sorts
 
     with_ties = limit.call.function.name != "row_number"
@@ -87,17 +87,21 @@ def _bounds(relation: ir.Relation, base: ir.Window) -> Iterator[tuple[int, int]]
         assert isinstance(relation, ir.Filter | ir.Project | ir.Expand)
         steps.append(relation)
         relation = relation.input
-    places = {at: at for at in range(len(base.schema))}
+    positions = {at: at for at in range(len(base.schema))}
     for step in reversed(steps):
         match step:
             case ir.Filter():
                 for term in conjuncts(step.condition):
-                    found = _bound(term)
-                    if found is not None and found[0] in places:
-                        yield places[found[0]], found[1]
+                    bound = _bound(term)
+                    if bound is not None and bound[0] in positions:
+                        yield positions[bound[0]], bound[1]
             case ir.Project():
                 fields = enumerate(step.expressions)
-                places = {at: places[each.index] for at, each in fields if is_column(each) and each.index in places}
+                positions = {
+                    at: positions[expression.index]
+                    for at, expression in fields
+                    if is_column(expression) and expression.index in positions
+                }
             case _:
                 return
 

@@ -141,6 +141,6 @@ def _is_exact(call: ir.WindowCall) -> bool:
     """Tests whether a sum does not depend on the order, and is added up to the end."""
     if call.function.name not in _ADDED:
         return True
-    argument = next(each for each in call.arguments if not isinstance(each, str))
+    argument = next(value for value in call.arguments if not isinstance(value, str))
     exact = isinstance(argument.type, t.Integer | t.Decimal)
     return exact and call.options.get("overflow", ("ERROR",))[:1] == ("ERROR",)

@@ -25,9 +25,9 @@ def lower_by_recomputing(
     inputs = steady(relation) if isinstance(relation, ir.Recursion) else tree.inputs(relation)
     free = inputs[:1] if isinstance(relation, ir.LateralJoin) else inputs
     ends.extend(free)
-    for each in (*inputs[len(free) :], *_subqueried(relation)):
-        ends.extend(_leaves(each, shared))
-    ends = list({id(each): each for each in ends}.values())
+    for child in (*inputs[len(free) :], *_subqueried(relation)):
+        ends.extend(_leaves(child, shared))
+    ends = list({id(leaf): leaf for leaf in ends}.values())
     nodes = []
     for end in ends:
         nodes.append((yield end))  # noqa: PERF401 (a comprehension cannot yield)
@@ -48,22 +48,22 @@ def _leaves(relation: ir.Relation, shared: Sequence[ir.Relation]) -> list[ir.Rel
     """The leaves of a relation that have rows, those of its subqueries and of shared relations included. A relation
     that no statement has is a leaf. Raises `PlanError` if such a relation reads a row.
     """
-    found: list[ir.Relation] = []
+    leaves: list[ir.Relation] = []
     reach = OuterReferences()
     seen: set[int] = set()
     stack = [relation]
     while stack:
         at = stack.pop()
         if isinstance(at, ir.Read | ir.LocalFiles | ir.Reference | ir.LoopInput):
-            found.append(at)
+            leaves.append(at)
         elif isinstance(at, ir.Iterate | ir.Operated):
             if reach.of(at):
                 raise PlanError(correlated(at.plan_path))
-            found.append(at)
+            leaves.append(at)
         elif isinstance(at, ir.Shared):
             if at.ordinal not in seen:
                 seen.add(at.ordinal)
                 stack.append(shared[at.ordinal])
         else:
             stack.extend((*tree.inputs(at), *_subqueried(at)))
-    return found
+    return leaves

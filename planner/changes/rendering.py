@@ -29,11 +29,11 @@ def columns(schema: ir.Schema) -> tuple[ir.Field, ...]:
     return tuple(ir.Field(index=at, type=type_) for at, type_ in enumerate(schema))
 
 
-def with_places(expression: ir.Expression, place: Callable[[int], int]) -> ir.Expression:
+def with_positions(expression: ir.Expression, position_of: Callable[[int], int]) -> ir.Expression:
     """The expression over columns that have moved."""
 
     def change(part: ir.Expression) -> ir.Expression:
-        return replace(part, index=place(part.index)) if isinstance(part, ir.Field) else part
+        return replace(part, index=position_of(part.index)) if isinstance(part, ir.Field) else part
 
     return transform(expression, change)
 

@@ -24,7 +24,7 @@ def chain_below(relation: ir.Relation) -> ir.Relation:
 
 def _is_chained(relation: ir.Relation) -> TypeGuard[Chained]:
     return isinstance(relation, Chained) and not any(
-        next(subqueries(each), None) for each in tree.expressions(relation)
+        next(subqueries(expression), None) for expression in tree.expressions(relation)
     )
 
 
@@ -40,11 +40,11 @@ def lower_chain(relation: Chained, base: ir.Relation, node: ChangeNode, *, alone
         return select(node, selected, relation.schema, relation.plan_path)
     top = numbered(base.schema, base.plan_path)
     steps: list[Chained] = []
-    found: ir.Relation = relation
-    while found is not base:
-        assert isinstance(found, Chained)
-        steps.append(found)
-        found = found.input
+    current: ir.Relation = relation
+    while current is not base:
+        assert isinstance(current, Chained)
+        steps.append(current)
+        current = current.input
     carried = top
     for step in reversed(steps):
         carried = _carrying(step, carried)
@@ -72,13 +72,13 @@ def _selected(relation: ir.Relation, base: ir.Relation) -> tuple[int, ...] | Non
     while relation is not base:
         if not isinstance(relation, ir.Project):
             return None
-        places = []
+        positions = []
         for at in wanted:
             expression = relation.expressions[at]
             if not is_column(expression):
                 return None
-            places.append(expression.index)
-        wanted, relation = tuple(places), relation.input
+            positions.append(expression.index)
+        wanted, relation = tuple(positions), relation.input
     return wanted
 
 
@@ -98,13 +98,16 @@ def _expanded(step: ir.Expand, below: ir.Relation, number: ir.Field) -> ir.Relat
     """An expansion that hands the row's number on. Its last column is the alternative's number, behind ours; a
     projection puts ours last again.
     """
-    alternatives = tuple((*each, number) for each in step.alternatives)
+    alternatives = tuple((*alternative, number) for alternative in step.alternatives)
     *own, which = step.schema
     expanded = ir.Expand(input=below, alternatives=alternatives, schema=(*own, NUMBER, which), plan_path=step.plan_path)
     fields = columns(expanded.schema)
     order = (*fields[: len(own)], fields[-1], fields[len(own)])
     return ir.Project(
-        input=expanded, expressions=order, schema=tuple(each.type for each in order), plan_path=step.plan_path
+        input=expanded,
+        expressions=order,
+        schema=tuple(expression.type for expression in order),
+        plan_path=step.plan_path,
     )
 
 
@@ -114,13 +117,13 @@ def lower_unnest(relation: ir.Unnest, node: ChangeNode) -> ChangeNode:
     plain = compute(node, schema, (*relation.kept, *relation.lists), relation.plan_path)
     kept = [f"c{at}" for at in range(len(relation.kept))]
     lists = [f"c{len(kept) + at}" for at in range(len(relation.lists))]
-    longest = f"greatest({', '.join(f'coalesce(len({each}), 0)' for each in lists)})"
+    longest = f"greatest({', '.join(f'coalesce(len({list_}), 0)' for list_ in lists)})"
     numbers = f"range(1, {longest} + 1)"
     items = [*lists, numbers] if relation.ordinality else lists
     if relation.outer:
-        items = [f"CASE WHEN {longest} = 0 THEN [NULL] ELSE {each} END" for each in items]
+        items = [f"CASE WHEN {longest} = 0 THEN [NULL] ELSE {text} END" for text in items]
     number = f"c{len(kept) + len(lists)}"
-    selected = ", ".join((*kept, *(f"unnest({each})" for each in items), number))
+    selected = ", ".join((*kept, *(f"unnest({text})" for text in items), number))
     return ComputeNode(
         input=plain,
         sql=f"SELECT {selected} FROM in0",

@@ -11,7 +11,7 @@ from ..ir import types as t
 from ..ir.boolean import conjuncts, with_conjuncts
 from ..ir.visit import is_column, parts
 from .change_nodes import ChangeNode, PairCondition
-from .rendering import NUMBER, columns, numbered, render, with_places
+from .rendering import NUMBER, columns, numbered, render, with_positions
 from .rowwise import compute
 
 _EQUALITIES: Final = {"equal": False, "is_not_distinct_from": True}
@@ -43,7 +43,7 @@ class Sides:
             right=self.left,
             keys=tuple(JoinKey(key.right, key.left, key.nulls_match) for key in self.keys),
             unsure=self.unsure,
-            rest=tuple(self._swapped(each) for each in self.rest),
+            rest=tuple(self._swapped(expression) for expression in self.rest),
             condition=None if self.condition is None else self._swapped(self.condition),
             left_schema=self.right_schema,
             right_schema=self.left_schema,
@@ -54,7 +54,7 @@ class Sides:
 
     def _swapped(self, expression: ir.Expression) -> ir.Expression:
         left, right = len(self.left_schema), len(self.right_schema)
-        return with_places(expression, lambda at: at + right if at < left else at - left)
+        return with_positions(expression, lambda at: at + right if at < left else at - left)
 
 
 def sides_of(
@@ -85,8 +85,8 @@ def sides_of(
         condition=condition,
         left_schema=left,
         right_schema=right,
-        left_wide=(*left, *(each.type for each in of_left)),
-        right_wide=(*right, *(each.type for each in of_right)),
+        left_wide=(*left, *(expression.type for expression in of_left)),
+        right_wide=(*right, *(expression.type for expression in of_right)),
         plan_path=relation.plan_path,
     )
 
@@ -156,7 +156,7 @@ def _equality(term: ir.Expression, width: int) -> tuple[ir.Expression, ir.Expres
             one, other = other, one
         case _:
             return None
-    return one, with_places(other, lambda at: at - width), _EQUALITIES[term.function.name]
+    return one, with_positions(other, lambda at: at - width), _EQUALITIES[term.function.name]
 
 
 def side_of(expression: ir.Expression, width: int) -> str | None:

@@ -29,7 +29,7 @@ def recomputed_whole(loop: ir.Iterate, lowered: ChangeNode, source: Callable[[ir
     ends: list[ir.Reference | ir.LoopInput] = []
 
     def step(relation: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Relation]:
-        """Copies each leaf at each of its places, since a stream is read once."""
+        """Copies each leaf at each of its positions, since a stream is read once."""
         if not isinstance(relation, ir.Reference | ir.LoopInput):
             return (yield from rebuilt(relation))
         ends.append(replace(relation))
@@ -51,7 +51,9 @@ def _is_better(loop: ir.Iterate) -> bool:
     if loop.max_rounds is None or loop.at_limit is not ir.AtLimit.RETURN:
         return False
     inside = tuple(relations(loop.body))
-    return all(_is_plain(each) for each in inside) and any(_adds_floats(each, loop.loop) for each in inside)
+    return all(_is_plain(relation) for relation in inside) and any(
+        _adds_floats(relation, loop.loop) for relation in inside
+    )
 
 
 def _is_plain(relation: ir.Relation) -> bool:
@@ -71,6 +73,9 @@ def _adds_floats(relation: ir.Relation, loop: int) -> bool:
     """Tests whether the relation adds up floats of the rows that came back to the loop."""
     return (
         isinstance(relation, ir.Aggregate)
-        and any(each.function.name in ("sum", "avg") and isinstance(each.type, t.Float) for each in relation.measures)
-        and any(isinstance(each, ir.Reference) and each.loop == loop for each in relations(relation))
+        and any(
+            measure.function.name in ("sum", "avg") and isinstance(measure.type, t.Float)
+            for measure in relation.measures
+        )
+        and any(isinstance(part, ir.Reference) and part.loop == loop for part in relations(relation))
     )

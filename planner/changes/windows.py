@@ -16,7 +16,7 @@ from ..ir.visit import is_column
 from .change_nodes import ChangeNode, WindowNode
 from .orders import direction_of
 from .reaches import Reaching, reaching
-from .rendering import NUMBER, columns, leaf, render, with_places
+from .rendering import NUMBER, columns, leaf, render, with_positions
 from .rowwise import compute, select
 
 
@@ -31,19 +31,19 @@ def lower_window(relation: ir.Window, node: ChangeNode) -> ChangeNode:
         schema = (*schema, *(relation.calls[at].type for at in calls))
         done += calls
     width = len(relation.input.schema)
-    places = {at: width + place for place, at in enumerate(done)}
-    wanted = (*range(width), *(places[at] for at in range(len(relation.calls))))
+    positions = {at: width + number for number, at in enumerate(done)}
+    wanted = (*range(width), *(positions[at] for at in range(len(relation.calls))))
     return select(node, wanted, relation.schema, relation.plan_path)
 
 
 def _groups(calls: tuple[ir.WindowCall, ...]) -> list[list[int]]:
     structure = Structure()
-    found: dict[object, list[int]] = {}
+    groups: dict[object, list[int]] = {}
     for at, call in enumerate(calls):
-        partitions = tuple(structure.number(each) for each in call.partitions)
-        sorts = tuple((structure.number(each.expression), each.direction) for each in call.sorts)
-        found.setdefault((partitions, sorts), []).append(at)
-    return sorted(found.values(), key=lambda group: max(reaching(calls[at]).distance for at in group))
+        partitions = tuple(structure.number(partition) for partition in call.partitions)
+        sorts = tuple((structure.number(sort.expression), sort.direction) for sort in call.sorts)
+        groups.setdefault((partitions, sorts), []).append(at)
+    return sorted(groups.values(), key=lambda group: max(reaching(calls[at]).distance for at in group))
 
 
 def _windows(relation: ir.Window, schema: ir.Schema, node: ChangeNode, calls: list[ir.WindowCall]) -> ChangeNode:
@@ -53,48 +53,50 @@ def _windows(relation: ir.Window, schema: ir.Schema, node: ChangeNode, calls: li
     near = [reaching(call) for call in calls]
     keys, sorts = calls[0].partitions, calls[0].sorts
     wide: list[ir.Expression] = list(keys)
-    places = {each.index: at for at, each in enumerate(keys) if is_column(each)}
-    for each in columns(schema):
-        if each.index not in places:
-            places[each.index] = len(wide)
-            wide.append(each)
+    positions = {key.index: at for at, key in enumerate(keys) if is_column(key)}
+    for column in columns(schema):
+        if column.index not in positions:
+            positions[column.index] = len(wide)
+            wide.append(column)
     orders = []
     for sort in sorts:
         if is_column(sort.expression):
-            at = places[sort.expression.index]
+            at = positions[sort.expression.index]
         else:
             at = len(wide)
             wide.append(sort.expression)
         orders.append(direction_of(at, sort.direction))
-    types = tuple(each.type for each in wide)
-    moved = [_moved(call, places) for call in calls]
-    carried = tuple(at for at, each in enumerate(near) if each.carry is not None)
+    types = tuple(expression.type for expression in wide)
+    moved = [_moved(call, positions) for call in calls]
+    carried = tuple(at for at, reach in enumerate(near) if reach.carry is not None)
     answers = tuple(call.type for call in calls)
     windowed = WindowNode(
         input=compute(node, schema, tuple(wide), relation.plan_path),
         keys=len(keys),
         orders=tuple(orders),
         reach=Reach(
-            whole=any(each.whole for each in near),
-            before=max(each.before for each in near),
-            after=max(each.after for each in near),
-            counted=any(each.counted for each in near),
+            whole=any(reach.whole for reach in near),
+            before=max(reach.before for reach in near),
+            after=max(reach.after for reach in near),
+            counted=any(reach.counted for reach in near),
             carried=carried,
-            peers=any(each.peers for each in near),
+            peers=any(reach.peers for reach in near),
         ),
         sql=_statement(types, moved, near, relation.plan_path),
         schema=arrow_schema((*types, *answers)),
         plan_path=relation.plan_path,
     )
-    wanted = (*(places[at] for at in range(len(schema))), *range(len(types), len(types) + len(calls)))
+    wanted = (*(positions[at] for at in range(len(schema))), *range(len(types), len(types) + len(calls)))
     return select(windowed, wanted, (*schema, *answers), relation.plan_path)
 
 
-def _moved(call: ir.WindowCall, places: dict[int, int]) -> ir.WindowCall:
+def _moved(call: ir.WindowCall, positions: dict[int, int]) -> ir.WindowCall:
     """The call over rows whose columns have moved."""
-    place = places.__getitem__
-    arguments = tuple(each if isinstance(each, str) else with_places(each, place) for each in call.arguments)
-    sorts = tuple(replace(each, expression=with_places(each.expression, place)) for each in call.sorts)
+    position_of = positions.__getitem__
+    arguments = tuple(
+        argument if isinstance(argument, str) else with_positions(argument, position_of) for argument in call.arguments
+    )
+    sorts = tuple(replace(sort, expression=with_positions(sort.expression, position_of)) for sort in call.sorts)
     return replace(call, arguments=arguments, sorts=sorts)
 
 
@@ -102,7 +104,7 @@ def _over(
     call: ir.WindowCall, reach: Reaching, partition: ir.Field, position: ir.Field, peers: ir.Field
 ) -> ir.WindowCall:
     """The call over rows in order: by their positions, or by their peers, unless the frame is one of values."""
-    by_value = call.bounds is ir.BoundsKind.RANGE and any(each.offset for each in (call.lower, call.upper))
+    by_value = call.bounds is ir.BoundsKind.RANGE and any(bound.offset for bound in (call.lower, call.upper))
     if by_value and call.function.name not in RANKING:
         return replace(call, partitions=(partition,))
     sort = ir.SortKey(expression=peers if reach.peers else position, direction=ir.Direction.ASC_NULLS_LAST)
@@ -116,22 +118,22 @@ def _statement(types: ir.Schema, calls: list[ir.WindowCall], near: Sequence[Reac
     fields = columns(base.schema)
     position, peers, partition, before = fields[len(types) : len(types) + len(NUMBERS)]
     carried = fields[len(types) + len(NUMBERS) :]
-    over = tuple(_over(call, each, partition, position, peers) for call, each in zip(calls, near, strict=True))
+    over = tuple(_over(call, reach, partition, position, peers) for call, reach in zip(calls, near, strict=True))
     windows = ir.Window(
         input=base, calls=over, schema=(*base.schema, *(call.type for call in calls)), plan_path=plan_path
     )
     wanted = (*columns(windows.schema)[len(base.schema) :], position, before, *carried)
     rows = ir.Project(
-        input=windows, expressions=wanted, schema=tuple(each.type for each in wanted), plan_path=plan_path
+        input=windows, expressions=wanted, schema=tuple(expression.type for expression in wanted), plan_path=plan_path
     )
     bases = iter(f"b{at}" for at in range(len(carried)))
     answers = [
-        f"CAST({each.going_on(f'a{at}', None if each.carry is None else next(bases))} AS {sql_type(call.type)})"
-        for at, (call, each) in enumerate(zip(calls, near, strict=True))
+        f"CAST({reach.going_on(f'a{at}', None if reach.carry is None else next(bases))} AS {sql_type(call.type)})"
+        for at, (call, reach) in enumerate(zip(calls, near, strict=True))
     ]
     names = [*(f"a{at}" for at in range(len(calls))), "position", "before", *(f"b{at}" for at in range(len(carried)))]
     return f"SELECT {', '.join(answers)}, position FROM ({render(rows, [base])}) AS answers({', '.join(names)})"
 
 
 def _carried_types(calls: list[ir.WindowCall], near: Sequence[Reaching]) -> ir.Schema:
-    return tuple(call.type for call, each in zip(calls, near, strict=True) if each.carry is not None)
+    return tuple(call.type for call, reach in zip(calls, near, strict=True) if reach.carry is not None)

@@ -44,14 +44,14 @@ def choose_loops(plan: ir.Plan, options: TaskOptions) -> ir.Plan:
             raise PlanError(correlated(relation.plan_path))
         if reach.loops(relation):
             return relation
-        found = recursion(relation, options.loop_rows, reach)
+        outcome = recursion(relation, options.loop_rows, reach)
         if options.loops is Loops.GENERAL:
-            found = Obstacle(relation.plan_path, 'the option loops="general" asks for it')
-        if isinstance(found, Obstacle):
-            return _round_by_round(relation, found, options, reach)
-        return found
+            outcome = Obstacle(relation.plan_path, 'the option loops="general" asks for it')
+        if isinstance(outcome, Obstacle):
+            return _round_by_round(relation, outcome, options, reach)
+        return outcome
 
-    root, *shared = (transform_relations(each, change) for each in (plan.root, *plan.shared))
+    root, *shared = (transform_relations(relation, change) for relation in (plan.root, *plan.shared))
     return replace(plan, root=root, shared=tuple(shared))
 
 
@@ -86,18 +86,18 @@ def recursion(loop: ir.Iterate, max_rows: int, reach: OuterReferences) -> ir.Rec
     obstacle = _of_the_loop(loop, reach)
     if obstacle is not None:
         return obstacle
-    found = _parts(loop.body)
-    if isinstance(found, Obstacle):
-        return found
-    for part in found:
+    parts = _parts(loop.body)
+    if isinstance(parts, Obstacle):
+        return parts
+    for part in parts:
         obstacle = _of_a_part(part, loop, reach)
         if obstacle is not None:
             return obstacle
     return ir.Recursion(
         loop=loop.loop,
         name=loop.name,
-        base=tuple(part for part in found if loop.loop not in reach.loops(part)),
-        steps=tuple(part for part in found if loop.loop in reach.loops(part)),
+        base=tuple(part for part in parts if loop.loop not in reach.loops(part)),
+        steps=tuple(part for part in parts if loop.loop in reach.loops(part)),
         input=loop.input,
         max_rows=max_rows,
         schema=loop.schema,
@@ -163,7 +163,7 @@ def _is_distinct(relation: ir.Aggregate) -> bool:
 
 
 def _are_all(expressions: Sequence[ir.Expression], below: ir.Relation) -> bool:
-    columns = [each.index if is_column(each) else None for each in expressions]
+    columns = [expression.index if is_column(expression) else None for expression in expressions]
     return columns == list(range(len(below.schema)))
 
 
@@ -176,7 +176,7 @@ class _Column(Enum):
 
 
 def _of_a_part(part: ir.Relation, loop: ir.Iterate, reach: OuterReferences) -> Obstacle | None:
-    references = sum(isinstance(each, ir.Reference) and each.loop == loop.loop for each in relations(part))
+    references = sum(isinstance(inner, ir.Reference) and inner.loop == loop.loop for inner in relations(part))
     if references > 1:
         return Obstacle(part.plan_path, f"a part of the union refers to it {references} times")
     if not references:
@@ -186,7 +186,7 @@ def _of_a_part(part: ir.Relation, loop: ir.Iterate, reach: OuterReferences) -> O
         obstacle = _of_a_relation(path[-1])
         if obstacle is not None:
             return obstacle
-        path.append(next(each for each in tree.inputs(path[-1]) if loop.loop in reach.loops(each)))
+        path.append(next(child for child in tree.inputs(path[-1]) if loop.loop in reach.loops(child)))
     columns = [_Column.COPIED] * len(path.pop().schema)
     for relation in reversed(path):
         columns = _columns(relation, columns, loop, reach)
@@ -219,11 +219,11 @@ def _columns(relation: ir.Relation, below: list[_Column], loop: ir.Iterate, reac
     """The origins of a relation's columns, from those of the input that has the reference."""
     match relation:
         case ir.Project():
-            return [_column(each, below) for each in relation.expressions]
+            return [_column(expression, below) for expression in relation.expressions]
         case ir.Join() | ir.Cross():
             sides = [
-                below if loop.loop in reach.loops(each) else [_Column.OTHER] * len(each.schema)
-                for each in (relation.left, relation.right)
+                below if loop.loop in reach.loops(side) else [_Column.OTHER] * len(side.schema)
+                for side in (relation.left, relation.right)
             ]
             return [*sides[0], *sides[1]]
         case _:
@@ -234,4 +234,4 @@ def _column(expression: ir.Expression, below: Sequence[_Column]) -> _Column:
     if is_column(expression):
         return below[expression.index]
     read = [below[part.index] for part in parts(expression) if isinstance(part, ir.Field) and not part.outer]
-    return _Column.OTHER if all(each is _Column.OTHER for each in read) else _Column.COMPUTED
+    return _Column.OTHER if all(column is _Column.OTHER for column in read) else _Column.COMPUTED

@@ -33,7 +33,7 @@ NESTED: Final = 32
 
 def use_sorted_operators(plan: ir.Plan) -> ir.Plan:
     choosing = _Choosing()
-    shared = tuple(unroll(choosing.step, each) for each in plan.shared)
+    shared = tuple(unroll(choosing.step, relation) for relation in plan.shared)
     return replace(plan, root=unroll(choosing.step, plan.root), shared=shared)
 
 
@@ -53,20 +53,20 @@ class _Choosing:
 
     def _chosen(self, relation: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Relation]:
         below = []
-        for side, each in enumerate(tree.inputs(relation)):
+        for side, child in enumerate(tree.inputs(relation)):
             lateral = isinstance(relation, ir.LateralJoin) and side == 1
-            below.append(each if lateral else (yield each))
+            below.append(child if lateral else (yield child))
         inner: dict[int, ir.Relation] = {}
         for expression in tree.expressions(relation):
             for subquery in subqueries(expression):
                 closed = self._reach.is_closed(subquery.relation)
                 inner[id(subquery.relation)] = (yield subquery.relation) if closed else subquery.relation
-        found = tree.with_inputs(relation, below)
+        rebuilt = tree.with_inputs(relation, below)
         if inner:
-            found = with_subqueries(found, inner)
-        height = max((self._heights.get(id(each), 0) for each in (*below, *inner.values())), default=0)
-        chosen = self._operator(found) if height < NESTED else None
-        result = chosen or found
+            rebuilt = with_subqueries(rebuilt, inner)
+        height = max((self._heights.get(id(child), 0) for child in (*below, *inner.values())), default=0)
+        chosen = self._operator(rebuilt) if height < NESTED else None
+        result = chosen or rebuilt
         self._heights[id(result)] = height + (chosen is not None)
         return result
 
@@ -169,16 +169,16 @@ def streaming_aggregate(relation: ir.Aggregate, below: Sortedness) -> ir.Streami
     wanted = {key.index for key in keys}
     order: list[ir.ColumnOrder] = []
     checked = True
-    for each in below.by:
-        found = each.columns & wanted
-        if not found:
+    for sorted_by in below.by:
+        shared = sorted_by.columns & wanted
+        if not shared:
             break
-        column = min(found)
+        column = min(shared)
         sortable = isinstance(relation.input.schema[column], t.IN_ORDER)
-        checked &= each.direction is not ir.Direction.CLUSTERED and sortable
+        checked &= sorted_by.direction is not ir.Direction.CLUSTERED and sortable
         if checked:
-            order.append(ir.ColumnOrder(column=column, direction=each.direction))
-        wanted -= found
+            order.append(ir.ColumnOrder(column=column, direction=sorted_by.direction))
+        wanted -= shared
     if wanted:
         return None
     return ir.StreamingAggregate(

@@ -51,8 +51,8 @@ class SortednessTable:
         known = self._known.get(id(relation))
         if known is None:
             below: list[Sortedness] = []
-            for each in tree.inputs(relation):
-                below.append((yield each))  # noqa: PERF401 (a comprehension cannot yield)
+            for child in tree.inputs(relation):
+                below.append((yield child))  # noqa: PERF401 (a comprehension cannot yield)
             known = self._known[id(relation)] = relation, sortedness(relation, below)
         return known[1]
 
@@ -61,7 +61,7 @@ def sortedness(relation: ir.Relation, below: Sequence[Sortedness]) -> Sortedness
     """A relation's own sortedness, from that of its inputs."""
     match relation:
         case ir.Read() | ir.LocalFiles():
-            by = tuple(SortedBy(frozenset({each.column}), each.direction) for each in relation.order)
+            by = tuple(SortedBy(frozenset({key.column}), key.direction) for key in relation.order)
             return Sortedness(by, f"declared for {relation.source}") if by else UNSORTED
         case ir.Sort() | ir.TopN():
             by = tuple(_sorted(relation.keys))
@@ -89,20 +89,20 @@ def sortedness(relation: ir.Relation, below: Sequence[Sortedness]) -> Sortedness
 
 def moved(sorted_: Sortedness, expressions: Sequence[ir.Expression]) -> Sortedness:
     """The same order in terms of columns made by `expressions`. The order ends at the first column that is gone."""
-    places: dict[int, set[int]] = {}
+    positions: dict[int, set[int]] = {}
     for at, expression in enumerate(expressions):
         if is_column(expression):
-            places.setdefault(expression.index, set()).add(at)
-    return _prefix(sorted_, places)
+            positions.setdefault(expression.index, set()).add(at)
+    return _prefix(sorted_, positions)
 
 
-def _prefix(sorted_: Sortedness, places: Mapping[int, set[int]]) -> Sortedness:
+def _prefix(sorted_: Sortedness, positions: Mapping[int, set[int]]) -> Sortedness:
     by: list[SortedBy] = []
-    for each in sorted_.by:
-        columns = frozenset(place for column in each.columns for place in places.get(column, ()))
+    for sorted_by in sorted_.by:
+        columns = frozenset(position for column in sorted_by.columns for position in positions.get(column, ()))
         if not columns:
             break
-        by.append(SortedBy(columns, each.direction))
+        by.append(SortedBy(columns, sorted_by.direction))
     return Sortedness(tuple(by), sorted_.why) if by else UNSORTED
 
 
@@ -116,7 +116,7 @@ def _sorted(keys: Sequence[ir.SortKey]) -> Generator[SortedBy]:
 
 
 def _asks(relation: ir.Filter | ir.Project) -> bool:
-    return any(next(subqueries(each), None) is not None for each in tree.expressions(relation))
+    return any(next(subqueries(expression), None) is not None for expression in tree.expressions(relation))
 
 
 _LEFT_ROWS: Final = frozenset({ir.JoinType.LEFT, ir.JoinType.LEFT_SINGLE, ir.JoinType.LEFT_SEMI, ir.JoinType.LEFT_ANTI})
@@ -132,7 +132,7 @@ def _merged(relation: ir.MergeJoin, left: Sortedness, right: Sortedness) -> Sort
     keys = len(relation.keys)
     match relation.type:
         case ir.JoinType.INNER:
-            others = (_shifted(each, width) for each in right.by[:keys])
+            others = (_shifted(sorted_by, width) for sorted_by in right.by[:keys])
             both = (
                 SortedBy(mine.columns | its.columns, mine.direction)
                 for mine, its in zip(left.by[:keys], others, strict=True)
@@ -143,12 +143,12 @@ def _merged(relation: ir.MergeJoin, left: Sortedness, right: Sortedness) -> Sort
         case type_ if type_ in _RIGHT_ROWS:
             return Sortedness(right.by, right.why)
         case ir.JoinType.RIGHT_SINGLE:
-            return Sortedness(tuple(_shifted(each, width) for each in right.by), right.why)
+            return Sortedness(tuple(_shifted(sorted_by, width) for sorted_by in right.by), right.why)
         case ir.JoinType.RIGHT:
-            return Sortedness(tuple(_shifted(each, width) for each in right.by[:keys]), right.why)
+            return Sortedness(tuple(_shifted(sorted_by, width) for sorted_by in right.by[:keys]), right.why)
         case _:
             return UNSORTED
 
 
-def _shifted(each: SortedBy, width: int) -> SortedBy:
-    return SortedBy(frozenset(width + column for column in each.columns), each.direction)
+def _shifted(sorted_by: SortedBy, width: int) -> SortedBy:
+    return SortedBy(frozenset(width + column for column in sorted_by.columns), sorted_by.direction)

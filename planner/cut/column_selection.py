@@ -42,10 +42,10 @@ def selection(root: ir.Relation, ends: Container[int], *, row_wise: bool = False
 
 
 def _columns(expressions: Sequence[ir.Expression]) -> tuple[int, ...] | None:
-    found = tuple(each.index for each in expressions if is_column(each))
-    return found if len(found) == len(expressions) else None
+    columns = tuple(expression.index for expression in expressions if is_column(expression))
+    return columns if len(columns) == len(expressions) else None
 
 
-def _fits(found: Type, wanted: Type) -> bool:
+def _fits(type_: Type, wanted: Type) -> bool:
     """Tests whether the values are the other type's unchanged. Inside a plan the fields of structs have other names."""
-    return (found == wanted or found == required(wanted)) and not has_struct(wanted)
+    return (type_ == wanted or type_ == required(wanted)) and not has_struct(wanted)

@@ -43,21 +43,21 @@ def cut(
     half of them, and so on. No join becomes a look-up in the indexes `without`.
     """
     plan = _on(options.channels, division, making, output, options, without)
-    if all(each.row_wise for each in division.sections):
+    if all(part.row_wise for part in division.sections):
         return plan
-    first = found = shortage(plan, options.memory_limit, options.channels)
+    first = lack = shortage(plan, options.memory_limit, options.channels)
     channels = options.channels
-    while found is not None:
+    while lack is not None:
         channels //= 2
         plan = replace(_on(channels, division, making, output, options, without), shortage=first)
-        found = shortage(plan, options.memory_limit, channels)
+        lack = shortage(plan, options.memory_limit, channels)
     return plan
 
 
 def _on(
     channels: int, division: Division, making: Making, output: pa.Schema, options: TaskOptions, without: Container[str]
 ) -> PhysicalPlan:
-    indexes = {each.name: _index(each, division, making) for each in division.indexes.values()}
+    indexes = {index.name: _index(index, division, making) for index in division.indexes.values()}
     look_up = _looking_up(division, making, without)
     making = replace(making, shared=tuple(map(look_up, making.shared)))
     nodes: dict[int, PhysicalNode] = {}
@@ -80,11 +80,11 @@ def _on(
         if top is not planned.root or making.shared != division.shared:
             part = section(making.shared, top, division.facts, nodes, row_wise=planned.row_wise)
         if channels > 1 and not part.row_wise:
-            found = _spread(division, part.root, making, channels, options.broadcast)
-            parts = stages(found)
-            pipelines += _pipelines(division, parts, replace(making, shared=found.shared), nodes, output)
-            computes += [each.root for each in parts]
-            saved, shared = found.saved, found.shared
+            distributed = _spread(division, part.root, making, channels, options.broadcast)
+            parts = stages(distributed)
+            pipelines += _pipelines(division, parts, replace(making, shared=distributed.shared), nodes, output)
+            computes += [stage.root for stage in parts]
+            saved, shared = distributed.saved, distributed.shared
         else:
             computes.append(part.root)
             pipelines.append(_pipeline(part, making, nodes, output, channels))
@@ -106,7 +106,7 @@ def _index(index: Indexed, division: Division, making: Making) -> KeptIndex:
 
 
 def _looking_up(division: Division, making: Making, without: Container[str]) -> Callable[[ir.Relation], ir.Relation]:
-    sizes = Sizes(division.facts, {source: each.size_class for source, each in making.shape.items()})
+    sizes = Sizes(division.facts, {source: feed.size_class for source, feed in making.shape.items()})
     names = {key: index.name for key, index in division.indexes.items()}
 
     def chosen(candidate: Candidate) -> bool:
@@ -118,15 +118,15 @@ def _looking_up(division: Division, making: Making, without: Container[str]) -> 
 
 def _used(plan: PhysicalPlan) -> PhysicalPlan:
     """The plan without the kept rows and indexes that nothing reads."""
-    roots = [each.root for each in plan.pipelines]
+    roots = [pipeline.root for pipeline in plan.pipelines]
     rows = {node.name for root in roots for node in walk(root) if isinstance(node, KeptNode)}
-    kept = tuple(each for each in plan.kept if each.name in rows)
-    found = _looked_into(*roots, *(each.root for each in kept))
+    kept = tuple(kept_rows for kept_rows in plan.kept if kept_rows.name in rows)
+    looked_into = _looked_into(*roots, *(kept_rows.root for kept_rows in kept))
     indexes: list[KeptIndex] = []
     for index in reversed(plan.indexes):
-        if index.name in found:
+        if index.name in looked_into:
             indexes.append(index)
-            found |= _looked_into(index.root)
+            looked_into |= _looked_into(index.root)
     return replace(plan, kept=kept, indexes=tuple(reversed(indexes)))
 
 
@@ -148,14 +148,14 @@ def _spread(division: Division, root: ir.Relation, making: Making, channels: int
     """A section's root on several channels. A plan that is not row-wise has one section."""
     spreading = Spreading(
         channels=channels,
-        rows={source: each.size_class for source, each in making.shape.items()},
+        rows={source: feed.size_class for source, feed in making.shape.items()},
         facts=division.facts,
         shared=making.shared,
         kept=division.uses,
         broadcast=broadcast,
         keys=making.keys,
-        clustered={source: each.clustered for source, each in making.shape.items()},
-        rising={source: each.rising for source, each in making.shape.items()},
+        clustered={source: feed.clustered for source, feed in making.shape.items()},
+        rising={source: feed.rising for source, feed in making.shape.items()},
     )
     return spread(root, spreading)
 

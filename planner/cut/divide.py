@@ -67,10 +67,10 @@ def divide(plan: ir.Plan, static: Callable[[ir.Read], bool]) -> Division:
     everything = (plan.root, *plan.shared)
     indexes = indexed(everything, facts)
     lookups = candidates(everything, facts)
-    for each in lookups.values():
-        key = id(each.table), each.keys
-        indexes.setdefault(key, Indexed(name=f"index{len(indexes)}", relation=each.table, keys=each.keys))
-    tables = {each.name: section(plan.shared, each.relation, facts) for each in indexes.values()}
+    for candidate in lookups.values():
+        key = id(candidate.table), candidate.keys
+        indexes.setdefault(key, Indexed(name=f"index{len(indexes)}", relation=candidate.table, keys=candidate.keys))
+    tables = {index.name: section(plan.shared, index.relation, facts) for index in indexes.values()}
     if not facts.of(plan.root).fed:
         return Division(
             sections=(section(plan.shared, plan.root, facts),),
@@ -79,14 +79,16 @@ def divide(plan: ir.Plan, static: Callable[[ir.Read], bool]) -> Division:
             shared=plan.shared,
             facts=facts,
         )
-    found = branches(plan.root, facts)
-    roots = (plan.root,) if found is None else found
+    branch_roots = branches(plan.root, facts)
+    roots = (plan.root,) if branch_roots is None else branch_roots
     kept = _Keeping(plan, facts)
     for root in roots:
         kept.look_below(root)
     roots = tuple(tree.all_of(root) if id(root) in kept.uses else root for root in roots)
     return Division(
-        sections=tuple(section(plan.shared, root, facts, kept.uses, row_wise=found is not None) for root in roots),
+        sections=tuple(
+            section(plan.shared, root, facts, kept.uses, row_wise=branch_roots is not None) for root in roots
+        ),
         kept={name: section(plan.shared, root, facts) for name, root in kept.roots.items()},
         uses=kept.uses,
         indexes=indexes,
@@ -138,7 +140,7 @@ class _Keeping:
 def _bare(relation: ir.Relation) -> bool:
     """Tests whether a relation is a read, or some columns of a read."""
     while isinstance(relation, ir.Project) and all(
-        isinstance(each, ir.Field) and not each.steps for each in relation.expressions
+        isinstance(expression, ir.Field) and not expression.steps for expression in relation.expressions
     ):
         relation = relation.input
     return isinstance(relation, ir.Read | ir.LocalFiles)
@@ -189,8 +191,8 @@ class _Sectioning:
                 yield self._shared[relation.ordinal]
             return 1
         depth = 0
-        for each in below(relation):
-            depth = max(depth, (yield each))
+        for child in below(relation):
+            depth = max(depth, (yield child))
         depth += 1
         if isinstance(relation, ir.Operated):
             self._ends_at(relation)
@@ -210,8 +212,8 @@ class _Sectioning:
     def _ends_at(self, relation: ir.Operated) -> None:
         if not self._facts.of(relation).closed:
             raise PlanError(_correlated(relation.plan_path))
-        for each in tree.read_by(relation):
-            self._add(each)
+        for child in tree.read_by(relation):
+            self._add(child)
         self._add(relation)
 
     def _add(self, relation: ir.Relation) -> None:

@@ -79,28 +79,28 @@ def fragments(
 
 def _source_read(root: ir.Relation, making: Making, nodes: Mapping[int, PhysicalNode]) -> dict[int, PhysicalNode]:
     """The source of a row-wise section that only selects columns."""
-    found = selection(root, nodes, row_wise=True)
-    if found is None or not isinstance(found.input, ir.Read | ir.LocalFiles):
+    selected = selection(root, nodes, row_wise=True)
+    if selected is None or not isinstance(selected.input, ir.Read | ir.LocalFiles):
         return {}
-    known = making.columns[found.input.source]
-    columns = tuple(known[name] for name in found.input.names)
-    return {id(found.input): _leaf(found.input).scan(columns, making, found.input.plan_path)}
+    known = making.columns[selected.input.source]
+    columns = tuple(known[name] for name in selected.input.names)
+    return {id(selected.input): _leaf(selected.input).scan(columns, making, selected.input.plan_path)}
 
 
 def _edge(edge: ir.Relation, making: Making, nodes: Mapping[int, PhysicalNode], *, lazy: bool) -> PhysicalNode:
     if isinstance(edge, ir.Operated):
-        return operator_node(edge, [nodes[id(each)] for each in tree.read_by(edge)], making.indexes)
+        return operator_node(edge, [nodes[id(child)] for child in tree.read_by(edge)], making.indexes)
     return scanned(edge, making) or _selected(edge, nodes, None) or _Fragment(making, nodes).of(edge, None, lazy=lazy)
 
 
 def _read_lazily(section: Section) -> set[int]:
     """The edges, by id, of which an operator may not want all rows, or wants the first rows soon."""
-    found: set[int] = set()
+    lazy: set[int] = set()
     for edge in reversed(section.edges):
         stops = isinstance(edge, ir.MergeJoin | ir.StreamingAggregate | ir.User)
-        if stops or (isinstance(edge, ir.Operated) and id(edge) in found):
-            found.update(map(id, tree.read_by(edge)))
-    return found
+        if stops or (isinstance(edge, ir.Operated) and id(edge) in lazy):
+            lazy.update(map(id, tree.read_by(edge)))
+    return lazy
 
 
 def _selected(
@@ -109,13 +109,13 @@ def _selected(
     """A selection of columns of an operator's or a source's rows, which needs no statement; None if `root` is no
     selection.
     """
-    found = selection(root, nodes, row_wise=row_wise)
-    node = None if found is None else nodes.get(id(found.input))
-    if found is None or node is None:
+    selected = selection(root, nodes, row_wise=row_wise)
+    node = None if selected is None else nodes.get(id(selected.input))
+    if selected is None or node is None:
         return None
     return SelectNode(
         input=node,
-        columns=found.columns,
+        columns=selected.columns,
         schema=arrow_schema(root.schema) if output is None else output,
         size_class=node.size_class,
         plan_path=root.plan_path,
@@ -150,12 +150,12 @@ class _Leaf:
         return Feed.STREAM if self.order else making.shape[self.source].feed
 
     def scan(self, columns: tuple[Column, ...], making: Making, plan_path: str) -> ScanNode:
-        places = {column.name: at for at, column in enumerate(columns)}
-        order = (ir.ColumnOrder(column=places[name], direction=direction) for name, direction in self.order)
+        positions = {column.name: at for at, column in enumerate(columns)}
+        order = (ir.ColumnOrder(column=positions[name], direction=direction) for name, direction in self.order)
         return ScanNode(
             source=self.source,
             columns=columns,
-            schema=pa.schema([pa.field(each.name, each.type, each.nullable) for each in columns]),
+            schema=pa.schema([pa.field(column.name, column.type, column.nullable) for column in columns]),
             size_class=making.shape[self.source].size_class,
             plan_path=plan_path,
             whole=self.whole,
@@ -165,7 +165,7 @@ class _Leaf:
 
 
 def _leaf(relation: ir.Read | ir.LocalFiles) -> _Leaf:
-    order = tuple((relation.names[each.column], each.direction) for each in relation.order)
+    order = tuple((relation.names[key.column], key.direction) for key in relation.order)
     return _Leaf(relation.source, relation.whole, relation.cut, order)
 
 
@@ -180,7 +180,7 @@ class _Use:
     reads: int = 0
     weighed: bool = False
     columns: dict[str, Column] = field(default_factory=dict)
-    places: dict[str, str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
 
 
 class _Fragment:
@@ -210,9 +210,9 @@ class _Fragment:
             for node, use in (*scanned, *self._streams.values())
         )
         sizes = (self._making.shape[leaf.source].size_class for leaf in self._sources)
-        size_class = max((*sizes, *(each.node.size_class for each in streams)), default=0)
+        size_class = max((*sizes, *(stream.node.size_class for stream in streams)), default=0)
         blocking = is_blocking(root, self._nodes)
-        lazy = lazy or any(_comes_lazily(each.node) for each in streams)
+        lazy = lazy or any(_comes_lazily(stream.node) for stream in streams)
         return FragmentNode(
             sql=sql,
             streams=streams,
@@ -249,8 +249,8 @@ class _Fragment:
         use.weighed |= id(relation) in self._weighed
         for column in relation.names:
             use.columns.setdefault(column, self._making.columns[leaf.source][column])
-            use.places.setdefault(column, f"c{len(use.places)}")
-        return use.relation, [use.places[column] for column in relation.names]
+            use.names.setdefault(column, f"c{len(use.names)}")
+        return use.relation, [use.names[column] for column in relation.names]
 
     def edge(self, relation: ir.Relation) -> str | None:
         node = self._nodes.get(id(relation))
@@ -283,8 +283,8 @@ class _Fragment:
             return list(enumerate(self._nodes[id(relation)].schema.types))
         if isinstance(relation, ir.Read | ir.LocalFiles):
             columns = list(self._sources[_leaf(relation)].columns.values())
-            places = {column.name: at for at, column in enumerate(columns)}
-            return [(at, columns[at].type) for at in (places[name] for name in relation.names)]
+            positions = {column.name: at for at, column in enumerate(columns)}
+            return [(at, columns[at].type) for at in (positions[name] for name in relation.names)]
         return None
 
     def _feed(self, leaf: _Leaf) -> Feed:
@@ -341,10 +341,10 @@ def _comes_lazily(node: PhysicalNode) -> bool:
 
 def sources_of(root: PhysicalNode) -> tuple[str, ...]:
     """The sources that a node and the nodes below it read, each once, in order."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for node in walk(root):
-        found.update((each.source, None) for each in read_from_sources(node))
-    return tuple(found)
+        names.update((leaf.source, None) for leaf in read_from_sources(node))
+    return tuple(names)
 
 
 def is_row_wise(root: ir.Relation, edges: Container[int]) -> bool:
@@ -357,7 +357,7 @@ def is_row_wise(root: ir.Relation, edges: Container[int]) -> bool:
             return True
         if not isinstance(relation, ir.Filter | ir.Project | ir.Expand):
             return False
-        if any(next(subqueries(each), None) for each in tree.expressions(relation)):
+        if any(next(subqueries(expression), None) for expression in tree.expressions(relation)):
             return False
         relation = relation.input
 

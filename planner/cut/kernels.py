@@ -75,14 +75,14 @@ def kernels(
             return None
         above.append(relation)
         relation = relation.input
-    if any(found != arrow_type(type_) for (_, found), type_ in zip(columns, relation.schema, strict=True)):
+    if any(arrow != arrow_type(type_) for (_, arrow), type_ in zip(columns, relation.schema, strict=True)):
         return None
-    if any(_has_entries(found) for _, found in columns):
+    if any(_has_entries(arrow) for _, arrow in columns):
         return None  # inside statements structs have fields of other names, and maps keys that differ
     making = _Making([at for at, _ in columns])
     try:
-        for each in reversed(above):
-            making.add(each)
+        for parent in reversed(above):
+            making.add(parent)
     except _Unknown:
         return None
     return making.steps(root)
@@ -106,12 +106,12 @@ def has_kernels(root: ir.Relation, edges: Container[int]) -> bool:
 
 
 class _Making:
-    """The steps being made. `places` has the positions of the last relation's columns in the rows after the steps so
+    """The steps being made. `positions` has the positions of the last relation's columns in the rows after the steps so
     far.
     """
 
-    def __init__(self, places: Sequence[int]) -> None:
-        self._places = places
+    def __init__(self, positions: Sequence[int]) -> None:
+        self._positions = positions
         self._steps: list[k.Step] = []
         self._parts = 0
 
@@ -120,20 +120,20 @@ class _Making:
             case ir.Filter(condition=condition):
                 self._steps.append(k.Filtered(self._expression(condition)))
             case ir.Project(expressions=expressions):
-                made = tuple(map(self._expression, expressions))
-                self._put(k.Projected(made, arrow_schema(relation.schema)))
+                projected = tuple(map(self._expression, expressions))
+                self._put(k.Projected(projected, arrow_schema(relation.schema)))
             case ir.Aggregate():
                 self._put(self._grouped(relation))
 
     def steps(self, root: ir.Relation) -> tuple[k.Step, ...]:
         """The steps, ending in the columns of the relation last added and nothing else."""
-        if self._places != range(len(root.schema)):
-            self._put(k.Projected(tuple(map(k.Column, self._places)), arrow_schema(root.schema)))
+        if self._positions != range(len(root.schema)):
+            self._put(k.Projected(tuple(map(k.Column, self._positions)), arrow_schema(root.schema)))
         return tuple(self._steps)
 
     def _put(self, step: k.Projected | k.Grouped) -> None:
         self._steps.append(step)
-        self._places = range(len(step.schema))
+        self._positions = range(len(step.schema))
 
     def _grouped(self, relation: ir.Aggregate) -> k.Grouped:
         if relation.grouping_sets != (tuple(range(len(relation.keys))),):
@@ -144,10 +144,10 @@ class _Making:
         types: list[pa.Field] = []
         reductions = []
         for measure in relation.measures:
-            found = reducing(measure)
-            if found is None:
+            reduced = reducing(measure)
+            if reduced is None:
                 raise _Unknown
-            function, argument = found
+            function, argument = reduced
             column = None
             if argument is not None:
                 column = len(arguments)
@@ -163,7 +163,7 @@ class _Making:
 
     def _expression(self, expression: ir.Expression) -> k.Expression:
         if is_column(expression):
-            return k.Column(self._places[expression.index])
+            return k.Column(self._positions[expression.index])
         self._parts += 1
         if self._parts > _PARTS:
             raise _Unknown
@@ -179,8 +179,8 @@ class _Making:
             case ir.IfThen(clauses=clauses, otherwise=otherwise, type=type_):
                 chosen = k.Constant(None, arrow_type(type_)) if otherwise is None else self._of(otherwise, type_)
                 for condition, result in reversed(clauses):
-                    given = (self._expression(condition), self._of(result, type_), chosen)
-                    chosen = k.Apply(k.Function.CHOOSE, given, arrow_type(type_))
+                    arguments = (self._expression(condition), self._of(result, type_), chosen)
+                    chosen = k.Apply(k.Function.CHOOSE, arguments, arrow_type(type_))
                 return chosen
             case _:
                 raise _Unknown
@@ -203,27 +203,27 @@ class _Making:
 
     def _call(self, call: ir.Call) -> k.Expression:
         file = call.function.urn.rpartition(":")[2]
-        found = _FUNCTIONS.get((file, call.function.name))
-        if found is None or not call.options.keys() <= _OPTIONS:
+        known = _FUNCTIONS.get((file, call.function.name))
+        if known is None or not call.options.keys() <= _OPTIONS:
             raise _Unknown
-        function, types = found
-        arguments = [each for each in call.arguments if not isinstance(each, str)]
-        given = {_kind(each.type) for each in arguments}
-        if len(arguments) != len(call.arguments) or len(given) != 1:
+        function, types = known
+        arguments = [argument for argument in call.arguments if not isinstance(argument, str)]
+        kinds = {_kind(argument.type) for argument in arguments}
+        if len(arguments) != len(call.arguments) or len(kinds) != 1:
             raise _Unknown
-        [kind] = given
+        [kind] = kinds
         if not isinstance(kind, types) or (types is _NUMBERS and kind != _kind(call.type)):
             raise _Unknown
-        made = tuple(self._expression(each) for each in arguments)
-        return k.Apply(function, made, arrow_type(call.type))
+        operands = tuple(self._expression(argument) for argument in arguments)
+        return k.Apply(function, operands, arrow_type(call.type))
 
     def _cast(self, operand: ir.Expression, type_: Type) -> k.Expression:
-        made = self._expression(operand)
+        converted = self._expression(operand)
         if t.required(operand.type) == t.required(type_):
-            return made
+            return converted
         if not _holds(type_, operand.type):
             raise _Unknown
-        return k.Apply(k.Function.CAST, (made,), arrow_type(type_))
+        return k.Apply(k.Function.CAST, (converted,), arrow_type(type_))
 
 
 def _kind(type_: Type) -> Type:

@@ -104,9 +104,11 @@ class _Finding:
             if isinstance(relation, ir.Read | ir.LocalFiles) or (relation is not root and id(relation) in self._ends):
                 self._leaf(relation)
                 continue
-            inner = [each.relation for expression in tree.expressions(relation) for each in subqueries(expression)]
-            for each in (*inner, *tree.inputs(relation)) if inner else ():
-                self._see_all(each)
+            inner = [
+                subquery.relation for expression in tree.expressions(relation) for subquery in subqueries(expression)
+            ]
+            for child in (*inner, *tree.inputs(relation)) if inner else ():
+                self._see_all(child)
             self._relation(relation)
             stack.extend((*self._below(relation), *inner))
 
@@ -114,11 +116,11 @@ class _Finding:
         return (self._shared[relation.ordinal],) if isinstance(relation, ir.Shared) else tree.inputs(relation)
 
     def _leaf(self, relation: ir.Relation) -> None:
-        found = self._stream(relation)
-        if found is None:
+        stream_columns = self._stream(relation)
+        if stream_columns is None:
             self._see_all(relation)
             return
-        name, columns = found
+        name, columns = stream_columns
         for at, (position, type_) in enumerate(columns):
             leaf = (name, position)
             self._leaves[leaf] = leaf
@@ -135,8 +137,8 @@ class _Finding:
             case ir.Project():
                 self._compute(relation, relation.expressions)
             case ir.Expand():
-                for each in relation.alternatives:
-                    self._compute(relation, each)
+                for alternative in relation.alternatives:
+                    self._compute(relation, alternative)
             case ir.Aggregate() | ir.PartialAggregate():
                 self._group(relation)
             case ir.Join() | ir.Cross():
@@ -160,8 +162,8 @@ class _Finding:
         self._link(_columns(relation), below)
 
     def _unite(self, relation: ir.Set) -> None:
-        for each in relation.inputs:
-            self._link(_columns(relation), _columns(each))
+        for child in relation.inputs:
+            self._link(_columns(relation), _columns(child))
         if relation.operation is not ir.SetOperation.UNION_ALL:
             self._compared.update(_columns(relation))
             self._held.update(_columns(relation))
@@ -197,11 +199,11 @@ class _Finding:
 
     def _call(self, call: ir.Measure | ir.WindowCall, below: Sequence[_Node]) -> None:
         """Note the arguments of a call. A count looks at no value."""
-        for each in call.arguments:
-            if call.function.name == "count" and is_column(each):
-                self._compared.update([below[each.index]] if call.distinct else ())
+        for argument in call.arguments:
+            if call.function.name == "count" and is_column(argument):
+                self._compared.update([below[argument.index]] if call.distinct else ())
             else:
-                self._look_at((each,), below)
+                self._look_at((argument,), below)
 
     def _compute(self, relation: _OverOne, expressions: Sequence[ir.Expression]) -> None:
         below = _columns(relation.input)
@@ -214,7 +216,7 @@ class _Finding:
 
     def _look_at(self, expressions: Iterator[object] | Sequence[object], below: Sequence[_Node]) -> None:
         """Note the columns whose values the expressions look at."""
-        stack = [each for each in expressions if each is not None and not isinstance(each, str)]
+        stack = [expression for expression in expressions if expression is not None and not isinstance(expression, str)]
         while stack:
             part = stack.pop()
             if isinstance(part, ir.Call) and part.function.name in _NULL_TESTS and is_column(part.arguments[0]):
@@ -227,12 +229,12 @@ class _Finding:
 
     def _equate(self, arguments: Sequence[object], below: Sequence[_Node]) -> bool:
         """Note a comparison of columns with each other, or with a short constant. False for any other comparison."""
-        columns = [below[each.index] for each in arguments if is_column(each)]
+        columns = [below[argument.index] for argument in arguments if is_column(argument)]
         if len(columns) + sum(map(_is_short, arguments)) < len(arguments):
             return False
-        for each in columns:
-            self._compared.add(each)
-            self._join(columns[0], each)
+        for column in columns:
+            self._compared.add(column)
+            self._join(columns[0], column)
         return True
 
     def _link(self, columns: Sequence[_Node], below: Sequence[_Node]) -> None:

@@ -50,26 +50,26 @@ class Candidate:
 
 def candidates(roots: Iterable[ir.Relation], facts: FactTable) -> dict[int, Candidate]:
     """The candidates below the roots, by the join's id, innermost first."""
-    found: dict[int, Candidate] = {}
-    for relation in reversed([each for root in roots for each in relations(root)]):
+    lookups: dict[int, Candidate] = {}
+    for relation in reversed([visited for root in roots for visited in relations(root)]):
         if isinstance(relation, ir.Join) and facts.of(relation).closed:
             candidate = _candidate(relation, facts)
             if candidate is not None:
-                found[id(relation)] = candidate
-    return found
+                lookups[id(relation)] = candidate
+    return lookups
 
 
-def looked_up(root: ir.Relation, found: Mapping[int, Candidate], chosen: Callable[[Candidate], bool]) -> ir.Relation:
+def looked_up(root: ir.Relation, lookups: Mapping[int, Candidate], chosen: Callable[[Candidate], bool]) -> ir.Relation:
     """The relation with the chosen joins as look-ups; the relation itself if there are none."""
 
     def step(relation: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Relation]:
         over = yield from rebuilt(relation)
-        candidate = found.get(id(relation))
+        candidate = lookups.get(id(relation))
         if candidate is None or not isinstance(over, ir.Join) or not chosen(candidate):
             return over
         return _lookup(candidate, over)
 
-    return unroll(step, root) if found else root
+    return unroll(step, root) if lookups else root
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +101,9 @@ class Sizes:
         if isinstance(relation, ir.Read | ir.LocalFiles):
             rows = self._rows[relation.source]
             size = Size(fed=rows if self._facts.of(relation).fed else 0, most=rows)
-        for each in beneath(relation):
-            found = yield each
-            size = Size(fed=size.fed + found.fed, most=max(size.most, found.most))
+        for child in beneath(relation):
+            child_size = yield child
+            size = Size(fed=size.fed + child_size.fed, most=max(size.most, child_size.most))
         self._known[id(relation)] = relation, size
         return size
 
@@ -168,28 +168,28 @@ def _lookup(candidate: Candidate, join: ir.Join) -> ir.Relation:
     probe = join.left if candidate.probe is candidate.join.left else join.right
     width = len(probe.schema)
     types = candidate.table.schema
-    given = tuple(map(nullable, types)) if candidate.type is ir.JoinType.LEFT else types
+    right_types = tuple(map(nullable, types)) if candidate.type is ir.JoinType.LEFT else types
     keys = tuple(
         (ir.Field(index=mine, type=probe.schema[mine]), ir.Field(index=width + other, type=types[other]))
         for mine, other in candidate.pairs
     )
-    found: ir.Relation = ir.IndexLookup(
+    lookup: ir.Relation = ir.IndexLookup(
         left=probe,
         right=candidate.table,
         keys=keys,
         type=candidate.type,
         index=ir.IndexUse(kind=ir.KEPT_KIND),
-        schema=(*probe.schema, *given),
+        schema=(*probe.schema, *right_types),
         plan_path=join.plan_path,
     )
     if candidate.probe is candidate.join.right:
         order = (*range(width, width + len(types)), *range(width))
-        fields = tuple(ir.Field(index=at, type=found.schema[at]) for at in order)
-        found = ir.Project(input=found, expressions=fields, schema=join.schema, plan_path=join.plan_path)
+        fields = tuple(ir.Field(index=at, type=lookup.schema[at]) for at in order)
+        lookup = ir.Project(input=lookup, expressions=fields, schema=join.schema, plan_path=join.plan_path)
     if not candidate.rest or join.condition is None:
-        return found
+        return lookup
     return ir.Filter(
-        input=found,
+        input=lookup,
         condition=with_conjuncts(join.condition, candidate.rest),
         schema=join.schema,
         plan_path=join.plan_path,

@@ -22,14 +22,14 @@ def weighed(root: ir.Relation, shared: Sequence[ir.Relation], ends: Container[in
     """The reads below `root`, by id, that have no condition of their own, if there is a join. `ends` are relations, by
     id, that are computed elsewhere.
     """
-    found: set[int] = set()
+    wanted: set[int] = set()
     narrowed: set[int] = set()
     joins = False
     for relation, has_condition in _below(root, shared, ends):
         if isinstance(relation, ir.Read | ir.LocalFiles):
-            (narrowed if has_condition else found).add(id(relation))
+            (narrowed if has_condition else wanted).add(id(relation))
         joins |= isinstance(relation, _JOINS)
-    return found - narrowed if joins else set()
+    return wanted - narrowed if joins else set()
 
 
 def _below(
@@ -48,12 +48,12 @@ def _below(
                 used.add(relation.ordinal)
                 stack.append((shared[relation.ordinal], False))
             continue
-        inner = (each.relation for expression in tree.expressions(relation) for each in subqueries(expression))
+        inner = (subquery.relation for expression in tree.expressions(relation) for subquery in subqueries(expression))
         has_condition = has_condition and isinstance(relation, ir.Filter | ir.Project)
         if isinstance(relation, ir.Filter) and not has_condition:
             has_condition = any(map(_of_one_column, conjuncts(relation.condition)))
-        stack.extend((each, has_condition) for each in tree.inputs(relation) if id(each) not in ends)
-        stack.extend((each, False) for each in inner if id(each) not in ends)
+        stack.extend((child, has_condition) for child in tree.inputs(relation) if id(child) not in ends)
+        stack.extend((child, False) for child in inner if id(child) not in ends)
 
 
 def _of_one_column(term: ir.Expression) -> bool:

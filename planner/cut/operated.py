@@ -56,16 +56,16 @@ def indexed(roots: Iterable[ir.Relation], facts: FactTable) -> dict[IndexKey, In
     """The kept indexes below these relations, each after the indexes in which its rows are looked up. Raises
     `PlanError` if an index would have to be made anew in every epoch.
     """
-    found: dict[IndexKey, Indexed] = {}
-    for relation in reversed([each for root in roots for each in relations(root)]):
+    indexes: dict[IndexKey, Indexed] = {}
+    for relation in reversed([visited for root in roots for visited in relations(root)]):
         if isinstance(relation, ir.IndexLookup) and relation.index.kind == ir.KEPT_KIND:
             facts_of_table = facts.of(relation.right)
             if facts_of_table.fed or not facts_of_table.closed:
                 raise PlanError(_changing(relation.right.plan_path))
             keys = key_columns(relation)
-            name = f"index{len(found)}"
-            found.setdefault((id(relation.right), keys), Indexed(name=name, relation=relation.right, keys=keys))
-    return found
+            name = f"index{len(indexes)}"
+            indexes.setdefault((id(relation.right), keys), Indexed(name=name, relation=relation.right, keys=keys))
+    return indexes
 
 
 def check_loops(plan: ir.Plan) -> None:
@@ -90,8 +90,8 @@ def operator_node(
         case ir.Unnest():
             return UnnestNode(
                 input=inputs[0],
-                keep=tuple(each.index for each in relation.kept),
-                lists=tuple(each.index for each in relation.lists),
+                keep=tuple(column.index for column in relation.kept),
+                lists=tuple(column.index for column in relation.lists),
                 ordinality=relation.ordinality,
                 outer=relation.outer,
                 schema=arrow_schema(relation.schema),
@@ -119,7 +119,7 @@ def operator_node(
                 inputs=tuple(inputs),
                 root=lower_loop(relation),
                 schema=arrow_schema(relation.schema),
-                size_class=max((each.size_class for each in inputs), default=0),
+                size_class=max((child.size_class for child in inputs), default=0),
                 plan_path=relation.plan_path,
             )
         case _:
@@ -133,13 +133,13 @@ def _user_node(relation: ir.User, inputs: Sequence[PhysicalNode]) -> OperatorNod
     user = UserNode(
         name=relation.name,
         inputs=tuple(
-            _named(node, arrow_schema(each.schema), each.plan_path)
-            for node, each in zip(inputs, relation.inputs, strict=True)
+            _named(node, arrow_schema(child.schema), child.plan_path)
+            for node, child in zip(inputs, relation.inputs, strict=True)
         ),
         streams=relation.streams,
         make=relation.make,
         schema=relation.declared,
-        size_class=max((each.size_class for each in inputs), default=0),
+        size_class=max((child.size_class for child in inputs), default=0),
         plan_path=relation.plan_path,
     )
     return _named(user, arrow_schema(relation.schema), relation.plan_path)

@@ -33,7 +33,7 @@ def branches(root: ir.Relation, facts: FactTable) -> tuple[ir.Relation, ...] | N
     """
     if not facts.of(root).row_wise:
         return None
-    found: list[ir.Relation] = []
+    roots: list[ir.Relation] = []
     budget = _GROWTH * facts.of(root).size
     stack: list[tuple[ir.Relation, _Above | None]] = [(root, None)]
     while stack:
@@ -42,13 +42,13 @@ def branches(root: ir.Relation, facts: FactTable) -> tuple[ir.Relation, ...] | N
             budget -= 1 + (above.height if above else 0)
             if budget < 0:
                 return None
-            found.append(_under(relation, above))
+            roots.append(_under(relation, above))
         elif isinstance(relation, ir.Set):
-            stack.extend((each, above) for each in reversed(relation.inputs))
+            stack.extend((child, above) for child in reversed(relation.inputs))
         else:
             height = 1 + (above.height if above else 0)
             stack.append((tree.inputs(relation)[0], _Above(relation, above, height)))
-    return tuple(found)
+    return tuple(roots)
 
 
 def _under(relation: ir.Relation, above: _Above | None) -> ir.Relation:

@@ -52,7 +52,7 @@ def streaming_aggregate_node(relation: ir.StreamingAggregate, input_: PhysicalNo
     return StreamingAggregateNode(
         input=input_,
         keys=tuple(key.index for key in relation.keys),
-        measures=tuple(_measure(each, writer, relation.plan_path) for each in relation.measures),
+        measures=tuple(_measure(measure, writer, relation.plan_path) for measure in relation.measures),
         order=() if checked else tuple(map(order_of, relation.order)),
         schema=arrow_schema(relation.schema),
         size_class=input_.size_class,

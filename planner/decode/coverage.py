@@ -185,9 +185,9 @@ def document(sections: Iterable[Section]) -> str:
         "The page is made by `python -m tidegate.planner.decode.coverage` from the code that decodes plans and binds",
         "functions.",
     ]
-    for each in sections:
-        lines += ["", f"## {each.title}", "", "| Name | Runs | Note |", "|---|---|---|"]
-        lines += [f"| `{row.name}` | {'yes' if row.supported else 'refused'} | {row.note} |" for row in each.rows]
+    for chapter in sections:
+        lines += ["", f"## {chapter.title}", "", "| Name | Runs | Note |", "|---|---|---|"]
+        lines += [f"| `{row.name}` | {'yes' if row.supported else 'refused'} | {row.note} |" for row in chapter.rows]
     return "\n".join(lines) + "\n"
 
 

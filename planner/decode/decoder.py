@@ -160,10 +160,10 @@ class Decoder:
         self, numbers: Sequence[int], plan_path: PlanPath, field: str, scope: Scope
     ) -> Steps[tuple[ir.Expression, ...]]:
         """The expressions of the repeated field `field` of the message at `plan_path`."""
-        found = []
+        converted = []
         for index, number in enumerate(numbers):
-            found.append((yield from self.expression(number, plan_path.at(field, index), scope)))
-        return tuple(found)
+            converted.append((yield from self.expression(number, plan_path.at(field, index), scope)))
+        return tuple(converted)
 
     def condition(self, number: int, plan_path: PlanPath, scope: Scope) -> Steps[ir.Expression]:
         """An expression that must be boolean."""
@@ -185,14 +185,14 @@ class Decoder:
 
     def scope(self, inputs: Sequence[ir.Relation], message: Message, outer: Scope | None) -> Scope:
         """The row that the expressions of an operator over `inputs` see: the inputs' columns, one after the other."""
-        if any(each is poison.RELATION for each in inputs):
+        if any(child is poison.RELATION for child in inputs):
             return Scope(schema=None, outer=outer)
         anchors: dict[int, range] = {}
         schema: ir.Schema = ()
-        for each in inputs:
-            if id(each) in self._anchored:
-                anchors[self._anchored[id(each)][1]] = range(len(schema), len(schema) + len(each.schema))
-            schema += each.schema
+        for child in inputs:
+            if id(child) in self._anchored:
+                anchors[self._anchored[id(child)][1]] = range(len(schema), len(schema) + len(child.schema))
+            schema += child.schema
         if message.common.rel_anchor:
             anchors[message.common.rel_anchor] = range(len(schema))
         return Scope(schema=schema, outer=outer, anchors=anchors)

@@ -28,12 +28,12 @@ class OpenLoop:
 class Loops:
     """The enclosing loops, by name. A name means the innermost loop of that name.
 
-    `found` has the known schema of each loop, by the number of the body's message: if an outer loop's body is decoded
+    `schemas` has the known schema of each loop, by the number of the body's message: if an outer loop's body is decoded
     again, the schema is not worked out anew.
     """
 
     def __init__(self) -> None:
-        self.found: dict[int, ir.Schema] = {}
+        self.schemas: dict[int, ir.Schema] = {}
         self._open: tuple[OpenLoop, ...] = ()
         self._numbers = itertools.count()
 
@@ -44,15 +44,15 @@ class Loops:
     @property
     def names(self) -> tuple[str, ...]:
         """The loops' names, outermost first."""
-        return tuple(each.name for each in self._open)
+        return tuple(loop.name for loop in self._open)
 
     @property
     def guessing(self) -> bool:
         """Tests whether the schema of an enclosing loop is not known yet."""
-        return any(each.schema is None or any(map(is_unknown, each.schema)) for each in self._open)
+        return any(loop.schema is None or any(map(is_unknown, loop.schema)) for loop in self._open)
 
     def named(self, name: str) -> OpenLoop | None:
-        return next((each for each in reversed(self._open) if each.name == name), None)
+        return next((loop for loop in reversed(self._open) if loop.name == name), None)
 
     @contextmanager
     def inside(self, loop: OpenLoop) -> Iterator[None]:

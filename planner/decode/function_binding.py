@@ -62,15 +62,15 @@ class Registry:
         return Bound(function=bound.function, arguments=arguments, type=bound.type, options=bound.options)
 
     def bind_scalar(self, use: Use) -> ir.Expression:
-        found = functions.bind_scalar(
+        bound = functions.bind_scalar(
             use.name, use.source, use.arguments, options=use.options, output=use.output, plan_path=use.plan_path
         )
-        given = {id(argument) for argument in use.arguments}
-        made = [found]
-        while made:  # the call, and the expressions that binding has put around it or between it and its arguments
-            expression = made.pop()
-            if id(expression) not in given:
+        arguments = {id(argument) for argument in use.arguments}
+        pending = [bound]
+        while pending:  # the call, and the expressions that binding has put around it or between it and its arguments
+            expression = pending.pop()
+            if id(expression) not in arguments:
                 if isinstance(expression, ir.Call):
                     check(expression)
-                made.extend(tree.operands(expression))
-        return found
+                pending.extend(tree.operands(expression))
+        return bound

@@ -23,12 +23,12 @@ Options: TypeAlias = Mapping[str, tuple[str, ...]]
 
 def declared_function(decoder: Decoder, reference: int, plan_path: PlanPath) -> Declared | None:
     """The plan's declaration for a function's anchor; None, once reported, if the plan declares no such function."""
-    found = decoder.extensions.functions.get(reference)
-    if found is None:
+    function = decoder.extensions.functions.get(reference)
+    if function is None:
         decoder.problems.add(
             plan_path / "function_reference", "UNKNOWN_ANCHOR", f"the plan declares no function with anchor {reference}"
         )
-    return found
+    return function
 
 
 def read_options(decoder: Decoder, message: Message, plan_path: PlanPath) -> Options:
@@ -45,25 +45,25 @@ def read_arguments(
     decoder: Decoder, message: Message, plan_path: PlanPath, scope: Scope, *, has_old: bool = True
 ) -> Steps[tuple[Argument, ...]]:
     """The arguments, in the present form and, before 0.93, as plain expressions (`args`)."""
-    found: list[Argument] = []
+    arguments: list[Argument] = []
     for index, argument in enumerate(message.arguments):
         at = plan_path.at("arguments", index)
         match argument.WhichOneof("arg_type"):
             case "value":
-                found.append((yield from decoder.argument(argument.value, at / "value", scope)))
+                arguments.append((yield from decoder.argument(argument.value, at / "value", scope)))
             case "enum":
-                found.append(argument.enum)
+                arguments.append(argument.enum)
             case "type":
                 problem = "type arguments are not supported: no function that Tidegate knows has one"
                 decoder.problems.add(at / "type", "UNSUPPORTED_ARGUMENT", problem)
-                found.append(poison.EXPRESSION)
+                arguments.append(poison.EXPRESSION)
             case _:
-                found.append(decoder.missing_expression(at))
-    if has_old and not found:
+                arguments.append(decoder.missing_expression(at))
+    if has_old and not arguments:
         for index, number in enumerate(message.args):
             at = plan_path.at("args", index)
-            found.append(_old_enum(decoder, number) or (yield from decoder.argument(number, at, scope)))
-    return tuple(found)
+            arguments.append(_old_enum(decoder, number) or (yield from decoder.argument(number, at, scope)))
+    return tuple(arguments)
 
 
 def _old_enum(decoder: Decoder, number: int) -> str | None:
@@ -139,7 +139,7 @@ def _use(
 def _poisoned(arguments: Sequence[Argument], output: Type | None) -> bool:
     if output is not None and is_unknown(output):
         return True
-    return any(is_unknown(each.type) for each in arguments if not isinstance(each, str))
+    return any(is_unknown(argument.type) for argument in arguments if not isinstance(argument, str))
 
 
 def _report(decoder: Decoder, error: PlanError, plan_path: PlanPath) -> None:

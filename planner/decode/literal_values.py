@@ -50,15 +50,15 @@ class Literals:
         if kind in REFUSED:
             return self.problem(plan_path / kind, "UNSUPPORTED_LITERAL", REFUSED[kind])
         body = getattr(message, kind)
-        found = CONVERTERS[kind](self, body, plan_path / kind, depth)
-        if is_unknown(found.type):
-            return found
-        return self._finish(found, message, plan_path)
+        literal = CONVERTERS[kind](self, body, plan_path / kind, depth)
+        if is_unknown(literal.type):
+            return literal
+        return self._finish(literal, message, plan_path)
 
-    def _finish(self, found: Literal, message: Message, plan_path: PlanPath) -> Literal:
-        nullable = replace(found.type, nullable=message.nullable or found.value is None)
+    def _finish(self, literal: Literal, message: Message, plan_path: PlanPath) -> Literal:
+        nullable = replace(literal.type, nullable=message.nullable or literal.value is None)
         type_ = self.types.variation(message.type_variation_reference, nullable, plan_path)
-        value = found.value
+        value = literal.value
         if isinstance(type_, t.Integer) and isinstance(value, int):
             if not type_.signed and type_.bits == 64:  # written as the i64 with the same bits
                 value %= 1 << 64
@@ -154,32 +154,32 @@ def _interval_year(_: Literals, body: Message, __: PlanPath, ___: int) -> Litera
 
 
 def _interval_day(literals: Literals, body: Message, plan_path: PlanPath, _: int) -> Literal:
-    found = literals.days(body, plan_path)
-    return _POISON if found is None else Literal(value=found[0], type=t.IntervalDay(precision=found[1]))
+    interval = literals.days(body, plan_path)
+    return _POISON if interval is None else Literal(value=interval[0], type=t.IntervalDay(precision=interval[1]))
 
 
 def _interval_compound(literals: Literals, body: Message, plan_path: PlanPath, _: int) -> Literal:
-    found = literals.days(body.interval_day_to_second, plan_path / "interval_day_to_second")
-    if found is None:
+    interval = literals.days(body.interval_day_to_second, plan_path / "interval_day_to_second")
+    if interval is None:
         return _POISON
-    (_, days, subseconds), precision = found
+    (_, days, subseconds), precision = interval
     months = body.interval_year_to_month.years * 12 + body.interval_year_to_month.months
     return Literal(value=(months, days, subseconds), type=t.IntervalCompound(precision=precision))
 
 
 def _struct(literals: Literals, body: Message, plan_path: PlanPath, depth: int) -> Literal:
     fields = literals.row(body.fields, plan_path, "fields", depth + 1)
-    if any(is_unknown(each.type) for each in fields):
+    if any(is_unknown(field.type) for field in fields):
         return _POISON
     return Literal(
-        value=tuple(each.value for each in fields), type=t.Struct(fields=tuple(each.type for each in fields))
+        value=tuple(field.value for field in fields), type=t.Struct(fields=tuple(field.type for field in fields))
     )
 
 
 def _list(literals: Literals, body: Message, plan_path: PlanPath, depth: int) -> Literal:
     values = literals.row(body.values, plan_path, "values", depth + 1)
     element = _common(literals, values, plan_path, "elements")
-    return Literal(value=tuple(each.value for each in values), type=t.List(element=element)) if element else _POISON
+    return Literal(value=tuple(value.value for value in values), type=t.List(element=element)) if element else _POISON
 
 
 def _map(literals: Literals, body: Message, plan_path: PlanPath, depth: int) -> Literal:
@@ -196,7 +196,7 @@ def _map(literals: Literals, body: Message, plan_path: PlanPath, depth: int) -> 
 
 def _common(literals: Literals, items: Sequence[Literal], plan_path: PlanPath, what: str) -> Type | None:
     """The one type of all items, nullable if any item's is; None, once reported, if there is no such type."""
-    types = [each.type for each in items]
+    types = [literal.type for literal in items]
     if any(map(is_unknown, types)):
         return None
     if not types:

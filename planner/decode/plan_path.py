@@ -1,4 +1,4 @@
-"""Places in a plan: paths of protobuf field names and list indices.
+"""Positions in a plan: paths of protobuf field names and list indices.
 
 `relations[0].root.input.join.expression.scalar_function.arguments[1].value.literal`
 """

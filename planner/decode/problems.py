@@ -40,7 +40,7 @@ class Problems:
         """Raises all problems found as one `PlanError`, if there are any."""
         if not self._found:
             return
-        found = self._found
+        problems = self._found
         if self._more:
-            found = [*found, Problem(place="", reason="TOO_MANY_PROBLEMS", message=f"{self._more} more problems")]
-        raise PlanError(*found)
+            problems = [*problems, Problem(place="", reason="TOO_MANY_PROBLEMS", message=f"{self._more} more problems")]
+        raise PlanError(*problems)

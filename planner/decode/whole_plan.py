@@ -118,13 +118,13 @@ def _check_plan(decoder: Decoder, message: Message) -> None:
 def _root(decoder: Decoder, message: Message) -> ir.Plan | None:
     """The plan, from its one root; None if there is no root or the root's relation is poison."""
     roots: list[tuple[Message, PlanPath]] = []
-    for index, each in enumerate(message.relations):
+    for index, relation in enumerate(message.relations):
         plan_path = PlanPath().at("relations", index)
-        match each.WhichOneof("rel_type"):
+        match relation.WhichOneof("rel_type"):
             case "root":
-                roots.append((each, plan_path / "root"))
+                roots.append((relation, plan_path / "root"))
             case "rel":
-                decoder.subtrees[index] = Subtree(each.rel, plan_path / "rel", tuple(each.detached_expressions))
+                decoder.subtrees[index] = Subtree(relation.rel, plan_path / "rel", tuple(relation.detached_expressions))
             case _:
                 decoder.problems.add(plan_path, "MISSING", "a relation is missing here")
     if len(decoder.subtrees) > limits.SUBTREES.most:
@@ -133,10 +133,10 @@ def _root(decoder: Decoder, message: Message) -> ir.Plan | None:
     if len(roots) != 1:
         problem = f"a plan must have exactly one root, which names the result's columns; this one has {len(roots)}"
         decoder.problems.add(PlanPath("relations"), "WRONG_ROOTS", problem)
-    found = [_plan(decoder, each, plan_path, message.version.producer) for each, plan_path in roots]
+    plans = [_plan(decoder, root, plan_path, message.version.producer) for root, plan_path in roots]
     for ordinal in decoder.subtrees:
         decoder.subtree(ordinal)
-    return found[0] if found else None
+    return plans[0] if plans else None
 
 
 def _plan(decoder: Decoder, message: Message, plan_path: PlanPath, producer: str) -> ir.Plan | None:
@@ -158,7 +158,7 @@ def _plan(decoder: Decoder, message: Message, plan_path: PlanPath, producer: str
     return ir.Plan(
         root=relation,
         names=names if write is None else write.table_names,
-        shared=tuple(each for _, each in decoder.shared.values()),
+        shared=tuple(relation for _, relation in decoder.shared.values()),
         producer=producer,
         write=write,
     )

@@ -19,7 +19,7 @@ from .estimates import Estimate
 _GROUP: Final = 40.0
 
 
-def aggregate_ways(
+def aggregate_alternatives(
     relation: ir.Aggregate, below: Alternatives, groups: Estimate, movement: Movement
 ) -> Iterator[Alternative]:
     aggregating = _Aggregating(relation, below, groups, movement)
@@ -41,23 +41,23 @@ class _Aggregating:
         self._movement = movement
 
     def over(
-        self, way: Alternative, placement: Placement, rows: float, hashed: tuple[int, ...] | None = None
+        self, alternative: Alternative, placement: Placement, rows: float, hashed: tuple[int, ...] | None = None
     ) -> Alternative:
-        relation = replace(self._relation, input=way.relation)
-        return Alternative(placement=placement, cost=way.cost + _GROUP * rows, relation=relation, hashed=hashed)
+        relation = replace(self._relation, input=alternative.relation)
+        return Alternative(placement=placement, cost=alternative.cost + _GROUP * rows, relation=relation, hashed=hashed)
 
     def where_it_is(self) -> Iterator[Alternative]:
         """The aggregate on the channels as they are: the rows of a group are on one channel if the columns by which the
         rows were hashed or cut are among the keys.
         """
-        places = {key.index: at for at, key in enumerate(self._relation.keys) if is_column(key)}
-        for way in self._below.shares:
-            if way.hashed and all(column in places for column in way.hashed):
-                hashed = tuple(places[column] for column in way.hashed)
-                yield self.over(way, Placement.SHARES, self._each(self._below.estimate.rows), hashed)
-            elif way.ranged and way.ranged.column in places:
-                ranged = way.ranged._replace(column=places[way.ranged.column])
-                grouped = self.over(way, Placement.SHARES, self._each(self._below.estimate.rows))
+        positions = {key.index: at for at, key in enumerate(self._relation.keys) if is_column(key)}
+        for alternative in self._below.shares:
+            if alternative.hashed and all(column in positions for column in alternative.hashed):
+                hashed = tuple(positions[column] for column in alternative.hashed)
+                yield self.over(alternative, Placement.SHARES, self._each(self._below.estimate.rows), hashed)
+            elif alternative.ranged and alternative.ranged.column in positions:
+                ranged = alternative.ranged._replace(column=positions[alternative.ranged.column])
+                grouped = self.over(alternative, Placement.SHARES, self._each(self._below.estimate.rows))
                 yield replace(grouped, ranged=ranged)
 
     def in_halves(self) -> Iterator[Alternative]:
@@ -72,12 +72,12 @@ class _Aggregating:
         keys = len(self._relation.keys)
         schema = (*self._relation.schema[:keys], *(state.type for state in states))
         rows = min(self._below.estimate.rows, self._groups.rows * self._movement.channels)
-        way = min(self._below.shares, key=lambda each: each.cost)
+        alternative = min(self._below.shares, key=lambda alternative: alternative.cost)
         partial = Alternative(
             placement=Placement.SHARES,
-            cost=way.cost + _GROUP * self._each(self._below.estimate.rows),
+            cost=alternative.cost + _GROUP * self._each(self._below.estimate.rows),
             relation=ir.PartialAggregate(
-                input=way.relation,
+                input=alternative.relation,
                 keys=self._relation.keys,
                 measures=self._relation.measures,
                 schema=schema,
@@ -92,30 +92,33 @@ class _Aggregating:
             yield self._final(hashed, Placement.SHARES, self._each(rows), hashed.hashed)
 
     def _final(
-        self, way: Alternative, placement: Placement, rows: float, hashed: tuple[int, ...] | None = None
+        self, alternative: Alternative, placement: Placement, rows: float, hashed: tuple[int, ...] | None = None
     ) -> Alternative:
         relation = ir.FinalAggregate(
-            input=way.relation,
+            input=alternative.relation,
             keys=len(self._relation.keys),
             measures=self._relation.measures,
             schema=self._relation.schema,
             plan_path=self._relation.plan_path,
         )
-        return Alternative(placement=placement, cost=way.cost + _GROUP * rows, relation=relation, hashed=hashed)
+        return Alternative(placement=placement, cost=alternative.cost + _GROUP * rows, relation=relation, hashed=hashed)
 
     def by_rows(self) -> Alternative:
         """The aggregate over rows that are sent to the channel of their keys. Computed keys become columns first."""
         keyed, keys, relation = _keyed(self._relation)
         below = self._below
         if keyed is not None:
-            ways = tuple(replace(way, relation=replace(keyed, input=way.relation)) for way in below.ways)
-            below = Alternatives(estimate=below.estimate, ways=ways)
-        way = self._movement.hashed(below, keys)
-        cost = way.cost + _GROUP * self._each(below.estimate.rows)
-        places = {column: at for at, column in reversed(list(enumerate(keys)))}
-        hashed = tuple(places[column] for column in keys)
-        made = replace(relation, input=way.relation)
-        return Alternative(placement=Placement.SHARES, cost=cost, relation=made, hashed=hashed)
+            alternatives = tuple(
+                replace(alternative, relation=replace(keyed, input=alternative.relation))
+                for alternative in below.choices
+            )
+            below = Alternatives(estimate=below.estimate, choices=alternatives)
+        alternative = self._movement.hashed(below, keys)
+        cost = alternative.cost + _GROUP * self._each(below.estimate.rows)
+        positions = {column: at for at, column in reversed(list(enumerate(keys)))}
+        hashed = tuple(positions[column] for column in keys)
+        rebuilt = replace(relation, input=alternative.relation)
+        return Alternative(placement=Placement.SHARES, cost=cost, relation=rebuilt, hashed=hashed)
 
     def _each(self, rows: float) -> float:
         return rows / self._movement.channels
@@ -128,8 +131,8 @@ def _keyed(relation: ir.Aggregate) -> tuple[ir.Project | None, tuple[int, ...], 
     below = relation.input
     added = [key for key in relation.keys if not is_column(key)]
     columns = tuple(ir.Field(index=at, type=type_) for at, type_ in enumerate(below.schema))
-    places = iter(range(len(columns), len(columns) + len(added)))
-    keys = tuple(key.index if is_column(key) else next(places) for key in relation.keys)
+    positions = iter(range(len(columns), len(columns) + len(added)))
+    keys = tuple(key.index if is_column(key) else next(positions) for key in relation.keys)
     if not added:
         return None, keys, relation
     projected = ir.Project(

@@ -80,10 +80,13 @@ class Alternatives:
     """The alternatives of a relation worth pursuing. One of them has the relation whole."""
 
     estimate: Estimate
-    ways: tuple[Alternative, ...]
+    choices: tuple[Alternative, ...]
 
     def best(self, *placements: Placement) -> Alternative:
-        return min((way for way in self.ways if way.placement in placements), key=lambda way: way.cost)
+        return min(
+            (alternative for alternative in self.choices if alternative.placement in placements),
+            key=lambda alternative: alternative.cost,
+        )
 
     @property
     def whole(self) -> Alternative:
@@ -96,17 +99,19 @@ class Alternatives:
 
     @property
     def shares(self) -> tuple[Alternative, ...]:
-        return tuple(way for way in self.ways if way.placement is Placement.SHARES)
+        return tuple(alternative for alternative in self.choices if alternative.placement is Placement.SHARES)
 
     @property
     def as_asked(self) -> Alternatives:
         """The alternatives that read sources no further than asked."""
-        return replace(self, ways=tuple(way for way in self.ways if way.reading is not Reading.AHEAD))
+        return replace(
+            self, choices=tuple(alternative for alternative in self.choices if alternative.reading is not Reading.AHEAD)
+        )
 
     @property
     def wholly_read(self) -> Alternatives:
         """The same alternatives for a reader that needs all rows in any case."""
-        return replace(self, ways=tuple(replace(way, reading=Reading.ALL) for way in self.ways))
+        return replace(self, choices=tuple(replace(alternative, reading=Reading.ALL) for alternative in self.choices))
 
 
 class Movement:
@@ -115,73 +120,83 @@ class Movement:
     def __init__(self, channels: int) -> None:
         self.channels = channels
 
-    def closed(self, estimate: Estimate, found: Iterable[Alternative]) -> Alternatives:
+    def closed(self, estimate: Estimate, offered: Iterable[Alternative]) -> Alternatives:
         """The cheapest of these alternatives, and the alternatives that an exchange makes of them."""
-        ways = list(found)
-        shares = [way for way in ways if way.placement is Placement.SHARES]
-        gathered = [self.gathered(way, estimate) for way in shares]
+        alternatives = list(offered)
+        shares = [alternative for alternative in alternatives if alternative.placement is Placement.SHARES]
+        gathered = [self.gathered(alternative, estimate) for alternative in shares]
         # Broadcast from several channels, rows would lose the order that they have in each channel.
-        sent = [way for way in ways if way.placement is Placement.ONE] + [way for way in shares if not way.order]
-        broadcast = [self._broadcast(way, estimate) for way in sent]
-        return Alternatives(estimate=estimate, ways=tuple(_cheapest([*ways, *gathered, *broadcast])))
+        sent = [alternative for alternative in alternatives if alternative.placement is Placement.ONE] + [
+            alternative for alternative in shares if not alternative.order
+        ]
+        broadcast = [self._broadcast(alternative, estimate) for alternative in sent]
+        return Alternatives(estimate=estimate, choices=tuple(_cheapest([*alternatives, *gathered, *broadcast])))
 
-    def gathered(self, way: Alternative, estimate: Estimate) -> Alternative:
+    def gathered(self, alternative: Alternative, estimate: Estimate) -> Alternative:
         """The rows on one channel, in their order."""
-        each = self._row(way)
-        cost = each * estimate.rows / self.channels + each * estimate.rows
-        relation = self._exchange(way, ir.Routing.GATHER, estimate, in_order=bool(way.order))
-        cost += way.cost + PIPELINE
-        return Alternative(placement=Placement.ONE, cost=cost, relation=relation, order=way.order, reading=_beyond(way))
+        row_cost = self._row(alternative)
+        cost = row_cost * estimate.rows / self.channels + row_cost * estimate.rows
+        relation = self._exchange(alternative, ir.Routing.GATHER, estimate, in_order=bool(alternative.order))
+        cost += alternative.cost + PIPELINE
+        return Alternative(
+            placement=Placement.ONE, cost=cost, relation=relation, order=alternative.order, reading=_beyond(alternative)
+        )
 
-    def hashed(self, ways: Alternatives, keys: tuple[int, ...]) -> Alternative:
+    def hashed(self, alternatives: Alternatives, keys: tuple[int, ...]) -> Alternative:
         """The rows in shares by the hash of these columns, the columns in this order."""
-        found = [self._rehashed(way, ways.estimate, keys) for way in ways.ways]
-        return min(found, key=lambda way: way.cost)
+        rehashed = [self._rehashed(alternative, alternatives.estimate, keys) for alternative in alternatives.choices]
+        return min(rehashed, key=lambda alternative: alternative.cost)
 
-    def hashed_in_order(self, ways: Alternatives, keys: tuple[int, ...]) -> Alternative | None:
+    def hashed_in_order(self, alternatives: Alternatives, keys: tuple[int, ...]) -> Alternative | None:
         """Sorted rows in shares by hash: every channel's rows are in the order that they have on one channel. None if
         the exchange would read sources further than asked.
         """
-        sorted_ = [way for way in ways.ways if way.placement is not Placement.SHARES or way.order]
-        found = [self._rehashed(way, ways.estimate, keys, in_order=True) for way in sorted_]
-        asked = (way for way in found if way.reading is not Reading.AHEAD)
-        return min(asked, key=lambda way: way.cost, default=None)
+        sorted_ = [
+            alternative
+            for alternative in alternatives.choices
+            if alternative.placement is not Placement.SHARES or alternative.order
+        ]
+        rehashed = [self._rehashed(alternative, alternatives.estimate, keys, in_order=True) for alternative in sorted_]
+        asked = (alternative for alternative in rehashed if alternative.reading is not Reading.AHEAD)
+        return min(asked, key=lambda alternative: alternative.cost, default=None)
 
-    def dealt(self, ways: Alternatives) -> Alternative:
+    def dealt(self, alternatives: Alternatives) -> Alternative:
         """The rows in any shares."""
-        shares = ways.shares
+        shares = alternatives.shares
         if shares:
-            return min(shares, key=lambda way: way.cost)
-        one = ways.one
-        each = self._row(one) * ways.estimate.rows
-        relation = self._exchange(one, ir.Routing.ROUND_ROBIN, ways.estimate)
-        cost = one.cost + each + each / self.channels + PIPELINE
+            return min(shares, key=lambda alternative: alternative.cost)
+        one = alternatives.one
+        sending = self._row(one) * alternatives.estimate.rows
+        relation = self._exchange(one, ir.Routing.ROUND_ROBIN, alternatives.estimate)
+        cost = one.cost + sending + sending / self.channels + PIPELINE
         return Alternative(placement=Placement.SHARES, cost=cost, relation=relation)
 
     def _rehashed(
-        self, way: Alternative, estimate: Estimate, keys: tuple[int, ...], *, in_order: bool = False
+        self, alternative: Alternative, estimate: Estimate, keys: tuple[int, ...], *, in_order: bool = False
     ) -> Alternative:
-        if way.placement is Placement.SHARES and way.hashed == keys:
-            return way
-        sent = estimate.rows / (self.channels if way.placement is Placement.SHARES else 1)
-        cost = self._row(way) * (sent + estimate.rows / self.channels)
-        relation = self._exchange(way, ir.Routing.HASH, estimate, keys=keys, in_order=in_order)
-        cost += way.cost + PIPELINE
-        return Alternative(placement=Placement.SHARES, cost=cost, relation=relation, hashed=keys, reading=_beyond(way))
+        if alternative.placement is Placement.SHARES and alternative.hashed == keys:
+            return alternative
+        sent = estimate.rows / (self.channels if alternative.placement is Placement.SHARES else 1)
+        cost = self._row(alternative) * (sent + estimate.rows / self.channels)
+        relation = self._exchange(alternative, ir.Routing.HASH, estimate, keys=keys, in_order=in_order)
+        cost += alternative.cost + PIPELINE
+        return Alternative(
+            placement=Placement.SHARES, cost=cost, relation=relation, hashed=keys, reading=_beyond(alternative)
+        )
 
-    def _broadcast(self, way: Alternative, estimate: Estimate) -> Alternative:
-        sent = estimate.rows / (self.channels if way.placement is Placement.SHARES else 1)
-        cost = self._row(way) * (sent + estimate.rows)
-        relation = self._exchange(way, ir.Routing.BROADCAST, estimate)
-        cost += way.cost + 2 * PIPELINE  # never better than a gather if that is enough
-        return Alternative(placement=Placement.WHOLE, cost=cost, relation=relation, reading=_beyond(way))
+    def _broadcast(self, alternative: Alternative, estimate: Estimate) -> Alternative:
+        sent = estimate.rows / (self.channels if alternative.placement is Placement.SHARES else 1)
+        cost = self._row(alternative) * (sent + estimate.rows)
+        relation = self._exchange(alternative, ir.Routing.BROADCAST, estimate)
+        cost += alternative.cost + 2 * PIPELINE  # never better than a gather if that is enough
+        return Alternative(placement=Placement.WHOLE, cost=cost, relation=relation, reading=_beyond(alternative))
 
-    def _row(self, way: Alternative) -> float:
-        return SEND + COLUMN * len(way.relation.schema)
+    def _row(self, alternative: Alternative) -> float:
+        return SEND + COLUMN * len(alternative.relation.schema)
 
     def _exchange(
         self,
-        way: Alternative,
+        alternative: Alternative,
         routing: ir.Routing,
         estimate: Estimate,
         *,
@@ -191,8 +206,8 @@ class Movement:
         """An exchange over an alternative's rows. If the rows come out of an unsorted exchange, that exchange's input
         goes to the new exchange directly. Rows that several channels send in order are merged.
         """
-        below: ir.Relation = way.relation
-        producers = self.channels if way.placement is Placement.SHARES else 1
+        below: ir.Relation = alternative.relation
+        producers = self.channels if alternative.placement is Placement.SHARES else 1
         if isinstance(below, ir.Exchange) and not below.order and not in_order:
             producers = below.producers
             below = below.input
@@ -202,24 +217,34 @@ class Movement:
             producers=producers,
             rows=ceil(estimate.rows),
             keys=keys,
-            order=way.order if in_order and producers > 1 else (),
+            order=alternative.order if in_order and producers > 1 else (),
             schema=below.schema,
             plan_path=below.plan_path,
         )
 
 
-def _beyond(way: Alternative) -> Reading:
+def _beyond(alternative: Alternative) -> Reading:
     """The reading of an alternative's sources behind an exchange."""
-    return Reading.ALL if way.reading is Reading.ALL else Reading.AHEAD
+    return Reading.ALL if alternative.reading is Reading.ALL else Reading.AHEAD
 
 
-def _cheapest(ways: Iterable[Alternative]) -> Iterator[Alternative]:
+def _cheapest(alternatives: Iterable[Alternative]) -> Iterator[Alternative]:
     """The cheapest alternative of each kind."""
-    found: dict[tuple[object, ...], Alternative] = {}
-    for way in ways:
-        kind = (way.placement, way.hashed, way.ranged, bool(way.order), way.in_turn, way.reading)
-        if kind not in found or way.cost < found[kind].cost:
-            found[kind] = way
-    shares = sorted((way for way in found.values() if way.placement is Placement.SHARES), key=lambda way: way.cost)
-    yield from (way for way in found.values() if way.placement is not Placement.SHARES)
+    cheapest: dict[tuple[object, ...], Alternative] = {}
+    for alternative in alternatives:
+        kind = (
+            alternative.placement,
+            alternative.hashed,
+            alternative.ranged,
+            bool(alternative.order),
+            alternative.in_turn,
+            alternative.reading,
+        )
+        if kind not in cheapest or alternative.cost < cheapest[kind].cost:
+            cheapest[kind] = alternative
+    shares = sorted(
+        (alternative for alternative in cheapest.values() if alternative.placement is Placement.SHARES),
+        key=lambda alternative: alternative.cost,
+    )
+    yield from (alternative for alternative in cheapest.values() if alternative.placement is not Placement.SHARES)
     yield from shares[:_MOST]

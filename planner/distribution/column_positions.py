@@ -13,7 +13,7 @@ from .alternatives import Ranged
 RowByRow: TypeAlias = ir.Filter | ir.Project | ir.Expand | ir.Unnest | ir.IndexLookup
 
 
-def places(relation: RowByRow) -> Callable[[int], int | None]:
+def output_positions(relation: RowByRow) -> Callable[[int], int | None]:
     """A function from an input column to the output column, None if the column is gone."""
     match relation:
         case ir.Filter() | ir.IndexLookup():
@@ -26,33 +26,33 @@ def places(relation: RowByRow) -> Callable[[int], int | None]:
             rows = (relation.kept,)
         case _:
             assert_never(relation)
-    found: dict[int, int] = {}
+    outputs: dict[int, int] = {}
     for at, same in enumerate(zip(*rows, strict=True)):
-        columns = {each.index for each in same if is_column(each)}
-        if len(columns) == 1 and all(isinstance(each, ir.Field) for each in same):
-            found.setdefault(columns.pop(), at)
-    return found.get
+        columns = {expression.index for expression in same if is_column(expression)}
+        if len(columns) == 1 and all(isinstance(expression, ir.Field) for expression in same):
+            outputs.setdefault(columns.pop(), at)
+    return outputs.get
 
 
-def moved_columns(columns: tuple[int, ...] | None, places: Callable[[int], int | None]) -> tuple[int, ...] | None:
-    moved = [places(column) for column in columns or ()]
-    found = tuple(column for column in moved if column is not None)
-    return found if columns is not None and len(found) == len(columns) else None
+def moved_columns(columns: tuple[int, ...] | None, position_of: Callable[[int], int | None]) -> tuple[int, ...] | None:
+    moved = [position_of(column) for column in columns or ()]
+    known = tuple(column for column in moved if column is not None)
+    return known if columns is not None and len(known) == len(columns) else None
 
 
-def moved_range(ranged: Ranged | None, places: Callable[[int], int | None]) -> Ranged | None:
-    moved = None if ranged is None else places(ranged.column)
+def moved_range(ranged: Ranged | None, position_of: Callable[[int], int | None]) -> Ranged | None:
+    moved = None if ranged is None else position_of(ranged.column)
     return None if ranged is None or moved is None else ranged._replace(column=moved)
 
 
 def moved_order(
-    order: tuple[ir.ColumnOrder, ...], places: Callable[[int], int | None]
+    order: tuple[ir.ColumnOrder, ...], position_of: Callable[[int], int | None]
 ) -> tuple[ir.ColumnOrder, ...] | None:
     """The order in terms of the output's columns; None if one of them is gone."""
     moved = []
     for key in order:
-        place = places(key.column)
-        if place is None:
+        position = position_of(key.column)
+        if position is None:
             return None
-        moved.append(replace(key, column=place))
+        moved.append(replace(key, column=position))
     return tuple(moved)

@@ -14,15 +14,15 @@ from ..analysis.recursions import steady, with_fixed
 from ..ir import tree
 from ..ir.visit import beneath, is_column, parts, relations, subqueries, transform_relations, with_subqueries
 from ..ir.walk import unroll
-from .aggregates import aggregate_ways
+from .aggregates import aggregate_alternatives
 from .alternatives import Alternative, Alternatives, Movement, Placement, Ranged, Reading
-from .column_positions import RowByRow, moved_columns, moved_order, moved_range, places
+from .column_positions import RowByRow, moved_columns, moved_order, moved_range, output_positions
 from .estimates import Estimate, filtered, grouped, joined
-from .joins import WHOLE_RIGHT, join_estimate, join_ways
-from .orders import fetch_ways, sort_ways, top_n_ways
+from .joins import WHOLE_RIGHT, join_alternatives, join_estimate
+from .orders import fetch_alternatives, sort_alternatives, top_n_alternatives
 from .origins import Key
-from .sorted_inputs import merge_join_ways, streaming_aggregate_ways
-from .user_operators import user_ways
+from .sorted_inputs import merge_join_alternatives, streaming_aggregate_alternatives
+from .user_operators import user_alternatives
 
 _READ, _COMPUTE, _HASHED = 6.0, 4.0, 60.0
 WORTHWHILE = 75e6
@@ -87,8 +87,14 @@ def spread(root: ir.Relation, spreading: Spreading) -> Spread:
     alone = _Finding(root, replace(spreading, channels=1))
     one = unroll(alone.step, root).one
     finding = _Finding(root, spreading)
-    ways = unroll(finding.step, root)
-    best = min((*(way for way in ways.shares if not way.order or way.in_turn), ways.one), key=lambda way: way.cost)
+    alternatives = unroll(finding.step, root)
+    best = min(
+        (
+            *(alternative for alternative in alternatives.shares if not alternative.order or alternative.in_turn),
+            alternatives.one,
+        ),
+        key=lambda alternative: alternative.cost,
+    )
     saved = one.cost - best.cost
     if saved < WORTHWHILE:
         return Spread(one.relation, 1, alone.shared(), saved)
@@ -115,26 +121,26 @@ class _Finding:
         self._shared: dict[int, ir.Relation] = {}
         self._named: dict[int, tuple[ir.Relation, _Named]] = {}
         self._uses = Counter(
-            each.ordinal
+            relation.ordinal
             for start in (root, *spreading.shared)
-            for each in relations(start)
-            if isinstance(each, ir.Shared)
+            for relation in relations(start)
+            if isinstance(relation, ir.Shared)
         )
 
     def shared(self) -> tuple[ir.Relation, ...]:
         """The shared relations as their uses read them. A use that is computed in place reads all of the shared
         relation.
         """
-        return tuple(self._shared.get(at, each) for at, each in enumerate(self._spreading.shared))
+        return tuple(self._shared.get(at, relation) for at, relation in enumerate(self._spreading.shared))
 
     def step(self, relation: ir.Relation) -> Generator[ir.Relation, Alternatives, Alternatives]:
         known = self._known.get(id(relation))
         if known is None:
-            ways = yield from self._ways(relation)
-            known = self._known[id(relation)] = (relation, ways)
+            alternatives = yield from self._alternatives_of(relation)
+            known = self._known[id(relation)] = (relation, alternatives)
         return known[1]
 
-    def _ways(self, relation: ir.Relation) -> Generator[ir.Relation, Alternatives, Alternatives]:
+    def _alternatives_of(self, relation: ir.Relation) -> Generator[ir.Relation, Alternatives, Alternatives]:
         if id(relation) in self._spreading.kept:
             rows = self._rows_below(relation)
             whole = Alternative(placement=Placement.WHOLE, cost=_READ * rows, relation=relation)
@@ -144,8 +150,8 @@ class _Finding:
         if isinstance(relation, ir.Recursion | ir.Rounds):
             return (yield from self._of_loop(relation))
         below: list[Alternatives] = []
-        for each in tree.read_by(relation):
-            below.append((yield each))  # noqa: PERF401 (a comprehension cannot yield)
+        for child in tree.read_by(relation):
+            below.append((yield child))  # noqa: PERF401 (a comprehension cannot yield)
         inner: dict[int, ir.Relation] = {}
         cost = 0.0
         for expression in tree.expressions(relation):
@@ -160,31 +166,33 @@ class _Finding:
         if inner:
             relation = with_subqueries(relation, inner)
         estimate = self._estimate(relation, below)
-        found = Alternatives(estimate=estimate, ways=tuple(self._of(relation, below, estimate)))
+        alternatives = Alternatives(estimate=estimate, choices=tuple(self._of(relation, below, estimate)))
         if not isinstance(relation, _AS_ASKED):
-            found = found.wholly_read
-        return self._movement.closed(estimate, [replace(way, cost=way.cost + cost) for way in found.ways])
+            alternatives = alternatives.wholly_read
+        return self._movement.closed(
+            estimate, [replace(alternative, cost=alternative.cost + cost) for alternative in alternatives.choices]
+        )
 
     def _of_loop(self, relation: ir.Recursion | ir.Rounds) -> Generator[ir.Relation, Alternatives, Alternatives]:
         """The alternatives of a loop: all of it in one place, from which its sorted rows may be dealt out."""
         below: dict[int, Alternatives] = {}
-        for each in relation.inputs if isinstance(relation, ir.Rounds) else steady(relation):
-            below[id(each)] = yield each
-        rows = _GROWTH * sum(each.estimate.rows for each in below.values())
+        for child in relation.inputs if isinstance(relation, ir.Rounds) else steady(relation):
+            below[id(child)] = yield child
+        rows = _GROWTH * sum(alternatives.estimate.rows for alternatives in below.values())
         estimate = Estimate(rows, rows)
 
-        def together(placement: Placement, ways: Mapping[int, Alternative]) -> Alternative:
-            given = {number: way.relation for number, way in ways.items()}
-            made = _with_given(relation, given)
-            cost = sum(way.cost for way in ways.values()) + _HASHED * rows
-            return Alternative(placement=placement, cost=cost, relation=made)
+        def together(placement: Placement, alternatives: Mapping[int, Alternative]) -> Alternative:
+            inputs = {number: alternative.relation for number, alternative in alternatives.items()}
+            rebuilt = _with_inputs(relation, inputs)
+            cost = sum(alternative.cost for alternative in alternatives.values()) + _HASHED * rows
+            return Alternative(placement=placement, cost=cost, relation=rebuilt)
 
-        whole = together(Placement.WHOLE, {number: each.whole for number, each in below.items()})
-        one = together(Placement.ONE, {number: each.one for number, each in below.items()})
+        whole = together(Placement.WHOLE, {number: alternatives.whole for number, alternatives in below.items()})
+        one = together(Placement.ONE, {number: alternatives.one for number, alternatives in below.items()})
         order = tuple(
             ir.ColumnOrder(column=at, direction=ir.Direction.ASC_NULLS_LAST) for at in range(len(relation.schema))
         )
-        dealt = replace(self._movement.dealt(Alternatives(estimate=estimate, ways=(one,))), order=order)
+        dealt = replace(self._movement.dealt(Alternatives(estimate=estimate, choices=(one,))), order=order)
         return self._movement.closed(estimate, [whole, one, dealt])
 
     def _of_shared(self, relation: ir.Shared) -> Generator[ir.Relation, Alternatives, Alternatives]:
@@ -195,10 +203,10 @@ class _Finding:
         self._shared[relation.ordinal] = definition.whole.relation
         uses = self._uses[relation.ordinal]
         whole = replace(definition.whole, relation=relation, cost=definition.whole.cost / uses)
-        source = min((*definition.shares, definition.one), key=lambda way: way.cost)
+        source = min((*definition.shares, definition.one), key=lambda alternative: alternative.cost)
         source = replace(source, cost=source.cost / uses)
         sent = self._movement.closed(definition.estimate, [source])
-        exchanged = (way for way in sent.ways if isinstance(way.relation, ir.Exchange))
+        exchanged = (alternative for alternative in sent.choices if isinstance(alternative.relation, ir.Exchange))
         return self._movement.closed(definition.estimate, [whole, *definition.shares, *exchanged])
 
     def _of(  # noqa: C901 (a line per relation)
@@ -213,29 +221,29 @@ class _Finding:
             case ir.Filter() | ir.Project() | ir.Expand() | ir.Unnest() | ir.IndexLookup():
                 yield from self._row_by_row(relation, below[0])
             case ir.Sort():
-                yield from sort_ways(relation, below[0], movement)
+                yield from sort_alternatives(relation, below[0], movement)
             case ir.TopN():
-                yield from top_n_ways(relation, below[0], movement)
+                yield from top_n_alternatives(relation, below[0], movement)
             case ir.Fetch():
-                yield from fetch_ways(relation, below[0], movement)
+                yield from fetch_alternatives(relation, below[0], movement)
             case ir.Aggregate():
-                yield from aggregate_ways(relation, below[0], estimate, movement)
+                yield from aggregate_alternatives(relation, below[0], estimate, movement)
             case ir.Window():
                 yield from self._of_window(relation, below[0])
             case ir.Join() | ir.Cross():
                 named = self._is_named(relation.left), self._is_named(relation.right)
-                yield from join_ways(relation, below[0], below[1], movement, named)
+                yield from join_alternatives(relation, below[0], below[1], movement, named)
             case ir.MergeJoin():
                 named = self._is_named(relation.left), self._is_named(relation.right)
-                yield from merge_join_ways(relation, below[0], below[1], movement, named)
+                yield from merge_join_alternatives(relation, below[0], below[1], movement, named)
             case ir.StreamingAggregate():
-                yield from streaming_aggregate_ways(relation, below[0], movement)
+                yield from streaming_aggregate_alternatives(relation, below[0], movement)
             case ir.LateralJoin():
                 yield from self._of_lateral(relation, below[0])
             case ir.Set():
                 yield from self._of_set(relation, below)
             case ir.User():
-                yield from user_ways(relation, below, movement)
+                yield from user_alternatives(relation, below, movement)
             case ir.Shared() | ir.PartialAggregate() | ir.FinalAggregate() | ir.Exchange() | ir.IndexTable():
                 raise TypeError(f"{relation.plan_path}: a plan is spread once")
             case ir.Iterate() | ir.Recursion() | ir.Rounds() | ir.Reference() | ir.LoopInput():
@@ -277,68 +285,76 @@ class _Finding:
         return (name,) if rises else ()
 
     def _row_by_row(self, relation: RowByRow, below: Alternatives) -> Iterator[Alternative]:
-        computed = [each for each in tree.expressions(relation) if not isinstance(each, ir.Field)]
+        computed = [expression for expression in tree.expressions(relation) if not isinstance(expression, ir.Field)]
         work = _COMPUTE * (1 + len(computed)) + _MATCH * sum(map(_matches, computed))
-        for way in below.ways:
-            moved = places(relation)
-            order = moved_order(way.order, moved)
-            if order is None and way.placement is Placement.SHARES:
+        for alternative in below.choices:
+            moved = output_positions(relation)
+            order = moved_order(alternative.order, moved)
+            if order is None and alternative.placement is Placement.SHARES:
                 continue  # the channels' rows could no longer be merged
-            share = self._spreading.channels if way.placement is Placement.SHARES else 1
+            share = self._spreading.channels if alternative.placement is Placement.SHARES else 1
             yield replace(
-                way,
-                cost=way.cost + work * below.estimate.rows / share,
-                relation=tree.with_inputs(relation, (way.relation, *tree.inputs(relation)[1:])),
-                hashed=moved_columns(way.hashed, moved),
-                ranged=moved_range(way.ranged, moved),
+                alternative,
+                cost=alternative.cost + work * below.estimate.rows / share,
+                relation=tree.with_inputs(relation, (alternative.relation, *tree.inputs(relation)[1:])),
+                hashed=moved_columns(alternative.hashed, moved),
+                ranged=moved_range(alternative.ranged, moved),
                 order=order or (),
             )
 
     def _of_window(self, relation: ir.Window, below: Alternatives) -> Iterator[Alternative]:
         keys = _partition_columns(relation)
-        ways = [below.whole, below.one]
-        ways.extend(way for way in below.shares if way.hashed and set(way.hashed) <= set(keys))
-        ways.extend(way for way in below.shares if way.ranged and way.ranged.column in keys)
+        alternatives = [below.whole, below.one]
+        alternatives.extend(
+            alternative for alternative in below.shares if alternative.hashed and set(alternative.hashed) <= set(keys)
+        )
+        alternatives.extend(
+            alternative for alternative in below.shares if alternative.ranged and alternative.ranged.column in keys
+        )
         if keys:
-            ways.append(self._movement.hashed(below, keys))
-        for way in ways:
-            share = self._spreading.channels if way.placement is Placement.SHARES else 1
+            alternatives.append(self._movement.hashed(below, keys))
+        for alternative in alternatives:
+            share = self._spreading.channels if alternative.placement is Placement.SHARES else 1
             yield replace(
-                way,
-                cost=way.cost + _HASHED * 2 * below.estimate.rows / share,
-                relation=replace(relation, input=way.relation),
+                alternative,
+                cost=alternative.cost + _HASHED * 2 * below.estimate.rows / share,
+                relation=replace(relation, input=alternative.relation),
                 order=(),
             )
 
     def _of_lateral(self, relation: ir.LateralJoin, left: Alternatives) -> Iterator[Alternative]:
         right = _in_place(relation.right)
         cost = _READ * self._rows_below(relation.right) + _HASHED * left.estimate.rows
-        for way in left.ways:
-            if way.placement is not Placement.SHARES or relation.type is not ir.JoinType.OUTER:
-                made = replace(relation, left=way.relation, right=right)
-                hashed = way.hashed if relation.type in WHOLE_RIGHT else None
-                ranged = way.ranged if relation.type in WHOLE_RIGHT else None
-                yield replace(way, cost=way.cost + cost, relation=made, hashed=hashed, ranged=ranged, order=())
+        for alternative in left.choices:
+            if alternative.placement is not Placement.SHARES or relation.type is not ir.JoinType.OUTER:
+                rebuilt = replace(relation, left=alternative.relation, right=right)
+                hashed = alternative.hashed if relation.type in WHOLE_RIGHT else None
+                ranged = alternative.ranged if relation.type in WHOLE_RIGHT else None
+                yield replace(
+                    alternative, cost=alternative.cost + cost, relation=rebuilt, hashed=hashed, ranged=ranged, order=()
+                )
 
     def _of_set(self, relation: ir.Set, below: Sequence[Alternatives]) -> Iterator[Alternative]:
-        rows = sum(each.estimate.rows for each in below)
+        rows = sum(alternatives.estimate.rows for alternatives in below)
         work = 0.0 if relation.operation is ir.SetOperation.UNION_ALL else _HASHED
 
         def together(
-            placement: Placement, ways: Sequence[Alternative], rows: float, hashed: tuple[int, ...] | None
+            placement: Placement, alternatives: Sequence[Alternative], rows: float, hashed: tuple[int, ...] | None
         ) -> Alternative:
-            made = replace(relation, inputs=tuple(way.relation for way in ways))
-            cost = sum(way.cost for way in ways) + work * rows
-            return Alternative(placement=placement, cost=cost, relation=made, hashed=hashed)
+            rebuilt = replace(relation, inputs=tuple(alternative.relation for alternative in alternatives))
+            cost = sum(alternative.cost for alternative in alternatives) + work * rows
+            return Alternative(placement=placement, cost=cost, relation=rebuilt, hashed=hashed)
 
-        yield together(Placement.WHOLE, [each.whole for each in below], rows, None)
-        yield together(Placement.ONE, [each.one for each in below], rows, None)
+        yield together(Placement.WHOLE, [alternatives.whole for alternatives in below], rows, None)
+        yield together(Placement.ONE, [alternatives.one for alternatives in below], rows, None)
         share = rows / self._spreading.channels
         if relation.operation is ir.SetOperation.UNION_ALL:
-            yield together(Placement.SHARES, [self._movement.dealt(each) for each in below], share, None)
+            yield together(
+                Placement.SHARES, [self._movement.dealt(alternatives) for alternatives in below], share, None
+            )
         else:
             columns = tuple(range(len(relation.schema)))
-            hashed = [self._movement.hashed(each, columns) for each in below]
+            hashed = [self._movement.hashed(alternatives, columns) for alternatives in below]
             yield together(Placement.SHARES, hashed, share, columns)
 
     # ------------------------------------------------------------------------------------------------- sizes
@@ -359,8 +375,8 @@ class _Finding:
             case ir.MergeJoin():
                 return joined(relation.type, below[0].estimate, below[1].estimate, equal=True)
             case ir.Set():
-                parts = [each.estimate for each in below]
-                return Estimate(sum(each.rows for each in parts), max(each.base for each in parts))
+                parts = [alternatives.estimate for alternatives in below]
+                return Estimate(sum(part.rows for part in parts), max(part.base for part in parts))
             case ir.Expand():
                 growth = len(relation.alternatives)
                 return replace(below[0].estimate, rows=below[0].estimate.rows * growth)
@@ -371,8 +387,8 @@ class _Finding:
 
     def _rows_below(self, relation: ir.Relation) -> float:
         """The number of rows of all sources below."""
-        found = (each for each in relations(relation) if isinstance(each, ir.Read | ir.LocalFiles))
-        return float(sum(self._spreading.rows[each.source] for each in found))
+        reads = (visited for visited in relations(relation) if isinstance(visited, ir.Read | ir.LocalFiles))
+        return float(sum(self._spreading.rows[read.source] for read in reads))
 
     def _is_named(self, side: ir.Relation) -> bool:
         """Tests whether the option `broadcast` names every source that a side reads."""
@@ -382,27 +398,27 @@ class _Finding:
         known = self._named.get(id(relation))
         if known is not None:
             return known[1]
-        found = _Named.NOTHING
+        answer = _Named.NOTHING
         if isinstance(relation, ir.Read | ir.LocalFiles):
-            found = _Named.ALL if relation.source in self._spreading.broadcast else _Named.NOT_ALL
-        for each in beneath(relation):
-            found = max(found, (yield each), key=lambda named: named.value)
-        self._named[id(relation)] = relation, found
-        return found
+            answer = _Named.ALL if relation.source in self._spreading.broadcast else _Named.NOT_ALL
+        for child in beneath(relation):
+            answer = max(answer, (yield child), key=lambda named: named.value)
+        self._named[id(relation)] = relation, answer
+        return answer
 
 
-def _with_given(relation: ir.Recursion | ir.Rounds, given: Mapping[int, ir.Relation]) -> ir.Relation:
-    """The loop over other relations in place of those that it reads. `given` is by the old relation's id."""
+def _with_inputs(relation: ir.Recursion | ir.Rounds, inputs: Mapping[int, ir.Relation]) -> ir.Relation:
+    """The loop over other relations in place of those that it reads. `inputs` is by the old relation's id."""
     if isinstance(relation, ir.Recursion):
-        return with_fixed(relation, given)
-    return tree.with_inputs(relation, [given[id(each)] for each in relation.inputs])
+        return with_fixed(relation, inputs)
+    return tree.with_inputs(relation, [inputs[id(child)] for child in relation.inputs])
 
 
 def _in_place(relation: ir.Relation) -> ir.Relation:
     """A relation that every channel computes, because it reads an enclosing row: all its reads are whole."""
 
-    def change(found: ir.Relation) -> ir.Relation:
-        return replace(found, whole=True) if isinstance(found, ir.Read | ir.LocalFiles) else found
+    def change(part: ir.Relation) -> ir.Relation:
+        return replace(part, whole=True) if isinstance(part, ir.Read | ir.LocalFiles) else part
 
     return transform_relations(relation, change)
 
@@ -413,8 +429,8 @@ def _matches(expression: ir.Expression) -> int:
 
 def _partition_columns(relation: ir.Window) -> tuple[int, ...]:
     """The columns by which all calls partition."""
-    found: list[int] | None = None
+    common: list[int] | None = None
     for call in relation.calls:
-        columns = [each.index for each in call.partitions if is_column(each)]
-        found = columns if found is None else [column for column in found if column in columns]
-    return tuple(dict.fromkeys(found or ()))
+        columns = [partition.index for partition in call.partitions if is_column(partition)]
+        common = columns if common is None else [column for column in common if column in columns]
+    return tuple(dict.fromkeys(common or ()))

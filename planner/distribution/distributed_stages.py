@@ -68,7 +68,7 @@ def _exchanges(root: ir.Relation, shared: Sequence[ir.Relation]) -> Iterator[ir.
                 used.add(relation.ordinal)
                 stack.append(shared[relation.ordinal])
             continue
-        inner = [each.relation for expression in tree.expressions(relation) for each in subqueries(expression)]
+        inner = [subquery.relation for expression in tree.expressions(relation) for subquery in subqueries(expression)]
         stack.extend(reversed((*tree.inputs(relation), *inner)))
 
 
@@ -84,4 +84,4 @@ def _in_order(last: Stage, before: dict[int, list[Stage]]) -> Iterator[Stage]:
             yield stage
         else:
             stack.append((stage, True))
-            stack.extend((each, False) for each in reversed(before[id(stage)]))
+            stack.extend((earlier, False) for earlier in reversed(before[id(stage)]))

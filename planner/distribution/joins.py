@@ -60,15 +60,15 @@ _EQUALITIES: Final = frozenset({"equal", "is_not_distinct_from"})
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    ways: Alternatives
+    alternatives: Alternatives
     named: bool  # by the option `broadcast`
 
     @property
     def estimate(self) -> Estimate:
-        return self.ways.estimate
+        return self.alternatives.estimate
 
 
-def join_ways(
+def join_alternatives(
     relation: ir.Join | ir.Cross, left: Alternatives, right: Alternatives, movement: Movement, named: tuple[bool, bool]
 ) -> Iterator[Alternative]:
     """The alternatives of a join, each with the join over its inputs' alternatives. `named` says which sides the option
@@ -108,7 +108,7 @@ def join_estimate(relation: ir.Join | ir.Cross, left: Estimate, right: Estimate)
 
 def equal_columns(condition: ir.Expression | None, width: int) -> list[tuple[int, int]]:
     """The pairs of columns, left and right, that have to be equal for two rows to match."""
-    found = []
+    pairs = []
     for term in conjuncts(condition) if condition is not None else ():
         if not isinstance(term, ir.Call) or term.function.name not in _EQUALITIES or len(term.arguments) != 2:
             continue
@@ -117,8 +117,8 @@ def equal_columns(condition: ir.Expression | None, width: int) -> list[tuple[int
             continue
         low, high = sorted((one.index, other.index))
         if low < width <= high:
-            found.append((low, high - width))
-    return found
+            pairs.append((low, high - width))
+    return pairs
 
 
 class _Joining:
@@ -135,47 +135,51 @@ class _Joining:
     def together(self) -> Iterator[Alternative]:
         """The join with both sides in one place."""
         rows = self.left.estimate.rows, self.right.estimate.rows
-        left, right = self.left.ways, self.right.ways
-        yield self._way(Placement.WHOLE, left.whole, right.whole, *rows)
-        yield self._way(Placement.ONE, left.one, right.one, *rows)
+        left, right = self.left.alternatives, self.right.alternatives
+        yield self._alternative(Placement.WHOLE, left.whole, right.whole, *rows)
+        yield self._alternative(Placement.ONE, left.one, right.one, *rows)
 
     def right_whole(self) -> Iterator[Alternative]:
         rows = self.left.estimate.rows / self._channels, self.right.estimate.rows
-        for left in self.left.ways.shares:
+        for left in self.left.alternatives.shares:
             hashed = self._hashed(left.hashed, of_left=True)
             ranged = self._ranged(left, of_left=True)
-            yield self._way(Placement.SHARES, left, self.right.ways.whole, *rows, hashed=hashed, ranged=ranged)
+            yield self._alternative(
+                Placement.SHARES, left, self.right.alternatives.whole, *rows, hashed=hashed, ranged=ranged
+            )
 
     def left_whole(self) -> Iterator[Alternative]:
         rows = self.left.estimate.rows, self.right.estimate.rows / self._channels
-        for right in self.right.ways.shares:
+        for right in self.right.alternatives.shares:
             hashed = self._hashed(right.hashed, of_left=False)
             ranged = self._ranged(right, of_left=False)
-            yield self._way(Placement.SHARES, self.left.ways.whole, right, *rows, hashed=hashed, ranged=ranged)
+            yield self._alternative(
+                Placement.SHARES, self.left.alternatives.whole, right, *rows, hashed=hashed, ranged=ranged
+            )
 
     def both_ranged(self, pairs: Sequence[tuple[int, int]]) -> Iterator[Alternative]:
         """The join with both sides cut by the same ranges of a column that must be equal."""
         rows = self.left.estimate.rows / self._channels, self.right.estimate.rows / self._channels
-        for left, right in product(self.left.ways.shares, self.right.ways.shares):
+        for left, right in product(self.left.alternatives.shares, self.right.alternatives.shares):
             if left.ranged is None or right.ranged is None or left.ranged.ranges != right.ranged.ranges:
                 continue
             if (left.ranged.column, right.ranged.column) in pairs:
                 for of_left in self._keys_kept():
                     ranged = self._ranged(left if of_left else right, of_left=of_left)
-                    yield self._way(Placement.SHARES, left, right, *rows, ranged=ranged)
+                    yield self._alternative(Placement.SHARES, left, right, *rows, ranged=ranged)
                 if self._type is ir.JoinType.OUTER:
-                    yield self._way(Placement.SHARES, left, right, *rows)
+                    yield self._alternative(Placement.SHARES, left, right, *rows)
 
     def both_hashed(self, pairs: Sequence[tuple[int, int]]) -> Iterator[Alternative]:
         rows = self.left.estimate.rows / self._channels, self.right.estimate.rows / self._channels
         for some in self._key_choices(pairs):
-            left = self._movement.hashed(self.left.ways, tuple(one for one, _ in some))
-            right = self._movement.hashed(self.right.ways, tuple(other for _, other in some))
+            left = self._movement.hashed(self.left.alternatives, tuple(one for one, _ in some))
+            right = self._movement.hashed(self.right.alternatives, tuple(other for _, other in some))
             for of_left in self._keys_kept():
                 hashed = self._hashed((left if of_left else right).hashed, of_left=of_left)
-                yield self._way(Placement.SHARES, left, right, *rows, hashed=hashed)
+                yield self._alternative(Placement.SHARES, left, right, *rows, hashed=hashed)
             if self._type is ir.JoinType.OUTER:
-                yield self._way(Placement.SHARES, left, right, *rows)
+                yield self._alternative(Placement.SHARES, left, right, *rows)
 
     def _keys_kept(self) -> Iterator[bool]:
         """The sides, left or not, whose keys still determine a row's channel: keys of unmatched rows are null."""
@@ -188,16 +192,16 @@ class _Joining:
         """The choices of keys: all pairs; and the pairs by which one side is hashed already, if they are enough."""
         yield pairs
         of_left, of_right = dict(pairs), {right: left for left, right in pairs}
-        for way in self.left.ways.shares:
-            if way.hashed and all(column in of_left for column in way.hashed):
-                yield [(column, of_left[column]) for column in way.hashed]
-        for way in self.right.ways.shares:
-            if way.hashed and all(column in of_right for column in way.hashed):
-                yield [(of_right[column], column) for column in way.hashed]
+        for alternative in self.left.alternatives.shares:
+            if alternative.hashed and all(column in of_left for column in alternative.hashed):
+                yield [(column, of_left[column]) for column in alternative.hashed]
+        for alternative in self.right.alternatives.shares:
+            if alternative.hashed and all(column in of_right for column in alternative.hashed):
+                yield [(of_right[column], column) for column in alternative.hashed]
 
-    def _ranged(self, way: Alternative, *, of_left: bool) -> Ranged | None:
-        moved = self._hashed((way.ranged.column,) if way.ranged else None, of_left=of_left)
-        return way.ranged._replace(column=moved[0]) if way.ranged and moved else None
+    def _ranged(self, alternative: Alternative, *, of_left: bool) -> Ranged | None:
+        moved = self._hashed((alternative.ranged.column,) if alternative.ranged else None, of_left=of_left)
+        return alternative.ranged._replace(column=moved[0]) if alternative.ranged and moved else None
 
     def _hashed(self, columns: tuple[int, ...] | None, *, of_left: bool) -> tuple[int, ...] | None:
         """The positions of these columns of one side in the join's own rows."""
@@ -209,7 +213,7 @@ class _Joining:
         first = len(self._relation.left.schema) if both and not of_left else 0
         return tuple(first + column for column in columns)
 
-    def _way(
+    def _alternative(
         self,
         placement: Placement,
         left: Alternative,

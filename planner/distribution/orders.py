@@ -17,56 +17,56 @@ from .alternatives import Alternative, Alternatives, Movement, Placement
 _COMPARE: Final = 10.0
 
 
-def sort_ways(relation: ir.Sort, below: Alternatives, movement: Movement) -> Iterator[Alternative]:
+def sort_alternatives(relation: ir.Sort, below: Alternatives, movement: Movement) -> Iterator[Alternative]:
     rows = below.estimate.rows
-    for placement, way in ((Placement.WHOLE, below.whole), (Placement.ONE, below.one)):
+    for placement, alternative in ((Placement.WHOLE, below.whole), (Placement.ONE, below.one)):
         yield Alternative(
             placement=placement,
-            cost=way.cost + _sorting(rows),
-            relation=replace(relation, input=way.relation),
+            cost=alternative.cost + _sorting(rows),
+            relation=replace(relation, input=alternative.relation),
         )
     order = _columns(relation.keys)
     if order is not None:
-        for way in below.shares:
+        for alternative in below.shares:
             yield replace(
-                way,
-                cost=way.cost + _sorting(rows / movement.channels),
-                relation=replace(relation, input=way.relation),
+                alternative,
+                cost=alternative.cost + _sorting(rows / movement.channels),
+                relation=replace(relation, input=alternative.relation),
                 order=order,
                 in_turn=False,
             )
 
 
-def top_n_ways(relation: ir.TopN, below: Alternatives, movement: Movement) -> Iterator[Alternative]:
+def top_n_alternatives(relation: ir.TopN, below: Alternatives, movement: Movement) -> Iterator[Alternative]:
     """The alternatives of a top-n. A row among the first rows is also among its channel's first rows."""
     rows = below.estimate.rows
-    for placement, way in ((Placement.WHOLE, below.whole), (Placement.ONE, below.one)):
-        cost = way.cost + _COMPARE * rows
-        yield Alternative(placement=placement, cost=cost, relation=replace(relation, input=way.relation))
+    for placement, alternative in ((Placement.WHOLE, below.whole), (Placement.ONE, below.one)):
+        cost = alternative.cost + _COMPARE * rows
+        yield Alternative(placement=placement, cost=cost, relation=replace(relation, input=alternative.relation))
     count = _at_most(relation)
     if count is None or not below.shares:
         return
-    way = min(below.shares, key=lambda each: each.cost)
-    first = replace(relation, input=way.relation, offset=None, count=count)
-    cost = way.cost + _COMPARE * rows / movement.channels
+    alternative = min(below.shares, key=lambda alternative: alternative.cost)
+    first = replace(relation, input=alternative.relation, offset=None, count=count)
+    cost = alternative.cost + _COMPARE * rows / movement.channels
     few = Alternative(placement=Placement.SHARES, cost=cost, relation=first)
     gathered = movement.gathered(few, replace(below.estimate, rows=float(_value(count) * movement.channels)))
     yield replace(gathered, relation=replace(relation, input=gathered.relation))
 
 
-def fetch_ways(relation: ir.Fetch, below: Alternatives, movement: Movement) -> Iterator[Alternative]:
+def fetch_alternatives(relation: ir.Fetch, below: Alternatives, movement: Movement) -> Iterator[Alternative]:
     """The alternatives of a fetch. The rows of channel 0 come before those of channel 1, unless the relation has
     another order.
     """
-    for placement, way in ((Placement.WHOLE, below.whole), (Placement.ONE, below.one)):
-        yield replace(way, placement=placement, relation=replace(relation, input=way.relation))
+    for placement, alternative in ((Placement.WHOLE, below.whole), (Placement.ONE, below.one)):
+        yield replace(alternative, placement=placement, relation=replace(relation, input=alternative.relation))
     count = _at_most(relation)
     if count is None:
         return
-    for way in below.shares:
-        if not way.order and (way.hashed or way.ranged):
+    for alternative in below.shares:
+        if not alternative.order and (alternative.hashed or alternative.ranged):
             continue  # the channels' rows, one after the other, are in no order of the plan's
-        first = replace(way, relation=replace(relation, input=way.relation, offset=None, count=count))
+        first = replace(alternative, relation=replace(relation, input=alternative.relation, offset=None, count=count))
         gathered = movement.gathered(first, replace(below.estimate, rows=float(_value(count) * movement.channels)))
         yield replace(gathered, relation=replace(relation, input=gathered.relation))
 
@@ -77,15 +77,15 @@ def _sorting(rows: float) -> float:
 
 def _columns(keys: Sequence[ir.SortKey]) -> tuple[ir.ColumnOrder, ...] | None:
     """The order as one of columns; None if a key is computed, or is merely clustered."""
-    found = []
+    orders = []
     for key in keys:
         column = key.expression
         if not is_column(column):
             return None
         if key.direction is ir.Direction.CLUSTERED:
             return None
-        found.append(ir.ColumnOrder(column=column.index, direction=key.direction))
-    return tuple(found)
+        orders.append(ir.ColumnOrder(column=column.index, direction=key.direction))
+    return tuple(orders)
 
 
 def _at_most(relation: ir.TopN | ir.Fetch) -> ir.Literal | None:

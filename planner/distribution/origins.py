@@ -49,8 +49,8 @@ class _Finding:
         if isinstance(relation, ir.Shared):
             return (yield self._shared[relation.ordinal])
         below: list[_Origins] = []
-        for each in tree.inputs(relation):
-            below.append((yield each))  # noqa: PERF401 (a comprehension cannot yield)
+        for child in tree.inputs(relation):
+            below.append((yield child))  # noqa: PERF401 (a comprehension cannot yield)
         for expression in tree.expressions(relation):
             for subquery in subqueries(expression):
                 yield subquery.relation
@@ -63,7 +63,7 @@ class _Finding:
             case ir.Filter() | ir.Sort() | ir.TopN() | ir.Fetch():
                 return below[0]
             case ir.Project():
-                return tuple(_origin(each, below[0]) for each in relation.expressions)
+                return tuple(_origin(expression, below[0]) for expression in relation.expressions)
             case ir.Window():
                 return (*below[0], *(None for _ in relation.calls))
             case ir.Aggregate():
@@ -76,8 +76,8 @@ class _Finding:
                     for left, right in equal_columns(relation.condition, len(below[0])):
                         self._equate(below[0][left], below[1][right])
                 kept = [below[0 if side is relation.left else 1] for side in output_sides(relation)]
-                found = tuple(origin for each in kept for origin in each)
-                return (*found, *(None for _ in range(len(relation.schema) - len(found))))
+                origins = tuple(origin for columns in kept for origin in columns)
+                return (*origins, *(None for _ in range(len(relation.schema) - len(origins))))
             case _:
                 return tuple(None for _ in relation.schema)
 

@@ -24,43 +24,51 @@ from .joins import WHOLE_LEFT, WHOLE_RIGHT, is_small
 _PASS: Final = 20.0
 
 
-def streaming_aggregate_ways(
+def streaming_aggregate_alternatives(
     relation: ir.StreamingAggregate, below: Alternatives, movement: Movement
 ) -> Iterator[Alternative]:
     below = below.as_asked
     rows = below.estimate.rows
-    for placement, way in ((Placement.WHOLE, below.whole), (Placement.ONE, below.one)):
-        made = replace(relation, input=way.relation)
-        yield Alternative(placement=placement, cost=way.cost + _PASS * rows, relation=made, reading=way.reading)
-    places = {key.index: at for at, key in reversed(list(enumerate(relation.keys)))}
-    if {each.column for each in relation.order} != set(places):
+    for placement, alternative in ((Placement.WHOLE, below.whole), (Placement.ONE, below.one)):
+        rebuilt = replace(relation, input=alternative.relation)
+        yield Alternative(
+            placement=placement, cost=alternative.cost + _PASS * rows, relation=rebuilt, reading=alternative.reading
+        )
+    positions = {key.index: at for at, key in reversed(list(enumerate(relation.keys)))}
+    if {key.column for key in relation.order} != set(positions):
         return  # merely clustered: the channels' groups could not be merged
-    keys = tuple(places)
-    order = tuple(replace(each, column=places[each.column]) for each in relation.order)
+    keys = tuple(positions)
+    order = tuple(replace(key, column=positions[key.column]) for key in relation.order)
     hashed = movement.hashed_in_order(below, keys)
-    for way in (*_together(below, keys), *([hashed] if hashed else [])):
+    for alternative in (*_together(below, keys), *([hashed] if hashed else [])):
         yield Alternative(
             placement=Placement.SHARES,
-            cost=way.cost + _PASS * rows / movement.channels,
-            relation=replace(relation, input=way.relation),
-            hashed=tuple(places[column] for column in way.hashed) if way.hashed else None,
-            ranged=way.ranged._replace(column=places[way.ranged.column]) if way.ranged else None,
+            cost=alternative.cost + _PASS * rows / movement.channels,
+            relation=replace(relation, input=alternative.relation),
+            hashed=tuple(positions[column] for column in alternative.hashed) if alternative.hashed else None,
+            ranged=alternative.ranged._replace(column=positions[alternative.ranged.column])
+            if alternative.ranged
+            else None,
             order=order,
-            in_turn=way.in_turn,
-            reading=way.reading,
+            in_turn=alternative.in_turn,
+            reading=alternative.reading,
         )
 
 
-def _together(ways: Alternatives, keys: Sequence[int]) -> Iterator[Alternative]:
+def _together(alternatives: Alternatives, keys: Sequence[int]) -> Iterator[Alternative]:
     """Sorted shares in which all rows with the same keys are on one channel."""
-    for way in ways.shares:
-        hashed = bool(way.hashed) and set(way.hashed or ()) <= set(keys)
-        ranged = way.ranged is not None and way.ranged.column in keys
-        if way.order and (hashed or ranged):
-            yield replace(way, hashed=way.hashed if hashed else None, ranged=way.ranged if ranged else None)
+    for alternative in alternatives.shares:
+        hashed = bool(alternative.hashed) and set(alternative.hashed or ()) <= set(keys)
+        ranged = alternative.ranged is not None and alternative.ranged.column in keys
+        if alternative.order and (hashed or ranged):
+            yield replace(
+                alternative,
+                hashed=alternative.hashed if hashed else None,
+                ranged=alternative.ranged if ranged else None,
+            )
 
 
-def merge_join_ways(
+def merge_join_alternatives(
     relation: ir.MergeJoin, left: Alternatives, right: Alternatives, movement: Movement, named: tuple[bool, bool]
 ) -> Iterator[Alternative]:
     """The alternatives of a merge join. `named` says which sides the option `broadcast` names."""
@@ -73,12 +81,12 @@ def merge_join_ways(
     shares = sizes[0] / movement.channels, sizes[1] / movement.channels
     if whole_right:
         for one in _together(left, [key.left for key in relation.keys]):
-            way = _joined(relation, Placement.SHARES, one, right.whole, shares[0] + sizes[1])
-            yield from _placed(relation, way, one, replace(right.whole, in_turn=True))
+            alternative = _joined(relation, Placement.SHARES, one, right.whole, shares[0] + sizes[1])
+            yield from _placed(relation, alternative, one, replace(right.whole, in_turn=True))
     if whole_left:
         for two in _together(right, [key.right for key in relation.keys]):
-            way = _joined(relation, Placement.SHARES, left.whole, two, sizes[0] + shares[1])
-            yield from _placed(relation, way, replace(left.whole, in_turn=True), two)
+            alternative = _joined(relation, Placement.SHARES, left.whole, two, sizes[0] + shares[1])
+            yield from _placed(relation, alternative, replace(left.whole, in_turn=True), two)
     if (whole_right and named[1]) or (whole_left and named[0]):
         return
     for one, two in (*_both_ranged(relation, left, right), *_both_hashed(relation, left, right, movement)):
@@ -126,13 +134,15 @@ def _both_hashed(
             yield replace(by_left, ranged=None), replace(by_right, ranged=None)
 
 
-def _hashes(ways: Alternatives, keys: Container[int]) -> list[tuple[int, ...]]:
+def _hashes(alternatives: Alternatives, keys: Container[int]) -> list[tuple[int, ...]]:
     """The hashes of sorted shares, if these hashes use only columns in `keys`."""
-    found = [way.hashed for way in ways.shares if way.order and way.hashed]
-    return [hashed for hashed in found if all(column in keys for column in hashed)]
+    hashes = [alternative.hashed for alternative in alternatives.shares if alternative.order and alternative.hashed]
+    return [hashed for hashed in hashes if all(column in keys for column in hashed)]
 
 
-def _placed(relation: ir.MergeJoin, way: Alternative, left: Alternative, right: Alternative) -> Iterator[Alternative]:
+def _placed(
+    relation: ir.MergeJoin, alternative: Alternative, left: Alternative, right: Alternative
+) -> Iterator[Alternative]:
     """The join with the placement of its rows, by each side whose keys still determine it: keys of unmatched rows are
     null.
     """
@@ -143,7 +153,7 @@ def _placed(relation: ir.MergeJoin, way: Alternative, left: Alternative, right: 
         sides.append((right, first, [key.right for key in relation.keys]))
     for side, first, keys in sides:
         yield replace(
-            way,
+            alternative,
             hashed=tuple(first + column for column in side.hashed) if side.hashed else None,
             ranged=side.ranged._replace(column=first + side.ranged.column) if side.ranged else None,
             order=tuple(
@@ -153,4 +163,4 @@ def _placed(relation: ir.MergeJoin, way: Alternative, left: Alternative, right: 
             in_turn=left.in_turn and right.in_turn,
         )
     if not sides:
-        yield way
+        yield alternative

@@ -84,14 +84,14 @@ def described(relation: ir.Relation) -> str:  # noqa: C901 (a line per relation)
 def _streams(relation: ir.User) -> Iterator[str]:
     for at, stream in enumerate(relation.streams):
         dealing = None if relation.dealing is None else relation.dealing[at]
-        way = "to one channel" if dealing is None else dealing.routing.value
+        route = "to one channel" if dealing is None else dealing.routing.value
         keys = "" if dealing is None or not dealing.keys else f" of columns {', '.join(map(str, dealing.keys))}"
         after = f" after {', '.join(stream.after)}" if stream.after else ""
-        yield f"{stream.name} {way}{keys}{after}"
+        yield f"{stream.name} {route}{keys}{after}"
 
 
 def _declared(relation: ir.Read | ir.LocalFiles) -> str:
-    keys = (f"{relation.names[each.column]} {each.direction.value}" for each in relation.order)
+    keys = (f"{relation.names[key.column]} {key.direction.value}" for key in relation.order)
     return f", declared to be sorted by {', '.join(keys)}" if relation.order else ""
 
 

@@ -76,13 +76,13 @@ def explain(
         "columns": _fields(schema),
         "sources": [
             {
-                "name": each.name,
-                "kind": "static" if each.static else "fed",
-                "columns": [{"name": c.name, "type": str(c.type), "nullable": c.nullable} for c in each.columns],
-                "reads": list(each.places),
-                "files": [item.path for item in each.items],
+                "name": source.name,
+                "kind": "static" if source.static else "fed",
+                "columns": [{"name": c.name, "type": str(c.type), "nullable": c.nullable} for c in source.columns],
+                "reads": list(source.plan_paths),
+                "files": [item.path for item in source.items],
             }
-            for each in sources
+            for source in sources
         ],
         "operators": operators_json(root, channels=options.channels),
         "warnings": list(warnings),
@@ -120,7 +120,7 @@ def _lines(root: ChangeNode, channels: int | None = None) -> Iterator[_Line]:
         yield _Line(number=number, depth=depth, node=node, first=first, ends=id(node) in ends)
         if first:
             below = inputs_of(node)
-            stack.extend((each, depth + (len(below) > 1)) for each in reversed(below))
+            stack.extend((child, depth + (len(below) > 1)) for child in reversed(below))
 
 
 def _ends(root: ChangeNode, channels: int) -> frozenset[int]:
@@ -128,7 +128,7 @@ def _ends(root: ChangeNode, channels: int) -> frozenset[int]:
     key.
     """
     by_key = nodes_of(root) if channels > 1 else ()
-    return frozenset((id(root), *(id(each) for node in by_key if takes_by_key(node) for each in inputs_of(node))))
+    return frozenset((id(root), *(id(child) for node in by_key if takes_by_key(node) for child in inputs_of(node))))
 
 
 def takes_by_key(node: ChangeNode) -> bool:
@@ -150,7 +150,7 @@ def _operator(line: _Line, numbers: Mapping[int, int], called: Called) -> dict[s
         "work": how,
         "why": why,
         "columns": _fields(line.node.schema),
-        "inputs": [numbers[id(each)] for each in inputs_of(line.node)],
+        "inputs": [numbers[id(child)] for child in inputs_of(line.node)],
         "place": line.node.plan_path,
         **_marks(line).json,
     }
@@ -161,24 +161,24 @@ def _marks(line: _Line) -> Marks:
 
 
 def _fields(schema: pa.Schema) -> list[dict[str, Any]]:
-    return [{"name": each.name, "type": str(each.type), "nullable": each.nullable} for each in schema]
+    return [{"name": field.name, "type": str(field.type), "nullable": field.nullable} for field in schema]
 
 
 def _text(content: Mapping[str, Any], root: ChangeNode) -> str:
-    found = [
+    lines = [
         f"{content['mode']} ({content['promise']}), channels: {content['channels']}",
         f"columns: {_columns(content['columns'])}",
     ]
     for source in content["sources"]:
-        found.append(f"source {source['name']} ({source['kind']}): {_columns(source['columns'])}")
-        found.extend(f"  file {path}" for path in source["files"])
-    found.append("operators")
-    found.extend(f"  {each}" for each in operators_text(root, channels=content["channels"]))
+        lines.append(f"source {source['name']} ({source['kind']}): {_columns(source['columns'])}")
+        lines.extend(f"  file {path}" for path in source["files"])
+    lines.append("operators")
+    lines.extend(f"  {line}" for line in operators_text(root, channels=content["channels"]))
     again = [line for line in _lines(root) if line.first and isinstance(line.node, RecomputeNode)]
     if again:
-        found.append(f"not incremental: {', '.join(str(line.number) for line in again)}")
-    found.extend(f"warning: {each}" for each in content["warnings"])
-    return "\n".join(found) + "\n"
+        lines.append(f"not incremental: {', '.join(str(line.number) for line in again)}")
+    lines.extend(f"warning: {warning}" for warning in content["warnings"])
+    return "\n".join(lines) + "\n"
 
 
 def _line(line: _Line, called: Called) -> str:
@@ -191,7 +191,9 @@ def _line(line: _Line, called: Called) -> str:
 
 
 def _columns(columns: Sequence[Mapping[str, Any]]) -> str:
-    return ", ".join(f"{each['name']} {each['type']}{'' if each['nullable'] else ' not null'}" for each in columns)
+    return ", ".join(
+        f"{column['name']} {column['type']}{'' if column['nullable'] else ' not null'}" for column in columns
+    )
 
 
 def _work(node: ChangeNode) -> tuple[str, str]:
@@ -230,7 +232,8 @@ def _name(node: ChangeNode, called: Called) -> str:  # noqa: C901 (a line per no
         case WeighNode():
             return f"{node.weighing.value.replace('_', ' ')}, {len(node.inputs)} inputs"
         case GroupNode():
-            return f"group by {len(node.key)} keys: {', '.join(_measure(each) for each in node.measures) or 'nothing'}"
+            measures = ", ".join(_measure(measure) for measure in node.measures)
+            return f"group by {len(node.key)} keys: {measures or 'nothing'}"
         case TopNode():
             ties = "" if node.counting is Counting.ROWS else f" by {node.counting.value.replace('_', ' ')}"
             return (

@@ -46,15 +46,15 @@ class Spread:
 def spread_json(spread: Spread) -> list[dict[str, Any]]:
     """The pipelines in the order in which they feed each other."""
     physical = spread.physical
-    readers = {number: at for at, each in enumerate(physical.pipelines, 1) for number in each.received}
+    readers = {number: at for at, pipeline in enumerate(physical.pipelines, 1) for number in pipeline.received}
     return [
         {
             "number": at,
             "channels": pipeline.channels,
             "reads": list(_read(pipeline)),
             "receives": sorted(pipeline.received),
-            "operators": [each.json for each in spread.operators[at - 1]],
-            "sends": [_sent(each, readers) for each in pipeline.into],
+            "operators": [operator.json for operator in spread.operators[at - 1]],
+            "sends": [_sent(exchange, readers) for exchange in pipeline.into],
         }
         for at, pipeline in enumerate(physical.pipelines, 1)
     ]
@@ -82,18 +82,18 @@ def spread_text(spread: Spread) -> Iterator[str]:
     if saved is not None and len(pipelines) == 1 and pipelines[0]["channels"] == 1:
         least = spreading.WORTHWHILE / _MS
         yield f"  one channel, as several are estimated to save {max(saved, 0.0):.0f} ms; {least:.0f} are worth it"
-    for each in pipelines:
-        reads = "; ".join(f"{read['source']}, {read['rows']}" for read in each["reads"])
-        received = ", ".join(f"exchange {number}" for number in each["receives"])
+    for pipeline in pipelines:
+        reads = "; ".join(f"{read['source']}, {read['rows']}" for read in pipeline["reads"])
+        received = ", ".join(f"exchange {number}" for number in pipeline["receives"])
         inputs = "; ".join(text for text in (reads, received) if text) or "nothing"
-        channels = "one channel" if each["channels"] == 1 else f"{each['channels']} channels"
-        yield f"  pipeline {each['number']} on {channels} reads {inputs}"
-        yield from (f"    {operator.text}" for operator in spread.operators[each["number"] - 1])
-        for sent in each["sends"]:
+        channels = "one channel" if pipeline["channels"] == 1 else f"{pipeline['channels']} channels"
+        yield f"  pipeline {pipeline['number']} on {channels} reads {inputs}"
+        yield from (f"    {operator.text}" for operator in spread.operators[pipeline["number"] - 1])
+        for sent in pipeline["sends"]:
             by = f" of columns {', '.join(map(str, sent['keys']))}" if sent["keys"] else ""
             order = ", merged in order" if sent["ordered"] else ""
             yield f"    exchange {sent['exchange']} to pipeline {sent['to']}: {sent['routing']}{by}{order}"
-        if not each["sends"]:
+        if not pipeline["sends"]:
             yield "    gives the result"
 
 
@@ -106,9 +106,9 @@ def _short(short: Shortage) -> str:
 
 
 def sizes_text(rows: Mapping[str, int]) -> str:
-    if all(each == ROWS for each in rows.values()):
+    if all(number == ROWS for number in rows.values()):
         return f"sources of {ROWS:,} rows each"
-    return ", ".join(f"{each:,} rows of {name}" for name, each in rows.items())
+    return ", ".join(f"{number:,} rows of {name}" for name, number in rows.items())
 
 
 def _read(pipeline: Pipeline) -> Iterator[dict[str, Any]]:

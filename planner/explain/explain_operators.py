@@ -92,7 +92,7 @@ def _operators(
             plan_path=relation.plan_path,
             marks=Marks(ends=relation is root, blocks=name is None and _blocks(relation)),
         )
-        stack.extend((each, depth + (len(below) > 1)) for each in reversed(below))
+        stack.extend((child, depth + (len(below) > 1)) for child in reversed(below))
 
 
 def _blocks(relation: ir.Relation) -> bool:
@@ -108,7 +108,7 @@ def _below(relation: ir.Relation, shared: Sequence[ir.Relation], used: set[int])
             return ()
         used.add(relation.ordinal)
         return (shared[relation.ordinal],)
-    inner = [each.relation for expression in tree.expressions(relation) for each in subqueries(expression)]
+    inner = [subquery.relation for expression in tree.expressions(relation) for subquery in subqueries(expression)]
     return (*tree.read_by(relation), *inner)
 
 
@@ -116,7 +116,7 @@ def _halves(roots: Sequence[ir.Relation], shared: Sequence[ir.Relation]) -> dict
     """The relations that are halves of one relation, on both sides of an exchange or below an exchange that merges what
     they sort.
     """
-    found: dict[int, str] = {}
+    halves: dict[int, str] = {}
     for root in roots:
         used: set[int] = set()
         stack = [root]
@@ -124,10 +124,10 @@ def _halves(roots: Sequence[ir.Relation], shared: Sequence[ir.Relation]) -> dict
             relation = stack.pop()
             below = _below(relation, shared, used)
             stack.extend(below)
-            for exchange in (each for each in below if isinstance(each, ir.Exchange)):
+            for exchange in (child for child in below if isinstance(child, ir.Exchange)):
                 sent = exchange.input
                 if type(sent) is type(relation) and sent.plan_path == relation.plan_path:
-                    found |= {id(sent): "partial ", id(relation): "final "}
+                    halves |= {id(sent): "partial ", id(relation): "final "}
                 elif exchange.order and isinstance(sent, ir.Sort):
-                    found[id(sent)] = "partial "
-    return found
+                    halves[id(sent)] = "partial "
+    return halves

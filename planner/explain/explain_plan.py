@@ -88,39 +88,40 @@ def explain(
     """The explanation of a plan. `spread` is the plan over several channels, or cut into stages."""
     naming = _Naming()
     tables = {name: _fragments(division, section, naming) for name, section in division.tables.items()}
-    perhaps = {division.indexes[id(each.table), each.keys].name for each in division.lookups.values()}
+    perhaps = {division.indexes[id(candidate.table), candidate.keys].name for candidate in division.lookups.values()}
     why = {name: _INDEXED_PERHAPS if name in perhaps else _INDEXED for name in tables}
     kept = {name: _fragments(division, section, naming) for name, section in division.kept.items()}
     whole = spread is None or len(spread.physical.pipelines) == len(division.sections)
     pipelines = [_fragments(division, section, naming, ends=whole) for section in division.sections]
-    shared = [_lines(division, each, {}, naming) for each in plan.shared]
+    shared = [_lines(division, relation, {}, naming) for relation in plan.shared]
     content: dict[str, Any] = {
         "mode": options.mode.value,
         "determinism": options.determinism.value,
         "promise": _PROMISES[options.determinism],
         "channels": options.channels,
         "spill": options.spill.value,
-        "columns": [{"name": each.name, "type": str(each.type), "nullable": each.nullable} for each in schema],
+        "columns": [{"name": field.name, "type": str(field.type), "nullable": field.nullable} for field in schema],
         "writes": _write(plan.write),
-        "sources": [_source(each) for each in sources],
+        "sources": [_source(source) for source in sources],
         "shared": [[_relation(division, line) for line in lines] for lines in shared],
         "indexes": [
-            {"name": name, "why": why[name], "fragments": _json(division, found)} for name, found in tables.items()
+            {"name": name, "why": why[name], "fragments": _json(division, fragments)}
+            for name, fragments in tables.items()
         ],
         "kept": [
             {
                 "name": name,
                 "why": "only static sources feed it: computed once per task",
-                "fragments": _json(division, found),
+                "fragments": _json(division, fragments),
             }
-            for name, found in kept.items()
+            for name, fragments in kept.items()
         ],
         "pipelines": [
-            {"start": _start(plan, section), "fragments": _json(division, found)}
-            for section, found in zip(division.sections, pipelines, strict=True)
+            {"start": _start(plan, section), "fragments": _json(division, fragments)}
+            for section, fragments in zip(division.sections, pipelines, strict=True)
         ],
     }
-    computed = {**{f"{name}: {why[name]}": found for name, found in tables.items()}, **_named_kept(kept)}
+    computed = {**{f"{name}: {why[name]}": fragments for name, fragments in tables.items()}, **_named_kept(kept)}
     text = _text(division, content, shared, computed, pipelines)
     if spread is not None and options.channels > 1:
         content["spread"] = spread_json(spread)
@@ -142,18 +143,20 @@ def _fragments(division: Division, section: Section, naming: _Naming, *, ends: b
     ends_at = {*map(id, section.edges), *division.uses}
     naming.of(section.root, ends_at, row_wise=section.row_wise)
     edges = {id(edge): naming.of(edge, ends_at) for edge in reversed(section.edges)}
-    found = [_fragment(division, section.root, "", edges, naming, ends=ends)]
-    operated = {id(each) for edge in section.edges if isinstance(edge, ir.Operated) for each in tree.read_by(edge)}
+    fragments = [_fragment(division, section.root, "", edges, naming, ends=ends)]
+    operated = {id(child) for edge in section.edges if isinstance(edge, ir.Operated) for child in tree.read_by(edge)}
     for edge in reversed(section.edges):
         why = f"cut off, being {DEPTH} relations deep"
         if isinstance(edge, ir.Operated) or id(edge) in operated:
             why = ""
-        found.append(_fragment(division, edge, why, edges, naming))
-    return tuple(found)
+        fragments.append(_fragment(division, edge, why, edges, naming))
+    return tuple(fragments)
 
 
 def _named_kept(kept: Mapping[str, Sequence[_Fragment]]) -> dict[str, Sequence[_Fragment]]:
-    return {f"{name}: only static sources feed it: computed once per task": found for name, found in kept.items()}
+    return {
+        f"{name}: only static sources feed it: computed once per task": fragments for name, fragments in kept.items()
+    }
 
 
 def _fragment(
@@ -189,9 +192,9 @@ def _lines(
         lines.append(_Line(depth=depth, relation=relation, role=role, number=number, parent=parent, marks=marks))
         if named:
             continue
-        below = [*((each, "") for each in tree.read_by(relation)), *_subqueries(relation)]
+        below = [*((child, "") for child in tree.read_by(relation)), *_subqueries(relation)]
         deeper = depth + (len(below) > 1)
-        stack.extend((each, deeper, of, number) for each, of in reversed(below))
+        stack.extend((child, deeper, of, number) for child, of in reversed(below))
     return tuple(lines)
 
 
@@ -220,8 +223,10 @@ def _source(source: PlannedSource) -> dict[str, Any]:
     return {
         "name": source.name,
         "kind": "static" if source.static else "fed",
-        "columns": [{"name": each.name, "type": str(each.type), "nullable": each.nullable} for each in source.columns],
-        "reads": list(source.places),
+        "columns": [
+            {"name": column.name, "type": str(column.type), "nullable": column.nullable} for column in source.columns
+        ],
+        "reads": list(source.plan_paths),
         "files": [item.path for item in source.items],
         "reader": "Parquet files: DuckDB, inside the fragment; anything else: through Arrow",
     }
@@ -233,19 +238,19 @@ def _source(source: PlannedSource) -> dict[str, Any]:
 def _json(division: Division, fragments: Sequence[_Fragment]) -> list[dict[str, Any]]:
     return [
         {
-            "name": each.name,
-            "why": each.why,
-            "row_wise": each.row_wise,
-            "blocking": each.blocking,
-            "kernels": each.kernels,
-            "relations": [_relation(division, line) for line in each.lines],
+            "name": fragment.name,
+            "why": fragment.why,
+            "row_wise": fragment.row_wise,
+            "blocking": fragment.blocking,
+            "kernels": fragment.kernels,
+            "relations": [_relation(division, line) for line in fragment.lines],
         }
-        for each in fragments
+        for fragment in fragments
     ]
 
 
 def _relation(division: Division, line: _Line) -> dict[str, Any]:
-    found = {
+    content = {
         "number": line.number,
         "parent": line.parent,
         "role": line.role.rstrip(", :"),
@@ -254,7 +259,7 @@ def _relation(division: Division, line: _Line) -> dict[str, Any]:
         **line.marks.json,
     }
     loop = _loop_run_here(line)
-    return found if loop is None else {**found, "operators": operators_json(lower_loop(loop), _called(loop))}
+    return content if loop is None else {**content, "operators": operators_json(lower_loop(loop), _called(loop))}
 
 
 # ------------------------------------------------------------------------------------------------- as text
@@ -278,9 +283,9 @@ def _text(
         lines.append(f"source {source['name']} ({source['kind']}): {_columns(source['columns'])}")
         lines.extend(f"  file {path}" for path in source["files"])
         lines.append(f"  {source['reader']}")
-    for ordinal, found in enumerate(shared):
+    for ordinal, shared_lines in enumerate(shared):
         lines.append(f"shared {ordinal}, computed once for all its uses")
-        lines.extend(_line(division, line, 1) for line in found)
+        lines.extend(_line(division, line, 1) for line in shared_lines)
     for title, fragments in computed.items():
         lines.append(title)
         lines.extend(_fragment_lines(division, fragments))
@@ -297,15 +302,21 @@ def _write_line(write: Mapping[str, Any]) -> str:
 
 
 def _columns(columns: Sequence[Mapping[str, Any]]) -> str:
-    return ", ".join(f"{each['name']} {each['type']}{'' if each['nullable'] else ' not null'}" for each in columns)
+    return ", ".join(
+        f"{column['name']} {column['type']}{'' if column['nullable'] else ' not null'}" for column in columns
+    )
 
 
 def _fragment_lines(division: Division, fragments: Sequence[_Fragment]) -> Iterator[str]:
-    for each in fragments:
-        known = (("row-wise", each.row_wise), ("blocking", each.blocking), ("kernels for few rows", each.kernels))
+    for fragment in fragments:
+        known = (
+            ("row-wise", fragment.row_wise),
+            ("blocking", fragment.blocking),
+            ("kernels for few rows", fragment.kernels),
+        )
         marks = [text for text, holds in known if holds]
-        yield "  " + ", ".join([each.name, *marks, *([each.why] if each.why else [])])
-        for line in each.lines:
+        yield "  " + ", ".join([fragment.name, *marks, *([fragment.why] if fragment.why else [])])
+        for line in fragment.lines:
             yield _line(division, line, 2)
             loop = _loop_run_here(line)
             if loop is not None:

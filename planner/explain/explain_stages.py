@@ -19,7 +19,7 @@ def stages_json(spread: Spread) -> dict[str, Any]:
     """
     physical = spread.physical
     stages = stages_of(physical.pipelines)
-    in_stages = {at: sum(at in each.pipelines for each in stages) for at in range(len(physical.pipelines))}
+    in_stages = {at: sum(at in stage.pipelines for stage in stages) for at in range(len(physical.pipelines))}
     spreading = spread_json(spread)
     return {
         "before": list(_before(physical)),
@@ -55,15 +55,15 @@ def _member(
 ) -> dict[str, Any]:
     """A pipeline in a stage, with the rows that it sends to the pipeline that the stage feeds."""
     sends = [
-        {**sent, "moved": "file" if is_shared(each) else "shuffled"}
-        for each, sent in zip(pipeline.into, described["sends"], strict=True)
+        {**sent, "moved": "file" if is_shared(exchange) else "shuffled"}
+        for exchange, sent in zip(pipeline.into, described["sends"], strict=True)
         if to is not None and sent["to"] == to + 1
     ]
     return {
         "pipeline": at + 1,
         "tasks": pipeline.channels,
         "kept_on_disk": in_stages > 1,
-        "operators": [each.json for each in operators],
+        "operators": [operator.json for operator in operators],
         "sends": sends,
     }
 
@@ -71,12 +71,12 @@ def _member(
 def stages_text(spread: Spread) -> Iterator[str]:
     content = stages_json(spread)
     stages = content["stages"]
-    tasks = sum(each["tasks"] for each in stages)
+    tasks = sum(job["tasks"] for job in stages)
     job = f"a job of {_count(len(stages), 'stage')}, {_count(tasks, 'task')}"
     yield f"on Spark an epoch is {job}, for {sizes_text(spread.rows)}:"
-    for each in content["before"]:
-        read = "of which every process makes its index" if each["kept"] == "index" else "which every task may read"
-        yield f"  before the first epoch: {each['name']}, a job of one task: rows in a file, {read}"
+    for earlier in content["before"]:
+        read = "of which every process makes its index" if earlier["kept"] == "index" else "which every task may read"
+        yield f"  before the first epoch: {earlier['name']}, a job of one task: rows in a file, {read}"
     for stage in stages:
         yield f"  stage {stage['number']}: {'; '.join(map(_member_text, stage['pipelines']))}"
         for member in stage["pipelines"]:

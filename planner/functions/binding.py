@@ -226,9 +226,9 @@ def _candidates(
     named = registry.implementations(kind, base, file) if file else ()
     outright = [implementation for implementation in named if implementation.signature == compound]
     for implementations in (outright, named, registry.implementations(kind, base)):
-        found = list(_fitting(implementations, arguments, compound, output, None))
-        if found:
-            yield from found
+        fitting = list(_fitting(implementations, arguments, compound, output, None))
+        if fitting:
+            yield from fitting
             return
     for alias in aliases.aliases(kind, base):
         arranged = alias.arrange(arguments)

@@ -101,8 +101,8 @@ def _decimal_cost(source: t.Decimal, target: t.Decimal) -> int | None:
 def common(left: Type, right: Type) -> Type | None:
     """The common type of both sides of a comparison, None if there is none. Nullable if either side is."""
     nullable = left.nullable or right.nullable
-    found = _common(left, right) or _common(right, left)
-    return replace(found, nullable=nullable) if found is not None else None
+    wider = _common(left, right) or _common(right, left)
+    return replace(wider, nullable=nullable) if wider is not None else None
 
 
 def _common(left: Type, right: Type) -> Type | None:  # noqa: C901  # a line per pair

@@ -29,14 +29,14 @@ def coverage_rows() -> tuple[CoverageRow, ...]:
     for implementation in registry.everything():
         key = (implementation.file, implementation.kind.value, implementation.name)
         file, kind, name = key
-        found = entry(implementation.kind, file, name)
-        if found is None:
+        table_entry = entry(implementation.kind, file, name)
+        if table_entry is None:
             rows[key] = CoverageRow(file=file, kind=kind, name=name, supported=False, note=refusal(file, name))
             continue
         refused = options.setdefault(key, {})
         for option, values in implementation.options.items():
-            refused.update((f"{option}={v}", None) for v in values if v not in found.options.get(option, ()))
+            refused.update((f"{option}={v}", None) for v in values if v not in table_entry.options.get(option, ()))
         rows[key] = CoverageRow(
-            file=file, kind=kind, name=name, supported=True, refused_options=tuple(refused), note=found.note
+            file=file, kind=kind, name=name, supported=True, refused_options=tuple(refused), note=table_entry.note
         )
     return tuple(rows[key] for key in sorted(rows))

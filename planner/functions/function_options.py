@@ -19,13 +19,13 @@ def choose(implementation: Implementation, asked: Mapping[str, Sequence[str]], p
     Raises `PlanError` if the function is not supported, has no such option or value, or if Tidegate can honour none of
     the requested values.
     """
-    found = entry(implementation.kind, implementation.file, implementation.name)
-    if found is None:
+    table_entry = entry(implementation.kind, implementation.file, implementation.name)
+    if table_entry is None:
         why = refusal(implementation.file, implementation.name)
         raise _problem(plan_path, "UNSUPPORTED_FUNCTION", f"{implementation.signature} is not supported: {why}")
     choices: dict[str, str] = {}
     for option, values in implementation.options.items():
-        supported = [value for value in found.options.get(option, ()) if value in values]
+        supported = [value for value in table_entry.options.get(option, ()) if value in values]
         wanted = [_OLD_VALUES.get(value.upper(), value.upper()) for value in asked.get(option, ())]
         if not wanted:
             if supported:

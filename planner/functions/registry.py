@@ -134,8 +134,8 @@ def _load(file: str) -> Mapping[tuple[FunctionKind, str], tuple[Implementation, 
     loaded: dict[tuple[FunctionKind, str], tuple[Implementation, ...]] = {}
     for kind, section in _KINDS.items():
         for function in document.get(section) or ():
-            made = tuple(_implementation(file, kind, function["name"], entry) for entry in function["impls"])
-            loaded[kind, function["name"]] = loaded.get((kind, function["name"]), ()) + made
+            variants = tuple(_implementation(file, kind, function["name"], entry) for entry in function["impls"])
+            loaded[kind, function["name"]] = loaded.get((kind, function["name"]), ()) + variants
     return loaded
 
 
@@ -168,11 +168,11 @@ def files() -> tuple[str, ...]:
 def implementations(kind: FunctionKind, name: str, file: str | None = None) -> tuple[Implementation, ...]:
     """The overloads of `name`, in one file or in all files. A window call may use aggregates too."""
     kinds = (kind, FunctionKind.AGGREGATE) if kind is FunctionKind.WINDOW else (kind,)
-    found = _mentions().get(name, ())
+    mentions = _mentions().get(name, ())
     return tuple(
         implementation
         for wanted in kinds
-        for where in found
+        for where in mentions
         if file is None or where == file
         for implementation in _load(where).get((wanted, name), ())
     )

@@ -37,8 +37,10 @@ def edges_of(node: Step) -> Iterator[Edge]:
     """The edges into a node, in order."""
     match node:
         case ExecutorNode() | SqlStep():
-            for at, each in enumerate(node.inputs):
-                yield Edge(source=each.source, reader=node.name, at=at, stream=each.name, partition=each.partition)
+            for at, stream in enumerate(node.inputs):
+                yield Edge(
+                    source=stream.source, reader=node.name, at=at, stream=stream.name, partition=stream.partition
+                )
         case MapNode() | MergeStep():
             yield Edge(source=node.source, reader=node.name, at=0, stream=node.source, partition=Spread())
         case UnionNode():
@@ -58,18 +60,18 @@ def strides_of(nodes: Sequence[Step]) -> Mapping[str, int]:
     | a union | the smallest number among its inputs |
     | an executor, a statement, a merge | `STRIDE` |
     """
-    found: dict[str, int] = {}
+    strides: dict[str, int] = {}
     for node in nodes:
         match node:
             case MapNode():
-                found[node.name] = found[node.source]
+                strides[node.name] = strides[node.source]
             case UnionNode():
-                found[node.name] = min(found[source] for source in node.sources)
+                strides[node.name] = min(strides[source] for source in node.sources)
             case ExecutorNode() | SqlStep() | MergeStep():
-                found[node.name] = STRIDE
+                strides[node.name] = STRIDE
             case _:
-                found[node.name] = node.stride
-    return found
+                strides[node.name] = node.stride
+    return strides
 
 
 def channels_of(nodes: Sequence[Step], readers: Mapping[str, Sequence[Edge]]) -> Mapping[str, int]:
@@ -92,19 +94,19 @@ def channels_of(nodes: Sequence[Step], readers: Mapping[str, Sequence[Edge]]) ->
             if not isinstance(edge.partition, Broadcast)
         ]
         wanted[node.name] = max(reading, default=1)
-    found: dict[str, int] = {}
+    channels: dict[str, int] = {}
     for node in nodes:
         match node:
             case ExecutorNode() | SqlStep():
-                found[node.name] = node.channels
+                channels[node.name] = node.channels
             case IterableSource() | MergeStep():
-                found[node.name] = 1
+                channels[node.name] = 1
             case MapNode():
-                found[node.name] = found[node.source]
+                channels[node.name] = channels[node.source]
             case UnionNode():
-                found[node.name] = max(found[source] for source in node.sources)
+                channels[node.name] = max(channels[source] for source in node.sources)
             case FedSource() | FileSource() | DatasetSource():
-                found[node.name] = wanted[node.name]
+                channels[node.name] = wanted[node.name]
             case _:
                 assert_never(node)
-    return found
+    return channels

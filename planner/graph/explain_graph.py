@@ -33,9 +33,9 @@ def explain(
     graph: Graph, nodes: Sequence[Step], schemas: Mapping[str, pa.Schema], lowered: Lowered, executor: ExecutorKind
 ) -> Explanation:
     """The explanation of a graph: pipelines with their nodes, in the order in which rows pass through them."""
-    told = [_node(node, schemas[node.name], lowered, executor) for node in nodes]
+    described = [_node(node, schemas[node.name], lowered, executor) for node in nodes]
     document: dict[str, Any] = {
-        "nodes": told,
+        "nodes": described,
         "pipelines": len(lowered.physical.pipelines),
         "result": graph.result,
         "written": None if graph.target is None else asdict(graph.target),
@@ -88,7 +88,7 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
 
     if "spark" in document:
         stages = document["spark"]["stages"]
-        tasks = _counted(sum(each["tasks"] for each in stages), "task")
+        tasks = _counted(sum(job["tasks"] for job in stages), "task")
         yield f"on Spark an epoch is a job of {_counted(len(stages), 'stage')}, {tasks}:"
         for stage in stages:
             members = ", ".join(f"pipeline {at}" for at in stage["pipelines"])
@@ -151,7 +151,7 @@ def _what(node: Step) -> str:
         case FedSource():
             return "splits that the task is fed"
         case FileSource():
-            return f"files {', '.join(each.path for each in node.files)}"
+            return f"files {', '.join(file.path for file in node.files)}"
         case DatasetSource():
             return f"a Dataset of {node.dataset.rows:,} rows"
         case IterableSource():

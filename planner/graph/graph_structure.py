@@ -120,7 +120,7 @@ def _of_streams(node: ExecutorNode | SqlNode | StockNode) -> Iterator[Problem]:
         yield problem(node.name, "BAD_CHANNELS", text)
     if not node.inputs:
         yield problem(node.name, "NO_STREAMS", "it reads nothing; give it at least one stream")
-    names = [each.name for each in node.inputs]
+    names = [stream.name for stream in node.inputs]
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield problem(node.name, "DUPLICATE_NAME", f"two of its streams are called {name!r}")
 
@@ -128,18 +128,18 @@ def _of_streams(node: ExecutorNode | SqlNode | StockNode) -> Iterator[Problem]:
 def _of_executor(node: ExecutorNode) -> Iterator[Problem]:
     yield from _of_streams(node)
     if not callable(node.make):
-        made = hasattr(node.make, "execute")
+        is_executor = hasattr(node.make, "execute")
         right = "give its class, or a function that makes one: every channel and epoch has an executor of its own"
-        what = "is an executor itself" if made else "makes no executors"
+        what = "is an executor itself" if is_executor else "makes no executors"
         yield problem(node.name, "NOT_A_FACTORY", f"{node.make!r} {what}; {right}")
-    names = [each.name for each in node.inputs]
-    for each in node.inputs:
-        for other in each.after:
+    names = [stream.name for stream in node.inputs]
+    for stream in node.inputs:
+        for other in stream.after:
             if other not in names:
                 there = ", ".join(names)
-                text = f"stream {each.name!r} comes after {other!r}, which is no stream of it; there are: {there}"
+                text = f"stream {stream.name!r} comes after {other!r}, which is no stream of it; there are: {there}"
                 yield problem(node.name, "UNKNOWN_STREAM", text)
-    circle = _first_circle({each.name: each.after for each in node.inputs})
+    circle = _first_circle({stream.name: stream.after for stream in node.inputs})
     if circle:
         text = f"its streams wait for each other ({' after '.join(circle)}), so none could be read"
         yield problem(node.name, "CIRCLE", text)
@@ -148,8 +148,8 @@ def _of_executor(node: ExecutorNode) -> Iterator[Problem]:
 def _circle(graph: Graph) -> Iterator[Problem]:
     circle = _first_circle(_edges(graph))
     if circle:
-        way = " reads ".join(map(repr, circle))
-        yield problem(circle[0], "CIRCLE", f"{way}: a graph has no circles; a loop is one graph a round")
+        route = " reads ".join(map(repr, circle))
+        yield problem(circle[0], "CIRCLE", f"{route}: a graph has no circles; a loop is one graph a round")
 
 
 def _first_circle(edges: Mapping[str, Iterable[str]]) -> tuple[str, ...]:

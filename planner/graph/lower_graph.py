@@ -144,7 +144,7 @@ class _Lowering:
                 root = self._trees[node.name]
                 ends.append(node.name)
                 homes = dict.fromkeys(self._beside(node.name), len(pipelines)) | homes
-                scans = (each.source for reader in walk(root) for each in read_from_sources(reader))
+                scans = (leaf.source for reader in walk(root) for leaf in read_from_sources(reader))
                 pipelines.append(
                     Pipeline(
                         root=root,
@@ -282,7 +282,7 @@ class _Lowering:
 
     def _tree(self, node: Step, inputs: tuple[PhysicalNode, ...]) -> PhysicalNode:
         name, schema = node.name, self._schemas[node.name]
-        size = max((each.size_class for each in inputs), default=0)
+        size = max((child.size_class for child in inputs), default=0)
         match node:
             case FedSource() | FileSource() | DatasetSource():
                 return self._scan(name)
@@ -329,7 +329,7 @@ class _Lowering:
                 files.append(file)
             else:
                 streams.append(StreamInput(node=next(left), relation=named, replayed=step.replayed[edge.at]))
-        sizes = [self._size(file.source) for file in files] + [each.node.size_class for each in streams]
+        sizes = [self._size(file.source) for file in files] + [stream.node.size_class for stream in streams]
         ordered = None if step.ordered is None else OrderedSql(sql=step.ordered, joins=(f"node {step.name!r}",))
         return FragmentNode(
             sql=step.sql,
@@ -349,7 +349,8 @@ class _Lowering:
 def user_streams(node: ExecutorNode, strides: Mapping[str, int]) -> tuple[UserStream, ...]:
     """A node's streams as its operator reads them; `strides` are those of the nodes that it reads."""
     return tuple(
-        UserStream(name=each.name, after=each.after, stride=strides.get(each.source, STRIDE)) for each in node.inputs
+        UserStream(name=stream.name, after=stream.after, stride=strides.get(stream.source, STRIDE))
+        for stream in node.inputs
     )
 
 

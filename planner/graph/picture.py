@@ -42,7 +42,7 @@ class _Box:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _Position:
     x: float
     y: float
     box: _Box
@@ -80,9 +80,9 @@ def _texts(node: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The lines of a node, each with its class."""
     lines = [("name", _short(node["name"])), ("what", _short(node["what"]))]
     for stream in node["streams"]:
-        way = "same channel" if stream["exchange"] is None else f"exchange {stream['exchange']} {stream['routing']}"
+        route = "same channel" if stream["exchange"] is None else f"exchange {stream['exchange']} {stream['routing']}"
         after = f", after {', '.join(stream['after'])}" if stream["after"] else ""
-        lines.append(("stream", _short(f"\u25b8 {stream['name']}: {stream['partition']}, {way}{after}")))
+        lines.append(("stream", _short(f"\u25b8 {stream['name']}: {stream['partition']}, {route}{after}")))
     if node["ends_pipeline"]:
         lines.append(("ends", f"\u25a0 {ENDS}"))
     if node["written"] is not None:
@@ -104,7 +104,7 @@ class _Picture:
         self._result = result
         self._pipelines = range(1, pipelines + 1)
         self._inside = {p: [node for node in nodes if node["pipeline"] == p] for p in self._pipelines}
-        self._places: dict[str, _Place] = {}
+        self._positions: dict[str, _Position] = {}
         self._routes: dict[int, list[tuple[float, float]]] = {}
 
     def svg(self) -> str:
@@ -118,35 +118,37 @@ class _Picture:
             _ARROW,
             f'<rect {size} fill="#fff"/>',
         ]
-        parts += [_rect("pipeline", place, 8) for place in boxes.values()]
+        parts += [_rect("pipeline", position, 8) for position in boxes.values()]
         parts += self._edges()
-        for pipeline, place in boxes.items():
-            parts.append(_text("title", place.x + PADDING, place.y + 16, self._title(pipeline)))
-        for name, place in self._places.items():
-            parts += self._node(self._nodes[name], place)
+        for pipeline, position in boxes.items():
+            parts.append(_text("title", position.x + PADDING, position.y + 16, self._title(pipeline)))
+        for name, position in self._positions.items():
+            parts += self._node(self._nodes[name], position)
         return "\n".join([*parts, "</svg>"]) + "\n"
 
-    # ------------------------------------------------------------------------------------------------- places
+    # ---------------------------------------------------------------------------------------------- positions
 
-    def _arranged(self) -> tuple[dict[int, _Place], float, float]:
-        """The place of each pipeline, and the size of the picture."""
+    def _arranged(self) -> tuple[dict[int, _Position], float, float]:
+        """The position of each pipeline, and the size of the picture."""
         layers = self._layers()
         sizes = {pipeline: self._size(pipeline) for pipeline in self._pipelines}
-        widths = [sum(sizes[each].width if each > 0 else GAP for each in row) + GAP * (len(row) + 1) for row in layers]
+        widths = [
+            sum(sizes[number].width if number > 0 else GAP for number in row) + GAP * (len(row) + 1) for row in layers
+        ]
         width, y = max(widths), float(GAP)
-        found: dict[int, _Place] = {}
+        positions: dict[int, _Position] = {}
         for row, wide in zip(layers, widths, strict=True):
             x = (width - wide) / 2 + GAP
-            height = max(sizes[each].height for each in row if each > 0)
-            for each in row:
-                if each > 0:
-                    found[each] = _Place(x, y, sizes[each])
-                    self._place_inside(each, x, y)
+            height = max(sizes[number].height for number in row if number > 0)
+            for number in row:
+                if number > 0:
+                    positions[number] = _Position(x, y, sizes[number])
+                    self._put_inside(number, x, y)
                 else:
-                    self._passing(-each, x + GAP / 2, y, height)
-                x += (sizes[each].width if each > 0 else GAP) + GAP
+                    self._passing(-number, x + GAP / 2, y, height)
+                x += (sizes[number].width if number > 0 else GAP) + GAP
             y += height + LAYER_GAP
-        return found, width, y - LAYER_GAP + GAP
+        return positions, width, y - LAYER_GAP + GAP
 
     def _between(self) -> list[tuple[int, int, int]]:
         """The pipelines, from and to, of each stream between pipelines, and the stream's number, in order."""
@@ -164,7 +166,7 @@ class _Picture:
         away = dict.fromkeys(self._pipelines, 0)
         between = self._between()
         for source, reader, _ in sorted(
-            between, key=lambda each: -each[1]
+            between, key=lambda pair: -pair[1]
         ):  # pipelines stand before those that read them
             away[source] = max(away[source], away[reader] + 1)
         deepest = max(away.values())
@@ -196,24 +198,24 @@ class _Picture:
         return rows
 
     def _size(self, pipeline: int) -> _Box:
-        rows = [[_box_of(each) for each in row] for row in self._rows(pipeline)]
+        rows = [[_box_of(cell) for cell in row] for row in self._rows(pipeline)]
         width = max(sum(box.width for box in row) + GAP * (len(row) - 1) for row in rows)
         title = len(self._title(pipeline)) * CHARACTER
         height = sum(max(box.height for box in row) for row in rows) + GAP * (len(rows) - 1)
         return _Box(max(width, title) + 2 * PADDING, height + TITLE + PADDING)
 
-    def _place_inside(self, pipeline: int, left: float, top: float) -> None:
+    def _put_inside(self, pipeline: int, left: float, top: float) -> None:
         y = top + TITLE
         width = self._size(pipeline).width
         for row in self._rows(pipeline):
-            boxes = [_box_of(each) for each in row]
+            boxes = [_box_of(cell) for cell in row]
             height = max(box.height for box in boxes)
             x = left + (width - sum(box.width for box in boxes) - GAP * (len(boxes) - 1)) / 2
-            for each, box in zip(row, boxes, strict=True):
-                if isinstance(each, int):
-                    self._passing(each, x, y, height)
+            for cell, box in zip(row, boxes, strict=True):
+                if isinstance(cell, int):
+                    self._passing(cell, x, y, height)
                 else:
-                    self._places[each["name"]] = _Place(x, y, box)
+                    self._positions[cell["name"]] = _Position(x, y, box)
                 x += box.width + GAP
             y += height + GAP
 
@@ -227,24 +229,26 @@ class _Picture:
         channels = self._inside[pipeline][-1]["channels"]
         return f"pipeline {pipeline}, {channels} channel{'' if channels == 1 else 's'}"
 
-    def _node(self, node: Mapping[str, Any], place: _Place) -> Iterator[str]:
-        yield _rect("node result" if node["name"] == self._result else "node", place, 4)
+    def _node(self, node: Mapping[str, Any], position: _Position) -> Iterator[str]:
+        yield _rect("node result" if node["name"] == self._result else "node", position, 4)
         for at, (kind, text) in enumerate(_texts(node), 1):
-            yield _text(kind, place.x + PADDING, place.y + at * LINE, text)
+            yield _text(kind, position.x + PADDING, position.y + at * LINE, text)
 
     def _edges(self) -> Iterator[str]:
         for node in self._nodes.values():
             streams = node["streams"]
             for at, stream in enumerate(streams):
                 through = self._routes.get(stream["exchange"], ())
-                end = self._places[node["name"]].top(at, len(streams))
-                points = [self._places[stream["from"]].bottom, *through, end]
+                end = self._positions[node["name"]].top(at, len(streams))
+                points = [self._positions[stream["from"]].bottom, *through, end]
                 kind = "direct" if stream["exchange"] is None else "exchange"
                 yield f'<path class="{kind}" marker-end="url(#end)" d="{_curve(points)}"/>'
 
 
-def _rect(kind: str, place: _Place, round_: int) -> str:
-    where = f'x="{place.x:.1f}" y="{place.y:.1f}" width="{place.box.width:.1f}" height="{place.box.height:.1f}"'
+def _rect(kind: str, position: _Position, round_: int) -> str:
+    where = (
+        f'x="{position.x:.1f}" y="{position.y:.1f}" width="{position.box.width:.1f}" height="{position.box.height:.1f}"'
+    )
     return f'<rect class="{kind}" {where} rx="{round_}"/>'
 
 

@@ -40,7 +40,7 @@ class PreparedGraph:
                 name=node.name,
                 columns=columns_of(self.schemas[node.name]),
                 static=not isinstance(node, FedSource),
-                places=(node.name,),
+                plan_paths=(node.name,),
             )
             for node in self.nodes
             if isinstance(node, FedSource | FileSource | DatasetSource)

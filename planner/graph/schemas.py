@@ -39,7 +39,7 @@ def steps_of(nodes: Sequence[GraphNode], files: Schemas) -> tuple[tuple[Step, ..
         typing.add(node)
     if typing.problems:
         raise PlanError(*typing.problems)
-    return tuple(typing.steps), typing.found
+    return tuple(typing.steps), typing.schemas
 
 
 class _Typing:
@@ -48,7 +48,7 @@ class _Typing:
     """
 
     def __init__(self, names: set[str], files: Schemas) -> None:
-        self.found: dict[str, pa.Schema] = {}
+        self.schemas: dict[str, pa.Schema] = {}
         self.steps: list[Step] = []
         self.problems: list[Problem] = []
         self._names = names
@@ -57,32 +57,32 @@ class _Typing:
     def add(self, node: GraphNode) -> None:
         match node:
             case SqlNode() | StockNode():
-                if all(each.source in self.found for each in node.inputs):
+                if all(stream.source in self.schemas for stream in node.inputs):
                     self._add_steps(node)
             case _:
-                self._know(node, _schema(node, self.found, self._files, self.problems))
+                self._know(node, _schema(node, self.schemas, self._files, self.problems))
                 if isinstance(node, ExecutorNode):
-                    self.problems += _partitions(node, self.found)
+                    self.problems += _partitions(node, self.schemas)
 
     def _add_steps(self, node: SqlNode | StockNode) -> None:
         try:
-            made: Sequence[SqlStep | MergeStep] = (
-                [sql_step(node, self.found)]
+            steps: Sequence[SqlStep | MergeStep] = (
+                [sql_step(node, self.schemas)]
                 if isinstance(node, SqlNode)
-                else list(stock_steps(node, self.found, self._unused))
+                else list(stock_steps(node, self.schemas, self._unused))
             )
         except Wrong as error:
             self.problems.append(problem(node.name, error.reason, str(error)))
             return
-        for step in made:
-            self._know(step, step.schema if isinstance(step, SqlStep) else self.found[step.source])
+        for step in steps:
+            self._know(step, step.schema if isinstance(step, SqlStep) else self.schemas[step.source])
             if isinstance(step, SqlStep):
-                self.problems += _partitions(step, self.found)
+                self.problems += _partitions(step, self.schemas)
 
     def _know(self, step: Step, schema: pa.Schema | None) -> None:
         if schema is not None:
             self.steps.append(step)
-            self.found[step.name] = _stored(schema)
+            self.schemas[step.name] = _stored(schema)
 
     def _unused(self, name: str) -> str:
         while name in self._names:
@@ -92,7 +92,7 @@ class _Typing:
 
 
 def _schema(
-    node: SourceNode | MapNode | UnionNode | ExecutorNode, found: Schemas, files: Schemas, problems: list[Problem]
+    node: SourceNode | MapNode | UnionNode | ExecutorNode, schemas: Schemas, files: Schemas, problems: list[Problem]
 ) -> pa.Schema | None:
     """The schema of a node; None, once its problem is reported, if it cannot be known."""
     match node:
@@ -103,13 +103,13 @@ def _schema(
         case DatasetSource():
             return _read_by_name(node, node.dataset.schema, problems)
         case MapNode():
-            source = found.get(node.source)
+            source = schemas.get(node.source)
             return _mapped(node, source, problems) if source is not None else None
         case UnionNode():
-            return _united(node, found, problems)
+            return _united(node, schemas, problems)
         case ExecutorNode(schema=None):
             if len(node.inputs) == 1:
-                return found.get(node.inputs[0].source)
+                return schemas.get(node.inputs[0].source)
             problems.append(
                 problem(node.name, "NO_SCHEMA", "it has several streams, so the schema of its rows is needed")
             )
@@ -167,8 +167,8 @@ def _stored(schema: pa.Schema) -> pa.Schema:
     return pa.schema([field.with_type(stored(field.type)) for field in schema])
 
 
-def _united(node: UnionNode, found: Schemas, problems: list[Problem]) -> pa.Schema | None:
-    known = [(name, found[name]) for name in node.sources if name in found]
+def _united(node: UnionNode, schemas: Schemas, problems: list[Problem]) -> pa.Schema | None:
+    known = [(name, schemas[name]) for name in node.sources if name in schemas]
     if len(known) < len(node.sources):
         return None
     first_name, first = known[0]
@@ -181,16 +181,16 @@ def _united(node: UnionNode, found: Schemas, problems: list[Problem]) -> pa.Sche
     return pa.schema([same[0].with_nullable(any(field.nullable for field in same)) for same in fields])
 
 
-def _partitions(node: ExecutorNode | SqlStep, found: Schemas) -> Iterator[Problem]:
+def _partitions(node: ExecutorNode | SqlStep, schemas: Schemas) -> Iterator[Problem]:
     keyed: list[tuple[Input, list[str]]] = []
-    for each in node.inputs:
-        schema = found.get(each.source)
-        if not isinstance(each.partition, ByKey) or schema is None:
+    for stream in node.inputs:
+        schema = schemas.get(stream.source)
+        if not isinstance(stream.partition, ByKey) or schema is None:
             continue
-        wrong = list(_wrong_keys(node.name, each, each.partition, schema))
+        wrong = list(_wrong_keys(node.name, stream, stream.partition, schema))
         yield from wrong
         if not wrong:
-            keyed.append((each, [hash_kind(schema.field(column).type) for column in each.partition.columns]))
+            keyed.append((stream, [hash_kind(schema.field(column).type) for column in stream.partition.columns]))
     for other, types in keyed[1:]:
         first, expected = keyed[0]
         if types != expected:
@@ -202,16 +202,16 @@ def _partitions(node: ExecutorNode | SqlStep, found: Schemas) -> Iterator[Proble
             )
 
 
-def _wrong_keys(node: str, each: Input, key: ByKey, schema: pa.Schema) -> Iterator[Problem]:
+def _wrong_keys(node: str, stream: Input, key: ByKey, schema: pa.Schema) -> Iterator[Problem]:
     if not key.columns:
-        yield problem(node, "UNKNOWN_COLUMN", f"stream {each.name!r} is partitioned by no column")
+        yield problem(node, "UNKNOWN_COLUMN", f"stream {stream.name!r} is partitioned by no column")
     for column in key.columns:
         if schema.names.count(column) != 1:
-            text = f"stream {each.name!r} is partitioned by {column!r}: {_no_column(column, schema)}"
+            text = f"stream {stream.name!r} is partitioned by {column!r}: {_no_column(column, schema)}"
             yield problem(node, "UNKNOWN_COLUMN", text)
         elif not hashable(schema.field(column).type):
             type_ = schema.field(column).type
-            text = f"stream {each.name!r} is partitioned by {column!r}, whose type {type_} cannot be a hash key"
+            text = f"stream {stream.name!r} is partitioned by {column!r}, whose type {type_} cannot be a hash key"
             yield problem(node, "UNSUPPORTED_TYPE", text)
 
 

@@ -56,10 +56,10 @@ class Wrong(Exception):
         self.reason = reason
 
 
-def sql_step(node: SqlNode, found: Schemas) -> SqlStep:
+def sql_step(node: SqlNode, schemas: Schemas) -> SqlStep:
     """The step of an SQL node. Raises `Wrong`."""
     reads = _reads(node.statement)
-    known = {each.name.casefold(): each.name for each in node.inputs}
+    known = {stream.name.casefold(): stream.name for stream in node.inputs}
     there = ", ".join(known.values())
     for name in reads.relations:
         if name not in known:
@@ -68,27 +68,27 @@ def sql_step(node: SqlNode, found: Schemas) -> SqlStep:
         if folded not in reads.relations:
             raise Wrong("UNREAD", f"its statement does not read its stream {name!r}: leave it out")
     what = " ".join(node.statement.split())
-    return _step(node.name, node.inputs, unended(node.statement), found, f"SQL {what}", node.channels, reads)
+    return _step(node.name, node.inputs, unended(node.statement), schemas, f"SQL {what}", node.channels, reads)
 
 
-def stock_steps(node: StockNode, found: Schemas, unused: Callable[[str], str]) -> Iterator[SqlStep | MergeStep]:
+def stock_steps(node: StockNode, schemas: Schemas, unused: Callable[[str], str]) -> Iterator[SqlStep | MergeStep]:
     """The steps of an operation, of which the last has the node's name; `unused` makes a name that no other step has.
     Raises `Wrong`.
     """
     match node.operation:
         case Join():
-            yield _join(node, node.operation, found)
+            yield _join(node, node.operation, schemas)
         case Aggregate():
-            yield _aggregate(node, node.operation, found)
+            yield _aggregate(node, node.operation, schemas)
         case Distinct():
-            yield _distinct(node, node.operation, found)
+            yield _distinct(node, node.operation, schemas)
         case Sort(first=None):
-            yield from _sort(node, node.operation, found, unused)
+            yield from _sort(node, node.operation, schemas, unused)
         case Sort():
-            yield from _twice(node, found, unused, _sorted(node, node.operation, found), None)
+            yield from _twice(node, schemas, unused, _sorted(node, node.operation, schemas), None)
         case Count():
-            rows, total = (f'SELECT {each}::BIGINT AS count FROM "rows"' for each in ("count(*)", "sum(count)"))
-            yield from _twice(node, found, unused, (rows, "count"), (total, "sum of the channels' counts"))
+            rows, total = (f'SELECT {count}::BIGINT AS count FROM "rows"' for count in ("count(*)", "sum(count)"))
+            yield from _twice(node, schemas, unused, (rows, "count"), (total, "sum of the channels' counts"))
         case _:
             assert_never(node.operation)
 
@@ -96,33 +96,33 @@ def stock_steps(node: StockNode, found: Schemas, unused: Callable[[str], str]) -
 # ------------------------------------------------------------------------------------------------------ operations
 
 
-def _join(node: StockNode, join: Join, found: Schemas) -> SqlStep:
-    left, right = (found[each.source] for each in node.inputs)
+def _join(node: StockNode, join: Join, schemas: Schemas) -> SqlStep:
+    left, right = (schemas[stream.source] for stream in node.inputs)
     _check(left, [one for one, _ in join.keys], "left")
     _check(right, [other for _, other in join.keys], "right")
     columns = [f"l.{identifier(name)}" for name in left.names]
-    places = [("l", _not_in("place", left))]
+    row_numbers = [("l", _not_in("place", left))]
     if join.type not in _ONE_SIDE:
         columns = list(_joined(join, left, right))
-        places.append(("r", _not_in("place", right)))
+        row_numbers.append(("r", _not_in("place", right)))
     equal = " AND ".join(f"l.{identifier(one)} = r.{identifier(other)}" for one, other in join.keys)
     statement = f"SELECT {', '.join(columns)} FROM {{}} AS l {_JOINS[join.type]} {{}} AS r ON ({equal})"
     placed = [
-        f'(SELECT *, row_number() OVER () AS {identifier(place)} FROM "{side}")'
-        for side, (_, place) in zip(("left", "right"), [*places, ("r", "place")], strict=False)
+        f'(SELECT *, row_number() OVER () AS {identifier(number)} FROM "{side}")'
+        for side, (_, number) in zip(("left", "right"), [*row_numbers, ("r", "place")], strict=False)
     ]
-    order = ", ".join(f"{side}.{identifier(place)} NULLS LAST" for side, place in places)
+    order = ", ".join(f"{side}.{identifier(number)} NULLS LAST" for side, number in row_numbers)
     pairs = " and ".join(one if one == other else f"{one} = {other}" for one, other in join.keys)
     step = _step(
         node.name,
         _keyed(node, list(zip(*join.keys, strict=True))),
         statement.format('"left"', '"right"'),
-        found,
+        schemas,
         f"{join.type.value} join by {pairs}",
         node.channels,
     )
     ordered = f"{statement.format(*placed)} ORDER BY {order}"
-    return replace(step, ordered=over_inputs(ordered, [each.name for each in node.inputs], [left, right]))
+    return replace(step, ordered=over_inputs(ordered, [stream.name for stream in node.inputs], [left, right]))
 
 
 def _joined(join: Join, left: pa.Schema, right: pa.Schema) -> Iterator[str]:
@@ -149,18 +149,20 @@ def _joined(join: Join, left: pa.Schema, right: pa.Schema) -> Iterator[str]:
         yield f"r.{identifier(name)} AS {identifier(name)}"
 
 
-def _aggregate(node: StockNode, aggregate: Aggregate, found: Schemas) -> SqlStep:
-    schema = found[node.inputs[0].source]
+def _aggregate(node: StockNode, aggregate: Aggregate, schemas: Schemas) -> SqlStep:
+    schema = schemas[node.inputs[0].source]
     _check(schema, aggregate.keys, ONLY_STREAM)
-    _check(schema, [each.column for each in aggregate.measures if each.column is not None], ONLY_STREAM)
+    _check(schema, [measure.column for measure in aggregate.measures if measure.column is not None], ONLY_STREAM)
     keys = [identifier(key) for key in aggregate.keys]
-    measures = [f"{_measured(each, schema)} AS {identifier(each.name)}" for each in aggregate.measures]
+    measures = [f"{_measured(measure, schema)} AS {identifier(measure.name)}" for measure in aggregate.measures]
     grouped = f" GROUP BY {', '.join(keys)}" if keys else ""
     inputs = _keyed(node, [aggregate.keys])
     sql = f'SELECT {", ".join([*keys, *measures])} FROM "rows"{grouped}'
     by = f" by {', '.join(aggregate.keys)}" if keys else ""
-    what = ", ".join(f"{each.name} = {each.function.value}({each.column or ''})" for each in aggregate.measures)
-    return _step(node.name, inputs, sql, found, f"aggregate{by}: {what}" if what else f"aggregate{by}", node.channels)
+    what = ", ".join(
+        f"{measure.name} = {measure.function.value}({measure.column or ''})" for measure in aggregate.measures
+    )
+    return _step(node.name, inputs, sql, schemas, f"aggregate{by}: {what}" if what else f"aggregate{by}", node.channels)
 
 
 def _measured(measure: Measure, schema: pa.Schema) -> str:
@@ -182,44 +184,44 @@ def _measured(measure: Measure, schema: pa.Schema) -> str:
             assert_never(measure.function)
 
 
-def _distinct(node: StockNode, distinct: Distinct, found: Schemas) -> SqlStep:
-    schema = found[node.inputs[0].source]
+def _distinct(node: StockNode, distinct: Distinct, schemas: Schemas) -> SqlStep:
+    schema = schemas[node.inputs[0].source]
     columns = tuple(schema.names) if distinct.columns is None else distinct.columns
     _check(schema, columns, ONLY_STREAM)
     sql = f'SELECT DISTINCT {", ".join(map(identifier, columns))} FROM "rows"'
-    return _step(node.name, _keyed(node, [columns]), sql, found, f"distinct {', '.join(columns)}", node.channels)
+    return _step(node.name, _keyed(node, [columns]), sql, schemas, f"distinct {', '.join(columns)}", node.channels)
 
 
-def _sort(node: StockNode, sort: Sort, found: Schemas, unused: Callable[[str], str]) -> Iterator[SqlStep | MergeStep]:
-    sql, what = _sorted(node, sort, found)
+def _sort(node: StockNode, sort: Sort, schemas: Schemas, unused: Callable[[str], str]) -> Iterator[SqlStep | MergeStep]:
+    sql, what = _sorted(node, sort, schemas)
     if node.channels == 1:
-        yield _step(node.name, node.inputs, sql, found, what, 1)
+        yield _step(node.name, node.inputs, sql, schemas, what, 1)
         return
-    schema = found[node.inputs[0].source]
+    schema = schemas[node.inputs[0].source]
     for key, _ in sort.keys:
         wrong = obstacle(schema.field(key).type)
         if wrong is not None:
             raise Wrong("UNSUPPORTED_TYPE", f"it sorts by {key!r} on several channels, but {wrong}")
-    first = _step(unused(f"{node.name}.channels"), node.inputs, sql, found, what, node.channels)
+    first = _step(unused(f"{node.name}.channels"), node.inputs, sql, schemas, what, node.channels)
     yield first
     order = tuple(Order(column=schema.names.index(key), descending=descending) for key, descending in sort.keys)
     yield MergeStep(name=node.name, source=first.name, order=order)
 
 
-def _sorted(node: StockNode, sort: Sort, found: Schemas) -> tuple[str, str]:
-    schema = found[node.inputs[0].source]
+def _sorted(node: StockNode, sort: Sort, schemas: Schemas) -> tuple[str, str]:
+    schema = schemas[node.inputs[0].source]
     keys = [key for key, _ in sort.keys]
     _check(schema, keys, ONLY_STREAM)
     by = ", ".join(f"{identifier(key)} {'DESC' if down else 'ASC'} NULLS LAST" for key, down in sort.keys)
     limit = "" if sort.first is None else f" LIMIT {sort.first:d}"
-    told = ", ".join(f"{key} descending" if down else key for key, down in sort.keys)
-    what = f"sort by {told}" if sort.first is None else f"first {sort.first:,} by {told}"
+    sort_keys = ", ".join(f"{key} descending" if down else key for key, down in sort.keys)
+    what = f"sort by {sort_keys}" if sort.first is None else f"first {sort.first:,} by {sort_keys}"
     return f'SELECT * FROM "rows" ORDER BY {by}{limit}', what
 
 
 def _twice(
     node: StockNode,
-    found: Schemas,
+    schemas: Schemas,
     unused: Callable[[str], str],
     each_channel: tuple[str, str],
     together: tuple[str, str] | None,
@@ -229,9 +231,9 @@ def _twice(
     """
     sql, what = each_channel
     if node.channels == 1:
-        yield _step(node.name, node.inputs, sql, found, what, 1)
+        yield _step(node.name, node.inputs, sql, schemas, what, 1)
         return
-    first = _step(unused(f"{node.name}.channels"), node.inputs, sql, found, what, node.channels)
+    first = _step(unused(f"{node.name}.channels"), node.inputs, sql, schemas, what, node.channels)
     yield first
     sql, what = together or each_channel
     second = Input(name=ONLY_STREAM, source=first.name)
@@ -245,23 +247,23 @@ def _step(
     name: str,
     inputs: Sequence[Input],
     statement: str,
-    found: Schemas,
+    by_source: Schemas,
     what: str,
     channels: int,
     reads: StatementReads | None = None,
 ) -> SqlStep:
-    schemas = [found[each.source] for each in inputs]
-    for each, schema in zip(inputs, schemas, strict=True):
-        unnamed = next((column for column in (each.name, *schema.names) if not writable(column)), None)
+    schemas = [by_source[stream.source] for stream in inputs]
+    for stream, schema in zip(inputs, schemas, strict=True):
+        unnamed = next((column for column in (stream.name, *schema.names) if not writable(column)), None)
         if unnamed is not None:
-            raise Wrong("UNNAMED", f"stream {each.name!r}: {unnamed!r} cannot be written as a name in SQL")
+            raise Wrong("UNNAMED", f"stream {stream.name!r}: {unnamed!r} cannot be written as a name in SQL")
         if not len(schema):
-            raise Wrong("NO_COLUMNS", f"stream {each.name!r} has no columns, and SQL has no tables without columns")
-        _check_apart(f"stream {each.name!r} has", schema.names)
-    sql = over_inputs(statement, [each.name for each in inputs], schemas)
+            raise Wrong("NO_COLUMNS", f"stream {stream.name!r} has no columns, and SQL has no tables without columns")
+        _check_apart(f"stream {stream.name!r} has", schema.names)
+    sql = over_inputs(statement, [stream.name for stream in inputs], schemas)
     try:
         schema = schema_of(sql, {relation(at): schema for at, schema in enumerate(schemas)})
-        known = {each.name: schema for each, schema in zip(inputs, schemas, strict=True)}
+        known = {stream.name: schema for stream, schema in zip(inputs, schemas, strict=True)}
         _check_apart("its rows have", names_of(statement, known))
     except BadStatementError as error:
         raise Wrong("BAD_STATEMENT", str(error)) from error
@@ -271,7 +273,7 @@ def _step(
         name=name,
         inputs=tuple(inputs),
         sql=sql,
-        replayed=tuple(reads is not None and not reads.once(each.name) for each in inputs),
+        replayed=tuple(reads is not None and not reads.once(stream.name) for stream in inputs),
         schema=schema,
         what=what,
         channels=channels,
@@ -290,8 +292,8 @@ def _keyed(node: StockNode, keys: Sequence[Sequence[str]]) -> tuple[Input, ...]:
     if node.channels == 1:
         return node.inputs
     return tuple(
-        replace(each, partition=ByKey(tuple(columns)) if columns else Spread())
-        for each, columns in zip(node.inputs, keys, strict=True)
+        replace(stream, partition=ByKey(tuple(columns)) if columns else Spread())
+        for stream, columns in zip(node.inputs, keys, strict=True)
     )
 
 

@@ -103,8 +103,8 @@ def _arrow_type(type_: Type) -> Generator[Type, pa.DataType, pa.DataType]:  # no
         case t.Date():
             return pa.date32()
         case t.Time():
-            found = unit(type_)
-            return pa.time32(found) if found in ("s", "ms") else pa.time64(found)
+            resolution = unit(type_)
+            return pa.time32(resolution) if resolution in ("s", "ms") else pa.time64(resolution)
         case t.Timestamp():
             return pa.timestamp(unit(type_))
         case t.TimestampTz():
@@ -116,10 +116,10 @@ def _arrow_type(type_: Type) -> Generator[Type, pa.DataType, pa.DataType]:  # no
         case t.Uuid():
             return pa.uuid()
         case t.Struct(fields=fields):
-            made = []
+            members = []
             for name, field in zip(field_names(type_), fields, strict=True):
-                made.append(pa.field(name, (yield field), nullable=field.nullable))
-            return pa.struct(made)
+                members.append(pa.field(name, (yield field), nullable=field.nullable))
+            return pa.struct(members)
         case t.List(element=element):
             return pa.list_(pa.field("item", (yield element), nullable=element.nullable))
         case t.Map(key=key, value=value):
@@ -178,8 +178,8 @@ def _sql_type(type_: Type) -> Generator[Type, str, str]:  # noqa: C901  # a line
 
 def digits(type_: t.Time | t.Timestamp | t.TimestampTz) -> int:
     """The decimal places of a second in DuckDB's type for `type_`. A type with a zone has at least six."""
-    found = _UNIT_DIGITS[unit(type_)]
-    return found if isinstance(type_, t.Timestamp) else max(found, 6)
+    count = _UNIT_DIGITS[unit(type_)]
+    return count if isinstance(type_, t.Timestamp) else max(count, 6)
 
 
 def schema(types: Sequence[Type], names: Sequence[str]) -> pa.Schema:
@@ -198,11 +198,13 @@ def named(type_: Type, names: Iterator[str]) -> Type:
     def step(part: Type) -> Generator[Type, Type, Type]:
         match part:
             case t.Struct(fields=fields, nullable=nullable):
-                made: list[tuple[str, Type]] = []
+                members: list[tuple[str, Type]] = []
                 for field in fields:
                     name = next(names)
-                    made.append((name, (yield field)))
-                return t.Struct(fields=tuple(f for _, f in made), names=tuple(n for n, _ in made), nullable=nullable)
+                    members.append((name, (yield field)))
+                return t.Struct(
+                    fields=tuple(f for _, f in members), names=tuple(n for n, _ in members), nullable=nullable
+                )
             case t.List(element=element, nullable=nullable):
                 return t.List(element=(yield element), nullable=nullable)
             case t.Map(key=key, value=value, nullable=nullable):
@@ -219,10 +221,10 @@ def unnamed(type_: Type) -> Type:
     def step(part: Type) -> Generator[Type, Type, Type]:
         match part:
             case t.Struct(fields=fields):
-                made = []
+                members = []
                 for field in fields:
-                    made.append((yield field))  # noqa: PERF401  # a comprehension cannot yield
-                return replace(part, fields=tuple(made), names=())
+                    members.append((yield field))  # noqa: PERF401  # a comprehension cannot yield
+                return replace(part, fields=tuple(members), names=())
             case t.List(element=element):
                 return replace(part, element=(yield element))
             case t.Map(key=key, value=value):
@@ -239,7 +241,7 @@ def unnamed_arrow(type_: pa.DataType) -> pa.DataType:
     """
     if kinds.is_struct(type_):
         return pa.struct(
-            [each.with_name(f"f{at}").with_type(unnamed_arrow(each.type)) for at, each in enumerate(type_, 1)]
+            [field.with_name(f"f{at}").with_type(unnamed_arrow(field.type)) for at, field in enumerate(type_, 1)]
         )
     if kinds.is_list(type_):
         return pa.list_(type_.value_field.with_type(unnamed_arrow(type_.value_type)))
@@ -251,7 +253,7 @@ def unnamed_arrow(type_: pa.DataType) -> pa.DataType:
 
 def arrow_schema(types: Sequence[Type]) -> pa.Schema:
     """The schema of a relation inside the plan, where columns have no names."""
-    return pa.schema([pa.field(f"c{at}", arrow_type(unnamed(each)), each.nullable) for at, each in enumerate(types)])
+    return pa.schema([pa.field(f"c{at}", arrow_type(unnamed(type_)), type_.nullable) for at, type_ in enumerate(types)])
 
 
 def has_struct(type_: Type) -> bool:

@@ -22,15 +22,15 @@ def is_and(expression: ir.Expression) -> TypeGuard[ir.Call]:
 
 def terms(connective: ir.Call) -> list[ir.Expression]:
     """The terms of a connective, left to right, seen through nested uses of the same connective."""
-    found: list[ir.Expression] = []
+    expressions: list[ir.Expression] = []
     stack: list[ir.Expression] = [connective]
     while stack:
         top = stack.pop()
         if is_connective(top, connective.function.name):
             stack.extend(argument for argument in reversed(top.arguments) if not isinstance(argument, str))
         else:
-            found.append(top)
-    return found
+            expressions.append(top)
+    return expressions
 
 
 def conjuncts(condition: ir.Expression) -> list[ir.Expression]:
@@ -38,8 +38,8 @@ def conjuncts(condition: ir.Expression) -> list[ir.Expression]:
     return terms(condition) if is_and(condition) else [condition]
 
 
-def with_conjuncts(condition: ir.Expression, found: Sequence[ir.Expression]) -> ir.Expression:
-    """The condition with only these of its terms. `found` has at least one term."""
-    if len(found) > 1 and isinstance(condition, ir.Call):
-        return replace(condition, arguments=tuple(found))
-    return found[0]
+def with_conjuncts(condition: ir.Expression, expressions: Sequence[ir.Expression]) -> ir.Expression:
+    """The condition with only these of its terms. `expressions` has at least one term."""
+    if len(expressions) > 1 and isinstance(condition, ir.Call):
+        return replace(condition, arguments=tuple(expressions))
+    return expressions[0]

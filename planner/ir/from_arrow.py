@@ -29,14 +29,14 @@ _DEEPEST: Final = 64
 
 def type_of(field: pa.Field) -> Type | None:
     """The Substrait type of a column's values; None if no Substrait type comes back as the same Arrow type."""
-    found = _type(field.type, field.nullable, 0)
-    return found if found is not None and arrow_type(found).equals(field.type) else None
+    type_ = _type(field.type, field.nullable, 0)
+    return type_ if type_ is not None and arrow_type(type_).equals(field.type) else None
 
 
 def _type(type_: pa.DataType, nullable: bool, depth: int) -> Type | None:
     if depth > _DEEPEST:
         return None
-    plain = next((found for arrow, found in _PLAIN if arrow.equals(type_)), None)
+    plain = next((own for arrow, own in _PLAIN if arrow.equals(type_)), None)
     if plain is not None:
         return replace(plain, nullable=nullable)
     if kinds.is_fixed_size_binary(type_):
@@ -60,7 +60,7 @@ def _nested(type_: pa.DataType, nullable: bool, depth: int) -> Type | None:
         value = _type(type_.item_type, type_.item_field.nullable, depth)
         return None if key is None or value is None else t.Map(key=key, value=value, nullable=nullable)
     if kinds.is_struct(type_):
-        fields = [_type(each.type, each.nullable, depth) for each in type_]
-        found = tuple(each for each in fields if each is not None)
-        return t.Struct(fields=found, nullable=nullable) if found and len(found) == len(fields) else None
+        fields = [_type(field.type, field.nullable, depth) for field in type_]
+        known = tuple(field for field in fields if field is not None)
+        return t.Struct(fields=known, nullable=nullable) if known and len(known) == len(fields) else None
     return None

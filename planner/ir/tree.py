@@ -247,10 +247,10 @@ def _maybe(old: ir.Expression | None, take: Iterator[ir.Expression]) -> ir.Expre
 
 
 def _field(take: Iterator[ir.Expression]) -> ir.Field:
-    found = next(take)
-    if not isinstance(found, ir.Field):
+    operand = next(take)
+    if not isinstance(operand, ir.Field):
         raise InternalError("a column of an operator was replaced by something that is none")
-    return found
+    return operand
 
 
 def _values(arguments: tuple[ir.Expression | str, ...]) -> tuple[ir.Expression, ...]:

@@ -12,7 +12,7 @@ from .walk import unroll
 
 RelationT = TypeVar("RelationT", bound=ir.Relation)
 
-Places: TypeAlias = Mapping[int, int]
+Positions: TypeAlias = Mapping[int, int]
 """The moves of a row's columns: the old position of each remaining column to its new position."""
 
 
@@ -20,9 +20,9 @@ def parts(expression: ir.Expression) -> Iterator[ir.Expression]:
     """The expression and all its parts, outermost first, without the insides of a subquery's relation."""
     stack = [expression]
     while stack:
-        found = stack.pop()
-        yield found
-        stack.extend(reversed(tree.operands(found)))
+        part = stack.pop()
+        yield part
+        stack.extend(reversed(tree.operands(part)))
 
 
 def is_column(expression: object) -> TypeGuard[ir.Field]:
@@ -38,11 +38,11 @@ def subqueries(expression: ir.Expression) -> Iterator[ir.Subquery]:
 def transform(expression: ir.Expression, change: Callable[[ir.Expression], ir.Expression]) -> ir.Expression:
     """The expression with `change` applied to every part, innermost first."""
 
-    def step(found: ir.Expression) -> Generator[ir.Expression, ir.Expression, ir.Expression]:
+    def step(part: ir.Expression) -> Generator[ir.Expression, ir.Expression, ir.Expression]:
         operands = []
-        for operand in tree.operands(found):
+        for operand in tree.operands(part):
             operands.append((yield operand))  # noqa: PERF401 (a comprehension cannot yield)
-        return change(tree.with_operands(found, operands))
+        return change(tree.with_operands(part, operands))
 
     return unroll(step, expression)
 
@@ -52,8 +52,8 @@ def transform_relations(relation: ir.Relation, change: Callable[[ir.Relation], i
     first.
     """
 
-    def step(found: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Relation]:
-        return change((yield from rebuilt(found)))
+    def step(visited: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Relation]:
+        return change((yield from rebuilt(visited)))
 
     return unroll(step, relation)
 
@@ -81,25 +81,25 @@ def with_subqueries(relation: ir.Relation, replaced: dict[int, ir.Relation]) -> 
             return replace(expression, relation=replaced[id(expression.relation)])
         return expression
 
-    return tree.with_expressions(relation, (transform(each, change) for each in tree.expressions(relation)))
+    return tree.with_expressions(relation, (transform(expression, change) for expression in tree.expressions(relation)))
 
 
 def relations(relation: ir.Relation) -> Iterator[ir.Relation]:
     """The relation and all relations below it, those of subqueries included, outermost first and left to right."""
     stack = [relation]
     while stack:
-        found = stack.pop()
-        yield found
-        stack.extend(reversed(beneath(found)))
+        visited = stack.pop()
+        yield visited
+        stack.extend(reversed(beneath(visited)))
 
 
 def beneath(relation: ir.Relation) -> tuple[ir.Relation, ...]:
     """The relation's inputs, then the relations of its subqueries."""
-    inner = (each.relation for expression in tree.expressions(relation) for each in subqueries(expression))
+    inner = (subquery.relation for expression in tree.expressions(relation) for subquery in subqueries(expression))
     return (*tree.inputs(relation), *inner)
 
 
-def moved(relation: RelationT, rows: Sequence[Places], inner: Mapping[int, ir.Relation]) -> RelationT:
+def moved(relation: RelationT, rows: Sequence[Positions], inner: Mapping[int, ir.Relation]) -> RelationT:
     """The relation with its fields at the columns' new positions, and with the relations of its subqueries replaced.
 
     `inner` has the new relations by the old relation's id. `rows[0]` has the moves of the relation's own row, `rows[n]`
@@ -117,5 +117,7 @@ def moved(relation: RelationT, rows: Sequence[Places], inner: Mapping[int, ir.Re
             case _:
                 return expression
 
-    made = tree.with_expressions(relation, (transform(each, change) for each in tree.expressions(relation)))
-    return cast("RelationT", made)
+    changed = tree.with_expressions(
+        relation, (transform(expression, change) for expression in tree.expressions(relation))
+    )
+    return cast("RelationT", changed)

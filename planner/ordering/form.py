@@ -54,7 +54,7 @@ class OrderedForm:
 
     @cached_property
     def joins(self) -> tuple[str, ...]:
-        """The places in the plan where the fragment joins, or makes DuckDB join."""
+        """The plan paths where the fragment joins, or makes DuckDB join."""
         return tuple(dict.fromkeys(relation.plan_path for relation in self._own() if _joins(relation)))
 
     @cached_property
@@ -63,9 +63,9 @@ class OrderedForm:
         makes DuckDB add joins.
         """
         own = list(self._own())
-        if any(isinstance(each, ir.Join) and equal_columns(each.condition, len(each.left.schema)) for each in own):
+        if any(isinstance(part, ir.Join) and equal_columns(part.condition, len(part.left.schema)) for part in own):
             return True
-        return None if any(not _reads_once(each) for each in own) else False
+        return None if any(not _reads_once(part) for part in own) else False
 
     def __reduce__(self) -> tuple[type[WrittenForm], tuple[Any, ...]]:
         """The form written out, for another process. The form's own parts are known by identity, which another process
@@ -109,7 +109,7 @@ class _Definitions(Sequence[ir.Relation]):
     def __getitem__(self, at: slice) -> Sequence[ir.Relation]: ...
     def __getitem__(self, at: int | slice) -> ir.Relation | Sequence[ir.Relation]:
         if isinstance(at, slice):
-            return [self[each] for each in range(len(self))[at]]
+            return [self[number] for number in range(len(self))[at]]
         if at not in self._made:
             definition = self._shared[at]
             read_as_is = id(definition) in self._ends  # rows that come from elsewhere are in order already

@@ -1,4 +1,4 @@
-"""The places of a join's rows: of both sides, or of the side whose rows it keeps."""
+"""The positions of a join's rows: of both sides, or of the side whose rows it keeps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .row_positions import Placed, rearranged
 
 
 def kept_sides(relation: ir.Join | ir.LateralJoin | ir.Cross) -> tuple[ir.Relation, ...]:
-    """The sides whose places identify the join's rows. A single join has at most one match for each row."""
+    """The sides whose positions identify the join's rows. A single join has at most one match for each row."""
     if isinstance(relation, ir.Cross):
         return (relation.left, relation.right)
     match relation.type:
@@ -35,24 +35,24 @@ def joined(old: ir.Join | ir.LateralJoin | ir.Cross, moving: ir.Relation, left: 
     new sides.
     """
     out = output_sides(old)
-    sides: list[Placed] = [made for side, made in ((old.left, left), (old.right, right)) if side in out]
+    sides: list[Placed] = [placed for side, placed in ((old.left, left), (old.right, right)) if side in out]
     schema: list[t.Type] = []
     own: list[int] = []
-    places: list[int] = []
+    positions: list[int] = []
     types = iter(old.schema)
     for side in sides:
         start = len(schema)
         own.extend(range(start, start + side.width))
         schema.extend(next(types) for _ in range(side.width))
-        places.extend(range(start + side.width, start + side.width + len(side.places)))
-        schema.extend(t.nullable(place.type) for place in side.places)
+        positions.extend(range(start + side.width, start + side.width + len(side.positions)))
+        schema.extend(t.nullable(position.type) for position in side.positions)
     mark = [*types]
     own.extend(range(len(schema), len(schema) + len(mark)))
     schema.extend(mark)
     over = replace(tree.with_inputs(moving, (left.relation, right.relation)), schema=tuple(schema))
-    return Placed(rearranged(over, _checked(own, places, schema)), len(old.schema))
+    return Placed(rearranged(over, _checked(own, positions, schema)), len(old.schema))
 
 
-def _checked(own: Sequence[int], places: Sequence[int], schema: Sequence[t.Type]) -> tuple[int, ...]:
-    assert len(own) + len(places) == len(schema)
-    return (*own, *places)
+def _checked(own: Sequence[int], positions: Sequence[int], schema: Sequence[t.Type]) -> tuple[int, ...]:
+    assert len(own) + len(positions) == len(schema)
+    return (*own, *positions)

@@ -42,8 +42,8 @@ class Looseness:
             loose = False
         else:
             below = []
-            for each in tree.inputs(relation):
-                below.append((yield each))  # noqa: PERF401 (a comprehension cannot yield)
+            for child in tree.inputs(relation):
+                below.append((yield child))  # noqa: PERF401 (a comprehension cannot yield)
             for expression in tree.expressions(relation):
                 for part in parts(expression):
                     if isinstance(part, ir.Subquery):
@@ -83,5 +83,5 @@ def joins_rows(relation: ir.Relation) -> bool:
     """Tests whether the relation's own expressions make DuckDB join: with a subquery, or with the rows of an enclosing
     query.
     """
-    found = (part for expression in tree.expressions(relation) for part in parts(expression))
-    return any(isinstance(part, ir.Subquery) or (isinstance(part, ir.Field) and part.outer) for part in found)
+    expressions = (part for expression in tree.expressions(relation) for part in parts(expression))
+    return any(isinstance(part, ir.Subquery) or (isinstance(part, ir.Field) and part.outer) for part in expressions)

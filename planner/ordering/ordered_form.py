@@ -1,13 +1,14 @@
-"""Relations whose rows carry their places through every join, and are sorted by their places where order matters.
+"""Relations whose rows carry their positions through every join, and are sorted by their positions where order matters.
 
-A row's *place* is some columns that no other row of its relation has: the row's number in an input of the fragment, the
-places of both sides in a join (only the kept side's if a join keeps one), the keys in an aggregate, all columns in a
-set operation, the branch and the place in the branch in a union. Places are columns behind a relation's own columns.
+A row's *position* is some columns that no other row of its relation has: the row's number in an input of the fragment,
+the positions of both sides in a join (only the kept side's if a join keeps one), the keys in an aggregate, all columns
+in a set operation, the branch and the position in the branch in a union. Positions are columns behind a relation's own
+columns.
 
-Joins hand places on; so do filters and projections. A relation that depends on the order of its rows (a root, a window,
-a limit, an aggregate of floats) has the rows sorted by their places right below it: one sort for a whole stack of
-joins. A sort takes the places as its last keys, so that nothing ties. An aggregate that is the same in any order needs
-no sort.
+Joins hand positions on; so do filters and projections. A relation that depends on the order of its rows (a root, a
+window, a limit, an aggregate of floats) has the rows sorted by their positions right below it: one sort for a whole
+stack of joins. A sort takes the positions as its last keys, so that nothing ties. An aggregate that is the same in any
+order needs no sort.
 """
 
 from __future__ import annotations
@@ -23,28 +24,28 @@ from ..analysis.exact import is_exact, is_one_value, number_of_keys
 from ..functions import binding
 from ..ir import tree
 from ..ir import types as t
-from ..ir.visit import Places, RelationT, moved, subqueries
+from ..ir.visit import Positions, RelationT, moved, subqueries
 from ..ir.walk import unroll
 from .joins import is_full, joined, kept_sides
 from .looseness import Looseness, joins_rows
-from .row_positions import Placed, bare, by_places, marked, rearranged, sorted_by_places, with_columns
+from .row_positions import Placed, bare, by_positions, marked, rearranged, sorted_by_positions, with_columns
 from .unions import union_all
 
 _ROW: Final = t.Integer(bits=64, nullable=False)
 
 
 class Demand(enum.Enum):
-    """The demand on a relation: its rows in order; its rows with their places; its rows and nothing else."""
+    """The demand on a relation: its rows in order; its rows with their positions; its rows and nothing else."""
 
     ORDER = "order"
-    PLACES = "places"
+    POSITIONS = "positions"
     ROWS = "rows"
 
 
 @dataclass(frozen=True, slots=True)
 class _Visit:
     relation: ir.Relation
-    outer: tuple[Places, ...]
+    outer: tuple[Positions, ...]
     demand: Demand
 
 
@@ -53,7 +54,7 @@ _Walk: TypeAlias = Generator[_Visit, Placed, Placed]
 
 def ordered(root: ir.Relation, ends: Container[int]) -> ir.Relation:
     """The same rows as `root`'s, in an order that depends only on the rows that `root` reads: from sources, from common
-    subtrees, and from the relations in `ends`. Raises `PlanError` if DuckDB leaves no place for a sort.
+    subtrees, and from the relations in `ends`. Raises `PlanError` if DuckDB leaves no room for a sort.
     """
     return unroll(_Ordering(root, ends).step, _Visit(root, (), Demand.ORDER)).relation
 
@@ -70,23 +71,23 @@ class _Ordering:
         if relation is not self._root and id(relation) in self._ends:
             return self._leaf(relation, demand)
         loose = self._loose.of(relation)
-        if demand is Demand.PLACES and not loose and isinstance(relation, ir.Filter | ir.Project):
-            found = yield from self._relation(relation, visit.outer, Demand.ORDER)
-            return self._leaf(found.relation, demand)
-        asked = Demand.PLACES if loose and demand is Demand.ORDER else demand
-        found = yield from self._relation(relation, visit.outer, asked)
+        if demand is Demand.POSITIONS and not loose and isinstance(relation, ir.Filter | ir.Project):
+            placed = yield from self._relation(relation, visit.outer, Demand.ORDER)
+            return self._leaf(placed.relation, demand)
+        asked = Demand.POSITIONS if loose and demand is Demand.ORDER else demand
+        placed = yield from self._relation(relation, visit.outer, asked)
         match demand:
-            case Demand.PLACES:
-                return found
+            case Demand.POSITIONS:
+                return placed
             case Demand.ORDER:
-                return bare(sorted_by_places(found) if loose else found)
+                return bare(sorted_by_positions(placed) if loose else placed)
             case Demand.ROWS:
-                return bare(found)
+                return bare(placed)
             case _:
                 assert_never(demand)
 
     def _relation(  # noqa: C901 (a line per relation)
-        self, relation: ir.Relation, outer: tuple[Places, ...], demand: Demand
+        self, relation: ir.Relation, outer: tuple[Positions, ...], demand: Demand
     ) -> _Walk:
         match relation:
             case ir.Read() | ir.LocalFiles() | ir.Shared():
@@ -121,19 +122,19 @@ class _Ordering:
     # ---------------------------------------------------------------------------------------------------- leaves
 
     def _leaf(self, relation: ir.Relation, demand: Demand) -> Placed:
-        """A leaf's rows in order: a row's place is its number. Filters stay below the number: DuckDB pushes no filter
-        through a row number, and would read whole files.
+        """A leaf's rows in order: a row's position is its number. Filters stay below the number: DuckDB pushes no
+        filter through a row number, and would read whole files.
         """
-        if demand is not Demand.PLACES:
+        if demand is not Demand.POSITIONS:
             return Placed(relation, len(relation.schema))
         number = ir.WindowCall(function=self._row_number, arguments=(), type=_ROW, plan_path=relation.plan_path)
         schema = (*relation.schema, _ROW)
         window = ir.Window(input=relation, calls=(number,), schema=schema, plan_path=relation.plan_path)
         return Placed(window, len(relation.schema))
 
-    def _values(self, relation: ir.Values, outer: tuple[Places, ...], demand: Demand) -> _Walk:
+    def _values(self, relation: ir.Values, outer: tuple[Positions, ...], demand: Demand) -> _Walk:
         moving = yield from self._moved(relation, ({}, *outer))
-        if demand is not Demand.PLACES:
+        if demand is not Demand.POSITIONS:
             return Placed(moving, len(relation.schema))
         rows = tuple((*row, ir.Literal(value=at, type=_ROW)) for at, row in enumerate(moving.rows))
         return Placed(replace(moving, rows=rows, schema=(*relation.schema, _ROW)), len(relation.schema))
@@ -141,7 +142,7 @@ class _Ordering:
     # --------------------------------------------------------------------------------------- one row in, some out
 
     def _passing(
-        self, relation: ir.Filter | ir.Project | ir.Expand, outer: tuple[Places, ...], demand: Demand
+        self, relation: ir.Filter | ir.Project | ir.Expand, outer: tuple[Positions, ...], demand: Demand
     ) -> _Walk:
         below = yield _Visit(relation.input, outer, demand)
         moving = yield from self._moved(relation, (below.own, *outer))
@@ -150,33 +151,33 @@ class _Ordering:
             case ir.Filter():
                 return Placed(replace(moving, input=below.relation, schema=below.relation.schema), width)
             case ir.Project():
-                expressions = (*moving.expressions, *below.places)
+                expressions = (*moving.expressions, *below.positions)
                 return Placed(with_columns(below.relation, expressions, moving.plan_path), width)
             case ir.Expand():
-                places = below.places
-                alternatives = tuple((*each, *places) for each in moving.alternatives)
-                types = tuple(place.type for place in places)
+                positions = below.positions
+                alternatives = tuple((*alternative, *positions) for alternative in moving.alternatives)
+                types = tuple(position.type for position in positions)
                 schema = (*moving.schema[:-1], *types, moving.schema[-1])
-                made = replace(moving, input=below.relation, alternatives=alternatives, schema=schema)
+                rebuilt = replace(moving, input=below.relation, alternatives=alternatives, schema=schema)
                 number = len(schema) - 1
-                order = (*range(width - 1), number, *range(width - 1, number), *((number,) if places else ()))
-                return Placed(rearranged(made, order) if places else made, width)
+                order = (*range(width - 1), number, *range(width - 1, number), *((number,) if positions else ()))
+                return Placed(rearranged(rebuilt, order) if positions else rebuilt, width)
             case _:
                 assert_never(moving)
 
     # ------------------------------------------------------------------------------------------- rows in an order
 
-    def _fetch(self, relation: ir.Fetch, outer: tuple[Places, ...], demand: Demand) -> _Walk:
-        """A fetch. Over a loose input it is a top-n by the input's places, which DuckDB can also compute for each row
-        of an enclosing query.
+    def _fetch(self, relation: ir.Fetch, outer: tuple[Positions, ...], demand: Demand) -> _Walk:
+        """A fetch. Over a loose input it is a top-n by the input's positions, which DuckDB can also compute for each
+        row of an enclosing query.
         """
         if joins_rows(relation):
             raise PlanError(_refused(relation))
         loose = self._loose.of(relation.input)
         if not loose and not self._loose.is_closed(relation):
             raise PlanError(_refused(relation))
-        below = yield _Visit(relation.input, outer, Demand.PLACES if loose else demand)
-        over, schema, keys = below.relation, below.relation.schema, by_places(below)
+        below = yield _Visit(relation.input, outer, Demand.POSITIONS if loose else demand)
+        over, schema, keys = below.relation, below.relation.schema, by_positions(below)
         if not loose or not keys:
             return Placed(replace(relation, input=over, schema=schema), below.width)
         first = ir.TopN(
@@ -190,37 +191,37 @@ class _Ordering:
         )
         return Placed(first, below.width)
 
-    def _sort(self, relation: ir.Sort | ir.TopN, outer: tuple[Places, ...], demand: Demand) -> _Walk:
-        """A sort. Without places to break its ties, DuckDB's sort repeats itself as long as its input does."""
+    def _sort(self, relation: ir.Sort | ir.TopN, outer: tuple[Positions, ...], demand: Demand) -> _Walk:
+        """A sort. Without positions to break its ties, DuckDB's sort repeats itself as long as its input does."""
         ties = isinstance(relation, ir.TopN) and relation.ties
         if ties:
             self._stands_alone(relation)
             below = yield from self._in_order(relation.input, outer, demand)
         else:
             loose = self._loose.of(relation.input) or joins_rows(relation)
-            below = yield _Visit(relation.input, outer, Demand.PLACES if loose else demand)
+            below = yield _Visit(relation.input, outer, Demand.POSITIONS if loose else demand)
         moving = yield from self._moved(relation, (below.own, *outer))
-        keys = moving.keys if ties else (*moving.keys, *by_places(below))
+        keys = moving.keys if ties else (*moving.keys, *by_positions(below))
         return Placed(replace(moving, input=below.relation, keys=keys, schema=below.relation.schema), below.width)
 
-    def _window(self, relation: ir.Window, outer: tuple[Places, ...], demand: Demand) -> _Walk:
+    def _window(self, relation: ir.Window, outer: tuple[Positions, ...], demand: Demand) -> _Walk:
         self._stands_alone(relation)
         below = yield from self._in_order(relation.input, outer, demand)
         moving = yield from self._moved(relation, (below.own, *outer))
         inside, calls = len(below.relation.schema), len(relation.calls)
         schema = (*below.relation.schema, *(call.type for call in moving.calls))
-        made = replace(moving, input=below.relation, schema=schema)
-        if not below.places:
-            return Placed(made, len(relation.schema))
+        rebuilt = replace(moving, input=below.relation, schema=schema)
+        if not below.positions:
+            return Placed(rebuilt, len(relation.schema))
         order = (*range(below.width), *range(inside, inside + calls), *range(below.width, inside))
-        return Placed(rearranged(made, order), len(relation.schema))
+        return Placed(rearranged(rebuilt, order), len(relation.schema))
 
-    def _in_order(self, relation: ir.Relation, outer: tuple[Places, ...], demand: Demand) -> _Walk:
-        """The rows sorted, with places if the demand asks for places."""
-        if demand is not Demand.PLACES:
+    def _in_order(self, relation: ir.Relation, outer: tuple[Positions, ...], demand: Demand) -> _Walk:
+        """The rows sorted, with positions if the demand asks for positions."""
+        if demand is not Demand.POSITIONS:
             return (yield _Visit(relation, outer, Demand.ORDER))
-        found = yield _Visit(relation, outer, Demand.PLACES)
-        return sorted_by_places(found) if self._loose.of(relation) else found
+        placed = yield _Visit(relation, outer, Demand.POSITIONS)
+        return sorted_by_positions(placed) if self._loose.of(relation) else placed
 
     def _stands_alone(self, relation: ir.Relation) -> None:
         """Refuses a relation that reads an enclosing row: DuckDB computes it for all enclosing rows at once, by joins
@@ -234,7 +235,7 @@ class _Ordering:
     def _aggregate(
         self,
         relation: ir.Aggregate | ir.PartialAggregate | ir.FinalAggregate,
-        outer: tuple[Places, ...],
+        outer: tuple[Positions, ...],
         demand: Demand,
     ) -> _Walk:
         exact = is_exact(relation)
@@ -242,46 +243,50 @@ class _Ordering:
             raise PlanError(_refused(relation))
         below = yield _Visit(relation.input, outer, Demand.ROWS if exact else Demand.ORDER)
         moving = yield from self._moved(relation, (below.own, *outer))
-        made = Placed(replace(moving, input=below.relation), len(relation.schema))
-        if demand is not Demand.PLACES:
-            return made
+        placed = Placed(replace(moving, input=below.relation), len(relation.schema))
+        if demand is not Demand.POSITIONS:
+            return placed
         keys = [*range(number_of_keys(relation))]
         if isinstance(relation, ir.Aggregate) and len(relation.grouping_sets) > 1:
             keys.append(len(relation.schema) - 1)
-        return Placed(rearranged(made.relation, (*range(made.width), *keys)), made.width)
+        return Placed(rearranged(placed.relation, (*range(placed.width), *keys)), placed.width)
 
-    def _set(self, relation: ir.Set, outer: tuple[Places, ...], demand: Demand) -> _Walk:
+    def _set(self, relation: ir.Set, outer: tuple[Positions, ...], demand: Demand) -> _Walk:
         if relation.operation is ir.SetOperation.UNION_ALL:
-            found = []
-            for each in relation.inputs:
-                found.append((yield _Visit(each, outer, demand)))  # noqa: PERF401
-            return union_all(relation, found, placed=demand is Demand.PLACES)
+            branches = []
+            for child in relation.inputs:
+                branches.append((yield _Visit(child, outer, demand)))  # noqa: PERF401
+            return union_all(relation, branches, placed=demand is Demand.POSITIONS)
         exact = all(map(is_one_value, relation.schema))
         inputs = []
-        for each in relation.inputs:
-            inputs.append((yield _Visit(each, outer, Demand.ROWS if exact else Demand.ORDER)).relation)  # noqa: PERF401
-        made = replace(relation, inputs=tuple(inputs))
+        for child in relation.inputs:
+            inputs.append((yield _Visit(child, outer, Demand.ROWS if exact else Demand.ORDER)).relation)  # noqa: PERF401
+        rebuilt = replace(relation, inputs=tuple(inputs))
         width = len(relation.schema)
-        return Placed(rearranged(made, (*range(width), *range(width))) if demand is Demand.PLACES else made, width)
+        return Placed(
+            rearranged(rebuilt, (*range(width), *range(width))) if demand is Demand.POSITIONS else rebuilt, width
+        )
 
     def _recursion(self, relation: ir.Recursion, demand: Demand) -> _Walk:
         """A recursion. It sorts its rows itself, in whatever order they are found, so only relations inside of its
         unrepeated parts ask for rows in an order.
         """
         inputs = []
-        for each in tree.inputs(relation):
-            inputs.append((yield _Visit(each, (), Demand.ROWS)).relation)  # noqa: PERF401
+        for child in tree.inputs(relation):
+            inputs.append((yield _Visit(child, (), Demand.ROWS)).relation)  # noqa: PERF401
         return self._leaf(tree.with_inputs(relation, inputs), demand)
 
     # -------------------------------------------------------------------------------------------------------- joins
 
-    def _join(self, relation: ir.Join | ir.LateralJoin | ir.Cross, outer: tuple[Places, ...], demand: Demand) -> _Walk:
+    def _join(
+        self, relation: ir.Join | ir.LateralJoin | ir.Cross, outer: tuple[Positions, ...], demand: Demand
+    ) -> _Walk:
         kept = kept_sides(relation)
         asked = [demand if side in kept else Demand.ROWS for side in (relation.left, relation.right)]
         left = yield _Visit(relation.left, outer, asked[0])
         rows = (left.own, *outer) if isinstance(relation, ir.LateralJoin) else outer
         right = yield _Visit(relation.right, rows, asked[1])
-        if demand is Demand.PLACES and is_full(relation):
+        if demand is Demand.POSITIONS and is_full(relation):
             left, right = marked(left), marked(right)
         start = len(left.relation.schema)
         row = {**left.own, **{left.width + at: start + at for at in range(right.width)}}
@@ -290,7 +295,7 @@ class _Ordering:
 
     # ------------------------------------------------------------------------------------------------- expressions
 
-    def _moved(self, relation: RelationT, rows: tuple[Places, ...]) -> Generator[_Visit, Placed, RelationT]:
+    def _moved(self, relation: RelationT, rows: tuple[Positions, ...]) -> Generator[_Visit, Placed, RelationT]:
         inner: dict[int, ir.Relation] = {}
         for expression in tree.expressions(relation):
             for subquery in subqueries(expression):

@@ -1,4 +1,4 @@
-"""A relation with its rows' places behind its own columns."""
+"""A relation with its rows' positions behind its own columns."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from dataclasses import dataclass
 
 from .. import ir
 from ..ir import types as t
-from ..ir.visit import Places
+from ..ir.visit import Positions
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A relation with places. The first `width` columns are the relation's own, the others its rows' places."""
+    """A relation with positions. The first `width` columns are the relation's own, the others its rows' positions."""
 
     relation: ir.Relation
     width: int
 
     @property
-    def own(self) -> Places:
+    def own(self) -> Positions:
         """The positions of the relation's own columns, which are unchanged."""
         return {at: at for at in range(self.width)}
 
     @property
-    def places(self) -> tuple[ir.Field, ...]:
+    def positions(self) -> tuple[ir.Field, ...]:
         return fields(self.relation)[self.width :]
 
 
@@ -32,7 +32,7 @@ def fields(relation: ir.Relation) -> tuple[ir.Field, ...]:
 
 
 def with_columns(relation: ir.Relation, expressions: Sequence[ir.Expression], plan_path: str) -> ir.Project:
-    schema = tuple(each.type for each in expressions)
+    schema = tuple(expression.type for expression in expressions)
     return ir.Project(input=relation, expressions=tuple(expressions), schema=schema, plan_path=plan_path)
 
 
@@ -44,26 +44,30 @@ def rearranged(relation: ir.Relation, order: Sequence[int]) -> ir.Relation:
     return with_columns(relation, [columns[at] for at in order], relation.plan_path)
 
 
-def bare(found: Placed) -> Placed:
-    return Placed(rearranged(found.relation, range(found.width)), found.width)
+def bare(placed: Placed) -> Placed:
+    return Placed(rearranged(placed.relation, range(placed.width)), placed.width)
 
 
-def by_places(found: Placed) -> tuple[ir.SortKey, ...]:
-    return tuple(ir.SortKey(expression=place, direction=ir.Direction.ASC_NULLS_LAST) for place in found.places)
+def by_positions(placed: Placed) -> tuple[ir.SortKey, ...]:
+    return tuple(
+        ir.SortKey(expression=position, direction=ir.Direction.ASC_NULLS_LAST) for position in placed.positions
+    )
 
 
-def sorted_by_places(found: Placed) -> Placed:
-    """The relation sorted by its places. A relation without places has one row."""
-    keys = by_places(found)
+def sorted_by_positions(placed: Placed) -> Placed:
+    """The relation sorted by its positions. A relation without positions has one row."""
+    keys = by_positions(placed)
     if not keys:
-        return found
-    relation = found.relation
-    return Placed(ir.Sort(input=relation, keys=keys, schema=relation.schema, plan_path=relation.plan_path), found.width)
+        return placed
+    relation = placed.relation
+    return Placed(
+        ir.Sort(input=relation, keys=keys, schema=relation.schema, plan_path=relation.plan_path), placed.width
+    )
 
 
-def marked(found: Placed) -> Placed:
-    """The relation with a first place that is never null, so that it tells a row from a join's nulls."""
-    columns = fields(found.relation)
+def marked(placed: Placed) -> Placed:
+    """The relation with a first position that is never null, so that it tells a row from a join's nulls."""
+    columns = fields(placed.relation)
     here = ir.Literal(value=True, type=t.Boolean(nullable=False))
-    expressions: list[ir.Expression] = [*columns[: found.width], here, *columns[found.width :]]
-    return Placed(with_columns(found.relation, expressions, found.relation.plan_path), found.width)
+    expressions: list[ir.Expression] = [*columns[: placed.width], here, *columns[placed.width :]]
+    return Placed(with_columns(placed.relation, expressions, placed.relation.plan_path), placed.width)

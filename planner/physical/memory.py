@@ -38,7 +38,7 @@ def instance_memory(physical: PhysicalPlan, memory_limit: int) -> Sequence[int]:
     if not physical.parallel:
         return [memory_limit] * len(physical.pipelines)
     parts = _parts(physical.pipelines)
-    return [memory_limit * each.weight // parts for each in physical.pipelines]
+    return [memory_limit * pipeline.weight // parts for pipeline in physical.pipelines]
 
 
 def shortage(physical: PhysicalPlan, memory_limit: int, channels: int) -> Shortage | None:
@@ -46,24 +46,24 @@ def shortage(physical: PhysicalPlan, memory_limit: int, channels: int) -> Shorta
     if not physical.parallel:
         return None
     memory = instance_memory(physical, memory_limit)
-    short = [(least(each), has, each.weight) for each, has in zip(physical.pipelines, memory, strict=True)]
+    short = [(least(pipeline), has, pipeline.weight) for pipeline, has in zip(physical.pipelines, memory, strict=True)]
     if all(has >= wanted for wanted, has, _ in short):
         return None
     parts = _parts(physical.pipelines)
     needed = max(-(-wanted * parts // weight) for wanted, _, weight in short)
     if physical.indexes:
         needed = -(-needed * _INDEXES // (_INDEXES - 1))
-    wanted, has, _ = max(short, key=lambda each: each[0] / each[1])
+    wanted, has, _ = max(short, key=lambda lack: lack[0] / lack[1])
     return Shortage(channels=channels, instance_memory=has, least=wanted, memory_limit=needed)
 
 
 def least(pipeline: Pipeline) -> int:
     """The bytes that an instance of the pipeline must have."""
     fragments = [node for node in walk(pipeline.root) if isinstance(node, FragmentNode)]
-    ordered = [each.ordered for each in fragments if each.ordered is not None]
-    joins = sum(len(each.joins) for each in ordered if each.builds is not False)
+    ordered = [fragment.ordered for fragment in fragments if fragment.ordered is not None]
+    joins = sum(len(form.joins) for form in ordered if form.builds is not False)
     return (LEAST + LEAST_OF_JOIN * joins) * pipeline.weight // HEAVY
 
 
 def _parts(pipelines: Sequence[Pipeline]) -> int:
-    return sum(each.weight * each.channels for each in pipelines)
+    return sum(pipeline.weight * pipeline.channels for pipeline in pipelines)

@@ -271,7 +271,7 @@ def inputs(node: PhysicalNode) -> tuple[PhysicalNode, ...]:
         case ScanNode() | KeptNode() | ReceiveNode() | IterateNode():
             return ()
         case FragmentNode():
-            return tuple(each.node for each in node.streams)
+            return tuple(stream.node for stream in node.streams)
         case UnnestNode() | LookupNode() | StreamingAggregateNode() | SelectNode() | BatchFunctionNode():
             return (node.input,)
         case MergeJoinNode():
@@ -417,4 +417,4 @@ class PhysicalPlan:
     @property
     def parallel(self) -> bool:
         """Tests whether the pipelines run side by side, each channel of each pipeline on an instance of its own."""
-        return any(each.channels > 1 or each.into for each in self.pipelines)
+        return any(pipeline.channels > 1 or pipeline.into for pipeline in self.pipelines)

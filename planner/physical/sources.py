@@ -16,14 +16,14 @@ from ..ir.visit import relations
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PlannedSource:
     """A source of a plan. `columns` are the columns that the plan uses, and no others. `items` are the files of a
-    source that the plan itself names. `places` are the places of its reads.
+    source that the plan itself names. `plan_paths` are those of its reads.
     """
 
     name: str
     columns: tuple[Column, ...]
     static: bool
     items: tuple[ir.FileItem, ...] = ()
-    places: tuple[str, ...] = ()
+    plan_paths: tuple[str, ...] = ()
 
 
 def check(plan: ir.Plan) -> None:
@@ -41,27 +41,27 @@ def check(plan: ir.Plan) -> None:
 
 
 def sources(
-    plan: ir.Plan, static: Callable[[ir.Read], bool], given: ir.Plan | None = None
+    plan: ir.Plan, static: Callable[[ir.Read], bool], original: ir.Plan | None = None
 ) -> tuple[PlannedSource, ...]:
     """Every source once, in plan order. A column is nullable if every read of it says so. A source that is read only in
-    `given`, the plan before its rewrites, is a source without columns: it is fed all the same. Raises `PlanError` for
+    `original`, the plan before its rewrites, is a source without columns, and is fed. Raises `PlanError` for
     columns of types that cannot be carried.
     """
     kept = reads(plan)
     used = {read.source for read in kept}
     of_source: dict[str, list[ir.Read | ir.LocalFiles]] = {}
-    for read in (*kept, *(read for read in reads(given or plan) if read.source not in used)):
+    for read in (*kept, *(read for read in reads(original or plan) if read.source not in used)):
         of_source.setdefault(read.source, []).append(read)
     problems: list[Problem] = []
-    found = tuple(_planned(name, each, static, problems, used=name in used) for name, each in of_source.items())
+    planned = tuple(_planned(name, leaves, static, problems, used=name in used) for name, leaves in of_source.items())
     if problems:
         raise PlanError(*problems)
-    return found
+    return planned
 
 
 def _planned(
     name: str,
-    found: Sequence[ir.Read | ir.LocalFiles],
+    leaves: Sequence[ir.Read | ir.LocalFiles],
     static: Callable[[ir.Read], bool],
     problems: list[Problem],
     *,
@@ -69,17 +69,17 @@ def _planned(
 ) -> PlannedSource:
     """The source of all these reads."""
     columns: dict[str, Column] = {}
-    for read in found if used else ():
+    for read in leaves if used else ():
         for column in _columns(read, problems):
             old = columns.get(column.name, column)
             columns[column.name] = replace(old, nullable=old.nullable and column.nullable)
-    first = found[0]
+    first = leaves[0]
     return PlannedSource(
         name=name,
         columns=tuple(columns.values()),
         static=isinstance(first, ir.LocalFiles) or static(first),
         items=first.items if isinstance(first, ir.LocalFiles) else (),
-        places=tuple(read.plan_path for read in found),
+        plan_paths=tuple(read.plan_path for read in leaves),
     )
 
 

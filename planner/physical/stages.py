@@ -33,8 +33,8 @@ def _stages(pipelines: Sequence[Pipeline]) -> Iterator[JobStage]:
     for to, pipeline in enumerate(pipelines):
         received = pipeline.received
         if received:
-            yield _stage(pipelines, [at for at, each in enumerate(pipelines) if _feeds(each, received)], to)
-    yield _stage(pipelines, [at for at, each in enumerate(pipelines) if not each.into], None)
+            yield _stage(pipelines, [at for at, other in enumerate(pipelines) if _feeds(other, received)], to)
+    yield _stage(pipelines, [at for at, other in enumerate(pipelines) if not other.into], None)
 
 
 def _stage(pipelines: Sequence[Pipeline], members: Sequence[int], to: int | None) -> JobStage:
@@ -42,7 +42,7 @@ def _stage(pipelines: Sequence[Pipeline], members: Sequence[int], to: int | None
 
 
 def _feeds(pipeline: Pipeline, received: Sequence[int]) -> bool:
-    return any(each.number in received for each in pipeline.into)
+    return any(exchange.number in received for exchange in pipeline.into)
 
 
 def is_shared(exchange: Exchange) -> bool:

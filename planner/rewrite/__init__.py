@@ -25,6 +25,6 @@ REWRITES: Final[tuple[Callable[[ir.Plan], ir.Plan], ...]] = (
 
 def rewrite(plan: ir.Plan) -> ir.Plan:
     """The plan after every rewrite. Each is linear in the plan's size and keeps the rows, their order included."""
-    for each in REWRITES:
-        plan = each(plan)
+    for pass_ in REWRITES:
+        plan = pass_(plan)
     return plan

@@ -35,8 +35,8 @@ def share_common_subtrees(plan: ir.Plan) -> ir.Plan:
     if not repeated:
         return plan
     sharing = _Sharing(structure, repeated)
-    for each in plan.shared:
-        sharing.keep(each)
+    for relation in plan.shared:
+        sharing.keep(relation)
     root = unroll(sharing.step, plan.root)
     return replace(plan, root=root, shared=tuple(sharing.shared))
 
@@ -46,14 +46,14 @@ def _count(root: ir.Relation, structure: Structure, numbers: Counter[int]) -> No
     closed = OuterReferences()
     stack = [root]
     while stack:
-        found = stack.pop()
-        if isinstance(found, _COSTLY) and closed.is_closed(found):
-            number = structure.number(found)
+        visited = stack.pop()
+        if isinstance(visited, _COSTLY) and closed.is_closed(visited):
+            number = structure.number(visited)
             numbers[number] += 1
             if numbers[number] > 1:
                 continue
-        inner = [each.relation for expression in tree.expressions(found) for each in subqueries(expression)]
-        stack.extend((*tree.inputs(found), *inner))
+        inner = [subquery.relation for expression in tree.expressions(visited) for subquery in subqueries(expression)]
+        stack.extend((*tree.inputs(visited), *inner))
 
 
 class _Sharing:

@@ -18,7 +18,7 @@ from typing import TypeAlias, assert_never
 from ...proto.errors import InternalError
 from .. import ir
 from ..ir import tree
-from ..ir.visit import Places, moved, parts, subqueries
+from ..ir.visit import Positions, moved, parts, subqueries
 from ..ir.walk import unroll
 
 Joining: TypeAlias = ir.Join | ir.LateralJoin | ir.Cross | ir.IndexLookup
@@ -32,7 +32,7 @@ def prune_columns(plan: ir.Plan, *, narrow: bool = False) -> ir.Plan:
     for root in (plan.root, *plan.shared):
         used.follow(root)
     pruning = _Pruning(used.columns, narrow=narrow)
-    root, *shared = (unroll(pruning.step, _Visit(each, ())).relation for each in (plan.root, *plan.shared))
+    root, *shared = (unroll(pruning.step, _Visit(relation, ())).relation for relation in (plan.root, *plan.shared))
     return replace(plan, root=root, shared=tuple(shared))
 
 
@@ -68,7 +68,7 @@ class _Used:
                     stack.append((relation.left, outer))
                     stack.append((relation.right, (_Row((relation.left,)), *outer)))
                 case _:
-                    stack.extend((each, outer) for each in below)
+                    stack.extend((child, outer) for child in below)
             for expression in self._expressions(relation):
                 for part in parts(expression):
                     match part:
@@ -111,17 +111,17 @@ class _Used:
                 for index in used:
                     self._mark_side(relation, index)
             case ir.Set():
-                for each in relation.inputs:
+                for child in relation.inputs:
                     if relation.operation is ir.SetOperation.UNION_ALL:
-                        self.of(each).update(used)
+                        self.of(child).update(used)
                     else:
-                        self._all(each)
+                        self._all(child)
             case ir.User():  # user code may read every column
-                for each in relation.inputs:
-                    self._all(each)
+                for child in relation.inputs:
+                    self._all(child)
             case ir.Iterate():  # all columns of a row decide whether the row is there already
-                for each in tree.inputs(relation):
-                    self._all(each)
+                for child in tree.inputs(relation):
+                    self._all(child)
             case ir.Read() | ir.LocalFiles() | ir.IndexTable() | ir.Values() | ir.Shared() | ir.Reference():
                 pass
             case ir.Project() | ir.Aggregate() | ir.Expand() | ir.Unnest():
@@ -168,8 +168,8 @@ def _without(relation: ir.Relation, used: set[int]) -> ir.Relation:
             return replace(relation, rows=tuple(tuple(row[i] for i in kept) for row in relation.rows), schema=schema)
         case ir.Read() | ir.LocalFiles():
             names = tuple(relation.names[index] for index in kept)
-            places = _places(kept)
-            order = tuple(replace(each, column=places[each.column]) for each in relation.order)
+            positions = _positions(kept)
+            order = tuple(replace(key, column=positions[key.column]) for key in relation.order)
             return replace(relation, names=names, schema=schema, order=order)
         case ir.IndexTable():
             return replace(relation, names=tuple(relation.names[index] for index in kept), schema=schema)
@@ -200,7 +200,7 @@ def _kept_of(relation: ir.Relation, used: set[int]) -> tuple[int, ...]:
         case ir.Project() | ir.Values():
             return tuple(sorted(used))
         case ir.Read() | ir.LocalFiles():
-            checked = {each.column for each in relation.order}
+            checked = {key.column for key in relation.order}
             return tuple(sorted(used | checked))
         case ir.IndexTable():
             return tuple(sorted(used))
@@ -226,7 +226,7 @@ def _kept_of(relation: ir.Relation, used: set[int]) -> tuple[int, ...]:
 @dataclass(frozen=True, slots=True)
 class _Visit:
     relation: ir.Relation
-    outer: tuple[Places, ...]
+    outer: tuple[Positions, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,9 +242,9 @@ class _Pruned:
         """The relation with just these old columns."""
         if self.kept == columns:
             return self.relation
-        places = _places(self.kept)
+        positions = _positions(self.kept)
         schema = self.relation.schema
-        fields = tuple(ir.Field(index=places[old], type=schema[places[old]]) for old in columns)
+        fields = tuple(ir.Field(index=positions[old], type=schema[positions[old]]) for old in columns)
         return ir.Project(
             input=self.relation,
             expressions=fields,
@@ -263,9 +263,9 @@ class _Pruning:
         used = self._used.get(id(relation), set())
         own = _without(relation, used)
         below: list[_Pruned] = []
-        for each in tree.inputs(own):
+        for child in tree.inputs(own):
             lateral = isinstance(own, ir.LateralJoin) and below
-            below.append((yield _Visit(each, (_places(below[0].kept), *outer) if lateral else outer)))
+            below.append((yield _Visit(child, (_positions(below[0].kept), *outer) if lateral else outer)))
         rows = (_joined(tree.inputs(own), below), *outer)
         inner: dict[int, ir.Relation] = {}
         for expression in tree.expressions(own):
@@ -274,14 +274,14 @@ class _Pruning:
                 inner[id(subquery.relation)] = self._result(subquery, pruned)
         over = moved(own, rows, inner)
         if isinstance(own, ir.Iterate):
-            inputs = [each.as_exactly(_all(own)) for each in below]
+            inputs = [child.as_exactly(_all(own)) for child in below]
             return _Pruned(_over(over, inputs, _all(own)), _all(own))
         if isinstance(own, ir.Set):
             columns = tuple(sorted(used)) if own.operation is ir.SetOperation.UNION_ALL else _all(own)
-            inputs = [each.as_exactly(columns) for each in below]
+            inputs = [child.as_exactly(columns) for child in below]
             return _Pruned(_over(over, inputs, columns), columns)
         kept = _kept_with(relation, used, below)
-        pruned = _Pruned(_over(over, [each.relation for each in below], kept, relation.schema), kept)
+        pruned = _Pruned(_over(over, [child.relation for child in below], kept, relation.schema), kept)
         if self._narrow and used and isinstance(relation, ir.Filter | ir.Join | ir.LateralJoin | ir.Cross):
             columns = tuple(sorted(used))
             return _Pruned(pruned.as_exactly(columns), columns)
@@ -297,19 +297,19 @@ def _all(relation: ir.Relation) -> tuple[int, ...]:
     return tuple(range(len(relation.schema)))
 
 
-def _places(kept: tuple[int, ...]) -> Places:
+def _positions(kept: tuple[int, ...]) -> Positions:
     return {old: new for new, old in enumerate(kept)}
 
 
-def _joined(old: tuple[ir.Relation, ...], new: list[_Pruned]) -> Places:
+def _joined(old: tuple[ir.Relation, ...], new: list[_Pruned]) -> Positions:
     """The new positions of the columns of several inputs, side by side."""
-    places: dict[int, int] = {}
+    positions: dict[int, int] = {}
     first = 0
     for relation, pruned in zip(old, new, strict=True):
-        start = len(places)
-        places.update({first + index: start + position for position, index in enumerate(pruned.kept)})
+        start = len(positions)
+        positions.update({first + index: start + position for position, index in enumerate(pruned.kept)})
         first += len(relation.schema)
-    return places
+    return positions
 
 
 def _kept_with(relation: ir.Relation, used: set[int], below: list[_Pruned]) -> tuple[int, ...]:

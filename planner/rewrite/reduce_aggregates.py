@@ -88,19 +88,19 @@ class _Reducing:
 
 def _equalities(join: ir.Join, condition: ir.Expression, *, aggregate_is_right: bool) -> list[_Pair]:
     width = len(join.left.schema)
-    found = []
+    pairs = []
     for term in conjuncts(condition):
         if not isinstance(term, ir.Call) or term.function.name != "equal":
             continue
-        columns = [each for each in term.arguments if is_column(each)]
-        match sorted(columns, key=lambda each: each.index):
+        columns = [argument for argument in term.arguments if is_column(argument)]
+        match sorted(columns, key=lambda column: column.index):
             case [left, right] if left.index < width <= right.index:
                 if nullable(left.type) != nullable(right.type):
                     continue
                 of_right = replace(right, index=right.index - width)
                 asked, output = (left, of_right.index) if aggregate_is_right else (of_right, left.index)
-                found.append(_Pair(term, asked, output))
-    return found
+                pairs.append(_Pair(term, asked, output))
+    return pairs
 
 
 def _path(side: ir.Relation) -> tuple[list[ir.Project | ir.Filter], ir.Aggregate | None]:
@@ -113,9 +113,9 @@ def _path(side: ir.Relation) -> tuple[list[ir.Project | ir.Filter], ir.Aggregate
 
 def _key(path: Sequence[ir.Project | ir.Filter], aggregate: ir.Aggregate, output: int) -> ir.Field | None:
     """The input's column behind column `output` above the path, if that column is a key."""
-    for each in path:
-        if isinstance(each, ir.Project):
-            picked = each.expressions[output]
+    for relation in path:
+        if isinstance(relation, ir.Project):
+            picked = relation.expressions[output]
             if not is_column(picked):
                 return None
             output = picked.index
@@ -128,10 +128,10 @@ def _is_selective(relation: ir.Relation) -> bool:
     return any(_picks(term) for term in _filter_terms(islice(relations(relation), _LOOK)))
 
 
-def _filter_terms(found: Iterator[ir.Relation]) -> Iterator[ir.Expression]:
-    for each in found:
-        if isinstance(each, ir.Filter):
-            yield from conjuncts(each.condition)
+def _filter_terms(nodes: Iterator[ir.Relation]) -> Iterator[ir.Expression]:
+    for relation in nodes:
+        if isinstance(relation, ir.Filter):
+            yield from conjuncts(relation.condition)
 
 
 def _picks(term: ir.Expression) -> bool:

@@ -20,7 +20,7 @@ _PROJECTIONS = 4
 
 def drop_repeated_filters(plan: ir.Plan) -> ir.Plan:
     dropping = _Dropping()
-    root, *shared = (transform_relations(each, dropping.change) for each in (plan.root, *plan.shared))
+    root, *shared = (transform_relations(relation, dropping.change) for relation in (plan.root, *plan.shared))
     return replace(plan, root=root, shared=tuple(shared))
 
 

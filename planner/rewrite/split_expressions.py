@@ -34,15 +34,15 @@ def split_expressions(plan: ir.Plan) -> ir.Plan:
     """The plan with deep expressions split. Raises `PlanError` for an expression that is too deep and cannot be
     split.
     """
-    root, *shared = (transform_relations(each, _split) for each in (plan.root, *plan.shared))
+    root, *shared = (transform_relations(relation, _split) for relation in (plan.root, *plan.shared))
     return replace(plan, root=root, shared=tuple(shared))
 
 
 def _split(relation: ir.Relation) -> ir.Relation:
-    width = sum(len(each.schema) for each in tree.inputs(relation))
+    width = sum(len(child.schema) for child in tree.inputs(relation))
     splitting = _Splitting(width)
     movable = _movable(relation)
-    new = [splitting.split(each, movable(each)) for each in tree.expressions(relation)]
+    new = [splitting.split(expression, movable(expression)) for expression in tree.expressions(relation)]
     deepest = max((split.depth for split in (*new, *splitting.moved)), default=0)
     if deepest > LIMIT:
         return _above_the_join(relation)
@@ -59,7 +59,9 @@ def _movable(relation: ir.Relation) -> Callable[[ir.Expression], bool]:
             keys = {id(key.expression) for key in relation.keys}
             return lambda expression: id(expression) in keys
         case ir.Aggregate():
-            guarded = {id(part) for each in relation.measures if each.condition is not None for part in each.arguments}
+            guarded = {
+                id(part) for measure in relation.measures if measure.condition is not None for part in measure.arguments
+            }
             return lambda expression: id(expression) not in guarded
         case _:
             return lambda _: False
@@ -124,11 +126,11 @@ class _Splitting:
         operands: list[_Split] = []
         for at, operand in enumerate(tree.operands(expression)):
             operands.append((yield _Part(operand, part.move and _always(expression, at))))
-        rebuilt = tree.with_operands(expression, (each.expression for each in operands))
-        layer = max((each.layer for each in operands), default=0)
+        rebuilt = tree.with_operands(expression, (part.expression for part in operands))
+        layer = max((part.layer for part in operands), default=0)
         if is_connective(rebuilt):
             return _connective(rebuilt, operands, layer)
-        depth = 1 + max((each.depth for each in operands), default=0)
+        depth = 1 + max((part.depth for part in operands), default=0)
         split = _Split(rebuilt, depth, layer)
         if not part.move or depth < LEVELS or isinstance(rebuilt, ir.Lambda):
             return split
@@ -138,16 +140,16 @@ class _Splitting:
 
     def placed(self, expressions: Iterable[ir.Expression]) -> list[ir.Expression]:
         """The expressions with the moved parts' columns at the positions that `under` gives them."""
-        places = {self._width + at: self._width + place for place, at in enumerate(self._order())}
+        positions = {self._width + at: self._width + position for position, at in enumerate(self._order())}
 
         def change(expression: ir.Expression) -> ir.Expression:
             match expression:
                 case ir.Field(outer=0, index=index) if index >= self._width:
-                    return replace(expression, index=places[index])
+                    return replace(expression, index=positions[index])
                 case _:
                     return expression
 
-        return [transform(each, change) for each in expressions] if self.moved else list(expressions)
+        return [transform(expression, change) for expression in expressions] if self.moved else list(expressions)
 
     def _order(self) -> list[int]:
         return sorted(range(len(self.moved)), key=lambda at: (self.moved[at].layer, at))
@@ -161,10 +163,10 @@ class _Splitting:
         expressions = self.placed(self.moved[at].expression for at in self._order())
         layers = [self.moved[at].layer for at in self._order()]
         for layer in range(1, max(layers) + 1):
-            added = [each for each, found in zip(expressions, layers, strict=True) if found == layer]
+            added = [expression for expression, own in zip(expressions, layers, strict=True) if own == layer]
             kept = (ir.Field(index=at, type=type_) for at, type_ in enumerate(below.schema))
             columns = (*kept, *added)
-            schema = tuple(each.type for each in columns)
+            schema = tuple(column.type for column in columns)
             below = ir.Project(input=below, expressions=columns, schema=schema, plan_path=relation.plan_path)
         extra = below.schema[own:]
         match relation:

@@ -139,14 +139,14 @@ def applied(
     implementation = binding.implementation_of(function)
     derived = binding.derived_type(function, use.arguments)
     exact = isinstance(derived, t.Decimal) and isinstance(use.type, t.Decimal)
-    found = entry(function.kind, implementation.file, function.name)
-    if found is None:
+    table_entry = entry(function.kind, implementation.file, function.name)
+    if table_entry is None:
         raise PlanError(
             Problem(
                 place=use.plan_path, reason="UNSUPPORTED_FUNCTION", message=f"{function.signature} is not supported"
             )
         )
-    sql = found.template(
+    sql = table_entry.template(
         Use(
             name=function.name,
             arguments=tuple(arguments),

@@ -224,27 +224,27 @@ class Statement:
         names = RecursionNames(number=next(self._aliases))
         around, inside = visit.outer, visit.inside
         entering = None if relation.input is None else (yield _Visit(relation.input, around, inside))
-        made: list[str] = []
+        fixed_tables: list[str] = []
         same: dict[int, str] = {}
-        for each in (found for step in relation.steps for found in fixed(step)):
-            if id(each) not in same:
-                select = yield _Visit(each, around, inside)
-                same[id(each)] = names.fixed(len(same))
-                made.append(materialized(same[id(each)], len(each.schema), select))
+        for part in (part for step in relation.steps for part in fixed(step)):
+            if id(part) not in same:
+                select = yield _Visit(part, around, inside)
+                same[id(part)] = names.fixed(len(same))
+                fixed_tables.append(materialized(same[id(part)], len(part.schema), select))
         start: list[str] = []
-        for each in relation.base:
-            start.append((yield _Visit(each, around, inside)))  # noqa: PERF401 (a comprehension cannot yield)
+        for part in relation.base:
+            start.append((yield _Visit(part, around, inside)))  # noqa: PERF401 (a comprehension cannot yield)
         rounds: list[str] = []
         for which, into in ((names.entering, start), (names.loop, rounds)):
             if which == names.loop or entering is not None:
                 came_back = {**inside.came_back, relation.loop: which}
-                for each in relation.steps:
-                    into.append((yield _Visit(each, around, _Inside(came_back, {**inside.fixed, **same}))))
+                for part in relation.steps:
+                    into.append((yield _Visit(part, around, _Inside(came_back, {**inside.fixed, **same}))))
         return select_recursion(
             relation,
             names,
             entering=entering,
-            fixed=made,
+            fixed=fixed_tables,
             start=start,
             rounds=rounds,
             is_all=self._result is not None and relation.loop == self._result.loop,

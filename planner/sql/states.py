@@ -86,18 +86,18 @@ def states_of(measure: ir.Measure) -> Sequence[State] | None:
     """The state columns of a measure; None if the measure has to see all of a group's rows at once."""
     if measure.distinct or measure.sorts or measure.function.name not in _HALVED:
         return None
-    found: list[State] = []
+    states: list[State] = []
     try:
-        uses = _uses(measure, [each if isinstance(each, str) else "x" for each in measure.arguments])
+        uses = _uses(measure, [argument if isinstance(argument, str) else "x" for argument in measure.arguments])
     except PlanError:
         return None  # rendering reports the error
     for name, _ in uses:
         parts = _PARTS.get(name)
-        made = parts.states(_argument_type(measure)) if parts else None
-        if made is None:
+        own = parts.states(_argument_type(measure)) if parts else None
+        if own is None:
             return None
-        found.extend(made)
-    return found
+        states.extend(own)
+    return states
 
 
 def render_states(measure: ir.Measure, scope: expressions.Scope) -> list[str]:
@@ -114,31 +114,31 @@ def render_states(measure: ir.Measure, scope: expressions.Scope) -> list[str]:
 def render_total(measure: ir.Measure, columns: Sequence[str]) -> str:
     """The measure from its state columns, for the SELECT list of the query that groups the states."""
     left = iter(columns)
-    made: dict[_Use, str] = {}
+    values: dict[_Use, str] = {}
 
     def total(name: str, *arguments: str) -> str:
-        if (name, arguments) not in made:
+        if (name, arguments) not in values:
             parts = _PARTS[name]
             joined = [state.joined.format(next(left)) for state in parts.states(_argument_type(measure)) or ()]
-            made[name, arguments] = parts.value.format(*joined)
-        return made[name, arguments]
+            values[name, arguments] = parts.value.format(*joined)
+        return values[name, arguments]
 
-    places = [each if isinstance(each, str) else f"x{at}" for at, each in enumerate(measure.arguments)]
-    return expressions.applied(measure, places, total)
+    operands = [argument if isinstance(argument, str) else f"x{at}" for at, argument in enumerate(measure.arguments)]
+    return expressions.applied(measure, operands, total)
 
 
 def _uses(measure: ir.Measure, arguments: Sequence[str]) -> list[_Use]:
     """The aggregates that the function's template calls, each once."""
-    found: dict[_Use, None] = {}
+    uses: dict[_Use, None] = {}
 
-    def note(name: str, *given: str) -> str:
-        found[name, given] = None
+    def note(name: str, *operands: str) -> str:
+        uses[name, operands] = None
         return "NULL"
 
     expressions.applied(measure, arguments, note)
-    return list(found)
+    return list(uses)
 
 
 def _argument_type(measure: ir.Measure) -> t.Type | None:
-    values = [each for each in measure.arguments if not isinstance(each, str)]
+    values = [argument for argument in measure.arguments if not isinstance(argument, str)]
     return values[-1].type if values else None

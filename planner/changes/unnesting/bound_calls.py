@@ -28,8 +28,8 @@ def null(type_: t.Type) -> ir.Literal:
 
 def both(terms: Iterable[ir.Expression]) -> ir.Expression | None:
     """The conjunction of all terms; None if there are none."""
-    found = [each for term in terms for each in conjuncts(term)]
-    return call("and", *found) if len(found) > 1 else next(iter(found), None)
+    operands = [conjunct for term in terms for conjunct in conjuncts(term)]
+    return call("and", *operands) if len(operands) > 1 else next(iter(operands), None)
 
 
 def certainly(term: ir.Expression) -> ir.Expression:
@@ -70,12 +70,12 @@ def stepped(value: ir.Expression, field: ir.Field) -> ir.Expression:
 def replaced(expression: ir.Expression, values: Mapping[int, ir.Expression]) -> ir.Expression:
     """The expression with other parts, by the old part's id."""
 
-    def step(found: ir.Expression) -> Generator[ir.Expression, ir.Expression, ir.Expression]:
-        if id(found) in values:
-            return values[id(found)]
+    def step(part: ir.Expression) -> Generator[ir.Expression, ir.Expression, ir.Expression]:
+        if id(part) in values:
+            return values[id(part)]
         new = []
-        for each in operands(found):
-            new.append((yield each))  # noqa: PERF401 (a comprehension cannot yield)
-        return with_operands(found, new)
+        for operand in operands(part):
+            new.append((yield operand))  # noqa: PERF401 (a comprehension cannot yield)
+        return with_operands(part, new)
 
     return unroll(step, expression)

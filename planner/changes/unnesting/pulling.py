@@ -105,7 +105,7 @@ def needs_rewriting(relation: ir.Relation) -> bool:
     """Tests whether the relation evaluates another relation for each of its rows."""
     if isinstance(relation, ir.LateralJoin):
         return True
-    return any(next(subqueries(each), None) is not None for each in tree.expressions(relation))
+    return any(next(subqueries(expression), None) is not None for expression in tree.expressions(relation))
 
 
 def _kind(relation: ir.Relation) -> str:
@@ -145,9 +145,9 @@ def _own(expressions: Sequence[ir.Expression], what: str) -> None:
 
 def _filtered(relation: ir.Filter, pulled: Pulled) -> Pulled:
     _not_padded(pulled, "filter")
-    found = [placed(term, pulled.columns) for term in conjuncts(relation.condition)]
-    condition = both(term for term in found if not is_open(term))
-    terms = tuple(term for term in found if is_open(term))
+    conditions = [placed(term, pulled.columns) for term in conjuncts(relation.condition)]
+    condition = both(term for term in conditions if not is_open(term))
+    terms = tuple(term for term in conditions if is_open(term))
     below = pulled.relation
     if condition is not None:
         below = ir.Filter(input=below, condition=condition, schema=below.schema, plan_path=relation.plan_path)
@@ -165,23 +165,26 @@ def _looks_at_both(cross: ir.Cross, terms: Sequence[ir.Expression]) -> bool:
 
 def _projected(relation: ir.Project, pulled: Pulled) -> Pulled:
     """The projection. Expressions over the outer row, or over nulls in place of a row, are computed above the join."""
-    found = tuple(placed(each, pulled.columns) for each in relation.expressions)
+    projected = tuple(placed(expression, pulled.columns) for expression in relation.expressions)
     if pulled.padded:
-        return replace(pulled, columns=found)
+        return replace(pulled, columns=projected)
     below = pulled.relation
-    added = [each for each in found if not is_open(each) and not is_column(each)]
+    added = [expression for expression in projected if not is_open(expression) and not is_column(expression)]
     if not added:
-        return replace(pulled, columns=found)
+        return replace(pulled, columns=projected)
     wide = (*columns(below.schema), *added)
-    places = iter(range(len(below.schema), len(wide)))
-    made = tuple(
-        each if is_open(each) or is_column(each) else ir.Field(index=next(places), type=each.type) for each in found
+    positions = iter(range(len(below.schema), len(wide)))
+    moved = tuple(
+        expression
+        if is_open(expression) or is_column(expression)
+        else ir.Field(index=next(positions), type=expression.type)
+        for expression in projected
     )
-    return replace(pulled, relation=project(below, wide, relation.plan_path), columns=made)
+    return replace(pulled, relation=project(below, wide, relation.plan_path), columns=moved)
 
 
 def project(relation: ir.Relation, expressions: Sequence[ir.Expression], plan_path: str) -> ir.Project:
-    schema = tuple(each.type for each in expressions)
+    schema = tuple(expression.type for expression in expressions)
     return ir.Project(input=relation, expressions=tuple(expressions), schema=schema, plan_path=plan_path)
 
 
@@ -193,14 +196,14 @@ def _joined(relation: ir.Cross | ir.Join, left: Pulled, right: Pulled) -> Pulled
     _not_padded(right, "join")
     schema = (*left.relation.schema, *right.relation.schema)
     shifted = columns(schema)[len(left.relation.schema) :]
-    both_columns = (*left.columns, *(placed(each, shifted) for each in right.columns))
+    both_columns = (*left.columns, *(placed(column, shifted) for column in right.columns))
     condition = None if isinstance(relation, ir.Cross) else relation.condition
-    found = [placed(term, both_columns) for term in ([] if condition is None else conjuncts(condition))]
-    inside = both(term for term in found if not is_open(term))
+    conditions = [placed(term, both_columns) for term in ([] if condition is None else conjuncts(condition))]
+    inside = both(term for term in conditions if not is_open(term))
     terms = (
         *left.terms,
         *(placed(term, shifted) for term in right.terms),
-        *(term for term in found if is_open(term)),
+        *(term for term in conditions if is_open(term)),
     )
     if inside is None:
         met: ir.Relation = ir.Cross(
@@ -217,7 +220,7 @@ def _joined(relation: ir.Cross | ir.Join, left: Pulled, right: Pulled) -> Pulled
             schema=schema,
             plan_path=relation.plan_path,
         )
-    return Pulled(relation=met, terms=terms, columns=both_columns, one=left.one and right.one and not found)
+    return Pulled(relation=met, terms=terms, columns=both_columns, one=left.one and right.one and not conditions)
 
 
 def _left_joined(relation: ir.Join, left: Pulled) -> Pulled:
@@ -252,13 +255,13 @@ class _Equality:
 
 
 def _equalities(pulled: Pulled, what: str) -> list[_Equality]:
-    found = []
+    equalities = []
     for term in pulled.terms:
         equality = _equality(term)
         if equality is None:
             raise CannotPull(f"inside it a {what}'s rows are those that meet more than equalities with the outer row")
-        found.append(equality)
-    return found
+        equalities.append(equality)
+    return equalities
 
 
 def _equality(term: ir.Expression) -> _Equality | None:
@@ -282,12 +285,14 @@ def _aggregated(relation: ir.Aggregate, pulled: Pulled) -> Pulled:
         raise CannotPull("inside it an aggregate leaves out keys and looks at the outer row")
     _not_padded(pulled, "aggregate")
     equalities = _equalities(pulled, "aggregate")
-    own = tree.with_expressions(relation, [placed(each, pulled.columns) for each in tree.expressions(relation)])
+    own = tree.with_expressions(
+        relation, [placed(expression, pulled.columns) for expression in tree.expressions(relation)]
+    )
     assert isinstance(own, ir.Aggregate)
     _own(tree.expressions(own), "aggregate")
-    inner = tuple(each.inner for each in equalities)
+    inner = tuple(equality.inner for equality in equalities)
     keys = len(own.keys)
-    types = (*relation.schema[:keys], *(each.type for each in inner), *relation.schema[keys:])
+    types = (*relation.schema[:keys], *(expression.type for expression in inner), *relation.schema[keys:])
     groups = replace(
         own,
         input=pulled.relation,
@@ -301,7 +306,7 @@ def _aggregated(relation: ir.Aggregate, pulled: Pulled) -> Pulled:
     values = measures if keys else tuple(_of_none(measure, field) for measure, field in pairs)
     return Pulled(
         relation=groups,
-        terms=tuple(each.of(fields[keys + at]) for at, each in enumerate(equalities)),
+        terms=tuple(equality.of(fields[keys + at]) for at, equality in enumerate(equalities)),
         columns=(*fields[:keys], *values),
         one=not keys,
         padded=not keys,
@@ -322,14 +327,16 @@ def _of_none(measure: ir.Measure, field: ir.Field) -> ir.Expression:
 def _windowed(relation: ir.Window, pulled: Pulled) -> Pulled:
     _not_padded(pulled, "window")
     equalities = _equalities(pulled, "window")
-    inner = tuple(each.inner for each in equalities)
-    own = tree.with_expressions(relation, [placed(each, pulled.columns) for each in tree.expressions(relation)])
+    inner = tuple(equality.inner for equality in equalities)
+    own = tree.with_expressions(
+        relation, [placed(expression, pulled.columns) for expression in tree.expressions(relation)]
+    )
     assert isinstance(own, ir.Window)
     _own(tree.expressions(own), "window")
     below = pulled.relation
     width = len(below.schema)
-    schema = (*below.schema, *(each.type for each in own.calls))
-    calls = tuple(replace(each, partitions=(*each.partitions, *inner)) for each in own.calls)
+    schema = (*below.schema, *(window_call.type for window_call in own.calls))
+    calls = tuple(replace(window_call, partitions=(*window_call.partitions, *inner)) for window_call in own.calls)
     windowed = ir.Window(input=below, calls=calls, schema=schema, plan_path=relation.plan_path)
     return replace(pulled, relation=windowed, columns=(*pulled.columns, *columns(schema)[width:]), one=False)
 
@@ -342,13 +349,13 @@ def _limited(relation: ir.TopN | ir.Fetch, keys: Sequence[ir.SortKey], pulled: P
     sorts = [replace(key, expression=placed(key.expression, pulled.columns)) for key in keys]
     _own([key.expression for key in sorts], "sort")
     direction = ir.Direction.ASC_NULLS_LAST
-    ties = [ir.SortKey(expression=each, direction=direction) for each in pulled.columns if not is_open(each)]
+    ties = [ir.SortKey(expression=column, direction=direction) for column in pulled.columns if not is_open(column)]
     bound = bind(ir.FunctionKind.WINDOW, "row_number", None, ())
     numbering = ir.WindowCall(
         function=bound.function,
         arguments=(),
         type=bound.type,
-        partitions=tuple(each.inner for each in equalities),
+        partitions=tuple(equality.inner for equality in equalities),
         sorts=(*sorts, *ties),
     )
     below = pulled.relation

@@ -40,8 +40,8 @@ class Unnesting:
             while True:
                 asked = steps.send(unroll(self._pulling.step, asked))
         except StopIteration as stop:
-            made: ir.Relation = stop.value
-            return made
+            result: ir.Relation = stop.value
+            return result
 
 
 def _rewritten(relation: ir.Relation) -> Steps:
@@ -56,7 +56,7 @@ def _rewritten(relation: ir.Relation) -> Steps:
             return (yield from _join(relation, condition))
         case ir.Project() | ir.Aggregate() | ir.Expand() | ir.Sort() | ir.Window():
             return (yield from _each_row(relation))
-        case ir.TopN() if not any(each and _has_subquery(each) for each in (relation.offset, relation.count)):
+        case ir.TopN() if not any(count and _has_subquery(count) for count in (relation.offset, relation.count)):
             return (yield from _each_row(relation))
         case _:
             raise CannotPull(f"a {type(relation).__name__} is computed with its subqueries")
@@ -74,8 +74,8 @@ def _each_row(relation: ir.Project | ir.Aggregate | ir.Expand | ir.Sort | ir.Win
     below = relation.input
     rows = Rows(below, relation.plan_path)
     new = []
-    for each in tree.expressions(relation):
-        new.append((yield from values_of(rows, each)))  # noqa: PERF401 (a comprehension cannot yield)
+    for expression in tree.expressions(relation):
+        new.append((yield from values_of(rows, expression)))  # noqa: PERF401 (a comprehension cannot yield)
     own = tree.with_expressions(relation, new)
     wide = rows.relation.schema
     match own:
@@ -102,7 +102,7 @@ def _filter(relation: ir.Filter) -> Steps:
         below = ir.Filter(input=below, condition=plain, schema=below.schema, plan_path=relation.plan_path)
     rows = Rows(below, relation.plan_path)
     asked = [term for term in terms if _has_subquery(term)]
-    for term in sorted(asked, key=lambda each: not isinstance(_asserted(each)[0], ir.Subquery)):
+    for term in sorted(asked, key=lambda candidate: not isinstance(_asserted(candidate)[0], ir.Subquery)):
         yield from _filter_by(rows, term)
         rows.relation = rows.trimmed(below.schema)
     return rows.relation
@@ -111,8 +111,8 @@ def _filter(relation: ir.Filter) -> Steps:
 def _filter_by(rows: Rows, term: ir.Expression) -> Generator[ir.Relation, Pulled, None]:
     asked = list(subqueries(term))
     if len(asked) == 1:
-        found, wanted = _asserted(term)
-        if found is not asked[0]:
+        asserted, wanted = _asserted(term)
+        if asserted is not asked[0]:
             done = yield from _met(rows, term, asked[0])
         elif asked[0].kind is ir.SubqueryKind.ALL:
             done = yield from _semi(rows, any_other(asked[0]), not wanted)
@@ -148,7 +148,7 @@ def _semi(rows: Rows, subquery: ir.Subquery, wanted: bool) -> Generator[ir.Relat
     pulled = existence(pulled) if exists else narrow(pulled)
     terms = rows.terms(pulled)
     if not exists:
-        terms.append(met(subquery, subquery.needles, [rows.met(each) for each in pulled.columns]))
+        terms.append(met(subquery, subquery.needles, [rows.met(column) for column in pulled.columns]))
     rows.join(pulled, ir.JoinType.LEFT_SEMI if wanted else ir.JoinType.LEFT_ANTI, terms)
     return True
 
@@ -195,13 +195,13 @@ def _join(relation: ir.Join, condition: ir.Expression) -> Steps:
     of_left: dict[int, ir.Expression] = {}
     of_right: dict[int, ir.Expression] = {}
     for term in conjuncts(condition):
-        for found in subqueries(term):
-            if _is_of_right(term, found, (yield found.relation), width):
+        for subquery in subqueries(term):
+            if _is_of_right(term, subquery, (yield subquery.relation), width):
                 mine = columns(relation.schema)[:width]  # which needles of the right side do not read
-                needles = tuple(placed(each, (*mine, *columns(relation.right.schema))) for each in found.needles)
-                of_right[id(found)] = yield from values_of(right, replace(found, needles=needles))
+                needles = tuple(placed(needle, (*mine, *columns(relation.right.schema))) for needle in subquery.needles)
+                of_right[id(subquery)] = yield from values_of(right, replace(subquery, needles=needles))
             else:
-                of_left[id(found)] = yield from values_of(left, found)
+                of_left[id(subquery)] = yield from values_of(left, subquery)
     return _widened(relation, condition, (left, of_left), (right, of_right))
 
 
@@ -209,11 +209,11 @@ def _is_of_right(term: ir.Expression, subquery: ir.Subquery, pulled: Pulled, wid
     """Tests whether the subquery reads the join's right side; if it reads neither side, whether its term does."""
     asked = {
         part.index
-        for each in (*pulled.terms, *pulled.columns)
-        for part in parts(each)
+        for expression in (*pulled.terms, *pulled.columns)
+        for part in parts(expression)
         if isinstance(part, ir.Field) and part.outer == 1
     }
-    asked |= {part.index for each in subquery.needles for part in parts(each) if isinstance(part, ir.Field)}
+    asked |= {part.index for needle in subquery.needles for part in parts(needle) if isinstance(part, ir.Field)}
     if any(at < width for at in asked) and any(at >= width for at in asked):
         raise CannotPull("a subquery in a join's condition looks at both of its sides")
     asked |= {part.index for part in parts(term) if isinstance(part, ir.Field)} if not asked else set()
@@ -242,18 +242,18 @@ def _widened(
         plan_path=relation.plan_path,
         algorithm=relation.algorithm,
     )
-    made = columns(joined.schema)
+    outputs = columns(joined.schema)
     match relation.type:
         case ir.JoinType.LEFT_SEMI | ir.JoinType.LEFT_ANTI:
-            wanted = made[:old]
+            wanted = outputs[:old]
         case ir.JoinType.RIGHT_SEMI | ir.JoinType.RIGHT_ANTI:
-            wanted = made[:own]
+            wanted = outputs[:own]
         case ir.JoinType.LEFT_MARK:
-            wanted = (*made[:old], made[-1])
+            wanted = (*outputs[:old], outputs[-1])
         case ir.JoinType.RIGHT_MARK:
-            wanted = (*made[:own], made[-1])
+            wanted = (*outputs[:own], outputs[-1])
         case _:
-            wanted = (*made[:old], *made[len(mine) : len(mine) + own])
+            wanted = (*outputs[:old], *outputs[len(mine) : len(mine) + own])
     return project(joined, wanted, relation.plan_path)
 
 
@@ -296,7 +296,7 @@ def _lateral(relation: ir.LateralJoin) -> Steps:
 
 def _seen(relation: ir.LateralJoin, rows: Rows, pulled: Pulled) -> tuple[list[ir.Expression], list[ir.Expression]]:
     """The condition's terms, and the right side's columns, over the columns of both sides."""
-    values = [rows.met(each, padded=relation.type is not ir.JoinType.INNER) for each in pulled.columns]
+    values = [rows.met(column, padded=relation.type is not ir.JoinType.INNER) for column in pulled.columns]
     if relation.condition is None:
         return [], values
     both_columns = (*columns(relation.left.schema), *values)
@@ -305,27 +305,27 @@ def _seen(relation: ir.LateralJoin, rows: Rows, pulled: Pulled) -> tuple[list[ir
 
 def _beside_one(relation: ir.LateralJoin, rows: Rows, pulled: Pulled) -> ir.Relation:
     """The lateral join with a right side that has one row for each left row."""
-    values = [rows.met(each, padded=True) for each in pulled.columns]
+    values = [rows.met(column, padded=True) for column in pulled.columns]
     rows.join(pulled, ir.JoinType.LEFT, rows.terms(pulled))
     left = columns(relation.left.schema)
-    found = true() if relation.condition is None else placed(relation.condition, (*left, *values))
+    condition = true() if relation.condition is None else placed(relation.condition, (*left, *values))
     match relation.type:
         case ir.JoinType.INNER:
-            return project(_where(rows.relation, found), (*left, *values), relation.plan_path)
+            return project(_where(rows.relation, condition), (*left, *values), relation.plan_path)
         case ir.JoinType.LEFT | ir.JoinType.LEFT_SINGLE if relation.condition is None:
             return project(rows.relation, (*left, *values), relation.plan_path)
         case ir.JoinType.LEFT | ir.JoinType.LEFT_SINGLE:
-            made = (
-                ir.IfThen(clauses=((found, each),), otherwise=null(each.type), type=t.nullable(each.type))
-                for each in values
+            padded = (
+                ir.IfThen(clauses=((condition, value),), otherwise=null(value.type), type=t.nullable(value.type))
+                for value in values
             )
-            return project(rows.relation, (*left, *made), relation.plan_path)
+            return project(rows.relation, (*left, *padded), relation.plan_path)
         case ir.JoinType.LEFT_SEMI:
-            return project(_where(rows.relation, found), left, relation.plan_path)
+            return project(_where(rows.relation, condition), left, relation.plan_path)
         case ir.JoinType.LEFT_ANTI:
-            return project(_where(rows.relation, call("is_not_true", found)), left, relation.plan_path)
+            return project(_where(rows.relation, call("is_not_true", condition)), left, relation.plan_path)
         case ir.JoinType.LEFT_MARK:
-            return project(rows.relation, (*left, found), relation.plan_path)
+            return project(rows.relation, (*left, condition), relation.plan_path)
         case _:
             raise CannotPull(f"a lateral join is not {relation.type.value}")
 

@@ -81,8 +81,8 @@ def narrow(pulled: Pulled) -> Pulled:
     used = sorted(
         {
             part.index
-            for each in (*pulled.terms, *pulled.columns)
-            for part in parts(each)
+            for term in (*pulled.terms, *pulled.columns)
+            for part in parts(term)
             if isinstance(part, ir.Field) and not part.outer
         }
     )
@@ -91,11 +91,11 @@ def narrow(pulled: Pulled) -> Pulled:
         return pulled
     fields = columns(below.schema)
     kept = project(below, [fields[at] for at in used], below.plan_path)
-    places: dict[int, ir.Expression] = dict(zip(used, columns(kept.schema), strict=True))
-    moved = [places.get(at, field) for at, field in enumerate(fields)]
+    new_fields: dict[int, ir.Expression] = dict(zip(used, columns(kept.schema), strict=True))
+    moved = [new_fields.get(at, field) for at, field in enumerate(fields)]
     return replace(
         pulled,
         relation=kept,
-        terms=tuple(placed(each, moved) for each in pulled.terms),
-        columns=tuple(placed(each, moved) for each in pulled.columns),
+        terms=tuple(placed(term, moved) for term in pulled.terms),
+        columns=tuple(placed(column, moved) for column in pulled.columns),
     )

@@ -42,13 +42,13 @@ Values: TypeAlias = Generator[ir.Relation, Pulled, ir.Expression]
 def values_of(rows: Rows, expression: ir.Expression) -> Values:
     """The expression over `rows`, which get a column for each subquery in it."""
     values: dict[int, ir.Expression] = {}
-    for found in reversed(list(subqueries(expression))):  # subqueries inside of other subqueries' needles come first
-        if id(found) in values:
+    for subquery in reversed(list(subqueries(expression))):  # subqueries inside of other subqueries' needles come first
+        if id(subquery) in values:
             continue
-        needles = tuple(replaced(each, values) for each in found.needles)
+        needles = tuple(replaced(needle, values) for needle in subquery.needles)
         if any(isinstance(part, ir.Parameter) for needle in needles for part in parts(needle)):
             raise CannotPull("a subquery looks at a lambda's parameter")
-        values[id(found)] = yield from _value(rows, replace(found, needles=needles))
+        values[id(subquery)] = yield from _value(rows, replace(subquery, needles=needles))
     return replaced(expression, values)
 
 
@@ -83,16 +83,16 @@ def _compared(rows: Rows, subquery: ir.Subquery) -> Values:
     pulled = narrow((yield subquery.relation))
     if pulled.one:
         return met(subquery, subquery.needles, _joined(rows, pulled))
-    needles = [rows.add(each) for each in subquery.needles]
-    return _mark(rows, pulled, conjuncts(met(subquery, needles, [rows.met(each) for each in pulled.columns])))
+    needles = [rows.add(needle) for needle in subquery.needles]
+    return _mark(rows, pulled, conjuncts(met(subquery, needles, [rows.met(column) for column in pulled.columns])))
 
 
 def met(subquery: ir.Subquery, needles: Sequence[ir.Expression], values: Sequence[ir.Expression]) -> ir.Expression:
     """The condition that a row of the subquery matches the needles."""
     name = "equal" if subquery.comparison is None else _NAMES[subquery.comparison]
-    found = both(call(name, needle, value) for needle, value in zip(needles, values, strict=True))
-    assert found is not None
-    return found
+    condition = both(call(name, needle, value) for needle, value in zip(needles, values, strict=True))
+    assert condition is not None
+    return condition
 
 
 def _mark(rows: Rows, pulled: Pulled, terms: Sequence[ir.Expression]) -> ir.Field:
@@ -103,13 +103,13 @@ def _mark(rows: Rows, pulled: Pulled, terms: Sequence[ir.Expression]) -> ir.Fiel
 
 def _joined(rows: Rows, pulled: Pulled) -> list[ir.Expression]:
     """The values of the one row that each row has."""
-    values = [rows.met(each, padded=pulled.padded) for each in pulled.columns]
+    values = [rows.met(column, padded=pulled.padded) for column in pulled.columns]
     rows.join(pulled, ir.JoinType.LEFT if pulled.padded else ir.JoinType.INNER, rows.terms(pulled))
     return values
 
 
-def _scalar(rows: Rows, found: Pulled) -> ir.Expression:
-    pulled = narrow(checked(found, rows.plan_path))
+def _scalar(rows: Rows, unchecked: Pulled) -> ir.Expression:
+    pulled = narrow(checked(unchecked, rows.plan_path))
     if pulled.one:
         return _joined(rows, pulled)[0]
     pulled = marked(pulled)
@@ -127,8 +127,8 @@ def checked(pulled: Pulled, plan_path: str) -> Pulled:
     base = ir.Values(rows=((true(),),), schema=(t.Boolean(nullable=False),), plan_path=plan_path)
     rows = Rows(base, plan_path)
     rows.join(narrow(pulled), ir.JoinType.LEFT_SINGLE, ())
-    found = project(rows.relation, columns(rows.relation.schema)[1:], plan_path)
-    return Pulled(relation=found, terms=(), columns=columns(found.schema), one=True)
+    projected = project(rows.relation, columns(rows.relation.schema)[1:], plan_path)
+    return Pulled(relation=projected, terms=(), columns=columns(projected.schema), one=True)
 
 
 def marked(pulled: Pulled) -> Pulled:
@@ -138,11 +138,11 @@ def marked(pulled: Pulled) -> Pulled:
     below = pulled.relation
     wide = project(below, (*columns(below.schema), true()), below.plan_path)
     there = ir.Field(index=len(below.schema), type=t.Boolean())
-    made = tuple(
-        ir.IfThen(clauses=((there, each),), otherwise=null(each.type), type=t.nullable(each.type))
-        for each in pulled.columns
+    marked_columns = tuple(
+        ir.IfThen(clauses=((there, column),), otherwise=null(column.type), type=t.nullable(column.type))
+        for column in pulled.columns
     )
-    return replace(pulled, relation=wide, columns=made)
+    return replace(pulled, relation=wide, columns=marked_columns)
 
 
 def null_of_nulls(expression: ir.Expression) -> bool:
@@ -155,7 +155,7 @@ def null_of_nulls(expression: ir.Expression) -> bool:
         case ir.Cast() | ir.NestedField():
             return null_of_nulls(expression.operand)
         case ir.Call() if expression.function.name in _STRICT:
-            return any(null_of_nulls(each) for each in expression.arguments if not isinstance(each, str))
+            return any(null_of_nulls(argument) for argument in expression.arguments if not isinstance(argument, str))
         case _:
             return False
 
@@ -187,7 +187,7 @@ def _lets_one_through(offset: ir.Expression | None, count: ir.Expression | None)
 def _doubles(relation: ir.Relation, plan_path: str) -> ir.Relation:
     """The different rows that are there more than once. A row with a null equals no other row."""
     fields = columns(relation.schema)
-    there = both(call("is_not_null", each) for each in fields if each.type.nullable)
+    there = both(call("is_not_null", field) for field in fields if field.type.nullable)
     if there is not None:
         relation = ir.Filter(input=relation, condition=there, schema=relation.schema, plan_path=plan_path)
     count = bind(ir.FunctionKind.AGGREGATE, "count", None, ())

@@ -56,8 +56,8 @@ class Types:
         if kind in REFUSED:
             return self.problem(plan_path / kind, "UNSUPPORTED_TYPE", REFUSED[kind])
         body = getattr(message, kind)
-        found = CONVERTERS[kind](self, body, plan_path / kind, depth)
-        return found if is_unknown(found) else replace(found, nullable=body.nullability != _NULLABILITY_REQUIRED)
+        type_ = CONVERTERS[kind](self, body, plan_path / kind, depth)
+        return type_ if is_unknown(type_) else replace(type_, nullable=body.nullability != _NULLABILITY_REQUIRED)
 
     def carried(self, type_: Type, plan_path: PlanPath) -> Type:
         """The type of a value that the plan makes; `UNKNOWN`, once reported, if no value can have it. A type that a

@@ -36,8 +36,8 @@ class Extensions:
 
 def read_extensions(plan: Message, problems: Problems) -> Extensions:
     """Every declaration of `plan`. Two different declarations for one anchor are a problem."""
-    urns = {each.extension_urn_anchor: each.urn for each in plan.extension_urns}
-    uris = {each.extension_uri_anchor: each.uri for each in plan.extension_uris}
+    urns = {extension.extension_urn_anchor: extension.urn for extension in plan.extension_urns}
+    uris = {extension.extension_uri_anchor: extension.uri for extension in plan.extension_uris}
     tables: dict[str, dict[int, Declared]] = {kind: {} for kind in _KINDS}
     for index, declaration in enumerate(plan.extensions):
         plan_path = PlanPath().at("extensions", index)

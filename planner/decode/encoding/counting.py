@@ -48,26 +48,26 @@ class Shape:
 @functools.cache
 def plan_shape() -> Shape:
     """The shape of a plan. The shape holds itself further down, as relations and expressions do."""
-    made = {"substrait.Plan": Shape("substrait.Plan")}
-    pending = [*made.values()]
+    shapes = {"substrait.Plan": Shape("substrait.Plan")}
+    pending = [*shapes.values()]
     while pending:
         shape = pending.pop()
-        for each in pool().descriptor(shape.message).fields:
-            below = _below(shape.message, each)
+        for field_ in pool().descriptor(shape.message).fields:
+            below = _below(shape.message, field_)
             if below is not None:
-                if below not in made:
-                    pending.append(made.setdefault(below, Shape(below)))
-                shape.by_number[each.number] = made[below]
-                shape.by_name[each.name] = shape.by_name[each.json_name] = made[below]
-            elif each.is_packed:
-                shape.numbers.add(each.number)
-    return made["substrait.Plan"]
+                if below not in shapes:
+                    pending.append(shapes.setdefault(below, Shape(below)))
+                shape.by_number[field_.number] = shapes[below]
+                shape.by_name[field_.name] = shape.by_name[field_.json_name] = shapes[below]
+            elif field_.is_packed:
+                shape.numbers.add(field_.number)
+    return shapes["substrait.Plan"]
 
 
-def _below(message: str, each: FieldDescriptor) -> str | None:
+def _below(message: str, field_: FieldDescriptor) -> str | None:
     """The message that a field holds, None if it holds no message."""
-    hoisted = pool().hoisted.get((message, each.number))
-    return hoisted or (None if each.message_type is None else str(each.message_type.full_name))
+    hoisted = pool().hoisted.get((message, field_.number))
+    return hoisted or (None if field_.message_type is None else str(field_.message_type.full_name))
 
 
 class Tally:
@@ -190,9 +190,11 @@ def count_text(text: str) -> None:
 @functools.cache
 def _literals() -> tuple[re.Pattern[str], ...]:
     """Patterns for keys of literals: of an expression that is a literal, and of kinds whose value is no JSON object."""
-    plain = (each for each in pool().descriptor(_LITERAL).oneofs_by_name["literal_type"].fields)
-    scalar = [each for each in plain if each.message_type is None and (_LITERAL, each.number) not in pool().hoisted]
-    names = {name for each in scalar for name in (each.name, each.json_name)}
+    plain = (field_ for field_ in pool().descriptor(_LITERAL).oneofs_by_name["literal_type"].fields)
+    scalar = [
+        field_ for field_ in plain if field_.message_type is None and (_LITERAL, field_.number) not in pool().hoisted
+    ]
+    names = {name for field_ in scalar for name in (field_.name, field_.json_name)}
     return _keys(["literal"], r"\{"), _keys(names, r"[^{\s]")
 
 
@@ -200,8 +202,10 @@ def _literals() -> tuple[re.Pattern[str], ...]:
 def _nodes() -> tuple[re.Pattern[str], ...]:
     """Patterns for keys of relations, and of expressions that are no literals."""
     oneofs = ((_RELATION, "rel_type"), (_EXPRESSION, "rex_type"))
-    found = [each for message, oneof in oneofs for each in pool().descriptor(message).oneofs_by_name[oneof].fields]
-    names = {name for each in found for name in (each.name, each.json_name)}
+    node_fields = [
+        field_ for message, oneof in oneofs for field_ in pool().descriptor(message).oneofs_by_name[oneof].fields
+    ]
+    names = {name for field_ in node_fields for name in (field_.name, field_.json_name)}
     return (_keys(names - {"literal"}, r"\{"),)
 
 
@@ -216,7 +220,7 @@ def count_json(plan: Json) -> None:
     while pending:
         value, shape, depth = pending.pop()
         if isinstance(value, list):
-            pending += [(each, shape, depth) for each in value]
+            pending += [(element, shape, depth) for element in value]
             continue
         if not isinstance(value, dict):
             continue
@@ -225,10 +229,10 @@ def count_json(plan: Json) -> None:
         elif shape.message in (_RELATION, _EXPRESSION) and "literal" not in value:
             tally.node(depth)
             depth += 1
-        for key, each in value.items():
+        for key, member in value.items():
             below = shape.by_name.get(key)
             if below is None:
                 continue
-            if shape.message == _ROW and isinstance(each, list) and len(each) > limits.COLUMNS.most:
-                raise limits.COLUMNS.refuse(len(each))
-            pending.append((each, below, depth))
+            if shape.message == _ROW and isinstance(member, list) and len(member) > limits.COLUMNS.most:
+                raise limits.COLUMNS.refuse(len(member))
+            pending.append((member, below, depth))

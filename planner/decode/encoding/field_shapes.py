@@ -66,26 +66,26 @@ def _shape(name: str) -> Shape:
     # recurses as deep as the schema nests once its recursion is cut: eight levels
     shape = Shape()
     descriptor: Descriptor = pool().descriptor(name)
-    for each in descriptor.fields:
-        rule = _rule(name, each)
+    for field_ in descriptor.fields:
+        rule = _rule(name, field_)
         if rule is not None:
-            shape.by_name[each.name] = shape.by_name[each.json_name] = rule
+            shape.by_name[field_.name] = shape.by_name[field_.json_name] = rule
             if not _only_json(rule):
-                shape.by_number[each.number] = rule
+                shape.by_number[field_.number] = rule
     return shape
 
 
-def _rule(message: str, each: FieldDescriptor) -> Rule | None:
-    target = pool().hoisted.get((message, each.number))
+def _rule(message: str, field_: FieldDescriptor) -> Rule | None:
+    target = pool().hoisted.get((message, field_.number))
     if target is not None:
         return Hoist(target)
-    if (message, each.number) in RETYPED:
-        return Retype(*RETYPED[message, each.number])
-    if each.message_type is None:
+    if (message, field_.number) in RETYPED:
+        return Retype(*RETYPED[message, field_.number])
+    if field_.message_type is None:
         return None
-    if each.message_type.full_name == ANY:
+    if field_.message_type.full_name == ANY:
         return AnyField()
-    below = _shape(each.message_type.full_name)
+    below = _shape(field_.message_type.full_name)
     return Descend(below) if below.by_name else None
 
 

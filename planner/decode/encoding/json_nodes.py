@@ -34,8 +34,8 @@ class JsonNodes(Nodes):
             if isinstance(value, dict):
                 flat.append("{")
                 pending.append(_END)
-                for key, each in value.items():
-                    pending += (each, (key,))
+                for key, member in value.items():
+                    pending += (member, (key,))
             elif isinstance(value, list):
                 flat.append("[")
                 pending.append(_END)
@@ -63,16 +63,16 @@ class JsonNodes(Nodes):
     def _rewrite(self, value: dict[str, Json], shape: Shape) -> dict[str, Json]:
         """The object with every recursive message replaced by its number in the table."""
         out: dict[str, Json] = {}
-        for key, each in value.items():
+        for key, member in value.items():
             rule = shape.by_name.get(key)
-            if rule is None or each is None:
-                out[key] = each
-            elif isinstance(rule, Retype) and not isinstance(each, dict):
-                out[rule.json_name] = each
-            elif isinstance(each, list):
-                out[key] = [self._apply(rule, item) for item in each]
+            if rule is None or member is None:
+                out[key] = member
+            elif isinstance(rule, Retype) and not isinstance(member, dict):
+                out[rule.json_name] = member
+            elif isinstance(member, list):
+                out[key] = [self._apply(rule, item) for item in member]
             else:
-                out[key] = self._apply(rule, each)
+                out[key] = self._apply(rule, member)
         return out
 
     def _apply(self, rule: Rule, value: Json) -> Json:
@@ -116,6 +116,6 @@ def _plain_any(value: Json) -> Json:
     known = message_named(str(url))
     if known is None:
         return {"typeUrl": url}
-    fields = {key: each for key, each in value.items() if key != "@type"}
+    fields = {key: member for key, member in value.items() if key != "@type"}
     inside = json_format.ParseDict(fields, known(), ignore_unknown_fields=not is_ours(str(url)))
     return {"typeUrl": url, "value": base64.b64encode(inside.SerializeToString()).decode()}

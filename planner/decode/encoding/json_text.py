@@ -71,7 +71,7 @@ class _Reader:
                     if isinstance(container, dict):
                         keys[-1] = self._key()
                     return
-                case found if found == end:
+                case closing if closing == end:
                     self._at += 1
                     open_.pop()
                     keys.pop()
@@ -112,14 +112,14 @@ class _Reader:
         return key
 
     def _string(self) -> str:
-        found = _STRING.match(self._text, self._at)
-        if found is None:
+        matched = _STRING.match(self._text, self._at)
+        if matched is None:
             raise self._wrong("a string")
-        self._at = found.end()
-        body = found.group(1)
+        self._at = matched.end()
+        body = matched.group(1)
         if "\\" not in body:
             return body
-        plain = str(json.loads(found.group()))  # a string alone does not nest
+        plain = str(json.loads(matched.group()))  # a string alone does not nest
         try:
             plain.encode()
         except UnicodeEncodeError as error:
@@ -127,18 +127,18 @@ class _Reader:
         return plain
 
     def _scalar(self) -> Json:
-        found = _SCALAR.match(self._text, self._at)
-        if found is None or found.end() - found.start() > _LONGEST_NUMBER:
+        matched = _SCALAR.match(self._text, self._at)
+        if matched is None or matched.end() - matched.start() > _LONGEST_NUMBER:
             raise self._wrong("a value")
-        self._at = found.end()
-        text = found.group()
-        if found.group(1) is None:
+        self._at = matched.end()
+        text = matched.group()
+        if matched.group(1) is None:
             return _WORDS[text]
-        return int(text) if found.group(2) is None and found.group(3) is None else float(text)
+        return int(text) if matched.group(2) is None and matched.group(3) is None else float(text)
 
     def _wrong(self, expected: str) -> JsonError:
-        found = self._text[self._at : self._at + 20]
+        rest = self._text[self._at : self._at + 20]
         line = self._text.count("\n", 0, self._at) + 1
         column = self._at - self._text.rfind("\n", 0, self._at)
-        shown = repr(found) if found else "the end"
+        shown = repr(rest) if rest else "the end"
         return JsonError(f"line {line}, column {column}: expected {expected}, found {shown}")

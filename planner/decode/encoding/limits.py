@@ -19,13 +19,13 @@ class Limit:
     most: int
     instead: str
 
-    def message(self, found: int | None = None) -> str:
-        """A sentence for a plan that has `found` of `what`, or, without `found`, more than `most`."""
-        amount = f"more than {self.most:,}" if found is None else f"{found:,}"
+    def message(self, count: int | None = None) -> str:
+        """A sentence for a plan that has `count` of `what`, or, without `count`, more than `most`."""
+        amount = f"more than {self.most:,}" if count is None else f"{count:,}"
         return f"the plan has {amount} {self.what}; at most {self.most:,} are planned: {self.instead}"
 
-    def refuse(self, found: int | None = None) -> PlanError:
-        return PlanError(Problem(place="", reason=REASON, message=self.message(found)))
+    def refuse(self, count: int | None = None) -> PlanError:
+        return PlanError(Problem(place="", reason=REASON, message=self.message(count)))
 
 
 BYTES: Final = Limit(what="bytes", most=16 << 20, instead="put data in splits or tables")

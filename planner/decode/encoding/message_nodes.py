@@ -46,10 +46,10 @@ class Nodes(ABC):
 
     def peek(self, number: int) -> Message:
         """Message `number`, for inspection. Raises `Malformed`."""
-        found = self._messages.get(number)
-        if found is None:
-            found = self._messages[number] = self._read(number)
-        return found
+        message = self._messages.get(number)
+        if message is None:
+            message = self._messages[number] = self._read(number)
+        return message
 
     @abstractmethod
     def _read(self, number: int) -> Message:

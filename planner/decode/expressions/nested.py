@@ -26,9 +26,9 @@ def convert_nested(decoder: Decoder, message: Message, plan_path: PlanPath, scop
     match kind:
         case "struct":
             fields = yield from decoder.expressions(body.fields, plan_path / kind, "fields", scope)
-            if any(is_unknown(each.type) for each in fields):
+            if any(is_unknown(field.type) for field in fields):
                 return poison.EXPRESSION
-            types = tuple(each.type for each in fields)
+            types = tuple(field.type for field in fields)
             struct = t.Struct(fields=types, nullable=nullable)
             return ir.Nested(construct=ir.Construct.STRUCT, items=fields, type=struct)
         case "list":
@@ -53,13 +53,13 @@ def _map(decoder: Decoder, body: Message, plan_path: PlanPath, scope: Scope, *, 
     value = _common(decoder, values, plan_path, "values") if keys else None
     if key is None or value is None:
         return poison.EXPRESSION
-    items = tuple(each for pair in zip(keys, values, strict=True) for each in pair)
+    items = tuple(expression for pair in zip(keys, values, strict=True) for expression in pair)
     return ir.Nested(construct=ir.Construct.MAP, items=items, type=t.Map(key=key, value=value, nullable=nullable))
 
 
 def _common(decoder: Decoder, items: Sequence[ir.Expression], plan_path: PlanPath, what: str) -> Type | None:
     """The one type of all items; None, which is reported, if there is no such type."""
-    types = [each.type for each in items]
+    types = [expression.type for expression in items]
     if any(map(is_unknown, types)):
         return None
     if not types:

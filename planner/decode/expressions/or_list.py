@@ -54,8 +54,8 @@ def _one_of(
         if odd is not None:
             problem = f"{odd[0].type} is never equal to {odd[1].type}"
             decoder.problems.add(where, "MIXED_TYPES", problem)
-    everything = [each for row in (value, *options) for each in row]
-    if any(is_unknown(each.type) for each in everything):
+    everything = [expression for row in (value, *options) for expression in row]
+    if any(is_unknown(expression.type) for expression in everything):
         return poison.EXPRESSION
-    nullable = any(each.type.nullable for each in everything)
+    nullable = any(expression.type.nullable for expression in everything)
     return ir.OneOf(value=value, options=tuple(options), type=Boolean(nullable=nullable))

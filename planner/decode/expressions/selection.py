@@ -60,12 +60,12 @@ def _row(decoder: Decoder, message: Message, plan_path: PlanPath, scope: Scope) 
 
 def _outer_row(decoder: Decoder, reference: Message, plan_path: PlanPath, scope: Scope) -> _Row | None:
     if reference.WhichOneof("outer_reference_type") == "rel_reference":
-        found = scope.anchored(reference.rel_reference)
-        if found is None:
+        anchored = scope.anchored(reference.rel_reference)
+        if anchored is None:
             problem = f"no relation around this has the anchor {reference.rel_reference}"
             decoder.problems.add(plan_path / "rel_reference", "UNKNOWN_ANCHOR", problem)
             return None
-        outer, steps, columns = found
+        outer, steps, columns = anchored
         return None if outer.schema is None else _Row(outer.schema[columns.start : columns.stop], steps, columns.start)
     steps = reference.steps_out
     enclosing = scope.enclosing(steps)

@@ -111,9 +111,9 @@ def _matching(
 
 
 def _has_width(decoder: Decoder, relation: ir.Relation, width: int, plan_path: PlanPath) -> bool:
-    found = len(relation.schema)
-    if found == width:
+    columns = len(relation.schema)
+    if columns == width:
         return True
-    problem = f"the subquery must have {width} column{'s' * (width != 1)}, it has {found}"
+    problem = f"the subquery must have {width} column{'s' * (width != 1)}, it has {columns}"
     decoder.problems.add(plan_path, "WRONG_WIDTH", problem)
     return False

@@ -60,7 +60,9 @@ def convert_call(
     bounds = _BOUNDS.get(message.bounds_type)
     if bounds is None:
         decoder.problems.add(plan_path / "bounds_type", "BAD_BOUND", "the bounds must be ROWS or RANGE")
-    poisoned = any(is_unknown(each.type) for each in partitions) or any(is_unknown(s.expression.type) for s in sorts)
+    poisoned = any(is_unknown(partition.type) for partition in partitions) or any(
+        is_unknown(s.expression.type) for s in sorts
+    )
     if declared is None or not whole or lower is None or upper is None or bounds is None or poisoned:
         return None
     bound = bind(decoder, ir.FunctionKind.WINDOW, declared, arguments, plan_path, options=options, output=output)
@@ -87,8 +89,8 @@ def _may_be_null(bound: Bound, lower: ir.Bound, upper: ir.Bound) -> bool:
         return False
     starts = lower.offset is None or (isinstance(lower.offset, int) and lower.offset <= 0)
     ends = upper.offset is None or (isinstance(upper.offset, int) and upper.offset >= 0)
-    given = (each for each in bound.arguments if not isinstance(each, str))
-    return not (starts and ends) or any(each.type.nullable for each in given)
+    values = (argument for argument in bound.arguments if not isinstance(argument, str))
+    return not (starts and ends) or any(value.type.nullable for value in values)
 
 
 def _bound(decoder: Decoder, message: Message, field: str, plan_path: PlanPath, scope: Scope) -> Steps[ir.Bound | None]:

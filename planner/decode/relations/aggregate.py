@@ -53,9 +53,9 @@ def _schema(
 ) -> ir.Schema:
     """The columns of an aggregate. A key that is not in every grouping set is nullable."""
     types: list[Type] = []
-    members = [set(each) for each in sets]
+    members = [set(grouping_set) for grouping_set in sets]
     for index, key in enumerate(keys):
-        everywhere = all(index in each for each in members)
+        everywhere = all(index in member for member in members)
         types.append(key.type if everywhere or is_unknown(key.type) else t.nullable(key.type))
     types += [poison.UNKNOWN if measure is None else measure.type for measure in measures]
     return (*types, t.Integer(bits=32, nullable=False)) if len(sets) > 1 else tuple(types)

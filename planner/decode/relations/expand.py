@@ -28,8 +28,8 @@ def convert_expand(decoder: Decoder, message: Message, plan_path: PlanPath, oute
         switching.append(kind == "switching_field")
         if kind == "switching_field":
             numbers = field.switching_field.duplicates
-            found = yield from decoder.expressions(numbers, at / "switching_field", "duplicates", scope)
-            fields.append(found or (decoder.missing_expression(at / "switching_field"),))
+            duplicates = yield from decoder.expressions(numbers, at / "switching_field", "duplicates", scope)
+            fields.append(duplicates or (decoder.missing_expression(at / "switching_field"),))
         else:
             fields.append(((yield from decoder.expression(field.consistent_field, at / "consistent_field", scope)),))
     count = max((len(field) for field, switches in zip(fields, switching, strict=True) if switches), default=1)
@@ -53,7 +53,7 @@ def convert_expand(decoder: Decoder, message: Message, plan_path: PlanPath, oute
 
 
 def _one_type(decoder: Decoder, field: tuple[ir.Expression, ...], plan_path: PlanPath) -> Type:
-    types = [each.type for each in field]
+    types = [expression.type for expression in field]
     if any(map(is_unknown, types)):
         return poison.UNKNOWN
     odd = next((type_ for type_ in types if not same_type(types[0], type_)), None)

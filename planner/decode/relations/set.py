@@ -55,24 +55,24 @@ def convert_set(decoder: Decoder, message: Message, plan_path: PlanPath, outer: 
             plan_path / "inputs", "MISSING", f"there must be two inputs or more, there are {len(inputs)}"
         )
     if decoder.loops.guessing:  # the loop's columns may not be known yet; the other inputs give their types
-        inputs = [each for each in inputs if each is not poison.RELATION] or inputs
+        inputs = [child for child in inputs if child is not poison.RELATION] or inputs
     operation = _OPERATIONS.get(message.op)
     if operation is None:
         decoder.problems.add(plan_path / "op", "MISSING", "the operation is missing or unknown")
-    if operation is None or not inputs or any(each is poison.RELATION for each in inputs):
+    if operation is None or not inputs or any(child is poison.RELATION for child in inputs):
         return poison.RELATION
-    for index, each in enumerate(inputs[1:], start=1):
-        if not _agree(decoder, inputs[0].schema, each.schema, plan_path.at("inputs", index)):
+    for index, child in enumerate(inputs[1:], start=1):
+        if not _agree(decoder, inputs[0].schema, child.schema, plan_path.at("inputs", index)):
             return poison.RELATION
     kind, nullability = operation
-    columns = zip(*(each.schema for each in inputs), strict=True)
+    columns = zip(*(child.schema for child in inputs), strict=True)
     schema = tuple(nullability(_known(types)) for types in columns)
     return ir.Set(inputs=tuple(inputs), operation=kind, schema=schema, plan_path=str(plan_path))
 
 
 def _known(types: Sequence[Type]) -> Sequence[Type]:
     """The known types if there are any, else all types."""
-    return [each for each in types if not is_unknown(each)] or types
+    return [type_ for type_ in types if not is_unknown(type_)] or types
 
 
 def _agree(decoder: Decoder, first: ir.Schema, other: ir.Schema, plan_path: PlanPath) -> bool:
@@ -80,9 +80,9 @@ def _agree(decoder: Decoder, first: ir.Schema, other: ir.Schema, plan_path: Plan
         problem = f"all inputs must have the same columns, the first has {len(first)} and this one {len(other)}"
         decoder.problems.add(plan_path, "WRONG_WIDTH", problem)
         return False
-    for index, (type_, found) in enumerate(zip(first, other, strict=True)):
-        if not same_type(type_, found):
-            problem = f"column {index} is {found}, and in the first input {type_}; add a cast"
+    for index, (type_, other_type) in enumerate(zip(first, other, strict=True)):
+        if not same_type(type_, other_type):
+            problem = f"column {index} is {other_type}, and in the first input {type_}; add a cast"
             decoder.problems.add(plan_path, "MIXED_TYPES", problem)
             return False
     return True

@@ -69,7 +69,7 @@ class _Wrong(Exception):
 
 def _operator(decoder: Decoder, wanted: Any, inputs: tuple[ir.Relation, ...], plan_path: PlanPath) -> ir.Relation:
     detail = plan_path / "detail"
-    if any(each is poison.RELATION for each in inputs):
+    if any(child is poison.RELATION for child in inputs):
         return poison.RELATION
     operator = decoder.operators.get(wanted.name)
     if operator is None:
@@ -97,9 +97,9 @@ def _plain(value: Any) -> Any:
     """A `Struct`, or a value in a `Struct`, as Python's values. Messages nest no deeper than protobuf reads them."""
     match value.DESCRIPTOR.name:
         case "Struct":
-            return {name: _plain(each) for name, each in value.fields.items()}
+            return {name: _plain(member) for name, member in value.fields.items()}
         case "ListValue":
-            return [_plain(each) for each in value.values]
+            return [_plain(element) for element in value.values]
     match value.WhichOneof("kind"):
         case "struct_value" | "list_value" as kind:
             return _plain(getattr(value, kind))
@@ -135,7 +135,7 @@ class _Use:
         if len(self.inputs) != len(streams):
             inputs = f"operator {self.name!r} has the streams {', '.join(streams)}, and {len(self.inputs)} inputs here"
             raise _Wrong("WRONG_INPUTS", f"{inputs}: it needs one for each, in this order")
-        declared, types = self._declared([arrow_schema(each.schema) for each in self.inputs])
+        declared, types = self._declared([arrow_schema(child.schema) for child in self.inputs])
         return ir.User(
             inputs=self.inputs,
             name=self.name,
@@ -157,38 +157,38 @@ class _Use:
             said = error.message if isinstance(error, InvalidRequest) else f"{type(error).__name__}: {error}"
             raise _Wrong("BAD_OPERATOR", f"the {what} of operator {self.name!r} failed: {said}") from error
 
-    def _declared(self, given: Sequence[pa.Schema]) -> tuple[pa.Schema, ir.Schema]:
+    def _declared(self, schemas: Sequence[pa.Schema]) -> tuple[pa.Schema, ir.Schema]:
         schema = self.operator.schema
-        if schema is None and len(given) == 1:
-            return given[0], self.inputs[0].schema
+        if schema is None and len(schemas) == 1:
+            return schemas[0], self.inputs[0].schema
         if schema is not None and not isinstance(schema, pa.Schema):
-            schema = self._called("schema", schema, given)
+            schema = self._called("schema", schema, schemas)
         if not isinstance(schema, pa.Schema) or not len(schema):
             raise _Wrong("BAD_OPERATOR", f"operator {self.name!r} is registered without a schema of its rows")
         types = []
         for field in schema:
-            found = type_of(field)
-            if found is None:
+            type_ = type_of(field)
+            if type_ is None:
                 text = f"column {field.name!r} of operator {self.name!r} is {field.type}, which no type of a plan is"
                 raise _Wrong("UNSUPPORTED_TYPE", text)
-            types.append(found)
+            types.append(type_)
         return schema, tuple(types)
 
     def _dealing(self) -> tuple[ir.Dealing, ...] | None:
         if self.operator.partitions is None:
             return None
         partitions = self._called("partition", self.operator.partitions)
-        found = tuple(
-            self._dealt(name, partitions[name], each.schema)
-            for name, each in zip(self.operator.streams, self.inputs, strict=True)
+        dealings = tuple(
+            self._dealt(name, partitions[name], child.schema)
+            for name, child in zip(self.operator.streams, self.inputs, strict=True)
         )
-        if all(each.routing is ir.Routing.BROADCAST for each in found):
+        if all(dealing.routing is ir.Routing.BROADCAST for dealing in dealings):
             text = (
                 f"operator {self.name!r} has all rows of all streams on every channel, which would each give all of its"
             )
             raise _Wrong("BAD_OPERATOR", f"{text} rows; leave partition out, and it has one channel")
-        self._check_keys(found)
-        return found
+        self._check_keys(dealings)
+        return dealings
 
     def _dealt(self, stream: str, partition: Partition, schema: ir.Schema) -> ir.Dealing:
         match partition:
@@ -216,11 +216,11 @@ class _Use:
     def _check_keys(self, dealing: Sequence[ir.Dealing]) -> None:
         """Refuses keys of different types: equal keys go to one channel only if they are of one type."""
         kinds = {
-            tuple(hash_kind(arrow_schema(each.schema).field(key).type) for key in dealt.keys)
-            for each, dealt in zip(self.inputs, dealing, strict=True)
+            tuple(hash_kind(arrow_schema(child.schema).field(key).type) for key in dealt.keys)
+            for child, dealt in zip(self.inputs, dealing, strict=True)
             if dealt.routing is ir.Routing.HASH
         }
         if len(kinds) > 1:
-            shown = " and ".join(sorted(", ".join(each) for each in kinds))
+            shown = " and ".join(sorted(", ".join(kind) for kind in kinds))
             text = f"the streams of operator {self.name!r} are partitioned by keys of other types ({shown}): cast one"
             raise _Wrong("KEY_TYPES", text)

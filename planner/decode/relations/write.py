@@ -45,7 +45,7 @@ def convert_write(decoder: Decoder, message: Message, plan_path: PlanPath, outer
         problem = "a plan's rows can be written, so a write stands at its root and nowhere below"
         decoder.problems.add(plan_path, "MISPLACED_WRITE", problem)
         return poison.RELATION
-    found = len(decoder.problems)
+    problems_before = len(decoder.problems)
     decoder.check_extension(message, plan_path)
     decoder.check_extension(message.common, plan_path / "common")
     table = _table(decoder, message, plan_path)
@@ -55,7 +55,7 @@ def convert_write(decoder: Decoder, message: Message, plan_path: PlanPath, outer
         return relation
     names = _columns(decoder, message, relation, plan_path)
     columns = _emitted(decoder, message.common, len(relation.schema), plan_path)
-    if len(decoder.problems) > found:
+    if len(decoder.problems) > problems_before:
         return poison.RELATION
     decoder.write = ir.Write(
         table=table,
@@ -114,12 +114,12 @@ def _columns(decoder: Decoder, message: Message, relation: ir.Relation, plan_pat
         problem = f"the table has {len(base.schema)} columns, what is written has {len(relation.schema)}"
         decoder.problems.add(where, "WRONG_WIDTH", problem)
         return names
-    for index, (wanted, given) in enumerate(zip(base.schema, relation.schema, strict=True)):
+    for index, (wanted, written) in enumerate(zip(base.schema, relation.schema, strict=True)):
         at = (where / "struct").at("types", index)
-        if is_unknown(given) or is_unknown(decoder.types.carried(wanted, at)):
+        if is_unknown(written) or is_unknown(decoder.types.carried(wanted, at)):
             continue
-        if sql_type(unnamed(wanted)) != sql_type(unnamed(given)):
-            problem = f"column {base.names[index]!r} of the table is {wanted}, what is written is {given}: cast it"
+        if sql_type(unnamed(wanted)) != sql_type(unnamed(written)):
+            problem = f"column {base.names[index]!r} of the table is {wanted}, what is written is {written}: cast it"
             decoder.problems.add(at, "WRONG_TYPE", problem)
     return names
 

@@ -83,7 +83,7 @@ def comparisons(*names: str) -> dict[str, Entry]:
 
 
 TABLE: Final[Table] = {
-    **{("comparison", name): made for name, made in comparisons(*_ORDER).items()},
+    **{("comparison", name): template for name, template in comparisons(*_ORDER).items()},
     ("comparison", "is_distinct_from"): Entry(_operator("IS DISTINCT FROM")),
     ("comparison", "is_not_distinct_from"): Entry(_operator("IS NOT DISTINCT FROM")),
     ("comparison", "between"): Entry(_between),

@@ -57,8 +57,8 @@ def _extract(use: Use) -> str:
         use.refuse(f"{unit} is not supported")
     if zone is not None and unit != "UNIX_TIME":
         x = local(use, x, at, zone)
-    found = let(x, lambda v: _FIELDS[unit].format(x=v, wednesday=_WEDNESDAY.format(x=v)))
-    return f"({found} - 1)" if indexed and indexing == "ZERO" else found
+    field = let(x, lambda v: _FIELDS[unit].format(x=v, wednesday=_WEDNESDAY.format(x=v)))
+    return f"({field} - 1)" if indexed and indexing == "ZERO" else field
 
 
 def _extract_boolean(use: Use) -> str:
@@ -148,5 +148,5 @@ TABLE: Final[Table] = {
     ("datetime", "strptime_date"): Entry(_parse),
     ("datetime", "strptime_timestamp"): Entry(_parse_timestamp),
     ("datetime", "strftime"): Entry(_format),
-    **{("datetime", name): made for name, made in comparisons("lt", "lte", "gt", "gte").items()},
+    **{("datetime", name): template for name, template in comparisons("lt", "lte", "gt", "gte").items()},
 }

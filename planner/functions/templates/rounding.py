@@ -57,29 +57,29 @@ def _round(use: Use) -> str:
     return let_all(use.arguments, lambda values: _rounded(values[0], values[1], use))
 
 
-def _rounded(x: str, places: str, use: Use) -> str:
+def _rounded(x: str, digits: str, use: Use) -> str:
     mode = use.choices["rounding"]
     match use.result:
         case t.Integer():
             wide = f"CAST({x} AS HUGEINT)"
-            whole = _multiple(wide, _power_of_ten(f"-({places})"), mode)
-            return use.cast(f"CASE WHEN {places} >= 0 THEN {wide} ELSE {whole} END")
+            whole = _multiple(wide, _power_of_ten(f"-({digits})"), mode)
+            return use.cast(f"CASE WHEN {digits} >= 0 THEN {wide} ELSE {whole} END")
         case t.Decimal():
             argument, result = decimal(use.type(0)), decimal(use.result)
-            drop = f"({argument.scale} - ({places}))"
+            drop = f"({argument.scale} - ({digits}))"
             exact = unscaled(x, argument)
             whole = _multiple(exact, _power_of_ten(drop), mode)
             return scaled(f"CASE WHEN {drop} <= 0 THEN {exact} ELSE {whole} END", argument.scale, result)
         case _:
-            return use.cast(_round_float(x, places, mode))
+            return use.cast(_round_float(x, digits, mode))
 
 
-def _round_float(x: str, places: str, mode: str) -> str:
-    factor = f"pow(10.0::DOUBLE, {places})"
+def _round_float(x: str, digits: str, mode: str) -> str:
+    factor = f"pow(10.0::DOUBLE, {digits})"
     y = f"({x} * {factor})"
     match mode:
         case "TIE_AWAY_FROM_ZERO":
-            return f"round({x}, {places})"
+            return f"round({x}, {digits})"
         case "TRUNCATE":
             return f"trunc{y} / {factor}"
         case "CEILING":

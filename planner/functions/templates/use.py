@@ -47,10 +47,10 @@ class Use:
 
     def type(self, index: int) -> Type:
         """The type of a value argument."""
-        found = self.types[index]
-        if found is None or isinstance(found, Signature):
+        type_ = self.types[index]
+        if type_ is None or isinstance(type_, Signature):
             raise ValueError(f"argument {index} of {self.name} is not a value")
-        return found
+        return type_
 
     def constant(self, index: int) -> object:
         """The value of an argument that is a literal; None for a null literal and for everything else."""
@@ -83,11 +83,11 @@ def let(sql: str, body: Callable[[str], str]) -> str:
 def let_all(sqls: Sequence[str], body: Callable[[Sequence[str]], str]) -> str:
     """`body` of several values. Each long value gets a name."""
     names = [sql if _ATOM.fullmatch(sql) else _name(sql) for sql in sqls]
-    made = body(names)
+    wrapped = body(names)
     for sql, name in zip(reversed(sqls), reversed(names), strict=True):
         if name != sql:
-            made = f"list_transform([{sql}], lambda {name}: {made})[1]"
-    return made
+            wrapped = f"list_transform([{sql}], lambda {name}: {wrapped})[1]"
+    return wrapped
 
 
 def _name(sql: str) -> str:

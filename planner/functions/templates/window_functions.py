@@ -17,11 +17,11 @@ def _function(name: str) -> Template:
 def _nth_value(use: Use) -> str:
     """The value at a position of the frame. The value is null beyond the frame; a position below one is an error."""
     position = use.arguments[1]
-    found = use.cast(use.call("nth_value", *use.arguments))
+    value = use.cast(use.call("nth_value", *use.arguments))
     constant = use.constant(1)
     if isinstance(constant, int) and constant > 0:
-        return found
-    return f"CASE WHEN {position} < 1 THEN {error('nth_value of a position below 1')} ELSE {found} END"
+        return value
+    return f"CASE WHEN {position} < 1 THEN {error('nth_value of a position below 1')} ELSE {value} END"
 
 
 TABLE: Final[Table] = {

@@ -46,30 +46,30 @@ def _grouping_sets(relation: ir.Aggregate, table: Table, writer: Writer) -> str:
     )
     names = keyed.columns[table.width :]
     measures = [writer.over(keyed).measure(measure) for measure in relation.measures]
-    used = {at for each in relation.grouping_sets for at in each}
+    used = {at for grouping_set in relation.grouping_sets for at in grouping_set}
     keys = [name if at in used else _null(relation.keys[at]) for at, name in enumerate(names)]
     numbers: dict[frozenset[int], list[int]] = {}
-    for number, each in enumerate(relation.grouping_sets):
-        numbers.setdefault(frozenset(each), []).append(number)
-    sets = ", ".join(f"({', '.join(names[at] for at in sorted(each))})" for each in numbers)
+    for number, grouping_set in enumerate(relation.grouping_sets):
+        numbers.setdefault(frozenset(grouping_set), []).append(number)
+    sets = ", ".join(f"({', '.join(names[at] for at in sorted(grouping_set))})" for grouping_set in numbers)
     parts = [sorted(used)[at : at + _ASKED] for at in range(0, len(used), _ASKED)]
     masks = [f"GROUPING({', '.join(names[at] for at in part)})" for part in parts]
     columns = (*keys, *measures, *masks)
     grouped = row.table(f"SELECT {', '.join(columns)} FROM {keyed.item} GROUP BY GROUPING SETS ({sets})", len(columns))
-    own, found = grouped.columns[: -len(masks) or None], grouped.columns[len(keys) + len(measures) :]
-    return f"SELECT {', '.join((*own, _set_number(numbers, parts, found)))} FROM {grouped.item}"
+    own, mask_names = grouped.columns[: -len(masks) or None], grouped.columns[len(keys) + len(measures) :]
+    return f"SELECT {', '.join((*own, _set_number(numbers, parts, mask_names)))} FROM {grouped.item}"
 
 
 def _set_number(numbers: dict[frozenset[int], list[int]], parts: Sequence[Sequence[int]], masks: Sequence[str]) -> str:
     """The set's number, from the result of GROUPING for each part of the keys. A set that occurs twice has its rows
     twice, under both numbers.
     """
-    repeated = any(len(each) > 1 for each in numbers.values())
+    repeated = any(len(positions) > 1 for positions in numbers.values())
     branches = []
-    for each, found in numbers.items():
+    for grouping_set, positions in numbers.items():
         pairs = zip(masks, parts, strict=True)
-        test = " AND ".join(f"{mask} = {_mask(each, part)}" for mask, part in pairs) or "true"
-        branches.append(f"WHEN {test} THEN {found if repeated else found[0]}")
+        test = " AND ".join(f"{mask} = {_mask(grouping_set, part)}" for mask, part in pairs) or "true"
+        branches.append(f"WHEN {test} THEN {positions if repeated else positions[0]}")
     number = f"CASE {' '.join(branches)} END"
     return f"CAST({f'unnest({number})' if repeated else number} AS INTEGER)"
 

@@ -24,11 +24,11 @@ def select_filter(relation: ir.Filter, table: Table, writer: Writer) -> str:
 def _condition(condition: ir.Expression, writer: Writer) -> str:
     if not is_and(condition):
         return writer.expression(condition)
-    found = terms(condition)
-    if len(found) <= _SEPARATE:
+    conjuncts = terms(condition)
+    if len(conjuncts) <= _SEPARATE:
         return writer.expression(condition)
-    separate = [writer.expression(term) for term in found[:_SEPARATE]]
-    rest = _balanced([writer.expression(term) for term in found[_SEPARATE:]])
+    separate = [writer.expression(term) for term in conjuncts[:_SEPARATE]]
+    rest = _balanced([writer.expression(term) for term in conjuncts[_SEPARATE:]])
     return f"{' AND '.join(f'({term})' for term in separate)} AND coalesce({rest}, false)"
 
 

@@ -55,8 +55,8 @@ def single(kept: Table, other: Table, on: str, writer: Writer, *, other_first: b
     fields = [f"f{at} := {column}" for at, column in enumerate(other.columns)] or ["f0 := NULL"]
     match_ = f"SELECT struct_pack({', '.join(fields)}) FROM {other.item} WHERE {on}"
     matched = writer.table(f"SELECT {select_list((*kept.columns, f'({match_})'))} FROM {kept.item}", kept.width + 1)
-    *own, found = matched.columns
-    others = [f"struct_extract({found}, 'f{at}')" for at in range(other.width)]
+    *own, struct = matched.columns
+    others = [f"struct_extract({struct}, 'f{at}')" for at in range(other.width)]
     columns = (*others, *own) if other_first else (*own, *others)
     return f"SELECT {select_list(columns)} FROM {matched.item}"
 

@@ -61,11 +61,11 @@ def select_recursion(
     following = _canonical(_union_all(rounds), relation.schema) if rounds else ""
     loop = f"({first}) UNION ({following})" if rounds else f"SELECT DISTINCT * FROM ({first})"
     definitions.append(f"{names.loop}({_names(width)}) AS ({loop})")
-    found = [rows_of(each, width) for each in ((names.entering,) if entering is not None else ()) + (names.loop,)]
+    branches = [rows_of(table, width) for table in ((names.entering,) if entering is not None else ()) + (names.loop,)]
     if is_all:
-        rows = f"{_union_all(found)} LIMIT {relation.max_rows + 1:d}"
+        rows = f"{_union_all(branches)} LIMIT {relation.max_rows + 1:d}"
         return f"SELECT * FROM (WITH RECURSIVE {', '.join(definitions)} {rows})"
-    counted = f"SELECT {_names(width)}, row_number() OVER () FROM ({_union_all(found)})"
+    counted = f"SELECT {_names(width)}, row_number() OVER () FROM ({_union_all(branches)})"
     check = f"CASE WHEN n > {relation.max_rows:d} THEN error({text(mark(relation.loop))}) ELSE true END"
     rows = f"SELECT {_names(width)} FROM ({counted}) AS counted({_names(width)}, n) WHERE {check}"
     order = ", ".join(f"c{at} ASC NULLS LAST" for at in range(width))
@@ -85,7 +85,7 @@ def _names(width: int) -> str:
 
 
 def _union_all(selects: Sequence[str]) -> str:
-    return " UNION ALL ".join(f"({each})" for each in selects) if len(selects) > 1 else selects[0]
+    return " UNION ALL ".join(f"({select})" for select in selects) if len(selects) > 1 else selects[0]
 
 
 def _nothing(schema: ir.Schema) -> str:

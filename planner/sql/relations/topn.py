@@ -28,5 +28,5 @@ def _with_ties(relation: ir.TopN, count: ir.Expression, table: Table, row: Write
     *columns, rank, number = ranked.columns
     wanted = f"coalesce(CAST({row.expression(count)} AS BIGINT), {number})"
     skipped = "0" if relation.offset is None else f"coalesce(CAST({row.expression(relation.offset)} AS BIGINT), 0)"
-    found = f"{number} > {skipped} AND {rank} - {skipped} <= {wanted} AND {wanted} > 0"
-    return f"SELECT {select_list(columns)} FROM {ranked.item} WHERE {found} ORDER BY {number}"
+    condition = f"{number} > {skipped} AND {rank} - {skipped} <= {wanted} AND {wanted} > 0"
+    return f"SELECT {select_list(columns)} FROM {ranked.item} WHERE {condition} ORDER BY {number}"

@@ -61,7 +61,7 @@ def convert_index_lookup_join(
 def _keys(
     decoder: Decoder, keys: Any, left: ir.Schema, right: ir.Schema, plan_path: PlanPath
 ) -> tuple[tuple[ir.Field, ir.Field], ...] | None:
-    found: list[tuple[ir.Field, ir.Field]] = []
+    pairs: list[tuple[ir.Field, ir.Field]] = []
     for key in keys:
         these, those = column(left, key.left), column(right, key.right)
         if these is None or those is None:
@@ -71,11 +71,11 @@ def _keys(
         if not same_type(these, those):
             decoder.problems.add(plan_path, "MIXED_TYPES", f"{these} is looked up in {those}: add a cast to the input")
             return None
-        found.append((ir.Field(index=key.left, type=these), ir.Field(index=len(left) + key.right, type=those)))
-    if not found:
+        pairs.append((ir.Field(index=key.left, type=these), ir.Field(index=len(left) + key.right, type=those)))
+    if not pairs:
         decoder.problems.add(plan_path, "MISSING", "there is no key to look up")
         return None
-    return tuple(found)
+    return tuple(pairs)
 
 
 def _indexed(

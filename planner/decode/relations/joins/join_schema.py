@@ -44,10 +44,10 @@ _OF_RIGHT: Final = {JoinType.RIGHT_SEMI, JoinType.RIGHT_ANTI, JoinType.RIGHT_MAR
 
 def join_type(decoder: Decoder, number: int, numbering: dict[int, JoinType], plan_path: PlanPath) -> JoinType | None:
     """The type of a join; None, once reported, if it has none."""
-    found = numbering.get(number)
-    if found is None:
+    kind = numbering.get(number)
+    if kind is None:
         decoder.problems.add(plan_path / "type", "MISSING", "the join type is missing or unknown")
-    return found
+    return kind
 
 
 def has_columns(decoder: Decoder, left: ir.Relation, right: ir.Relation, type_: JoinType) -> bool:
@@ -59,7 +59,7 @@ def has_columns(decoder: Decoder, left: ir.Relation, right: ir.Relation, type_: 
         sides = (left,)
     elif decoder.loops.guessing and type_ in _OF_RIGHT:
         sides = (right,)
-    return all(each is not poison.RELATION for each in sides)
+    return all(side is not poison.RELATION for side in sides)
 
 
 def join_schema(left: ir.Schema, right: ir.Schema, type_: JoinType) -> ir.Schema:

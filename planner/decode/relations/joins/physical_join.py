@@ -73,12 +73,12 @@ def _keys(
         problem = f"{len(message.left_keys)} keys on the left and {len(message.right_keys)} on the right; pair them"
         decoder.problems.add(plan_path / "keys", "MISSING", problem)
         return [poison.EXPRESSION]
-    found: list[ir.Expression] = []
+    conditions: list[ir.Expression] = []
     for index, (left_key, right_key) in enumerate(zip(message.left_keys, message.right_keys, strict=True)):
         these = convert_key(decoder, left_key, left, plan_path.at("left_keys", index))
         those = convert_key(decoder, right_key, right, plan_path.at("right_keys", index))
-        found.append(_call(decoder, _EQUAL, these, _shift(those, left), plan_path.at("left_keys", index)))
-    return found
+        conditions.append(_call(decoder, _EQUAL, these, _shift(those, left), plan_path.at("left_keys", index)))
+    return conditions
 
 
 def _compare(

@@ -32,7 +32,7 @@ _PASSES: Final = 100
 def convert_iteration(
     decoder: Decoder, iteration: Any, message: Message, plan_path: PlanPath, outer: Scope | None
 ) -> Steps[ir.Relation]:
-    found = len(decoder.problems)
+    problems_before = len(decoder.problems)
     detail = plan_path / "detail"
     _check_name(decoder, iteration.iteration_name, detail)
     at_limit = _AT_LIMIT.get(iteration.at_limit)
@@ -48,7 +48,7 @@ def convert_iteration(
     known = _known(decoder, iteration.schema, entering, plan_path)
     settling = _Settling(decoder, iteration.iteration_name, message.inputs[0], plan_path, outer)
     settled = yield from settling.settle(known, None if entering is poison.RELATION else entering)
-    if settled is None or at_limit is None or len(decoder.problems) > found:
+    if settled is None or at_limit is None or len(decoder.problems) > problems_before:
         return poison.RELATION
     _warn(decoder, settled, iteration, plan_path)
     return ir.Iterate(
@@ -112,7 +112,7 @@ class _Settling:
         yet.
         """
         at = self.plan_path.at("inputs", 0)
-        schema = self.decoder.loops.found.get(self.number, known)
+        schema = self.decoder.loops.schemas.get(self.number, known)
         for _ in range(_PASSES):
             before = len(self.decoder.problems)
             loop = OpenLoop(self.decoder.loops.next_number(), self.name, schema)
@@ -125,7 +125,7 @@ class _Settling:
             if schema is not None and not agree(self.decoder, schema, body.schema, at):
                 return None
             following = _widened(schema, body.schema, () if entering is None else entering.schema)
-            self.decoder.loops.found[self.number] = following
+            self.decoder.loops.schemas[self.number] = following
             if following == schema:
                 if any(map(is_unknown, schema)) and not self.decoder.loops.guessing:
                     break
@@ -150,18 +150,18 @@ class _Settling:
 
 def _widened(schema: ir.Schema | None, body: ir.Schema, entering: ir.Schema) -> ir.Schema:
     """The known type of each column from any of the schemas, nullable if one of them is."""
-    rows = [each for each in (schema, body, entering) if each]
+    rows = [columns for columns in (schema, body, entering) if columns]
     return tuple(_known_type(types) for types in zip(*rows, strict=True))
 
 
 def _known_type(types: tuple[Type, ...]) -> Type:
-    known = [each for each in types if not is_unknown(each)]
+    known = [type_ for type_ in types if not is_unknown(type_)]
     if not known:
         return poison.UNKNOWN
-    found = known[0]
-    for each in known[1:]:
-        found = either_nullable(found, each)
-    return found
+    common = known[0]
+    for type_ in known[1:]:
+        common = either_nullable(common, type_)
+    return common
 
 
 # --------------------------------------------------------------------------------------------------------- advice
@@ -186,7 +186,7 @@ def _growing(body: ir.Relation, loop: int) -> ir.Set | None:
         relation = stack.pop()
         match relation:
             case ir.Set(operation=ir.SetOperation.UNION_ALL):
-                if any(loop in loops_read(each) for each in relation.inputs):
+                if any(loop in loops_read(child) for child in relation.inputs):
                     return relation
             case ir.Filter() | ir.Project() | ir.Sort():
                 stack.append(relation.input)

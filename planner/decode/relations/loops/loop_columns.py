@@ -26,13 +26,13 @@ def declared_columns(decoder: Decoder, declared: bytes, plan_path: PlanPath) -> 
     return types.row(row.struct.types, plan_path / "struct")
 
 
-def agree(decoder: Decoder, schema: ir.Schema, found: ir.Schema, plan_path: PlanPath) -> bool:
-    """Tests whether `found` are the loop's columns, as far as they are known, and reports a difference."""
-    if len(schema) != len(found):
-        problem = f"{len(found)} columns, but what goes round in the loop has {len(schema)}"
+def agree(decoder: Decoder, schema: ir.Schema, other: ir.Schema, plan_path: PlanPath) -> bool:
+    """Tests whether `other` are the loop's columns, as far as they are known, and reports a difference."""
+    if len(schema) != len(other):
+        problem = f"{len(other)} columns, but what goes round in the loop has {len(schema)}"
         decoder.problems.add(plan_path, "WRONG_WIDTH", problem)
         return False
-    for index, (wanted, type_) in enumerate(zip(schema, found, strict=True)):
+    for index, (wanted, type_) in enumerate(zip(schema, other, strict=True)):
         if not same_type(wanted, type_):
             problem = f"column {index} is {type_}, but what goes round in the loop has {wanted}; add a cast"
             decoder.problems.add(plan_path, "MIXED_TYPES", problem)

@@ -44,7 +44,7 @@ def _order(
     if not declared.keys:
         decoder.problems.add(plan_path / "keys", "MISSING", "a declared order needs a key")
         return None
-    found: dict[int, ir.ColumnOrder] = {}
+    column_orders: dict[int, ir.ColumnOrder] = {}
     for index, key in enumerate(declared.keys):
         at = plan_path.at("keys", index)
         direction = _DIRECTIONS.get(key.direction)
@@ -62,8 +62,8 @@ def _order(
         if reason is not None:
             decoder.problems.add(at / "column", "UNSUPPORTED_SORT", f"rows cannot be checked to be sorted: {reason}")
             return None
-        found.setdefault(key.column, ir.ColumnOrder(column=key.column, direction=direction))
-    return tuple(found.values())
+        column_orders.setdefault(key.column, ir.ColumnOrder(column=key.column, direction=direction))
+    return tuple(column_orders.values())
 
 
 def _on_the_read(
@@ -74,12 +74,12 @@ def _on_the_read(
     while isinstance(relation, ir.Filter | ir.Project):
         above.append(relation)
         if isinstance(relation, ir.Project):
-            columns = [relation.expressions[each.column] for each in order]
+            columns = [relation.expressions[key.column] for key in order]
             if not all(map(is_column, columns)):
                 break
             order = [
-                replace(each, column=column.index)
-                for each, column in zip(order, columns, strict=True)
+                replace(key, column=column.index)
+                for key, column in zip(order, columns, strict=True)
                 if is_column(column)
             ]
         relation = relation.input
@@ -87,7 +87,7 @@ def _on_the_read(
         problem = "an order is declared for a read, or for filters and column selections of one; rows that are computed"
         decoder.problems.add(plan_path, "MISPLACED_ORDER", f"{problem} are in the order that the plan gives them")
         return poison.RELATION
-    found: ir.Relation = replace(relation, order=tuple(order))
-    for each in reversed(above):
-        found = tree.with_inputs(each, (found,))
-    return found
+    rebuilt: ir.Relation = replace(relation, order=tuple(order))
+    for parent in reversed(above):
+        rebuilt = tree.with_inputs(parent, (rebuilt,))
+    return rebuilt

@@ -83,6 +83,6 @@ def _check_text(decoder: Decoder, options: Message, plan_path: PlanPath) -> None
     for name, allowed in _TEXT.items():
         value = getattr(options, name)
         if value not in allowed:
-            wanted = " or ".join(repr(each) for each in allowed if each != "") or "absent"
+            wanted = " or ".join(repr(text) for text in allowed if text != "") or "absent"
             problem = f"{value!r} is not supported: text files are CSV with one header line, so this must be {wanted}"
             decoder.problems.add(plan_path / name, "UNSUPPORTED_FORMAT", problem)
