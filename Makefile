@@ -2,13 +2,13 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 CORE := $(VENV)/.core
 DEVELOPMENT := $(VENV)/.development
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run test api search repeats resident fuzz attack soak matrix digests check lint types proto bench clean
+.PHONY: help run test api docs coverage constraints search repeats resident fuzz attack soak matrix digests check lint types proto bench clean
 
 help: ## Say what there is.
 	@sed -n 's/^\([a-z]*\):.*## /  make \1 \t/p' Makefile
@@ -65,17 +65,34 @@ proto: $(DEVELOPMENT) ## Generate the code under proto/tidegate again.
 api: $(DEVELOPMENT) ## Write docs/api.md again, from docstrings and .proto files.
 	$(BIN)/python -m development.api_page
 
+docs: $(DEVELOPMENT) ## Make a site of the pages in build/site. A link that leads nowhere fails it.
+	$(PIP) --editable '.[docs]'
+	$(BIN)/python -m sphinx -W --keep-going -q -c development/site . build/site
+	@echo build/site/README.html
+
+coverage: $(DEVELOPMENT) ## Run the test suite and report the lines that it does not reach, in build/coverage: an hour.
+	$(PIP) --editable '.[coverage]'
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder --timeout 1800 \
+	  --cov --cov-report term:skip-covered --cov-report html:build/coverage $(TESTS)
+
+constraints: ## Write constraints.txt again: the newest versions within the ranges of pyproject.toml.
+	rm -rf build/newest
+	$(PYTHON) -m venv build/newest
+	build/newest/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test,docs,coverage]'
+	echo '# The versions that are tested together. `make constraints` writes this file.' >constraints.txt
+	build/newest/bin/python -m pip freeze --all --exclude-editable | grep -v '^pip==' >>constraints.txt
+
 bench: $(DEVELOPMENT) ## Run the benchmarks beside their peers; CASES="epochs --rounds 3" runs some.
 	$(BIN)/python -m benchmarks $(CASES)
 
 clean: ## Remove what make made.
 	rm -rf .venv .venv-3.* build dist .data benchmarks/results *.egg-info .mypy_cache .ruff_cache .hypothesis
 
-$(CORE): pyproject.toml
+$(CORE): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) --editable .
 	@touch $@
 
-$(DEVELOPMENT): pyproject.toml $(CORE)
+$(DEVELOPMENT): pyproject.toml constraints.txt $(CORE)
 	$(PIP) --editable '.[test]'
 	@touch $@

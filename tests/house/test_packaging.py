@@ -10,9 +10,12 @@ import tarfile
 import venv
 import zipfile
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from .modules import FOLDERS, SETTINGS, TOP, modules
 
@@ -123,6 +126,43 @@ def test_a_type_checker_sees_the_types_of_the_installed_package(distribution: Di
     )
     assert [line.split(":")[1] for line in done.stdout.splitlines() if ": error:" in line] == ["4", "5", "6"]
     assert 'Revealed type is "int"' in done.stdout.replace("builtins.", "")
+
+
+def test_the_constraints_are_within_the_ranges_of_the_project() -> None:
+    versions = constraints()
+    wanted = [Requirement(text) for text in requirements()]
+    assert [str(each) for each in wanted if versions.get(canonicalize_name(each.name)) not in each.specifier] == []
+
+
+def test_the_constraints_name_everything_that_is_installed_with_the_project() -> None:
+    versions, pending, seen = constraints(), [Requirement(text) for text in requirements()], set()
+    while pending:
+        requirement = pending.pop()
+        name = canonicalize_name(requirement.name)
+        try:
+            needs = metadata.requires(name) or []
+        except metadata.PackageNotFoundError:
+            continue  # of an extra that is not installed here
+        if (name, frozenset(requirement.extras)) not in seen:
+            seen.add((name, frozenset(requirement.extras)))
+            for need in map(Requirement, needs):
+                wanted = [{"extra": extra} for extra in ("", *requirement.extras)]
+                if need.marker is None or any(map(need.marker.evaluate, wanted)):
+                    pending.append(need)
+    assert {name for name, _ in seen} - versions.keys() == set()
+
+
+def constraints() -> dict[str, str]:
+    lines = (TOP / "constraints.txt").read_text().splitlines()
+    pinned = (line.split("==") for line in lines if not line.startswith("#"))
+    return {canonicalize_name(name): version for name, version in pinned}
+
+
+def requirements() -> list[str]:
+    """Of the project and of all its extras, except those on the project itself."""
+    project = SETTINGS["project"]
+    texts = [*project["dependencies"], *(text for extra in project["optional-dependencies"].values() for text in extra)]
+    return [text for text in texts if not text.startswith("tidegate")]
 
 
 def test_an_editable_install_imports_from_the_tree(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""Settings of the site that `make docs` makes."""
