@@ -26,6 +26,7 @@ from ..ir.arrow_types import sql_type
 from ..ir.boolean import is_connective, terms
 from ..ir.walk import unroll
 from . import cast_expressions as casts
+from .literal_rows import MANY, select_literals
 from .literal_sql import literal
 
 
@@ -266,10 +267,26 @@ def _switch(switch: ir.Switch, part: _Part) -> _Step:
 
 def _one_of(one_of: ir.OneOf, part: _Part) -> _Step:
     value = yield from _row(one_of.value, part)
+    rows = None if part.lambdas else _many_literals(one_of)  # DuckDB has no subqueries in lambdas
+    if rows is not None:
+        # Compared with true, the subquery stays a column of each row. As the filter itself it would become a semi join,
+        # whose sides DuckDB may swap, and with them the order of the rows.
+        return f"(({value} IN ({rows})) = true)"
     options = []
     for option in one_of.options:
         options.append((yield from _row(option, part)))  # noqa: PERF401  # a comprehension cannot yield
     return f"({value} IN ({', '.join(options)}))" if options else "false"
+
+
+def _many_literals(one_of: ir.OneOf) -> str | None:
+    """A SELECT of the options, if they are many literals of one type."""
+    if len(one_of.options) < MANY or len(one_of.value) != 1:
+        return None
+    literals = [option for (option,) in one_of.options if isinstance(option, ir.Literal)]
+    type_ = t.nullable(literals[0].type) if literals else None
+    if type_ is None or len(literals) < len(one_of.options) or any(t.nullable(e.type) != type_ for e in literals):
+        return None
+    return select_literals([each.value for each in literals], type_)
 
 
 def _row(items: Sequence[ir.Expression], part: _Part) -> _Step:

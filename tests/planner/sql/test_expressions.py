@@ -94,6 +94,58 @@ def test_a_value_is_one_of_its_options_or_perhaps(options, found):
     assert value_of(ir.OneOf(value=(number(1),), options=rows, type=t.Boolean())) is found
 
 
+OPTIONS_OF_TYPES = {
+    "numbers": (t.Integer(bits=64), [1, -(2**63), 2**63 - 1, 7], 2),
+    "large numbers": (t.Integer(bits=64, signed=False), [0, 2**64 - 1], 5),
+    "floats": (t.Float(bits=64), [0.0, 1e300, 0.1, float("inf"), float("nan")], 0.2),
+    "decimals": (t.Decimal(precision=38, scale=3), [decimal.Decimal("0.001"), decimal.Decimal(10) ** 34], 1),
+    "texts": (t.String(), ["", "a'b", "c\0d", "\x1f", "'); SELECT 1 --"], "a"),
+    "bytes": (t.Binary(), [b"", b"\0\xff"], b"\0"),
+    "days": (t.Date(), [0, -800_000, 20_000], 1),
+    "ids": (t.Uuid(), [bytes(16), bytes(range(16))], bytes(range(1, 17))),
+    "times": (t.Timestamp(precision=6), [0, 10**15], 1),
+}
+
+
+@pytest.mark.parametrize("nulls", [False, True])
+@pytest.mark.parametrize(("type_", "options", "other"), OPTIONS_OF_TYPES.values(), ids=OPTIONS_OF_TYPES)
+def test_many_options_find_the_same_as_few(type_, options, other, nulls, monkeypatch):
+    def found():
+        given = [*options, *([None] if nulls else [])]
+        rows = tuple((ir.Literal(value=option, type=type_),) for option in given)
+        sought = (ir.Literal(value=value, type=type_) for value in (*options, other, None))
+        return [value_of(ir.OneOf(value=(each,), options=rows, type=t.Boolean())) for each in sought]
+
+    few = found()
+    assert few == [*[True] * len(options), None if nulls else False, None]
+    monkeypatch.setattr("tidegate.planner.sql.expression_writer.MANY", 1)
+    assert found() == few
+
+
+def many_numbers(count):
+    literals = tuple((ir.Literal(value=each, type=I32),) for each in range(count))
+    return ir.OneOf(value=(ir.Field(index=0, type=I32),), options=literals, type=t.Boolean())
+
+
+def test_many_options_are_one_text_and_leave_the_rows_in_their_order():
+    sql = render(many_numbers(2_000), OneRow())
+    assert sql.count("CAST(") == 1
+    with duckdb.connect(config={"threads": 1}) as connection:
+        connection.execute("CREATE TABLE r0 AS SELECT (i * 7919) % 3000 AS c0 FROM range(3000) t(i)")
+        [(_, explained)] = connection.execute(f"EXPLAIN (FORMAT json) SELECT c0 FROM r0 WHERE {sql}").fetchall()
+        assert '"MARK"' in explained  # a semi join may be turned round
+        rows = connection.execute(f"SELECT c0 FROM r0 WHERE {sql}").fetchall()
+        assert rows == connection.execute("SELECT c0 FROM r0 WHERE c0 < 2000 ORDER BY rowid").fetchall()
+
+
+def test_many_options_in_a_lambda_are_listed():
+    parameter = ir.Parameter(index=0, type=I32)
+    sought = ir.OneOf(value=(parameter,), options=many_numbers(2_000).options, type=t.Boolean())
+    body = ir.Lambda(parameters=(I32,), body=sought, type=t.Boolean())
+    list_ = ir.Literal(value=(1, 5_000), type=t.List(element=I32))
+    assert value_of(bind_scalar("transform", None, [list_, body])) == [True, False]
+
+
 @pytest.mark.parametrize(("offset", "found"), [(0, 10), (2, 30), (-1, 30), (3, None)])
 def test_list_elements_are_counted_from_zero_and_from_behind(offset, found):
     list_ = ir.Literal(value=(10, 20, 30), type=t.List(element=I32))
