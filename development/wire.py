@@ -32,7 +32,7 @@ Path_ = tuple[int, ...]
 
 def wire() -> str:
     """The part of the page on the wire."""
-    parts = []
+    parts: list[str] = []
     for file in _files():
         parts += _File(file).text()
     return "\n\n".join(parts)

@@ -18,12 +18,12 @@ from .warm import warm  # noqa: F401 - a fixture, too
 settings.register_profile(
     "default",
     derandomize=True,
-    max_examples=tries(60),
+    max_examples=tries(40),
     deadline=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("search", deadline=None, print_blob=True, max_examples=tries(60))
+settings.register_profile("search", deadline=None, print_blob=True, max_examples=tries(50))
 settings.load_profile("search" if SEARCHES else "default")
 
 # The processes that tests start find the modules compiled: to compile them all costs each as much as to import them.

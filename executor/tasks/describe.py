@@ -59,5 +59,5 @@ def _statistics(task_state: TaskState, computation: Computation) -> Statistics:
         output_rows=output.rows,
         output_bytes=output.size,
         output_bytes_held=output.memory,
-        spilled_bytes=output.disk + task_state.queue.disk,
+        spilled_bytes=task_state.quota.used,
     )

@@ -17,6 +17,7 @@ from tidegate.planner.ir.visit import subqueries
 from tidegate.planner.prepare import prepare
 from tidegate.proto.values import PlanBytes, TaskOptions
 
+from ..searching import search
 from .repeats import SHAPES, Repeated, busy, digests, repeated
 
 ROWS: Final = 200_000
@@ -47,10 +48,10 @@ def client() -> Iterator[tidegate.Client]:
 @pytest.mark.parametrize(
     ("query", "shape"),
     [
-        ("union", "whole files"),
+        pytest.param("union", "whole files", marks=search),
         ("union", "two shares"),
         ("groups", "three shares of parts"),
-        ("groups of one source", "parts of files"),
+        pytest.param("groups of one source", "parts of files", marks=search),
         ("window", "files of two schemas"),
     ],
 )

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
+from typing import Final
 
 from tidegate.client import Client
 from tidegate.executor.api.engine import Engine
 from tidegate.executor.service.manager import TaskManager
 from tidegate.proto.address import beside
-from tidegate.proto.values import TaskOptions
+from tidegate.proto.values import TaskInfo, TaskOptions
 from tidegate.server.calls.backend import Backend
 from tidegate.server.serving import Server
 from tidegate.server.setup.settings import Settings
@@ -43,6 +44,16 @@ def served(backend: Backend, **settings: object) -> Iterator[str]:
         loop.call_soon_threadsafe(ended.set)
         thread.join(timeout=20)
         loop.close()
+
+
+IDLE: Final = 1.5
+"""The `idle_seconds` of a task that `await_waiter` is asked about."""
+
+
+def await_waiter(tasks: Callable[[], Sequence[TaskInfo]]) -> None:
+    """Return once a call waits for the only task there is, which would be idle without one, and gone by now."""
+    threading.Event().wait(1.5 * IDLE)
+    assert tasks(), "no call has waited for the task, which is gone"
 
 
 def flight_address(client: Client) -> str:

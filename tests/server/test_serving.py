@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 import threading
+from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -21,7 +22,7 @@ from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
 
 from ..executor.fakes import FakeEngine
 from .conftest import Stubs, inline, rows
-from .running import fake_server, manager, served
+from .running import IDLE, await_waiter, fake_server, manager, served
 
 
 @pytest.mark.parametrize("service", ["", "tidegate.v1.TaskService", "tidegate.v1.PlanService"])
@@ -132,14 +133,13 @@ def test_two_hundred_long_polls_stop_nobody_and_take_no_threads(address: str, st
 
 def test_a_waiter_that_leaves_leaves_nothing_behind() -> None:
     with manager() as backend, served(backend) as address, grpc.insecure_channel(address) as channel:
-        info = backend.create_task(None, backend.defaults, {})
-        task_state = backend._tasks[info.id]._task_state
+        info = backend.create_task(None, replace(backend.defaults, idle_seconds=IDLE), {})
         poll = channel.unary_unary("/tidegate.v1.TaskService/Next").future(
             pb.NextRequest(task=info.id, wait_ms=60_000).SerializeToString()
         )
-        _until(lambda: task_state.listeners)
+        await_waiter(backend.list_tasks)
         poll.cancel()
-        _until(lambda: not task_state.listeners)
+        _until(lambda: not backend.list_tasks())
 
 
 def _until(condition: object) -> None:
@@ -153,13 +153,13 @@ def _until(condition: object) -> None:
 
 def test_the_servers_end_sends_waiters_away() -> None:
     with manager() as backend:
-        info = backend.create_task(None, backend.defaults, {})
+        info = backend.create_task(None, replace(backend.defaults, idle_seconds=IDLE), {})
         with served(backend) as address:
             channel = grpc.insecure_channel(address)
             poll = channel.unary_unary("/tidegate.v1.TaskService/Next").future(
                 pb.NextRequest(task=info.id, wait_ms=60_000).SerializeToString()
             )
-            _until(lambda: backend._tasks[info.id]._task_state.listeners)
+            await_waiter(backend.list_tasks)
         assert poll.exception(timeout=30).code() is grpc.StatusCode.UNAVAILABLE
         assert "shutting down" in poll.exception().details()
         channel.close()
