@@ -5,11 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import assume, given, reject
 from hypothesis import strategies as st
 
+from tidegate.proto.arrow import validation
 from tidegate.proto.arrow.validation import validated
 
 TEXT = pa.array(["ab", None, "", "cdefghijklmnopqrstuvwxyz", "äöü", "z"])
@@ -117,3 +119,54 @@ def test_tables_are_checked_chunk_by_chunk() -> None:
     assert validated(pa.table({"x": TEXT})).num_rows == len(TEXT)
     with pytest.raises(pa.ArrowInvalid, match="UTF8"):
         validated(pa.table({"x": pa.chunked_array([TEXT, bad])}))
+
+
+CHARACTERS = ["\x00", "a", "é", "߿", "ࠀ", "中", "\ud7ff", "\ue000", "\uffff", "😀", "\U0010ffff"]
+NO_CHARACTERS = [
+    *(b"\x80", b"\xbf", b"\xc3", b"\xe4\xb8", b"\xf0\x9f\x98"),  # cut
+    *(b"\xc0\x80", b"\xc1\xbf", b"\xe0\x9f\xbf", b"\xf0\x8f\xbf\xbf"),  # longer than they need be
+    *(b"\xed\xa0\x80", b"\xed\xbf\xbf"),  # halves of pairs
+    *(b"\xf4\x90\x80\x80", b"\xf5\x80\x80\x80", b"\xfe", b"\xff"),  # beyond the last one
+]
+RIGHT = st.sampled_from([*(each.encode() for each in CHARACTERS), b"words"])
+WRONG = st.sampled_from(NO_CHARACTERS) | st.binary(max_size=4)
+
+
+@given(st.data(), st.sampled_from([pa.string(), pa.large_string()]), st.integers(4, 40), st.sampled_from([0, 0, 8]))
+def test_text_is_checked_as_arrow_checks_it(data: st.DataObject, type_: pa.DataType, block: int, mostly: int) -> None:
+    parts = [*data.draw(st.lists(RIGHT, max_size=8)), *data.draw(st.lists(WRONG, max_size=1))]
+    text = b"".join(data.draw(st.permutations(parts)))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), min_size=2, max_size=12)))
+    missing = data.draw(st.lists(st.booleans(), min_size=len(cuts) - 1, max_size=len(cuts) - 1))
+    width = np.int32 if type_ == pa.string() else np.int64
+    bits = pa.array([not each for each in missing]).buffers()[1] if any(missing) else None
+    buffers = [bits, pa.py_buffer(np.array(cuts, width)), pa.py_buffer(text)]
+    array = pa.Array.from_buffers(type_, len(cuts) - 1, buffers, sum(missing))
+    start = data.draw(st.integers(0, len(array)))
+    batch = pa.record_batch({"x": array.slice(start, data.draw(st.integers(0, len(array))))})
+    try:
+        batch.validate(full=True)
+    except pa.ArrowInvalid:
+        refused = True
+    else:
+        refused = False
+    with pytest.MonkeyPatch.context() as patched:  # no text is too short for blocks, nor too foreign
+        patched.setattr(validation, "_BLOCK", block)
+        patched.setattr(validation, "_MOSTLY", mostly)
+        assert is_refused(batch) is refused
+
+
+@pytest.mark.parametrize("character", ["é", "中", "😀"])
+def test_a_character_of_which_two_values_have_parts_is_refused(character: str) -> None:
+    text = b"words " * 40 + character.encode() + b" words" * 40
+    for cut in range(240, 241 + len(character.encode())):
+        offsets = pa.py_buffer(np.array([0, 100, cut, cut, 300, 300], np.int32))
+        batch = pa.record_batch({"x": pa.Array.from_buffers(pa.string(), 5, [None, offsets, pa.py_buffer(text)])})
+        assert is_refused(batch) is (240 < cut < 240 + len(character.encode()))
+
+
+def test_text_with_few_characters_beyond_ascii_is_proved_right_without_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(validation, "_check", lambda array: pytest.fail("Arrow is asked"))
+    few, many = pa.array(["café", *["coffee"] * 200] * 2_000), pa.array(["кофе"] * 2_000)
+    assert validation._is_right(few)
+    assert not validation._is_right(many)

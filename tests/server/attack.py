@@ -9,7 +9,12 @@ import argparse
 import random
 import sys
 import tempfile
+import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from dataclasses import field as new
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,6 +40,12 @@ METHODS: Final = tuple(
 BUGS: Final = frozenset({grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN, grpc.StatusCode.UNIMPLEMENTED})
 SECONDS: Final = 0.25
 """How long a call may wait for what does not come."""
+AT_ONCE: Final = 8
+"""Calls at a time: the others go on while one waits for what does not come."""
+ROUND: Final = 500
+"""Requests from one pair of tasks to the next."""
+GROWTH: Final = 1.1
+"""Memory at the end over that after a fifth of the requests, where it is flat."""
 PLAN: Final = plans.plan(plans.read("l", "k"), "k")
 
 _DEEPEST: Final = 6
@@ -126,31 +137,48 @@ def send(channel: grpc.Channel, method: MethodDescriptor, data: bytes) -> grpc.S
     return grpc.StatusCode.OK
 
 
-def attack(requests: int, seed: int) -> tuple[Counter[str], list[str]]:
-    """How calls ended, and the requests that met a bug; the service has to answer afterwards."""
-    ends: Counter[str] = Counter()
-    bugs: list[str] = []
+@dataclass(slots=True)
+class Found:
+    """How calls ended, the requests that met a bug, and MiB of this process after each round of requests."""
+
+    ends: Counter[str] = new(default_factory=Counter)
+    bugs: list[str] = new(default_factory=list)
+    memory: list[int] = new(default_factory=list)
+
+    @property
+    def growth(self) -> float:
+        return self.memory[-1] / self.memory[len(self.memory) // 5]
+
+
+def attack(requests: int, seed: int) -> Found:
+    """Send the requests. The service has to answer afterwards."""
+    found = Found()
     with tempfile.TemporaryDirectory() as folder:
         service = open_service(roots=[Path(folder)], defaults=TaskOptions(idle_seconds=5.0, epoch_seconds=2.0))
         try:
-            with served(service) as address, grpc.insecure_channel(address) as channel:
+            with (
+                served(service) as address,
+                grpc.insecure_channel(address) as channel,
+                ThreadPoolExecutor(AT_ONCE) as callers,
+            ):
                 tasks = ["", "none"]
                 made = Attack(seed, tasks)
                 draw = random.Random(seed)
-                for number in range(requests):
-                    if number % 500 == 0:
-                        tasks[2:] = [service.create_task(_plan(), service.defaults, {}).id for _ in range(2)]
-                        report(number, ends)
-                    method = draw.choice(METHODS)
-                    data = made.request(method)
-                    code = send(channel, method, data)
-                    ends[code.name] += 1
-                    if code in BUGS:
-                        bugs.append(f"{method.name} {code.name} {data.hex()}")
+                for start in range(0, requests, ROUND):
+                    tasks[2:] = [service.create_task(_plan(), service.defaults, {}).id for _ in range(2)]
+                    methods = [draw.choice(METHODS) for _ in range(min(ROUND, requests - start))]
+                    data = [made.request(method) for method in methods]
+                    codes = callers.map(partial(send, channel), methods, data)
+                    for method, each, code in zip(methods, data, codes, strict=True):
+                        found.ends[code.name] += 1
+                        if code in BUGS:
+                            found.bugs.append(f"{method.name} {code.name} {each.hex()}")
+                    found.memory.append(resident())
+                    report(start + len(methods), found)
                 service.list_tasks()
         finally:
             service.close()
-    return ends, bugs
+    return found
 
 
 def _plan() -> PlanBytes:
@@ -162,9 +190,9 @@ def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) >> 8
 
 
-def report(number: int, ends: Counter[str]) -> None:
-    if number and number % 5_000 == 0:
-        print(f"{number:,} requests, {resident()} MiB: {dict(ends)}", file=sys.stderr, flush=True)
+def report(number: int, found: Found) -> None:
+    if number % 5_000 == 0:
+        print(f"{number:,} requests, {found.memory[-1]} MiB: {dict(found.ends)}", file=sys.stderr, flush=True)
 
 
 def main() -> int:
@@ -173,10 +201,15 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     options = parser.parse_args()
     print(f"seed {options.seed}", file=sys.stderr)
-    ends, bugs = attack(options.requests, options.seed)
-    print(f"{dict(ends)}, {resident()} MiB at the end")
-    print("\n".join(bugs))
-    return bool(bugs)
+    started = time.monotonic()
+    found = attack(options.requests, options.seed)
+    seconds = time.monotonic() - started
+    print(f"{options.requests:,} requests in {seconds:,.0f} seconds: {dict(found.ends)}")
+    print("\n".join(found.bugs))
+    flat = found.growth <= GROWTH
+    print(f"{'met   ' if not found.bugs else 'MISSED'} no request meets a bug: {len(found.bugs)}")
+    print(f"{'met   ' if flat else 'MISSED'} memory is flat: {found.memory[-1]} MiB, {found.growth:.2f} times as much")
+    return 0 if flat and not found.bugs else 1
 
 
 if __name__ == "__main__":

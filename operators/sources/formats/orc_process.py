@@ -1,4 +1,4 @@
-"""The process that decodes ORC files: `python -m tidegate.operators.sources.formats.orc_process`.
+"""The process that decodes ORC files, once `orc_start` has started it.
 
 The library follows lengths in a damaged file that it has not checked, and the process that it is in may end. The server
 starts such processes (`orc_readers`), sends an open file at a time over a socket, which is standard input, and takes
@@ -115,7 +115,3 @@ def main() -> None:
     with suppress(ConnectionError):  # the server has ended
         send(connection, Kind.READY)
         _serve(connection, requests)
-
-
-if __name__ == "__main__":
-    main()

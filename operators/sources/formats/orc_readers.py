@@ -27,7 +27,7 @@ from ...core.interrupts import look
 from .orc_frames import Kind, receive, send
 from .row_ranges import within
 
-_MODULE: Final = "tidegate.operators.sources.formats.orc_process"
+_MODULE: Final = "tidegate.operators.sources.orc_start"
 #: NumPy comes with Arrow, and is not called.
 _SETTINGS: Final = {"OPENBLAS_NUM_THREADS": "1"}
 _LOOK_MILLISECONDS: Final = 50
