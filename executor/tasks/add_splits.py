@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Final
 
-from ...proto.errors import Exhausted, Refused, TidegateError
+from ...operators.core.operator import UNBOUNDED
+from ...proto.errors import Exhausted, InvalidRequest, Refused, TidegateError
 from ...proto.values import Added, FileSplit, FoundFile, InlineSplit, Seal, Split, Transacted, Transaction
 from ..api.computation import Computation
 from ..ledger.ledger import Ledger
@@ -243,6 +244,10 @@ class Adding:
 
 def _accepted(source: str, number: int, split: Split) -> AcceptedSplit:
     origin = f"split {number} of source {source!r}"
+    if split.watermark == UNBOUNDED:
+        raise InvalidRequest(
+            f"{origin} has watermark {UNBOUNDED}, which stands for a source that has ended: end it with no_more_splits"
+        )
     accepted = AcceptedSplit(source, number, origin, split.watermark, split.change_column, split.missing_columns)
     if isinstance(split, InlineSplit):
         accepted.schema = split.schema

@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 
 import tidegate
 from tidegate.client import Client
@@ -122,3 +123,36 @@ def test_a_query_is_given_all_of_its_sources_or_an_empty_list_for_one(client: Cl
     assert refused.value.reason == "SOURCE_UNFED"
     assert client.query(query, {"f": ROWS, "L": []}).num_rows == 0
     assert client.query(query, {"f": ROWS}, tables={"l": ROWS}).num_rows == 2
+
+
+def test_a_field_of_a_struct_is_missed_like_a_column(tmp_path: Path) -> None:
+    """In lists and maps too, as rows and as files of any kind that has types."""
+    pair, nested = pa.struct([("a", pa.int64()), ("b", pa.int64())]), pa.struct([("a", pa.int64())])
+    for wrap in (lambda of: of, pa.list_, lambda of: pa.map_(pa.string(), of), lambda of: pa.struct([("s", of)])):
+        wanted, found = wrap(pair), wrap(nested)
+        path = "s.b" if wanted.num_fields == 1 and pa.types.is_struct(wanted) else "b"
+        lacking = pa.table({"v": pa.array([None], found)})
+        pq.write_table(lacking, tmp_path / "lacking.parquet")
+        orc.write_table(lacking, tmp_path / "lacking.orc")
+        with pa.ipc.new_file(tmp_path / "lacking.arrow", lacking.schema) as writer:
+            writer.write_table(lacking)
+        graph = tidegate.TaskGraph()
+        graph.collect(graph.source("l", pa.schema([("v", wanted)])))
+        files = [str(tmp_path / f"lacking.{kind}") for kind in ("parquet", "orc", "arrow")]
+        with tidegate.local() as here:
+            for split in (lacking, *files):
+                with (
+                    here.create_task(graph) as task,
+                    pytest.raises(tidegate.TidegateError, match=f"field '{path}' of column 'v' is missing; .*: 'a'"),
+                ):
+                    task.run_epoch({"l": split}).table()
+                with here.create_task(graph, missing_columns="null") as task:
+                    assert task.run_epoch({"l": split}).table().num_rows == 1
+
+
+def test_fields_in_another_order_and_more_of_them_are_not_missed() -> None:
+    graph = tidegate.TaskGraph()
+    graph.collect(graph.source("l", pa.schema([("v", pa.struct([("a", pa.int64()), ("b", pa.int64())]))])))
+    rows = pa.table({"v": [{"c": 3, "b": 2, "a": 1}]})
+    with tidegate.local() as here, here.create_task(graph) as task:
+        assert task.run_epoch({"l": rows}).table().to_pylist() == [{"v": {"a": 1, "b": 2}}]

@@ -61,6 +61,16 @@ def test_watermarks_that_are_no_microseconds_are_refused(start: Start, watermark
         start().add_split("a", TABLE, watermark=watermark)
 
 
+def test_the_watermark_of_a_source_that_has_ended_is_refused(start: Start) -> None:
+    """It would leave the BARRIER without a watermark: nothing final, where everything was meant."""
+    task = start()
+    with pytest.raises(tidegate.InvalidRequest, match=r"has watermark 9223372036854775807.*no_more_splits"):
+        task.add_split("a", TABLE, watermark=2**63 - 1)
+    task.add_split("a", TABLE, watermark=2**63 - 2)
+    task.request_barrier()
+    assert next(task.epochs()).watermark == 2**63 - 2
+
+
 @pytest.mark.parametrize("broadcast", [None, "a", 1, (1,)])
 def test_sources_to_broadcast_that_are_no_list_are_refused(client: Client, broadcast: Any) -> None:
     with pytest.raises(tidegate.InvalidRequest, match="broadcast is a list of sources' names"):

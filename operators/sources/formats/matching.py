@@ -2,7 +2,8 @@
 
 A name matches exactly, else without regard to case where only one name does. A column that the file lacks may come from
 the file's Hive-style folders; the file's own column comes first. A column that is in neither is an error that names the
-columns there are; or it is null, where the split says so and the column is not required.
+columns there are; or it is null, where the split says so and the column is not required. The same holds for the fields
+of structs, at any depth, whose names match exactly.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pyarrow import types as kinds
 
 from ....proto.errors import SplitError
 from ....proto.values import MissingColumns
-from ...arrays.casts import castable
+from ...arrays.casts import castable, plain
 from ...core.column import Column
 from ...core.piece import FilePiece, InlinePiece, Piece
 from ..change_column import WORDS, tells_changes
@@ -47,6 +48,7 @@ class Missing:
 Match: TypeAlias = FromFile | FromFolder | Missing
 
 _LISTED: Final = 100
+_NULL_HINT: Final = '; with missing_columns="null" it is null'
 
 
 def describe(piece: Piece) -> str:
@@ -124,6 +126,8 @@ def _match(column: Column, schema: pa.Schema, names: Names, folders: Names, piec
                 "leads there",
                 reason="COLUMN_TYPE",
             )
+        if piece.missing_columns is not MissingColumns.NULL:
+            _check_fields(column, found.type, where)
         return FromFile(index, found.name, found.type)
     if column.name in names:
         raise SplitError(f"{where}: more than one column is called {column.name!r}", reason="AMBIGUOUS_COLUMN")
@@ -132,11 +136,39 @@ def _match(column: Column, schema: pa.Schema, names: Names, folders: Names, piec
         return FromFolder(_folder_value(column, piece.partition[folder][1], where))
     if column.nullable and piece.missing_columns is MissingColumns.NULL:
         return Missing()
-    kind, hint = ("", '; with missing_columns="null" it is null') if column.nullable else ("required ", "")
+    kind, hint = ("", _NULL_HINT) if column.nullable else ("required ", "")
     raise SplitError(
         f"{where}: {kind}column {column.name!r} is missing; there are: {_listed([*schema.names, *folders.all])}{hint}",
         reason="MISSING_COLUMN",
     )
+
+
+def _check_fields(column: Column, found: pa.DataType, where: str) -> None:
+    lacking = _lacking(found, column.type)
+    if lacking is not None:
+        path, there = lacking
+        raise SplitError(
+            f"{where}: field {path!r} of column {column.name!r} is missing; there are: {_listed(there)}{_NULL_HINT}",
+            reason="MISSING_COLUMN",
+        )
+
+
+def _lacking(found: pa.DataType, wanted: pa.DataType) -> tuple[str, Sequence[str]] | None:
+    """The path of the first field of `wanted` that `found` does not have, and the fields that are there instead."""
+    found, wanted = plain(found), plain(wanted)
+    if found.equals(wanted) or kinds.is_null(found):
+        return None
+    if kinds.is_map(wanted):
+        return _lacking(found.key_type, wanted.key_type) or _lacking(found.item_type, wanted.item_type)
+    if kinds.is_struct(wanted):
+        there = {field.name: field.type for field in found}
+        for field in wanted:
+            if field.name not in there:
+                return field.name, list(there)
+            if (lacking := _lacking(there[field.name], field.type)) is not None:
+                return f"{field.name}.{lacking[0]}", lacking[1]
+        return None
+    return _lacking(found.value_type, wanted.value_type) if kinds.is_nested(wanted) else None
 
 
 def _listed(names: Sequence[str]) -> str:
