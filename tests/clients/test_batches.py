@@ -58,7 +58,7 @@ def test_the_batch_in_hand_is_not_acknowledged_and_can_be_read_again(start: Star
     assert [values(next(batches)) for _ in range(2)] == [[1, 2], [3, 4]]
     assert task.info().acknowledged <= tidegate.Cursor(1, 2)
     batches.close()
-    again = Task(task._service, task.info(), tidegate.Cursor(1, 2))
+    again = Task(task.service, task.info(), tidegate.Cursor(1, 2))
     assert [x for batch in again.batches() for x in values(batch)] == [3, 4, 5, 6, 7]
 
 

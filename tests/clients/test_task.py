@@ -85,7 +85,7 @@ def test_reading_behind_the_last_epoch_of_a_cancelled_task_says_so(start: Start)
 
 def test_reading_what_another_client_sealed(start: Start) -> None:
     task = start()
-    other = Task(task._service, task.info())
+    other = Task(task.service, task.info())
     other.run_epoch({"a": numbers(7)})
     assert values(task.read_epoch()) == [7]
 
@@ -109,7 +109,7 @@ def test_run_epoch_is_refused_while_own_splits_are_unsealed(start: Start) -> Non
 
 def test_run_epoch_is_refused_when_somebody_else_has_added_unseen(start: Start) -> None:
     task = start(sources=("a", "b"))
-    Task(task._service, task.info()).add_split("b", numbers(9))
+    Task(task.service, task.info()).add_split("b", numbers(9))
     with pytest.raises(tidegate.Refused, match="split 1 of it is already in the open epoch"):
         task.run_epoch({"a": numbers(1)})
 
@@ -146,7 +146,7 @@ def test_a_client_starts_again_in_the_middle_of_an_epoch(start: Start) -> None:
     task = start()
     epoch = task.run_epoch({"a": [wide(0), wide(1), wide(2)]})
     first = values(next(epoch))
-    again = Task(task._service, task.info(), task.cursor)
+    again = Task(task.service, task.info(), task.cursor)
     assert first + values(again.read_epoch()) == values(wide(0)) + values(wide(1)) + values(wide(2))
     assert values(again.run_epoch({"a": numbers(5)}).table()) == [5]
 
@@ -156,7 +156,7 @@ def test_a_cursor_that_was_acknowledged_is_out_of_range(start: Start) -> None:
     task.run_epoch({"a": numbers(1)})
     task.acknowledge(tidegate.Cursor(2, 0))
     with pytest.raises(tidegate.OutOfRange, match="reading can start at row 0 of epoch 2"):
-        Task(task._service, task.info(), tidegate.Cursor(1, 0)).read_epoch()
+        Task(task.service, task.info(), tidegate.Cursor(1, 0)).read_epoch()
 
 
 def test_epochs_until_the_task_has_finished(start: Start) -> None:
@@ -171,7 +171,7 @@ def test_epochs_until_the_task_has_finished(start: Start) -> None:
 
 def test_epochs_wait_for_a_seal_that_comes_later(start: Start) -> None:
     task = start()
-    feeder = Task(task._service, task.info())
+    feeder = Task(task.service, task.info())
 
     def feed() -> None:
         feeder.add_split("a", numbers(1))

@@ -97,9 +97,9 @@ def test_an_upload_of_a_group_goes_once_its_epoch_is_acknowledged(open_client: O
     file = tmp_path / "rows.arrow"
     with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_file(sink, numbers(1).schema) as writer:
         writer.write_table(numbers(1, 2))
-    path = client._service.upload(task.id, "rows.arrow", [file.read_bytes()], group="g")
+    path = client.service.upload(task.id, "rows.arrow", [file.read_bytes()], group="g")
     task.transact("app", 1, {"a": FileSplit(path)}, seal=True)
-    client._service.drop_uploads(task.id, "g")
+    client.service.drop_uploads(task.id, "g")
     assert values(task.read_epoch()) == [1, 2]
     assert Path(path).exists()
     task.acknowledge()

@@ -92,7 +92,7 @@ def test_much_inline_data_travels_as_a_file(open_client: Open, monkeypatch: pyte
     task = client.create_task(b"plan")
     table = pa.table({"x": range(10_000)})
     assert task.add_split("a", table).sequence == 1
-    if isinstance(client._service, remote.RemoteService):
+    if isinstance(client.service, remote.RemoteService):
         ((ending, data),) = engine.seen
         assert (ending, pa.ipc.open_stream(data).read_all()) == (".arrow", table)
 

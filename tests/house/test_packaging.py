@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from .modules import FOLDERS, SETTINGS, TOP, modules
 
@@ -126,6 +128,15 @@ def test_a_type_checker_sees_the_types_of_the_installed_package(distribution: Di
     )
     assert [line.split(":")[1] for line in done.stdout.splitlines() if ": error:" in line] == ["4", "5", "6"]
     assert 'Revealed type is "int"' in done.stdout.replace("builtins.", "")
+
+
+def test_the_changelog_begins_with_what_is_not_released_and_knows_no_later_version_than_the_project() -> None:
+    headings = re.findall(r"^## \[(.*?)\](.*)$", (TOP / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert headings[0] == ("Unreleased", "")
+    released = [Version(version) for version, _ in headings[1:]]
+    assert released == sorted(released, reverse=True)
+    assert all(re.fullmatch(r" - \d{4}-\d\d-\d\d", date) for _, date in headings[1:])
+    assert all(version <= Version(SETTINGS["project"]["version"]) for version in released)
 
 
 def test_the_constraints_are_within_the_ranges_of_the_project() -> None:

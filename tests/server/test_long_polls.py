@@ -26,7 +26,7 @@ def test_two_hundred_long_polls_neither_stop_another_task_nor_take_threads() -> 
         busy.run_epoch({"a": numbers})
         before = _threads(server.process.pid)
         request = pb.NextRequest(task=idle.id, wait_ms=60_000)
-        polls = [client._service._channel.post("/tidegate.v1.TaskService/Next", request) for _ in range(200)]
+        polls = [client.service._channel.post("/tidegate.v1.TaskService/Next", request) for _ in range(200)]
         assert busy.run_epoch({"a": numbers}).table().equals(numbers)
         assert not any(poll.done() for poll in polls)
         assert _threads(server.process.pid) - before <= 10
