@@ -265,7 +265,7 @@ class Client:
     ) -> TaskInfo:
         encoded, wanted = plan_bytes(plan), self._chosen(options)
         bound: dict[str, list[Split]] = {
-            name: [split(each, self._upload) for each in given] for name, given in by_source(tables or {}).items()
+            name: [split(data, self._upload) for data in several] for name, several in by_source(tables or {}).items()
         }
         if restore is not None and not (isinstance(restore, str) and restore):
             raise InvalidRequest(f"restore is a checkpoint's id, not {restore!r}", reason="CHECKPOINT_ID")

@@ -61,8 +61,8 @@ def iterate(
         if seed is None:
             message.schema = _row(columns.struct)
         inputs = [inner] if seed is None or distinct else [inner, seed]
-        made = builders.extension_multi(inputs, _Iteration(message, tuple(columns.names)))
-        return made(registry)
+        relation = builders.extension_multi(inputs, _Iteration(message, tuple(columns.names)))
+        return relation(registry)
 
     return resolve
 

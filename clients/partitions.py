@@ -26,9 +26,9 @@ class Unsaid:
 UNSAID: Final = Unsaid()
 
 
-def partition_of(node: str, stream: str, given: Any, channels: int) -> Partition:
+def partition_of(node: str, stream: str, partition: Any, channels: int) -> Partition:
     """The partition of one form: None is broadcast, names are keys, a function gives the channels' numbers."""
-    match given:
+    match partition:
         case Unsaid() if channels == 1:
             return SPREAD
         case Unsaid():
@@ -41,32 +41,32 @@ def partition_of(node: str, stream: str, given: Any, channels: int) -> Partition
         case None:
             return Broadcast()
         case str():
-            return ByKey((given,))
+            return ByKey((partition,))
         case Spread() | Broadcast() | ByKey() | ByFunction():
-            return given
-        case Sequence() if all(isinstance(each, str) for each in given):
-            return ByKey(tuple(given))
-        case _ if callable(given):
-            return ByFunction(given)
+            return partition
+        case Sequence() if all(isinstance(column, str) for column in partition):
+            return ByKey(tuple(partition))
+        case _ if callable(partition):
+            return ByFunction(partition)
         case _:
             raise InvalidRequest(
                 f"node {node!r}: the partition of stream {stream!r} is a column's name, several, None, a function or "
-                f"tidegate.SPREAD, not {given!r}",
+                f"tidegate.SPREAD, not {partition!r}",
                 reason="NOT_A_PARTITION",
             )
 
 
-def partitions_of(node: str, streams: Sequence[str], given: Any, channels: int) -> Mapping[str, Partition]:
-    """The partition of each stream. `given` has one for each by name, or is one for all."""
-    if not isinstance(given, Mapping):
-        return {stream: partition_of(node, stream, given, channels) for stream in streams}
-    check_streams(node, "partition", given, streams)
-    return {stream: partition_of(node, stream, given.get(stream, UNSAID), channels) for stream in streams}
+def partitions_of(node: str, streams: Sequence[str], partitions: Any, channels: int) -> Mapping[str, Partition]:
+    """The partition of each stream. `partitions` has one for each by name, or is one for all."""
+    if not isinstance(partitions, Mapping):
+        return {stream: partition_of(node, stream, partitions, channels) for stream in streams}
+    check_streams(node, "partition", partitions, streams)
+    return {stream: partition_of(node, stream, partitions.get(stream, UNSAID), channels) for stream in streams}
 
 
-def check_streams(node: str, what: str, given: Mapping[str, object], streams: Sequence[str]) -> None:
+def check_streams(node: str, what: str, named: Mapping[str, object], streams: Sequence[str]) -> None:
     """Refuse entries for streams that the node does not have."""
-    if unknown := sorted(set(given) - set(streams)):
+    if unknown := sorted(set(named) - set(streams)):
         raise InvalidRequest(
             f"node {node!r}: {what} names {', '.join(map(repr, unknown))}; its streams are: {', '.join(streams)}",
             reason="UNKNOWN_STREAM",

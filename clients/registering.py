@@ -71,11 +71,11 @@ def _given(partition: Any, options: Options) -> Any:
     return partition(options) if callable(partition) else partition
 
 
-def _partitions(names: Sequence[str], given: Any) -> Mapping[str, Partition]:
-    if not isinstance(given, Mapping):
-        return {name: partition_of("operator", name, given, _SEVERAL) for name in names}
-    check_streams("operator", "partition", given, names)
-    return {name: partition_of("operator", name, given.get(name, UNSAID), _SEVERAL) for name in names}
+def _partitions(names: Sequence[str], partitions: Any) -> Mapping[str, Partition]:
+    if not isinstance(partitions, Mapping):
+        return {name: partition_of("operator", name, partitions, _SEVERAL) for name in names}
+    check_streams("operator", "partition", partitions, names)
+    return {name: partition_of("operator", name, partitions.get(name, UNSAID), _SEVERAL) for name in names}
 
 
 def _several(names: str | Sequence[str]) -> tuple[str, ...]:

@@ -32,12 +32,12 @@ class GraphProgress:
     @property
     def rows(self) -> int:
         """The rows read so far, of all inputs."""
-        return sum(each.rows for each in self.sources.values())
+        return sum(source.rows for source in self.sources.values())
 
     @property
     def share(self) -> float | None:
         """The part that is read, from 0 to 1, of the inputs that know their number of rows; None if no input does."""
-        known = [(each.rows, each.total) for each in self.sources.values() if each.total is not None]
+        known = [(source.rows, source.total) for source in self.sources.values() if source.total is not None]
         total = sum(rows for _, rows in known)
         return sum(rows for rows, _ in known) / total if total else None
 
@@ -48,41 +48,42 @@ Told: TypeAlias = bool | Callable[[GraphProgress], object]
 
 
 @contextmanager
-def watched(told: Told, statistics: Callable[[], Statistics], *, anywhere: bool = False) -> Iterator[None]:
-    """Call `told` every 0.2 seconds inside the context, on a thread of its own, and once more after success.
+def watched(progress: Told, statistics: Callable[[], Statistics], *, anywhere: bool = False) -> Iterator[None]:
+    """Call `progress` every 0.2 seconds inside the context, on a thread of its own, and once more after success.
 
-    An error of `told` ends the calls, and is raised at the end of the context. A line is for terminals, unless it is
-    wanted `anywhere`: elsewhere a line is written every 5 seconds and after success.
+    An error of `progress` ends the calls, and is raised at the end of the context. A line is for terminals, unless it
+    is wanted `anywhere`: elsewhere a line is written every 5 seconds and after success.
     """
     started = time.monotonic()
 
     def now() -> GraphProgress:
-        found = statistics()
-        return GraphProgress(seconds=time.monotonic() - started, sources=found.progress, nodes=found.operators)
+        current = statistics()
+        return GraphProgress(seconds=time.monotonic() - started, sources=current.progress, nodes=current.operators)
 
-    if isinstance(told, bool):
-        if told and somebody_looks():
+    if isinstance(progress, bool):
+        if progress and somebody_looks():
             try:
                 with Ticker(lambda: _draw(now())):
                     yield
             finally:
                 clear()
-        elif told and anywhere:
+        elif progress and anywhere:
             with Ticker(lambda: write(_text(now())), seconds=_PLAIN_SECONDS):
                 yield
             write(_text(now()))
         else:
             yield
         return
-    if not callable(told):
+    if not callable(progress):
         raise InvalidRequest(
-            f"progress is True, False or a function of a GraphProgress, not {type(told).__name__}", reason="PROGRESS"
+            f"progress is True, False or a function of a GraphProgress, not {type(progress).__name__}",
+            reason="PROGRESS",
         )
-    with Ticker(lambda: told(now())) as ticker:
+    with Ticker(lambda: progress(now())) as ticker:
         yield
     if ticker.error is not None:
         raise ticker.error
-    told(now())
+    progress(now())
 
 
 def _draw(progress: GraphProgress) -> None:

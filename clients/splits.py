@@ -107,21 +107,21 @@ def split(
     missing_columns: MissingColumns | str | None = None,
 ) -> Split:
     """The split as the service takes it. `uploader` sends a client's file and returns its path on the server."""
-    made = _split(data, uploader)
+    built = _split(data, uploader)
     if watermark is not None:
-        made = replace(made, watermark=watermark)
+        built = replace(built, watermark=watermark)
     if missing_columns is not None:
-        made = replace(made, missing_columns=member("missing_columns", MissingColumns, missing_columns))
-    check_watermark(made.watermark)
-    return made if change_column is None else replace(made, change_column=change_column)
+        built = replace(built, missing_columns=member("missing_columns", MissingColumns, missing_columns))
+    check_watermark(built.watermark)
+    return built if change_column is None else replace(built, change_column=change_column)
 
 
-def file_split(given: FileSplit) -> FileSplit:
+def file_split(file: FileSplit) -> FileSplit:
     """The split, checked. `missing_columns` may be given by its value, as options are."""
-    missing = given.missing_columns
+    missing = file.missing_columns
     if missing is not None:
-        given = replace(given, missing_columns=member("missing_columns", MissingColumns, missing))
-    return checked_file(given)
+        file = replace(file, missing_columns=member("missing_columns", MissingColumns, missing))
+    return checked_file(file)
 
 
 def _split(data: Any, uploader: Uploader) -> Split:
@@ -187,4 +187,4 @@ def by_source(splits: Mapping[str, SplitLike | Sequence[SplitLike]]) -> Mapping[
             f"splits are given by their sources' names, as {{'sales': 'sales.parquet'}}, not as {splits!r:.80}",
             reason="NOT_A_SPLIT",
         )
-    return {name: several(given) for name, given in splits.items()}
+    return {name: several(data) for name, data in splits.items()}

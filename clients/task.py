@@ -378,12 +378,12 @@ class Task:
         with self._lock:
             self._stand()
             left = None if self._is_out else self._open
-            place = self._position if left is None else left.cursor
+            position = self._position if left is None else left.cursor
             frames = self._service.next(
-                self.id, cursor or place, acknowledge=acknowledge, max_bytes=max_bytes, wait=wait
+                self.id, cursor or position, acknowledge=acknowledge, max_bytes=max_bytes, wait=wait
             )
             self._open = None
-            self._position = cursor or place
+            self._position = cursor or position
             for frame in frames:
                 self._position = after(frame, self._position)
             self._cursor = self._done = self._position

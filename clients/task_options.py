@@ -69,9 +69,9 @@ class Options(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChosenOptions(TaskOptions):
-    """Options of which only `given` were chosen. A server puts its own defaults in place of the others."""
+    """Options of which only `chosen` were chosen. A server puts its own defaults in place of the others."""
 
-    given: frozenset[str] = frozenset()
+    chosen: frozenset[str] = frozenset()
 
 
 def chosen(options: Mapping[str, object]) -> ChosenOptions:
@@ -80,7 +80,7 @@ def chosen(options: Mapping[str, object]) -> ChosenOptions:
         names = ", ".join(sorted(unknown))
         raise InvalidRequest(f"no option is called {names}; there are: {', '.join(_KNOWN)}", reason="UNKNOWN_OPTION")
     values: dict[str, Any] = {name: _choice(name, value) for name, value in options.items()}
-    return ChosenOptions(given=frozenset(values), **values)
+    return ChosenOptions(chosen=frozenset(values), **values)
 
 
 def _choice(name: str, value: Any) -> Any:
@@ -96,7 +96,9 @@ def _choice(name: str, value: Any) -> Any:
             raise InvalidRequest(f"{name} is a number of seconds, not {value!r}")
         return float(value)
     if name == "broadcast":
-        if not isinstance(value, list | tuple | set | frozenset) or not all(isinstance(each, str) for each in value):
+        if not isinstance(value, list | tuple | set | frozenset) or not all(
+            isinstance(choice, str) for choice in value
+        ):
             raise InvalidRequest(f"{name} is a list of sources' names, not {value!r}")
         return tuple(value)
     if not isinstance(value, str):
@@ -106,7 +108,7 @@ def _choice(name: str, value: Any) -> Any:
 
 def member(name: str, choices: type[Choice], value: Any) -> Choice:
     """The choice that is given by itself or by its value. Raises `InvalidRequest`, which names the choices."""
-    known = [each.value for each in choices]
+    known = [choice.value for choice in choices]
     if isinstance(value, choices):
         return value
     if value not in known:

@@ -59,9 +59,9 @@ class GroupMeasures:
         outputs: Sequence[pa.Field],
         *,
         instance: Instance,
-        place: str,
+        plan_path: str,
     ) -> None:
-        self._place = place
+        self._plan_path = plan_path
         self._outputs = [field.type for field in outputs]
         self._reductions = _reductions(input_schema, measures, self._outputs)
         self._fragments: list[Fragment] = []
@@ -71,8 +71,10 @@ class GroupMeasures:
         try:
             for schema in self._schemas:
                 source = StreamSource(relation="in0", schema=schema, size_class=BLOCK_ROWS)
-                given = pa.schema([schema.field(-1), *outputs])
-                fragment = Fragment(sql, schema=given, instance=instance, streams=[source], strict=False, place=place)
+                result_schema = pa.schema([schema.field(-1), *outputs])
+                fragment = Fragment(
+                    sql, schema=result_schema, instance=instance, streams=[source], strict=False, plan_path=plan_path
+                )
                 self._fragments.append(fragment)
         except BaseException:
             self.close()
@@ -101,13 +103,13 @@ class GroupMeasures:
 
     def _reduced(self, part: Part) -> list[pa.Array]:
         """The columns, where none of them needs DuckDB; else an empty list."""
-        found = []
+        columns = []
         for reduction, type_ in zip(self._reductions, self._outputs, strict=False):
             column = reduce(reduction, part.rows, part.begins, part.lengths, type_)
             if column is None:
                 return []
-            found.append(column)
-        return found
+            columns.append(column)
+        return columns
 
     def _by_number(self, parts: Sequence[Part], width: int) -> Iterator[pa.RecordBatch]:
         number = 0
@@ -122,10 +124,10 @@ class GroupMeasures:
     def _grouped(self, width: int, batches: Iterable[pa.RecordBatch], groups: int) -> list[pa.Array]:
         """The columns by DuckDB, in order of the groups' numbers, whatever the order of the statement's rows."""
         fragment = self._fragments[width]
-        found = pa.Table.from_batches(fragment.run([BatchStream(self._schemas[width], batches)]), fragment.schema)
-        if found.num_rows != groups:
-            raise InternalError(f"{self._place}: {groups} groups have {found.num_rows} rows")
-        [rows] = found.combine_chunks().to_batches()
+        table = pa.Table.from_batches(fragment.run([BatchStream(self._schemas[width], batches)]), fragment.schema)
+        if table.num_rows != groups:
+            raise InternalError(f"{self._plan_path}: {groups} groups have {table.num_rows} rows")
+        [rows] = table.combine_chunks().to_batches()
         numbers = rows.column(0).to_numpy()
         if np.any(numbers[1:] < numbers[:-1]):
             rows = rows.take(pa.array(np.argsort(numbers)))
@@ -138,9 +140,9 @@ def joined(columns: Sequence[pa.Array]) -> pa.Array:
 
 def _reductions(schema: pa.Schema, measures: Sequence[Measure], outputs: Sequence[pa.DataType]) -> list[Reduction]:
     """The reductions of all measures; none where one measure needs DuckDB, which then computes the others as well."""
-    found = [
+    reductions = [
         measure.reduction
         for measure, output in zip(measures, outputs, strict=True)
         if measure.reduction is not None and reducible(measure.reduction, schema, output)
     ]
-    return found if len(found) == len(measures) else []
+    return reductions if len(reductions) == len(measures) else []

@@ -112,7 +112,7 @@ class IndexLookupJoin(Operator):
         retries: Retries | None = None,
         submit: Submit = at_once,
         pause: Pause = threading.Event.wait,
-        place: str = "",
+        plan_path: str = "",
     ) -> None:
         self.schema = schema
         self._keys = tuple(keys)
@@ -123,17 +123,17 @@ class IndexLookupJoin(Operator):
         self._retries = retries or Retries()
         self._submit = submit
         self._pause = pause
-        self._place = place
+        self._plan_path = plan_path
         self._run_in_progress: _Run | None = None
         if batch_rows < 1 or prefetch < 0:
-            raise InternalError(f"{place}: look-up batches of {batch_rows} rows, {prefetch} of them ahead")
+            raise InternalError(f"{plan_path}: look-up batches of {batch_rows} rows, {prefetch} of them ahead")
         self._check_types(probe)
         names = [f"k{i}" for i in range(len(self._keys))]
         self._key_schema = pa.schema(list(zip(names, index.key_types, strict=True)))
 
     def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
         if len(inputs) != 1:
-            raise InternalError(f"{self._place}: {len(inputs)} inputs for an index look-up join")
+            raise InternalError(f"{self._plan_path}: {len(inputs)} inputs for an index look-up join")
         self._run_in_progress = run = _Run()
         return self._rows(inputs[0], run)
 
@@ -199,7 +199,7 @@ class IndexLookupJoin(Operator):
         try:
             joined = lookup.future.result()
         except CancelledError as error:  # the executor ends
-            raise failures.interrupted(self._place) from error
+            raise failures.interrupted(self._plan_path) from error
         begun.popleft()
         if joined.num_rows:
             yield joined
@@ -217,7 +217,7 @@ class IndexLookupJoin(Operator):
 
     def _stop_if_interrupted(self, run: _Run) -> None:
         if run.stopped.is_set():
-            raise failures.interrupted(self._place)
+            raise failures.interrupted(self._plan_path)
 
     # ------------------------------------------------------------------------------------------------ a look-up
 
@@ -255,18 +255,18 @@ class IndexLookupJoin(Operator):
         attempts = f" after {lookup.attempts} attempts" if lookup.attempts > 1 else ""
         text = next(iter(str(error).strip().splitlines()), type(error).__name__)
         message = f"looking up {key_range(lookup.keys)} in index {self._index.name!r} failed{attempts}: {text}"
-        return ExecutionError(f"{self._place}: {message}" if self._place else message, reason="LOOKUP_FAILED")
+        return ExecutionError(f"{self._plan_path}: {message}" if self._plan_path else message, reason="LOOKUP_FAILED")
 
     # ------------------------------------------------------------------------------------------------- the join
 
     def _joined(self, lookup: _Lookup, matches: Matches) -> pa.RecordBatch:
-        probe, found = lookup.probe, matches.columns
+        probe, columns = lookup.probe, matches.columns
         rows = matches.rows if lookup.rows is None else lookup.rows[matches.rows]
         if self._left:
-            rows, found = _with_the_unmatched(rows, found, probe.num_rows)
+            rows, columns = _with_the_unmatched(rows, columns, probe.num_rows)
         if not is_every(rows, probe.num_rows):
             probe = probe.take(pa.array(rows))
-        return batch_of([*probe.columns, *found.columns], len(rows), self.schema)
+        return batch_of([*probe.columns, *columns.columns], len(rows), self.schema)
 
     def _no_matches(self) -> Matches:
         return Matches(rows=np.empty(0, np.int64), columns=joined([], self._index.schema))
@@ -275,13 +275,17 @@ class IndexLookupJoin(Operator):
 
     def _check_types(self, probe: pa.Schema) -> None:
         index = self._index
-        found = [probe.field(i).type for i in self._keys]
-        if not found or found != list(index.key_types):
-            raise InternalError(f"{self._place}: keys {found} for index {index.name!r} of keys {list(index.key_types)}")
+        types = [probe.field(i).type for i in self._keys]
+        if not types or types != list(index.key_types):
+            raise InternalError(
+                f"{self._plan_path}: keys {types} for index {index.name!r} of keys {list(index.key_types)}"
+            )
         if self.schema.types != [*probe.types, *index.schema.types]:
-            raise InternalError(f"{self._place}: a join of {probe.types} and {index.schema.types} as {self.schema}")
+            raise InternalError(f"{self._plan_path}: a join of {probe.types} and {index.schema.types} as {self.schema}")
         if self._left and not all(self.schema.field(i).nullable for i in range(len(probe), len(self.schema))):
-            raise InternalError(f"{self._place}: a left join whose columns of the index are required: {self.schema}")
+            raise InternalError(
+                f"{self._plan_path}: a left join whose columns of the index are required: {self.schema}"
+            )
 
     def _check_matches(self, matches: Matches, keys: int) -> None:
         """Check the matches of an index, which may be user code."""
@@ -290,8 +294,8 @@ class IndexLookupJoin(Operator):
         fits = columns.schema.equals(self._index.schema) and len(rows) == columns.num_rows
         if not (ascending and fits):
             raise InternalError(
-                f"{self._place}: index {self._index.name!r} broke its contract: {len(rows)} row numbers, ascending: "
-                f"{ascending}, for {columns.num_rows} rows of {columns.schema}"
+                f"{self._plan_path}: index {self._index.name!r} broke its contract: {len(rows)} row numbers, "
+                f"ascending: {ascending}, for {columns.num_rows} rows of {columns.schema}"
             )
 
 
@@ -315,12 +319,12 @@ def _rows_without_null(columns: Sequence[pa.Array]) -> RowNumbers | None:
     return None if present is None else np.flatnonzero(present)
 
 
-def _with_the_unmatched(rows: RowNumbers, found: pa.RecordBatch, count: int) -> tuple[RowNumbers, pa.RecordBatch]:
+def _with_the_unmatched(rows: RowNumbers, columns: pa.RecordBatch, count: int) -> tuple[RowNumbers, pa.RecordBatch]:
     """The matches, with each of `count` rows at least once: rows without a match beside nulls."""
     matches = np.bincount(rows, minlength=count)
     if matches.all():
-        return rows, found
+        return rows, columns
     all_rows = np.repeat(np.arange(count), np.maximum(matches, 1))
     matched = matches[all_rows] > 0
-    places = np.cumsum(matched) - 1
-    return all_rows, found.take(pa.array(places, mask=~matched))
+    positions = np.cumsum(matched) - 1
+    return all_rows, columns.take(pa.array(positions, mask=~matched))

@@ -68,11 +68,11 @@ class MergeJoin(Operator):
         holding: Holding,
         condition: PairCondition | None = None,
         instance: Instance | None = None,
-        place: str = "",
+        plan_path: str = "",
     ) -> None:
         self.schema = schema
         self._meaning = MEANINGS[type]
-        self._place = place
+        self._plan_path = plan_path
         self._holding = holding
         self._interrupted = threading.Event()
         self._strict_keys = tuple(i for i, key in enumerate(keys) if key.comparison is Comparison.EQUAL)
@@ -84,14 +84,14 @@ class MergeJoin(Operator):
         self._condition: PairFilter | None = None
         if condition is not None:
             if instance is None:
-                raise InternalError(f"{place}: a merge join with a condition needs an instance")
-            self._condition = PairFilter(condition, left, right, instance, place)
+                raise InternalError(f"{plan_path}: a merge join with a condition needs an instance")
+            self._condition = PairFilter(condition, left, right, instance, plan_path)
         pieces = Pieces(self._meaning, schema, probe, held)
-        self._matcher = Matcher(self._meaning, pieces, self._condition, place)
+        self._matcher = Matcher(self._meaning, pieces, self._condition, plan_path)
 
     def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
         if len(inputs) != 2:
-            raise InternalError(f"{self._place}: a merge join takes two inputs, not {len(inputs)}")
+            raise InternalError(f"{self._plan_path}: a merge join takes two inputs, not {len(inputs)}")
         self._interrupted.clear()
         return self._run(inputs)
 
@@ -106,8 +106,8 @@ class MergeJoin(Operator):
 
     def _run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
         try:
-            left = SortedInput("left", inputs[0], self._left, self._strict_keys, self._place)
-            right = SortedInput("right", inputs[1], self._right, self._strict_keys, self._place)
+            left = SortedInput("left", inputs[0], self._left, self._strict_keys, self._plan_path)
+            right = SortedInput("right", inputs[1], self._right, self._strict_keys, self._plan_path)
             probe, held = (right, left) if self._meaning.probe_right else (left, right)
             merge = Merge(probe, held, self._matcher, self._holding, self._strict_keys, check=self._stop_if_interrupted)
             yield from gathered(merge.batches(), _FEW_ROWS, BATCH_BYTES)
@@ -117,19 +117,19 @@ class MergeJoin(Operator):
 
     def _stop_if_interrupted(self) -> None:
         if self._interrupted.is_set():
-            raise failures.interrupted(self._place)
+            raise failures.interrupted(self._plan_path)
 
     def _check_keys(self, left: pa.Schema, right: pa.Schema, keys: Sequence[JoinKey]) -> None:
         if not keys:
-            raise InternalError(f"{self._place}: a merge join needs a key")
+            raise InternalError(f"{self._plan_path}: a merge join needs a key")
         for key in keys:
             one, two = left.field(key.left), right.field(key.right)
             why = obstacle(one.type)
             if why is not None:
-                raise InternalError(f"{self._place}: {one.name!r} cannot be a key of a merge join: {why}")
+                raise InternalError(f"{self._plan_path}: {one.name!r} cannot be a key of a merge join: {why}")
             if not plain(one.type).equals(plain(two.type)):
                 raise InternalError(
-                    f"{self._place}: the keys {one.name!r} and {two.name!r} are {one.type} and {two.type}; a merge "
+                    f"{self._plan_path}: the keys {one.name!r} and {two.name!r} are {one.type} and {two.type}; a merge "
                     "join compares keys of one type"
                 )
 
@@ -141,12 +141,16 @@ class MergeJoin(Operator):
             expected = [*others, *expected] if meaning.probe_right else [*expected, *others]
         if [type_ for type_, _ in expected] != self.schema.types:
             wanted = [str(type_) for type_, _ in expected]
-            raise InternalError(f"{self._place}: the merge join gives columns of types {wanted}, not {self.schema}")
+            raise InternalError(f"{self._plan_path}: the merge join gives columns of types {wanted}, not {self.schema}")
         for field, (_, padded) in zip(self.schema, expected, strict=True):
             if not _can_be_picked(field.type):
-                raise InternalError(f"{self._place}: rows of {field.name!r}, which is {field.type}, cannot be picked")
+                raise InternalError(
+                    f"{self._plan_path}: rows of {field.name!r}, which is {field.type}, cannot be picked"
+                )
             if padded and not field.nullable:
-                raise InternalError(f"{self._place}: {field.name!r} is null where there is no match, so not required")
+                raise InternalError(
+                    f"{self._plan_path}: {field.name!r} is null where there is no match, so not required"
+                )
 
 
 def _order(key: JoinKey, column: int) -> Order:

@@ -48,7 +48,7 @@ class RecomputedBody:
     reads: tuple[int, ...]
     entering: int | None
     limits: Limits
-    place: str
+    plan_path: str
 
 
 class RecomputedLoop(Operator):
@@ -70,7 +70,7 @@ class RecomputedLoop(Operator):
         read = [(schema, PLANNED_ROWS) if at == BACK else inputs[at] for at in body.reads]
         self._evaluators = evaluators
         self._evaluate = evaluators.of(
-            body.sql, [each for each, _ in read], schema, body.place, rows=[rows for _, rows in read]
+            body.sql, [read_schema for read_schema, _ in read], schema, body.plan_path, rows=[rows for _, rows in read]
         )
         self._memory = memory
         self._interrupted = threading.Event()
@@ -101,7 +101,7 @@ class RecomputedLoop(Operator):
             LoopStatistics(
                 path="",
                 name=self._body.name,
-                place=self._body.place,
+                plan_path=self._body.plan_path,
                 rounds=self._counts.rounds,
                 rows=self._counts.rows,
                 most_rows_a_round=self._counts.most_rows,
@@ -166,10 +166,10 @@ class RecomputedLoop(Operator):
 
     def _next(self, rows: Rows, held: Sequence[pa.RecordBatch]) -> Rows:
         back = rows.to_batch(self.schema)
-        found = Rows.of_batch(self._evaluate(*(back if at == BACK else held[at] for at in self._body.reads)))
+        following = Rows.of_batch(self._evaluate(*(back if at == BACK else held[at] for at in self._body.reads)))
         if self._body.entering is not None:
-            found = Rows.concat([found, Rows.of_batch(held[self._body.entering])])
-        return found.take(order_of(found, canonical_orders(len(self.schema))))
+            following = Rows.concat([following, Rows.of_batch(held[self._body.entering])])
+        return following.take(order_of(following, canonical_orders(len(self.schema))))
 
     def _check(self) -> None:
         if self._interrupted.is_set():

@@ -19,12 +19,14 @@ from .core.operator import Operator, Stream
 class Select(Operator):
     """The operator. `columns` are the positions in the input of the columns of `schema`."""
 
-    def __init__(self, input_schema: pa.Schema, *, columns: Sequence[int], schema: pa.Schema, place: str = "") -> None:
-        found = [input_schema.field(i) for i in columns]
-        if schema.types != [field.type for field in found]:
-            raise InternalError(f"{place}: columns {list(columns)} of {input_schema.types} as {schema.types}")
-        if any(field.nullable and not wanted.nullable for field, wanted in zip(found, schema, strict=True)):
-            raise InternalError(f"{place}: a column that may be null as a required one: {schema}")
+    def __init__(
+        self, input_schema: pa.Schema, *, columns: Sequence[int], schema: pa.Schema, plan_path: str = ""
+    ) -> None:
+        fields = [input_schema.field(i) for i in columns]
+        if schema.types != [field.type for field in fields]:
+            raise InternalError(f"{plan_path}: columns {list(columns)} of {input_schema.types} as {schema.types}")
+        if any(field.nullable and not wanted.nullable for field, wanted in zip(fields, schema, strict=True)):
+            raise InternalError(f"{plan_path}: a column that may be null as a required one: {schema}")
         self.schema = schema
         self._columns = tuple(columns)
 

@@ -53,24 +53,24 @@ class StreamingAggregate(Operator):
         schema: pa.Schema,
         instance: Instance,
         order: Sequence[Order] = (),
-        place: str = "",
+        plan_path: str = "",
     ) -> None:
-        _validate(input_schema, keys, measures, schema, place)
-        _validate_order(input_schema, keys, order, place)
+        _validate(input_schema, keys, measures, schema, plan_path)
+        _validate_order(input_schema, keys, order, plan_path)
         self.schema = schema
         self._keys = tuple(keys)
         self._order = tuple(order)
-        self._place = place
+        self._plan_path = plan_path
         self._interrupted = threading.Event()
         self._measures: GroupMeasures | None = None
         self._whole: Fragment | None = None
         if not keys:
             source = StreamSource(relation="in0", schema=input_schema, size_class=BLOCK_ROWS)
             sql = f"SELECT {', '.join(measure.sql for measure in measures)} FROM in0"
-            self._whole = Fragment(sql, schema=schema, instance=instance, streams=[source], place=place)
+            self._whole = Fragment(sql, schema=schema, instance=instance, streams=[source], plan_path=plan_path)
         elif measures:
             outputs = list(schema)[len(keys) :]
-            self._measures = GroupMeasures(input_schema, measures, outputs, instance=instance, place=place)
+            self._measures = GroupMeasures(input_schema, measures, outputs, instance=instance, plan_path=plan_path)
 
     def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
         [rows] = inputs
@@ -91,7 +91,7 @@ class StreamingAggregate(Operator):
     def _groups(self, rows: Stream) -> Generator[pa.RecordBatch]:
         """The groups that end in each block, block by block. The rows of the open group wait for the next block."""
         with closing(rows):
-            order = _OrderCheck(rows.schema, self._order, self._place) if self._order else None
+            order = _OrderCheck(rows.schema, self._order, self._plan_path) if self._order else None
             source = _KeyedBlocks(rows, self._keys, order, self._stop_if_interrupted)
             held: pa.RecordBatch | None = None
             for block, begins in source:
@@ -126,7 +126,7 @@ class StreamingAggregate(Operator):
 
     def _stop_if_interrupted(self) -> None:
         if self._interrupted.is_set():
-            raise failures.interrupted(self._place)
+            raise failures.interrupted(self._plan_path)
 
 
 def _parts(held: pa.RecordBatch | None, block: pa.RecordBatch, begins: Places) -> list[Part]:
@@ -170,11 +170,11 @@ class _OrderCheck:
     begins.
     """
 
-    def __init__(self, schema: pa.Schema, order: Sequence[Order], place: str) -> None:
-        self._columns = [each.column for each in order]
+    def __init__(self, schema: pa.Schema, order: Sequence[Order], plan_path: str) -> None:
+        self._columns = [sort_key.column for sort_key in order]
         self._names = [schema.field(i).name for i in self._columns]
-        self._ordering = Ordering([replace(each, column=i) for i, each in enumerate(order)])
-        self._place = place
+        self._ordering = Ordering([replace(sort_key, column=i) for i, sort_key in enumerate(order)])
+        self._plan_path = plan_path
         self._seen = 0
         self._last: pa.RecordBatch | None = None
 
@@ -197,7 +197,7 @@ class _OrderCheck:
             for name, order in zip(self._names, self._ordering.orders, strict=True)
         )
         return ExecutionError(
-            f"{self._place}: the input of the aggregate must be sorted by {wanted}: row {row} with {keys[1]} comes "
+            f"{self._plan_path}: the input of the aggregate must be sorted by {wanted}: row {row} with {keys[1]} comes "
             f"after row {row - 1} with {keys[0]} (rows counted from 0)",
             reason="INPUT_NOT_SORTED",
         )
@@ -228,24 +228,24 @@ class _LongGroup:
 
 
 def _validate(
-    input_schema: pa.Schema, keys: Sequence[int], measures: Sequence[Measure], schema: pa.Schema, place: str
+    input_schema: pa.Schema, keys: Sequence[int], measures: Sequence[Measure], schema: pa.Schema, plan_path: str
 ) -> None:
     if not keys and not measures:
-        raise InternalError(f"{place}: an aggregate without keys and without measures")
+        raise InternalError(f"{plan_path}: an aggregate without keys and without measures")
     if len(schema) != len(keys) + len(measures):
-        raise InternalError(f"{place}: {len(keys)} keys and {len(measures)} measures for {len(schema)} columns")
+        raise InternalError(f"{plan_path}: {len(keys)} keys and {len(measures)} measures for {len(schema)} columns")
     for key, field in zip(keys, schema, strict=False):
         if not 0 <= key < len(input_schema):
-            raise InternalError(f"{place}: there is no column {key} to group by in {len(input_schema)} columns")
-        found = input_schema.field(key).type
-        if not found.equals(field.type):
-            raise InternalError(f"{place}: the key {field.name!r} is {found}, not {field.type} as the result says")
+            raise InternalError(f"{plan_path}: there is no column {key} to group by in {len(input_schema)} columns")
+        type_ = input_schema.field(key).type
+        if not type_.equals(field.type):
+            raise InternalError(f"{plan_path}: the key {field.name!r} is {type_}, not {field.type} as the result says")
 
 
-def _validate_order(input_schema: pa.Schema, keys: Sequence[int], order: Sequence[Order], place: str) -> None:
-    for each in order:
-        if each.column not in keys:
-            raise InternalError(f"{place}: the input is sorted by column {each.column}, which is not a key")
-        reason = obstacle(input_schema.field(each.column).type)
+def _validate_order(input_schema: pa.Schema, keys: Sequence[int], order: Sequence[Order], plan_path: str) -> None:
+    for sort_key in order:
+        if sort_key.column not in keys:
+            raise InternalError(f"{plan_path}: the input is sorted by column {sort_key.column}, which is not a key")
+        reason = obstacle(input_schema.field(sort_key.column).type)
         if reason is not None:
-            raise InternalError(f"{place}: the input cannot be sorted by column {each.column}: {reason}")
+            raise InternalError(f"{plan_path}: the input cannot be sorted by column {sort_key.column}: {reason}")

@@ -44,9 +44,9 @@ class Unnest(Operator):
         ordinality: bool = False,
         outer: bool = False,
         rows: int = BLOCK_ROWS,
-        place: str = "",
+        plan_path: str = "",
     ) -> None:
-        _validate(input_schema, keep, lists, schema, place, ordinality=ordinality, outer=outer)
+        _validate(input_schema, keep, lists, schema, plan_path, ordinality=ordinality, outer=outer)
         self.schema = schema
         self._keep = tuple(keep)
         self._lists = tuple(lists)
@@ -54,7 +54,7 @@ class Unnest(Operator):
         self._ordinality = ordinality
         self._outer = outer
         self._rows = rows
-        self._place = place
+        self._plan_path = plan_path
         self._interrupted = threading.Event()
 
     def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
@@ -71,11 +71,11 @@ class Unnest(Operator):
                 expansion = _Expansion([Lists(batch.column(i)) for i in self._lists], outer=self._outer)
                 for start in range(0, expansion.rows, self._rows):
                     if self._interrupted.is_set():
-                        raise failures.interrupted(self._place)
+                        raise failures.interrupted(self._plan_path)
                     yield self._slice(batch, expansion, start, min(start + self._rows, expansion.rows))
 
     def _slice(self, batch: pa.RecordBatch, expansion: _Expansion, start: int, stop: int) -> pa.RecordBatch:
-        rows, within = expansion.places(start, stop)
+        rows, within = expansion.positions(start, stop)
         taken = pa.array(rows)
         columns = [take(batch.column(i), taken) for i in self._keep]
         columns += [
@@ -94,19 +94,19 @@ class _Expansion:
 
     def __init__(self, lists: Sequence[Lists], *, outer: bool) -> None:
         self.lists = lists
-        self.longest: Places = np.maximum.reduce([each.lengths for each in lists])
+        self.longest: Places = np.maximum.reduce([list_.lengths for list_ in lists])
         self._counts = np.maximum(self.longest, 1) if outer else self.longest
         self._ends = np.cumsum(self._counts)
         self.rows = int(self._ends[-1]) if len(self._ends) else 0
 
-    def places(self, start: int, stop: int) -> tuple[Places, Places]:
+    def positions(self, start: int, stop: int) -> tuple[Places, Places]:
         """For each of these output rows, the input's row and the position within its lists."""
         first, last = np.searchsorted(self._ends, (start, stop - 1), side="right")
         begins = self._ends[first : last + 1] - self._counts[first : last + 1]
         ends = np.minimum(self._ends[first : last + 1], stop)
-        each = ends - np.maximum(begins, start)
-        within = np.arange(start, stop) - np.repeat(begins, each)
-        return np.repeat(np.arange(first, last + 1), each), within
+        counts = ends - np.maximum(begins, start)
+        within = np.arange(start, stop) - np.repeat(begins, counts)
+        return np.repeat(np.arange(first, last + 1), counts), within
 
 
 def _items(lists: Lists, rows: Places, within: Places) -> pa.Array:
@@ -124,7 +124,7 @@ def _typed(items: pa.Array, type_: pa.DataType) -> pa.Array:
     """The items with the names and nullability of the result's type."""
     if kinds.is_struct(items.type) and items.type.num_fields == type_.num_fields:
         pairs = zip(items.type, type_, strict=True)
-        items = items.view(pa.struct([found.with_name(wanted.name) for found, wanted in pairs]))
+        items = items.view(pa.struct([field.with_name(wanted.name) for field, wanted in pairs]))
     return retype(items, type_)
 
 
@@ -133,36 +133,42 @@ def _validate(
     keep: Sequence[int],
     lists: Sequence[int],
     schema: pa.Schema,
-    place: str,
+    plan_path: str,
     *,
     ordinality: bool,
     outer: bool,
 ) -> None:
     if not lists:
-        raise InternalError(f"{place}: no list to unnest")
+        raise InternalError(f"{plan_path}: no list to unnest")
     if len(schema) != len(keep) + len(lists) + ordinality:
-        found = f"{len(keep)} kept columns, {len(lists)} lists and {'an' if ordinality else 'no'} ordinality"
-        raise InternalError(f"{place}: {found} for {len(schema)} columns")
+        counted = f"{len(keep)} kept columns, {len(lists)} lists and {'an' if ordinality else 'no'} ordinality"
+        raise InternalError(f"{plan_path}: {counted} for {len(schema)} columns")
     expected = [input_schema.field(i).type for i in keep]
-    expected += [_item_type(input_schema.field(i), schema.field(len(keep) + at), place) for at, i in enumerate(lists)]
+    expected += [
+        _item_type(input_schema.field(i), schema.field(len(keep) + at), plan_path) for at, i in enumerate(lists)
+    ]
     expected += [pa.int64()] * ordinality
     for field, type_ in zip(schema, expected, strict=True):
         if not same_layout(field.type, type_):
-            raise InternalError(f"{place}: the column {field.name!r} is {type_}, not {field.type} as the result says")
+            raise InternalError(
+                f"{plan_path}: the column {field.name!r} is {type_}, not {field.type} as the result says"
+            )
     may_be_null = list(schema)[len(keep) : len(keep) + len(lists)] if outer or len(lists) > 1 else []
     may_be_null += list(schema)[-1:] if outer and ordinality else []
     for field in may_be_null:
         if not field.nullable:
-            raise InternalError(f"{place}: the column {field.name!r} may be null, and is required as the result says")
+            raise InternalError(
+                f"{plan_path}: the column {field.name!r} may be null, and is required as the result says"
+            )
 
 
-def _item_type(field: pa.Field, output: pa.Field, place: str) -> pa.DataType:
+def _item_type(field: pa.Field, output: pa.Field, plan_path: str) -> pa.DataType:
     if not is_list(field.type):
-        raise InternalError(f"{place}: the column {field.name!r} is {field.type}: there is nothing to unnest")
+        raise InternalError(f"{plan_path}: the column {field.name!r} is {field.type}: there is nothing to unnest")
     type_ = plain(field.type)
     if not kinds.is_map(type_):
         return type_.value_type
-    names = [each.name for each in output.type] if kinds.is_struct(output.type) else []
+    names = [field.name for field in output.type] if kinds.is_struct(output.type) else []
     names = names if len(names) == 2 else ["key", "value"]
     fields = [type_.key_field.with_name(names[0]), type_.item_field.with_name(names[1])]
     return pa.struct(fields)

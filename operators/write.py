@@ -44,12 +44,12 @@ class Write(Operator):
         mode: WriteMode,
         writer: str,
         quota: int,
-        place: str = "",
+        plan_path: str = "",
     ) -> None:
         format_.check(table)
         self.schema = schema
         self.table = table
-        self.place = place
+        self.plan_path = plan_path
         self._returned = None if returned is None else tuple(returned)
         self._folder = folder
         self._format = format_
@@ -92,9 +92,9 @@ class Write(Operator):
         if staged is None or folder is None:
             return Written()
         with self._naming_the_table():
-            found = self._others(folder)
-            self._check(folder, found)
-            written = staged.publish(found if self._mode is WriteMode.REPLACE else ())
+            others = self._others(folder)
+            self._check(folder, others)
+            written = staged.publish(others if self._mode is WriteMode.REPLACE else ())
         self._committed_bytes += written.bytes
         self._staged = self._open = None
         folder.close()
@@ -117,11 +117,11 @@ class Write(Operator):
         """The epoch's file; None where nothing is to be written."""
         with self._naming_the_table():
             folder = self._open = self._folder.open()
-            found = self._others(folder)
-            if found and self._mode is WriteMode.IGNORE:
+            others = self._others(folder)
+            if others and self._mode is WriteMode.IGNORE:
                 self.drop()
                 return None
-            self._check(folder, found)
+            self._check(folder, others)
             self._staged = Staged(folder, self._names(), self._format, self.table)
             return self._staged
 
@@ -156,14 +156,14 @@ class Write(Operator):
                 reason="WRITE_QUOTA",
             )
 
-    def _check(self, folder: OpenFolder, found: Sequence[str]) -> None:
-        if found and self._mode in (WriteMode.ERROR, WriteMode.IGNORE):
+    def _check(self, folder: OpenFolder, others: Sequence[str]) -> None:
+        if others and self._mode in (WriteMode.ERROR, WriteMode.IGNORE):
             raise ExecutionError(
-                f"table {self._folder.name!r} exists: its folder has {found[0]}; insert into it, or create it with a "
+                f"table {self._folder.name!r} exists: its folder has {others[0]}; insert into it, or create it with a "
                 "mode that appends, replaces or ignores",
                 reason="TABLE_EXISTS",
             )
-        foreign = next((name for name in found if writer_of(name) is None), None)
+        foreign = next((name for name in others if writer_of(name) is None), None)
         if foreign is not None and self._mode is WriteMode.REPLACE:
             raise ExecutionError(
                 f"table {self._folder.name!r} is not replaced: its folder has {foreign}, which no task has written; "
@@ -171,7 +171,7 @@ class Write(Operator):
                 reason="NOT_A_WRITTEN_TABLE",
             )
         if self._mode in (WriteMode.INSERT, WriteMode.APPEND):
-            self._columns.check(folder, found)
+            self._columns.check(folder, others)
 
     @contextmanager
     def _naming_the_table(self) -> Iterator[None]:

@@ -55,12 +55,12 @@ class Problem:
         return f"{_short(self.place)}: {self.message}" if self.place else self.message
 
 
-def _short(place: str) -> str:
+def _short(plan_path: str) -> str:
     """A plan path for a sentence: both ends of a path that is thousands of levels deep."""
-    if len(place) <= LONGEST_PLACE:
-        return place
+    if len(plan_path) <= LONGEST_PLACE:
+        return plan_path
     half = LONGEST_PLACE // 2
-    return f"{place[:half]}...{place[-half:]}"
+    return f"{plan_path[:half]}...{plan_path[-half:]}"
 
 
 class TidegateError(Exception):
@@ -105,9 +105,11 @@ class PlanError(TidegateError):
         )
         super().__init__(text, reason=problems[0].reason)
 
-    def at(self, place: str) -> PlanError:
+    def at(self, plan_path: str) -> PlanError:
         """The same problems; a problem without a place gets this one."""
-        return PlanError(*(problem if problem.place else replace(problem, place=place) for problem in self.problems))
+        return PlanError(
+            *(problem if problem.place else replace(problem, place=plan_path) for problem in self.problems)
+        )
 
 
 class RequestError(TidegateError):
@@ -283,16 +285,16 @@ class NodeError(ExecutionError):
         self.node = node
         self.channel = channel
         self.epoch = epoch
-        places = [f"node {node!r}"]
-        places += [] if channel is None else [f"channel {channel}"]
-        places += [] if epoch is None else [f"epoch {epoch}"]
-        super().__init__(f"{', '.join(places)}: {what}", reason=reason)
+        where = [f"node {node!r}"]
+        where += [] if channel is None else [f"channel {channel}"]
+        where += [] if epoch is None else [f"epoch {epoch}"]
+        super().__init__(f"{', '.join(where)}: {what}", reason=reason)
 
     def in_epoch(self, epoch: int) -> NodeError:
         """The same error, with the number of the epoch in which the code failed."""
-        made = NodeError(self.what, node=self.node, channel=self.channel, epoch=epoch, reason=self.reason)
-        made.__cause__ = self.__cause__
-        return made
+        node_error = NodeError(self.what, node=self.node, channel=self.channel, epoch=epoch, reason=self.reason)
+        node_error.__cause__ = self.__cause__
+        return node_error
 
 
 class EpochError(TidegateError):

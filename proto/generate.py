@@ -30,8 +30,8 @@ def generate() -> dict[str, str]:
         arguments += [f"--{kind}_out={folder}" for kind in ("python", "pyi", "grpc_python")]
         if protoc.main([*arguments, *map(str, sources)]) != 0:
             raise SystemExit("protoc refused the .proto files; its messages are above")
-        made = sorted((Path(folder) / PACKAGE).iterdir())
-        texts = {file.name: _ABSOLUTE_IMPORT.sub("from . import ", file.read_text(encoding="utf-8")) for file in made}
+        files = sorted((Path(folder) / PACKAGE).iterdir())
+        texts = {file.name: _ABSOLUTE_IMPORT.sub("from . import ", file.read_text(encoding="utf-8")) for file in files}
     # A service-less .proto has nothing to say in its _grpc file, and protoc writes one all the same.
     return {name: text for name, text in texts.items() if not name.endswith("_pb2_grpc.py") or "class " in text}
 

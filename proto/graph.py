@@ -342,7 +342,7 @@ def read_by(node: GraphNode) -> tuple[str, ...]:
         case UnionNode():
             return node.sources
         case ExecutorNode() | SqlNode() | StockNode():
-            return tuple(each.source for each in node.inputs)
+            return tuple(stream.source for stream in node.inputs)
         case _:
             return ()
 

@@ -12,7 +12,7 @@ def check_fed(sources: Collection[SourceInfo], named: Collection[str], hint: str
     """Raise `InvalidRequest` where `named` lacks a source that takes splits; a named source is fed or declared empty. A
     name that is no such source raises the error of `fed_source`. `hint` says what would be right for `{name}`.
     """
-    fed, static = ({each.name for each in sources if each.static is one} for one in (False, True))
+    fed, static = ({source.name for source in sources if source.static is one} for one in (False, True))
     said = {fed_source(name, fed, static) for name in named}
     if missing := sorted(fed - said):
         raise InvalidRequest(
@@ -31,7 +31,7 @@ def fed_source(name: str, fed: Collection[str], static: Collection[str]) -> str:
             f"source {name!r} is static: it is whole in every epoch and takes no splits", reason="STATIC_SOURCE"
         )
     known = sorted((*fed, *static))
-    alike = [each for each in known if each.casefold() == name.casefold()]
+    alike = [candidate for candidate in known if candidate.casefold() == name.casefold()]
     if len(alike) == 1:
         return fed_source(alike[0], fed, static)
     if alike:

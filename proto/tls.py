@@ -108,14 +108,14 @@ def _connected(address: str) -> socket.socket:
     if not address.startswith(UNIX):
         host, _, port = address.rpartition(":")
         return socket.create_connection((host.strip("[]"), int(port)), timeout=SECONDS)
-    made = socket.socket(socket.AF_UNIX)
-    made.settimeout(SECONDS)
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(SECONDS)
     try:
-        made.connect(os.path.abspath(address.removeprefix(UNIX)))
+        connection.connect(os.path.abspath(address.removeprefix(UNIX)))
     except BaseException:
-        made.close()
+        connection.close()
         raise
-    return made
+    return connection
 
 
 def _known(authorities: bytes | None) -> str:
@@ -131,8 +131,8 @@ def _known(authorities: bytes | None) -> str:
 
 def _untrusted(address: str, error: ssl.SSLCertVerificationError, known: str) -> Trouble:
     if error.verify_code in _WRONG_NAME:
-        found = shown(address)
-        names = f", not for {', '.join(found.names)}" if found is not None and found.names else ""
+        certificate = shown(address)
+        names = f", not for {', '.join(certificate.names)}" if certificate is not None and certificate.names else ""
         host = "localhost" if address.startswith(UNIX) else address.rpartition(":")[0]
         sentence = f"the certificate it shows has to be for {host}{names}: connect by one of its names, or renew it"
         return Trouble(reason="CERTIFICATE_NAME", sentence=sentence)

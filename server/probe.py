@@ -42,10 +42,10 @@ def _ask(options: argparse.Namespace) -> health_pb2.HealthCheckResponse:
     try:
         return _answer(grpc.insecure_channel(options.address))
     except grpc.RpcError:
-        found = shown(options.address) if is_loopback(options.address) else None
-        if found is None:
+        certificate = shown(options.address) if is_loopback(options.address) else None
+        if certificate is None:
             raise
-        return _answer(_secure(options.address, found.pem, next(iter(found.names), None)))
+        return _answer(_secure(options.address, certificate.pem, next(iter(certificate.names), None)))
 
 
 def _answer(channel: grpc.Channel) -> health_pb2.HealthCheckResponse:
@@ -62,9 +62,9 @@ def _secure(address: str, authorities: bytes, name: str | None) -> grpc.Channel:
 def _said(options: argparse.Namespace, error: grpc.RpcError) -> str:
     over_tls = options.tls_ca is not None
     authorities = options.tls_ca.read_bytes() if over_tls else None
-    found = trouble(options.address, tls=over_tls, authorities=authorities, file=options.tls_ca)
+    problem = trouble(options.address, tls=over_tls, authorities=authorities, file=options.tls_ca)
     said = f"{error.code().name}: {error.details()}"
-    return said if found is None or (options.tls_name and found.reason == "CERTIFICATE_NAME") else found.sentence
+    return said if problem is None or (options.tls_name and problem.reason == "CERTIFICATE_NAME") else problem.sentence
 
 
 def _parser() -> argparse.ArgumentParser:

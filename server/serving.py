@@ -86,7 +86,7 @@ class Server:
         )
         handlers = (*(endpoint.handler() for endpoint in self._endpoints), self._health.handler())
         self._server.add_generic_rpc_handlers(handlers)
-        shown = (*(each.name for each in self._endpoints), NAME, reflection.SERVICE_NAME)
+        shown = (*(endpoint.name for endpoint in self._endpoints), NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(shown, self._server)
         self.address = self._listen()
         self._flight.start(self.address)
@@ -97,7 +97,7 @@ class Server:
         if (said := warning(self._settings, addresses)) is not None:
             log.warning(said)
         names = [FLIGHT] if self.flight_address else []
-        self._health.serve("", *names, *(each.name for each in self._endpoints))
+        self._health.serve("", *names, *(endpoint.name for endpoint in self._endpoints))
         return self
 
     def _listen(self) -> str:

@@ -225,7 +225,7 @@ class TaskGraph(StockNodes, GraphBuilder):
     def union(self, *streams: StreamLike, name: str | None = None) -> Stream:
         """The rows of streams of one schema, one stream after the other."""
         name = name or self._unused("union")
-        return self._add(UnionNode(name=name, sources=tuple(self._name_of(each, name) for each in streams)))
+        return self._add(UnionNode(name=name, sources=tuple(self._name_of(stream, name) for stream in streams)))
 
     def add_map(self, stream: Stream, function: BatchFunction, schema: pa.Schema | None, name: str | None) -> Stream:
         """The node of `Stream.map`."""
@@ -279,8 +279,8 @@ class TaskGraph(StockNodes, GraphBuilder):
     ) -> Stream:
         several = [files] if isinstance(files, str | os.PathLike | FileSplit) else list(files)
         splits = tuple(
-            file_split(each if isinstance(each, FileSplit) else FileSplit(os.fspath(each), format=format_))
-            for each in several
+            file_split(file if isinstance(file, FileSplit) else FileSplit(os.fspath(file), format=format_))
+            for file in several
         )
         node = FileSource(
             name=name or self._unused(format_),

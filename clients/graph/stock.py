@@ -99,11 +99,11 @@ class StockNodes(ABC):
         `measures` defines each new column: `("sum", "price")`, with sum, mean, min, max, count (of values) or
         count_distinct; or "count", of rows. A sum of whole numbers is an int64, and an error beyond that.
         """
-        made = tuple(_measure(name, column, given) for column, given in measures.items())
+        checked = tuple(_measure(name, column, measure) for column, measure in measures.items())
         keys = columns_of(name, "by", by)
-        if not keys and not made:
+        if not keys and not checked:
             raise InvalidRequest(f"node {name!r} has neither keys nor measures", reason="NO_MEASURES")
-        return self._operation(name, {ONLY_STREAM: stream}, Aggregate(keys=keys, measures=made), channels)
+        return self._operation(name, {ONLY_STREAM: stream}, Aggregate(keys=keys, measures=checked), channels)
 
     def distinct(self, name: str, stream: StreamLike, columns: Columns | None = None, *, channels: int = 1) -> Stream:
         """Every row once; nulls are equal. Of all columns, or of these alone."""
@@ -140,7 +140,9 @@ class StockNodes(ABC):
         return self._operation(name, {ONLY_STREAM: stream}, Count(), channels)
 
     def _operation(self, name: str, streams: Mapping[str, StreamLike], operation: Operation, channels: int) -> Stream:
-        inputs = tuple(Input(name=each, source=self._name_of(stream, name)) for each, stream in streams.items())
+        inputs = tuple(
+            Input(name=stream_name, source=self._name_of(stream, name)) for stream_name, stream in streams.items()
+        )
         return self._add(StockNode(name=name, inputs=inputs, operation=operation, channels=channels))
 
     @abstractmethod
@@ -150,12 +152,12 @@ class StockNodes(ABC):
     def _name_of(self, stream: StreamLike, node: str) -> str: ...
 
 
-def columns_of(node: str, what: str, given: Columns) -> tuple[str, ...]:
+def columns_of(node: str, what: str, columns: Columns) -> tuple[str, ...]:
     """One column's name or several, as a tuple."""
-    several = (given,) if isinstance(given, str) else tuple(given)
-    if not all(isinstance(each, str) for each in several):
+    several = (columns,) if isinstance(columns, str) else tuple(columns)
+    if not all(isinstance(column, str) for column in several):
         raise InvalidRequest(
-            f"node {node!r}: {what} is a column's name or several, not {given!r}", reason="NOT_A_COLUMN"
+            f"node {node!r}: {what} is a column's name or several, not {columns!r}", reason="NOT_A_COLUMN"
         )
     return several
 
@@ -175,8 +177,8 @@ def _keys(node: str, by: Columns, descending: bool | Columns) -> tuple[tuple[str
     return tuple((column, column in down) for column in columns)
 
 
-def _measure(node: str, column: str, given: MeasureLike) -> Measure:
-    match given:
+def _measure(node: str, column: str, measure: MeasureLike) -> Measure:
+    match measure:
         case "count":
             return Measure(name=column, function=MeasureFunction.COUNT)
         case (str() as function, str() as of):
@@ -184,14 +186,14 @@ def _measure(node: str, column: str, given: MeasureLike) -> Measure:
             return Measure(name=column, function=_one_of(MeasureFunction, function, where), column=of)
         case _:
             raise InvalidRequest(
-                f'node {node!r}: measure {column!r} is "count" or a pair like ("sum", "price"), not {given!r}',
+                f'node {node!r}: measure {column!r} is "count" or a pair like ("sum", "price"), not {measure!r}',
                 reason="NOT_A_MEASURE",
             )
 
 
-def _one_of(choices: type[_Choice], given: str, what: str) -> _Choice:
-    for each in choices:
-        if each.value == given:
-            return each
-    there = ", ".join(str(each.value) for each in choices)
-    raise InvalidRequest(f"{what} is one of {there}, not {given!r}", reason="NOT_A_CHOICE")
+def _one_of(choices: type[_Choice], value: str, what: str) -> _Choice:
+    for choice in choices:
+        if choice.value == value:
+            return choice
+    there = ", ".join(str(choice.value) for choice in choices)
+    raise InvalidRequest(f"{what} is one of {there}, not {value!r}", reason="NOT_A_CHOICE")

@@ -61,14 +61,14 @@ def added(request: Request, supply: Supply) -> Fed:
 
     Raises `Unreadable` if the service refuses the first of the DataFrame's own files.
     """
-    made = parts(supply.units, request.epoch_by, supply.groups, request.change_column)
+    epoch_parts = parts(supply.units, request.epoch_by, supply.groups, request.change_column)
     sealing = request.epoch_by is not None
     before = _before(request)
-    there = min(before.version, len(made))
+    there = min(before.version, len(epoch_parts))
     if sealing and not request.wait:
-        check_room(request.task.info(), request.task.cursor, len(made) - there)
+        check_room(request.task.info(), request.task.cursor, len(epoch_parts) - there)
     named = request.transaction is not None
-    epochs = list(_in_transactions(request, made, there) if named else _plainly(request, made))
+    epochs = list(_in_transactions(request, epoch_parts, there) if named else _plainly(request, epoch_parts))
     last = next((epoch for epoch in reversed(epochs) if epoch is not None), before.epoch)
     if supply.staged is not None:
         supply.staged.used(request.task, last)
@@ -79,7 +79,7 @@ def added(request: Request, supply: Supply) -> Fed:
         why=supply.why,
         order=supply.order,
         order_why=supply.order_why,
-        splits=sum(len(part.splits) for part in made),
+        splits=sum(len(part.splits) for part in epoch_parts),
         rows=sum(unit.rows for unit in supply.units),
         epochs=tuple(epoch for epoch in epochs if epoch is not None) if sealing else (),
         epoch=last,
@@ -88,11 +88,11 @@ def added(request: Request, supply: Supply) -> Fed:
     )
 
 
-def _plainly(request: Request, made: Sequence[Part]) -> Iterator[int | None]:
+def _plainly(request: Request, epoch_parts: Sequence[Part]) -> Iterator[int | None]:
     """Add the splits of each part; yields each part's epoch, or that of its last split."""
     sealing = request.epoch_by is not None
     first = True
-    for part in made:
+    for part in epoch_parts:
         last: int | None = None
         for split in part.splits:
             add = partial(request.task.add_split, request.source, split)
@@ -128,9 +128,9 @@ def _before(request: Request) -> _Before:
     return _Before(0, None) if last is None else _Before(last.version, last.epoch)
 
 
-def _in_transactions(request: Request, made: Sequence[Part], there: int) -> Iterator[int | None]:
+def _in_transactions(request: Request, epoch_parts: Sequence[Part], there: int) -> Iterator[int | None]:
     """Add each part that the task does not have; yields the part's epoch."""
-    for version, part in enumerate(made[there:], there + 1):
+    for version, part in enumerate(epoch_parts[there:], there + 1):
         transact = partial(
             request.task.transact,
             _application(request),

@@ -56,7 +56,7 @@ def parts(units: Sequence[Unit], epoch_by: EpochBy, whole: dict[str, int], chang
     `whole` has the number of row groups of each file, so that a file of which all row groups are fed is named as a
     whole.
     """
-    return [Part(tuple(_splits(each, whole, change_column))) for each in _cut(units, epoch_by)]
+    return [Part(tuple(_splits(group, whole, change_column))) for group in _cut(units, epoch_by)]
 
 
 def _cut(units: Sequence[Unit], epoch_by: EpochBy) -> Iterator[list[Unit]]:
@@ -65,10 +65,10 @@ def _cut(units: Sequence[Unit], epoch_by: EpochBy) -> Iterator[list[Unit]]:
             yield list(units)
         case str():
             by_key = sorted(units, key=lambda unit: (unit.key is not None, unit.key if unit.key is not None else 0))
-            for _, found in groupby(by_key, key=lambda unit: unit.key):
-                yield list(found)
+            for _, group in groupby(by_key, key=lambda unit: unit.key):
+                yield list(group)
         case int():
-            files = [list(found) for _, found in groupby(units, key=lambda unit: unit.path)]
+            files = [list(group) for _, group in groupby(units, key=lambda unit: unit.path)]
             for start in range(0, len(files), epoch_by):
                 yield [unit for file in files[start : start + epoch_by] for unit in file]
         case Bytes(count):
@@ -77,8 +77,8 @@ def _cut(units: Sequence[Unit], epoch_by: EpochBy) -> Iterator[list[Unit]]:
 
 def _splits(units: Sequence[Unit], whole: dict[str, int], change_column: str | None) -> Iterator[FileSplit]:
     """The splits of these units. Consecutive units of one file become one split."""
-    for path, found in groupby(units, key=lambda unit: unit.path):
-        together = list(found)
+    for path, group in groupby(units, key=lambda unit: unit.path):
+        together = list(group)
         groups: tuple[int, ...] | None = None
         if all(unit.groups is not None for unit in together):
             groups = tuple(group for unit in together for group in unit.groups or ())

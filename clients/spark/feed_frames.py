@@ -116,10 +116,10 @@ def settled(
     """Record that the rows `prepared` under a name are in this epoch, or in none yet if None. Drops unused uploads."""
     if obstacle(task) is None:
         task.service.drop_uploads(task.id, name)
-    place = _staging(frame, staging)
-    if place is None and task.address is not None:
+    staging_path = _staging(frame, staging)
+    if staging_path is None and task.address is not None:
         return
-    folder = (own_folder() if place is None else staging_folder(place)) / transaction_name(name)
+    folder = (own_folder() if staging_path is None else staging_folder(staging_path)) / transaction_name(name)
     if (manifest := Manifest.read(folder)) is not None:
         manifest.used(folder, User(service=service_name(task), task=task.id, epoch=epoch))
 
@@ -147,9 +147,9 @@ def _checked(
 ) -> Request:
     check_epoch_by(epoch_by)
     info = task.info()
-    static = {each.name for each in info.sources if each.static}
-    source = fed_source(source, {each.name for each in info.sources} - static, static)
-    wanted = next(each.schema for each in info.sources if each.name == source)
+    static = {declared.name for declared in info.sources if declared.static}
+    source = fed_source(source, {declared.name for declared in info.sources} - static, static)
+    wanted = next(declared.schema for declared in info.sources if declared.name == source)
     order = (order_by,) if isinstance(order_by, str) else tuple(order_by)
     key = (epoch_by,) if isinstance(epoch_by, str) else ()
     more = [*key, *order, *([change_column] if change_column is not None else [])]
@@ -179,8 +179,8 @@ def _checked(
 # The way of supply
 
 
-def _staging(frame: DataFrame, given: str | os.PathLike[str] | None) -> str | None:
-    return os.fspath(given) if given is not None else setting(frame.sparkSession, STAGING_SETTING)
+def _staging(frame: DataFrame, path: str | os.PathLike[str] | None) -> str | None:
+    return os.fspath(path) if path is not None else setting(frame.sparkSession, STAGING_SETTING)
 
 
 def _not_by_reference(request: Request, asked: Way | None) -> str | None:
@@ -225,26 +225,26 @@ def _worth_pushing(request: Request) -> str | None:
 
 
 def _by_reference(request: Request) -> Supply:
-    found = referenced(request.frame, request.columns, request.absent, request.epoch_by)
-    _check_seen(request, found)
+    reference = referenced(request.frame, request.columns, request.absent, request.epoch_by)
+    _check_seen(request, reference)
     return Supply(
         way=Way.REFERENCE,
-        why=f"the DataFrame is {len(found.groups)} files as they are, of which Tidegate reads what is wanted",
+        why=f"the DataFrame is {len(reference.groups)} files as they are, of which Tidegate reads what is wanted",
         order=Order.FILES,
         order_why="by the files' paths, and within them by row",
-        units=found.units,
-        groups=found.groups,
+        units=reference.units,
+        groups=reference.groups,
     )
 
 
-def _check_seen(request: Request, found: Referenced) -> None:
+def _check_seen(request: Request, reference: Referenced) -> None:
     """Check that the service sees all folders that tell columns: it looks at folders below its roots alone."""
-    for path in found.telling:
+    for path in reference.telling:
         try:
             [file] = request.task.find_files(request.source, path)
         except (Forbidden, NotFound) as error:
             raise NotPlain(f"the service cannot read the files: {error}") from error
-        if unseen := found.told - {column.casefold() for column, _ in file.folders}:
+        if unseen := reference.folder_names - {column.casefold() for column, _ in file.folders}:
             raise NotPlain(
                 f"partition column {min(unseen)!r} comes from a folder above {path}, where the service does not look"
             )
@@ -300,8 +300,8 @@ def _staged(request: Request, why: str) -> Supply:
 def _root(request: Request) -> Path:
     if request.staging is not None:
         root = staging_folder(request.staging)
-        told = {name.casefold() for name, _ in folders_of(f"{root}{os.sep}")}
-        if taken := [name for name in request.absent if name.casefold() in told]:
+        folder_names = {name.casefold() for name, _ in folders_of(f"{root}{os.sep}")}
+        if taken := [name for name in request.absent if name.casefold() in folder_names]:
             raise InvalidRequest(
                 f"staging={root} is in a folder that is called like column {taken[0]!r}, which the DataFrame does not "
                 "have: the service would take its values from there",

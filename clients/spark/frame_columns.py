@@ -77,9 +77,9 @@ def wanted_columns(
     """
     columns = []
     for field in wanted:
-        found = _named(field.name, schema, case_sensitive=case_sensitive)
-        if found is not None:
-            columns.append(_column(found, source, field.type))
+        spark_field = _named(field.name, schema, case_sensitive=case_sensitive)
+        if spark_field is not None:
+            columns.append(_column(spark_field, source, field.type))
         elif not field.nullable or missing is MissingColumns.ERROR:
             verb, hint = ("reads", '; with missing_columns="null" it is null') if field.nullable else ("requires", "")
             raise InvalidRequest(
@@ -88,13 +88,13 @@ def wanted_columns(
                 reason="COLUMN_MISSING",
             )
     for name in more:
-        found = _named(name, schema, case_sensitive=case_sensitive)
-        if found is None:
+        spark_field = _named(name, schema, case_sensitive=case_sensitive)
+        if spark_field is None:
             raise InvalidRequest(
                 f"the DataFrame has no column {name!r}; it has: {', '.join(schema.names)}", reason="COLUMN_MISSING"
             )
-        if found.name not in [column.name for column in columns]:
-            columns.append(_column(found, source, None))
+        if spark_field.name not in [column.name for column in columns]:
+            columns.append(_column(spark_field, source, None))
     return tuple(columns)
 
 
@@ -111,14 +111,14 @@ def _named(name: str, schema: spark.StructType, *, case_sensitive: bool) -> spar
 
 
 def _column(field: spark.StructField, source: str, wanted: pa.DataType | None) -> Column:
-    found = arrow_type(field.dataType, field.name)
-    if wanted is not None and not fits(found, wanted):
+    type_ = arrow_type(field.dataType, field.name)
+    if wanted is not None and not fits(type_, wanted):
         raise InvalidRequest(
             f"column {field.name!r} is {field.dataType.simpleString()} in the DataFrame and {wanted} in source "
             f"{source!r}: cast it, so that it is clear what becomes of its values",
             reason="COLUMN_TYPE",
         )
-    return Column(field.name, found, wanted)
+    return Column(field.name, type_, wanted)
 
 
 def arrow_type(type_: spark.DataType, column: str) -> pa.DataType:
@@ -154,7 +154,9 @@ def _string(type_: spark.StringType, column: str) -> pa.DataType:
 
 
 def _struct(type_: spark.StructType, column: str) -> pa.DataType:
-    fields = [pa.field(each.name, arrow_type(each.dataType, f"{column}.{each.name}"), each.nullable) for each in type_]
+    fields = [
+        pa.field(field.name, arrow_type(field.dataType, f"{column}.{field.name}"), field.nullable) for field in type_
+    ]
     return pa.struct(fields)
 
 
@@ -194,54 +196,54 @@ def stored(type_: pa.DataType) -> pa.DataType:
     return type_
 
 
-def fits(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """True if every value of `found` is one of `wanted`, with the same meaning, apart from nullability."""
-    found, wanted = stored(found), stored(wanted)
-    if found.equals(wanted):
+def fits(type_: pa.DataType, wanted: pa.DataType) -> bool:
+    """True if every value of `type_` is one of `wanted`, with the same meaning, apart from nullability."""
+    type_, wanted = stored(type_), stored(wanted)
+    if type_.equals(wanted):
         return True
-    return any(left(found) and left(wanted) and rule(found, wanted) for left, rule in _ALIKE) or _as_decimal(
-        found, wanted
+    return any(left(type_) and left(wanted) and rule(type_, wanted) for left, rule in _ALIKE) or _as_decimal(
+        type_, wanted
     )
 
 
-def _as_decimal(found: pa.DataType, wanted: pa.DataType) -> bool:
-    if not (kinds.is_signed_integer(found) and kinds.is_decimal(wanted)):
+def _as_decimal(type_: pa.DataType, wanted: pa.DataType) -> bool:
+    if not (kinds.is_signed_integer(type_) and kinds.is_decimal(wanted)):
         return False
-    return bool(wanted.precision - wanted.scale >= _INTEGER_DIGITS[found.bit_width])
+    return bool(wanted.precision - wanted.scale >= _INTEGER_DIGITS[type_.bit_width])
 
 
-def _wider(found: pa.DataType, wanted: pa.DataType) -> bool:
-    return bool(found.bit_width <= wanted.bit_width)
+def _wider(type_: pa.DataType, wanted: pa.DataType) -> bool:
+    return bool(type_.bit_width <= wanted.bit_width)
 
 
-def _unsigned_or_wider(found: pa.DataType, wanted: pa.DataType) -> bool:
-    if kinds.is_unsigned_integer(found) != kinds.is_unsigned_integer(wanted):
-        return bool(kinds.is_unsigned_integer(found) and found.bit_width < wanted.bit_width)
-    return _wider(found, wanted)
+def _unsigned_or_wider(type_: pa.DataType, wanted: pa.DataType) -> bool:
+    if kinds.is_unsigned_integer(type_) != kinds.is_unsigned_integer(wanted):
+        return bool(kinds.is_unsigned_integer(type_) and type_.bit_width < wanted.bit_width)
+    return _wider(type_, wanted)
 
 
-def _digits(found: pa.DataType, wanted: pa.DataType) -> bool:
-    whole = found.precision - found.scale <= wanted.precision - wanted.scale
-    return bool(whole and found.scale <= wanted.scale)
+def _digits(type_: pa.DataType, wanted: pa.DataType) -> bool:
+    whole = type_.precision - type_.scale <= wanted.precision - wanted.scale
+    return bool(whole and type_.scale <= wanted.scale)
 
 
-def _finer(found: pa.DataType, wanted: pa.DataType) -> bool:
+def _finer(type_: pa.DataType, wanted: pa.DataType) -> bool:
     units = ("s", "ms", "us", "ns")
-    same = (found.tz is None) == (wanted.tz is None)
-    return same and units.index(found.unit) <= units.index(wanted.unit)
+    same = (type_.tz is None) == (wanted.tz is None)
+    return same and units.index(type_.unit) <= units.index(wanted.unit)
 
 
-def _items(found: pa.DataType, wanted: pa.DataType) -> bool:
-    return fits(found.value_type, wanted.value_type)
+def _items(type_: pa.DataType, wanted: pa.DataType) -> bool:
+    return fits(type_.value_type, wanted.value_type)
 
 
-def _entries(found: pa.DataType, wanted: pa.DataType) -> bool:
-    return fits(found.key_type, wanted.key_type) and fits(found.item_type, wanted.item_type)
+def _entries(type_: pa.DataType, wanted: pa.DataType) -> bool:
+    return fits(type_.key_type, wanted.key_type) and fits(type_.item_type, wanted.item_type)
 
 
-def _fields(found: pa.DataType, wanted: pa.DataType) -> bool:
-    same = [field.name for field in found] == [field.name for field in wanted]
-    return same and all(fits(left.type, right.type) for left, right in zip(found, wanted, strict=True))
+def _fields(type_: pa.DataType, wanted: pa.DataType) -> bool:
+    same = [field.name for field in type_] == [field.name for field in wanted]
+    return same and all(fits(left.type, right.type) for left, right in zip(type_, wanted, strict=True))
 
 
 _ALIKE: Final = (

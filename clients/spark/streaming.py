@@ -169,12 +169,12 @@ class Batches:
 def _query(frame: DataFrame) -> str:
     """The id of the running query, if it can be seen."""
     try:
-        found = frame.sparkSession.sparkContext.getLocalProperty(_QUERY)
+        query = frame.sparkSession.sparkContext.getLocalProperty(_QUERY)
     except Exception as unseen:
         raise InvalidRequest(_NAMELESS, reason="APPLICATION_MISSING") from unseen
-    if not found:
+    if not query:
         raise InvalidRequest(_NAMELESS, reason="APPLICATION_MISSING")
-    return f"spark-query-{found}"
+    return f"spark-query-{query}"
 
 
 _NAMELESS: Final = (

@@ -56,7 +56,7 @@ def checkpointed(task: Task, epoch: int, seconds: float, *, restored: bool) -> N
     while True:
         info = task.info()
         if info.completed_epoch >= epoch:
-            if restored or any(each.epoch >= epoch for each in task.checkpoints()):
+            if restored or any(checkpoint.epoch >= epoch for checkpoint in task.checkpoints()):
                 return
             if info.sealed_epoch == info.completed_epoch:
                 raise CheckpointError(

@@ -112,7 +112,7 @@ def access(
         raise InvalidRequest(f"a server's address is HOST:PORT, with a port up to 65535, or unix:PATH, not {address!r}")
     if token is not None and token_file is not None:
         raise InvalidRequest("a token and a token_file: give one of them")
-    made = Access(
+    result = Access(
         address=address,
         token=token,
         token_file=None if token_file is None else os.path.abspath(token_file),
@@ -120,9 +120,9 @@ def access(
     )
     match _of_environment(os.environ.get(TLS)) if tls is None else tls:
         case bool(wanted):
-            return replace(made, tls=wanted)
+            return replace(result, tls=wanted)
         case authorities:
-            return replace(made, tls=True, authorities=os.path.abspath(authorities))
+            return replace(result, tls=True, authorities=os.path.abspath(authorities))
 
 
 def _of_environment(text: str | None) -> bool | str:

@@ -199,9 +199,11 @@ class Channel:
         It says what is wrong with TLS, since retrying would not help.
         """
         access = self.access
-        found = trouble(access.address, tls=access.tls, authorities=self.authorities, file=access.authorities)
-        if found is not None:
-            return Unavailable(f"the server {access.address} cannot be reached: {found.sentence}", reason=found.reason)
+        problem = trouble(access.address, tls=access.tls, authorities=self.authorities, file=access.authorities)
+        if problem is not None:
+            return Unavailable(
+                f"the server {access.address} cannot be reached: {problem.sentence}", reason=problem.reason
+            )
         start = f"`tidegate serve --listen {access.address}` starts one"
         return error(status, f"the server {access.address} cannot be reached: {said}; {start}", ())
 

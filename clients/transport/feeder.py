@@ -94,10 +94,10 @@ class Feed:
             source = fed_source(source, self._last, self._static)
             number = self._last[source] + 1 if sequence is None else sequence
             with self.sending() as send:
-                made = split(
+                built = split(
                     data, send, watermark=watermark, change_column=change_column, missing_columns=missing_columns
                 )
-                request = AddRequest(splits=[(source, made, number)], epoch=epoch)
+                request = AddRequest(splits=[(source, built, number)], epoch=epoch)
                 added, _ = self._service.add_splits(self._task, request)
                 if added[0].duplicate:
                     send.drop()
@@ -125,22 +125,22 @@ class Feed:
         checkpoint: str | None,
     ) -> Transacted:
         with self._lock:
-            fed = [(fed_source(name, self._last, self._static), given) for name, given in by_source(splits).items()]
+            fed = [(fed_source(name, self._last, self._static), several) for name, several in by_source(splits).items()]
             with self.sending() as send:
-                made = [(source, split(each, send)) for source, given in fed for each in given]
+                built = [(source, split(data, send)) for source, several in fed for data in several]
                 request = AddRequest(
-                    splits=[(source, each, None) for source, each in made],
+                    splits=[(source, fed_split, None) for source, fed_split in built],
                     seal=Seal(checkpoint=checkpoint) if seals else None,
                 )
                 transacted = self._service.transact(self._task, transaction, request)
                 if transacted.replayed:
                     send.drop()
                 else:
-                    self._take_transacted(made, transacted, seals=seals)
+                    self._take_transacted(built, transacted, seals=seals)
             return transacted
 
-    def _take_transacted(self, made: Sequence[tuple[str, Split]], transacted: Transacted, *, seals: bool) -> None:
-        for (source, _), added in zip(made, transacted.added, strict=True):
+    def _take_transacted(self, splits: Sequence[tuple[str, Split]], transacted: Transacted, *, seals: bool) -> None:
+        for (source, _), added in zip(splits, transacted.added, strict=True):
             self._last[source] = max(added.sequence, self._last[source])
             self._unsealed.add(source)
         if seals:
@@ -158,20 +158,20 @@ class Feed:
                 f"splits of {names} are not sealed yet: request_barrier() and read_epoch() first",
                 reason="UNSEALED_SPLITS",
             )
-        fed = [(fed_source(name, self._last, self._static), given) for name, given in by_source(splits).items()]
+        fed = [(fed_source(name, self._last, self._static), several) for name, several in by_source(splits).items()]
         last = dict(self._last)
         held: list[Numbered] = []
         size = 0
-        for source, given in fed:
-            for each in given:
+        for source, several in fed:
+            for data in several:
                 if held:
                     size += _inline_bytes(held[-1][1])
                 if size >= STEP_BYTES or len(held) >= STEP_SPLITS:
                     yield Step(splits=held, through=None)
                     held, size = [], 0
-                made = split(each, send)
+                built = split(data, send)
                 last[source] += 1
-                held.append((source, made, last[source]))
+                held.append((source, built, last[source]))
         # Naming the last number of every source refuses to seal splits that another client has added meanwhile.
         yield Step(splits=held, through=last)
 
@@ -199,5 +199,5 @@ class Feed:
             return frames
 
 
-def _inline_bytes(made: Split) -> int:
-    return sum(map(pa.ipc.get_record_batch_size, made.batches)) if isinstance(made, InlineSplit) else 0
+def _inline_bytes(built: Split) -> int:
+    return sum(map(pa.ipc.get_record_batch_size, built.batches)) if isinstance(built, InlineSplit) else 0

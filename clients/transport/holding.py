@@ -65,9 +65,9 @@ class Holding:
             if self._spilled is None:
                 return None
             self._rest = self._from_file()
-        if (found := next(self._rest, None)) is None:
+        if (taken := next(self._rest, None)) is None:
             self.close()
-        return found
+        return taken
 
     def _from_file(self) -> Iterator[pa.RecordBatch]:
         if self._spilled is not None:

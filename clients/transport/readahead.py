@@ -74,7 +74,7 @@ class ReadAhead:
 
     def unsaid(self, cursor: Cursor | None) -> Cursor | None:
         """The newest cursor among `cursor` and those that have not been acknowledged yet."""
-        return max((each for each in (cursor, self._unsaid) if each is not None), default=None)
+        return max((known for known in (cursor, self._unsaid) if known is not None), default=None)
 
     def end(self) -> None:
         """Take the rest of the stream. The server has ended it, or is about to."""

@@ -114,10 +114,10 @@ class RemoteService:
     ) -> TaskInfo:
         if options.spark:
             raise _spark_is_the_servers()
-        given = options.given if isinstance(options, ChosenOptions) else messages.OPTIONS
+        names = options.chosen if isinstance(options, ChosenOptions) else messages.OPTIONS
         request = pb.CreateTaskRequest(
             plan=messages.plan_message(plan),
-            options=messages.options_message(options, given),
+            options=messages.options_message(options, names),
             tables={name: pb.Table(splits=map(_table_message, splits)) for name, splits in tables.items()},
             restore=restore,
             request=secrets.token_hex(16),  # so that a repeated call finds the task of a lost answer
@@ -129,7 +129,7 @@ class RemoteService:
     def add_splits(self, task: str, request: AddRequest) -> tuple[list[Added], int | None]:
         splits = tuple(request.splits)
         message = self._adding(task, splits, request)
-        again = request.seal is not None or all(each.sequence for each in message.splits)
+        again = request.seal is not None or all(split.sequence for split in message.splits)
         with _sides(split for _, split, _ in splits):
             answer = self._channel.call(TASKS + "AddSplits", message, pb.AddSplitsResponse.FromString, again=again)
         self._added(message)
@@ -208,8 +208,8 @@ class RemoteService:
 
     def _added(self, request: pb.AddSplitsRequest) -> None:
         if self._sent:
-            for each in request.splits:
-                self._sent.pop((request.task, each.source, each.sequence or None), None)
+            for split in request.splits:
+                self._sent.pop((request.task, split.source, split.sequence or None), None)
 
     def _travelling(self, task: str, source: str, split: Split, number: int | None) -> Split:
         """The split as it goes into a message. Much data is sent ahead as a file, once however often it is added.
@@ -222,14 +222,14 @@ class RemoteService:
         size = sum(batch.nbytes for batch in plain.batches)
         if size <= INLINE_BYTES:
             return plain
-        place = (task, source, number)
-        if (sent := self._sent.get(place)) is not None and sent.split is not split:  # that one was refused
+        key = (task, source, number)
+        if (sent := self._sent.get(key)) is not None and sent.split is not split:  # that one was refused
             self.drop_uploads(task, sent.group)
             sent = None
         if sent is None:
             group = secrets.token_hex(16)
             try:
-                sent = self._sent[place] = _Sent(split, self._in_file(task, plain, group), group)
+                sent = self._sent[key] = _Sent(split, self._in_file(task, plain, group), group)
             except Exhausted as full:
                 if full.reason == "UPLOAD_TOO_LARGE" and size <= MESSAGE_BYTES:
                     return plain
@@ -271,7 +271,7 @@ class RemoteService:
     def list_checkpoints(self, task: str) -> Sequence[Checkpoint]:
         request = pb.ListCheckpointsRequest(task=task)
         answer = self._channel.call(TASKS + "ListCheckpoints", request, pb.ListCheckpointsResponse.FromString)
-        return [messages.checkpoint_value(each) for each in answer.checkpoints]
+        return [messages.checkpoint_value(checkpoint) for checkpoint in answer.checkpoints]
 
     def next(
         self,
@@ -314,7 +314,7 @@ class RemoteService:
 
     def list_tasks(self) -> Sequence[TaskInfo]:
         answer = self._channel.call(TASKS + "ListTasks", pb.ListTasksRequest(), pb.ListTasksResponse.FromString)
-        return [messages.task_value(each) for each in answer.tasks]
+        return [messages.task_value(task) for task in answer.tasks]
 
     def cancel_task(self, task: str) -> None:
         self._channel.call(TASKS + "CancelTask", pb.CancelTaskRequest(task=task), pb.CancelTaskResponse.FromString)
@@ -322,7 +322,7 @@ class RemoteService:
     def delete_task(self, task: str) -> None:
         ahead = self._ahead.pop(task, None)
         self._schemas.pop(task, None)
-        self._sent = {place: sent for place, sent in self._sent.items() if place[0] != task}
+        self._sent = {key: sent for key, sent in self._sent.items() if key[0] != task}
         try:
             self._channel.call(TASKS + "DeleteTask", pb.DeleteTaskRequest(task=task), pb.DeleteTaskResponse.FromString)
             if ahead is not None:
@@ -332,9 +332,9 @@ class RemoteService:
                 ahead.close()
 
     def validate(self, plan: PlanBytes, options: TaskOptions) -> tuple[Sequence[Problem], Sequence[str]]:
-        given = options.given if isinstance(options, ChosenOptions) else messages.OPTIONS
+        names = options.chosen if isinstance(options, ChosenOptions) else messages.OPTIONS
         request = plans.ValidateRequest(
-            plan=messages.plan_message(plan), options=messages.options_message(options, given)
+            plan=messages.plan_message(plan), options=messages.options_message(options, names)
         )
         answer = self._channel.call(PLANS + "Validate", request, plans.ValidateResponse.FromString)
         return messages.problems_value(answer), list(answer.warnings)
@@ -346,10 +346,10 @@ class RemoteService:
         static_sources: Sequence[str] = (),
         rows: Mapping[str, int] | None = None,
     ) -> Explanation:
-        given = options.given if isinstance(options, ChosenOptions) else messages.OPTIONS
+        names = options.chosen if isinstance(options, ChosenOptions) else messages.OPTIONS
         request = plans.ExplainRequest(
             plan=messages.plan_message(plan),
-            options=messages.options_message(options, given),
+            options=messages.options_message(options, names),
             static_sources=static_sources,
             rows=rows,
         )

@@ -154,8 +154,8 @@ class FlightConnection:
             client.close()
             if self._was_there:
                 raise
-            found = trouble(address, tls=access.tls, authorities=self._channel.authorities, file=access.authorities)
-            why = _first_line(unreachable) if found is None else found.sentence
+            problem = trouble(address, tls=access.tls, authorities=self._channel.authorities, file=access.authorities)
+            why = _first_line(unreachable) if problem is None else problem.sentence
             raise NoFlightError(f"the server's Arrow Flight cannot be reached at {address} ({why})") from None
         except BaseException:
             client.close()

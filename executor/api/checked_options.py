@@ -79,8 +79,8 @@ def _check_continuous(options: TaskOptions) -> None:
         "spill": (options.spill is not Spill.AUTO, "its joins keep their rows as state and do not spill; leave it out"),
         "broadcast": (bool(options.broadcast), "its joins route every row by its key; leave it out"),
     }
-    for name, (given, why) in refused.items():
-        if given:
+    for name, (is_set, why) in refused.items():
+        if is_set:
             raise InvalidRequest(f"{name} is no option of a continuous task: {why}", reason="PER_EPOCH_OPTION")
 
 

@@ -55,7 +55,7 @@ class RowEffect(Effect, Protocol):
 
     schema: pa.Schema
     table: pa.Schema
-    place: str
+    plan_path: str
 
     def begin(self, epoch: int) -> None: ...
 

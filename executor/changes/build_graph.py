@@ -70,7 +70,7 @@ class _Level:
     depth: int
     counted: bool = True
     vertices: list[Vertex] = field(default_factory=list)
-    places: dict[int, int] = field(default_factory=dict)
+    numbers: dict[int, int] = field(default_factory=dict)
     """Vertices of nodes, by the node's id."""
     inputs: list[Link] = field(default_factory=list)
     _entered: dict[int, int] = field(default_factory=dict)
@@ -109,9 +109,9 @@ class _Making:
         level, node = wanted
         if level.parent is not None and level.loop not in self.loops_read[id(node)]:
             return level.from_outside((yield level.parent, node), node.schema)
-        if id(node) not in level.places:
-            level.places[id(node)] = yield from self._made(level, node)
-        return level.places[id(node)]
+        if id(node) not in level.numbers:
+            level.numbers[id(node)] = yield from self._made(level, node)
+        return level.numbers[id(node)]
 
     def _made(self, level: _Level, node: ChangeNode) -> Generator[_Wanted, int, int]:
         match node:
@@ -126,8 +126,8 @@ class _Making:
                 return level.add(self._operated(level, node, (entry,)))
             case _:
                 inputs = []
-                for each in inputs_of(node):
-                    inputs.append((yield level, each))  # noqa: PERF401 (a comprehension cannot yield)
+                for child in inputs_of(node):
+                    inputs.append((yield level, child))  # noqa: PERF401 (a comprehension cannot yield)
                 return level.add(self._operated(level, node, tuple(inputs)))
 
     def _loop(self, level: _Level, node: LoopNode) -> Generator[_Wanted, int, int]:
@@ -144,7 +144,7 @@ class _Making:
                 limits=node.limits,
                 counted=counted,
                 schema=node.schema,
-                place=node.plan_path,
+                plan_path=node.plan_path,
             )
         )
 
@@ -155,7 +155,7 @@ class _Making:
             make=lambda channel: self.factory.operator(node, channel, depth, late, once=once),
             inputs=links,
             schema=node.schema,
-            place=node.plan_path,
+            plan_path=node.plan_path,
         )
 
     def _late(self, level: _Level, node: Operated) -> int | None:
@@ -166,7 +166,7 @@ class _Making:
         """
         if level.counted or level.loop is None:
             return None
-        inside = [at for at, each in enumerate(inputs_of(node)) if level.loop in self.loops_read[id(each)]]
+        inside = [at for at, child in enumerate(inputs_of(node)) if level.loop in self.loops_read[id(child)]]
         return inside[0] if len(inside) == 1 and _comes_back(inputs_of(node)[inside[0]], level.loop) else None
 
 
@@ -177,8 +177,8 @@ def _comes_back(node: ChangeNode, loop: int) -> bool:
         match stack.pop():
             case BackNode() as back if back.loop == loop:
                 pass
-            case ComputeNode() | SelectNode() as made:
-                stack.extend(inputs_of(made))
+            case ComputeNode() | SelectNode() as visited:
+                stack.extend(inputs_of(visited))
             case _:
                 return False
     return True
@@ -186,18 +186,18 @@ def _comes_back(node: ChangeNode, loop: int) -> bool:
 
 def _loops_read(root: ChangeNode) -> Mapping[int, frozenset[int]]:
     """The loops that each node is inside of and whose references it reads, by the node's id."""
-    found: dict[int, frozenset[int]] = {}
+    loops_read: dict[int, frozenset[int]] = {}
 
     def step(node: ChangeNode) -> Generator[ChangeNode, frozenset[int], frozenset[int]]:
-        if id(node) not in found:
+        if id(node) not in loops_read:
             loops: frozenset[int] = frozenset({node.loop}) if isinstance(node, BackNode) else frozenset()
-            for each in inputs_of(node):
-                loops |= yield each
-            found[id(node)] = loops - {node.loop} if isinstance(node, LoopNode) else loops
-        return found[id(node)]
+            for child in inputs_of(node):
+                loops |= yield child
+            loops_read[id(node)] = loops - {node.loop} if isinstance(node, LoopNode) else loops
+        return loops_read[id(node)]
 
     unroll(step, root)
-    return found
+    return loops_read
 
 
 def _enter(level: _Level, name: str, source: EntrySource) -> int:
@@ -210,6 +210,6 @@ def _enter(level: _Level, name: str, source: EntrySource) -> int:
         make=lambda _: RetractionCheck(source.schema, name),
         inputs=(Link(entry, every),),
         schema=source.schema,
-        place=name,
+        plan_path=name,
     )
     return level.add(known)

@@ -25,12 +25,12 @@ def loop_of(node: RoundsNode, instance: Instance, channels: int) -> Loop | Recom
     memory = instance.settings.memory_limit * channels // _COPIES
     match node.root:
         case LoopNode(whole=True, body=RecomputeNode() as body) as loop:
-            inputs = [(numbered(each.schema), each.size_class) for each in node.inputs]
+            inputs = [(numbered(child.schema), child.size_class) for child in node.inputs]
             return RecomputedLoop(node.schema, _body(loop, body, len(inputs)), inputs, evaluators, memory=memory)
         case root:
             sources = {
-                input_name(port): EntrySource(port=port, schema=numbered(each.schema), checked=False)
-                for port, each in enumerate(node.inputs)
+                input_name(port): EntrySource(port=port, schema=numbered(child.schema), checked=False)
+                for port, child in enumerate(node.inputs)
             }
             graph = graph_of(root, sources, evaluators, counted=False)
             return Loop(
@@ -50,5 +50,5 @@ def _body(loop: LoopNode, body: RecomputeNode, inputs: int) -> RecomputedBody:
         reads=tuple(map(port, body.inputs)),
         entering=None if loop.entering is None else port(loop.entering),
         limits=loop.limits,
-        place=loop.plan_path,
+        plan_path=loop.plan_path,
     )

@@ -65,8 +65,8 @@ class ChangeOperatorFactory:
         """
         match node:
             case SourceNode():
-                places = {name: at for at, name in enumerate(self._sources[node.source].names)}
-                return Select(node.schema, [places[column] for column in node.columns])
+                positions = {name: at for at, name in enumerate(self._sources[node.source].names)}
+                return Select(node.schema, [positions[column] for column in node.columns])
             case ConstantNode():
                 return Constant(node.schema, self._constant(node) if channel == 0 else (), depth=depth)
             case SelectNode():
@@ -88,7 +88,7 @@ class ChangeOperatorFactory:
                     depth=depth,
                 )
             case OnlyOneNode():
-                return OnlyOne(node.schema, node.left.schema, place=node.plan_path, depth=depth)
+                return OnlyOne(node.schema, node.left.schema, plan_path=node.plan_path, depth=depth)
             case WeighNode():
                 return DistinctOrSetOp(node.schema, node.weighing, inputs=len(node.inputs), depth=depth, once=once)
             case GroupNode():
@@ -97,7 +97,7 @@ class ChangeOperatorFactory:
                     node.key,
                     node.measures,
                     node.schema,
-                    place=node.plan_path,
+                    plan_path=node.plan_path,
                     depth=depth,
                     always=not node.key and channel == 0,
                 )
@@ -116,9 +116,11 @@ class ChangeOperatorFactory:
             case WindowNode():
                 return self._window(node, depth)
             case RecomputeNode():
-                schemas = [each.schema for each in node.inputs]
+                schemas = [child.schema for child in node.inputs]
                 evaluate = self._evaluator(node.sql, schemas, node.schema, node.plan_path)
-                return Recompute(schemas, node.schema, evaluate, place=node.plan_path, depth=depth, always=channel == 0)
+                return Recompute(
+                    schemas, node.schema, evaluate, plan_path=node.plan_path, depth=depth, always=channel == 0
+                )
             case _:
                 assert_never(node)
 
@@ -131,7 +133,7 @@ class ChangeOperatorFactory:
             node.key,
             node.schema,
             self._evaluator(node.sql, read, behind, node.plan_path),
-            place=node.plan_path,
+            plan_path=node.plan_path,
             evaluate_nothing=nothing,
             depth=depth,
             always=nothing is not None and channel == 0,
@@ -141,9 +143,11 @@ class ChangeOperatorFactory:
         answers = pa.schema(list(node.schema)[len(node.input.schema) :])
         read = read_by_windows(node.input.schema, answers, node.reach)
         evaluate = self._evaluator(node.sql, [read], answers.append(NUMBER), node.plan_path)
-        given = (node.input.schema, node.keys, node.orders, node.schema, node.reach, evaluate)
+        arguments = (node.input.schema, node.keys, node.orders, node.schema, node.reach, evaluate)
         return (
-            WindowByRound(*given, place=node.plan_path, depth=depth) if depth else Window(*given, place=node.plan_path)
+            WindowByRound(*arguments, plan_path=node.plan_path, depth=depth)
+            if depth
+            else Window(*arguments, plan_path=node.plan_path)
         )
 
     def _computing(self, node: ComputeNode) -> Evaluator:
@@ -159,8 +163,8 @@ class ChangeOperatorFactory:
         evaluate = self._evaluator(condition.sql, [read], pa.schema([NUMBER]), node.plan_path)
         return Pairs(evaluate, condition.columns, read)
 
-    def _evaluator(self, sql: str, inputs: Sequence[pa.Schema], schema: pa.Schema, place: str) -> Evaluator:
-        return self._evaluators.of(sql, inputs, schema, place)
+    def _evaluator(self, sql: str, inputs: Sequence[pa.Schema], schema: pa.Schema, plan_path: str) -> Evaluator:
+        return self._evaluators.of(sql, inputs, schema, plan_path)
 
 
 class Pairs:

@@ -48,10 +48,10 @@ class LocalDisk:
 
     def make_folder(self, folder: Path) -> None:
         missing = [folder, *folder.parents]
-        missing = missing[: next(at for at, each in enumerate(missing) if each.is_dir())]
+        missing = missing[: next(at for at, ancestor in enumerate(missing) if ancestor.is_dir())]
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for each in missing:
-            self.sync_names(each.parent)
+        for ancestor in missing:
+            self.sync_names(ancestor.parent)
 
     def create(self, path: Path) -> BinaryIO:
         return path.open("xb")
@@ -72,8 +72,8 @@ class LocalDisk:
 
     def sizes(self, folder: Path) -> Mapping[str, int]:
         try:
-            with os.scandir(folder) as found:
-                return {each.name: each.stat().st_size for each in found if each.is_file(follow_symlinks=False)}
+            with os.scandir(folder) as entries:
+                return {entry.name: entry.stat().st_size for entry in entries if entry.is_file(follow_symlinks=False)}
         except FileNotFoundError:
             return {}
 

@@ -28,13 +28,13 @@ def origin_of(plan: PlanBytes, options: TaskOptions, computation: Computation, e
     )
 
 
-def restored(found: Found, origin: Origin, computation: Computation) -> tuple[Start, tuple[str, ...]]:
+def restored(checkpoint: Found, origin: Origin, computation: Computation) -> tuple[Start, tuple[str, ...]]:
     """Load the checkpoint into a computation that has not begun; its start, and warnings."""
-    check_fits(found.manifest, origin)
-    reader = found.reader()
+    check_fits(checkpoint.manifest, origin)
+    reader = checkpoint.reader()
     computation.load(reader)
     reader.check_all_read()
-    manifest = found.manifest
+    manifest = checkpoint.manifest
     start = Start(manifest.epoch, manifest.sources, manifest.transactions)
     return start, upgrades(manifest, origin)
 

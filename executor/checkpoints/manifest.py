@@ -127,7 +127,7 @@ def _manifest(body: Mapping[str, Any]) -> Manifest:
     tables = tuple(
         StateTable(**{**table, "parts": tuple(Part(**part) for part in table["parts"])}) for table in body["tables"]
     )
-    transactions = tuple(Record(**each) for each in body.get("transactions", ()))
+    transactions = tuple(Record(**record) for record in body.get("transactions", ()))
     return Manifest(**{**body, "origin": Origin(**body["origin"]), "tables": tables, "transactions": transactions})
 
 

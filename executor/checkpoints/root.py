@@ -75,8 +75,8 @@ class CheckpointRoot:
         folder = self.folder(task)
         if not self._ownership.has(task):
             return ()
-        found = [described(task, folder.manifest(name)) for name in folder.names()]
-        return tuple(sorted(found, key=lambda each: (each.epoch, each.taken_us)))
+        checkpoints = [described(task, folder.manifest(name)) for name in folder.names()]
+        return tuple(sorted(checkpoints, key=lambda checkpoint: (checkpoint.epoch, checkpoint.taken_us)))
 
 
 def no_root() -> Refused:

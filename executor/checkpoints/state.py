@@ -29,8 +29,8 @@ class Written:
         known = self._parts.get(item)
         if known is not None and self.folder.has(known):
             return known
-        made = self._parts[item] = self.folder.put(table(item))
-        return made
+        file = self._parts[item] = self.folder.put(table(item))
+        return file
 
 
 class TablesWriter:
@@ -48,7 +48,7 @@ class TablesWriter:
         self._add(name, version, (self._written.folder.put(table),))
 
     def write_parts(self, name: str, version: int, parts: Sequence[P], table: Callable[[P], pa.Table]) -> None:
-        self._add(name, version, tuple(self._written.part(each, table) for each in parts))
+        self._add(name, version, tuple(self._written.part(part, table) for part in parts))
 
     def _add(self, name: str, version: int, parts: tuple[Part, ...]) -> None:
         if name in self._tables:

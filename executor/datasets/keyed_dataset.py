@@ -48,8 +48,8 @@ class _Keyed(KeptDataset, KeyedDataset):
     def lookup(self, *key: Any) -> pa.Table:
         self._check()
         values = self._values(key)
-        found = (batch for file in self._with(values) for batch in self._store.read(file))
-        rows = (_equal(batch, self._columns, values) for batch in found)
+        batches = (batch for file in self._with(values) for batch in self._store.read(file))
+        rows = (_equal(batch, self._columns, values) for batch in batches)
         return pa.Table.from_batches([batch for batch in rows if batch.num_rows], self.schema)
 
     @abstractmethod
@@ -116,44 +116,44 @@ class RangedDataset(_Keyed):
         bounded: Sequence[Bounded],
         keyed: Ranged,
     ) -> None:
-        super().__init__(schema, store, [each.file for each in bounded], (keyed.column,))
+        super().__init__(schema, store, [bounded_file.file for bounded_file in bounded], (keyed.column,))
         self.keyed = keyed
         self._bounded = tuple(bounded)
 
     def _with(self, values: Sequence[pa.Scalar]) -> Iterator[DatasetFile]:
         [value] = values
-        for each in self._bounded:
+        for bounded_file in self._bounded:
             if not value.is_valid:
-                wanted = each.nulls
+                wanted = bounded_file.nulls
             elif _is_nan(value):
-                wanted = each.open
+                wanted = bounded_file.open
             else:
-                wanted = _reaches(each, value) and not _begins_above(each, value)
+                wanted = _reaches(bounded_file, value) and not _begins_above(bounded_file, value)
             if wanted:
-                yield each.file
+                yield bounded_file.file
 
     def range(self, low: Any = None, high: Any = None) -> pa.Table:
         self._check()
         column = self._columns[0]
         least = None if low is None else self._value(column, low)
         limit = None if high is None else self._value(column, high)
-        found: list[pa.RecordBatch] = []
-        for each in self._bounded:
-            if least is not None and not (each.open or _reaches(each, least)):
+        batches: list[pa.RecordBatch] = []
+        for bounded_file in self._bounded:
+            if least is not None and not (bounded_file.open or _reaches(bounded_file, least)):
                 continue
-            if limit is not None and _begins_above(each, limit):
+            if limit is not None and _begins_above(bounded_file, limit):
                 break
-            found += [_between(batch, column, least, limit) for batch in self._store.read(each.file)]
-        return pa.Table.from_batches([batch for batch in found if batch.num_rows], self.schema)
+            batches += [_between(batch, column, least, limit) for batch in self._store.read(bounded_file.file)]
+        return pa.Table.from_batches([batch for batch in batches if batch.num_rows], self.schema)
 
 
-def _reaches(each: Bounded, value: pa.Scalar) -> bool:
+def _reaches(bounded_file: Bounded, value: pa.Scalar) -> bool:
     """True if the file has a key of at least this value, apart from NaNs."""
-    return each.most is not None and bool(pc.greater_equal(each.most, value).as_py())
+    return bounded_file.most is not None and bool(pc.greater_equal(bounded_file.most, value).as_py())
 
 
-def _begins_above(each: Bounded, value: pa.Scalar) -> bool:
-    return each.least is not None and bool(pc.greater(each.least, value).as_py())
+def _begins_above(bounded_file: Bounded, value: pa.Scalar) -> bool:
+    return bounded_file.least is not None and bool(pc.greater(bounded_file.least, value).as_py())
 
 
 def _equal(batch: pa.RecordBatch, columns: Sequence[str], values: Sequence[pa.Scalar]) -> pa.RecordBatch:

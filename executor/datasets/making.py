@@ -53,7 +53,7 @@ def dataset_of(
 
 
 def adopted(
-    schema: pa.Schema, found: Sequence[tuple[Path, Layout]], parent: Path, keyed: Keyed | None = None
+    schema: pa.Schema, layouts: Sequence[tuple[Path, Layout]], parent: Path, keyed: Keyed | None = None
 ) -> KeptDataset:
     """A Dataset of files that others have written, each to a folder of its own; the files are moved.
 
@@ -61,12 +61,12 @@ def adopted(
     """
     store = DatasetFiles(parent)
     try:
-        for folder, layout in found:
+        for folder, layout in layouts:
             store.adopt(folder, layout.files)
-        together = zip(*(layout.tables for _, layout in found), strict=True)
+        together = zip(*(layout.tables for _, layout in layouts), strict=True)
         whole = Layout(
             tables=tuple(tuple(file for some in files for file in some) for files in together),
-            bounds=tuple(bound for _, layout in found for bound in layout.bounds),
+            bounds=tuple(bound for _, layout in layouts for bound in layout.bounds),
         )
         return _committed(schema, store, keyed, whole)
     except BaseException:

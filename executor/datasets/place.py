@@ -34,23 +34,23 @@ def new_folder(parent: Path) -> tuple[Path, Callable[[], None]]:
     The function may be called twice.
     """
     with _lock:
-        place = _places.get(parent)
-        if place is None or place.process != os.getpid():
-            place = _places[parent] = _Place(ServiceFolder(parent), os.getpid())
-        place.used += 1
-        folder = place.folder.path / secrets.token_hex(8)
+        shared = _places.get(parent)
+        if shared is None or shared.process != os.getpid():
+            shared = _places[parent] = _Place(ServiceFolder(parent), os.getpid())
+        shared.used += 1
+        folder = shared.folder.path / secrets.token_hex(8)
     removed = False
 
     def remove() -> None:
         nonlocal removed
         with _lock:
-            if removed or place.process != os.getpid():
+            if removed or shared.process != os.getpid():
                 return
             removed = True
             shutil.rmtree(folder, ignore_errors=True)
-            place.used -= 1
-            if not place.used and _places.get(parent) is place:
+            shared.used -= 1
+            if not shared.used and _places.get(parent) is shared:
                 del _places[parent]
-                place.folder.release()
+                shared.folder.release()
 
     return folder, remove

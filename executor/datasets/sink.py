@@ -24,7 +24,7 @@ class DatasetSink:
     """
 
     schema = pa.schema([])
-    place = "result"
+    plan_path = "result"
 
     def __init__(self, table: pa.Schema, parent: Path, keyed: Keyed | None) -> None:
         check_key(table, keyed)  # before anything runs
@@ -49,11 +49,11 @@ class DatasetSink:
         yield from ()
 
     def commit(self) -> Written:
-        made, self._made = self._made, None
-        if made is None:
+        dataset, self._made = self._made, None
+        if dataset is None:
             return Written()
-        self._kept[self._epoch] = made
-        return Written(rows=made.rows, bytes=made.size, files=made.files)
+        self._kept[self._epoch] = dataset
+        return Written(rows=dataset.rows, bytes=dataset.size, files=dataset.files)
 
     def drop(self) -> None:
         writer, self._writer = self._writer, None
@@ -64,10 +64,10 @@ class DatasetSink:
             self._made = None
 
     def take(self, epoch: int) -> KeptDataset:
-        found = self._kept.pop(epoch, None)
-        if found is None:
+        kept = self._kept.pop(epoch, None)
+        if kept is None:
             raise NotFound(f"nothing is kept of epoch {epoch}, or not any more", reason="UNKNOWN_DATASET")
-        return found
+        return kept
 
     def close(self) -> None:
         self.drop()
@@ -85,7 +85,7 @@ class AdoptingSink(DatasetSink):
                 raise InternalError("rows of a Dataset came where only their files were to")
         yield from ()
 
-    def adopt(self, found: Sequence[tuple[Path, Layout]], parent: Path | None = None) -> KeptDataset:
+    def adopt(self, layouts: Sequence[tuple[Path, Layout]], parent: Path | None = None) -> KeptDataset:
         """Take the channels' files, in their order, as the epoch's Dataset. It is below `parent`, if given."""
-        self._made = adopted(self.table, found, parent or self._parent, self.keyed)
+        self._made = adopted(self.table, layouts, parent or self._parent, self.keyed)
         return self._made

@@ -174,7 +174,7 @@ class _Ranged(FileWriter):
         if self._held:
             self._sort()
         bounds = tuple(self._bounded(file) for run in self._merged() for file in run)
-        return Layout(tables=(tuple(each.file for each in bounds),), bounds=bounds)
+        return Layout(tables=(tuple(bounded_file.file for bounded_file in bounds),), bounds=bounds)
 
     def _sort(self) -> None:
         together = concat_batches(self._held)

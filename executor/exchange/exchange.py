@@ -115,11 +115,11 @@ class Exchange:
             wanted, number = self._lanes.wanted(producer), self._lanes.count(producer)
         if not any(wanted):
             return False
-        made = Block(self._routing.slices(block, producer, number), wanted)
+        sliced = Block(self._routing.slices(block, producer, number), wanted)
         if self._allowance is not None:
-            self._allowance.take(made.holding.size)
-        if not self._keep(producer, made):
-            self._spill(producer, made)
+            self._allowance.take(sliced.holding.size)
+        if not self._keep(producer, sliced):
+            self._spill(producer, sliced)
         self._notify()
         return True
 
@@ -182,14 +182,14 @@ class Exchange:
         """The consumer's next slice, of all producers or of one. Raises the producer's error if that is next."""
         with self._changed:
             self._check_stopped()
-            found = self._lanes.find(consumer, producer)
-            if isinstance(found, Answer):
-                return found
-            number, block = self._lanes.advance(consumer, found)
+            answer = self._lanes.find(consumer, producer)
+            if isinstance(answer, Answer):
+                return answer
+            number, block = self._lanes.advance(consumer, answer)
         try:
             # Read without the lock, because it may be in a file. It is not freed meanwhile: this consumer is one of its
             # readers.
-            rows = block.holding.batch(block.place(consumer))
+            rows = block.holding.batch(block.position(consumer))
         except (OSError, pa.ArrowException) as error:
             lost = ExecutionError(f"what an exchange spilled cannot be read back: {error}", reason="SPILL_FAILED")
             self.cancel(lost)  # or the next pull would go on behind the lost rows
@@ -197,11 +197,11 @@ class Exchange:
         finally:
             with self._changed:
                 crowded = self._full
-                self._lanes.release(consumer, found, number)
+                self._lanes.release(consumer, answer, number)
                 crowded = crowded and not self._full
             if crowded and self._on_change is not None:
                 self._on_change()
-        return Slice(found, self.epoch, number, rows)
+        return Slice(answer, self.epoch, number, rows)
 
     def take(self, consumer: int, producer: int | None = None, meanwhile: Meanwhile | None = None) -> Slice | None:
         """The next slice, or None at the end. Waits for it.
@@ -212,10 +212,10 @@ class Exchange:
         """
         while True:
             seen = self._changes  # before the look, so that no later change is missed
-            found = self.pull(consumer, producer)
-            if isinstance(found, Slice):
-                return found
-            if found is Answer.END:
+            answer = self.pull(consumer, producer)
+            if isinstance(answer, Slice):
+                return answer
+            if answer is Answer.END:
                 return None
             if meanwhile is None or not meanwhile(self._awaited(consumer, producer)):
                 with self._changed:
@@ -368,11 +368,11 @@ class ExchangeStream:
 
     def __next__(self) -> pa.RecordBatch:
         while True:
-            found = self._exchange.take(self._consumer, self._producer, self._meanwhile)
-            if found is None:
+            taken = self._exchange.take(self._consumer, self._producer, self._meanwhile)
+            if taken is None:
                 raise StopIteration
-            if found.rows.num_rows:
-                return found.rows
+            if taken.rows.num_rows:
+                return taken.rows
 
     def close(self) -> None:
         self._exchange.close(self._consumer, self._producer)

@@ -20,21 +20,21 @@ class Answer(enum.Enum):
 class Block:
     """A block's slices in one holding. A slice for all consumers is stored once. `readers` have not read theirs yet."""
 
-    __slots__ = ("_places", "holding", "readers")
+    __slots__ = ("_positions", "holding", "readers")
 
     def __init__(self, slices: Slices, wanted: list[bool]) -> None:
         self.readers: set[int] = set()
-        if all(each is slices[0] for each in slices):
+        if all(slice_ is slices[0] for slice_ in slices):
             self.holding = Holding((slices[0],))
-            self._places = (0,) * len(slices)
+            self._positions = (0,) * len(slices)
         else:
-            kept = [each if want else each.slice(0, 0) for each, want in zip(slices, wanted, strict=True)]
+            kept = [slice_ if want else slice_.slice(0, 0) for slice_, want in zip(slices, wanted, strict=True)]
             self.holding = Holding(tuple(kept))
-            self._places = tuple(range(len(kept)))
+            self._positions = tuple(range(len(kept)))
 
-    def place(self, consumer: int) -> int:
+    def position(self, consumer: int) -> int:
         """The position of this consumer's slice among the holding's batches."""
-        return self._places[consumer]
+        return self._positions[consumer]
 
 
 @dataclass(slots=True, eq=False)
@@ -115,9 +115,9 @@ class Lanes:
         if only is not None:
             return self._at(reader, only)
         for _ in self._lanes:
-            found = self._at(reader, reader.turn)
-            if found is not Answer.END:
-                return found
+            answer = self._at(reader, reader.turn)
+            if answer is not Answer.END:
+                return answer
             reader.turn = (reader.turn + 1) % len(self._lanes)
         return Answer.END
 

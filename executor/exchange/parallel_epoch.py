@@ -90,7 +90,7 @@ class ParallelRun:
 
     def __init__(
         self,
-        made: Pipelines,
+        pipelines: Pipelines,
         first: int,
         last: int,
         *,
@@ -98,7 +98,7 @@ class ParallelRun:
         epoch_input: EpochInput,
         execution_context: ExecutionContext,
     ) -> None:
-        self._made = made
+        self._made = pipelines
         self._epoch = epoch
         self._epoch_input = epoch_input
         self._execution_context = execution_context
@@ -107,18 +107,21 @@ class ParallelRun:
         self._results: list[_Result] = []
         self._reads: list[Read] = []
         self._allowance = Allowance(execution_context.exchange_bytes + execution_context.space.quota.limit)
-        chosen = made.physical.pipelines[first:last]
-        exchanges = [each for pipeline in chosen for each in pipeline.into]
+        chosen = pipelines.physical.pipelines[first:last]
+        exchanges = [exchange for pipeline in chosen for exchange in pipeline.into]
         room = execution_context.exchange_bytes // max(len(exchanges), 1)
-        places = places_of(chosen)
+        plan_paths = places_of(chosen)
         self._noted = [
-            (self._exchange(each, chosen, room, places.get(each.number, "")), places.get(each.number, ""))
-            for each in exchanges
+            (
+                self._exchange(exchange, chosen, room, plan_paths.get(exchange.number, "")),
+                plan_paths.get(exchange.number, ""),
+            )
+            for exchange in exchanges
         ]
         cuts = cuts_of(chosen)
         most = max((pipeline.channels for pipeline in chosen), default=1)
         self._cut = key_shares(cuts, epoch_input.whole, most) if cuts else []
-        self._result_room = execution_context.result_bytes // max(sum(not each.into for each in chosen), 1)
+        self._result_room = execution_context.result_bytes // max(sum(not part.into for part in chosen), 1)
         for index, pipeline in enumerate(chosen, first):
             self._add(index, pipeline)
 
@@ -134,19 +137,19 @@ class ParallelRun:
 
     # -------------------------------------------------------------------------------------------------- exchanges
 
-    def _exchange(self, each: planned.Exchange, chosen: Sequence[Pipeline], room: int, place: str) -> Exchange:
-        producer = next(pipeline for pipeline in chosen if each in pipeline.into)
-        waits = each.consumers > 1 or len(producer.into) > 1
+    def _exchange(self, sent: planned.Exchange, chosen: Sequence[Pipeline], room: int, plan_path: str) -> Exchange:
+        producer = next(pipeline for pipeline in chosen if sent in pipeline.into)
+        waits = sent.consumers > 1 or len(producer.into) > 1
         exchange = self._new(
-            each.schema,
-            routing_of(each),
+            sent.schema,
+            routing_of(sent),
             producer.channels,
             room,
             self._allowance if waits else None,
-            [self._execution_context.meters.of("Exchange", place, channel) for channel in range(producer.channels)],
+            [self._execution_context.meters.of("Exchange", plan_path, channel) for channel in range(producer.channels)],
         )
-        self._fed[each.number] = _Fed(
-            exchange, Ordering(each.order) if each.order else None, each.routing is Routing.GATHER
+        self._fed[sent.number] = _Fed(
+            exchange, Ordering(sent.order) if sent.order else None, sent.routing is Routing.GATHER
         )
         return exchange
 
@@ -177,18 +180,18 @@ class ParallelRun:
     def _add(self, index: int, pipeline: Pipeline) -> None:
         """Add the drivers of a pipeline's channels, and the gather of its result if it feeds no exchange."""
         if pipeline.into:
-            fed = [self._fed[each.number] for each in pipeline.into]
+            fed = [self._fed[exchange.number] for exchange in pipeline.into]
         else:
             gather = self._new(pipeline.root.schema, routing.Broadcast(1), pipeline.channels, self._result_room)
             fed = [_Fed(gather, None)]
-        given = turns(pipeline, self._epoch_input.whole)
+        channel_turns = turns(pipeline, self._epoch_input.whole)
         if not pipeline.into:
-            self._results.append(_Result(fed[0], sum(map(len, given)) if in_morsels(pipeline) else None))
-        for number, mine in enumerate(given):
+            self._results.append(_Result(fed[0], sum(map(len, channel_turns)) if in_morsels(pipeline) else None))
+        for number, mine in enumerate(channel_turns):
             run = self._run(pipeline, self._channel(index, number), mine, fed)
             self._scheduler.add(run)
-            for each in fed:
-                each.producers.append(run)
+            for outlet in fed:
+                outlet.producers.append(run)
 
     def _channel(self, index: int, number: int) -> _Channel:
         read = Read()
@@ -201,7 +204,7 @@ class ParallelRun:
 
     def _run(self, pipeline: Pipeline, channel: _Channel, turns: Sequence[Pieces], fed: Sequence[_Fed]) -> Driver:
         received = [self._fed[number] for number in pipeline.received]
-        outlets = [(each.exchange, channel.number) for each in fed]
+        outlets = [(outlet.exchange, channel.number) for outlet in fed]
         passed = self._epoch_input.watermarks
         watermark = passed.exchanges[pipeline.into[0].number] if pipeline.into else passed.result
         if pipeline.into:
@@ -212,9 +215,9 @@ class ParallelRun:
             rows = _as_they_come(channel, turns)
         return Driver(
             _steps(rows, outlets, watermark),
-            inlets=[(each.exchange, channel.number) for each in received],
+            inlets=[(inlet.exchange, channel.number) for inlet in received],
             outlets=outlets,
-            above=tuple(dict.fromkeys(run for each in received for run in each.above)),
+            above=tuple(dict.fromkeys(run for inlet in received for run in inlet.above)),
             interrupt=channel.interrupt,
         )
 
@@ -233,14 +236,16 @@ class ParallelRun:
             return
         for morsel in range(result.morsels):
             producer = morsel % exchange.producers
-            while (found := exchange.take(0, producer, lend)) is not None and found.rows.num_rows:
-                yield found.rows
+            while (taken := exchange.take(0, producer, lend)) is not None and taken.rows.num_rows:
+                yield taken.rows
 
     def _count(self) -> None:
         for read in self._reads:
             self._epoch_input.read.add(read)
-        for exchange, place in self._noted:
-            self._execution_context.meters.of("Exchange", place).spilled_bytes += exchange.statistics().spilled_bytes
+        for exchange, plan_path in self._noted:
+            self._execution_context.meters.of(
+                "Exchange", plan_path
+            ).spilled_bytes += exchange.statistics().spilled_bytes
 
 
 class _Channel:

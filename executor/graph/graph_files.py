@@ -25,7 +25,7 @@ def file_effect(target: FileTarget, schema: pa.Schema, task: str, quota: int) ->
         raise InvalidRequest(
             f"files are written as {', '.join(WRITE_FORMATS)}, not {target.format!r}", reason="UNKNOWN_FORMAT"
         )
-    modes = {each.value: each for each in WriteMode}
+    modes = {mode.value: mode for mode in WriteMode}
     if target.mode not in modes:
         raise InvalidRequest(f"mode is one of {', '.join(modes)}, not {target.mode!r}", reason="UNKNOWN_MODE")
     return Write(
@@ -37,5 +37,5 @@ def file_effect(target: FileTarget, schema: pa.Schema, task: str, quota: int) ->
         mode=modes[target.mode],
         writer=task,
         quota=quota,
-        place=_PLACE,
+        plan_path=_PLACE,
     )

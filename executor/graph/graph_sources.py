@@ -31,9 +31,9 @@ def find_files(nodes: Sequence[GraphNode], options: TaskOptions, roots: Sequence
         match node:
             case FileSource():
                 files = [with_missing(split, options.missing_columns) for split in node.files]
-                found = _expanded(node.name, files, roots, side)
-                pieces[node.name] = found
-                schema = _schema(found) if node.schema is None else node.schema
+                node_pieces = _expanded(node.name, files, roots, side)
+                pieces[node.name] = node_pieces
+                schema = _schema(node_pieces) if node.schema is None else node.schema
                 if schema is not None:
                     schemas[node.name] = schema
             case DatasetSource():

@@ -66,7 +66,7 @@ class Ledger:
 
     # ------------------------------------------------------------------------------------------------- splits
 
-    def place(self, name: str, sequence: int | None, epoch: int | None) -> tuple[SourceLedger, int, int]:
+    def locate(self, name: str, sequence: int | None, epoch: int | None) -> tuple[SourceLedger, int, int]:
         """The source, number and epoch of a split with this description, if it may be added or is a duplicate."""
         source = self.source(name)
         number = source.highest + 1 if sequence is None else sequence
@@ -114,7 +114,7 @@ class Ledger:
         return self.open.number if number > source.sealed else source.epochs.of(number)
 
     def add(self, split: AcceptedSplit) -> Added:
-        """Record a split that `place` has allowed."""
+        """Record a split that `locate` has allowed."""
         added = self._enter(split)
         self._end_if_all_ended()
         return added
@@ -232,7 +232,7 @@ class Ledger:
         taken = self._checkpoints.get(epoch)
         if checkpoint is None or taken is not None:
             return checkpoint in (None, "", taken)
-        return any(each.number == epoch for each in self.epochs)
+        return any(open_epoch.number == epoch for open_epoch in self.epochs)
 
     def _join(self, epoch: int, checkpoint: str | None) -> int:
         if not self._can_take(epoch, checkpoint):

@@ -39,7 +39,7 @@ class Transactions:
     """The records of the transactions that applications have committed."""
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
-        self._records: dict[str, tuple[Record, ...]] = {each.application: (each,) for each in records}
+        self._records: dict[str, tuple[Record, ...]] = {record.application: (record,) for record in records}
 
     def last(self, application: str) -> Record | None:
         records = self._records.get(application)
@@ -69,8 +69,8 @@ class Transactions:
 
         `finished` is the last epoch that has reached its barrier; its checkpoint is taken already.
         """
-        before = [each for each in self._records.pop(record.application, ()) if each.epoch != record.epoch]
-        needed = before[max(0, sum(each.epoch <= finished for each in before) - 1) :]
+        before = [earlier for earlier in self._records.pop(record.application, ()) if earlier.epoch != record.epoch]
+        needed = before[max(0, sum(earlier.epoch <= finished for earlier in before) - 1) :]
         self._records[record.application] = (*needed, record)
         if len(self._records) > MOST_APPLICATIONS:
             del self._records[next(iter(self._records))]
@@ -78,7 +78,7 @@ class Transactions:
     def by(self, epoch: int) -> tuple[Record, ...]:
         """The last record of each application at the barrier of `epoch`, the next barrier to be reached."""
         lasts = (
-            next((each for each in reversed(records) if each.epoch <= epoch), None)
+            next((record for record in reversed(records) if record.epoch <= epoch), None)
             for records in self._records.values()
         )
         return tuple(last for last in lasts if last is not None)

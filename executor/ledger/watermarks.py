@@ -11,12 +11,12 @@ from .split_book import AcceptedSplit
 
 def said_by(splits: Mapping[str, Sequence[AcceptedSplit]], ended: Iterable[str]) -> Watermarks:
     """The least watermark of each source's splits that say one. A source that has ended holds no watermark back."""
-    found: dict[str, int | None] = dict.fromkeys(ended, UNBOUNDED)
+    watermarks: dict[str, int | None] = dict.fromkeys(ended, UNBOUNDED)
     for name, some in splits.items():
         if some:
             said = [split.watermark for split in some if split.watermark is not None]
-            found[name] = min(said, default=found.get(name))
-    return found
+            watermarks[name] = min(said, default=watermarks.get(name))
+    return watermarks
 
 
 def barrier_watermark(watermark: int | None) -> int | None:

@@ -154,7 +154,7 @@ def make(node: RunNode, factory: OperatorFactory) -> Made:
             aggregate = _streaming_aggregate(node, factory)
             return Made(node, aggregate, factory.meter("StreamingAggregate", node.plan_path), inputs(node))
         case SelectNode():
-            select = Select(node.input.schema, columns=node.columns, schema=node.schema, place=node.plan_path)
+            select = Select(node.input.schema, columns=node.columns, schema=node.schema, plan_path=node.plan_path)
             return Made(node, select, factory.meter("Select", node.plan_path), inputs(node))
         case RoundsNode():
             return Made(
@@ -216,18 +216,18 @@ def _fragment(node: FragmentNode, factory: OperatorFactory) -> Fragment:
         instance=factory.instance,
         streams=[
             StreamSource(
-                relation=each.relation,
-                schema=each.node.schema,
-                size_class=each.node.size_class,
-                replayed=each.replayed,
-                long=each.long,
-                rows=each.node.rows if isinstance(each.node, ReceiveNode) else None,
+                relation=stream.relation,
+                schema=stream.node.schema,
+                size_class=stream.node.size_class,
+                replayed=stream.replayed,
+                long=stream.long,
+                rows=stream.node.rows if isinstance(stream.node, ReceiveNode) else None,
             )
-            for each in node.streams
+            for stream in node.streams
         ],
         files=[
-            FileSource(source=each.source, relation=each.relation, columns=each.columns, weighed=each.weighed)
-            for each in node.files
+            FileSource(source=file.source, relation=file.relation, columns=file.columns, weighed=file.weighed)
+            for file in node.files
         ],
         context=ContextSource(relation=RELATION, schema=context_schema(node.context)) if node.context else None,
         strict=factory.strict,
@@ -241,7 +241,7 @@ def _fragment(node: FragmentNode, factory: OperatorFactory) -> Fragment:
         loop_seconds=factory.loop_seconds,
         later=factory.later,
         kernels=None if node.kernels is None else Kernels(node.kernels),
-        place=node.plan_path,
+        plan_path=node.plan_path,
     )
 
 
@@ -253,7 +253,7 @@ def _unnest(node: UnnestNode) -> Unnest:
         schema=node.schema,
         ordinality=node.ordinality,
         outer=node.outer,
-        place=node.plan_path,
+        plan_path=node.plan_path,
     )
 
 
@@ -268,7 +268,7 @@ def _lookup(node: LookupNode, factory: OperatorFactory) -> IndexLookupJoin:
         prefetch=prefetch,
         retries=retries,
         submit=submit,
-        place=node.plan_path,
+        plan_path=node.plan_path,
     )
 
 
@@ -282,7 +282,7 @@ def _merge_join(node: MergeJoinNode, factory: OperatorFactory) -> MergeJoin:
         holding=_holding(factory),
         condition=node.condition,
         instance=factory.instance,
-        place=node.plan_path,
+        plan_path=node.plan_path,
     )
 
 
@@ -305,7 +305,7 @@ def _streaming_aggregate(node: StreamingAggregateNode, factory: OperatorFactory)
         schema=node.schema,
         instance=factory.instance,
         order=node.order,
-        place=node.plan_path,
+        plan_path=node.plan_path,
     )
 
 

@@ -42,19 +42,19 @@ class Pipelines:
 
     def get(self, index: int, channel: int = 0) -> PipelineInstance:
         """The pipeline of a channel. From any thread, but by one thread at a time for one channel."""
-        made = self._made.get((index, channel))
-        if made is None:
+        instance = self._made.get((index, channel))
+        if instance is None:
             root = self.physical.pipelines[index].root
-            made = self._make(root, channel, self._memory[index], self._number(index, channel))
-            self._made[index, channel] = made
-        return made
+            instance = self._make(root, channel, self._memory[index], self._number(index, channel))
+            self._made[index, channel] = instance
+        return instance
 
     def reads(self, first: int, last: int) -> tuple[InputRead, ...]:
         """The inputs that the pipelines from `first` to `last` read."""
-        found = self._reads.get((first, last))
-        if found is None:
-            found = self._reads[first, last] = reads_of(self.physical.pipelines[first:last])
-        return found
+        reads = self._reads.get((first, last))
+        if reads is None:
+            reads = self._reads[first, last] = reads_of(self.physical.pipelines[first:last])
+        return reads
 
     def _number(self, index: int, channel: int) -> int:
         """The channel's number among the instances of its size.
@@ -65,24 +65,24 @@ class Pipelines:
 
     @property
     def plans(self) -> int:
-        return sum(made.plans for made in tuple(self._made.values()))
+        return sum(instance.plans for instance in tuple(self._made.values()))
 
     @property
     def lasting(self) -> bool:
         """Whether an operator keeps what cannot be made again."""
-        return any(made.lasting for made in tuple(self._made.values()))
+        return any(instance.lasting for instance in tuple(self._made.values()))
 
     @property
     def loops(self) -> tuple[LoopStatistics, ...]:
-        return tuple(each for made in tuple(self._made.values()) for each in made.loops)
+        return tuple(loop for instance in tuple(self._made.values()) for loop in instance.loops)
 
     @property
     def bodies(self) -> tuple[OperatorStatistics, ...]:
-        return tuple(each for made in tuple(self._made.values()) for each in made.bodies)
+        return tuple(body for instance in tuple(self._made.values()) for body in instance.bodies)
 
     def close(self) -> None:
-        for made in self._made.values():
-            made.close()
+        for instance in self._made.values():
+            instance.close()
 
 
 def _numbers(physical: PhysicalPlan, memory: Sequence[int]) -> Iterator[int]:

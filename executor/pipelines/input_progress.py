@@ -104,15 +104,18 @@ class InputProgress:
         """The progress of each input that is read. From any thread."""
         with self._lock:
             running = tuple(self._running.values())
-            shares = {id(each): each.ask() for each in running}
+            shares = {id(statement): statement.ask() for statement in running}
             return {name: self._of(name, total, running, shares) for name, total in self._totals.items()}
 
     def _of(
         self, name: str, total: Total, running: Sequence[_Statement], shares: Mapping[int, float]
     ) -> SourceProgress:
-        found = sum(self._meters.rows_out(*meter) - rows for meter, rows in self._before.get(name, {}).items())
-        found += int(self._ended.get(name, 0.0) + sum(each.rows.get(name, 0) * shares[id(each)] for each in running))
-        return SourceProgress(rows=found if total is None else min(found, total), total=total)
+        rows = sum(self._meters.rows_out(*meter) - rows for meter, rows in self._before.get(name, {}).items())
+        rows += int(
+            self._ended.get(name, 0.0)
+            + sum(statement.rows.get(name, 0) * shares[id(statement)] for statement in running)
+        )
+        return SourceProgress(rows=rows if total is None else min(rows, total), total=total)
 
 
 class _Statement:
@@ -175,7 +178,7 @@ def _iterated(source: IterableSource) -> Total:
     """The rows of an iterable. Arrow data given as a list tells them; any other iterable may end anywhere."""
     if not isinstance(source.items, list) or source.epoch_rows is not None:
         return None
-    return _sum(each.num_rows if isinstance(each, pa.RecordBatch) else None for each in source.items)
+    return _sum(batch.num_rows if isinstance(batch, pa.RecordBatch) else None for batch in source.items)
 
 
 def _sum(counts: Iterable[Total]) -> Total:

@@ -23,30 +23,30 @@ CutPieces: TypeAlias = Mapping[Cut, Sequence[Piece]]
 
 def cuts_of(pipelines: Iterable[Pipeline]) -> frozenset[Cut]:
     """The sources that these pipelines read by ranges of keys."""
-    nodes = (node for each in pipelines for node in walk(each.root))
+    nodes = (node for pipeline in pipelines for node in walk(pipeline.root))
     reads = (read for node in nodes for read in read_from_sources(node))
     return frozenset((read.source, *read.cut) for read in reads if read.cut is not None)
 
 
 def key_shares(cuts: Iterable[Cut], whole: Mapping[str, Sequence[Piece]], channels: int) -> list[CutPieces]:
     """For each channel, the pieces of every cut with the channel's range of the key."""
-    given: list[dict[Cut, Sequence[Piece]]] = [{} for _ in range(channels)]
+    dealt: list[dict[Cut, Sequence[Piece]]] = [{} for _ in range(channels)]
     numbered = sorted(cuts, key=lambda cut: (cut[2], cut[0], cut[1]))
     for _, together in groupby(numbered, key=lambda cut: cut[2]):
         alike = list(together)
         bounds = _bounds(alike, whole, channels)
         for cut in alike:
             for channel, (low, high) in enumerate(zip((None, *bounds), (*bounds, None), strict=True)):
-                given[channel][cut] = tuple(_in_range(whole[cut[0]], cut[1], low, high))
-    return list(given)
+                dealt[channel][cut] = tuple(_in_range(whole[cut[0]], cut[1], low, high))
+    return list(dealt)
 
 
 def _bounds(alike: Sequence[Cut], whole: Mapping[str, Sequence[Piece]], channels: int) -> list[int]:
     """The values where the ranges after the first one start: behind pieces, with rows as even as pieces allow."""
-    known = [found for source, key, _ in alike if (found := key_bounds(whole[source], key))]
+    known = [bounds for source, key, _ in alike if (bounds := key_bounds(whole[source], key))]
     if not known:
         return [0] * (channels - 1)
-    pieces = sorted(max(known, key=lambda found: sum(rows for _, _, rows in found)))
+    pieces = sorted(max(known, key=lambda bounds: sum(rows for _, _, rows in bounds)))
     total = sum(rows for _, _, rows in pieces)
     starts: list[int] = []
     passed = 0

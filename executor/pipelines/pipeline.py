@@ -99,55 +99,55 @@ class PipelineInstance:
     @property
     def plans(self) -> int:
         return sum(
-            made.operator.plans for made in self._made if isinstance(made.operator, Fragment | Loop | RecomputedLoop)
+            built.operator.plans for built in self._made if isinstance(built.operator, Fragment | Loop | RecomputedLoop)
         )
 
     @property
     def lasting(self) -> bool:
-        return any(made.operator.lasting for made in self._made)
+        return any(built.operator.lasting for built in self._made)
 
     @property
     def loops(self) -> tuple[LoopStatistics, ...]:
         """Statistics of the loops that run round by round, and of the loops inside of them."""
-        loops = (made.operator for made in self._made if isinstance(made.operator, Loop | RecomputedLoop))
-        return tuple(each for loop in loops for each in loop.loops)
+        loops = (built.operator for built in self._made if isinstance(built.operator, Loop | RecomputedLoop))
+        return tuple(loop_statistics for loop in loops for loop_statistics in loop.loops)
 
     @property
     def bodies(self) -> tuple[OperatorStatistics, ...]:
         """Statistics of the operators in the bodies of those loops that follow changes."""
-        loops = (made.operator for made in self._made if isinstance(made.operator, Loop))
-        return tuple(each for loop in loops for each in loop.body)
+        loops = (built.operator for built in self._made if isinstance(built.operator, Loop))
+        return tuple(body for loop in loops for body in loop.body)
 
     def run(self, epoch_input: EpochInput) -> Generator[pa.RecordBatch]:
         """The result's rows for this input."""
         with ExitStack() as stack:
             run = _Run(epoch_input, stack)
-            for made in self._made:
-                if made.sources:
-                    stack.callback(_release, made, epoch_input.read)
-                    rows = _assign(made, epoch_input)
-                    if isinstance(made.operator, Fragment) and epoch_input.inputs is not None:
-                        stack.enter_context(epoch_input.inputs.statement(rows, made.operator.share))
-                if made.clocks and isinstance(made.operator, Fragment):
-                    made.operator.set_context(context_row(made.clocks, epoch_input.clock_us, epoch_input.time_zone))
-                streams = [self._stream(each, run, made.meter) for each in made.inputs]
-                batches = self._factory.watched(made.node, self._factory.channel, made.operator.run(streams))
+            for built in self._made:
+                if built.sources:
+                    stack.callback(_release, built, epoch_input.read)
+                    rows = _assign(built, epoch_input)
+                    if isinstance(built.operator, Fragment) and epoch_input.inputs is not None:
+                        stack.enter_context(epoch_input.inputs.statement(rows, built.operator.share))
+                if built.clocks and isinstance(built.operator, Fragment):
+                    built.operator.set_context(context_row(built.clocks, epoch_input.clock_us, epoch_input.time_zone))
+                streams = [self._stream(child, run, built.meter) for child in built.inputs]
+                batches = self._factory.watched(built.node, self._factory.channel, built.operator.run(streams))
                 watermarks = epoch_input.watermarks.sources
-                stream = MeteredStream(made.operator.schema, batches, made.meter, inputs=streams)
-                stream.reads(watermarks.get(each.name, UNBOUNDED) for each in made.sources)
-                if made.leaf:
-                    stream.readers += (made.meter, epoch_input.read)
+                stream = MeteredStream(built.operator.schema, batches, built.meter, inputs=streams)
+                stream.reads(watermarks.get(source.name, UNBOUNDED) for source in built.sources)
+                if built.leaf:
+                    stream.readers += (built.meter, epoch_input.read)
                 stack.callback(stream.close)
-                run.streams[_key(made.node)] = stream
+                run.streams[_key(built.node)] = stream
             yield from self._stream(self._root, run, None)
 
     def interrupt(self) -> None:
-        for made in self._made:
-            made.operator.interrupt()
+        for built in self._made:
+            built.operator.interrupt()
 
     def close(self) -> None:
-        for made in self._made:
-            made.operator.close()
+        for built in self._made:
+            built.operator.close()
 
     # -------------------------------------------------------------------------------------------------- running
 
@@ -192,12 +192,12 @@ def _replay(stream: Stream, held: dict[object, list[pa.RecordBatch]], key: objec
     yield from held[key]
 
 
-def _assign(made: Made, epoch_input: EpochInput) -> Mapping[str, int]:
+def _assign(built: Made, epoch_input: EpochInput) -> Mapping[str, int]:
     """Give the operator its pieces; the rows of each source, as far as they are known."""
     rows: dict[str, int] = {}
-    for source in made.sources:
+    for source in built.sources:
         pieces = _pieces(source, epoch_input)
-        _give(made, source, pieces)
+        _give(built, source, pieces)
         rows[source.name] = rows.get(source.name, 0) + sum(piece.row_count or 0 for piece in pieces)
     return rows
 
@@ -206,24 +206,24 @@ def _pieces(source: ReadSource, epoch_input: EpochInput) -> Sequence[Piece]:
     if source.cut is not None:
         return epoch_input.cut[source.cut]
     if source.part is not None:
-        return [each for each in epoch_input.whole[source.name] if each.part == source.part]
+        return [piece for piece in epoch_input.whole[source.name] if piece.part == source.part]
     return (epoch_input.whole if source.whole else epoch_input.pieces)[source.name]
 
 
-def _give(made: Made, source: ReadSource, pieces: Sequence[Piece]) -> None:
-    if source.relation is not None and isinstance(made.operator, Fragment):
-        made.operator.assign_to(source.relation, pieces)
-    elif made.reader is not None:
-        made.reader.assign(source.name, pieces)
+def _give(built: Made, source: ReadSource, pieces: Sequence[Piece]) -> None:
+    if source.relation is not None and isinstance(built.operator, Fragment):
+        built.operator.assign_to(source.relation, pieces)
+    elif built.reader is not None:
+        built.reader.assign(source.name, pieces)
 
 
-def _release(made: Made, read: Read) -> None:
+def _release(built: Made, read: Read) -> None:
     """Count the files that a fragment has read itself, and drop the splits, which need not outlive the epoch."""
-    for source in made.sources:
-        _give(made, source, ())
-    if isinstance(made.operator, Fragment):
-        reads = made.operator.reads
-        for counts in (read, made.meter):
+    for source in built.sources:
+        _give(built, source, ())
+    if isinstance(built.operator, Fragment):
+        reads = built.operator.reads
+        for counts in (read, built.meter):
             counts.rows_in += reads.rows
             counts.bytes_in += reads.bytes
             counts.at_least |= reads.at_least
@@ -251,4 +251,4 @@ def _innermost_first(root: PhysicalNode, uses: dict[object, int]) -> Iterator[Ru
             yield node
         elif uses[key] == 1:
             stack.append((node, True))
-            stack.extend((each, False) for each in reversed(below))
+            stack.extend((child, False) for child in reversed(below))

@@ -39,7 +39,7 @@ def passed_on(pipelines: Sequence[Pipeline], sources: Watermarks) -> Passed:
                 *(exchanges[number] for number in pipeline.received),
             ]
         )
-        exchanges.update((each.number, watermark) for each in pipeline.into)
+        exchanges.update((exchange.number, watermark) for exchange in pipeline.into)
         if not pipeline.into:
             results.append(watermark)
     return Passed(least_watermark(results), sources, exchanges)

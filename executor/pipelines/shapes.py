@@ -39,20 +39,20 @@ def clusters(pieces: Sequence[Piece], columns: Sequence[Column]) -> frozenset[st
 
 def key_bounds(pieces: Sequence[Piece], key: str) -> list[tuple[int, int, int]] | None:
     """The least and greatest value of a key in each piece, and the piece's rows; None if a piece does not tell."""
-    found = []
+    bounds = []
     for piece in pieces:
         bound = bound_of(piece, key) if isinstance(piece, FilePiece) else None
         if bound is None:
             return None
         _, low, high = bound
-        found.append((low, high, piece.row_count or 0))
-    return found
+        bounds.append((low, high, piece.row_count or 0))
+    return bounds
 
 
 def bound_of(piece: FilePiece, key: str) -> tuple[str, int, int] | None:
     """The name that a key has in the piece's file, and its least and greatest value there."""
-    found = [bound for bound in piece.key_bounds if bound[0].casefold() == key.casefold()]
-    return found[0] if len(found) == 1 else None
+    bounds = [bound for bound in piece.key_bounds if bound[0].casefold() == key.casefold()]
+    return bounds[0] if len(bounds) == 1 else None
 
 
 def _clustered(bounds: Sequence[tuple[int, int, int]] | None) -> bool:

@@ -21,8 +21,8 @@ def turns(pipeline: Pipeline, whole: Pieces) -> list[list[Pieces]]:
         (source,) = pipeline.sources
         dealt: list[Pieces] = [{source: morsel} for morsel in morsels(whole[source], pipeline.channels)]
         return [dealt[channel :: pipeline.channels] for channel in range(pipeline.channels)]
-    given: list[dict[str, Sequence[Piece]]] = [{} for _ in range(pipeline.channels)]
+    of_channels: list[dict[str, Sequence[Piece]]] = [{} for _ in range(pipeline.channels)]
     for source in pipeline.sources:
-        for mine, share in zip(given, shares(whole[source], pipeline.channels), strict=True):
+        for mine, share in zip(of_channels, shares(whole[source], pipeline.channels), strict=True):
             mine[source] = share
-    return [[pieces] for pieces in given]
+    return [[pieces] for pieces in of_channels]

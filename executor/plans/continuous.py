@@ -78,7 +78,7 @@ class ContinuousComputation:
         entries: dict[str, EntrySource] = {}
         sources = []
         for port, planned in enumerate(prepared.sources):
-            outside = pa.schema([pa.field(each.name, each.type, each.nullable) for each in planned.columns])
+            outside = pa.schema([pa.field(column.name, column.type, column.nullable) for column in planned.columns])
             schema = pa.schema([field.with_type(unnamed_arrow(field.type)) for field in outside])
             entries[planned.name] = EntrySource(port=port, schema=schema)
             at = "Scan", planned.plan_paths[0] if planned.plan_paths else planned.name
@@ -192,8 +192,11 @@ class ContinuousComputation:
     def begin(self, number: int, pieces: Mapping[str, Sequence[Piece]]) -> Mapping[str, Sequence[Piece]]:
         """Begin an epoch of these pieces; the first epoch also reads the static sources. All pieces, opened."""
         tables, self._tables = self._tables, {}
-        opened = {name: self._readings[name].opened(given) for name, given in (*pieces.items(), *tables.items())}
-        self._inputs.begin(number, [each for each in self._reads if each.source in opened], opened)
+        opened = {
+            name: self._readings[name].opened(source_pieces)
+            for name, source_pieces in (*pieces.items(), *tables.items())
+        }
+        self._inputs.begin(number, [read for read in self._reads if read.source in opened], opened)
         return opened
 
     def changes(self, source: str, pieces: Sequence[Piece]) -> Iterator[tuple[int, int]]:
@@ -219,7 +222,9 @@ class ContinuousComputation:
 
     def complete(self) -> Iterator[pa.RecordBatch]:
         """End the epoch; the changes of the result."""
-        said = {each.name: UNBOUNDED if each.static else self._watermarks.get(each.name) for each in self.sources}
+        said = {
+            source.name: UNBOUNDED if source.static else self._watermarks.get(source.name) for source in self.sources
+        }
         self._network.end_all({self._ports[name]: watermark for name, watermark in said.items()})
         if not self._network.run():
             raise InternalError("the network has come to rest before the epoch was complete")
@@ -235,8 +240,10 @@ class ContinuousComputation:
         size = self._network.nbytes + more
         if size <= self._memory:
             return
-        operators = sorted(self._network.statistics().operators, key=lambda each: each.nbytes, reverse=True)
-        largest = "; ".join(f"{each.operator} at {each.place}: {each.nbytes:,}" for each in operators[:_LARGEST])
+        operators = sorted(self._network.statistics().operators, key=lambda operator: operator.nbytes, reverse=True)
+        largest = "; ".join(
+            f"{operator.operator} at {operator.plan_path}: {operator.nbytes:,}" for operator in operators[:_LARGEST]
+        )
         raise Exhausted(
             f"the state of a continuous task and an epoch's change may take three quarters of its memory_limit, "
             f"{self._memory:,} bytes, and have come to {size:,} ({largest}): raise memory_limit, or keep fewer rows or "
@@ -335,8 +342,8 @@ class ContinuousRun:
         computation = self._computation
         computation.mark()
         computation.reach(watermarks)
-        for source, given in computation.begin(self._number, pieces).items():
-            for rows, size in computation.changes(source, given):
+        for source, source_pieces in computation.begin(self._number, pieces).items():
+            for rows, size in computation.changes(source, source_pieces):
                 self.rows_in += rows
                 self.bytes_in += size
                 yield computation.nothing

@@ -89,9 +89,9 @@ class PlanComputation:
         write, space = resources.get("write"), resources["space"]
         self.schema = prepared.schema if write is None else write.schema
         self.warnings = prepared.warnings
-        self.sources = tuple(_source(each.name, each.columns, static=each.static) for each in prepared.sources)
+        self.sources = tuple(_source(source.name, source.columns, static=source.static) for source in prepared.sources)
         self.options = options
-        self.columns = {each.name: each.columns for each in prepared.sources}
+        self.columns = {source.name: source.columns for source in prepared.sources}
         self.tables = dict(resources["tables"])
         self._prepared = prepared
         self._pool = resources["pool"]
@@ -99,7 +99,7 @@ class PlanComputation:
         self._roots = tuple(resources["roots"])
         self._space = space
         self._side = resources["side"]
-        self._nominal = {each.name: NOTHING for each in prepared.sources}
+        self._nominal = {source.name: NOTHING for source in prepared.sources}
         self._nominal |= {
             name: shape_of(pieces, self.columns[name], options.channels) for name, pieces in self.tables.items()
         }
@@ -193,17 +193,17 @@ class PlanComputation:
         """
         whole = {**self._nominal, **self._prepared.relevant(shape)}
         key = tuple(whole.values())
-        made = self._made.get(key)
-        if made is not None:
+        pipelines = self._made.get(key)
+        if pipelines is not None:
             self._made.move_to_end(key)
-            return made
+            return pipelines
         physical = self._kept_for(whole, clock_us)
-        made = self._made[key] = Pipelines(physical, self.options.memory_limit, self.make)
+        pipelines = self._made[key] = Pipelines(physical, self.options.memory_limit, self.make)
         if len(self._made) > _SHAPES_KEPT:
             _, oldest = self._made.popitem(last=False)
             self._count(oldest)
             oldest.close()
-        return made
+        return pipelines
 
     def _kept_for(self, shape: Mapping[str, SourceShape], clock_us: int) -> PhysicalPlan:
         """The physical plan, after computing all results of static sources that it needs.
@@ -229,7 +229,7 @@ class PlanComputation:
             take=lambda: self._instance(memory_limit, number),
             strict=self.options.determinism is Determinism.STRICT,
             spill=self.options.spill,
-            meter=lambda operator, place: self.meters.of(operator, place, channel),
+            meter=lambda operator, plan_path: self.meters.of(operator, plan_path, channel),
             index=self._keeping.index,
             tables=self.tables,
             databases=self._databases,
@@ -251,11 +251,11 @@ class PlanComputation:
             instance = self._instances[memory_limit, number] = self._pool.take(settings)
         return instance
 
-    def _count(self, made: PipelineInstance | Pipelines) -> None:
+    def _count(self, ended: PipelineInstance | Pipelines) -> None:
         """Add the statistics of pipelines that are about to be closed."""
-        self._plans += made.plans
-        self._ended_loops = combined((*self._ended_loops, *made.loops))
-        self._ended_bodies = combined_operators((*self._ended_bodies, *made.bodies))
+        self._plans += ended.plans
+        self._ended_loops = combined((*self._ended_loops, *ended.loops))
+        self._ended_bodies = combined_operators((*self._ended_bodies, *ended.bodies))
 
     def _lookup_queue(self, limit: int) -> Submit:
         lookup_queue = self._lookups.lookup_queue(limit)
@@ -263,13 +263,13 @@ class PlanComputation:
         return lookup_queue.submit
 
     def _kept_rows(self, root: PhysicalNode, clock_us: int) -> Generator[pa.RecordBatch]:
-        made = self.make(root, 0, self.options.memory_limit, 0)
+        instance = self.make(root, 0, self.options.memory_limit, 0)
         try:
-            with closing(self.run(made, self.epoch_input(self.tables, clock_us, Read(), Passed()))) as rows:
+            with closing(self.run(instance, self.epoch_input(self.tables, clock_us, Read(), Passed()))) as rows:
                 yield from rows
         finally:
-            self._count(made)
-            made.close()
+            self._count(instance)
+            instance.close()
 
     def epoch_input(self, pieces: Pieces, clock_us: int, read: Read, watermarks: Passed) -> EpochInput:
         """The input of a run over all of these pieces."""
@@ -288,13 +288,13 @@ class PlanComputation:
         """The rows of the node's operator in an epoch; subclasses wrap them."""
         return rows
 
-    def run(self, made: PipelineInstance, epoch_input: EpochInput) -> Generator[pa.RecordBatch]:
-        self._running.add(made)
+    def run(self, instance: PipelineInstance, epoch_input: EpochInput) -> Generator[pa.RecordBatch]:
+        self._running.add(instance)
         try:
             self.check_stopped()
-            yield from made.run(epoch_input)
+            yield from instance.run(epoch_input)
         finally:
-            self._running.discard(made)
+            self._running.discard(instance)
 
     def check_stopped(self) -> None:
         if self._stopped:
@@ -303,17 +303,17 @@ class PlanComputation:
     # ------------------------------------------------------------------------------------------------- the rest
 
     def meter(self, write: RowEffect) -> Meter:
-        return self.meters.of("Write", write.place)
+        return self.meters.of("Write", write.plan_path)
 
     def operators(self) -> tuple[OperatorStatistics, ...]:
         elsewhere = () if self.cluster is None else self.cluster.bodies
-        here = (each for made in tuple(self._made.values()) for each in made.bodies)
+        here = (body for pipelines in tuple(self._made.values()) for body in pipelines.bodies)
         bodies = combined_operators((*self._ended_bodies, *elsewhere, *here))
         return (*self.meters.statistics(), *operator_statistics(bodies))
 
     def loops(self) -> tuple[LoopStatistics, ...]:
         elsewhere = () if self.cluster is None else self.cluster.loops
-        here = (each for made in tuple(self._made.values()) for each in made.loops)
+        here = (loop for pipelines in tuple(self._made.values()) for loop in pipelines.loops)
         return loop_statistics((*self._ended_loops, *elsewhere, *here))
 
     def stages(self) -> tuple[StageStatistics, ...]:
@@ -325,7 +325,7 @@ class PlanComputation:
     @property
     def plans(self) -> int:
         elsewhere = 0 if self.cluster is None else self.cluster.plans
-        return self._plans + elsewhere + sum(made.plans for made in tuple(self._made.values()))
+        return self._plans + elsewhere + sum(pipelines.plans for pipelines in tuple(self._made.values()))
 
     def interrupt(self) -> None:
         self._stopped = True
@@ -338,7 +338,7 @@ class PlanComputation:
         """Operators with their statements, and DuckDB's instances, are made again in the next epoch; what static
         sources alone feed stays.
         """
-        if any(made.lasting for made in self._made.values()):
+        if any(pipelines.lasting for pipelines in self._made.values()):
             return
         self._close_operators()
         self._give_back(self._pool.retire)
@@ -357,9 +357,9 @@ class PlanComputation:
         while self._lookup_queues:
             self._lookup_queues.pop().close()
         while self._made:
-            _, made = self._made.popitem()
-            self._count(made)
-            made.close()
+            _, pipelines = self._made.popitem()
+            self._count(pipelines)
+            pipelines.close()
 
     def _give_back(self, give_back: Callable[[Instance], None]) -> None:
         while self._instances:
@@ -368,7 +368,7 @@ class PlanComputation:
 
 
 def _source(name: str, columns: Sequence[Column], *, static: bool) -> Source:
-    schema = pa.schema([pa.field(each.name, each.type, each.nullable) for each in columns])
+    schema = pa.schema([pa.field(column.name, column.type, column.nullable) for column in columns])
     return Source(name=name, schema=schema, static=static, split_kinds=() if static else (*FILE_KINDS, "inline"))
 
 

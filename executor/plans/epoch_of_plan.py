@@ -66,10 +66,10 @@ class PlanRun:
         yield from self._lead()
         columns = computation.columns[source]
         for group in same_feed(open_pieces(pieces, columns), columns):
-            made = computation.pipelines(
+            pipelines = computation.pipelines(
                 {source: shape_of(group, columns, computation.options.channels)}, self._clock_us
             )
-            yield from self._rows(made, computation.lead, computation.lead + 1, {source: group})
+            yield from self._rows(pipelines, computation.lead, computation.lead + 1, {source: group})
 
     def _lead(self) -> Iterator[pa.RecordBatch]:
         if self._led or not self._computation.lead:
@@ -105,43 +105,45 @@ class PlanRun:
             yield from self._lead()
             first = computation.lead + 1
         if computation.early_frees:
-            pieces = {name: given for name, given in pieces.items() if name != computation.early_source}
-        opened = {name: open_pieces(given, computation.columns[name]) for name, given in pieces.items()}
+            pieces = {name: source_pieces for name, source_pieces in pieces.items() if name != computation.early_source}
+        opened = {name: open_pieces(source_pieces, computation.columns[name]) for name, source_pieces in pieces.items()}
         channels = computation.options.channels
-        shape = {name: shape_of(given, computation.columns[name], channels) for name, given in opened.items()}
-        made = computation.pipelines(shape, self._clock_us)
-        self._count_unread(made, opened)
-        yield from self._rows(made, first, len(made), opened)
+        shape = {
+            name: shape_of(source_pieces, computation.columns[name], channels) for name, source_pieces in opened.items()
+        }
+        pipelines = computation.pipelines(shape, self._clock_us)
+        self._count_unread(pipelines, opened)
+        yield from self._rows(pipelines, first, len(pipelines), opened)
 
-    def _count_unread(self, made: Pipelines, pieces: Pieces) -> None:
+    def _count_unread(self, pipelines: Pipelines, pieces: Pieces) -> None:
         """Count the rows of sources that the plan names but, after its rewrites, does not read."""
-        for name in pieces.keys() - made.sources:
+        for name in pieces.keys() - pipelines.sources:
             scan = Scan(name, ())
             scan.assign(name, pieces[name])
             for batch in scan.run(()):
                 self._computation.check_stopped()
                 self._read.rows_in += batch.num_rows
 
-    def _rows(self, made: Pipelines, first: int, last: int, pieces: Pieces) -> Iterator[pa.RecordBatch]:
+    def _rows(self, pipelines: Pipelines, first: int, last: int, pieces: Pieces) -> Iterator[pa.RecordBatch]:
         """The rows of the pipelines from `first` to `last` over these pieces and the tables."""
         computation = self._computation
         computation.check_stopped()
-        passed = passed_on(made.physical.pipelines, self._watermarks)
+        passed = passed_on(pipelines.physical.pipelines, self._watermarks)
         self.watermark = passed.result
         epoch_input = computation.epoch_input({**computation.tables, **pieces}, self._clock_us, self._read, passed)
-        computation.inputs.begin(self.number, made.reads(first, last), epoch_input.whole)
+        computation.inputs.begin(self.number, pipelines.reads(first, last), epoch_input.whole)
         if computation.cluster is not None:
-            yield from computation.cluster.rows(made.physical, epoch=self.number, epoch_input=epoch_input)
+            yield from computation.cluster.rows(pipelines.physical, epoch=self.number, epoch_input=epoch_input)
             return
-        if made.parallel and not _is_one_morsel(made.physical.pipelines[first:last], epoch_input.whole):
+        if pipelines.parallel and not _is_one_morsel(pipelines.physical.pipelines[first:last], epoch_input.whole):
             execution_context = computation.execution_context
             run = ParallelRun(
-                made, first, last, epoch=self.number, epoch_input=epoch_input, execution_context=execution_context
+                pipelines, first, last, epoch=self.number, epoch_input=epoch_input, execution_context=execution_context
             )
             yield from run.rows()
             return
         for index in range(first, last):
-            yield from computation.run(made.get(index), epoch_input)
+            yield from computation.run(pipelines.get(index), epoch_input)
 
 
 def _is_one_morsel(pipelines: Sequence[Pipeline], pieces: Pieces) -> bool:

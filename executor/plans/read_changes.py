@@ -42,7 +42,7 @@ class Reading:
     def accept(self, split: Split, origin: str) -> None:
         """Raise unless the split's rows can be read as changes of the source, as far as is known without reading."""
         name = split.change_column
-        if name is not None and Names([each.name for each in self._source.columns]).place(name) is not None:
+        if name is not None and Names([column.name for column in self._source.columns]).position(name) is not None:
             raise InvalidRequest(
                 f"{origin}: {name!r} cannot be the change column, because the plan reads it as a column of source "
                 f"{self._source.name!r}: a deleted row must be equal to the row that was inserted",
@@ -76,11 +76,11 @@ class Reading:
 
     def _scan(self, change_column: str | None) -> Scan:
         """The scan for a change column. It remembers how it matched the last split's columns: most splits are alike."""
-        found = self._scans.get(change_column)
-        if found is None:
-            found = Scan(self._source.name, self._source.columns, change_column=change_column, largest=self._largest)
-            self._scans[change_column] = found
-        return found
+        scan = self._scans.get(change_column)
+        if scan is None:
+            scan = Scan(self._source.name, self._source.columns, change_column=change_column, largest=self._largest)
+            self._scans[change_column] = scan
+        return scan
 
     def _change(self, batch: pa.RecordBatch, *, weighed: bool) -> Change:
         if not weighed:

@@ -52,14 +52,14 @@ class Keeping:
         """
         for index in physical.indexes:
             if index.name not in self._indexes:
-                made = self._made(index, clock_us)
-                if made is None:
+                built = self._made(index, clock_us)
+                if built is None:
                     return index
-                self._indexes[index.name] = made
+                self._indexes[index.name] = built
         for kept in physical.kept:
             if kept.name not in self._rows:
                 with closing(self._compute(kept.root, clock_us)) as rows:
-                    room = self._options.output_bytes - sum(each.size for each in self._rows.values())
+                    room = self._options.output_bytes - sum(kept.size for kept in self._rows.values())
                     self._rows[kept.name] = KeptRows(kept.name, kept.root.schema, rows, room, self._space)
         return None
 

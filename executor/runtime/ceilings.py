@@ -99,7 +99,7 @@ class Ceilings:
         """
         own = tuple(own)
         for name, limit in self.options_of_principal.items():
-            has = sum(getattr(each, name) for each in own)
+            has = sum(getattr(options, name) for options in own)
             if has + getattr(more, name) > limit:
                 raise Exhausted(
                     f"your tasks may have {name}={limit} together: those there are have {has}, and this one asks for "

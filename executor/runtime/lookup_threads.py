@@ -86,24 +86,24 @@ class LookupThreads:
     # ------------------------------------------------------------------------------------------------- workers
 
     def _work(self) -> None:
-        while (found := self._next()) is not None:
-            lookup_queue, call = found
+        while (ready := self._next()) is not None:
+            lookup_queue, call = ready
             try:
                 call.run()
             finally:
                 with self._condition:
                     lookup_queue.running -= 1
-                del call, found  # the thread keeps no reference: the result belongs to its reader
+                del call, ready  # the thread keeps no reference: the result belongs to its reader
 
     def _next(self) -> tuple[LookupQueue, _Call] | None:
         with self._condition:
-            while (found := self._ready()) is None:
+            while (ready := self._ready()) is None:
                 if self._closed:
                     return None
                 self._idle += 1
                 self._condition.wait()
                 self._idle -= 1
-            return found
+            return ready
 
     def _ready(self) -> tuple[LookupQueue, _Call] | None:
         """The next call of the first queue that may begin one; that queue then goes to the end of the line."""

@@ -29,7 +29,7 @@ class Meter:
         "open_ns",
         "operator",
         "own_ns",
-        "place",
+        "plan_path",
         "pressed_ns",
         "rows_in",
         "rows_out",
@@ -38,9 +38,9 @@ class Meter:
         "spilled_bytes",
     )
 
-    def __init__(self, operator: str, place: str) -> None:
+    def __init__(self, operator: str, plan_path: str) -> None:
         self.operator = operator
-        self.place = place
+        self.plan_path = plan_path
         self.rows_in = self.rows_out = self.bytes_in = self.bytes_out = self.runs = self.run_ns = self.spilled_bytes = 0
         self.own_ns = self.pressed_ns = self.open_ns = 0
         self.at_least = False
@@ -64,19 +64,19 @@ class Meters:
     def __init__(self) -> None:
         self._meters: dict[tuple[str, str], dict[int, Meter]] = {}
 
-    def of(self, operator: str, place: str, channel: int = 0) -> Meter:
-        channels = self._meters.setdefault((operator, place), {})
-        return channels.setdefault(channel, Meter(operator, place))
+    def of(self, operator: str, plan_path: str, channel: int = 0) -> Meter:
+        channels = self._meters.setdefault((operator, plan_path), {})
+        return channels.setdefault(channel, Meter(operator, plan_path))
 
     def all(self) -> tuple[Meter, ...]:
         return tuple(meter for channels in tuple(self._meters.values()) for meter in tuple(channels.values()))
 
-    def rows_out(self, operator: str, place: str) -> int:
+    def rows_out(self, operator: str, plan_path: str) -> int:
         """The rows of an operator over all channels; 0 if the operator does not exist yet."""
-        return sum(meter.rows_out for meter in tuple(self._meters.get((operator, place), {}).values()))
+        return sum(meter.rows_out for meter in tuple(self._meters.get((operator, plan_path), {}).values()))
 
     def statistics(self) -> tuple[OperatorStatistics, ...]:
-        return tuple(OperatorStatistics(**_sum(tuple(each.values()))) for each in tuple(self._meters.values()))
+        return tuple(OperatorStatistics(**_sum(tuple(channels.values()))) for channels in tuple(self._meters.values()))
 
     def by_channel(self) -> tuple[OperatorStatistics, ...]:
         """The statistics of each channel separately."""
@@ -91,7 +91,7 @@ def _sum(meters: Sequence[Meter]) -> dict[str, Any]:
     first = meters[0]
     return {
         "operator": first.operator,
-        "place": first.place,
+        "place": first.plan_path,
         "rows_in": sum(meter.rows_in for meter in meters),
         "rows_out": sum(meter.rows_out for meter in meters),
         "bytes_in": sum(meter.bytes_in for meter in meters),
@@ -131,7 +131,7 @@ class MeteredStream:
         self._closed = False
         self.elapsed_ns = 0
         self.failed = False
-        self._below = tuple(each for each in inputs if isinstance(each, MeteredStream))
+        self._below = tuple(stream for stream in inputs if isinstance(stream, MeteredStream))
         self._handed_out = 0
         meter.runs += 1
 
@@ -142,7 +142,7 @@ class MeteredStream:
     @property
     def watermark(self) -> int | None:
         """The least watermark of inputs and sources. Valid once the stream has ended."""
-        return least_watermark((self._sources, *(each.watermark for each in self._inputs)))
+        return least_watermark((self._sources, *(stream.watermark for stream in self._inputs)))
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         return self
@@ -180,12 +180,12 @@ class MeteredStream:
         return batch
 
     def _elapsed_below(self) -> int:
-        return sum([each.elapsed_ns for each in self._below])
+        return sum([stream.elapsed_ns for stream in self._below])
 
     def _fail(self, error: Exception) -> None:
         """Mark the operator as failed, unless one of its inputs failed first or the run was interrupted."""
         self.failed = True
-        if not any(each.failed for each in self._below) and getattr(error, "reason", None) != "INTERRUPTED":
+        if not any(stream.failed for stream in self._below) and getattr(error, "reason", None) != "INTERRUPTED":
             self._meter.failed = True
 
     def close(self) -> None:

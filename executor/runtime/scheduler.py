@@ -233,7 +233,11 @@ class Scheduler:
     def _relieve(self) -> None:
         """Take threads in long steps out of the count of workers, and start as many new ones as works wait for."""
         now = time.monotonic_ns()
-        for thread in [each for each in self._threads if each.slot is not None and now - each.began_ns >= LONG_NS]:
+        for thread in [
+            candidate
+            for candidate in self._threads
+            if candidate.slot is not None and now - candidate.began_ns >= LONG_NS
+        ]:
             if not self._may_replace():
                 break
             self._threads.remove(thread)
@@ -246,7 +250,7 @@ class Scheduler:
         """True if one more thread may be in a long step. A waiting principal that has none always may."""
         if len(self._long) < MOST_LONG:
             return True
-        running = {each.slot.principal for each in self._long if each.slot is not None}
+        running = {thread.slot.principal for thread in self._long if thread.slot is not None}
         return any(slot.principal not in running for slot in self._queue)
 
     def _run(self, slot: Slot, slice_ns: int = SLICE_NS) -> None:

@@ -73,7 +73,7 @@ class Timers:
         with self._condition:
             self._given_up += 1
             if self._given_up > _FEW and 2 * self._given_up > len(self._calls):
-                self._calls = [each for each in self._calls if not each[2].is_over]
+                self._calls = [call for call in self._calls if not call[2].is_over]
                 heapq.heapify(self._calls)
                 self._given_up = 0
 

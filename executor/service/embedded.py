@@ -62,7 +62,10 @@ def open_service(
             raise NotADirectoryError(f"{name} is {root}, which is not a folder")
     if defaults is not None:
         check_options(defaults)
-    opened = {name: sqlite(str(each)) if isinstance(each, Path) else each for name, each in (databases or {}).items()}
+    opened = {
+        name: sqlite(str(database)) if isinstance(database, Path) else database
+        for name, database in (databases or {}).items()
+    }
     folder = ServiceFolder(spill_directory or Path(tempfile.gettempdir()))
     try:
         written = None if write_root is None else os.path.realpath(write_root)

@@ -153,7 +153,7 @@ class TaskManager:
     def _create(
         self, plan: PlanBytes, options: TaskOptions, tables: Mapping[str, Sequence[Split]], restore: str
     ) -> str:
-        found = self._checkpoints.find(restore) if restore else None
+        checkpoint = self._checkpoints.find(restore) if restore else None
 
         def prepare(identity: str, space: SpillSpace) -> Begun:
             held_tables, held = hold_tables(self._staging.take(self._ownership.caller, tables, space), options, space)
@@ -162,7 +162,7 @@ class TaskManager:
                 return Begun(computation, held=held)
             try:
                 origin = origin_of(plan, options, computation, self._engine)
-                start, warnings = (FIRST, ()) if found is None else restored(found, origin, computation)
+                start, warnings = (FIRST, ()) if checkpoint is None else restored(checkpoint, origin, computation)
                 checkpoints = Checkpoints(identity, self._checkpoints.folder(identity), origin)
             except BaseException:
                 computation.close()
@@ -231,7 +231,7 @@ class TaskManager:
         """Count a task against the ceilings while it is made. Raises `Exhausted` if there is no room for it."""
         with self._lock:
             counted = {**self._beginning, **{known: task.options for known, task in self._tasks.items()}}
-            own = [each for known, each in counted.items() if self._ownership.has(known)]
+            own = [options for known, options in counted.items() if self._ownership.has(known)]
             self._ceilings.check_tasks(len(counted), own, options)
             self._beginning[identity] = options
         try:
@@ -270,22 +270,22 @@ class TaskManager:
         self._task(task).cancel()
 
     def delete_task(self, task: str) -> None:
-        found = self._forget(task) if self._ownership.has(task) else None
-        if found is None:
+        deleted = self._forget(task) if self._ownership.has(task) else None
+        if deleted is None:
             raise self._unknown(task)
-        found.delete()
+        deleted.delete()
 
     def _forget(self, task: str) -> Task | None:
         self.graphs.forget(task)
         self._requests.forget(task)
         with self._lock:
-            found = self._tasks.pop(task, None)
+            forgotten = self._tasks.pop(task, None)
             timer = self._idle.pop(task, None)
-            if found is not None:
-                self._deleted.add(found)
+            if forgotten is not None:
+                self._deleted.add(forgotten)
         if timer is not None:
             timer.cancel()
-        return found
+        return forgotten
 
     def _delete_if_idle(self, identity: str) -> None:
         task = self._tasks.get(identity)
@@ -310,9 +310,9 @@ class TaskManager:
     def run_epoch(
         self, task: str, request: AddRequest, cursor: Cursor, *, acknowledge: Cursor | None = None
     ) -> Sequence[Frame]:
-        found = self._task(task)
-        found.add_splits(request, wake=False)
-        return found.work_and_poll(cursor, acknowledge, None)
+        running = self._task(task)
+        running.add_splits(request, wake=False)
+        return running.work_and_poll(cursor, acknowledge, None)
 
     def work_and_poll(
         self, task: str, cursor: Cursor, *, acknowledge: Cursor | None = None, max_bytes: int | None = None

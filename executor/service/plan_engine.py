@@ -104,7 +104,7 @@ class PlanEngine:
     ) -> Computation:
         decoded = self._decoded(plan)
         bound = _bound_names(decoded.plan, tables)
-        splits = {source: tables[given] for given, source in bound.items()}
+        splits = {source: tables[given_name] for given_name, source in bound.items()}
         roots = (*self._roots, str(space.files.folder))
         settings = instance_settings(options, (*self._roots, str(self._folder)))
         if options.mode is Mode.CONTINUOUS:
@@ -196,7 +196,9 @@ class PlanEngine:
         if options.executor is ExecutorKind.SPARK:
             self._sparks.check_code(graph)
         pieces = opened(files, prepared.schemas)
-        shape = {name: shape_of(each, columns_of(prepared.schemas[name])) for name, each in pieces.items()}
+        shape = {
+            name: shape_of(source_pieces, columns_of(prepared.schemas[name])) for name, source_pieces in pieces.items()
+        }
         return prepared.explain(shape, options.executor)
 
     def _prepared_graph(self, graph: Graph, options: TaskOptions) -> tuple[PreparedGraph, GraphFiles]:
@@ -221,7 +223,7 @@ class PlanEngine:
             mode=write.mode,
             writer=task,
             quota=options.write_quota,
-            place=write.plan_path,
+            plan_path=write.plan_path,
         )
 
     def _why_not_written(self, write: ir.Write) -> tuple[Problem, ...]:
@@ -251,7 +253,7 @@ class PlanEngine:
         if isinstance(prepared, PreparedChanges):
             return prepared.explain()
         names = _bound_names(prepared.plan, rows)
-        return prepared.explain({name: rows[given] for given, name in names.items()})
+        return prepared.explain({name: rows[given_name] for given_name, name in names.items()})
 
     def _prepared(
         self, plan: PlanBytes, options: TaskOptions, static_sources: Sequence[str]
@@ -300,17 +302,19 @@ def _with_plan_names(plan: ir.Plan, options: TaskOptions) -> TaskOptions:
 def _bound_names(plan: ir.Plan, names: Mapping[str, object] | Sequence[str]) -> dict[str, str]:
     """The plan's spelling of each name of a static source: the exact name, or one that differs by case alone."""
     known = sorted({read.source for read in reads(plan) if isinstance(read, ir.Read)})
-    found: dict[str, str] = {}
+    bound: dict[str, str] = {}
     for name in names:
-        alike = [name] if name in known else [each for each in known if each.casefold() == name.casefold()]
+        alike = (
+            [name] if name in known else [candidate for candidate in known if candidate.casefold() == name.casefold()]
+        )
         if len(alike) != 1:
             raise NotFound(
                 f"table {name!r} is {'ambiguous' if alike else 'not read by the plan'}; its sources are: "
                 f"{', '.join(known) or 'none'}",
                 reason="UNKNOWN_SOURCE",
             )
-        found[name] = alike[0]
-    return found
+        bound[name] = alike[0]
+    return bound
 
 
 def _tables(
@@ -322,18 +326,18 @@ def _tables(
 ) -> dict[str, tuple[Piece, ...]]:
     """The pieces of each static source, opened."""
 
-    def given(source: PlannedSource) -> Iterator[Split]:
+    def splits_of(source: PlannedSource) -> Iterator[Split]:
         named = map(_named_file, source.items)
         return (with_missing(split, options.missing_columns) for split in splits.get(source.name, named))
 
-    return {each.name: _table(each, given(each), roots, side) for each in sources if each.static}
+    return {source.name: _table(source, splits_of(source), roots, side) for source in sources if source.static}
 
 
-def _table(source: PlannedSource, given: Iterable[Split], roots: Sequence[str], side: str) -> tuple[Piece, ...]:
+def _table(source: PlannedSource, splits: Iterable[Split], roots: Sequence[str], side: str) -> tuple[Piece, ...]:
     """The pieces of a static source, opened."""
     origin = f"table {source.name!r}"
     pieces: list[Piece] = []
-    for split in given:
+    for split in splits:
         refuse_changes(split, origin)
         match split:
             case FileSplit():

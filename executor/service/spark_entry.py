@@ -33,8 +33,8 @@ class SparkPlace:
 class SparkTasks:
     """Tasks on Spark: their sessions, and what makes their clusters."""
 
-    def __init__(self, place: SparkPlace) -> None:
-        self._place = place
+    def __init__(self, spark_place: SparkPlace) -> None:
+        self._place = spark_place
         self._sessions: Sessions | None = None
         self._lock = threading.Lock()
 

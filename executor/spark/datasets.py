@@ -28,7 +28,7 @@ class Datasets:
         """The planned pipelines; rows that must be sorted go on to one channel."""
         if not isinstance(self.sink.keyed, Ranged):
             return list(planned)
-        return [each for pipeline in planned for each in ([pipeline] if pipeline.into else _to_one(pipeline, planned))]
+        return [part for pipeline in planned for part in ([pipeline] if pipeline.into else _to_one(pipeline, planned))]
 
 
 def _to_one(pipeline: Pipeline, planned: Sequence[Pipeline]) -> list[Pipeline]:
@@ -36,7 +36,7 @@ def _to_one(pipeline: Pipeline, planned: Sequence[Pipeline]) -> list[Pipeline]:
         return [pipeline]
     root = pipeline.root
     gathered = Exchange(
-        number=1 + max((each.number for other in planned for each in other.into), default=0),
+        number=1 + max((exchange.number for other in planned for exchange in other.into), default=0),
         routing=Routing.GATHER,
         schema=root.schema,
         consumers=1,

@@ -16,7 +16,7 @@ from .worker.stage import packed
 
 def check_code(graph: Graph) -> None:
     """Raise `PlanError` with each user function that cannot travel."""
-    problems = [each for node in graph.nodes for each in _problems(node)]
+    problems = [wrong for node in graph.nodes for wrong in _problems(node)]
     if problems:
         raise PlanError(*problems)
 
@@ -58,6 +58,6 @@ def _code(node: GraphNode) -> Iterator[tuple[str, object]]:
         case _:
             pass
     if isinstance(node, ExecutorNode | SqlNode):
-        for each in node.inputs:
-            if isinstance(each.partition, ByFunction):
-                yield f"the partition function of stream {each.name!r}", each.partition.choose
+        for stream in node.inputs:
+            if isinstance(stream.partition, ByFunction):
+                yield f"the partition function of stream {stream.name!r}", stream.partition.choose

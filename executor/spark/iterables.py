@@ -35,13 +35,17 @@ class StagedItems:
 class StagedIterable:
     """An iterable that the service reads into a file. `source` stands for it where its rows are read."""
 
-    def __init__(self, given: IterableSource, path: Path, quota: int) -> None:
-        self.source = replace(given, items=StagedItems(str(path)), epoch_rows=None)
+    def __init__(self, iterable: IterableSource, path: Path, quota: int) -> None:
+        self.source = replace(iterable, items=StagedItems(str(path)), epoch_rows=None)
         self._path = path
         self._quota = quota
-        self._given = given
+        self._given = iterable
         self._rows = Iterate(
-            given.name, given.items, schema=given.schema, epoch_rows=given.epoch_rows, stride=given.stride
+            iterable.name,
+            iterable.items,
+            schema=iterable.schema,
+            epoch_rows=iterable.epoch_rows,
+            stride=iterable.stride,
         )
 
     def fill(self, check: Callable[[], None]) -> None:

@@ -44,7 +44,7 @@ class Job:
         self._rows: dict[int, DataFrame] = {}
         self._several: dict[int, bool] = {}
         self._kept: list[DataFrame] = []
-        readers = {each.exchange.number: step for step in steps for each in step.shipped.stage.received}
+        readers = {inlet.exchange.number: step for step in steps for inlet in step.shipped.stage.received}
         results = [frame for step in steps if (frame := self._add(step, readers)) is not None]
         self._result = reduce(lambda one, two: one.union(two), results)
 
@@ -59,25 +59,25 @@ class Job:
     def _add(self, step: Step, readers: dict[int, Step]) -> DataFrame | None:
         """Add a stage; its rows, if they are the result's."""
         stage = step.shipped.stage
-        made = self._input(step).mapInArrow(_task(step, self._ended), COLUMNS)
+        frame = self._input(step).mapInArrow(_task(step, self._ended), COLUMNS)
         into = stage.pipeline.into
         if not into:
-            return made
-        several = len({id(readers[each.number]) for each in into if each.number in readers}) > 1
+            return frame
+        several = len({id(readers[exchange.number]) for exchange in into if exchange.number in readers}) > 1
         if several:
             from pyspark import StorageLevel
 
-            made = made.persist(StorageLevel.DISK_ONLY)
-            self._kept.append(made)
-        for each in into:
-            self._rows[each.number] = made
-            self._several[each.number] = several
+            frame = frame.persist(StorageLevel.DISK_ONLY)
+            self._kept.append(frame)
+        for exchange in into:
+            self._rows[exchange.number] = frame
+            self._several[exchange.number] = several
         return None
 
     def _input(self, step: Step) -> DataFrame:
         stage = step.shipped.stage
         channels = stage.pipeline.channels
-        received = [each.exchange for each in stage.received]
+        received = [inlet.exchange for inlet in stage.received]
         if not received:
             return self._spark.range(0, channels, 1, channels)
         parcels = reduce(lambda one, two: one.union(two), self._of(received))
@@ -88,13 +88,13 @@ class Job:
 
         A stage that feeds other exchanges too gives these exchanges' parcels alone.
         """
-        found: dict[int, tuple[DataFrame, list[int]]] = {}
-        for each in received:
-            frame = self._rows[each.number]
-            found.setdefault(id(frame), (frame, []))[1].append(each.number)
+        frames: dict[int, tuple[DataFrame, list[int]]] = {}
+        for exchange in received:
+            frame = self._rows[exchange.number]
+            frames.setdefault(id(frame), (frame, []))[1].append(exchange.number)
         return [
             frame.where(frame["exchange"].isin(numbers)) if self._several[numbers[0]] else frame
-            for frame, numbers in found.values()
+            for frame, numbers in frames.values()
         ]
 
 

@@ -55,7 +55,7 @@ class Progress:
         """Note what Spark says of this run, which may be over."""
         with self._lock:
             if run == self._run:
-                self._told |= {each.stage: each for each in stages}
+                self._told |= {stage.stage: stage for stage in stages}
 
     def end(self, report: Report) -> None:
         """Note the first report of a channel that has ended."""
@@ -68,15 +68,15 @@ class Progress:
 
     def _stage(self, number: int) -> StageStatistics:
         """A stage's statistics. A channel that has ended counts as a task done, even if Spark has not said so yet."""
-        told = self._told.get(number, StageStatistics(stage=number))
+        known = self._told.get(number, StageStatistics(stage=number))
         ended = self._ended.get(number, [])
-        done = max(told.done, len(ended))
+        done = max(known.done, len(ended))
         return replace(
-            told,
-            pipelines=tuple(sorted({each.stage for each in ended})),
-            tasks=max(told.tasks, done),
-            running=min(told.running, max(told.tasks, done) - done),
+            known,
+            pipelines=tuple(sorted({report.stage for report in ended})),
+            tasks=max(known.tasks, done),
+            running=min(known.running, max(known.tasks, done) - done),
             done=done,
-            rows_in=sum(each.rows_in for each in ended),
-            rows_out=sum(each.rows_out for each in ended),
+            rows_in=sum(report.rows_in for report in ended),
+            rows_out=sum(report.rows_out for report in ended),
         )

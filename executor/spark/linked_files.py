@@ -22,8 +22,8 @@ from .staging import StagingPlace
 class LinkedFiles:
     """The linked files of the Datasets that a task reads."""
 
-    def __init__(self, place: StagingPlace) -> None:
-        self._place = place
+    def __init__(self, staging: StagingPlace) -> None:
+        self._staging = staging
         self._files: dict[str, tuple[FilePiece, ...]] = {}
 
     def standing_for(self, piece: Piece, paths: Sequence[str]) -> FilePiece:
@@ -31,10 +31,10 @@ class LinkedFiles:
 
         It is cut like `piece`, and resolved before it is read.
         """
-        folder = self._place.new_folder("dataset")
+        folder = self._staging.new_folder("dataset")
         files = open_pieces([_linked(path, folder / f"{at}.arrow", piece) for at, path in enumerate(paths)])
-        self._files[str(folder)] = tuple(each for each in files if isinstance(each, FilePiece))
-        rows = sum(each.row_count or 0 for each in self._files[str(folder)])
+        self._files[str(folder)] = tuple(file for file in files if isinstance(file, FilePiece))
+        rows = sum(file.row_count or 0 for file in self._files[str(folder)])
         return FilePiece(
             path=str(folder),
             format=Inline.name,
@@ -48,7 +48,7 @@ class LinkedFiles:
         )
 
     def resolved(self, pieces: Sequence[Piece]) -> tuple[Piece, ...]:
-        return tuple(each for piece in pieces for each in self._resolved(piece))
+        return tuple(file for piece in pieces for file in self._resolved(piece))
 
     def _resolved(self, piece: Piece) -> Iterator[Piece]:
         if not isinstance(piece, FilePiece) or piece.path not in self._files or piece.rows is None:

@@ -34,14 +34,14 @@ def made(
     folder: Path,
     staging: Path | None,
 ) -> MakeCluster:
-    place = _place(session, folder, staging)
+    staging_place = _place(session, folder, staging)
     setting = Setting(
         options=options,
-        settings=replace(settings, roots=(*settings.roots, str(place.folder))),
+        settings=replace(settings, roots=(*settings.roots, str(staging_place.folder))),
         tables=tables,
         databases=databases,
     )
-    return lambda meters, inputs: SparkCluster(session, place, setting, meters, inputs)
+    return lambda meters, inputs: SparkCluster(session, staging_place, setting, meters, inputs)
 
 
 def made_of_graph(
@@ -55,25 +55,25 @@ def made_of_graph(
     effect: RowEffect | None,
 ) -> tuple[PreparedGraph, MakeCluster]:
     """The graph as it runs on Spark, and the cluster that runs it."""
-    place = _place(session, folder, staging)
-    linked = LinkedFiles(place)
-    given = dict(tables)
+    staging_place = _place(session, folder, staging)
+    linked = LinkedFiles(staging_place)
+    all_tables = dict(tables)
     for node in prepared.nodes:
         if isinstance(node, DatasetSource):
             partitions = zip(tables[node.name], node.dataset.partition_files(), strict=True)
-            given[node.name] = tuple(linked.standing_for(piece, paths) for piece, paths in partitions)
-    there, iterables = staged_iterables(prepared, place.folder / "iterables", options.spill_quota)
+            all_tables[node.name] = tuple(linked.standing_for(piece, paths) for piece, paths in partitions)
+    there, iterables = staged_iterables(prepared, staging_place.folder / "iterables", options.spill_quota)
     setting = Setting(
         options=options,
-        settings=replace(settings, roots=(*settings.roots, str(place.folder))),
-        tables=given,
+        settings=replace(settings, roots=(*settings.roots, str(staging_place.folder))),
+        tables=all_tables,
         databases={},
         watched=statement_told,
         linked=linked,
         iterables=tuple(iterables),
         datasets=Datasets(sink=effect, parent=staging) if isinstance(effect, AdoptingSink) else None,
     )
-    return there, lambda meters, inputs: SparkCluster(session, place, setting, meters, inputs)
+    return there, lambda meters, inputs: SparkCluster(session, staging_place, setting, meters, inputs)
 
 
 def _place(session: Session, folder: Path, staging: Path | None) -> StagingPlace:

@@ -26,9 +26,9 @@ T = TypeVar("T")
 class Session:
     """A task's own session beside the given one: it has settings of its own, and shares the application."""
 
-    def __init__(self, given: SparkSession) -> None:
-        self._given = given
-        self._spark = given.newSession()
+    def __init__(self, session: SparkSession) -> None:
+        self._given = session
+        self._spark = session.newSession()
         self._context: SparkContext | None = self._spark.sparkContext if isinstance(self._spark, SparkSession) else None
         self._accumulators: list[int] = []
         for name, value in SETTINGS.items():
@@ -67,9 +67,9 @@ class Session:
         """
         if self._context is None:
             return None
-        made = self._context.accumulator((), Ended(hear))
-        self._accumulators.append(made.aid)
-        return made
+        accumulator = self._context.accumulator((), Ended(hear))
+        self._accumulators.append(accumulator.aid)
+        return accumulator
 
     def interrupt(self, tag: str) -> None:
         """End the jobs that have the tag now. From any thread."""
@@ -91,8 +91,8 @@ class Session:
 
     def close(self) -> None:
         """Close the task's session. The application goes on, because it is not the task's."""
-        for each in self._accumulators:
-            accumulators._accumulatorRegistry.pop(each, None)  # PySpark keeps them for ever
+        for id_ in self._accumulators:
+            accumulators._accumulatorRegistry.pop(id_, None)  # PySpark keeps them for ever
 
 
 class Sessions:

@@ -63,14 +63,14 @@ class SparkCluster:
     """Implements `executor.plans.cluster.Cluster`."""
 
     def __init__(
-        self, session: Session, place: StagingPlace, setting: Setting, meters: Meters, inputs: InputProgress
+        self, session: Session, staging: StagingPlace, setting: Setting, meters: Meters, inputs: InputProgress
     ) -> None:
         self.keeping = SparkKeeping(self._kept, setting.options, meters)
         self.plans = 0
         self.loops: tuple[LoopStatistics, ...] = ()
         self.bodies: tuple[OperatorStatistics, ...] = ()
         self._session = session
-        self._place = place
+        self._staging = staging
         self._setting = setting
         self._meters = meters
         self._inputs = inputs
@@ -91,16 +91,18 @@ class SparkCluster:
 
     def rows(self, physical: PhysicalPlan, *, epoch: int, epoch_input: EpochInput) -> Generator[pa.RecordBatch]:
         self._stopped.clear()  # an interrupt was for the epoch before
-        with self._place.epoch(epoch) as folder, self._filled():
+        with self._staging.epoch(epoch) as folder, self._filled():
             whole = self._whole(epoch_input.whole, folder)
-            found = self._results(self._stages(physical), epoch, replace(epoch_input, whole=whole), folder)
+            results_by_pipeline = self._results(
+                self._stages(physical), epoch, replace(epoch_input, whole=whole), folder
+            )
             if self._setting.datasets is not None:
-                (results,) = found.values()
+                (results,) = results_by_pipeline.values()
                 self._adopt(self._setting.datasets, results)
                 return
             for number, pipeline in enumerate(physical.pipelines):
                 if not pipeline.into:
-                    yield from _in_order(found[number], dealt=in_morsels(pipeline))
+                    yield from _in_order(results_by_pipeline[number], dealt=in_morsels(pipeline))
 
     def stages(self) -> tuple[StageStatistics, ...]:
         return self._progress.stages()
@@ -110,44 +112,46 @@ class SparkCluster:
         threading.Thread(target=self._interrupt, daemon=True).start()
 
     def close(self) -> None:
-        self._place.remove()
+        self._staging.remove()
         self._session.close()
 
     @contextmanager
     def _filled(self) -> Iterator[None]:
         """A context in which the epoch's items of the iterables are in their files."""
         try:
-            for each in self._setting.iterables:
-                each.fill(self._check_stopped)
+            for iterable in self._setting.iterables:
+                iterable.fill(self._check_stopped)
             yield
         finally:
-            for each in self._setting.iterables:
-                each.remove()
+            for iterable in self._setting.iterables:
+                iterable.remove()
 
     def _results(
         self, stages: Sequence[Shipped], epoch: int, epoch_input: EpochInput, folder: Path
     ) -> Mapping[int, Sequence[Result]]:
         """The results of the channels of each pipeline that feeds no exchange."""
-        pipelines = [each.stage.pipeline for each in stages]
+        pipelines = [shipped.stage.pipeline for shipped in stages]
         cuts = cuts_of(pipelines)
-        most = max(each.channels for each in pipelines)
+        most = max(pipeline.channels for pipeline in pipelines)
         cut: Sequence[CutPieces] = key_shares(cuts, epoch_input.whole, most) if cuts else [{}] * most
         self._begin(epoch_input.read)
-        steps = [Step(each, packed(self._turn(each.stage, epoch, epoch_input, folder, cut))) for each in stages]
-        found: dict[int, dict[int, Result]] = {}
+        steps = [
+            Step(shipped, packed(self._turn(shipped.stage, epoch, epoch_input, folder, cut))) for shipped in stages
+        ]
+        by_pipeline: dict[int, dict[int, Result]] = {}
         for result in map(Result.read, self._run(steps, epoch)):
-            found.setdefault(result.pipeline, {})[result.channel] = result
+            by_pipeline.setdefault(result.pipeline, {})[result.channel] = result
             self._count(self._number, result.reports)
-        return {number: [each for _, each in sorted(mine.items())] for number, mine in found.items()}
+        return {number: [result for _, result in sorted(mine.items())] for number, mine in by_pipeline.items()}
 
     def _adopt(self, datasets: Datasets, results: Sequence[Result]) -> None:
         for result in results:
             if result.error:
                 raise failures.read(result.error.encode())
-        datasets.sink.adopt([(Path(each.path), layout_of(each)) for each in results], datasets.parent)
-        meter = self._meters.of("Write", datasets.sink.place)
-        meter.rows_in += sum(each.rows for each in results)
-        meter.bytes_in += sum(each.size for each in results)
+        datasets.sink.adopt([(Path(written.path), layout_of(written)) for written in results], datasets.parent)
+        meter = self._meters.of("Write", datasets.sink.plan_path)
+        meter.rows_in += sum(written.rows for written in results)
+        meter.bytes_in += sum(written.size for written in results)
 
     def _run(self, steps: Sequence[Step], epoch: int) -> list[bytes]:
         self._ended.clear()
@@ -207,28 +211,28 @@ class SparkCluster:
     # --------------------------------------------------------------------------------------------------- stages
 
     def _stages(self, physical: PhysicalPlan) -> list[Shipped]:
-        found = self._shipped.get(id(physical))
-        if found is None:
+        shipped = self._shipped.get(id(physical))
+        if shipped is None:
             memory = instance_memory(physical, self._setting.options.memory_limit)
             datasets = self._setting.datasets
             pipelines = physical.pipelines if datasets is None else datasets.pipelines(physical.pipelines)
             memory = [*memory, *[memory[-1]] * (len(pipelines) - len(memory))]
-            made = list(self._made(pipelines, memory, "pipeline", None if datasets is None else datasets.kept_as))
-            found = self._shipped[id(physical)] = (physical, made)
+            stages = list(self._made(pipelines, memory, "pipeline", None if datasets is None else datasets.kept_as))
+            shipped = self._shipped[id(physical)] = (physical, stages)
             while len(self._shipped) > _PLANS_KEPT:
                 del self._shipped[next(iter(self._shipped))]
-        return found[1]
+        return shipped[1]
 
     def _made(
         self, pipelines: Sequence[Pipeline], memory: Sequence[int], name: str, dataset: KeptAs | None = None
     ) -> Iterator[Shipped]:
         fed: dict[int, Received] = {}
-        places = places_of(pipelines)
-        exchanges = sum(len(each.into) for each in pipelines)
+        plan_paths = places_of(pipelines)
+        exchanges = sum(len(other.into) for other in pipelines)
         for number, (pipeline, mine) in enumerate(zip(pipelines, memory, strict=True)):
-            received = tuple(fed[each] for each in sorted(pipeline.received))
-            for each in pipeline.into:
-                fed[each.number] = Received(exchange=each, producers=pipeline.channels)
+            received = tuple(fed[number] for number in sorted(pipeline.received))
+            for exchange in pipeline.into:
+                fed[exchange.number] = Received(exchange=exchange, producers=pipeline.channels)
             yield Shipped(
                 Stage(
                     number=number,
@@ -238,7 +242,7 @@ class SparkCluster:
                     options=self._setting.options,
                     settings=self._setting.settings,
                     received=received,
-                    places=_named(places, (*pipeline.into, *(each.exchange for each in received))),
+                    plan_paths=_named(plan_paths, (*pipeline.into, *(inlet.exchange for inlet in received))),
                     tables=self._opened_over(pipeline),
                     databases=self._setting.databases,
                     kept=self.keeping.files(pipeline.root),
@@ -258,18 +262,18 @@ class SparkCluster:
 
     def _turn(self, stage: Stage, epoch: int, epoch_input: EpochInput, folder: Path, cut: Sequence[CutPieces]) -> Turn:
         pipeline = stage.pipeline
-        wanted = [each for node in walk(pipeline.root) for each in planned.read_from_sources(node)]
-        whole = {each.source for each in wanted if each.whole or (isinstance(each, planned.ScanNode) and each.parted)}
-        mine = {(each.source, *each.cut) for each in wanted if each.cut is not None}
+        wanted = [read for node in walk(pipeline.root) for read in planned.read_from_sources(node)]
+        whole = {read.source for read in wanted if read.whole or (isinstance(read, planned.ScanNode) and read.parted)}
+        mine = {(read.source, *read.cut) for read in wanted if read.cut is not None}
         return Turn(
             run=self._number,
             epoch=epoch,
             clock_us=epoch_input.clock_us,
             folder=str(folder),
             whole=self._found({name: epoch_input.whole[name] for name in whole}),
-            given=tuple(
-                packed(Given(turns=list(map(self._found, given)), cut={each: cut[channel][each] for each in mine}))
-                for channel, given in enumerate(turns(pipeline, epoch_input.whole))
+            channel_inputs=tuple(
+                packed(Given(turns=list(map(self._found, channel_turns)), cut={key: cut[channel][key] for key in mine}))
+                for channel, channel_turns in enumerate(turns(pipeline, epoch_input.whole))
             ),
             in_morsels=in_morsels(pipeline),
         )
@@ -277,24 +281,33 @@ class SparkCluster:
     def _found(self, pieces: Pieces) -> Pieces:
         """The pieces as they are stored."""
         linked = self._setting.linked
-        return pieces if linked is None else {name: linked.resolved(given) for name, given in pieces.items()}
+        return (
+            pieces
+            if linked is None
+            else {name: linked.resolved(source_pieces) for name, source_pieces in pieces.items()}
+        )
 
     def _whole(self, pieces: Pieces, folder: Path) -> Pieces:
         """All pieces, as files."""
         static = self._static()
-        return {name: static[name] if name in static else _as_files(given, folder) for name, given in pieces.items()}
+        return {
+            name: static[name] if name in static else _as_files(source_pieces, folder)
+            for name, source_pieces in pieces.items()
+        }
 
     def _static(self) -> Mapping[str, Sequence[Piece]]:
         """The tables, as files of the task."""
         if self._setting.tables and not self._tables:
-            folder = self._place.new_folder("tables")
-            self._tables = {name: _as_files(given, folder) for name, given in self._setting.tables.items()}
+            folder = self._staging.new_folder("tables")
+            self._tables = {
+                name: _as_files(source_pieces, folder) for name, source_pieces in self._setting.tables.items()
+            }
         return self._tables
 
     def _kept(self, root: planned.PhysicalNode, clock_us: int) -> Result:
         """The rows of a node over the tables, in a file of the task."""
-        folder = self._place.new_folder("kept")
-        sources = tuple(dict.fromkeys(each.source for node in walk(root) for each in planned.read_from_sources(node)))
+        folder = self._staging.new_folder("kept")
+        sources = tuple(dict.fromkeys(read.source for node in walk(root) for read in planned.read_from_sources(node)))
         pipeline = Pipeline(root=root, sources=sources, start=Start.SEAL)
         stages = list(self._made([pipeline], [self._setting.options.memory_limit], "kept rows"))
         options = self._setting.options
@@ -321,12 +334,12 @@ def _nothing(exchange: int) -> Stream:
     raise InternalError(f"there is no exchange {exchange}")
 
 
-def _named(places: Mapping[int, str], exchanges: Sequence[Exchange]) -> Mapping[int, str]:
-    return {each.number: places[each.number] for each in exchanges if each.number in places}
+def _named(plan_paths: Mapping[int, str], exchanges: Sequence[Exchange]) -> Mapping[int, str]:
+    return {exchange.number: plan_paths[exchange.number] for exchange in exchanges if exchange.number in plan_paths}
 
 
 def _as_files(pieces: Sequence[Piece], folder: Path) -> Sequence[Piece]:
-    return tuple(staged(each, folder) if isinstance(each, InlinePiece) else each for each in pieces)
+    return tuple(staged(piece, folder) if isinstance(piece, InlinePiece) else piece for piece in pieces)
 
 
 def _in_order(results: Sequence[Result], *, dealt: bool) -> Iterator[pa.RecordBatch]:

@@ -47,8 +47,8 @@ class Result:
 
     @staticmethod
     def read(payload: bytes) -> Result:
-        told = json.loads(payload)
-        return Result(**{**told, "batches": tuple(told["batches"]), "reports": told["reports"].encode()})
+        fields = json.loads(payload)
+        return Result(**{**fields, "batches": tuple(fields["batches"]), "reports": fields["reports"].encode()})
 
 
 def write_dataset(
@@ -85,8 +85,8 @@ def write_dataset(
 
 
 def layout_of(result: Result) -> Layout:
-    found: Layout = unpacked(base64.b64decode(result.layout))
-    return found
+    layout: Layout = unpacked(base64.b64decode(result.layout))
+    return layout
 
 
 def write_result(

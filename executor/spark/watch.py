@@ -48,8 +48,8 @@ def connected(session: Any, tell: Tell) -> Iterator[None]:
     """A context that reports the jobs of a Spark Connect session inside of it."""
 
     def handle(*, stages: Iterable[Any] | None, **_: object) -> None:
-        told = [(each.stage_id, each.num_tasks, each.num_completed_tasks) for each in stages or ()]
-        tell([StageStatistics(stage=stage, tasks=tasks, done=done) for stage, tasks, done in told])
+        progress = [(stage.stage_id, stage.num_tasks, stage.num_completed_tasks) for stage in stages or ()]
+        tell([StageStatistics(stage=stage, tasks=tasks, done=done) for stage, tasks, done in progress])
 
     session.registerProgressHandler(handle)
     try:
@@ -76,14 +76,14 @@ def _stages(context: SparkContext, tag: str, *, last: bool = False) -> list[Stag
         return []
 
 
-def _stage(told: Any) -> StageStatistics:
+def _stage(stage: Any) -> StageStatistics:
     return StageStatistics(
-        stage=told.stageId(),
-        tasks=told.numTasks(),
-        running=told.numActiveTasks(),
-        done=told.numCompleteTasks(),
-        failed=told.numFailedTasks(),
-        bytes_in=told.shuffleReadBytes(),
-        bytes_out=told.shuffleWriteBytes(),
-        spilled_bytes=told.diskBytesSpilled(),
+        stage=stage.stageId(),
+        tasks=stage.numTasks(),
+        running=stage.numActiveTasks(),
+        done=stage.numCompleteTasks(),
+        failed=stage.numFailedTasks(),
+        bytes_in=stage.shuffleReadBytes(),
+        bytes_out=stage.shuffleWriteBytes(),
+        spilled_bytes=stage.diskBytesSpilled(),
     )

@@ -112,7 +112,7 @@ class Adding:
     ) -> tuple[AcceptedSplit, Added | None]:
         """The split as it would be accepted, and the earlier answer if its number was given before."""
         self._task_state.check_running()
-        ledger, number, belongs = self._task_state.ledger.place(source, sequence, epoch)
+        ledger, number, belongs = self._task_state.ledger.locate(source, sequence, epoch)
         accepted = _accepted(ledger.name, number, split)
         if not ledger.has(number):
             return accepted, None
@@ -180,7 +180,7 @@ class Adding:
                 if before is None:
                     task_state.ledger.check_room(len(splits))
             digest = content_digest(
-                [(name, self._uploads.with_content_digest(each)) for name, each in splits], seals=seal is not None
+                [(name, self._uploads.with_content_digest(split)) for name, split in splits], seals=seal is not None
             )
             if before is not None:
                 return self._replayed(before, transaction, splits, digest)
@@ -195,8 +195,8 @@ class Adding:
                         raise
                     if fits:
                         record, added = task_state.ledger.commit(transaction, accepted, digest, seal)
-                        for each, (_, split) in zip(accepted, splits, strict=True):
-                            self._uploads.used_by(each, split)
+                        for accepted_split, (_, split) in zip(accepted, splits, strict=True):
+                            self._uploads.used_by(accepted_split, split)
                         self._changed(seal is not None, wake)
                         return Transacted(epoch=record.epoch, added=tuple(added))
                     task_state.forget(accepted)  # meanwhile a seal that waits for later numbers has taken these numbers
@@ -217,11 +217,11 @@ class Adding:
                 with self._task_state.lock:
                     source = ledger.source(name)
                     numbers[source.name] = numbers.get(source.name, source.last) + 1
-                made = _accepted(source.name, numbers[source.name], split)
+                accepted_split = _accepted(source.name, numbers[source.name], split)
                 if isinstance(split, InlineSplit):
-                    self._computation.accept_inline(made.source, split, made.origin)
-                self._accept(made, split, besides=accepted)
-                accepted.append(made)
+                    self._computation.accept_inline(accepted_split.source, split, accepted_split.origin)
+                self._accept(accepted_split, split, besides=accepted)
+                accepted.append(accepted_split)
         except BaseException:
             with self._task_state.lock:
                 self._task_state.forget(accepted)

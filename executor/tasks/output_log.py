@@ -231,9 +231,9 @@ def _place(cursor: Cursor) -> str:
 
 def _from_row(output: EpochOutput, row: int) -> Iterator[tuple[pa.RecordBatch, int, int]]:
     """The batches from a row on, each with its first row to be read, and about the bytes from there."""
-    place = bisect_right(output.starts, row) - 1
-    skip = row - output.starts[place]
-    for chunk in output.chunks[place:]:
+    first = bisect_right(output.starts, row) - 1
+    skip = row - output.starts[first]
+    for chunk in output.chunks[first:]:
         for batch in chunk.batches():
             rows = batch.num_rows
             if skip < rows:

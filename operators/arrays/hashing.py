@@ -320,9 +320,9 @@ def _bytes_of(array: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.ui
 
 def _list(array: pa.Array) -> Hashes:
     lengths = pc.list_value_length(array).cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-    places = np.repeat(np.cumsum(lengths) - lengths, lengths)
+    starts = np.repeat(np.cumsum(lengths) - lengths, lengths)
     hashes = hash_array(array.flatten())
-    return _sequences(hashes, np.arange(len(hashes)) - places, lengths, lengths)
+    return _sequences(hashes, np.arange(len(hashes)) - starts, lengths, lengths)
 
 
 def _struct(array: pa.Array) -> Hashes:
@@ -335,8 +335,8 @@ def _dictionary(array: pa.Array) -> Hashes:
         return hash_array(array.dictionary_decode())
     hashes = np.append(hash_array(array.dictionary), _NULL)
     null = len(array.dictionary)
-    places: _Numbers = array.indices.cast(pa.int64()).fill_null(null).to_numpy(zero_copy_only=False)
-    return hashes[places]
+    indices: _Numbers = array.indices.cast(pa.int64()).fill_null(null).to_numpy(zero_copy_only=False)
+    return hashes[indices]
 
 
 # -------------------------------------------------------------------------------------------------------- types

@@ -46,8 +46,8 @@ def flags(array: pa.Array) -> Flags:
     """A boolean array as a NumPy array; false where it is null."""
     if array.null_count:
         array = array.fill_null(False)
-    found: Flags = array.to_numpy(zero_copy_only=False)
-    return found
+    bits: Flags = array.to_numpy(zero_copy_only=False)
+    return bits
 
 
 def dtype_of(type_: pa.DataType) -> str | None:
@@ -69,15 +69,15 @@ def values(array: pa.Array) -> Values:
     if not len(array):
         return np.zeros(0, dtype)
     words = array.type.bit_width // 8 // dtype.itemsize
-    found = np.frombuffer(array.buffers()[1], dtype, len(array) * words, array.offset * words * dtype.itemsize)
-    return found[::words]
+    raw = np.frombuffer(array.buffers()[1], dtype, len(array) * words, array.offset * words * dtype.itemsize)
+    return raw[::words]
 
 
-def take(array: pa.Array, places: pa.Array) -> pa.Array:
+def take(array: pa.Array, positions: pa.Array) -> pa.Array:
     """The values at these positions, also for views of text and bytes, which pyarrow cannot take from."""
     if kinds.is_string_view(array.type) or kinds.is_binary_view(array.type):
-        return stored(array).take(places).cast(array.type)
-    return array.take(places)
+        return stored(array).take(positions).cast(array.type)
+    return array.take(positions)
 
 
 class Lists:
@@ -99,7 +99,7 @@ class Lists:
             self.lengths = np.full(rows, size, np.int64)
         elif any(test(array.type) for test in _VIEWS):
             self.items = array.values
-            self.offsets, self.lengths = (each.to_numpy().astype(np.int64) for each in (array.offsets, array.sizes))
+            self.offsets, self.lengths = (part.to_numpy().astype(np.int64) for part in (array.offsets, array.sizes))
         else:
             bounds = array.offsets.to_numpy().astype(np.int64)
             self.items = _entries(array) if kinds.is_map(array.type) else array.values

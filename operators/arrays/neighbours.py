@@ -38,28 +38,28 @@ def differ(left: pa.Array, right: pa.Array) -> Flags:
     if kinds.is_null(type_):
         return np.zeros(len(left), np.bool_)
     if kinds.is_struct(type_):
-        found = _any([differ(a, b) for a, b in zip(left.flatten(), right.flatten(), strict=True)], len(left))
+        unequal = _any([differ(a, b) for a, b in zip(left.flatten(), right.flatten(), strict=True)], len(left))
     elif is_list(type_):
-        found = _differing_lists(left, right)
+        unequal = _differing_lists(left, right)
     elif kinds.is_interval(type_):
-        found = _any([a != b for a, b in zip(_spans(left), _spans(right), strict=True)], len(left))
+        unequal = _any([a != b for a, b in zip(_spans(left), _spans(right), strict=True)], len(left))
     elif dtype_of(type_) is not None:
-        found = _differing_words(left, right)
+        unequal = _differing_words(left, right)
     else:
-        found = flags(pc.not_equal(left, right))
+        unequal = flags(pc.not_equal(left, right))
     if not left.null_count and not right.null_count:
-        return found
+        return unequal
     left_null, right_null = flags(left.is_null()), flags(right.is_null())
-    different: Flags = np.where(left_null | right_null, left_null != right_null, found)
+    different: Flags = np.where(left_null | right_null, left_null != right_null, unequal)
     return different
 
 
 def _differing_words(left: pa.Array, right: pa.Array) -> Flags:
     a, b = values(left), values(right)
-    found: Flags = a != b
-    if a.dtype.kind == "f" and found.any():
-        found &= ~(np.isnan(a) & np.isnan(b))
-    return found
+    unequal: Flags = a != b
+    if a.dtype.kind == "f" and unequal.any():
+        unequal &= ~(np.isnan(a) & np.isnan(b))
+    return unequal
 
 
 def _differing_lists(left: pa.Array, right: pa.Array) -> Flags:
@@ -67,8 +67,8 @@ def _differing_lists(left: pa.Array, right: pa.Array) -> Flags:
     null.
     """
     a, b = Lists(left), Lists(right)
-    found = a.lengths != b.lengths
-    same = np.flatnonzero(~found & (a.lengths > 0))
+    unequal = a.lengths != b.lengths
+    same = np.flatnonzero(~unequal & (a.lengths > 0))
     if same.size:
         counts = a.lengths[same]
         ends = np.cumsum(counts)
@@ -76,8 +76,8 @@ def _differing_lists(left: pa.Array, right: pa.Array) -> Flags:
         items = differ(
             *(lists.items.take(pa.array(np.repeat(lists.offsets[same], counts) + within)) for lists in (a, b))
         )
-        found[same] |= np.logical_or.reduceat(items, ends - counts)
-    different: Flags = found
+        unequal[same] |= np.logical_or.reduceat(items, ends - counts)
+    different: Flags = unequal
     return different
 
 
@@ -88,8 +88,8 @@ def _spans(array: pa.Array) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]],
     return parts["months"].astype(np.int64) * 30 + parts["days"] + days, nanoseconds
 
 
-def _any(found: Sequence[Flags], rows: int) -> Flags:
-    together: Flags = found[0] if found else np.zeros(rows, np.bool_)
-    for each in found[1:]:
-        together = together | each
+def _any(of_columns: Sequence[Flags], rows: int) -> Flags:
+    together: Flags = of_columns[0] if of_columns else np.zeros(rows, np.bool_)
+    for column in of_columns[1:]:
+        together = together | column
     return together

@@ -119,12 +119,12 @@ class SortedKeys:
 
     def nulls(self, columns: Sequence[int], start: int, stop: int) -> Flags | None:
         """True for each row with a null in one of these key columns; None where no row has one."""
-        found: Flags | None = None
+        any_null: Flags | None = None
         for i in columns:
             nulls = self.columns[i].nulls
             if nulls is not None:
-                found = nulls[start:stop] if found is None else found | nulls[start:stop]
-        return found
+                any_null = nulls[start:stop] if any_null is None else any_null | nulls[start:stop]
+        return any_null
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -242,12 +242,12 @@ def _is_time(type_: pa.DataType) -> bool:
 
 def _values(array: pa.Array, dtype: str) -> np.ndarray[tuple[int], np.dtype[Any]]:
     """The array's fixed-width values, in place. The value below a null is arbitrary."""
-    each = np.dtype(dtype).itemsize
-    width = array.type.bit_width // 8 // each
+    item_bytes = np.dtype(dtype).itemsize
+    width = array.type.bit_width // 8 // item_bytes
     buffer = array.buffers()[1]
     if buffer is None or not len(array):
         return np.zeros(0, dtype=dtype)
-    return np.frombuffer(buffer, dtype=dtype, count=len(array) * width, offset=array.offset * width * each)
+    return np.frombuffer(buffer, dtype=dtype, count=len(array) * width, offset=array.offset * width * item_bytes)
 
 
 def _integers(array: pa.Array, dtype: str) -> tuple[Words, ...]:

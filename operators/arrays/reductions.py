@@ -69,12 +69,12 @@ def reduce(
         return pa.array(counts)
     values = values_of(column)
     if reduction.function != "sum":
-        found = _extremes(values, valid, begins, smallest=reduction.function == "min")
+        reduced = _extremes(values, valid, begins, smallest=reduction.function == "min")
     elif values.dtype.kind == "f":
-        found = _sums_of_floats(values, valid, begins, lengths)
+        reduced = _sums_of_floats(values, valid, begins, lengths)
     else:
-        found = _sums(values, valid, begins, int(lengths.max()))
-    return None if found is None else _array(found, output, None if valid is None else counts > 0)
+        reduced = _sums(values, valid, begins, int(lengths.max()))
+    return None if reduced is None else _array(reduced, output, None if valid is None else counts > 0)
 
 
 def _sums(values: Values, valid: Flags | None, begins: Places, longest: int) -> Values | None:
@@ -106,11 +106,11 @@ def _sums_of_floats(values: Values, valid: Flags | None, begins: Places, lengths
     longest_first = np.argsort(-lengths, kind="stable")
     at = begins[longest_first]
     longer = len(lengths) - np.cumsum(np.bincount(lengths))
-    found = np.zeros(len(begins))
-    for place, groups in enumerate(longer[:-1].tolist()):
-        found[:groups] += values[at[:groups] + place]
-    sums = np.empty_like(found)
-    sums[longest_first] = found
+    totals = np.zeros(len(begins))
+    for position, groups in enumerate(longer[:-1].tolist()):
+        totals[:groups] += values[at[:groups] + position]
+    sums = np.empty_like(totals)
+    sums[longest_first] = totals
     return sums if bool(np.isfinite(sums).all()) else None
 
 
@@ -120,10 +120,10 @@ def _extremes(values: Values, valid: Flags | None, begins: Places, *, smallest: 
         limits = np.finfo if floats else np.iinfo
         last = limits(values.dtype).max if smallest else limits(values.dtype).min
         values = np.where(valid, values, values.dtype.type((np.inf if smallest else -np.inf) if floats else last))
-    found: Values = (np.minimum if smallest else np.maximum).reduceat(values, begins)
-    if floats and (np.isnan(found).any() or (not found.all() and np.signbit(values[values == 0]).any())):
+    extremes: Values = (np.minimum if smallest else np.maximum).reduceat(values, begins)
+    if floats and (np.isnan(extremes).any() or (not extremes.all() and np.signbit(values[values == 0]).any())):
         return None
-    return found
+    return extremes
 
 
 def _array(values: Values, type_: pa.DataType, valid: Flags | None) -> pa.Array:

@@ -101,8 +101,8 @@ def _refuse_null_items(array: pa.Array, field: pa.Field) -> None:
     if field.nullable or not items.null_count:
         return
     for row, value in enumerate(array):
-        found = value.as_py() or ()
-        if any((item[1] if kinds.is_map(array.type) else item) is None for item in found):
+        values = value.as_py() or ()
+        if any((item[1] if kinds.is_map(array.type) else item) is None for item in values):
             raise NullInside(row)
 
 
@@ -133,5 +133,5 @@ def _over(array: pa.Array, type_: pa.DataType, children: list[pa.Array] | None, 
 
 
 def _nulls(array: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    found: np.ndarray[tuple[int], np.dtype[np.bool_]] = array.is_null().to_numpy(zero_copy_only=False)
-    return found
+    nulls: np.ndarray[tuple[int], np.dtype[np.bool_]] = array.is_null().to_numpy(zero_copy_only=False)
+    return nulls

@@ -92,7 +92,7 @@ def merged(streams: Sequence[Stream], ordering: Ordering) -> Generator[pa.Record
         for stream in streams:
             stack.callback(stream.close)
         waiting = [_Waiting(stream, number, ordering) for number, stream in enumerate(streams)]
-        while waiting := [each for each in waiting if each.fill()]:
+        while waiting := [input_ for input_ in waiting if input_.fill()]:
             parts = [part for part in _ready(waiting) if len(part)]
             yield parts[0].rows if len(parts) == 1 else _sorted(parts)
 
@@ -103,11 +103,11 @@ def _ready(waiting: Sequence[_Waiting]) -> list[_Part]:
     More rows with that key may follow in the first stream whose batch ends there, but in no stream before it. So
     streams before it also give their rows with that key, and streams after it do not.
     """
-    lasts = [each.last for each in waiting]
+    lasts = [input_.last for input_ in waiting]
     first = min(range(len(lasts)), key=lasts.__getitem__)
     return [
-        each.take(each.part.stop) if number == first else each.before(lasts[first], or_equal=number < first)
-        for number, each in enumerate(waiting)
+        input_.take(input_.part.stop) if number == first else input_.before(lasts[first], or_equal=number < first)
+        for number, input_ in enumerate(waiting)
     ]
 
 

@@ -86,5 +86,5 @@ def _refined(code: Words, size: int, word: Words) -> tuple[Words, int]:
 
 def _alike(word: Words) -> Flags:
     """True for each row whose word is its successor's."""
-    found: Flags = word[1:] == word[:-1]
-    return found
+    flags: Flags = word[1:] == word[:-1]
+    return flags

@@ -87,19 +87,19 @@ class Texts:
         beginning.
         """
         rows = np.arange(len(self.array)) if self._nulls is None else np.flatnonzero(~self._nulls)
-        found = b""
+        prefix = b""
         if not rows.size:
-            return found
-        while len(found) < min(self.longest, _LONGEST_BEGINNING):
-            words = self._read(len(found), 0, len(self.array))
+            return prefix
+        while len(prefix) < min(self.longest, _LONGEST_BEGINNING):
+            words = self._read(len(prefix), 0, len(self.array))
             words = words if self._nulls is None else words[rows]
             first = int(words[0])
             different = int(np.bitwise_or.reduce(words ^ words[0]))
             alike = _EACH - (different.bit_length() + 7) // 8
-            found += first.to_bytes(_EACH, "big")[:alike]
+            prefix += first.to_bytes(_EACH, "big")[:alike]
             if alike < _EACH:
                 break
-        return found
+        return prefix
 
     def _read(self, at: int, start: int, stop: int) -> _Unsigned:
         words = self._eight_bytes(at, start, stop)

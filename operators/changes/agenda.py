@@ -20,12 +20,12 @@ class Agenda(Generic[Item]):
         self._measured: dict[Rounds, tuple[int, int]] = {}
 
     def add(self, rounds: Rounds, item: Item) -> None:
-        found = self._items.get(rounds)
-        if found is None:
+        items = self._items.get(rounds)
+        if items is None:
             self._items[rounds] = [item]
             heapq.heappush(self._times, rounds)
         else:
-            found.append(item)
+            items.append(item)
 
     def first(self) -> Rounds | None:
         return self._times[0] if self._times else None

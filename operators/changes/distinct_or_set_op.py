@@ -96,10 +96,10 @@ class DistinctOrSetOp(ChangeOperator):
             return ()
         rows, numbers = _joined(parts)
         if self._dense_counts is not None:
-            found = self._dense_counts.add(rows, numbers)
-            if found is not None:
+            change = self._dense_counts.add(rows, numbers)
+            if change is not None:
                 self._tallied += len(rows)
-                return (found,)
+                return (change,)
             self._leave_tally(self._dense_counts)
         touched = _together(rows, numbers)
         weights = self._decided_at(touched, rounds) if self._depth else self._decided(touched)
@@ -159,24 +159,24 @@ class DistinctOrSetOp(ChangeOperator):
     def _decided_one_by_one(self, touched: Entries, before: Found, rounds: Rounds) -> Numbers:
         """The rest of `_decided_at` for few rows, number by number."""
         came: list[int] = touched.weights.tolist()
-        sums, given = list(came), [0] * len(came)
+        sums, emitted = list(came), [0] * len(came)
         later: dict[int, dict[int, tuple[int, int]]] = {}
         entries = zip(before.asked.tolist(), before.weights.tolist(), before.rounds[0].tolist(), strict=True)
         for row, (number, out), time in entries:
             if time <= rounds[0]:
                 sums[row] += number
-                given[row] += out
+                emitted[row] += out
             else:
                 history = later.setdefault(row, {})
                 before_it, out_before = history.get(time, (0, 0))
                 history[time] = (before_it + number, out_before + out)
         if not _LEAST <= min(sums) <= max(sums) <= _MOST:
             raise OverflowError(f"the weights of one row sum to {max(sums, key=abs)}, which is beyond 64 bits")
-        weights = [(total > 0) - out for total, out in zip(sums, given, strict=True)]
+        weights = [(total > 0) - out for total, out in zip(sums, emitted, strict=True)]
         new = np.array(list(zip(came, weights, strict=True)), dtype=np.int64)
         self._kept.insert_numbers(touched.rows, new, constant_rounds(rounds, len(came)), touched.rows)
         for row, history in later.items():
-            total, out = sums[row], given[row] + weights[row]
+            total, out = sums[row], emitted[row] + weights[row]
             for time, (number, more) in sorted(history.items()):
                 total, out = total + number, out + more
                 if (total > 0) != out:
@@ -233,8 +233,8 @@ def _joined(parts: tuple[tuple[Rows, Numbers], ...]) -> tuple[Rows, Numbers]:
 def _together(rows: Rows, numbers: Numbers) -> Entries:
     """The different rows that are touched, with the numbers that came in for them: zero, for rows noted before."""
     hashes = rows.hashes()
-    found = consolidated(Entries(hashes, hashes, rows, numbers, ()), keep_zeros=True)
-    return replace(found, rows=found.rows.hashed(found.key_hashes))
+    summed = consolidated(Entries(hashes, hashes, rows, numbers, ()), keep_zeros=True)
+    return replace(summed, rows=summed.rows.hashed(summed.key_hashes))
 
 
 def _running(numbers: Numbers, other_row: Mask, before: Numbers) -> Numbers:

@@ -69,13 +69,13 @@ class Group(Keyed):
         measures: Sequence[GroupMeasure],
         schema: pa.Schema,
         *,
-        place: str,
+        plan_path: str,
         depth: int = 0,
         always: bool = False,
     ) -> None:
         super().__init__(input_schema, key, schema, depth=depth, always=always)
         self._always = not self._key
-        self._place = place
+        self._plan_path = plan_path
         self._measures = tuple(measures)
         self._types = schema.types[len(self._key) :]
         self._key_schema = pa.schema([input_schema.field(at) for at in self._key])
@@ -101,17 +101,19 @@ class Group(Keyed):
 
     @property
     def touched(self) -> int:
-        return super().touched + self._tallies.touched + sum(each.values.touched for each in self._extremes.values())
+        return (
+            super().touched + self._tallies.touched + sum(extreme.values.touched for extreme in self._extremes.values())
+        )
 
     @property
     def nbytes(self) -> int:
-        return super().nbytes + self._tallies.nbytes + sum(each.values.nbytes for each in self._extremes.values())
+        return super().nbytes + self._tallies.nbytes + sum(extreme.values.nbytes for extreme in self._extremes.values())
 
     def _absorb(self, change: Change) -> None:
         if any(isinstance(measure, Sum) for measure in self._measures) and _has_large_weights(change):
             change = consolidate(change)
             if _has_large_weights(change):
-                sentence = f"{self._place}: a row with 2**31 copies or more cannot be summed"
+                sentence = f"{self._plan_path}: a row with 2**31 copies or more cannot be summed"
                 raise ExecutionError(sentence, reason="OVERFLOW")
         keys = change.rows.select(self._key)
         numbers = [change.weights[:, None]]
@@ -140,23 +142,23 @@ class Group(Keyed):
         kept = sums[asked]
         history = [tallies.history]
         columns: list[Column] = []
-        place = 1
+        position = 1
         for at, (measure, type_) in enumerate(zip(self._measures, self._types, strict=True)):
             match measure:
                 case Count(column=None):
                     columns.append(FixedColumn(kept[:, 0]))
                 case Count():
-                    columns.append(FixedColumn(kept[:, place]))
+                    columns.append(FixedColumn(kept[:, position]))
                 case Sum():
                     width = _numbers(measure, self._input_schema)
-                    columns.append(self._sum(kept[:, place : place + width], type_, keys, asked))
+                    columns.append(self._sum(kept[:, position : position + width], type_, keys, asked))
                 case Extreme():
                     values, entries = self._extremes[at].of(keys.take(asked), rounds)
                     columns.append(values)
                     history.append((asked[entries[0]], entries[1]))
                 case _:
                     assert_never(measure)
-            place += _numbers(measure, self._input_schema)
+            position += _numbers(measure, self._input_schema)
         return Answer(asked, Rows(columns, len(asked)), np.ones(len(asked), dtype=np.int64), together(history))
 
     def _sum(self, numbers: Numbers, type_: pa.DataType, keys: Rows, asked: Index) -> Column:
@@ -170,8 +172,8 @@ class Group(Keyed):
     def _summed(self, numbers: Numbers, type_: pa.DataType) -> Column:
         nulls = numbers[:, 0] <= 0
         if kinds.is_decimal(type_):
-            return column(to_decimal(numbers[:, 1:], nulls, type_, self._place))
-        values = to_int64(numbers[:, 1:], self._place)
+            return column(to_decimal(numbers[:, 1:], nulls, type_, self._plan_path))
+        values = to_int64(numbers[:, 1:], self._plan_path)
         return FixedColumn(np.where(nulls, 0, values), nulls) if nulls.any() else FixedColumn(values)
 
 

@@ -68,8 +68,8 @@ class Join(ChangeOperator):
         lefts, rights = ([at for at in dict.fromkeys(output) if (at < len(left)) is first] for first in (True, False))
         self._wanted = tuple(lefts), tuple(at - len(left) for at in rights)
         """The wanted columns of each side."""
-        places = {at: place for place, at in enumerate((*lefts, *rights))}
-        self._order = tuple(places[at] for at in output)
+        positions = {at: position for position, at in enumerate((*lefts, *rights))}
+        self._order = tuple(positions[at] for at in output)
         self._condition = condition
         self._postponed = Postponed(pa.schema(fields), self._meeting)
         """Pairs whose condition raised an error."""
@@ -205,9 +205,9 @@ class _Met:
 
 def _picked(change: Change, rows: Index, columns: Sequence[int] | None) -> Change:
     """Some rows of a change, with these columns, or with all."""
-    found = change.rows if columns is None else change.rows.select(columns)
+    picked = change.rows if columns is None else change.rows.select(columns)
     rounds = tuple(numbers.take(rows) for numbers in change.rounds)
-    return Change(found.take(rows), take_weights(change.weights, rows), rounds)
+    return Change(picked.take(rows), take_weights(change.weights, rows), rounds)
 
 
 def _side_by_side(port: int, mine: Change, theirs: Change) -> Change:

@@ -113,10 +113,12 @@ class Keyed(ChangeOperator):
     def _differences(self, touched: Rows, answer: Answer, old: Found, rounds: Rounds) -> Iterable[Change]:
         now = touched.take(answer.asked).beside(answer.rows)
         both = Change(Rows.concat([now, old.rows]), np.concatenate([answer.weights, -old.weights]))
-        found = consolidate(both)
-        if not len(found):
+        difference = consolidate(both)
+        if not len(difference):
             return ()
-        change = Change(found.rows, found.weights, constant_rounds(rounds, len(found)), consolidated=True)
+        change = Change(
+            difference.rows, difference.weights, constant_rounds(rounds, len(difference)), consolidated=True
+        )
         self._given.insert(change)
         return (change,)
 

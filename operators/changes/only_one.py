@@ -25,10 +25,10 @@ from .values.rows import Rows
 class OnlyOne(ChangeOperator):
     """The operator. Input 0 has pairs, whose first columns are the left row's; input 1 has all left rows."""
 
-    def __init__(self, schema: pa.Schema, left: pa.Schema, *, place: str, depth: int = 0) -> None:
+    def __init__(self, schema: pa.Schema, left: pa.Schema, *, plan_path: str, depth: int = 0) -> None:
         self.schema = schema
         self._left = left
-        self._place = place
+        self._plan_path = plan_path
         self._counts = Arrangement(left.types, range(len(left)), depth=depth, width=2)
         self._touched: list[Rows] = []
 
@@ -46,14 +46,14 @@ class OnlyOne(ChangeOperator):
         if not self._touched:
             return
         rows, self._touched = Rows.concat(self._touched), []
-        found = self._counts.find(rows, rows=False)
-        sums = sums_at(Found(found.asked, found.rows, found.weights, ()), (), len(rows))
+        matches = self._counts.find(rows, rows=False)
+        sums = sums_at(Found(matches.asked, matches.rows, matches.weights, ()), (), len(rows))
         many = np.flatnonzero(sums[:, 0] > sums[:, 1])
         if len(many):
             row = rows.take(many[:1]).to_arrays(self._left.types)
             raise ExecutionError(
-                f"{self._place}: the row {tuple(value[0].as_py() for value in row)!r} has more than one match, where "
-                "one is wanted",
+                f"{self._plan_path}: the row {tuple(value[0].as_py() for value in row)!r} has more than one match, "
+                "where one is wanted",
                 reason="MORE_THAN_ONE_ROW",
             )
 

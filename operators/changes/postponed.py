@@ -46,15 +46,15 @@ class Postponed:
         while waiting:
             part = waiting.pop()
             try:
-                found = self._evaluate(part)
+                answer = self._evaluate(part)
             except RowsFailed:
                 if len(part) > _TOGETHER:
                     waiting += list(_parts(part, (len(part) + 1) // 2))[::-1]
                 else:
                     self._put(part)
                 continue
-            if len(found):
-                yield found
+            if len(answer):
+                yield answer
 
     def due(self) -> Rounds | None:
         return self._agenda.first()
@@ -68,11 +68,11 @@ class Postponed:
         there = consolidate(Change(whole.rows, whole.weights))
         for part in _parts(there, _at_once(there)):
             try:
-                found = self._evaluate(part)
+                answer = self._evaluate(part)
             except RowsFailed as error:
                 raise self._named(part, error) from error
-            if len(found):
-                yield found.at(rounds)
+            if len(answer):
+                yield answer.at(rounds)
 
     @property
     def nbytes(self) -> int:

@@ -38,16 +38,16 @@ class Recompute(ChangeOperator):
         schema: pa.Schema,
         evaluate: Evaluator,
         *,
-        place: str,
+        plan_path: str,
         depth: int = 0,
         always: bool = True,
     ) -> None:
         self.schema = schema
         self._schemas = tuple(inputs)
-        self._place = place
+        self._plan_path = plan_path
         self._evaluate = evaluate
         self._depth = depth
-        self._inputs = [Arrangement(each.types, (), depth=depth) for each in inputs]
+        self._inputs = [Arrangement(input_schema.types, (), depth=depth) for input_schema in inputs]
         self._given = Arrangement(schema.types, (), depth=depth)
         self._agenda: Agenda[tuple[int, Change] | None] = Agenda()
         if always:
@@ -70,7 +70,7 @@ class Recompute(ChangeOperator):
             if item is not None:
                 port, change = item
                 self._inputs[port].insert(change)
-        everything = [_all(each) for each in self._inputs]
+        everything = [_all(arrangement) for arrangement in self._inputs]
         before = _all(self._given)
         if self._depth:
             self._put_down((*everything, before), rounds)
@@ -78,12 +78,12 @@ class Recompute(ChangeOperator):
         counted = counts_at(before.rounds, rounds)
         old = before if counted is None else before.take(np.flatnonzero(counted))
         weights = np.concatenate([np.ones(len(now), dtype=np.int64), -old.weights])
-        found = consolidate(Change(Rows.concat([now, old.rows]), weights))
-        if not len(found):
+        difference = consolidate(Change(Rows.concat([now, old.rows]), weights))
+        if not len(difference):
             return ()
-        given = Change(found.rows, found.weights, constant_rounds(rounds, len(found)))
-        self._given.insert(given)
-        return (given,)
+        emitted = Change(difference.rows, difference.weights, constant_rounds(rounds, len(difference)))
+        self._given.insert(emitted)
+        return (emitted,)
 
     def save(self, state: StateWriter) -> None:
         for port, (arrangement, schema) in enumerate(zip(self._inputs, self._schemas, strict=True)):
@@ -98,24 +98,24 @@ class Recompute(ChangeOperator):
 
     @property
     def touched(self) -> int:
-        return self._given.touched + sum(each.touched for each in self._inputs)
+        return self._given.touched + sum(arrangement.touched for arrangement in self._inputs)
 
     @property
     def nbytes(self) -> int:
         waiting = self._agenda.nbytes(lambda item: 0 if item is None else item[1].nbytes)
-        return self._given.nbytes + sum(each.nbytes for each in self._inputs) + waiting
+        return self._given.nbytes + sum(arrangement.nbytes for arrangement in self._inputs) + waiting
 
     def _evaluated(self, everything: Sequence[Found], rounds: Rounds) -> Rows:
         inputs = []
-        for found, schema in zip(everything, self._schemas, strict=True):
-            there = present(found, rounds, canonical_orders(len(schema)))
-            copies = there.copies(f"{self._place}: Recompute")
+        for history, schema in zip(everything, self._schemas, strict=True):
+            there = present(history, rounds, canonical_orders(len(schema)))
+            copies = there.copies(f"{self._plan_path}: Recompute")
             inputs.append(there.rows.take(copies).to_batch(schema))
         return Rows.of_batch(self._evaluate(*inputs))
 
     def _put_down(self, histories: Sequence[Found], rounds: Rounds) -> None:
-        asked = np.concatenate([found.asked for found in histories])
-        times = tuple(np.concatenate(n) for n in zip(*(found.rounds for found in histories), strict=True))
+        asked = np.concatenate([history.asked for history in histories])
+        times = tuple(np.concatenate(n) for n in zip(*(history.rounds for history in histories), strict=True))
         for later, _ in again(asked, times, rounds):
             self._agenda.add(later, None)
 

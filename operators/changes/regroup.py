@@ -38,13 +38,13 @@ class Regroup(Keyed):
         schema: pa.Schema,
         evaluate: Evaluator,
         *,
-        place: str,
+        plan_path: str,
         evaluate_nothing: Evaluator | None = None,
         depth: int = 0,
         always: bool = False,
     ) -> None:
         super().__init__(input_schema, key, schema, depth=depth, always=always)
-        self._place = place
+        self._plan_path = plan_path
         self._evaluate = evaluate
         self._evaluate_nothing = evaluate_nothing
         self._read = input_schema.append(NUMBER)
@@ -71,16 +71,16 @@ class Regroup(Keyed):
         self._rows.insert(change)
 
     def _answer(self, keys: Rows, rounds: Rounds) -> Answer:
-        found = self._rows.find(keys)
-        now = present(found, rounds, self._orders)
-        copies = now.copies(f"{self._place}: Regroup")
+        matches = self._rows.find(keys)
+        now = present(matches, rounds, self._orders)
+        copies = now.copies(f"{self._plan_path}: Regroup")
         rows, asked = now.rows.take(copies), now.asked[copies]
         try:
             answers, of = self._evaluated(rows, asked)
         except RowsFailed as error:
             schema = pa.schema([self._input_schema.field(column) for column in self._key])
             raise failed_key(error, keys, schema, rows, asked, self._evaluated) from error
-        return Answer(of, answers, np.ones(len(of), dtype=np.int64), (found.asked, found.rounds))
+        return Answer(of, answers, np.ones(len(of), dtype=np.int64), (matches.asked, matches.rounds))
 
     def _evaluated(self, rows: Rows, asked: Index) -> tuple[Rows, Index]:
         """The answers for keys' rows, and the key of each answer."""

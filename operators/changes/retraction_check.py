@@ -75,8 +75,8 @@ class RetractionCheck(ChangeOperator):
     def settle(self) -> None:
         deleted, self._deleted = self._deleted, []
         for rows, hashes in deleted:
-            found = self._counts.find(hashes)
-            totals = sums_at(found, (), len(rows))
+            matches = self._counts.find(hashes)
+            totals = sums_at(matches, (), len(rows))
             wrong = np.flatnonzero(totals < 0)
             if len(wrong):
                 raise self._not_there(rows.take(wrong[:1]), int(totals[wrong[0]]))

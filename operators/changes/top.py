@@ -56,8 +56,8 @@ class Top(Keyed):
         counting: Counting = Counting.ROWS,
         depth: int = 0,
     ) -> None:
-        given = pa.schema([*(schema.field(at) for at in key), *schema])
-        super().__init__(schema, key, given, depth=depth)
+        answer_schema = pa.schema([*(schema.field(at) for at in key), *schema])
+        super().__init__(schema, key, answer_schema, depth=depth)
         self._orders = (*orders, *canonical_orders(len(schema)))
         self._from, self._to = offset, offset + count
         self._counting = counting
@@ -89,8 +89,8 @@ class Top(Keyed):
             rows = self._ordered.first_of(keys, 2 * self._to + 2, self._enough)
             history: tuple[Index, ManyRounds] = (rows.asked[:0], ())
         else:
-            found = self._rows.find(keys)
-            rows, history = present(found, rounds, self._orders), (found.asked, found.rounds)
+            matches = self._rows.find(keys)
+            rows, history = present(matches, rounds, self._orders), (matches.asked, matches.rounds)
         weights = self._within(rows)
         which = np.flatnonzero(weights)
         return Answer(rows.asked[which], rows.rows.take(which), weights[which], history)

@@ -22,7 +22,7 @@ from .change_operator import ChangeOperator
 from .kept.found import Found
 from .kept.ordered_arrangement import OrderedArrangement
 from .kept.present import Present, leading, present, same_as_before
-from .kept.section import Place, Section, Stretch
+from .kept.section import Position, Section, Stretch
 from .kept.state_format import load_arrangement, save_arrangement
 from .regroup import Regroup, failed_key
 from .values.change import Change, Numbers, Rounds
@@ -116,12 +116,12 @@ class Window(ChangeOperator):
         reach: Reach,
         evaluate: Evaluator,
         *,
-        place: str,
+        plan_path: str,
     ) -> None:
         self.schema = schema
         self._width = len(input_schema)
         self._key = tuple(range(keys))
-        self._place = place
+        self._plan_path = plan_path
         self._reach = reach
         self._orders = tuple(orders_of(self._width, [*canonical_orders(keys), *orders]))
         grouped = sorted({*self._key, *(order.column for order in orders)})
@@ -147,12 +147,12 @@ class Window(ChangeOperator):
         near = np.zeros(len(delta.keys), dtype=np.bool_)
         if not self._reach.whole:
             near = self._given.counts(delta.hashes) > _WORTH * np.bincount(delta.asked)
-        found = []
+        groups = []
         for key in np.flatnonzero(near).tolist():
             around = self._around_changes(delta.only(key))
             near[key] = around is not None
-            found.append(around or [])
-        changes = [self._whole(delta.of_keys(np.flatnonzero(~near))), *(part for parts in found for part in parts)]
+            groups.append(around or [])
+        changes = [self._whole(delta.of_keys(np.flatnonzero(~near))), *(part for parts in groups for part in parts)]
         change = consolidate(Change.concat(changes))
         if not len(change):
             return ()
@@ -180,7 +180,7 @@ class Window(ChangeOperator):
         rows = Rows.concat([before.rows.select(range(self._width)), delta.rows])
         weights = np.concatenate([before.weights, delta.weights])
         now = present(Found(np.concatenate([before.asked, delta.asked]), rows, weights, ()), (), self._orders)
-        copies = now.copies(f"{self._place}: Window")
+        copies = now.copies(f"{self._plan_path}: Window")
         rows, partition = now.rows.take(copies), now.asked[copies]
         try:
             answered = rows.beside(self._windows.of(rows, partition))
@@ -201,31 +201,31 @@ class Window(ChangeOperator):
         sums = np.cumsum(delta.weights)
         stretches.append(Stretch(delta.rows, delta.weights, 0, len(delta.rows), sums))
         section = Section(stretches, self._orders)
-        found: list[Change] = []
+        changes: list[Change] = []
         at = 0
         try:
             while at < len(delta.rows):
                 change, at = self._from(section, stretches, at)
-                found.append(change)
+                changes.append(change)
         except RowsFailed:
             return None  # such as a sum that is too large without the rows before: the whole partition decides
-        return found
+        return changes
 
     def _from(self, section: Section, stretches: Sequence[Stretch], at: int) -> tuple[Change, int]:
         """The changes from the partition's changed row number `at` on, and the first changed row behind them."""
         span = self._span(section, stretches, at)
         size = _FIRST + 2 * (self._reach.before + self._reach.after)
         while True:
-            found = self._answered(section, stretches, span, section.behind(span.start, size, self._peers))
-            if found is not None:
-                return found
+            changes = self._answered(section, stretches, span, section.behind(span.start, size, self._peers))
+            if changes is not None:
+                return changes
             size *= _MORE
 
     def _span(self, section: Section, stretches: Sequence[Stretch], at: int) -> _Span:
         """The start of the rows whose answers a changed row changes, and the start of the rows to look at for that."""
         reach, peers = self._reach, self._peers
         row = stretches[-1].rows.take(np.array([at]))
-        start = section.ahead(section.place(row, columns=peers), reach.after, peers, _KEPT)
+        start = section.ahead(section.position(row, columns=peers), reach.after, peers, _KEPT)
         context = section.ahead(start, reach.before, peers, _KEPT)
         base, step = None, 1
         while reach.carried and context != section.begin:
@@ -241,25 +241,25 @@ class Window(ChangeOperator):
         last = self._last_alike(rows.rows)
         answers = rows.rows.take(last).select(range(self._width, len(self.schema)))
         carried = answers.select(self._reach.carried)
-        each = np.arange(len(last))
-        return answers.take(each[:1]) if carried.same(each, carried, np.zeros_like(each)).all() else None
+        numbers = np.arange(len(last))
+        return answers.take(numbers[:1]) if carried.same(numbers, carried, np.zeros_like(numbers)).all() else None
 
     def _last_alike(self, rows: Rows) -> Index:
         """The last rows that are the same but for their answers."""
         own = rows.select(range(self._width))
-        each = np.arange(len(rows))
-        other = np.flatnonzero(~own.same(each, own, np.full_like(each, len(rows) - 1)))
-        return each[other[-1] + 1 if len(other) else 0 :]
+        numbers = np.arange(len(rows))
+        other = np.flatnonzero(~own.same(numbers, own, np.full_like(numbers, len(rows) - 1)))
+        return numbers[other[-1] + 1 if len(other) else 0 :]
 
     def _answered(
-        self, section: Section, stretches: Sequence[Stretch], span: _Span, stop: Place
+        self, section: Section, stretches: Sequence[Stretch], span: _Span, stop: Position
     ) -> tuple[Change, int] | None:
         """The changes up to `stop`, or a little before it, and the next changed row, if no other answer changes up to
         there; else None.
         """
         old = self._between(stretches, span.context, stop)
         now = self._now(old, stretches[-1], span.context[-1], stop[-1])
-        copies = now.copies(f"{self._place}: Window")
+        copies = now.copies(f"{self._plan_path}: Window")
         rows = now.rows.take(copies)
         partition = np.zeros(len(rows), dtype=np.int64)
         head = section.weight(span.context, span.start, _KEPT)
@@ -272,7 +272,7 @@ class Window(ChangeOperator):
             if self._reach.after:
                 groups = self._windows.peers(rows, partition) if self._reach.peers else copies
                 tail = int(np.searchsorted(groups, groups[tail]))
-                end = section.place(rows.take(np.array([tail])), columns=self._peers)
+                end = section.position(rows.take(np.array([tail])), columns=self._peers)
         answered = rows.beside(self._windows.of(rows, partition, span.before, span.base))
         answered = answered.take(np.arange(head, tail))
         ends = np.cumsum(old.weights)
@@ -285,13 +285,13 @@ class Window(ChangeOperator):
         same = self._is_as_before(section, stretches, span, end) and self._ends_alike(answered, before, old, within)
         return (change, end[-1]) if same else None
 
-    def _is_as_before(self, section: Section, stretches: Sequence[Stretch], span: _Span, end: Place) -> bool:
+    def _is_as_before(self, section: Section, stretches: Sequence[Stretch], span: _Span, end: Position) -> bool:
         """True where no row behind `end` depends on the changed rows ahead of it, except by carried answers."""
         reach, following = self._reach, end[-1]
         if following <= span.at:
             return False
         delta = stretches[-1]
-        last = section.place(delta.rows.take(np.array([following - 1])), behind=True, columns=self._peers)
+        last = section.position(delta.rows.take(np.array([following - 1])), behind=True, columns=self._peers)
         if section.weight(last, end, _KEPT) < max(reach.before, 1):
             return False
         if reach.counted and delta.weight(0, following):
@@ -316,7 +316,7 @@ class Window(ChangeOperator):
         weights = np.concatenate([old.weights, delta.weights[come]])
         return present(Found(np.zeros(len(rows), dtype=np.int64), rows, weights, ()), (), self._orders)
 
-    def _between(self, stretches: Sequence[Stretch], start: Place, stop: Place) -> Present:
+    def _between(self, stretches: Sequence[Stretch], start: Position, stop: Position) -> Present:
         """The earlier rows from one place to another, with their answers, in order."""
         parts = [
             (stretch.rows.take(np.arange(first, last)), stretch.weights[first:last])
@@ -339,8 +339,8 @@ class _Span:
     """
 
     at: int
-    context: Place
-    start: Place
+    context: Position
+    start: Position
     before: int
     base: Rows | None
 
@@ -377,10 +377,10 @@ class _Delta:
         """The changes of some of the keys alone, in order."""
         if len(keys) == len(self.keys):
             return self
-        places = np.full(len(self.keys), -1)
-        places[keys] = np.arange(len(keys))
-        which = np.flatnonzero(places[self.asked] >= 0)
-        asked = places[self.asked[which]]
+        positions = np.full(len(self.keys), -1)
+        positions[keys] = np.arange(len(keys))
+        which = np.flatnonzero(positions[self.asked] >= 0)
+        asked = positions[self.asked[which]]
         return _Delta(self.keys.take(keys), self.hashes[keys], asked, self.rows.take(which), self.weights[which])
 
     def only(self, key: int) -> _Delta:
@@ -404,10 +404,10 @@ class WindowByRound(Regroup):
         reach: Reach,
         evaluate: Evaluator,
         *,
-        place: str,
+        plan_path: str,
         depth: int,
     ) -> None:
-        super().__init__(input_schema, range(keys), schema, evaluate, place=place, depth=depth)
+        super().__init__(input_schema, range(keys), schema, evaluate, plan_path=plan_path, depth=depth)
         grouped = sorted({*range(keys), *(order.column for order in orders)})
         self._orders = orders_of(len(input_schema), [*canonical_orders(keys), *orders])
         self._windows = Windows(input_schema, pa.schema(list(schema)[len(input_schema) :]), grouped, reach, evaluate)

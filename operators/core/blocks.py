@@ -109,7 +109,7 @@ class _Held:
         return True
 
     def _fitting(self, part: pa.RecordBatch) -> int:
-        self._bytes += sum(int(row_bytes(each).sum()) for each in self._uncounted)
+        self._bytes += sum(int(row_bytes(batch).sum()) for batch in self._uncounted)
         self._uncounted, self._bound = [], 0
         up_to = np.cumsum(row_bytes(part))
         fitting = int(np.searchsorted(up_to, self._most_bytes - self._bytes, side="right"))

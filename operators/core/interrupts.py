@@ -92,15 +92,15 @@ def beside(call: Callable[[], R], rows: int) -> R:
     watch.look()
     if watch.start is None or rows < MANY:
         return call()
-    made = _Made(call)
-    watch.start(made.run)
+    watched = _Made(call)
+    watch.start(watched.run)
     try:
-        while not made.done.wait(_LOOK_SECONDS):
+        while not watched.done.wait(_LOOK_SECONDS):
             watch.look()
     except BaseException:
-        made.abandoned = True
+        watched.abandoned = True
         raise
-    return made.result()
+    return watched.result()
 
 
 class _AbandonedError(Exception):

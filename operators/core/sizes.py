@@ -37,9 +37,9 @@ def fixed_row_bytes(schema: pa.Schema) -> int | None:
     return sum(known) if len(known) == len(widths) else None
 
 
-def rows_within(size: int, each: int, most: int) -> int:
-    """The number of rows of `each` bytes that are at most `size` bytes and `most` rows; at least one."""
-    return max(1, min(most, size // max(each, 1)))
+def rows_within(size: int, row_size: int, most: int) -> int:
+    """The number of rows of `row_size` bytes that are at most `size` bytes and `most` rows; at least one."""
+    return max(1, min(most, size // max(row_size, 1)))
 
 
 def is_encoded(type_: pa.DataType) -> bool:
@@ -81,8 +81,8 @@ def _values(array: pa.Array) -> Sizes:
     if kinds.is_struct(type_):
         return _present(array, sum(map(_values, array.flatten()), np.zeros(len(array), np.int64)))
     if kinds.is_fixed_size_list(type_):
-        each = _values(array.values.slice(array.offset * type_.list_size, len(array) * type_.list_size))
-        return _present(array, each.reshape(len(array), type_.list_size).sum(axis=1))
+        item_sizes = _values(array.values.slice(array.offset * type_.list_size, len(array) * type_.list_size))
+        return _present(array, item_sizes.reshape(len(array), type_.list_size).sum(axis=1))
     if kinds.is_list(type_) or kinds.is_large_list(type_) or kinds.is_map(type_):
         return _present(array, _lists(array))
     return np.full(len(array), _UNKNOWN_WIDTH, np.int64)
@@ -92,8 +92,8 @@ def _repeated(array: pa.DictionaryArray) -> Sizes:
     """The bytes of each row of values that are written once and stand in many rows, as if each row had its own
     value.
     """
-    each = np.append(_values(array.dictionary), 0)
-    sizes: Sizes = each[np.asarray(array.indices.fill_null(len(array.dictionary)).cast(pa.int64()))]
+    value_sizes = np.append(_values(array.dictionary), 0)
+    sizes: Sizes = value_sizes[np.asarray(array.indices.fill_null(len(array.dictionary)).cast(pa.int64()))]
     return sizes
 
 

@@ -71,9 +71,9 @@ class Excess:
 
 def excess(profile: str, memory_limit: int, text_bytes_per_row: int) -> Excess | None:
     """The excess of a statement's joins by its profile; None where the order of the rows is repeatable."""
-    found = json.loads(profile)
-    joins = [node for root in found["operator"] for node in _nodes(root) if "HASH_JOIN" in node["type"]]
-    if not joins or found["system"]["peak_buffer_memory"] <= bound(memory_limit):
+    document = json.loads(profile)
+    joins = [node for root in document["operator"] for node in _nodes(root) if "HASH_JOIN" in node["type"]]
+    if not joins or document["system"]["peak_buffer_memory"] <= bound(memory_limit):
         return None
     builds = [Build(_conditions(join), _build_bytes(join, text_bytes_per_row)) for join in joins]
     size = sum(build.size for build in builds)
@@ -82,22 +82,27 @@ def excess(profile: str, memory_limit: int, text_bytes_per_row: int) -> Excess |
     return Excess(size, tuple(sorted(builds, key=lambda build: build.size, reverse=True)))
 
 
-def too_large(found: Excess, memory_limit: int, place: str, joins: Sequence[str]) -> ExecutionError:
-    """The error for joins that are too large. `place` is the fragment's plan path, `joins` are the plan paths of its
-    joins. Only the conditions tell which join of the plan made which build: DuckDB chooses the order of joins itself.
+def too_large(excess_memory: Excess, memory_limit: int, plan_path: str, joins: Sequence[str]) -> ExecutionError:
+    """The error for joins that are too large. `plan_path` is the fragment's plan path, `joins` are the plan paths of
+    its joins. Only the conditions tell which join of the plan made which build: DuckDB chooses the order of joins
+    itself.
     """
-    several = max(len(joins), len(found.builds)) > 1
+    several = max(len(joins), len(excess_memory.builds)) > 1
     subject = "the joins" if several else "the join"
     if several and joins:
         subject += f" at {' and '.join(joins)}"
-    conditions = [f"on {build.conditions}" for build in found.builds if build.conditions]
+    conditions = [f"on {build.conditions}" for build in excess_memory.builds if build.conditions]
     if several:
-        each = ", ".join(f"{build.size >> 20} MiB on {build.conditions or 'no columns'}" for build in found.builds)
-        kept = f"{subject} keep about {found.size >> 20} MiB in memory together" + (f" ({each})" if each else "")
+        sizes = ", ".join(
+            f"{build.size >> 20} MiB on {build.conditions or 'no columns'}" for build in excess_memory.builds
+        )
+        kept = f"{subject} keep about {excess_memory.size >> 20} MiB in memory together" + (
+            f" ({sizes})" if sizes else ""
+        )
     else:
-        kept = " ".join([subject, *conditions, f"keeps about {found.size >> 20} MiB in memory"])
+        kept = " ".join([subject, *conditions, f"keeps about {excess_memory.size >> 20} MiB in memory"])
     return ExecutionError(
-        f"{joins[0] if len(joins) == 1 else place}: {kept}; above a quarter of the memory limit "
+        f"{joins[0] if len(joins) == 1 else plan_path}: {kept}; above a quarter of the memory limit "
         f"({bound(memory_limit) >> 20} MiB) the order of {'their' if several else 'its'} rows would not be repeatable. "
         'Give the task more memory, or spill="ordered", or run it relaxed',
         reason="JOIN_BUILD_TOO_LARGE",
@@ -105,8 +110,8 @@ def too_large(found: Excess, memory_limit: int, place: str, joins: Sequence[str]
 
 
 def _conditions(join: dict[str, Any]) -> str:
-    found = join["extra_info"].get("Conditions")
-    return " and ".join(str(text) for text in (found if isinstance(found, list) else [found]) if text)
+    conditions = join["extra_info"].get("Conditions")
+    return " and ".join(str(text) for text in (conditions if isinstance(conditions, list) else [conditions]) if text)
 
 
 def _build_bytes(join: dict[str, Any], text_bytes_per_row: int) -> int:

@@ -90,21 +90,21 @@ def _order(words: Sequence[Words]) -> Words:
 
 def _few(words: Sequence[Words]) -> list[Words]:
     """Words of the same order, with neighbours joined where their ranges fit into one word."""
-    found: list[Words] = []
+    packed: list[Words] = []
     left = 0
     for word in words:
         low = int(word.min())
         bits = (int(word.max()) - low).bit_length()
         if bits > _WORD_BITS:
-            found.append(word)
+            packed.append(word)
             left = 0
-        elif not found or bits > left:
-            found.append(word - low)
+        elif not packed or bits > left:
+            packed.append(word - low)
             left = _WORD_BITS - bits
         else:
-            found[-1] = (found[-1] << bits) | (word - low)
+            packed[-1] = (packed[-1] << bits) | (word - low)
             left -= bits
-    return found
+    return packed
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +138,11 @@ class _Packing:
         for batch in batches:
             for start in range(0, batch.num_rows, BLOCK_ROWS):
                 look()
-                found = [values(column)[start : start + BLOCK_ROWS] for column in batch.columns]
-                part = words[at : at + len(found[0])]
+                numbers = [values(column)[start : start + BLOCK_ROWS] for column in batch.columns]
+                part = words[at : at + len(numbers[0])]
                 at += len(part)
-                _count(found[0], first, part)
-                for column, field in zip(found[1:], others, strict=True):
+                _count(numbers[0], first, part)
+                for column, field in zip(numbers[1:], others, strict=True):
                     np.left_shift(part, field.bits, out=part)
                     np.bitwise_or(part, _count(column, field, counted[: len(part)]), out=part)
         return words
@@ -154,9 +154,9 @@ class _Packing:
             part = words >> shift if shift else words
             if len(columns) + 1 < len(self.fields):
                 part = part & ((1 << field.bits) - 1)
-            found = np.empty(len(words), dtype_of(kind))
-            np.add(part, field.low, out=found, dtype=np.int64, casting="unsafe")
-            columns.append(pa.Array.from_buffers(kind, len(words), [None, pa.py_buffer(found)]))
+            numbers = np.empty(len(words), dtype_of(kind))
+            np.add(part, field.low, out=numbers, dtype=np.int64, casting="unsafe")
+            columns.append(pa.Array.from_buffers(kind, len(words), [None, pa.py_buffer(numbers)]))
             shift += field.bits
         return batch_of(columns[::-1], len(words), schema)
 
@@ -174,7 +174,7 @@ def _packing(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> _Packing |
         arrays = [batch.column(at) for batch in batches if batch.num_rows]
         if not arrays or any(array.null_count for array in arrays):
             return None
-        bounds = [(int(found.min()), int(found.max())) for found in map(values, arrays)]
+        bounds = [(int(numbers.min()), int(numbers.max())) for numbers in map(values, arrays)]
         low, high = min(low for low, _ in bounds), max(high for _, high in bounds)
         fields.append(_Field(low, (high - low).bit_length()))
     return _Packing(tuple(fields)) if sum(field.bits for field in fields) <= _WORD_BITS else None

@@ -26,9 +26,9 @@ class Conform:
     it.
     """
 
-    def __init__(self, schema: pa.Schema, place: str) -> None:
+    def __init__(self, schema: pa.Schema, plan_path: str) -> None:
         self._schema = schema
-        self._place = place
+        self._plan_path = plan_path
         self._converts: tuple[Convert | None, ...] | None = None
         self._required = tuple(i for i, field in enumerate(schema) if not field.nullable)
 
@@ -46,15 +46,18 @@ class Conform:
         for i in self._required:
             if columns[i].null_count:
                 raise ExecutionError(
-                    f"{self._place}: column {self._schema.field(i).name!r} of the result is required and got a null",
+                    f"{self._plan_path}: column {self._schema.field(i).name!r} of the result is required and got a "
+                    "null",
                     reason="NULL_IN_REQUIRED_COLUMN",
                 )
         return batch_of(columns, batch.num_rows, self._schema)
 
-    def _plan(self, found: pa.Schema) -> tuple[Convert | None, ...]:
-        if len(found) != len(self._schema):
-            raise InternalError(f"{self._place}: the statement gives {len(found)} columns, not {len(self._schema)}")
-        return tuple(self._choose(f.type, t) for f, t in zip(found, self._schema, strict=True))
+    def _plan(self, schema: pa.Schema) -> tuple[Convert | None, ...]:
+        if len(schema) != len(self._schema):
+            raise InternalError(
+                f"{self._plan_path}: the statement gives {len(schema)} columns, not {len(self._schema)}"
+            )
+        return tuple(self._choose(f.type, t) for f, t in zip(schema, self._schema, strict=True))
 
     def _choose(self, source: pa.DataType, field: pa.Field) -> Convert | None:
         target = field.type
@@ -67,7 +70,7 @@ class Conform:
         if positional(source, target):
             return lambda array: cast(_renamed(array, target), target)
         raise ExecutionError(
-            f"{self._place}: column {field.name!r} of the result is {source}; it cannot be handed out as {target}",
+            f"{self._plan_path}: column {field.name!r} of the result is {source}; it cannot be handed out as {target}",
             reason="UNSUPPORTED_TYPE",
         )
 
@@ -77,7 +80,7 @@ class Conform:
         except LossyCast as error:
             name = self._schema.field(index).name
             raise ExecutionError(
-                f"{self._place}: column {name!r} of the result: {error}", reason="VALUE_LOST"
+                f"{self._plan_path}: column {name!r} of the result: {error}", reason="VALUE_LOST"
             ) from error
 
 

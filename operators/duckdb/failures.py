@@ -31,8 +31,8 @@ _FILE_KINDS: Final = frozenset(
 
 def kind_of(error: BaseException) -> str:
     """DuckDB's own word for the error: `Conversion`, `IO`, `Out of Memory`, ..."""
-    found = _KIND.match(str(error))
-    return found[1] if found else ""
+    matched = _KIND.match(str(error))
+    return matched[1] if matched else ""
 
 
 def may_be_a_file(error: BaseException) -> bool:
@@ -43,8 +43,8 @@ def is_interrupt(error: BaseException) -> bool:
     return isinstance(error, duckdb.InterruptException) or kind_of(error) == "INTERRUPT"
 
 
-def interrupted(place: str) -> ExecutionError:
-    return ExecutionError(_at(place, "interrupted"), reason="INTERRUPTED")
+def interrupted(plan_path: str) -> ExecutionError:
+    return ExecutionError(_at(plan_path, "interrupted"), reason="INTERRUPTED")
 
 
 def is_fatal(error: BaseException) -> bool:
@@ -52,23 +52,23 @@ def is_fatal(error: BaseException) -> bool:
     return kind_of(error) in ("INTERNAL", "FATAL")
 
 
-def translate(error: BaseException, place: str, memory_limit: int, text: str | None = None) -> TidegateError:
-    """`error` as a Tidegate error, perhaps with another `text`. `place` is the plan path of the statement."""
+def translate(error: BaseException, plan_path: str, memory_limit: int, text: str | None = None) -> TidegateError:
+    """`error` as a Tidegate error, perhaps with another `text`. `plan_path` is the plan path of the statement."""
     kind = kind_of(error)
     if is_interrupt(error):
-        return interrupted(place)
+        return interrupted(plan_path)
     if kind == "Out of Memory":
-        return out_of_memory(place, memory_limit)
+        return out_of_memory(plan_path, memory_limit)
     sentence = _sentence(str(error) if text is None else text)
     if kind in _INTERNAL:
-        return InternalError(_at(place, f"DuckDB refused the fragment: {sentence}"))
-    return ExecutionError(_at(place, sentence))
+        return InternalError(_at(plan_path, f"DuckDB refused the fragment: {sentence}"))
+    return ExecutionError(_at(plan_path, sentence))
 
 
-def out_of_memory(place: str, memory_limit: int) -> ExecutionError:
+def out_of_memory(plan_path: str, memory_limit: int) -> ExecutionError:
     limit = f"{memory_limit / (1 << 20):.0f} MiB"
     return ExecutionError(
-        _at(place, f"needs more than its memory limit of {limit} and its spill space; give the task more memory"),
+        _at(plan_path, f"needs more than its memory limit of {limit} and its spill space; give the task more memory"),
         reason="MEMORY_LIMIT",
     )
 
@@ -78,5 +78,5 @@ def _sentence(text: str) -> str:
     return " ".join(text.split())
 
 
-def _at(place: str, sentence: str) -> str:
-    return f"{place}: {sentence}" if place else sentence
+def _at(plan_path: str, sentence: str) -> str:
+    return f"{plan_path}: {sentence}" if plan_path else sentence

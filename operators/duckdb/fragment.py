@@ -100,14 +100,14 @@ class Fragment(Operator):
         loop_seconds: float = 0.0,
         later: Later = never,
         kernels: Kernels | None = None,
-        place: str = "",
+        plan_path: str = "",
     ) -> None:
         self.schema = schema
         self._instance = instance
         self._strict = strict
         self._ordered = ordered
         self._spill = Spill.ERROR if ordered is None else spill
-        self._place = place
+        self._plan_path = plan_path
         self._sources = tuple(streams)
         self._files = tuple(files)
         self._pieces: dict[str, tuple[FilePiece, ...]] = {file.relation: () for file in files}
@@ -115,12 +115,12 @@ class Fragment(Operator):
             FragmentInput(s, strict=strict and not lazy, check=self._stop_if_interrupted) for s in streams
         )
         self._context = None if context is None else ContextInput(context)
-        self._conform = Conform(schema, place)
+        self._conform = Conform(schema, plan_path)
         self._result = result
         self._long = tuple(long)
         self._beside: LongValues | None = None
         self._kernels = kernels
-        self._by_blocks = row_wise and not lazy and not files and [each.replayed for each in streams] == [False]
+        self._by_blocks = row_wise and not lazy and not files and [stream.replayed for stream in streams] == [False]
         self._interrupted = False
         self._watch = LoopWatch(loops, seconds=loop_seconds, later=later, interrupt=self.interrupt)
         self._reads = file_reads.NOTHING
@@ -143,7 +143,7 @@ class Fragment(Operator):
         except BaseException as error:
             self.close()
             if isinstance(error, failures.ENGINE_ERRORS):
-                raise failures.translate(error, place, self._memory) from error
+                raise failures.translate(error, plan_path, self._memory) from error
             raise
 
     @property
@@ -160,7 +160,7 @@ class Fragment(Operator):
         """Set the pieces of `source` in the next epoch. `native_obstacle` must be None for them."""
         relations = [file.relation for file in self._files if file.source == source]
         if not relations:
-            raise InternalError(f"{self._place}: the fragment does not read {source!r}")
+            raise InternalError(f"{self._plan_path}: the fragment does not read {source!r}")
         for relation in relations:
             self.assign_to(relation, pieces)
 
@@ -168,18 +168,18 @@ class Fragment(Operator):
         """Set the pieces of one of several relations over the same source."""
         files = tuple(piece for piece in pieces if isinstance(piece, FilePiece))
         if len(files) != len(pieces):
-            raise InternalError(f"{self._place}: {relation!r} has pieces that are not files")
+            raise InternalError(f"{self._plan_path}: {relation!r} has pieces that are not files")
         self._pieces[relation] = files
 
     def set_context(self, row: pa.RecordBatch) -> None:
         """Set the one row of the context relation in the next epochs."""
         if self._context is None:
-            raise InternalError(f"{self._place}: the fragment has no context")
+            raise InternalError(f"{self._plan_path}: the fragment has no context")
         self._context.set(row)
 
     def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
         if len(inputs) != len(self._inputs):
-            raise InternalError(f"{self._place}: {len(inputs)} inputs for {len(self._inputs)} streams")
+            raise InternalError(f"{self._plan_path}: {len(inputs)} inputs for {len(self._inputs)} streams")
         self._interrupted = False
         self._reads = file_reads.NOTHING
         return self._run(inputs)
@@ -241,8 +241,8 @@ class Fragment(Operator):
     def _finished(self, rows: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
         if self._result is None:
             return self._conformed(rows)
-        found = counted(self._result, self._conformed(rows))
-        return in_canonical_order(found, self.schema, self._memory // 8, self._spill_room())
+        batches = counted(self._result, self._conformed(rows))
+        return in_canonical_order(batches, self.schema, self._memory // 8, self._spill_room())
 
     def _conformed(self, rows: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
         for batch in rows:
@@ -265,13 +265,13 @@ class Fragment(Operator):
         for relation, stream in zip(self._inputs, inputs, strict=True):
             relation.begin(stream, self._beside)
         if self._context is not None and not self._context.is_set:
-            raise InternalError(f"{self._place}: the fragment runs without its context row")
+            raise InternalError(f"{self._plan_path}: the fragment runs without its context row")
 
     def _rows(self) -> Generator[pa.RecordBatch]:
         """The statement's rows: fetched, streamed, run to the end first, or in order. Sizes alone decide which."""
         self._stop_if_interrupted()
-        if self._kernels is not None and (found := self._computed(self._kernels)) is not None:
-            return (batch for batch in (found,))
+        if self._kernels is not None and (computed := self._computed(self._kernels)) is not None:
+            return (batch for batch in (computed,))
         if self._by_blocks:
             return self._block_by_block(*self._inputs)
         if not self._joins():
@@ -312,7 +312,7 @@ class Fragment(Operator):
         return SpillRoom(self._instance.temp_folder, self._instance.settings.spill_limit, self._out_of_room)
 
     def _out_of_room(self) -> TidegateError:
-        return self._watch.named(failures.out_of_memory(self._place, self._memory))
+        return self._watch.named(failures.out_of_memory(self._plan_path, self._memory))
 
     def _block_by_block(self, relation: FragmentInput) -> Generator[pa.RecordBatch]:
         for _ in relation.one_by_one():
@@ -351,44 +351,44 @@ class Fragment(Operator):
             for relation in self._inputs:
                 relation.keep()
         with self._statement.executed(*self._bound(), self._batch_rows) as (profile, rows):
-            found = builds.excess(profile, self._memory, self._input_row_bytes())
-            if found is None:
+            excess = builds.excess(profile, self._memory, self._input_row_bytes())
+            if excess is None:
                 yield from rows
                 return
-        yield from self._rather_in_order(found)
+        yield from self._rather_in_order(excess)
 
     def _guarded(self) -> Generator[pa.RecordBatch]:
         """The rows, under the assumption that the files are too small for large builds. Where that is wrong, it mostly
         shows before the first row; after the first row it is an error.
         """
-        found: builds.Excess | None = None
+        excess: builds.Excess | None = None
         with closing(self._streamed(*self._bound())) as rows:
             for number, batch in enumerate(rows):
                 held = self._instance.hash_table_bytes()
                 if held > builds.bound(self._memory):
-                    found = builds.Excess(held)
+                    excess = builds.Excess(held)
                     if number:
-                        raise self._too_large(found)
+                        raise self._too_large(excess)
                     break
                 yield batch
-        if found is not None:
-            yield from self._rather_in_order(found)
+        if excess is not None:
+            yield from self._rather_in_order(excess)
 
-    def _rather_in_order(self, found: builds.Excess) -> Generator[pa.RecordBatch]:
+    def _rather_in_order(self, excess: builds.Excess) -> Generator[pa.RecordBatch]:
         """The rows in the ordered form, in place of rows that were not handed out."""
         if self._spill is Spill.ERROR:
-            raise self._too_large(found)
+            raise self._too_large(excess)
         return self._in_order()
 
     def _in_order(self) -> Generator[pa.RecordBatch]:
         if self._ordered is None:
-            raise InternalError(f"{self._place}: the fragment has no ordered form")
+            raise InternalError(f"{self._plan_path}: the fragment has no ordered form")
         for relation in self._inputs:
             relation.read_again()
         return self._streamed(*self._statement.bound(self._pieces, self._held.paths, self._ordered.sql))
 
-    def _too_large(self, found: builds.Excess) -> ExecutionError:
-        return builds.too_large(found, self._memory, self._place, self._ordered.joins if self._ordered else ())
+    def _too_large(self, excess: builds.Excess) -> ExecutionError:
+        return builds.too_large(excess, self._memory, self._plan_path, self._ordered.joins if self._ordered else ())
 
     @property
     def _memory(self) -> int:
@@ -418,7 +418,7 @@ class Fragment(Operator):
         """The error of an interruption, by a loop that takes too long or from outside. The statement or the reading of
         its inputs notices it first.
         """
-        return self._watch.overdue() or failures.interrupted(self._place)
+        return self._watch.overdue() or failures.interrupted(self._plan_path)
 
     def _cause(self, error: BaseException) -> BaseException:
         """The cause of an error: a stream's failure, a bad file, or the statement itself."""
@@ -436,7 +436,7 @@ class Fragment(Operator):
             blamed = self._bad_file()
             if blamed is not None:
                 return blamed
-        return self._watch.named(failures.translate(error, self._place, self._memory, self._held.named(str(error))))
+        return self._watch.named(failures.translate(error, self._plan_path, self._memory, self._held.named(str(error))))
 
     def _bad_file(self) -> SplitError | None:
         """Read the files by the slow way, whose error names the file and the fault."""

@@ -36,7 +36,7 @@ LONG: Final = 2 << 10
 _NAME: Final = LONG + 1
 _DIGEST: Final = 16
 #: The hexadecimal digits of a place, of a digest, and of a length.
-_PLACE_DIGITS, _DIGEST_DIGITS, _LENGTH_DIGITS = 12, 2 * _DIGEST, 8
+_OFFSET_DIGITS, _DIGEST_DIGITS, _LENGTH_DIGITS = 12, 2 * _DIGEST, 8
 
 _Numbers: TypeAlias = npt.NDArray[np.int64]
 _Keys: TypeAlias = npt.NDArray[np.bytes_]
@@ -64,23 +64,23 @@ class LongValues:
         self._file_bytes = 0
         self._path: str | None = None
         self._file = -1
-        self._places = _Places()
+        self._offsets = _Places()
 
     def named(self, batch: pa.RecordBatch, columns: Mapping[int, LongColumn]) -> pa.RecordBatch:
         """The rows with names in place of the long values of these columns."""
-        arrays = [self._named(each, columns.get(at)) for at, each in enumerate(batch.columns)]
+        arrays = [self._named(column, columns.get(at)) for at, column in enumerate(batch.columns)]
         return batch_of(arrays, batch.num_rows, batch.schema)
 
     def restored(self, batch: pa.RecordBatch, columns: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """The rows with the values back in these columns, some megabytes of values at a time."""
-        found = {at: self._found(batch.column(at)) for at in columns}
-        found = {at: each for at, each in found.items() if each.rows.size}
-        if not found:
+        by_column = {at: self._found(batch.column(at)) for at in columns}
+        by_column = {at: replaced for at, replaced in by_column.items() if replaced.rows.size}
+        if not by_column:
             yield batch
             return
         sizes = row_bytes(batch)
-        for each in found.values():
-            sizes[each.rows] += each.lengths
+        for replaced in by_column.values():
+            sizes[replaced.rows] += replaced.lengths
         up_to = np.cumsum(sizes)
         start = 0
         while start < batch.num_rows:
@@ -88,8 +88,8 @@ class LongValues:
             stop = max(start + 1, int(np.searchsorted(up_to, before + BATCH_BYTES, side="right")))
             part = batch.slice(start, stop - start)
             arrays = part.columns
-            for at, each in found.items():
-                arrays[at] = self._restored(arrays[at], each.between(start, stop))
+            for at, replaced in by_column.items():
+                arrays[at] = self._restored(arrays[at], replaced.between(start, stop))
             yield pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
             start = stop
 
@@ -121,31 +121,31 @@ class LongValues:
             places, digits = self._digests(offsets, data, kept=column.kept), _DIGEST_DIGITS
         elif column.kept:
             first = self._add(data[int(offsets[0]) : int(offsets[-1])])
-            places, digits = [b"%012x" % (first + int(at - offsets[0])) for at in offsets[:-1]], _PLACE_DIGITS
+            places, digits = [b"%012x" % (first + int(at - offsets[0])) for at in offsets[:-1]], _OFFSET_DIGITS
         else:
             places, digits = [b""] * len(long), 0
         names = np.full((len(long), _NAME), ord("0"), np.uint8)
-        ends = b"".join(place + b"%08x" % int(length) for place, length in zip(places, lengths, strict=True))
+        ends = b"".join(name + b"%08x" % int(length) for name, length in zip(places, lengths, strict=True))
         width = digits + _LENGTH_DIGITS
         names[:, -width:] = np.frombuffer(ends, np.uint8).reshape(-1, width)
         return names
 
     def _digests(self, offsets: _Numbers, data: memoryview, *, kept: bool) -> list[bytes]:
         ends = offsets.tolist()
-        found = [blake2b(data[start:stop], digest_size=_DIGEST).digest() for start, stop in pairwise(ends)]
+        digests = [blake2b(data[start:stop], digest_size=_DIGEST).digest() for start, stop in pairwise(ends)]
         if kept:
-            keys, firsts = np.unique(_keys(found), return_index=True)
-            new = self._places.of(keys) < 0
+            keys, firsts = np.unique(_keys(digests), return_index=True)
+            new = self._offsets.of(keys) < 0
             places = [self._add(data[ends[at] : ends[at + 1]]) for at in firsts[new].tolist()]
-            self._places.add(keys[new], np.array(places, np.int64))
-        return [digest.hex().encode() for digest in found]
+            self._offsets.add(keys[new], np.array(places, np.int64))
+        return [digest.hex().encode() for digest in digests]
 
     def _add(self, data: memoryview) -> int:
         """Keep the bytes, and return their place."""
-        place = len(self._memory) + self._file_bytes
-        if self._path is None and place + len(data) <= self._most:
+        offset = len(self._memory) + self._file_bytes
+        if self._path is None and offset + len(data) <= self._most:
             self._memory += data
-            return place
+            return offset
         if self._path is None:
             self._path = self._room.path()
             self._file = os.open(self._path, os.O_RDWR)
@@ -154,7 +154,7 @@ class LongValues:
         while written < len(data):
             written += os.pwrite(self._file, data[written:], self._file_bytes + written)
         self._file_bytes += len(data)
-        return place
+        return offset
 
     def _found(self, array: pa.Array) -> _Found:
         """The names in a column of the statement's rows."""
@@ -168,40 +168,40 @@ class LongValues:
     def _looked_up(self, rows: _Numbers, names: npt.NDArray[np.uint8]) -> _Found:
         lengths = _numbers(names[:, -_LENGTH_DIGITS:])
         before = names[:, :-_LENGTH_DIGITS]
-        if self._places:
-            digests = [bytes.fromhex(each.tobytes().decode()) for each in before[:, -_DIGEST_DIGITS:]]
-            places = self._places.of(_keys(digests))
-            passed = places < 0
-            places[passed] = _numbers(before[passed, -_PLACE_DIGITS:])
+        if self._offsets:
+            digests = [bytes.fromhex(digest.tobytes().decode()) for digest in before[:, -_DIGEST_DIGITS:]]
+            offsets = self._offsets.of(_keys(digests))
+            passed = offsets < 0
+            offsets[passed] = _numbers(before[passed, -_OFFSET_DIGITS:])
         else:
-            places = _numbers(before[:, -_PLACE_DIGITS:])
-        return _Found(rows, places, lengths)
+            offsets = _numbers(before[:, -_OFFSET_DIGITS:])
+        return _Found(rows, offsets, lengths)
 
-    def _restored(self, array: pa.Array, found: _Found) -> pa.Array:
-        if not found.rows.size:
+    def _restored(self, array: pa.Array, replaced: _Found) -> pa.Array:
+        if not replaced.rows.size:
             return array
-        ends = np.concatenate(([0], np.cumsum(found.lengths)))
+        ends = np.concatenate(([0], np.cumsum(replaced.lengths)))
         data = np.empty(int(ends[-1]), np.uint8)
-        for place, (start, stop) in zip(found.places.tolist(), pairwise(ends.tolist()), strict=True):
-            self._read(place, memoryview(data.data)[start:stop])
+        for offset, (start, stop) in zip(replaced.offsets.tolist(), pairwise(ends.tolist()), strict=True):
+            self._read(offset, memoryview(data.data)[start:stop])
         buffers = [None, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(data)]
-        values = pa.Array.from_buffers(array.type, len(found.rows), buffers)
-        if len(found.rows) == len(array):
+        values = pa.Array.from_buffers(array.type, len(replaced.rows), buffers)
+        if len(replaced.rows) == len(array):
             return values
         mask = np.zeros(len(array), np.bool_)
-        mask[found.rows] = True
+        mask[replaced.rows] = True
         return pc.replace_with_mask(array, pa.array(mask), values)
 
-    def _read(self, place: int, into: memoryview) -> None:
-        if place < len(self._memory):
-            into[:] = self._memory[place : place + len(into)]
+    def _read(self, offset: int, into: memoryview) -> None:
+        if offset < len(self._memory):
+            into[:] = self._memory[offset : offset + len(into)]
             return
-        place -= len(self._memory)
+        offset -= len(self._memory)
         while into:
-            count = os.preadv(self._file, [into], place)
+            count = os.preadv(self._file, [into], offset)
             if not count:
-                raise OSError(f"{self._path} ends before byte {place}")
-            into, place = into[count:], place + count
+                raise OSError(f"{self._path} ends before byte {offset}")
+            into, offset = into[count:], offset + count
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -209,12 +209,12 @@ class _Found:
     """Rows of a column that have names, with the places and lengths of their values."""
 
     rows: _Numbers
-    places: _Numbers
+    offsets: _Numbers
     lengths: _Numbers
 
     def between(self, start: int, stop: int) -> _Found:
         first, last = np.searchsorted(self.rows, (start, stop))
-        return _Found(self.rows[first:last] - start, self.places[first:last], self.lengths[first:last])
+        return _Found(self.rows[first:last] - start, self.offsets[first:last], self.lengths[first:last])
 
 
 class _Places:
@@ -228,17 +228,17 @@ class _Places:
 
     def of(self, keys: _Keys) -> _Numbers:
         """The place of each digest, -1 where there is none."""
-        found = np.full(len(keys), -1, np.int64)
-        for known, places in self._runs:
+        offsets_found = np.full(len(keys), -1, np.int64)
+        for known, offsets in self._runs:
             at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-            found = np.where(known[at] == keys, places[at], found)
-        return found
+            offsets_found = np.where(known[at] == keys, offsets[at], offsets_found)
+        return offsets_found
 
-    def add(self, keys: _Keys, places: _Numbers) -> None:
+    def add(self, keys: _Keys, offsets: _Numbers) -> None:
         """Add digests that are sorted and new."""
         if not len(keys):
             return
-        self._runs.append((keys, places))
+        self._runs.append((keys, offsets))
         while len(self._runs) > 1 and len(self._runs[-2][0]) <= 2 * len(self._runs[-1][0]):
             one, other = self._runs.pop(), self._runs.pop()
             together = np.concatenate((one[0], other[0]))
@@ -251,7 +251,7 @@ def _keys(digests: Sequence[bytes]) -> _Keys:
 
 
 def _numbers(digits: npt.NDArray[np.uint8]) -> _Numbers:
-    return np.array([int(each.tobytes(), 16) for each in digits], np.int64)
+    return np.array([int(digit.tobytes(), 16) for digit in digits], np.int64)
 
 
 def _parts(array: pa.Array) -> tuple[_Numbers, memoryview]:

@@ -38,7 +38,7 @@ class LoopBound:
     name: str
     columns: int
     max_rows: int
-    place: str
+    plan_path: str
 
 
 def mark(loop: int) -> str:
@@ -48,10 +48,10 @@ def mark(loop: int) -> str:
 
 def counted(loop: LoopBound, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The loop's rows. Raises the loop's error where there are too many."""
-    found = 0
+    row_count = 0
     for batch in rows:
-        found += batch.num_rows
-        if found > loop.max_rows:
+        row_count += batch.num_rows
+        if row_count > loop.max_rows:
             raise _too_many(loop)
         yield batch
 
@@ -106,7 +106,7 @@ class LoopWatch:
         if not self._late:
             return None
         message = f"{self._names()} not done after {self._seconds:g} seconds (the option loop_seconds)"
-        return ExecutionError(f"{self._bounds[0].place}: {message}", reason="LOOP_SECONDS")
+        return ExecutionError(f"{self._bounds[0].plan_path}: {message}", reason="LOOP_SECONDS")
 
     def cause(self, error: BaseException) -> TidegateError | None:
         """The error of a loop that has too many rows."""
@@ -128,7 +128,7 @@ class LoopWatch:
 
 def _too_many(bound: LoopBound) -> ExecutionError:
     message = f"loop {bound.name!r} has more than {bound.max_rows:,} rows (the option loop_rows)"
-    return ExecutionError(f"{bound.place}: {message}", reason="LOOP_ROWS")
+    return ExecutionError(f"{bound.plan_path}: {message}", reason="LOOP_ROWS")
 
 
 def keeps_too_much(names: str, size: int, memory: int) -> Exhausted:

@@ -50,11 +50,11 @@ def reads_of(statement: str) -> StatementReads:
     relations: Counter[str] = Counter()
     defined: set[str] = set()
     for node in _nodes(parsed["statements"]):
-        defined.update(each["key"].casefold() for each in node.get("cte_map", {}).get("map", ()))
+        defined.update(entry["key"].casefold() for entry in node.get("cte_map", {}).get("map", ()))
         match node.get("type"):
             case "BASE_TABLE":
                 if node["schema_name"] or node["catalog_name"]:
-                    path = ".".join(each for each in (node["catalog_name"], node["schema_name"]) if each)
+                    path = ".".join(part for part in (node["catalog_name"], node["schema_name"]) if part)
                     raise BadStatementError(f"it reads {path}.{node['table_name']}, but its streams alone are there")
                 relations[node["table_name"].casefold()] += 1
             case "TABLE_FUNCTION":

@@ -88,9 +88,9 @@ class Statement:
         definitions: list[str] = []
         values: list[object] = []
         for file in self._files:
-            made = define(file, pieces[file.relation], len(values) + 1, paths)
-            definitions.append(made.sql)
-            values.extend(made.values)
+            definition = define(file, pieces[file.relation], len(values) + 1, paths)
+            definitions.append(definition.sql)
+            values.extend(definition.values)
         return with_definitions(sql or self._text, [*definitions, *self._replayed]), tuple(values)
 
     def explained_joins(self, sql: str, values: Sequence[object]) -> bool:

@@ -170,13 +170,13 @@ class FragmentInput:
         return pa.RecordBatchReader.from_batches(schema, self._batches(self._stream, schema, columns))
 
     def _batches(self, stream: Stream, schema: pa.Schema, columns: Sequence[int] | None) -> Iterator[pa.RecordBatch]:
-        places = range(len(schema)) if columns is None else columns
+        positions = range(len(schema)) if columns is None else columns
         rows = self._rows(stream) if self._block is None else iter((self._block,))
         try:
             for batch in rows:
                 self.bytes += batch_bytes(batch)
                 self.seen += batch.num_rows
-                arrays = [pa.nulls(batch.num_rows, pa.int8())] if self._empty else [batch.column(i) for i in places]
+                arrays = [pa.nulls(batch.num_rows, pa.int8())] if self._empty else [batch.column(i) for i in positions]
                 yield batch_of(arrays, batch.num_rows, schema)
         except GeneratorExit:
             raise

@@ -21,19 +21,19 @@ def known() -> tuple[str, ...]:
 
 def kind_named(name: str) -> IndexKind:
     """The kind of this name. Raises `InvalidRequest`, which lists all kinds, for an unknown name."""
-    found = _KINDS.get(name)
-    if found is None:
+    kind = _KINDS.get(name)
+    if kind is None:
         raise InvalidRequest(
             f"unknown kind of index {name!r}; known are {', '.join(known())}", reason="UNKNOWN_INDEX_KIND"
         )
-    return found
+    return kind
 
 
 def open_index(kind: str, wanted: WantedIndex, host: IndexHost) -> Index:
     """Open an index by the kind of this name."""
-    found = kind_named(kind)
-    check_options(found, wanted)
-    return found.open(wanted, host)
+    index_kind = kind_named(kind)
+    check_options(index_kind, wanted)
+    return index_kind.open(wanted, host)
 
 
 for _kind in (ArrowKind(), FileKind(), SqlKind()):

@@ -20,7 +20,7 @@ from ...proto.errors import ExecutionError, InternalError
 from ..arrays.hashing import Hashes, hash_columns, hashable
 from ..core.batches import batch_of
 from .index import Index, Matches, RowNumbers
-from .kept_keys import bits_say_equal, given, kept_keys
+from .kept_keys import bits_say_equal, kept_keys, values_at
 
 #: With more distinct hashes than this behind the same upper bits, a binary search over all hashes is used instead.
 _LONGEST_WALK: Final = 64
@@ -59,20 +59,20 @@ class ArrowIndex(Index):
 
     def lookup(self, keys: pa.RecordBatch) -> Matches:
         asked = keys.columns
-        rows, places = self._hashes.find(hash_columns(asked))
-        same = self._keys.same(places, asked, rows)
+        rows, positions = self._hashes.find(hash_columns(asked))
+        same = self._keys.same(positions, asked, rows)
         if same is not None and not same.all():
-            rows, places = rows[same], places[same]
-        far = iter(pc.take(self._far, pa.array(places), boundscheck=False).columns if self._far.num_columns else ())
+            rows, positions = rows[same], positions[same]
+        far = iter(pc.take(self._far, pa.array(positions), boundscheck=False).columns if self._far.num_columns else ())
         arrays = [
-            _in_type(next(far), type_) if key is None else given(asked[key], rows)
+            _in_type(next(far), type_) if key is None else values_at(asked[key], rows)
             for key, type_ in zip(self._as_asked, self.schema.types, strict=True)
         ]
         return Matches(rows=rows, columns=batch_of(arrays, len(rows), self.schema))
 
 
-def _in_type(found: pa.Array, wanted: pa.DataType) -> pa.Array:
-    return found if found.type.equals(wanted) else found.cast(wanted)
+def _in_type(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    return values if values.type.equals(wanted) else values.cast(wanted)
 
 
 class _Hashes:
@@ -103,8 +103,8 @@ class _Hashes:
         starts = self._starts[at]
         counts = self._starts[at + 1] - starts
         ends = np.cumsum(counts)
-        places = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - counts), counts)
-        return np.repeat(rows, counts), places
+        positions = np.arange(ends[-1] if len(ends) else 0) + np.repeat(starts - (ends - counts), counts)
+        return np.repeat(rows, counts), positions
 
     def _walk(self, hashes: Hashes) -> tuple[RowNumbers, Hashes]:
         """For each of `hashes` the first distinct hash that is not less: a few steps behind the entry that the upper

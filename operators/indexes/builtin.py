@@ -24,15 +24,15 @@ class ArrowKind:
     def open(self, wanted: WantedIndex, host: IndexHost) -> Index:
         table = wanted.options["table"]
         named("table", table, host.tables, wanted)
-        places = {column: at for at, column in enumerate(dict.fromkeys((*wanted.keys, *wanted.columns)))}
-        scan = Scan(table, list(places))
+        positions = {column: at for at, column in enumerate(dict.fromkeys((*wanted.keys, *wanted.columns)))}
+        scan = Scan(table, list(positions))
         scan.assign(table, host.tables[table])
         rows = pa.Table.from_batches(scan.run(()), schema=scan.schema)
         return ArrowIndex(
             wanted.name,
             rows,
-            keys=[places[column] for column in wanted.keys],
-            columns=[places[column] for column in wanted.columns],
+            keys=[positions[column] for column in wanted.keys],
+            columns=[positions[column] for column in wanted.columns],
         )
 
 

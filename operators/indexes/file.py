@@ -78,7 +78,7 @@ class FileIndex(Index):
     ) -> None:
         self.name = name
         self.key_types = tuple(key.type for key in keys)
-        self.schema = pa.schema([pa.field(each.name, each.type, each.nullable) for each in columns])
+        self.schema = pa.schema([pa.field(column.name, column.type, column.nullable) for column in columns])
         read = (*keys, *columns)
         obstacle = native_obstacle(pieces, read)
         if obstacle is not None:
@@ -100,13 +100,13 @@ class FileIndex(Index):
                 session.keys.set(keys)
                 reader = self._instance.engine.stream(session.connection, self._sql, self._values)
                 with closing(batches_of(reader)) as batches:
-                    found = pa.concat_batches([*batches, pa.RecordBatch.from_pylist([], schema=reader.schema)])
+                    table = pa.concat_batches([*batches, pa.RecordBatch.from_pylist([], schema=reader.schema)])
             self._held.check()
         except failures.ENGINE_ERRORS as error:
             if failures.is_fatal(error):
                 self._instance.broken = True
             raise self._failure(error) from error
-        batch = self._conform(found)
+        batch = self._conform(table)
         return Matches(
             rows=batch.column(0).to_numpy(),
             columns=batch_of(batch.columns[1:], batch.num_rows, self.schema),
@@ -178,8 +178,8 @@ def _statement(
     files = define(FileSource(source=_FILES, relation=_FILES, columns=tuple(read), placed=True), pieces, 1, paths)
     equal = " AND ".join(f"{_KEYS}.c{i + 1} = {_FILES}.c{i}" for i in range(keys))
     columns = "".join(f", {_FILES}.c{i}" for i in range(keys, len(read)))
-    places = ", ".join(f"{_FILES}.p{i}" for i in range(3))
+    positions = ", ".join(f"{_FILES}.p{i}" for i in range(3))
     return (
         f"WITH {files.sql} SELECT {_KEYS}.c0{columns} FROM {_KEYS} JOIN {_FILES} ON {equal} "
-        f"ORDER BY {_KEYS}.c0, {places}"
+        f"ORDER BY {_KEYS}.c0, {positions}"
     ), files.values

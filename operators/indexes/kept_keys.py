@@ -20,7 +20,7 @@ Booleans: TypeAlias = npt.NDArray[np.bool_]
 
 class KeptKeys(ABC):
     @abstractmethod
-    def same(self, places: RowNumbers, keys: Sequence[pa.Array], rows: RowNumbers) -> Booleans | None:
+    def same(self, positions: RowNumbers, keys: Sequence[pa.Array], rows: RowNumbers) -> Booleans | None:
         """True for each pair with equal keys, among pairs of a row at a position and one of `keys` with equal hashes;
         None where all keys are equal.
         """
@@ -52,7 +52,7 @@ def bits_say_equal(type_: pa.DataType) -> bool:
 class _Words(KeptKeys):
     """Keys that are equal where their hashes are."""
 
-    def same(self, places: RowNumbers, keys: Sequence[pa.Array], rows: RowNumbers) -> Booleans | None:  # noqa: ARG002
+    def same(self, positions: RowNumbers, keys: Sequence[pa.Array], rows: RowNumbers) -> Booleans | None:  # noqa: ARG002
         return None
 
 
@@ -62,9 +62,9 @@ class _Any(KeptKeys):
     def __init__(self, arrays: Sequence[pa.Array]) -> None:
         self._arrays = tuple(arrays)
 
-    def same(self, places: RowNumbers, keys: Sequence[pa.Array], rows: RowNumbers) -> Booleans | None:
-        taken = pa.array(places)
-        return equal_keys([each.take(taken) for each in self._arrays], [given(column, rows) for column in keys])
+    def same(self, positions: RowNumbers, keys: Sequence[pa.Array], rows: RowNumbers) -> Booleans | None:
+        taken = pa.array(positions)
+        return equal_keys([array.take(taken) for array in self._arrays], [values_at(column, rows) for column in keys])
 
 
 class _Texts(KeptKeys):
@@ -76,19 +76,19 @@ class _Texts(KeptKeys):
         self._array = array
         self._offsets = _offsets(array)
 
-    def same(self, places: RowNumbers, keys: Sequence[pa.Array], rows: RowNumbers) -> Booleans | None:
+    def same(self, positions: RowNumbers, keys: Sequence[pa.Array], rows: RowNumbers) -> Booleans | None:
         [key] = keys
         lengths = np.diff(_offsets(key))
         wanted = lengths if is_every(rows, len(lengths)) else lengths[rows]
-        same: Booleans = self._offsets.take(places + 1) - self._offsets.take(places) == wanted
+        same: Booleans = self._offsets.take(positions + 1) - self._offsets.take(positions) == wanted
         open_ = np.flatnonzero(same & (wanted > SETTLED_BYTES))
         if open_.size:
-            found, asked = self._array.take(pa.array(places[open_])), key.take(pa.array(rows[open_]))
-            same[open_] = equal_keys([found], [asked])
+            kept_values, asked = self._array.take(pa.array(positions[open_])), key.take(pa.array(rows[open_]))
+            same[open_] = equal_keys([kept_values], [asked])
         return same
 
 
-def given(column: pa.Array, rows: RowNumbers) -> pa.Array:
+def values_at(column: pa.Array, rows: RowNumbers) -> pa.Array:
     """The values of these ascending rows."""
     return column if is_every(rows, len(column)) else column.take(pa.array(rows))
 

@@ -27,6 +27,6 @@ def _shown(row: pa.Table) -> str:
 
 
 def _value(value: pa.Scalar) -> str:
-    found = value.as_py()
-    text = repr(found) if isinstance(found, str | bytes) else str(value)
+    plain = value.as_py()
+    text = repr(plain) if isinstance(plain, str | bytes) else str(value)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."

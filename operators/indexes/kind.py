@@ -61,11 +61,11 @@ class IndexKind(Protocol):
 
 def check_options(kind: IndexKind, wanted: WantedIndex) -> None:
     """Raise `InvalidRequest` for an option that is missing or unknown."""
-    given = set(wanted.options)
-    wrong = sorted(kind.needed - given) or sorted(given - kind.needed - kind.possible)
+    options = set(wanted.options)
+    wrong = sorted(kind.needed - options) or sorted(options - kind.needed - kind.possible)
     if wrong:
         known = ", ".join(sorted(kind.needed | kind.possible)) or "none"
-        problem = "needs the option" if wrong[0] not in given else "has no option"
+        problem = "needs the option" if wrong[0] not in options else "has no option"
         raise InvalidRequest(f"index {wanted.name!r}: kind {kind.name!r} {problem} {wrong[0]!r}; there are: {known}")
 
 

@@ -87,7 +87,7 @@ class SqlIndex(Index):
     ) -> None:
         self.name = name
         self.key_types = tuple(key.type for key in keys)
-        self.schema = pa.schema([pa.field(each.name, each.type, each.nullable) for each in columns])
+        self.schema = pa.schema([pa.field(column.name, column.type, column.nullable) for column in columns])
         self._read = (*keys, *columns)
         self._sql = _statement(name, table, keys, columns)
         self._database = database
@@ -97,10 +97,10 @@ class SqlIndex(Index):
         self._closed = False
 
     def lookup(self, keys: pa.RecordBatch) -> Matches:
-        found = self._fetch(keys)
-        numbers = found.column(0)
+        table = self._fetch(keys)
+        numbers = table.column(0)
         rows = numbers.cast(pa.int64()).to_numpy() if len(numbers) else np.empty(0, np.int64)
-        arrays = [self._typed(column, found.column(i + 1)) for i, column in enumerate(self._read)]
+        arrays = [self._typed(column, table.column(i + 1)) for i, column in enumerate(self._read)]
         mine, columns = arrays[: keys.num_columns], arrays[keys.num_columns :]
         same = equal_keys(mine, [column.take(pa.array(rows)) for column in keys.columns])
         order = _order(rows, columns, np.flatnonzero(same))
@@ -136,11 +136,11 @@ class SqlIndex(Index):
                 self._running.append(cursor)
             try:
                 cursor.execute(self._sql, bound)
-                found = cursor.fetch_arrow_table()
+                table = cursor.fetch_arrow_table()
             finally:
                 with self._lock:
                     self._running.remove(cursor)
-        arrays = [column.combine_chunks() for column in found.columns]
+        arrays = [column.combine_chunks() for column in table.columns]
         return pa.RecordBatch.from_arrays(arrays, names=[str(i) for i in range(len(arrays))])
 
     @contextmanager

@@ -28,7 +28,7 @@ class Grouped:
     schema: pa.Schema
 
     def compiled(self) -> GroupKernel:
-        keys, arguments = ([compiled(each) for each in some] for some in (self.keys, self.arguments))
+        keys, arguments = ([compiled(expression) for expression in some] for some in (self.keys, self.arguments))
         return GroupKernel(keys, arguments, self.reductions, self.schema)
 
 
@@ -67,10 +67,10 @@ class GroupKernel:
         sorted_ = pa.RecordBatch.from_arrays(arguments, names=self._names)
         columns = list(groups.keys)
         for reduction, field in zip(self._reductions, list(self._schema)[len(columns) :], strict=True):
-            found = reduce(reduction, sorted_, groups.begins, groups.lengths, field.type)
-            if found is None:
+            reduced = reduce(reduction, sorted_, groups.begins, groups.lengths, field.type)
+            if reduced is None:
                 raise Declined
-            columns.append(found)
+            columns.append(reduced)
         return batch_of(columns, len(groups.lengths), self._schema)
 
     def _of_nothing(self) -> pa.RecordBatch:

@@ -111,10 +111,10 @@ def _compared(kernel: pc.Function, arguments: list[Value]) -> Value:
 
 
 def _calculated(kernel: pc.Function, arguments: list[Value]) -> Value:
-    found = kernel.call(arguments)
-    if kinds.is_floating(found.type) and _any(_not_finite, found):
+    result = kernel.call(arguments)
+    if kinds.is_floating(result.type) and _any(_not_finite, result):
         raise Declined
-    return found
+    return result
 
 
 def _chosen(kernel: pc.Function, arguments: list[Value]) -> Value:

@@ -36,7 +36,7 @@ class Projected:
     schema: pa.Schema
 
     def compiled(self) -> ProjectKernel:
-        return ProjectKernel([compiled(each) for each in self.expressions], self.schema)
+        return ProjectKernel([compiled(expression) for expression in self.expressions], self.schema)
 
 
 class ProjectKernel:
@@ -45,5 +45,5 @@ class ProjectKernel:
         self._schema = schema
 
     def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        columns = [column_of(each(rows), rows) for each in self._expressions]
+        columns = [column_of(expression(rows), rows) for expression in self._expressions]
         return batch_of(columns, rows.num_rows, self._schema)

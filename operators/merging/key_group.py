@@ -88,22 +88,22 @@ class KeyGroup:
 
     def _with_each_batch(self, probe: ProbeRows, row: int) -> Iterator[pa.RecordBatch]:
         """The join of one probed row with all held rows, a batch at a time."""
-        meaning, found, at = self._matcher.meaning, 0, 0
+        meaning, count, at = self._matcher.meaning, 0, 0
         for batch in self._rows.batches():
             rows = np.arange(batch.num_rows)
             repeated, rows = self._matcher.kept(probe.batch, np.full(len(rows), row), batch, rows)
             if self._hit is not None:
                 self._hit[at + rows] = True
             at += batch.num_rows
-            found += len(rows)
-            if meaning.single and found > 1:
+            count += len(rows)
+            if meaning.single and count > 1:
                 raise self._matcher.second_match(probe, row)
-            if not meaning.pairs and found:
+            if not meaning.pairs and count:
                 break
             if len(rows):
                 yield from self._matcher.pieces.pairs(probe.batch, repeated, batch, rows)
         one = ProbeRows(probe.batch, row, row + 1, probe.describe)
         if not meaning.pairs:
-            yield from self._matcher.asked(one, np.array([found > 0]))
-        elif not found:
+            yield from self._matcher.asked(one, np.array([count > 0]))
+        elif not count:
             yield from self._matcher.probe_alone(one.rows())

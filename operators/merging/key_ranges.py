@@ -33,9 +33,9 @@ def ranges(probe: Words, held: Words, *, distinct: bool) -> tuple[Words, Counts]
 def _looked_up(probe: Words, held: Words, span: int, *, distinct: bool) -> tuple[Words, Counts]:
     """`ranges` by a table of all keys, for keys that are close to each other: several times as fast as a search."""
     if distinct:
-        places = np.full(span, -1, dtype=np.int64)
-        places[held] = np.arange(len(held))
-        first = places[probe]
+        positions = np.full(span, -1, dtype=np.int64)
+        positions[held] = np.arange(len(held))
+        first = positions[probe]
         return first, first >= 0
     counts = np.bincount(held, minlength=span)
     return (np.cumsum(counts) - counts)[probe], counts[probe]

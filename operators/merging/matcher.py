@@ -43,11 +43,11 @@ class Matcher:
     by held row.
     """
 
-    def __init__(self, meaning: Meaning, pieces: Pieces, condition: PairFilter | None, place: str) -> None:
+    def __init__(self, meaning: Meaning, pieces: Pieces, condition: PairFilter | None, plan_path: str) -> None:
         self.meaning = meaning
         self.pieces = pieces
         self.condition = condition
-        self._place = place
+        self._plan_path = plan_path
 
     def kept(
         self, probe: pa.RecordBatch, probe_rows: Words, held: pa.RecordBatch, held_rows: Words
@@ -114,8 +114,8 @@ class Matcher:
     def second_match(self, probe: ProbeRows, row: int) -> ExecutionError:
         one, other = ("right", "left") if self.meaning.probe_right else ("left", "right")
         return ExecutionError(
-            f"{self._place}: the {one} input's {probe.describe(row)} matches more than one row of the {other} input, "
-            f"and the join is {one} single",
+            f"{self._plan_path}: the {one} input's {probe.describe(row)} matches more than one row of the {other} "
+            f"input, and the join is {one} single",
             reason="MORE_THAN_ONE_MATCH",
         )
 

@@ -37,12 +37,12 @@ class PairFilter:
     """A condition that is planned once and evaluated for each batch of candidate pairs."""
 
     def __init__(
-        self, condition: PairCondition, left: pa.Schema, right: pa.Schema, instance: Instance, place: str
+        self, condition: PairCondition, left: pa.Schema, right: pa.Schema, instance: Instance, plan_path: str
     ) -> None:
         fields = [*left, *right]
         wrong = sorted(i for i in condition.reads if i not in range(len(fields)))
         if wrong:
-            raise InternalError(f"{place}: the join's condition reads columns {wrong} of {len(fields)}")
+            raise InternalError(f"{plan_path}: the join's condition reads columns {wrong} of {len(fields)}")
         unread = pa.field("", pa.int8())
         self._schema = pa.schema([field if i in condition.reads else unread for i, field in enumerate(fields)])
         self._left = frozenset(i for i in condition.reads if i < len(left))
@@ -52,7 +52,7 @@ class PairFilter:
             schema=_MASK,
             instance=instance,
             streams=[StreamSource(relation=_PAIRS, schema=self._schema, size_class=BLOCK_ROWS)],
-            place=place,
+            plan_path=plan_path,
         )
 
     def matches(self, left: pa.RecordBatch, left_rows: Rows, right: pa.RecordBatch, right_rows: Rows) -> Flags:
@@ -73,5 +73,5 @@ class PairFilter:
 
 def _read(batch: pa.RecordBatch, rows: Rows, wanted: frozenset[int], count: int) -> Sequence[pa.Array]:
     """The values of the wanted columns. The other columns are placeholders without values."""
-    found = iter(picked(batch.select(sorted(wanted)), rows))
-    return [next(found) if i in wanted else pa.nulls(count, pa.int8()) for i in range(batch.num_columns)]
+    columns = iter(picked(batch.select(sorted(wanted)), rows))
+    return [next(columns) if i in wanted else pa.nulls(count, pa.int8()) for i in range(batch.num_columns)]

@@ -96,7 +96,7 @@ def together(rows: Words) -> Rows:
 def affordable(probe: pa.RecordBatch, probe_rows: Words, held: pa.RecordBatch, held_rows: Words) -> Iterator[slice]:
     """The pairs in parts of some megabytes. A wide row may stand in many pairs."""
     sizes = [_bytes(batch) for batch in (probe, held)]
-    if len(probe_rows) * sum(int(each.max()) for each in sizes) <= BLOCK_BYTES:
+    if len(probe_rows) * sum(int(size.max()) for size in sizes) <= BLOCK_BYTES:
         yield slice(0, len(probe_rows))
         return
     up_to = np.cumsum(sizes[0][probe_rows] + sizes[1][held_rows])
@@ -114,18 +114,18 @@ def _bytes(batch: pa.RecordBatch) -> Words:
 
 
 class Insertion:
-    """An insertion of values before these ascending `places` of arrays of `length` rows."""
+    """An insertion of values before these ascending `positions` of arrays of `length` rows."""
 
-    def __init__(self, places: Words, length: int) -> None:
-        self._places = places + np.arange(len(places))
-        self._kept = np.ones(length + len(places), dtype=np.bool_)
-        self._kept[self._places] = False
+    def __init__(self, positions: Words, length: int) -> None:
+        self._positions = positions + np.arange(len(positions))
+        self._kept = np.ones(length + len(positions), dtype=np.bool_)
+        self._kept[self._positions] = False
 
     def into(self, rows: Words, values: Words | int) -> Words:
-        made = np.empty(len(self._kept), dtype=np.int64)
-        made[self._places] = values
-        made[self._kept] = rows
-        return made
+        merged = np.empty(len(self._kept), dtype=np.int64)
+        merged[self._positions] = values
+        merged[self._kept] = rows
+        return merged
 
 
 def _nulls(schema: pa.Schema, rows: int) -> list[pa.Array]:

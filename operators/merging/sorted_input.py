@@ -20,7 +20,9 @@ class SortedInput:
     `strict_keys` are the positions of the keys under which a null matches nothing.
     """
 
-    def __init__(self, name: str, stream: Stream, ordering: Ordering, strict_keys: Sequence[int], place: str) -> None:
+    def __init__(
+        self, name: str, stream: Stream, ordering: Ordering, strict_keys: Sequence[int], plan_path: str
+    ) -> None:
         self.batch: pa.RecordBatch = pa.RecordBatch.from_pylist([], schema=stream.schema)
         self.keys: SortedKeys = ordering.keys(self.batch)
         self.start = 0
@@ -29,7 +31,7 @@ class SortedInput:
         self._stream = stream
         self._ordering = ordering
         self._strict_keys = tuple(strict_keys)
-        self._place = place
+        self._plan_path = plan_path
         self._rest: pa.RecordBatch | None = None
         self._first_row = 0
         self._ended = False
@@ -112,8 +114,8 @@ class SortedInput:
             for order in self._ordering.orders
         )
         return ExecutionError(
-            f"{self._place}: the {self._name} input of the merge join must be sorted by {wanted}: {later} comes after "
-            f"{earlier} (rows counted from 0)",
+            f"{self._plan_path}: the {self._name} input of the merge join must be sorted by {wanted}: {later} comes "
+            f"after {earlier} (rows counted from 0)",
             reason="INPUT_NOT_SORTED",
         )
 

@@ -59,26 +59,26 @@ def _numbers(array: pa.Array) -> Weights:
         if len(beyond):
             row = int(beyond[0])
             raise BadChange(row, f"is {array[row].as_py()}, which is beyond 64 bits")
-    found: Weights = array.to_numpy().astype(np.int64)
-    return found
+    weights: Weights = array.to_numpy().astype(np.int64)
+    return weights
 
 
 def _words(array: pa.Array, *, digits: bool) -> Weights:
     at = pc.index_in(array, value_set=pa.array(WORDS)).fill_null(-1).to_numpy(zero_copy_only=False)
-    found: Weights = np.array([*WORDS.values(), 0], dtype=np.int64)[at]
+    weights: Weights = np.array([*WORDS.values(), 0], dtype=np.int64)[at]
     others = np.flatnonzero(at < 0)
     if not len(others):
-        return found
+        return weights
     texts = array.take(pa.array(others))
     wrong = ~_mask(pc.match_substring_regex(texts, _DIGITS)) if digits else np.ones(len(others), dtype=np.bool_)
     if wrong.any():
         row = int(others[np.flatnonzero(wrong)[0]])
         known = ", ".join(WORDS) + (" or a whole number" if digits else "")
         raise BadChange(row, f"is {array[row].as_py()!r}, not {known}")
-    found[others] = pc.utf8_ltrim(texts, "+").cast(pa.int64()).to_numpy()
-    return found
+    weights[others] = pc.utf8_ltrim(texts, "+").cast(pa.int64()).to_numpy()
+    return weights
 
 
 def _mask(array: pa.Array) -> npt.NDArray[np.bool_]:
-    found: npt.NDArray[np.bool_] = array.to_numpy(zero_copy_only=False)
-    return found
+    mask: npt.NDArray[np.bool_] = array.to_numpy(zero_copy_only=False)
+    return mask

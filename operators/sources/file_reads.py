@@ -60,11 +60,11 @@ def profiled(profile: str, pieces: Sequence[FilePiece], paths: Mapping[str, str]
     The profile of a scan with a filter counts only the rows that passed. So its rows are taken from the row groups that
     it went through.
     """
-    found: dict[str, Any] = json.loads(profile)
+    document: dict[str, Any] = json.loads(profile)
     groups = {paths.get(piece.path, piece.path): _group_rows(piece) for piece in pieces}
     average = _rows(pieces) / max(sum(_rows([piece]) / _group_rows(piece) for piece in pieces), 1)
     rows = 0.0
-    for scan in _scans(found):
+    for scan in _scans(document):
         extra = scan["extra_info"]
         if "Filters" in extra or "Dynamic Filters" in extra:
             first = str(extra.get("Filename(s)", "")).split(", ", 1)[0]
@@ -72,9 +72,11 @@ def profiled(profile: str, pieces: Sequence[FilePiece], paths: Mapping[str, str]
         else:
             rows += scan["rows_scanned"]
     everything = whole(pieces)
-    told = found.get("io", {})
-    size = told.get("total_bytes_read", 0)
-    if told.get("total_bytes_written", 0):  # the statement spilled, and the bytes it read back are in that number too
+    traffic = document.get("io", {})
+    size = traffic.get("total_bytes_read", 0)
+    if traffic.get(
+        "total_bytes_written", 0
+    ):  # the statement spilled, and the bytes it read back are in that number too
         size = min(size, everything.bytes)
     return FileReads(min(round(rows), everything.rows), size)
 

@@ -276,10 +276,10 @@ def _expression(column: Column, matches: Sequence[Match], piece: FilePiece, sour
             message = bind(f"required column {column.name!r} of source {source.source!r} is null")
             return f"CASE WHEN {identifier(name)} IS NULL THEN error({message}::VARCHAR)::{wanted} ELSE {value} END"
         case FromFolder():
-            found = [match.value.as_py() for match in matches if isinstance(match, FromFolder)]
-            if all(value == found[0] for value in found):
-                return f"CAST({bind(found[0])} AS {wanted})"
-            return f"CAST({bind(found)} AS {wanted}[])[(file_index + 1)::BIGINT]"
+            values = [match.value.as_py() for match in matches if isinstance(match, FromFolder)]
+            if all(value == values[0] for value in values):
+                return f"CAST({bind(values[0])} AS {wanted})"
+            return f"CAST({bind(values)} AS {wanted}[])[(file_index + 1)::BIGINT]"
         case Missing():
             return f"CAST(NULL AS {wanted})"
 

@@ -75,28 +75,28 @@ class Listing:
         return [self._path] if exists(self._path) else []
 
     def _in_order(self, files: set[str] | list[str]) -> list[str]:
-        found = []
+        ordered = []
         for ordinal, file in enumerate(files):
             if ordinal % _FILES_A_LOOK == 0:
                 self._check_time()
             if exists(file):
-                found.append(file)
-        return sorted(found, key=_order)
+                ordered.append(file)
+        return sorted(ordered, key=_order)
 
     def _pattern(self) -> set[str]:
         fixed = fixed_part(self._path)
         parts = self._path.split(os.sep)[len(fixed.rstrip(os.sep).split(os.sep)) :]
         if len(parts) > self._bounds.depth:
             raise InvalidRequest(f"{self._path}: a pattern has at most {self._bounds.depth} parts")
-        found: set[str] = set()
+        files: set[str] = set()
         for match in self.matches(fixed, parts, 0):
             if _is_folder(match):
                 if parts[-1] != "**":
-                    found.update(self._folder(match))
+                    files.update(self._folder(match))
             elif not _skipped(os.path.basename(match)):
-                found.add(match)
-            self._check_files(len(found))
-        return found
+                files.add(match)
+            self._check_files(len(files))
+        return files
 
     def matches(self, folder: str, parts: Sequence[str], depth: int) -> Iterator[str]:
         """The matches of a pattern, as `glob` finds them, except that `glob` leaves out folders that it may not
@@ -142,16 +142,16 @@ class Listing:
 
     def _folder(self, path: str) -> list[str]:
         """Every file below a folder. A link to a folder is followed once at most, so that a circle of links ends."""
-        found: list[str] = []
+        paths: list[str] = []
         seen = {os.path.realpath(path)}
         for folder, folders, files in os.walk(path, onerror=_refuse, followlinks=True):
             self._look()
             if folder.count(os.sep) - path.count(os.sep) > self._bounds.depth:
                 raise self._too_much(f"folders more than {self._bounds.depth} deep")
             folders[:] = sorted(name for name in folders if not _skipped(name) and _is_new(folder, name, seen))
-            found.extend(os.path.join(folder, name) for name in files if not _skipped(name))
-            self._check_files(len(found))
-        return found
+            paths.extend(os.path.join(folder, name) for name in files if not _skipped(name))
+            self._check_files(len(paths))
+        return paths
 
     def _look(self) -> None:
         """Count a folder, before it is looked into, against the bounds."""

@@ -31,8 +31,8 @@ def check_read(
     columns = tuple(columns)
     for piece in contiguous([piece for piece in pieces if piece.checksums]):
         names = Names(() if piece.schema is None else piece.schema.names)
-        places = (names.place(column.name) for column in columns)
-        wanted = tuple(sorted({names.all[place] for place in places if place is not None}))
+        positions = (names.position(column.name) for column in columns)
+        wanted = tuple(sorted({names.all[position] for position in positions if position is not None}))
         key = piece.path, held.identities[piece.path], wanted, piece.rows
         if key in verified:
             continue

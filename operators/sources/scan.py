@@ -137,8 +137,8 @@ class Scan(Operator):
         encoded = any(is_encoded(piece.schema.field(index).type) for index in indices)
         at = 0
         for batch in piece.batches:
-            found = batch.select(indices)
-            for first, part in numbered(at, found) if encoded else ((at, found),):
+            selected = batch.select(indices)
+            for first, part in numbered(at, selected) if encoded else ((at, selected),):
                 if part.num_rows:
                     yield self._wanted(part, matches, piece, first)
             at += batch.num_rows
@@ -154,8 +154,8 @@ class Scan(Operator):
                 matches = self._matches(reader.schema, piece)
                 indices = [match.index for match in matches if isinstance(match, FromFile)]
                 with closing(reader.batches(indices)) as batches:
-                    while (found := _guarded(piece, file, lambda: next(batches, None))) is not None:
-                        at, batch = found
+                    while (numbered_batch := _guarded(piece, file, lambda: next(batches, None))) is not None:
+                        at, batch = numbered_batch
                         if batch.num_rows:
                             wanted = self._wanted(batch, matches, piece, at)
                             yield wanted if piece.keys is None else _in_range(wanted, batch, piece.keys)
@@ -163,12 +163,12 @@ class Scan(Operator):
 
     def _wanted(self, batch: pa.RecordBatch, matches: Sequence[Match], piece: Piece, first_row: int) -> pa.RecordBatch:
         """`batch`, which has the matched columns in order, as the plan's columns and types."""
-        found = iter(batch.columns)
+        remaining = iter(batch.columns)
         arrays = []
         for column, match in zip(self._columns, matches, strict=False):
             match match:
                 case FromFile():
-                    array = self._cast(next(found), column, piece, first_row)
+                    array = self._cast(next(remaining), column, piece, first_row)
                 case FromFolder(value=value):
                     array = pa.repeat(value, batch.num_rows)
                 case _:
@@ -177,7 +177,7 @@ class Scan(Operator):
                 raise null_in_required(column, describe(piece), first_row + _first_null(array))
             arrays.append(array)
         if self._change_column is not None:
-            arrays.append(self._weights(next(found), piece, first_row))
+            arrays.append(self._weights(next(remaining), piece, first_row))
         wanted = batch_of(arrays, batch.num_rows, self.schema)
         if self._order is not None:
             self._order.check(wanted, piece, first_row)
@@ -207,8 +207,8 @@ class Scan(Operator):
             if kinds.is_interval(column.type):
                 _no_nanoseconds(cast_array)
         except LossyCast as error:
-            place = f"column {column.name!r}, row {first_row + error.row} (counted from 0)"
-            raise SplitError(f"{describe(piece)}: {place}: {error}", reason="COLUMN_VALUE") from error
+            where = f"column {column.name!r}, row {first_row + error.row} (counted from 0)"
+            raise SplitError(f"{describe(piece)}: {where}: {error}", reason="COLUMN_VALUE") from error
         return cast_array
 
 

@@ -51,14 +51,14 @@ def expand(
     try:
         if not is_pattern(path) and not exists(path):
             raise NotFound(f"{split.path} does not exist {side} ({origin})", reason="FILE_NOT_FOUND")
-        found = files_below(path)
+        files = files_below(path)
     except PermissionError as error:
         raise Forbidden(
             f"{error.filename} may not be read {side}, permission denied ({origin})", reason="NO_PERMISSION"
         ) from error
-    if not found:
+    if not files:
         raise NotFound(f"{split.path} holds no files {side} ({origin})", reason="FILE_NOT_FOUND")
-    pieces = tuple(_piece(file, split, named, allowed, origin) for file in found)
+    pieces = tuple(_piece(file, split, named, allowed, origin) for file in files)
     _check_ranges(split, pieces)
     return pieces
 
@@ -92,7 +92,7 @@ def open_pieces(
 def _open(piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -> tuple[FilePiece, ...]:
     with OpenFile(piece) as file:
         try:
-            found = format_named(piece.format).open(piece, columns, PieceFiles(file, piece.path, filesystem))
+            file_pieces = format_named(piece.format).open(piece, columns, PieceFiles(file, piece.path, filesystem))
         except TidegateError:
             raise
         except (pa.ArrowException, OSError, ValueError) as error:
@@ -102,7 +102,7 @@ def _open(piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -
                 reason="FILE_UNREADABLE",
             ) from error
         file.check()
-        return found
+        return file_pieces
 
 
 def native(pieces: Sequence[Piece], columns: Sequence[Column]) -> bool:

@@ -98,10 +98,10 @@ def with_gaps(seed: int) -> Cut:
     def cut(table: pa.Table) -> list[pa.RecordBatch]:
         chooser = random.Random(seed)  # noqa: S311 - cuts, no secrets
         empty = pa.RecordBatch.from_pylist([], schema=table.schema)
-        found = [empty] * chooser.randint(0, 4)
+        batches = [empty] * chooser.randint(0, 4)
         for batch in _random_parts(table, chooser):
-            found += [batch, *[empty] * chooser.choice((0, 0, 1, 5))]
-        return found
+            batches += [batch, *[empty] * chooser.choice((0, 0, 1, 5))]
+        return batches
 
     cut.__name__ = f"with_gaps({seed})"
     return cut

@@ -25,15 +25,15 @@ class OfGraph(Protocol):
 Checked: TypeAlias = Callable[[], Operator] | OfGraph
 
 
-def operators_of(made: Checked, epoch: Epoch) -> Callable[[], Operator]:
+def operators_of(checked: Checked, epoch: Epoch) -> Callable[[], Operator]:
     """The function that makes the operator. A node's operator gets batches as they come, so that no cut is hidden from
     it.
 
     `epoch` has the tables of an epoch, whose schemas are those of the node's streams.
     """
-    if not isinstance(made, OfGraph):
-        return made
-    node = made.node
+    if not isinstance(checked, OfGraph):
+        return checked
+    node = checked.node
     match node:
         case ExecutorNode():
             return lambda: _user(node, epoch[0].schema)
@@ -46,7 +46,7 @@ def operators_of(made: Checked, epoch: Epoch) -> Callable[[], Operator]:
 
 
 def _user(node: ExecutorNode, first: pa.Schema) -> User:
-    streams = [UserStream(name=each.name, after=each.after) for each in node.inputs]
+    streams = [UserStream(name=stream.name, after=stream.after) for stream in node.inputs]
     return User(node.name, streams, schema=node.schema or first, make=node.make, recut=False)
 
 

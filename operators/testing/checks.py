@@ -33,9 +33,9 @@ def gives_batches_of_its_schema(case: Case) -> None:
     with Running(case) as running:
         for epoch in case.epochs:
             for batch in running.start(streams_of(epoch)):
-                given, promised = _shown(batch.schema), _shown(running.operator.schema)
+                actual, promised = _shown(batch.schema), _shown(running.operator.schema)
                 right = batch.schema.equals(running.operator.schema)
-                require(right, f"a batch has the schema [{given}], the operator [{promised}]")
+                require(right, f"a batch has the schema [{actual}], the operator [{promised}]")
 
 
 def gives_the_expected_rows(case: Case) -> None:
@@ -90,20 +90,20 @@ def gives_the_same_rows_whatever_the_order_of_its_inputs_rows(case: Case) -> Non
     for seed in range(ORDERS):
         chooser = random.Random(seed)  # noqa: S311 - orders, no secrets
         epochs = [case.reordered(epoch, chooser) for epoch in case.epochs]
-        found = all_epochs(replace(unordered, epochs=epochs))
-        require_equal(found, expected, f"other rows where the inputs' rows come in another order (seed {seed})")
+        answers = all_epochs(replace(unordered, epochs=epochs))
+        require_equal(answers, expected, f"other rows where the inputs' rows come in another order (seed {seed})")
 
 
 def keeps_nothing_undeclared_across_a_barrier(case: Case) -> None:
     """Check that an operator that saves no state answers each epoch as if there were no other."""
     with Running(case) as running:
-        found: list[Answer] = []
+        answers: list[Answer] = []
         for epoch in case.epochs:
-            found.append(running.answer(epoch))
+            answers.append(running.answer(epoch))
             if running.saved().tables:
                 return
     alone = [all_epochs(replace(case, epochs=[epoch], expected=None))[0] for epoch in case.epochs]
-    require_equal(found, alone, "something was kept across a barrier that save() does not write")
+    require_equal(answers, alone, "something was kept across a barrier that save() does not write")
 
 
 def goes_on_from_its_saved_state(case: Case) -> None:
@@ -111,12 +111,12 @@ def goes_on_from_its_saved_state(case: Case) -> None:
     expected = all_epochs(case)
     for saved_after in range(len(case.epochs) + 1):
         with Running(case) as running:
-            found = [running.answer(epoch) for epoch in case.epochs[:saved_after]]
+            answers = [running.answer(epoch) for epoch in case.epochs[:saved_after]]
             state: MemoryState = running.saved()
         with Running(case) as running:
             running.operator.load(state)
-            found += [running.answer(epoch) for epoch in case.epochs[saved_after:]]
-        require_equal(found, expected, f"other rows after a restore from the state of epoch {saved_after}")
+            answers += [running.answer(epoch) for epoch in case.epochs[saved_after:]]
+        require_equal(answers, expected, f"other rows after a restore from the state of epoch {saved_after}")
 
 
 def closes_its_inputs_at_the_end(case: Case) -> None:
@@ -212,10 +212,10 @@ True
 def _interleavings(inputs: int) -> Iterator[tuple[Cut, ...]]:
     """Interleavings of inputs: each input ahead of and behind each other one, then some at random."""
     for index in range(inputs):
-        yield tuple(one_row_each if each == index else whole for each in range(inputs))
-        yield tuple(whole if each == index else one_row_each for each in range(inputs))
+        yield tuple(one_row_each if number == index else whole for number in range(inputs))
+        yield tuple(whole if number == index else one_row_each for number in range(inputs))
     for seed in range(INTERLEAVINGS):
-        yield tuple(with_gaps(100 * seed + each) for each in range(inputs))
+        yield tuple(with_gaps(100 * seed + number) for number in range(inputs))
 
 
 def _batch_count(case: Case, epoch: Epoch) -> int:

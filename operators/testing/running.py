@@ -131,8 +131,8 @@ def answer_of(case: Case, schema: pa.Schema, batches: Sequence[pa.RecordBatch]) 
 
 
 def streams_of(epoch: Epoch, *cuts: Cut) -> list[WatchedStream]:
-    each = cuts if len(cuts) > 1 else (cuts or (whole,)) * len(epoch)
-    return [WatchedStream(table.schema, cut(table)) for table, cut in zip(epoch, each, strict=True)]
+    cuts_of_inputs = cuts if len(cuts) > 1 else (cuts or (whole,)) * len(epoch)
+    return [WatchedStream(table.schema, cut(table)) for table, cut in zip(epoch, cuts_of_inputs, strict=True)]
 
 
 def require(holds: bool, message: str) -> None:
@@ -141,14 +141,14 @@ def require(holds: bool, message: str) -> None:
         raise AssertionError(message)
 
 
-def require_equal(found: Sequence[Answer], expected: Sequence[Answer], what: str) -> None:
+def require_equal(answers: Sequence[Answer], expected: Sequence[Answer], what: str) -> None:
     """Require the same answers in each epoch. The error names the epoch, the row and the fault."""
-    for number, (one, other) in enumerate(zip(found, expected, strict=True), start=1):
+    for number, (one, other) in enumerate(zip(answers, expected, strict=True), start=1):
         require(one == other, f"{what}: in epoch {number} {_difference(one, other)}")
 
 
-def _difference(found: Answer, expected: Answer) -> str:
-    ours, theirs = found.rows, expected.rows
+def _difference(answer: Answer, expected: Answer) -> str:
+    ours, theirs = answer.rows, expected.rows
     extra, missing = Counter(ours) - Counter(theirs), Counter(theirs) - Counter(ours)
     if extra or missing:
         return " and ".join(_counted(rows, word) for rows, word in ((missing, "missing"), (extra, "too many")) if rows)

@@ -21,9 +21,9 @@ def mapped_schema(node: MapNode, source: pa.Schema) -> pa.Schema:
     """
     empty = pa.RecordBatch.from_pylist([], schema=source)
     code = UserCode(node.name, source)
-    given: Any = code.call("its function", node.function, empty)
-    code.check_rows(given, "its function")
-    return code.call("its function", lambda: next(iter(arrow_batches(given))).schema)
+    result: Any = code.call("its function", node.function, empty)
+    code.check_rows(result, "its function")
+    return code.call("its function", lambda: next(iter(arrow_batches(result))).schema)
 
 
 class BatchFunctionOperator(Operator):

@@ -84,8 +84,8 @@ class Iterate(Operator):
                 )
             self._used = True
             return items
-        made = self._code.call("making its iterable", items) if callable(items) else items
-        return self._code.call("iterating", iter, made)
+        iterable = self._code.call("making its iterable", items) if callable(items) else items
+        return self._code.call("iterating", iter, iterable)
 
     def _next_rows(self, count: int) -> Iterator[pa.RecordBatch]:
         """The next `count` rows from where the last epoch ended. Rows that are not wanted are still taken from the

@@ -72,17 +72,17 @@ class FunctionRouting:
 
     def slices(self, block: pa.RecordBatch, producer: int, number: int) -> Slices:  # noqa: ARG002 - not by number
         code = UserCode(self._node, self._schema, producer)
-        given = code.call("its partition function", self._choose, block, self.channels)
-        return _dealt(block, self._checked(given, block.num_rows, code), self.channels)
+        numbers = code.call("its partition function", self._choose, block, self.channels)
+        return _dealt(block, self._checked(numbers, block.num_rows, code), self.channels)
 
-    def _checked(self, given: object, rows: int, code: UserCode) -> npt.NDArray[np.uint8 | np.uint16]:
+    def _checked(self, numbers: object, rows: int, code: UserCode) -> npt.NDArray[np.uint8 | np.uint16]:
         """The channels that the function returned. Raises unless there is one for each row."""
-        if isinstance(given, pa.Array | pa.ChunkedArray) and given.null_count:
-            raise self._wrong(code, f"gave {given.null_count} nulls for {rows} rows")
+        if isinstance(numbers, pa.Array | pa.ChunkedArray) and numbers.null_count:
+            raise self._wrong(code, f"gave {numbers.null_count} nulls for {rows} rows")
         try:
-            channel = np.asarray(given)
+            channel = np.asarray(numbers)
         except (TypeError, ValueError) as error:
-            raise self._wrong(code, f"gave {type(given).__name__}") from error
+            raise self._wrong(code, f"gave {type(numbers).__name__}") from error
         if channel.shape != (rows,) or channel.dtype.kind not in "iu":
             raise self._wrong(code, f"gave {channel.dtype} of shape {channel.shape} for {rows} rows")
         if rows and (channel.min() < 0 or channel.max() >= self.channels):

@@ -23,10 +23,10 @@ class Union(Operator):
 
     def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
         with ExitStack() as stack:
-            for each in inputs:
-                stack.callback(each.close)
-            for each in inputs:
-                for batch in each:
+            for stream in inputs:
+                stack.callback(stream.close)
+            for stream in inputs:
+                for batch in stream:
                     yield batch if batch.schema.equals(self.schema) else self._fitted(batch)
 
     def _fitted(self, batch: pa.RecordBatch) -> pa.RecordBatch:

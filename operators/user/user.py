@@ -65,14 +65,14 @@ class User(Operator):
     def _run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
         code, channel = self._code, self._channel
         with ExitStack() as stack:
-            for each in inputs:
-                stack.callback(each.close)
+            for input_ in inputs:
+                stack.callback(input_.close)
             executor = self._made()
             finished = getattr(executor, "finished", None)
             reading = {
-                stream.name: self._batches(stream, given) for stream, given in zip(self._streams, inputs, strict=True)
+                stream.name: self._batches(stream, input_) for stream, input_ in zip(self._streams, inputs, strict=True)
             }
-            closing = {stream.name: given.close for stream, given in zip(self._streams, inputs, strict=True)}
+            closing = {stream.name: input_.close for stream, input_ in zip(self._streams, inputs, strict=True)}
             doing = {stream.name: f"execute on stream {stream.name!r}" for stream in self._streams}
             while reading:
                 for stream in self._streams:
@@ -103,5 +103,5 @@ class User(Operator):
                 )
         return executor
 
-    def _batches(self, stream: UserStream, given: Stream) -> Iterator[pa.RecordBatch]:
-        return blocks(given, stream.stride) if self._recut else (batch for batch in given if batch.num_rows)
+    def _batches(self, stream: UserStream, input_: Stream) -> Iterator[pa.RecordBatch]:
+        return blocks(input_, stream.stride) if self._recut else (batch for batch in input_ if batch.num_rows)

@@ -45,38 +45,38 @@ class UserCode:
         """The rows that the function returns, without empty batches. A generator of user code is closed with this
         one.
         """
-        given = self.call(doing, function, *arguments)
-        if given is None:
+        result = self.call(doing, function, *arguments)
+        if result is None:
             return
-        if isinstance(given, pa.RecordBatch):
-            if given.num_rows:
-                yield self._fitted(given, doing)
-        elif type(given) in _SEQUENCES:  # no user code runs between its items
-            for item in given:
+        if isinstance(result, pa.RecordBatch):
+            if result.num_rows:
+                yield self._fitted(result, doing)
+        elif type(result) in _SEQUENCES:  # no user code runs between its items
+            for item in result:
                 if isinstance(item, pa.RecordBatch):
                     if item.num_rows:
                         yield self._fitted(item, doing)
                 else:
                     yield from self._of_item(item, doing)
-        elif is_arrow(given):
-            yield from self._of_data(given, doing)
+        elif is_arrow(result):
+            yield from self._of_data(result, doing)
         else:
-            yield from self._of_items(given, doing)
+            yield from self._of_items(result, doing)
 
-    def check_rows(self, given: object, doing: str) -> None:
+    def check_rows(self, rows: object, doing: str) -> None:
         """Raise where the value is no Arrow data."""
-        if not is_arrow(given):
-            raise self._no_rows(given, doing)
+        if not is_arrow(rows):
+            raise self._no_rows(rows, doing)
 
     def wrong(self, what: str, reason: str) -> NodeError:
         return NodeError(what, node=self.node, channel=self.channel, reason=reason)
 
     # ---------------------------------------------------------------------------------------------------- inside
 
-    def _of_items(self, given: object, doing: str) -> Iterator[pa.RecordBatch]:
-        if isinstance(given, _NO_ITEMS) or not hasattr(given, "__iter__"):
-            raise self._no_rows(given, doing)
-        items: Any = self.call(doing, iter, given)
+    def _of_items(self, result: object, doing: str) -> Iterator[pa.RecordBatch]:
+        if isinstance(result, _NO_ITEMS) or not hasattr(result, "__iter__"):
+            raise self._no_rows(result, doing)
+        items: Any = self.call(doing, iter, result)
         try:
             while True:
                 try:  # `call` would cost as much again as a small generator
@@ -104,8 +104,8 @@ class UserCode:
         elif item is not None:
             raise self._no_rows(item, doing)
 
-    def _of_data(self, given: Any, doing: str) -> Iterator[pa.RecordBatch]:
-        batches = iter(self.call(doing, arrow_batches, given))
+    def _of_data(self, data: Any, doing: str) -> Iterator[pa.RecordBatch]:
+        batches = iter(self.call(doing, arrow_batches, data))
         while (batch := self.call(doing, next, batches, None)) is not None:
             if batch.num_rows:
                 yield self._fitted(batch, doing)
@@ -139,9 +139,9 @@ class UserCode:
         ]
         return pa.RecordBatch.from_arrays(arrays, batch.schema.names)
 
-    def _no_rows(self, given: object, doing: str) -> NodeError:
+    def _no_rows(self, result: object, doing: str) -> NodeError:
         return self.wrong(
-            f"{doing} gave {type(given).__name__}, which is no rows: None, a record batch, a table, anything that "
+            f"{doing} gave {type(result).__name__}, which is no rows: None, a record batch, a table, anything that "
             "speaks the Arrow C stream protocol, and iterables of these are right",
             "NOT_ROWS",
         )

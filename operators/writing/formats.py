@@ -52,7 +52,7 @@ class WriteFormat:
         needs one.
         """
         if not len(schema) and not self.rows_alone:
-            formats = ", ".join(each.name for each in WRITE_FORMATS.values() if each.rows_alone)
+            formats = ", ".join(format_.name for format_ in WRITE_FORMATS.values() if format_.rows_alone)
             raise InvalidRequest(
                 f"{self.name} files cannot hold rows without columns: take another format ({formats})",
                 reason="UNSUPPORTED_COLUMN",

@@ -16,7 +16,7 @@ from .formats import WRITE_FORMATS, Column
 from .staged_write import writer_of
 from .table_folder import OpenFolder
 
-_FORMATS: Final = {each.ending: each for each in WRITE_FORMATS.values()}
+_FORMATS: Final = {format_.ending: format_ for format_ in WRITE_FORMATS.values()}
 
 
 class TableColumns:

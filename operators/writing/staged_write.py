@@ -58,8 +58,8 @@ class FileNames:
 
 def writer_of(name: str) -> str | None:
     """The writer of a file; None where `Write` has not written the file."""
-    found = _VISIBLE.fullmatch(name)
-    return None if found is None else found[1]
+    matched = _VISIBLE.fullmatch(name)
+    return None if matched is None else matched[1]
 
 
 class Staged:

@@ -43,7 +43,7 @@ class TableFolder:
 
     def open(self) -> OpenFolder:
         """Open the folder, and make it where there is none."""
-        made: list[tuple[int, str]] = []
+        new_folders: list[tuple[int, str]] = []
         folder = os.open(self._root, _FOLDER)
         try:
             for part in self._parts:
@@ -53,16 +53,16 @@ class TableFolder:
                     new = True
                 inner = self._enter(folder, part)
                 if new:
-                    made.append((folder, part))
+                    new_folders.append((folder, part))
                 else:
                     os.close(folder)
                 folder = inner
         except BaseException:
             os.close(folder)
-            for above, _ in made:
+            for above, _ in new_folders:
                 os.close(above)
             raise
-        return OpenFolder(folder, made)
+        return OpenFolder(folder, new_folders)
 
     def _look(self) -> None:
         """Check that the components of the path that exist are folders."""
@@ -85,11 +85,11 @@ class TableFolder:
 
 
 class OpenFolder:
-    """An open folder. Names are those of files directly in it. `made` are the folders that were made for it."""
+    """An open folder. Names are those of files directly in it. `new_folders` are the folders that were made for it."""
 
-    def __init__(self, descriptor: int, made: Sequence[tuple[int, str]] = ()) -> None:
+    def __init__(self, descriptor: int, new_folders: Sequence[tuple[int, str]] = ()) -> None:
         self._descriptor = descriptor
-        self._made = list(made)
+        self._made = list(new_folders)
 
     def __enter__(self) -> Self:
         return self

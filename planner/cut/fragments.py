@@ -322,7 +322,7 @@ class _Fragment:
 
 def _bound(loop: ir.Recursion) -> LoopBound:
     return LoopBound(
-        loop=loop.loop, name=loop.name, columns=len(loop.schema), max_rows=loop.max_rows, place=loop.plan_path
+        loop=loop.loop, name=loop.name, columns=len(loop.schema), max_rows=loop.max_rows, plan_path=loop.plan_path
     )
 
 

@@ -96,8 +96,10 @@ def sendable(split: InlineSplit) -> InlineSplit:
     """The same rows in a form that `read_untrusted_stream` takes; the split itself where it is in such a form
     already.
     """
-    if any(packed(each) and _not_taken(each) is not None for each in split.schema.types):
-        schema = pa.schema([each.with_type(unpacked_type(each.type)) for each in split.schema], split.schema.metadata)
+    if any(packed(type_) and _not_taken(type_) is not None for type_ in split.schema.types):
+        schema = pa.schema(
+            [field.with_type(unpacked_type(field.type)) for field in split.schema], split.schema.metadata
+        )
         batches = tuple(
             pa.RecordBatch.from_arrays([unpack(column) for column in batch.columns], schema=schema)
             for batch in split.batches
@@ -186,7 +188,7 @@ def _shape(metadata: bytes) -> _Shape:
     framed = _CONTINUATION + len(metadata).to_bytes(4, "little") + metadata
     schema = pa.ipc.read_schema(pa.py_buffer(framed))
     _refuse_types(schema)
-    plain = pa.schema([_plain_field(each) for each in schema], schema.metadata)
+    plain = pa.schema([_plain_field(field) for field in schema], schema.metadata)
     view = memoryview(metadata)
     header = table(view, field(view, root(view), 2))  # Message.header
     turned = field(view, header, 0) != 0  # Schema.endianness, absent where it is little
@@ -261,9 +263,9 @@ def _too_large(size: int) -> Exhausted:
 
 
 def _refuse_types(schema: pa.Schema) -> None:
-    for each in schema:
-        if (found := _not_taken(each.type)) is not None:
-            raise _not_plain(each.name, found)
+    for column in schema:
+        if (refused := _not_taken(column.type)) is not None:
+            raise _not_plain(column.name, refused)
 
 
 def _not_taken(data_type: pa.DataType) -> pa.DataType | None:

@@ -93,18 +93,18 @@ class Footer:
     ordered: bool
 
     @cached_property
-    def places(self) -> dict[str, int]:
+    def positions(self) -> dict[str, int]:
         """The position of the leaf of each column that is itself a leaf."""
         return {leaf.path[0]: at for at, leaf in enumerate(self.leaves) if len(leaf.path) == 1}
 
     def bounds(self, group: RowGroup, at: int) -> _Bounds | None:
         """The least and the greatest value of a leaf in a row group, as the file has them."""
         leaf, chunk = self.leaves[at], group.chunks[at]
-        found = chunk.bounds if self.ordered else chunk.old_bounds if leaf.old_bounds else None
+        bounds = chunk.bounds if self.ordered else chunk.old_bounds if leaf.old_bounds else None
         size = _BOUND_BYTES.get(leaf.physical)
-        if found is not None and size is not None and any(len(each) != size for each in found):
+        if bounds is not None and size is not None and any(len(bound) != size for bound in bounds):
             raise Damaged(f"the bounds of column {'.'.join(leaf.path)!r} do not have the length of its values")
-        return found
+        return bounds
 
 
 def read_footer(file: RandomFile) -> Footer:
@@ -122,14 +122,14 @@ def read_footer(file: RandomFile) -> Footer:
 
 def _footer(data: bytes, size: int) -> Footer:
     """The footer in these bytes, of a file of this size."""
-    found, _ = read(data, 0, _FILE)
-    leaves = _leaves(found.get(2, []))
-    groups = tuple(found.get(4, ()))
+    fields, _ = read(data, 0, _FILE)
+    leaves = _leaves(fields.get(2, []))
+    groups = tuple(fields.get(4, ()))
     for group in groups:
         _check(group, leaves, size)
-    if sum(group.rows for group in groups) != found.get(3):
+    if sum(group.rows for group in groups) != fields.get(3):
         raise Damaged("its row groups do not have as many rows as the file")
-    return Footer(leaves, groups, ordered=7 in found)
+    return Footer(leaves, groups, ordered=7 in fields)
 
 
 #: A file's footer is read when its split is accepted, and again when its rows are.
@@ -161,7 +161,7 @@ def _leaves(elements: Sequence[Struct]) -> tuple[Leaf, ...]:
         if children or not above:
             above.append((name, children))
         else:
-            leaves.append(_leaf((*(each for each, _ in above[1:]), name), element))
+            leaves.append(_leaf((*(part for part, _ in above[1:]), name), element))
     if any(left for _, left in above):
         raise Damaged("its columns do not make a tree")
     return tuple(leaves)
@@ -209,10 +209,10 @@ def _pair(low: bytes | None, high: bytes | None) -> _Bounds | None:
 
 
 def _integer(struct: Struct, number: int) -> int:
-    found = struct.get(number)
-    if not isinstance(found, int):
+    value = struct.get(number)
+    if not isinstance(value, int):
         raise Damaged("a number is missing in its metadata")
-    return found
+    return value
 
 
 def whole_number(bound: bytes, leaf: Leaf, type_: pa.DataType) -> int | None:
@@ -229,8 +229,8 @@ def comparable(bound: bytes, leaf: Leaf, type_: pa.DataType) -> int | str | Deci
     if kinds.is_integer(type_) or kinds.is_date(type_):
         return whole_number(bound, leaf, type_)
     if kinds.is_timestamp(type_):
-        number, each = whole_number(bound, leaf, type_), _MICROSECONDS.get(leaf.unit or "")
-        return None if number is None or each is None else number * each
+        number, factor = whole_number(bound, leaf, type_), _MICROSECONDS.get(leaf.unit or "")
+        return None if number is None or factor is None else number * factor
     if kinds.is_decimal(type_):
         number = whole_number(bound, leaf, type_)
         return Decimal(f"{int.from_bytes(bound, 'big', signed=True) if number is None else number}e{-type_.scale}")

@@ -76,14 +76,14 @@ def read(data: bytes, at: int, shape: Shape) -> tuple[Struct, int]:
 def _struct(data: bytes, at: int, shape: Shape, depth: int) -> tuple[Struct, int]:
     if depth > _DEEPEST:
         raise Damaged("its metadata is nested too deeply")
-    found: Struct = {}
+    fields: Struct = {}
     number = 0
     while True:
         head = data[at]
         at += 1
         kind = head & 0x0F
         if not kind:
-            return found, at
+            return fields, at
         if head >> 4:
             number += head >> 4
         else:
@@ -92,11 +92,11 @@ def _struct(data: bytes, at: int, shape: Shape, depth: int) -> tuple[Struct, int
         if wanted is None or _SAME.get(kind) != wanted.kind:
             at = _after(data, at, kind, depth)
         elif wanted.kind == _I64:
-            found[number], at = _integer(data, at)
+            fields[number], at = _integer(data, at)
         elif wanted.kind == _TRUE:
-            found[number] = kind == _TRUE
+            fields[number] = kind == _TRUE
         else:
-            found[number], at = _value(data, at, wanted, depth)
+            fields[number], at = _value(data, at, wanted, depth)
 
 
 def _value(data: bytes, at: int, wanted: Wanted, depth: int) -> tuple[Any, int]:
@@ -107,8 +107,8 @@ def _value(data: bytes, at: int, wanted: Wanted, depth: int) -> tuple[Any, int]:
         size, at = _size(data, at)
         return data[at : at + size], at + size
     if wanted.kind == _STRUCT:
-        found, at = _struct(data, at, wanted.of, depth + 1)
-        return found if wanted.make is None else wanted.make(found), at
+        decoded, at = _struct(data, at, wanted.of, depth + 1)
+        return decoded if wanted.make is None else wanted.make(decoded), at
     kind, size, at = _list_head(data, at)
     if wanted.of is None:
         return size, _after_all(data, at, (kind,), size, depth)

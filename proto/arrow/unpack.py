@@ -86,12 +86,12 @@ def _listed(array: Any, type_: pa.DataType) -> pa.Array:
     """List views as lists. The items of list views lie anywhere, in any order, even more than once; those of lists
     follow each other.
     """
-    starts, lengths = (each.to_numpy().astype(np.int64) for each in (array.offsets, array.sizes))
+    starts, lengths = (numbers.to_numpy().astype(np.int64) for numbers in (array.offsets, array.sizes))
     if array.null_count:
         lengths = np.where(array.is_null().to_numpy(zero_copy_only=False), 0, lengths)
     ends = np.cumsum(lengths)
-    places = np.repeat(starts - (ends - lengths), lengths) + np.arange(ends[-1] if ends.size else 0)
-    items = unpack(array.values).take(pa.array(places))
+    positions = np.repeat(starts - (ends - lengths), lengths) + np.arange(ends[-1] if ends.size else 0)
+    items = unpack(array.values).take(pa.array(positions))
     kind = pa.LargeListArray if kinds.is_large_list(type_) else pa.ListArray
     offsets = pa.array(np.concatenate(([0], ends)), pa.int64() if kinds.is_large_list(type_) else pa.int32())
     mask = array.is_null() if array.null_count else None

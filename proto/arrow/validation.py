@@ -204,8 +204,8 @@ def _is_utf8(part: NDArray[np.uint8]) -> bool:
 
 def is_ascii(data: NDArray[np.uint8]) -> bool:
     words = len(data) // _WORD * _WORD
-    found = int(np.bitwise_or.reduce(data[:words].view(np.uint64))) & _NOT_ASCII_WORD
-    return not found and not (data[words:] >= _NOT_ASCII).any()
+    high_bits = int(np.bitwise_or.reduce(data[:words].view(np.uint64))) & _NOT_ASCII_WORD
+    return not high_bits and not (data[words:] >= _NOT_ASCII).any()
 
 
 def _has_right_decimals(array: pa.Decimal128Array) -> bool:

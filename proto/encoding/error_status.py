@@ -28,7 +28,7 @@ SENTENCE_BYTES: Final = 1_200
 PROBLEMS_BYTES: Final = 2_400
 TRACEBACK_BYTES: Final = 2_400
 
-_CLASSES: Final = {each.__name__: each for each in errors.STATUS}
+_CLASSES: Final = {class_.__name__: class_ for class_ in errors.STATUS}
 _BY_STATUS: Final[Mapping[str, type[errors.TidegateError]]] = {
     "INVALID_ARGUMENT": errors.InvalidRequest,
     "NOT_FOUND": errors.NotFound,
@@ -54,7 +54,7 @@ class Failure:
 
 
 def failure(error: errors.TidegateError) -> Failure:
-    known = next(each for each in type(error).__mro__ if each in errors.STATUS)
+    known = next(class_ for class_ in type(error).__mro__ if class_ in errors.STATUS)
     metadata: list[tuple[str, str | bytes]] = [(ERROR, known.__name__), (REASON, error.reason)]
     if isinstance(error, errors.EpochError):
         metadata.append((EPOCH, str(error.epoch)))

@@ -39,19 +39,19 @@ def read_ticket(ticket: bytes) -> pb.FlightTicket:
         raise InvalidRequest(f"not a ticket of Tidegate ({len(ticket):,} bytes): {_HOW}", reason="BAD_TICKET")
     try:
         # JSON begins with a brace. No message of Tidegate can: a brace would be a group of field 15.
-        found = Parse(ticket, pb.FlightTicket()) if ticket[:1] == b"{" else pb.FlightTicket.FromString(ticket)
+        message = Parse(ticket, pb.FlightTicket()) if ticket[:1] == b"{" else pb.FlightTicket.FromString(ticket)
     except (DecodeError, ParseError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidRequest(f"not a ticket of Tidegate ({error}): {_HOW}", reason="BAD_TICKET") from error
-    check_request(found)
-    if found.HasField("results") == (bool(found.task) and found.epoch > 0):
+    check_request(message)
+    if message.HasField("results") == (bool(message.task) and message.epoch > 0):
         raise InvalidRequest(f"a ticket names a task and an epoch, or has `results`: {_HOW}", reason="BAD_TICKET")
-    return found
+    return message
 
 
 def read_path(path: Sequence[bytes] | None) -> tuple[str, int]:
     """The task and the epoch that a descriptor's path names. A descriptor without a path is of another kind."""
     try:
-        task, epoch = (each.decode() for each in path or ())
+        task, epoch = (part.decode() for part in path or ())
         if 0 < int(epoch) <= LARGEST:
             return task, int(epoch)
     except ValueError:
@@ -69,8 +69,8 @@ def frame_batches(frame: Frame, nothing: pa.RecordBatch) -> Iterator[tuple[pa.Re
     if isinstance(frame, Data):
         row = frame.cursor.row
         for batch in frame.batches:
-            place = pb.Data(epoch=frame.cursor.epoch, row=row, rows=batch.num_rows)
-            yield batch, pb.Frame(data=place).SerializeToString()
+            data = pb.Data(epoch=frame.cursor.epoch, row=row, rows=batch.num_rows)
+            yield batch, pb.Frame(data=data).SerializeToString()
             row += batch.num_rows
     else:
         yield nothing, messages.frame_message(frame).SerializeToString()

@@ -119,25 +119,25 @@ OPTIONS: Final = frozenset(
 )
 
 
-def options_message(options: v.TaskOptions, given: Collection[str] = OPTIONS) -> pb.TaskOptions:
-    """The options, or only the `given` ones, by name."""
+def options_message(options: v.TaskOptions, names: Collection[str] = OPTIONS) -> pb.TaskOptions:
+    """The options, or only the `names` ones."""
     return pb.TaskOptions(
-        mode=_enum_number(_MODES, options.mode) if "mode" in given else None,
-        determinism=_enum_number(_DETERMINISMS, options.determinism) if "determinism" in given else None,
-        on_error=_enum_number(_ON_ERRORS, options.on_error) if "on_error" in given else None,
-        broadcast=options.broadcast if "broadcast" in given else (),
-        spill=_enum_number(_SPILLS, options.spill) if "spill" in given else None,
-        loops=_enum_number(_LOOPS, options.loops) if "loops" in given else None,
-        executor=_enum_number(_EXECUTORS, options.executor) if "executor" in given else None,
-        missing_columns=_missing_number(options.missing_columns) if "missing_columns" in given else None,
-        **{name: getattr(options, name) for name in _PLAIN_OPTIONS if name in given},
+        mode=_enum_number(_MODES, options.mode) if "mode" in names else None,
+        determinism=_enum_number(_DETERMINISMS, options.determinism) if "determinism" in names else None,
+        on_error=_enum_number(_ON_ERRORS, options.on_error) if "on_error" in names else None,
+        broadcast=options.broadcast if "broadcast" in names else (),
+        spill=_enum_number(_SPILLS, options.spill) if "spill" in names else None,
+        loops=_enum_number(_LOOPS, options.loops) if "loops" in names else None,
+        executor=_enum_number(_EXECUTORS, options.executor) if "executor" in names else None,
+        missing_columns=_missing_number(options.missing_columns) if "missing_columns" in names else None,
+        **{name: getattr(options, name) for name in _PLAIN_OPTIONS if name in names},
     )
 
 
 def options_value(message: pb.TaskOptions, defaults: v.TaskOptions) -> v.TaskOptions:
     """The options that the client asked for; the server's defaults for the others."""
-    given = {name: getattr(message, name) for name in _PLAIN_OPTIONS if message.HasField(name)}
-    plain = {name: given.get(name, getattr(defaults, name)) for name in _PLAIN_OPTIONS}
+    values = {name: getattr(message, name) for name in _PLAIN_OPTIONS if message.HasField(name)}
+    plain = {name: values.get(name, getattr(defaults, name)) for name in _PLAIN_OPTIONS}
     return v.TaskOptions(
         mode=_enum_value(_MODES, message.mode, defaults.mode, "mode"),
         determinism=_enum_value(_DETERMINISMS, message.determinism, defaults.determinism, "determinism"),
@@ -241,7 +241,7 @@ def found_message(file: v.FoundFile) -> pb.FoundFile:
 
 
 def found_value(message: pb.FoundFile) -> v.FoundFile:
-    folders = tuple((each.column, each.value if each.HasField("value") else None) for each in message.folders)
+    folders = tuple((folder.column, folder.value if folder.HasField("value") else None) for folder in message.folders)
     return v.FoundFile(path=message.path, format=message.format, size=message.size, folders=folders)
 
 
@@ -269,11 +269,11 @@ def transacted_message(transacted: v.Transacted, *, sealed: bool) -> pb.AddSplit
 
 def transacted_value(message: pb.AddSplitsResponse) -> v.Transacted:
     transaction = message.transaction
-    told = transaction.same if transaction.HasField("same") else None
+    same = transaction.same if transaction.HasField("same") else None
     return v.Transacted(
         epoch=transaction.epoch if transaction.HasField("epoch") else None,
         replayed=transaction.replayed,
-        same=told if transaction.replayed else True,
+        same=same if transaction.replayed else True,
         added=tuple(map(added_value, message.splits)),
     )
 
@@ -294,8 +294,8 @@ def frame_message(frame: v.Frame) -> pb.Frame:
     match frame:
         case v.Data():
             batches = [batch.serialize().to_pybytes() for batch in frame.batches]
-            place = frame.cursor
-            return pb.Frame(data=pb.Data(epoch=place.epoch, row=place.row, rows=frame.rows, batches=batches))
+            cursor = frame.cursor
+            return pb.Frame(data=pb.Data(epoch=cursor.epoch, row=cursor.row, rows=frame.rows, batches=batches))
         case v.Blocked():
             missing = {source: pb.Sequences(numbers=numbers) for source, numbers in frame.missing.items()}
             return pb.Frame(blocked=pb.Blocked(state=_enum_number(_BLOCKED, frame.state), missing=missing))
@@ -447,12 +447,16 @@ def _source_value(message: pb.Source) -> v.SourceInfo:
 
 
 def validation_message(problems: Iterable[Problem], warnings: Iterable[str] = ()) -> plans.ValidateResponse:
-    found = [plans.Problem(place=each.place, reason=each.reason, message=each.message) for each in problems]
-    return plans.ValidateResponse(problems=found, warnings=warnings)
+    wire_problems = [
+        plans.Problem(place=problem.place, reason=problem.reason, message=problem.message) for problem in problems
+    ]
+    return plans.ValidateResponse(problems=wire_problems, warnings=warnings)
 
 
 def problems_value(message: plans.ValidateResponse) -> Sequence[Problem]:
-    return [Problem(place=each.place, reason=each.reason, message=each.message) for each in message.problems]
+    return [
+        Problem(place=problem.place, reason=problem.reason, message=problem.message) for problem in message.problems
+    ]
 
 
 def capabilities_message(capabilities: v.Capabilities) -> plans.CapabilitiesResponse:

@@ -23,15 +23,15 @@ def has_more_parts(data: bytes, descriptor: Descriptor, most: int) -> bool:
 
     The count ends as soon as it exceeds `most`, so a larger message takes no longer.
     """
-    found = 0
+    parts = 0
     pending = [(memoryview(data), descriptor)]
     while pending:
         view, descriptor = pending.pop()
         inner = _inner(descriptor)
         position, end = 0, len(view)
         while position < end:
-            found += 1
-            if found > most:
+            parts += 1
+            if parts > most:
                 return True
             tag, position = read_varint(view, position)
             kind = tag & 7
@@ -44,7 +44,7 @@ def has_more_parts(data: bytes, descriptor: Descriptor, most: int) -> bool:
                 if (number := tag >> 3) in inner:
                     below = inner[number]
                     if below is None:
-                        found += length
+                        parts += length
                     else:
                         pending.append((view[position : position + length], below))
                 position += length
@@ -52,12 +52,14 @@ def has_more_parts(data: bytes, descriptor: Descriptor, most: int) -> bool:
                 position += _FIXED[kind]
             else:
                 raise ValueError(f"a field of the unknown kind {kind}")
-    return found > most
+    return parts > most
 
 
 @cache
 def _inner(descriptor: Descriptor) -> Mapping[int, Descriptor | None]:
     """The messages that fields hold, by field number; None for a field of many numbers."""
     return {
-        each.number: each.message_type for each in descriptor.fields if each.message_type is not None or each.is_packed
+        field.number: field.message_type
+        for field in descriptor.fields
+        if field.message_type is not None or field.is_packed
     }

@@ -45,7 +45,8 @@ def statistics_message(statistics: s.Statistics) -> pb.Statistics:
             for stage in statistics.stages
         ],
         progress={
-            source: pb.SourceProgress(rows=each.rows, total=each.total) for source, each in statistics.progress.items()
+            source: pb.SourceProgress(rows=progress.rows, total=progress.total)
+            for source, progress in statistics.progress.items()
         },
         **{name: getattr(statistics, name) for name in _COUNTERS},
     )
@@ -77,6 +78,6 @@ def statistics_value(message: pb.Statistics) -> s.Statistics:
         ),
         loops=tuple(map(_loop_statistics_value, message.loops)),
         stages=tuple(map(_stage_statistics_value, message.stages)),
-        progress={source: _source_progress_value(each) for source, each in message.progress.items()},
+        progress={source: _source_progress_value(progress) for source, progress in message.progress.items()},
         **{name: getattr(message, name) for name in _COUNTERS},
     )

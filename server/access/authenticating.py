@@ -42,23 +42,23 @@ class Authenticating(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # i
         return await continuation(call)
 
 
-def principal(tokens: Tokens, given: Sequence[str]) -> str:
+def principal(tokens: Tokens, values: Sequence[str]) -> str:
     """The principal of a call with these headers. Raises `Unauthenticated`."""
-    if len(given) != 1:
+    if len(values) != 1:
         raise Unauthenticated(
             "this server wants to know who calls: give a token (tidegate.connect(..., token_file=...), "
             f"--token-file, TIDEGATE_TOKEN_FILE), which travels as `{HEADER}: {SCHEME} TOKEN`",
             reason="TOKEN_MISSING",
         )
-    scheme, _, token = given[0].partition(" ")
-    found = tokens.principal(token.strip()) if scheme.lower() == SCHEME.lower() else None
-    if found is None:
+    scheme, _, token = values[0].partition(" ")
+    name = tokens.principal(token.strip()) if scheme.lower() == SCHEME.lower() else None
+    if name is None:
         raise Unauthenticated(
             "this server does not know the token that came with the call; its owner gives them out "
             "(tidegate serve --tokens FILE)",
             reason="TOKEN_UNKNOWN",
         )
-    return found
+    return name
 
 
 def _refusing(error: Unauthenticated) -> Handler:

@@ -31,10 +31,10 @@ class Certificate:
         def renewed() -> grpc.ServerCertificateConfiguration | None:
             nonlocal version
             try:
-                found = self.version()
-                if found == version:
+                current = self.version()
+                if current == version:
                     return None
-                version = found
+                version = current
                 read = self._configuration()
             except InvalidRequest as error:
                 log.error("the certificate stays as it was: %s", error)
@@ -48,7 +48,9 @@ class Certificate:
         """A value that changes when the files are renewed."""
         try:
             return tuple(
-                part for each in map(Path.stat, (self.chain, self.key)) for part in (each.st_mtime_ns, each.st_ino)
+                part
+                for status in map(Path.stat, (self.chain, self.key))
+                for part in (status.st_mtime_ns, status.st_ino)
             )
         except OSError as error:
             raise self._wrong(error.strerror or str(error)) from error

@@ -39,34 +39,34 @@ class Accepted:
 
 def accepted_at(address: str) -> list[Accepted]:
     """Every connection that was accepted at HOST:PORT or unix:PATH."""
-    found = []
-    for descriptor, each in _sockets():
-        accepted = _accepted(descriptor, each, address)
+    connections = []
+    for descriptor, socket_ in _sockets():
+        accepted = _accepted(descriptor, socket_, address)
         if accepted is None:
-            each.close()
+            socket_.close()
         else:
-            found.append(accepted)
-    return found
+            connections.append(accepted)
+    return connections
 
 
 def cut(address: str) -> int:
     """Shut down every connection that was accepted at HOST:PORT or unix:PATH; the number of them."""
-    found = accepted_at(address)
-    for each in found:
-        each.shut_down()
-        each.close()
-    return len(found)
+    connections = accepted_at(address)
+    for accepted in connections:
+        accepted.shut_down()
+        accepted.close()
+    return len(connections)
 
 
-def _accepted(descriptor: int, each: socket.socket, address: str) -> Accepted | None:
+def _accepted(descriptor: int, socket_: socket.socket, address: str) -> Accepted | None:
     try:
-        remote, local = each.getpeername(), each.getsockname()
+        remote, local = socket_.getpeername(), socket_.getsockname()
     except OSError:  # it listens, or has ended
         return None
-    if not _is_at(each, local, address):
+    if not _is_at(socket_, local, address):
         return None
-    peer = "this machine" if each.family == socket.AF_UNIX else str(remote[0])
-    return Accepted(Connection(str(local), str(remote), descriptor), peer, each)
+    peer = "this machine" if socket_.family == socket.AF_UNIX else str(remote[0])
+    return Accepted(Connection(str(local), str(remote), descriptor), peer, socket_)
 
 
 def _sockets() -> Iterator[tuple[int, socket.socket]]:
@@ -78,17 +78,17 @@ def _sockets() -> Iterator[tuple[int, socket.socket]]:
         with suppress(OSError):
             copy = os.dup(descriptor)
             try:
-                found = socket.socket(fileno=copy)
+                socket_ = socket.socket(fileno=copy)
             except OSError:
                 os.close(copy)
                 continue
             copies.add(copy)
-            yield descriptor, found
+            yield descriptor, socket_
 
 
-def _is_at(each: socket.socket, local: Any, address: str) -> bool:
-    if each.family == socket.AF_UNIX:
+def _is_at(socket_: socket.socket, local: Any, address: str) -> bool:
+    if socket_.family == socket.AF_UNIX:
         return address == f"{UNIX}{local}"
-    if each.family in (socket.AF_INET, socket.AF_INET6):
+    if socket_.family in (socket.AF_INET, socket.AF_INET6):
         return not address.startswith(UNIX) and bool(local[1] == int(address.rpartition(":")[2]))
     return False

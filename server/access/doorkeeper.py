@@ -48,22 +48,22 @@ class Doorkeeper:
         opened = accepted_at(self._address)
         try:
             known = {}
-            for each in opened:
+            for accepted in opened:
                 self._ordinal += 1
-                known[each.connection] = self._known.get(each.connection, self._ordinal)
+                known[accepted.connection] = self._known.get(accepted.connection, self._ordinal)
             self._known = known
-            opened.sort(key=lambda each: known[each.connection])
+            opened.sort(key=lambda accepted: known[accepted.connection])
             counts: Counter[str] = Counter()
             left_out = []
-            for place, each in enumerate(opened):
-                counts[each.peer] += 1
-                if place >= self._most or counts[each.peer] > self._of_peer:
-                    left_out.append(each)
-            for each in left_out:
-                each.shut_down()
+            for position, accepted in enumerate(opened):
+                counts[accepted.peer] += 1
+                if position >= self._most or counts[accepted.peer] > self._of_peer:
+                    left_out.append(accepted)
+            for accepted in left_out:
+                accepted.shut_down()
         finally:
-            for each in opened:
-                each.close()
+            for accepted in opened:
+                accepted.close()
         if left_out:
             log.warning(
                 "%d connections were shut down: there were %d of %s",

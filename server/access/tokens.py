@@ -61,11 +61,11 @@ class Tokens:
         """The principal of a token; None for an unknown one. A nearly correct token takes as long as any other."""
         self._look()
         digest = hashlib.sha256(token.encode()).digest()
-        found = None
+        name = None
         for entry in self._entries:
             if hmac.compare_digest(entry.digest, digest):
-                found = entry.principal
-        return found
+                name = entry.principal
+        return name
 
     def _look(self) -> None:
         with self._lock:
@@ -115,31 +115,31 @@ def _read(path: Path) -> Sequence[_Entry]:
     return entries
 
 
-def _entry(words: Sequence[str], place: str, mode: int) -> _Entry:
+def _entry(words: Sequence[str], where: str, mode: int) -> _Entry:
     """The entry of a line. No message quotes the line, because any word of it may be a token."""
     if len(words) != 2:
         raise InvalidRequest(
-            f"{place}: {len(words)} words, where a principal and its token (or sha256: and its digest) are wanted",
+            f"{where}: {len(words)} words, where a principal and its token (or sha256: and its digest) are wanted",
             reason="BAD_TOKENS",
         )
     principal, token = words
     if not _PRINCIPAL.fullmatch(principal):
         raise InvalidRequest(
-            f"{place}: a principal is up to 100 letters, digits and . _ @ -, and a letter or digit first",
+            f"{where}: a principal is up to 100 letters, digits and . _ @ -, and a letter or digit first",
             reason="BAD_TOKENS",
         )
     if (digest := _DIGEST.fullmatch(token)) is not None:
         return _Entry(principal, bytes.fromhex(digest[1]))
     if token.startswith("sha256:"):
-        raise InvalidRequest(f"{place}: sha256: is followed by 64 hexadecimal digits", reason="BAD_TOKENS")
+        raise InvalidRequest(f"{where}: sha256: is followed by 64 hexadecimal digits", reason="BAD_TOKENS")
     if len(token) < LEAST_TOKEN or not _TOKEN.fullmatch(token):
         raise InvalidRequest(
-            f"{place}: a token has {LEAST_TOKEN} characters of ASCII at least; `openssl rand -hex 32` makes one",
+            f"{where}: a token has {LEAST_TOKEN} characters of ASCII at least; `openssl rand -hex 32` makes one",
             reason="BAD_TOKENS",
         )
     if mode & 0o004:
         raise InvalidRequest(
-            f"{place}: a token that everybody on this machine may read: chmod 600, or write its SHA-256 instead",
+            f"{where}: a token that everybody on this machine may read: chmod 600, or write its SHA-256 instead",
             reason="BAD_TOKENS",
         )
     return _Entry(principal, hashlib.sha256(token.encode()).digest())

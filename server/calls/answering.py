@@ -172,9 +172,9 @@ async def _send(answers: AsyncGenerator[Answer], context: Context) -> None:
     """Send the answers. Each is made while the previous one is on its way; at the end none is on its way any more."""
     sending: asyncio.Future[None] = asyncio.ensure_future(asyncio.sleep(0))
     try:
-        async for each in answers:
+        async for answer in answers:
             await sending
-            sending = asyncio.ensure_future(context.write(each))
+            sending = asyncio.ensure_future(context.write(answer))
             await asyncio.sleep(0)  # let the write begin before work on the next answer
     except (Exception, asyncio.CancelledError) as error:
         if isinstance(error, asyncio.CancelledError):

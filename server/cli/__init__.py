@@ -38,8 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader of the output is gone
         return 1
     except OSError as error:
-        place = "" if error.filename is None else f"{error.filename}: "
-        return _failed(f"{place}{error.strerror}" if error.strerror else str(error))
+        where = "" if error.filename is None else f"{error.filename}: "
+        return _failed(f"{where}{error.strerror}" if error.strerror else str(error))
     except KeyboardInterrupt:
         return 130
     return code

@@ -22,10 +22,10 @@ _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 def size(text: str) -> int:
     """Bytes: 1048576, 64MiB, 4G."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", text, re.IGNORECASE)
-    if found is None:
+    matched = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)i?B?", text, re.IGNORECASE)
+    if matched is None:
         raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 64MiB")
-    count = int(float(found[1]) * _UNITS[found[2].upper()])
+    count = int(float(matched[1]) * _UNITS[matched[2].upper()])
     if count >= 1 << 63:
         raise argparse.ArgumentTypeError(f"{text!r} is more bytes than there can be")
     return count
@@ -235,7 +235,7 @@ def client(options: argparse.Namespace) -> Client:
     """A client of the server in `--server`, or of a service in this process."""
     from ... import connect, local
 
-    given = vars(options)
+    values = vars(options)
     if options.server:
         return connect(
             options.server,
@@ -244,10 +244,10 @@ def client(options: argparse.Namespace) -> Client:
             plaintext_token=options.plaintext_token,
         )
     for name in ("token_file", "tls", "tls_ca", "plaintext_token"):
-        if given[name]:
+        if values[name]:
             raise InvalidRequest(f"--{name.replace('_', '-')} says how a server is reached: give --server too")
     return local(
-        write_root=given.get("write_root"),
-        checkpoint_root=given.get("checkpoint_root"),
-        spark_staging=given.get("spark_staging"),
+        write_root=values.get("write_root"),
+        checkpoint_root=values.get("checkpoint_root"),
+        spark_staging=values.get("spark_staging"),
     )

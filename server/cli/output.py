@@ -29,7 +29,7 @@ class Output(AbstractContextManager["Output"], Protocol):
         ...
 
 
-_FORMATS: Final = {each.ending: each for each in WRITE_FORMATS.values()}
+_FORMATS: Final = {format_.ending: format_ for format_ in WRITE_FORMATS.values()}
 
 
 def writable(text: str) -> Path:

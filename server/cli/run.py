@@ -137,15 +137,15 @@ def run(options: argparse.Namespace) -> int:
 def _how(options: argparse.Namespace) -> dict[str, Any]:
     """The options of the task. Without a master, Spark runs on this machine with all of its cores."""
     missing = dict(options.missing_columns).get("", "error")
-    given = {**common.how(options), "executor": options.executor, "missing_columns": missing}
+    values = {**common.how(options), "executor": options.executor, "missing_columns": missing}
     if options.spark or (options.executor == "spark" and not options.server):
-        given["spark"] = options.spark or "local[*]"
-    return given
+        values["spark"] = options.spark or "local[*]"
+    return values
 
 
 def _check_names(options: argparse.Namespace) -> None:
     """Refuses options for the files of a name that has no files."""
-    fed, tables = ({name for name, _ in given} for given in (options.split, options.table))
+    fed, tables = ({name for name, _ in pairs} for pairs in (options.split, options.table))
     for option, named, known in (
         ("--change-column", options.change_column, fed),
         ("--missing-columns", options.missing_columns, {"", *fed, *tables}),
@@ -173,11 +173,11 @@ def _check_fed(task: Task, options: argparse.Namespace) -> None:
 def _state(task: Task) -> State:
     from .progress_line import State
 
-    found = task.statistics()
-    known = [each for each in found.progress.values() if each.total]
-    read, total = sum(each.rows for each in known), sum(each.total or 0 for each in known)
-    finished = sum(split.finished for split in found.splits.values())
-    return State(finished=finished, rows=found.output_rows, read=read / total if total else None)
+    statistics = task.statistics()
+    known = [progress for progress in statistics.progress.values() if progress.total]
+    read, total = sum(progress.rows for progress in known), sum(progress.total or 0 for progress in known)
+    finished = sum(split.finished for split in statistics.splits.values())
+    return State(finished=finished, rows=statistics.output_rows, read=read / total if total else None)
 
 
 def _grouped(named: list[tuple[str, str]]) -> dict[str, list[str]]:
@@ -195,8 +195,8 @@ def _epochs(options: argparse.Namespace) -> list[dict[str, list[str]]]:
     if size is None:
         return [_grouped(options.split)]
     here = options.server is None
-    each = [(source, file) for source, path in options.split for file in ((here and files_of(path)) or [path])]
-    groups = _grouped(each)
+    splits = [(source, file) for source, path in options.split for file in ((here and files_of(path)) or [path])]
+    groups = _grouped(splits)
     count = max((-(-len(paths) // size) for paths in groups.values()), default=1)
     return [{name: paths[i * size : (i + 1) * size] for name, paths in groups.items()} for i in range(count)]
 

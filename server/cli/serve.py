@@ -198,7 +198,7 @@ def serve(options: argparse.Namespace) -> int:
     roots = tuple(options.root or [Path.cwd()])
     if (options.tls_cert is None) != (options.tls_key is None):
         options.parser.error("--tls-cert and --tls-key belong together")
-    if options.flight_listen and any(each.startswith(UNIX) for each in (options.listen, options.flight_listen)):
+    if options.flight_listen and any(address.startswith(UNIX) for address in (options.listen, options.flight_listen)):
         options.parser.error(
             "--flight-listen is HOST:PORT, beside --listen HOST:PORT; that of unix:PATH is PATH.flight"
         )
@@ -212,11 +212,11 @@ def serve(options: argparse.Namespace) -> int:
         print(f"tidegate: {error.message}", file=sys.stderr)
         return 2
     tune_allocator()
-    given = _given(options, (*_SIZES, "max_pending_epochs", "idle_seconds", "epoch_seconds"))
-    defaults = TaskOptions(**{"idle_seconds": _IDLE_SECONDS, **given})
+    chosen = _given(options, (*_SIZES, "max_pending_epochs", "idle_seconds", "epoch_seconds"))
+    defaults = TaskOptions(**{"idle_seconds": _IDLE_SECONDS, **chosen})
     summed = {name: getattr(options, f"{name}_per_principal") for name in _SIZES}
     ceilings = Ceilings(
-        options=given,
+        options=chosen,
         options_of_principal={name: most for name, most in summed.items() if most is not None},
         tasks=options.max_tasks,
         tasks_of_principal=options.max_tasks_per_principal,

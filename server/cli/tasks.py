@@ -28,11 +28,11 @@ def register(commands: common.Subparsers) -> None:
 
 def tasks(options: argparse.Namespace) -> int:
     with common.client(options) as client:
-        found = client.tasks()
-    if not found:
+        infos = client.tasks()
+    if not infos:
         print("no tasks")
         return 0
-    rows = [("task", "state", "sealed", "completed", "rows", "splits queued"), *map(_row, found)]
+    rows = [("task", "state", "sealed", "completed", "rows", "splits queued"), *map(_row, infos)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

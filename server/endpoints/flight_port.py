@@ -148,7 +148,7 @@ class FlightPort:
         if self._renewing is not None:
             self._renewing.cancel()
         self._end()
-        ended = asyncio.gather(*(each.wait() for each in self._ending))
+        ended = asyncio.gather(*(event.wait() for event in self._ending))
         with suppress(TimeoutError):
             await asyncio.wait_for(asyncio.shield(ended), grace)
         for _ in range(_CUTS):

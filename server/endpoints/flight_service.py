@@ -209,9 +209,9 @@ def _refusing(context: flight.ServerCallContext) -> Iterator[None]:
 
 def _refusal(context: flight.ServerCallContext, error: Exception) -> flight.FlightError:
     """The error as Flight's, with its reason as `extra_info` and with the trailers that gRPC's calls have."""
-    told = tellable(error)
-    said = failure(told)
+    answer = tellable(error)
+    said = failure(answer)
     for name, value in said.metadata:
         if name in _TRAILERS:
             context.add_trailer(name, value)
-    return _ERRORS.get(said.status, flight.FlightServerError)(said.sentence, told.reason.encode())
+    return _ERRORS.get(said.status, flight.FlightServerError)(said.sentence, answer.reason.encode())

@@ -52,8 +52,8 @@ async def results(waiting: Waiting, request: pb.ResultsRequest) -> AsyncGenerato
         frames = await waiting.frames(
             following.task, following.cursor, acknowledge=None, max_bytes=following.max_bytes, wait=following.wait
         )
-        if told := following.take(frames):
-            yield told
+        if message := following.take(frames):
+            yield message
 
 
 def answer_bytes(request: pb.NextRequest | pb.ResultsRequest | pb.Read, usual: int = ANSWER_BYTES) -> int:

@@ -61,8 +61,8 @@ class Tasks(Endpoint):
         tables = {
             name: [messages.split_value(split) for split in table.splits] for name, table in request.tables.items()
         }
-        made = self._backend.create_task(plan, options, tables, restore=request.restore, request=request.request)
-        return messages.task_message(made)
+        info = self._backend.create_task(plan, options, tables, restore=request.restore, request=request.request)
+        return messages.task_message(info)
 
     async def add_split(self, request: pb.AddSplitRequest, _: Context) -> pb.AddSplitResponse:
         several = pb.AddSplitsRequest(task=request.task)
@@ -105,7 +105,7 @@ class Tasks(Endpoint):
         So many splits are not even searched for files, because that would hold up the event loop.
         """
         splits = request.splits
-        files = len(splits) > MANY_SPLITS or any(each.split.WhichOneof("kind") == "file" for each in splits)
+        files = len(splits) > MANY_SPLITS or any(split.split.WhichOneof("kind") == "file" for split in splits)
         return self._pools.listing if files else self._pools.feeding
 
     def _add_or_transact(self, request: pb.AddSplitsRequest, *, wake: bool) -> pb.AddSplitsResponse:
@@ -117,19 +117,19 @@ class Tasks(Endpoint):
     def _add(self, request: pb.AddSplitsRequest, *, wake: bool = True) -> tuple[list[Added], int | None]:
         # Decoded one by one as the executor takes them, so that splits after a refused one cost nothing.
         splits = (
-            (each.source, messages.split_value(each.split), messages.sequence_value(each.sequence))
-            for each in request.splits
+            (split.source, messages.split_value(split.split), messages.sequence_value(split.sequence))
+            for split in request.splits
         )
         return self._backend.add_splits(request.task, _add_request(request, splits), wake=wake)
 
     def _transact(self, request: pb.AddSplitsRequest, *, wake: bool) -> pb.AddSplitsResponse:
-        if request.barrier.through or any(each.sequence for each in request.splits):
+        if request.barrier.through or any(split.sequence for split in request.splits):
             raise InvalidRequest(
                 "the splits of a transaction get the next numbers and its barrier seals just them: leave sequences and "
                 "`through` out",
                 reason="BAD_TRANSACTION",
             )
-        splits = ((each.source, messages.split_value(each.split), None) for each in request.splits)
+        splits = ((split.source, messages.split_value(split.split), None) for split in request.splits)
         transaction = messages.transaction_value(request.transaction)
         transacted = self._backend.transact(request.task, transaction, _add_request(request, splits), wake=wake)
         return messages.transacted_message(transacted, sealed=request.HasField("barrier"))
@@ -137,8 +137,8 @@ class Tasks(Endpoint):
     async def find_files(self, request: pb.FindFilesRequest, _: Context) -> pb.FindFilesResponse:
         split = messages.file_value(request.file)
         find = self._backend.find_files
-        found = await called(self._pools.listing, find, request.task, request.source, split)
-        return pb.FindFilesResponse(files=map(messages.found_message, found))
+        files = await called(self._pools.listing, find, request.task, request.source, split)
+        return pb.FindFilesResponse(files=map(messages.found_message, files))
 
     async def get_transaction(self, request: pb.GetTransactionRequest, _: Context) -> pb.GetTransactionResponse:
         last = await self._control(self._backend.last_transaction, request.task, request.application)
@@ -166,8 +166,8 @@ class Tasks(Endpoint):
         )
 
     async def list_checkpoints(self, request: pb.ListCheckpointsRequest, _: Context) -> pb.ListCheckpointsResponse:
-        found = await self._control(self._backend.list_checkpoints, request.task)
-        return pb.ListCheckpointsResponse(checkpoints=map(messages.checkpoint_message, found))
+        checkpoints = await self._control(self._backend.list_checkpoints, request.task)
+        return pb.ListCheckpointsResponse(checkpoints=map(messages.checkpoint_message, checkpoints))
 
     async def next(self, request: pb.NextRequest, _: Context) -> bytes:
         with self._streams.one(acts_for()):

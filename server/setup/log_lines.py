@@ -22,7 +22,7 @@ class LogLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         text = super().format(record)
-        return _NOT_SHOWN.sub(lambda found: ascii(found.group())[1:-1], text).replace("\n", "\n  | ")
+        return _NOT_SHOWN.sub(lambda matched: ascii(matched.group())[1:-1], text).replace("\n", "\n  | ")
 
 
 def log_to_stderr(level: str) -> None:

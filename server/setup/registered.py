@@ -19,13 +19,13 @@ def registered(modules: Iterable[str]) -> dict[str, UserOperator]:
 
     Raises `InvalidRequest`, which says what is wrong with which module. No two operators may have one name.
     """
-    found: dict[str, UserOperator] = {}
+    operators: dict[str, UserOperator] = {}
     for text in modules:
         for name, operator in _mapping(text).items():
-            if name in found:
+            if name in operators:
                 raise InvalidRequest(f"{text}: another module has an operator {name!r} too", reason="DUPLICATE_NAME")
-            found[name] = operator
-    return found
+            operators[name] = operator
+    return operators
 
 
 def _mapping(text: str) -> Mapping[str, UserOperator]:
@@ -41,14 +41,14 @@ def _mapping(text: str) -> Mapping[str, UserOperator]:
         raise InvalidRequest(f"{text}: {module!r} cannot be imported: {why}", reason="BAD_OPERATORS") from error
     if not hasattr(loaded, name):
         raise InvalidRequest(f"{text}: the module {module!r} has no {name!r}", reason="BAD_OPERATORS")
-    given = getattr(loaded, name)
-    if not isinstance(given, Mapping):
-        raise InvalidRequest(f"{text}: {name!r} is {type(given).__name__}, not a mapping", reason="BAD_OPERATORS")
-    for key, operator in given.items():
+    mapping = getattr(loaded, name)
+    if not isinstance(mapping, Mapping):
+        raise InvalidRequest(f"{text}: {name!r} is {type(mapping).__name__}, not a mapping", reason="BAD_OPERATORS")
+    for key, operator in mapping.items():
         if not isinstance(key, str) or not isinstance(operator, UserOperator):
             raise InvalidRequest(
                 f"{text}: {name!r} maps {key!r} to {type(operator).__name__}; names map to what tidegate.user_operator "
                 "makes",
                 reason="BAD_OPERATORS",
             )
-    return given
+    return mapping

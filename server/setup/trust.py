@@ -27,7 +27,7 @@ def check_apart(roots: Sequence[Path], own: Mapping[str, Path | None]) -> None:
 
 def warning(settings: Settings, addresses: Sequence[str]) -> str | None:
     """A warning of what other people may do with the server, if they can reach it at one of its addresses."""
-    address = next((each for each in addresses if not is_loopback(each)), None)
+    address = next((candidate for candidate in addresses if not is_loopback(candidate)), None)
     if address is None:
         return None
     if settings.tokens is None:

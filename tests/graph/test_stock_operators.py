@@ -24,7 +24,7 @@ def fragment(graph: TaskGraph, instance: Instance) -> tuple[list[str], Fragment]
     streams = [
         StreamSource(relation=relation(at), schema=schemas[source], size_class=1_000) for at, source in enumerate(read)
     ]
-    made = Fragment(step.sql, schema=step.schema, instance=instance, streams=streams, strict=True, place=step.name)
+    made = Fragment(step.sql, schema=step.schema, instance=instance, streams=streams, strict=True, plan_path=step.name)
     return read, made
 
 

@@ -233,7 +233,7 @@ def _fragment(instance: object, columns: list[Column]) -> Fragment:
     schema = pa.schema([pa.field(c.name, c.type, nullable=c.nullable) for c in columns])
     names = ", ".join(f"c{i} AS {c.name}" for i, c in enumerate(columns))
     files = [FileSource(source="t", relation="t", columns=tuple(columns))]
-    return Fragment(f"SELECT {names} FROM t", schema=schema, instance=instance, files=files, place="read")  # type: ignore[arg-type]
+    return Fragment(f"SELECT {names} FROM t", schema=schema, instance=instance, files=files, plan_path="read")  # type: ignore[arg-type]
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ def over_streams(
     sources = [
         StreamSource(relation=f"in{i}", schema=table.schema, size_class=size_class) for i, table in enumerate(tables)
     ]
-    return Fragment(sql, schema=schema, instance=instance, streams=sources, strict=strict, place="relations[0]")
+    return Fragment(sql, schema=schema, instance=instance, streams=sources, strict=strict, plan_path="relations[0]")
 
 
 def write(path: Path, table: pa.Table, *, row_group_size: int = 1_000) -> Path:

@@ -31,13 +31,13 @@ def reached(instance: Instance, channels: int) -> Loop:
                 make=lambda _: Join(NODE, EDGE, [JoinKey(0, 0)], [2]),
                 inputs=(Link(2, BY_NODE), Link(1, BY_NODE)),
                 schema=NODE,
-                place="step",
+                plan_path="step",
             ),
             Operate(
                 make=lambda _: DistinctOrSetOp(NODE, Weighing.DISTINCT, inputs=2),
                 inputs=(Link(0, BY_NODE), Link(3, BY_NODE)),
                 schema=NODE,
-                place="distinct",
+                plan_path="distinct",
             ),
         ),
         result=4,
@@ -50,9 +50,9 @@ def reached(instance: Instance, channels: int) -> Loop:
         limits=Limits(),
         counted=False,
         schema=NODE,
-        place="loop",
+        plan_path="loop",
     )
-    select = Operate(make=lambda _: Select(NODE, [0]), inputs=(Link(0),), schema=NODE, place="start")
+    select = Operate(make=lambda _: Select(NODE, [0]), inputs=(Link(0),), schema=NODE, plan_path="start")
     graph = Graph(
         vertices=(Entry(port=0, schema=EDGE), Entry(port=1, schema=EDGE), select, loop),
         result=3,
@@ -70,7 +70,7 @@ def counted(instance: Instance) -> RecomputedLoop:
         reads=(0, 1, BACK),
         entering=None,
         limits=Limits(rounds=3),
-        place="loop",
+        plan_path="loop",
     )
     inputs = [(numbered(EDGE), PLANNED_ROWS)] * 2
     return RecomputedLoop(EDGE, body, inputs, Evaluators(instance), memory=instance.settings.memory_limit)

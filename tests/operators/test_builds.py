@@ -36,7 +36,7 @@ def numbers(rows: int) -> pa.Table:
 
 def join(instance: Instance, sizes: tuple[int, int], *, sql: str = JOIN, **how: Any) -> Fragment:
     sources = [StreamSource(relation=f"in{i}", schema=X, size_class=size) for i, size in enumerate(sizes)]
-    return Fragment(sql, schema=X, instance=instance, streams=sources, place="relations[0].join", **how)
+    return Fragment(sql, schema=X, instance=instance, streams=sources, plan_path="relations[0].join", **how)
 
 
 @dataclass(frozen=True)

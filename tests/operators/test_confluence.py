@@ -294,4 +294,4 @@ def test_the_others_take_no_second_input(kind: type[Operator]) -> None:
     """Neither before they look at anything else, nor at their first row."""
     streams = [BatchStream(pa.schema([]), []) for _ in range(2)]
     with pytest.raises((InternalError, ValueError), match=r"input|unpack"):
-        list(kind.run(Mock(spec=kind, _place="here", _source="here", _code=Mock()), streams))
+        list(kind.run(Mock(spec=kind, _plan_path="here", _source="here", _code=Mock()), streams))

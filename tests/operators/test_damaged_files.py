@@ -131,7 +131,7 @@ def by_duckdb(sql: str, path: Path, root: Path) -> list[dict[str, object]]:
     pool = InstancePool(root.parent / "spill")
     instance = pool.take(InstanceSettings(memory_limit=1 << 28, roots=(str(root),)))
     files = [FileSource(source="t", relation="t", columns=(column("s", pa.string()),))]
-    fragment = Fragment(sql, schema=pa.schema([("s", pa.string())]), instance=instance, files=files, place="read")
+    fragment = Fragment(sql, schema=pa.schema([("s", pa.string())]), instance=instance, files=files, plan_path="read")
     fragment.assign("t", pieces_of(path, root, TEXT))
     try:
         return rows_of(fragment.run([]))

@@ -35,7 +35,7 @@ def over_files(instance: Instance, columns: Sequence[Column], sql: str | None = 
     schema = pa.schema([pa.field(c.name, c.type, nullable=c.nullable) for c in columns])
     names = ", ".join(f"c{i}" for i in range(len(columns)))
     files = [FileSource(source="t", relation="t", columns=tuple(columns))]
-    return Fragment(sql or f"SELECT {names} FROM t", schema=schema, instance=instance, files=files, place="read")
+    return Fragment(sql or f"SELECT {names} FROM t", schema=schema, instance=instance, files=files, plan_path="read")
 
 
 def read(instance: Instance, columns: Sequence[Column], pieces: Sequence[Piece], sql: str | None = None) -> Rows:

@@ -25,7 +25,7 @@ from .lookups import JOINED, PROBE, ByHand, LastFirst, Squares, Transient, on_a_
 
 def squares(index: Squares | None = None, **options: Any) -> IndexLookupJoin:
     """Look-ups of one row each, unless told otherwise."""
-    options = {"batch_rows": 1, "place": "relations[0]", **options}
+    options = {"batch_rows": 1, "plan_path": "relations[0]", **options}
     return IndexLookupJoin(schema=JOINED, probe=PROBE, keys=[0], index=index or Squares(), **options)
 
 

@@ -17,7 +17,7 @@ from tidegate.proto.errors import ExecutionError
 from .data import rows_of
 
 X = pa.schema([("x", pa.int64())])
-BOUND = LoopBound(loop=0, name="paths", columns=1, max_rows=100, place="relations[0]")
+BOUND = LoopBound(loop=0, name="paths", columns=1, max_rows=100, plan_path="relations[0]")
 
 
 class Later:

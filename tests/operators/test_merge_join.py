@@ -60,7 +60,7 @@ def join(
         holding=holding,
         condition=condition,
         instance=instance,
-        place="relations[0]",
+        plan_path="relations[0]",
     )
 
 

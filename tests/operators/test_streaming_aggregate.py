@@ -51,7 +51,7 @@ def aggregate(
         schema=pa.schema([*(input_schema.field(key) for key in keys), *(field for _, field in measures)]),
         instance=instance,
         order=order,
-        place="relations[0]",
+        plan_path="relations[0]",
     )
 
 

@@ -65,7 +65,7 @@ def fragment(pool: InstancePool, root: Path, pieces: tuple[Piece, ...]) -> Fragm
     instance = pool.take(InstanceSettings(memory_limit=1 << 28, roots=(str(root),)))
     schema = pa.schema([("x", pa.int64())])
     files = [FileSource(source="t", relation="t", columns=tuple(COLUMNS))]
-    made = Fragment("SELECT c0 AS x FROM t", schema=schema, instance=instance, files=files, place="read")
+    made = Fragment("SELECT c0 AS x FROM t", schema=schema, instance=instance, files=files, plan_path="read")
     made.assign("t", pieces)
     return made
 

@@ -36,7 +36,7 @@ def unnest(schema: pa.Schema, *lists: int, outer: bool = False, ordinality: bool
         ordinality=ordinality,
         outer=outer,
         rows=rows,
-        place="relations[0]",
+        plan_path="relations[0]",
     )
 
 
@@ -165,7 +165,7 @@ def test_a_result_that_cannot_be_is_refused(
     schema: pa.Schema, output: Sequence[object], outer: bool, message: str
 ) -> None:
     with pytest.raises(InternalError, match=message):
-        Unnest(schema, lists=[0], keep=[], schema=pa.schema(output), outer=outer, place="relations[0]")
+        Unnest(schema, lists=[0], keep=[], schema=pa.schema(output), outer=outer, plan_path="relations[0]")
 
 
 # --- any lists --------------------------------------------------------------------------------------------------------

@@ -136,7 +136,7 @@ def _run(node: PhysicalNode, tables: Mapping[str, pa.Table], kept: Mapping[str, 
             inputs = [_run(each, tables, kept, form) for each in (node.left, node.right)]
             return _run_operator(_merge_join(node), inputs)
         case SelectNode():
-            select = Select(node.input.schema, columns=node.columns, schema=node.schema, place=node.plan_path)
+            select = Select(node.input.schema, columns=node.columns, schema=node.schema, plan_path=node.plan_path)
             return _run_operator(select, [_run(node.input, tables, kept, form)])
         case RoundsNode():
             inputs = [_run(each, tables, kept, form) for each in node.inputs]
@@ -162,7 +162,7 @@ def _merge_join(node: MergeJoinNode) -> Operator:
         holding=Holding(memory_limit=1 << 20, folder=Path(tempfile.gettempdir())),
         condition=node.condition,
         instance=_instance(),
-        place=node.plan_path,
+        plan_path=node.plan_path,
     )
 
 
@@ -174,7 +174,7 @@ def _streaming_aggregate(node: StreamingAggregateNode) -> Operator:
         schema=node.schema,
         instance=_instance(),
         order=node.order,
-        place=node.plan_path,
+        plan_path=node.plan_path,
     )
 
 

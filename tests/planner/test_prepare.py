@@ -119,7 +119,7 @@ def test_all_reads_of_a_table_are_one_source() -> None:
     relation = cross(project(WIDE, col(4)), strict)
     (source,) = prepared(relation).sources
     assert [(each.name, each.nullable) for each in source.columns] == [("e", False)]
-    assert source.places == (WIDE.plan_path, strict.plan_path)
+    assert source.plan_paths == (WIDE.plan_path, strict.plan_path)
 
 
 def test_reads_that_disagree_about_a_column_are_refused_with_both_places() -> None:

@@ -70,7 +70,7 @@ def test_bounds_are_those_of_the_values() -> None:
     data = written(TABLE.slice(0, 3))
     found = footer_of(data)
     values = {}
-    for name, at in found.places.items():
+    for name, at in found.positions.items():
         bounds = found.bounds(found.groups[0], at)
         assert bounds is not None
         values[name] = tuple(comparable(each, found.leaves[at], TABLE.schema.field(name).type) for each in bounds)

@@ -136,10 +136,10 @@ def _tables(options: Mapping[str, str]) -> Mapping[str, FileSplit]:
 
 
 def _task_options(options: Mapping[str, str]) -> TaskOptions:
-    given: dict[str, Any] = {name: _number(options, name) for name in _NUMBERS if name in options}
+    values: dict[str, Any] = {name: _number(options, name) for name in _NUMBERS if name in options}
     if "time_zone" in options:
-        given["time_zone"] = options["time_zone"]
-    return chosen({**given, "idle_seconds": float(options.get("idle_seconds", "600"))})
+        values["time_zone"] = options["time_zone"]
+    return chosen({**values, "idle_seconds": float(options.get("idle_seconds", "600"))})
 
 
 def _number(options: Mapping[str, str], name: str, default: int = 0) -> int:

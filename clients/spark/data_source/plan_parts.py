@@ -29,14 +29,14 @@ def part_of(plan: PlanBytes, schema: pa.Schema, columns: Sequence[str] | None, l
 
 
 def _index(schema: pa.Schema, name: str) -> int:
-    found = schema.get_all_field_indices(name)
-    if len(found) != 1:
+    indices = schema.get_all_field_indices(name)
+    if len(indices) != 1:
         raise InvalidRequest(
-            f"the plan's result has {'no' if not found else 'several'} columns {name!r}; it has: "
+            f"the plan's result has {'no' if not indices else 'several'} columns {name!r}; it has: "
             f"{', '.join(schema.names)}",
             reason="COLUMN_MISSING",
         )
-    return int(found[0])
+    return int(indices[0])
 
 
 def _names(type_: pa.DataType) -> int:

@@ -160,9 +160,9 @@ def _rows(service: RemoteService, task: str) -> int:
         info = service.get_task(task)
         if info.state is TaskPhase.FAILED:
             raise TaskFailed(info.error.message if info.error is not None else "the task has failed")
-        place = Cursor(1, info.statistics.output_rows)
+        cursor = Cursor(1, info.statistics.output_rows)
         try:
-            frames = service.next(task, place, max_bytes=1, wait=_WAIT)
+            frames = service.next(task, cursor, max_bytes=1, wait=_WAIT)
         except Refused as refused:
             if refused.reason != "OUTPUT_FULL":
                 raise

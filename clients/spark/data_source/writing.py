@@ -65,8 +65,10 @@ class Sink:
         self, messages: Sequence[WriterCommitMessage | None], application: str, version: int, group: str
     ) -> None:
         """Add the uploads in these messages, in the order of partitions, and drop all others of the group."""
-        sent = sorted((each for each in messages if isinstance(each, Sent)), key=lambda each: each.partition)
-        splits = [(self.source, FileSplit(path, format="inline"), None) for each in sent for path in each.paths]
+        sent = sorted(
+            (message for message in messages if isinstance(message, Sent)), key=lambda message: message.partition
+        )
+        splits = [(self.source, FileSplit(path, format="inline"), None) for message in sent for path in message.paths]
         request = AddRequest(splits=splits, seal=Seal() if self.seals else None)
         named = Transaction(application=application, version=version)
         with self.service() as service:
@@ -110,7 +112,7 @@ class StreamSinkWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  # Py
         return self._sink.send(iterator, self._group(None if context is None else context.getLocalProperty(_BATCH)))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        queries = [each.query for each in messages if isinstance(each, Sent) and each.query]
+        queries = [message.query for message in messages if isinstance(message, Sent) and message.query]
         if self._application is None and not queries:
             return  # a batch of no partitions has nothing to add, and names no query
         application = self._application or f"spark-query-{queries[0]}"

@@ -33,12 +33,13 @@ _HIVE_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 class Referenced:
     """The units to feed. `groups` has the number of row groups of each file.
 
-    `told` are the columns that come from folders' names, and `telling` has one file for each folder with such names.
+    `folder_names` are the columns that come from folders' names, and `telling` has one file for each folder with such
+    names.
     """
 
     units: tuple[Unit, ...]
     groups: dict[str, int]
-    told: frozenset[str]
+    folder_names: frozenset[str]
     telling: tuple[str, ...]
 
 
@@ -73,11 +74,13 @@ def referenced(frame: DataFrame, columns: Sequence[Column], absent: Sequence[str
     )
 
 
-def _above(path: str, told: set[str]) -> str:
-    """The folder above the outermost folder whose name tells one of the columns `told`."""
+def _above(path: str, folder_names: set[str]) -> str:
+    """The folder above the outermost folder whose name tells one of the columns `folder_names`."""
     parts = os.path.dirname(path).split(os.sep)
     first = next(
-        at for at, part in enumerate(parts) if any(name.casefold() in told for name, _ in folders_of(f"{part}/"))
+        at
+        for at, part in enumerate(parts)
+        if any(name.casefold() in folder_names for name, _ in folders_of(f"{part}/"))
     )
     return os.sep.join(parts[:first]) or os.sep
 
@@ -100,20 +103,20 @@ def _check_listed(file: ListedFile) -> None:
 
 def _check_folders(file: ListedFile, scan: PlainScan, columns: Sequence[Column], absent: Sequence[str]) -> None:
     """Check that folders' names tell the service and Spark the same. The service reads them wherever they stand."""
-    found: dict[str, list[str | None]] = {}
+    values_by_name: dict[str, list[str | None]] = {}
     for name, value in folders_of(file.path):
-        found.setdefault(name.casefold(), []).append(value)
+        values_by_name.setdefault(name.casefold(), []).append(value)
     partition = {name.casefold(): value for name, value in zip(scan.partition_columns, file.partition, strict=True)}
     for column in columns:
         name = column.name.casefold()
         if name not in partition:
-            if name in found:
+            if name in values_by_name:
                 raise NotPlain(f"a folder of {file.path} is called like column {column.name!r}, and is none for Spark")
             continue
         _check_folder_types(column)
-        if len(found.get(name, ())) != 1 or not _tells(found[name][0], column, partition[name]):
+        if len(values_by_name.get(name, ())) != 1 or not _tells(values_by_name[name][0], column, partition[name]):
             raise NotPlain(f"the folders of {file.path} do not tell the value of partition column {column.name!r}")
-    if others := [name for name in absent if name.casefold() in found]:
+    if others := [name for name in absent if name.casefold() in values_by_name]:
         raise NotPlain(f"the plan reads column {others[0]!r}, which the folders have and the DataFrame has not")
 
 

@@ -51,13 +51,15 @@ def plain_scan(frame: DataFrame, columns: Sequence[Column]) -> PlainScan:
     """The scan of these columns of a classic DataFrame. Raises `NotPlain`."""
     session = frame.sparkSession
     for name, plain in _SETTINGS.items():
-        if (found := setting(session, name)) not in (plain, None):
-            raise NotPlain(f"the session has {name}={found}")
+        if (value := setting(session, name)) not in (plain, None):
+            raise NotPlain(f"the session has {name}={value}")
     scan, conditions = _walk(_with_these_alone(frame, columns)._jdf.queryExecution().sparkPlan())
     names = {attribute.exprId().id(): attribute.name() for attribute in elements(scan.output())} if conditions else {}
     relation = scan.relation()
     format_ = _format(relation)
-    filters = tuple((_condition(each, names), each.sql()) for condition in conditions for each in _conjuncts(condition))
+    filters = tuple(
+        (_condition(conjunct, names), conjunct.sql()) for condition in conditions for conjunct in _conjuncts(condition)
+    )
     partition = _check_fields(relation, columns, session)
     return PlainScan(format=format_, files=listed(scan, partition), filters=filters, partition_columns=partition)
 
@@ -133,8 +135,8 @@ def _check_fields(relation: Any, columns: Sequence[Column], session: Any) -> tup
 
 def _fields(schema: Any) -> list[dict[str, Any]]:
     """The fields of a schema of the JVM's, in one call for any number of fields."""
-    found: list[dict[str, Any]] = json.loads(schema.json())["fields"]
-    return found
+    fields: list[dict[str, Any]] = json.loads(schema.json())["fields"]
+    return fields
 
 
 def _conjuncts(condition: Any) -> Iterator[Any]:
@@ -174,15 +176,15 @@ def _comparison(
 
 
 def _one_of(name: str, values: Sequence[Value | None], expression: Any) -> Condition:
-    found: Condition | None = None
+    either: Condition | None = None
     for value in values:
         if value is None:
             raise _undecidable(expression)
-        each = Compare(name, "=", value)
-        found = each if found is None else Either(found, each)
-    if found is None:
+        compare = Compare(name, "=", value)
+        either = compare if either is None else Either(either, compare)
+    if either is None:
         raise _undecidable(expression)
-    return found
+    return either
 
 
 def _undecidable(expression: Any) -> NotPlain:

@@ -128,10 +128,10 @@ def _kept_groups(path: str, footer: ParquetFooter, schema: pa.Schema, asked: Que
 
 
 def _only_value(path: str, index: int, name: str, statistics: _Statistics) -> Any:
-    found = statistics.bounds(name)
-    if found is None or found.low is None or found.low != found.high or found.nulls != 0:
+    bounds = statistics.bounds(name)
+    if bounds is None or bounds.low is None or bounds.low != bounds.high or bounds.nulls != 0:
         raise NotPlain(f"row group {index} of {path} has several values of {name!r}, as far as one can tell")
-    return found.low
+    return bounds.low
 
 
 class _Statistics(Mapping[str, Bounds]):
@@ -141,22 +141,22 @@ class _Statistics(Mapping[str, Bounds]):
         self._footer = footer
         self._group = group
         self._schema = schema
-        self._places = {name.casefold(): at for name, at in footer.places.items()}
+        self._places = {name.casefold(): at for name, at in footer.positions.items()}
 
     def __getitem__(self, name: str) -> Bounds:
-        found = self.bounds(name)
-        if found is None:
+        bounds = self.bounds(name)
+        if bounds is None:
             raise KeyError(name)
-        return found
+        return bounds
 
     def bounds(self, name: str) -> Bounds | None:
         at = self._places.get(name.casefold())
         if at is None:
             return None
         leaf = self._footer.leaves[at]
-        found = self._footer.bounds(self._group, at)
+        bounds = self._footer.bounds(self._group, at)
         type_ = self._schema.field(leaf.path[0]).type
-        low, high = (None, None) if found is None else (comparable(each, leaf, type_) for each in found)
+        low, high = (None, None) if bounds is None else (comparable(bound, leaf, type_) for bound in bounds)
         return Bounds(low, high, self._group.chunks[at].nulls)
 
     def __iter__(self) -> Iterator[str]:

@@ -44,13 +44,13 @@ def listed(scan: Any, wanted: Sequence[str]) -> tuple[ListedFile, ...]:
         raise NotPlain("a filter has a subquery, which has to be computed")
     relation = scan.relation()
     fields = {field.name(): (at, field.dataType()) for at, field in enumerate(relation.partitionSchema().fields())}
-    places = [fields[name] for name in wanted]
-    found: list[ListedFile] = []
+    partition_fields = [fields[name] for name in wanted]
+    listed_files: list[ListedFile] = []
     for folder in elements(relation.location().listFiles(scan.partitionFilters(), scan.dataFilters())):
-        values = folder.values() if places else None
-        partition = tuple(_value(values, at, type_) for at, type_ in places)
-        found.extend(_files(folder.files(), partition))
-    return tuple(sorted(found, key=lambda file: file.path.encode().split(b"/")))
+        values = folder.values() if partition_fields else None
+        partition = tuple(_value(values, at, type_) for at, type_ in partition_fields)
+        listed_files.extend(_files(folder.files(), partition))
+    return tuple(sorted(listed_files, key=lambda file: file.path.encode().split(b"/")))
 
 
 def _files(statuses: Any, partition: tuple[int | str | None, ...]) -> Iterator[ListedFile]:
@@ -69,7 +69,7 @@ def _value(values: Any, at: int, type_: Any) -> int | str | None:
 
 
 def _local(path: str) -> str:
-    scheme, _, place = path.partition(":")
-    if scheme != "file" or not place.startswith("/") or (place.startswith("//") and not place.startswith("///")):
+    scheme, _, rest = path.partition(":")
+    if scheme != "file" or not rest.startswith("/") or (rest.startswith("//") and not rest.startswith("///")):
         raise NotPlain(f"the files are in {path}, which is no file system of this machine")
-    return place.removeprefix("//")
+    return rest.removeprefix("//")

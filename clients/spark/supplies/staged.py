@@ -79,10 +79,10 @@ def staged(
     """Write the DataFrame's columns into a new folder of `root`, or find the files written under this name before."""
     folder = root / transaction
     user = User(service=service_name(task), task=task.id, epoch=None)
-    found = Manifest.read(folder)
-    if found is not None and found.files is not None:
-        _check_same(found, columns, epoch_by)
-        return _result(folder, found.used(folder, user), written=False)
+    staged_before = Manifest.read(folder)
+    if staged_before is not None and staged_before.files is not None:
+        _check_same(staged_before, columns, epoch_by)
+        return _result(folder, staged_before.used(folder, user), written=False)
     with _new_folder(folder):
         manifest = Manifest(transaction=transaction, users=(user,), schema=_schema(columns), epoch_by=epoch_by)
         manifest.write(folder)
@@ -111,11 +111,11 @@ def _schema(columns: Sequence[Column]) -> str:
     return ", ".join(f"{column.name}: {column.type}" for column in columns)
 
 
-def _check_same(found: Manifest, columns: Sequence[Column], epoch_by: str | None) -> None:
-    if (found.schema, found.epoch_by) != (_schema(columns), epoch_by):
+def _check_same(manifest: Manifest, columns: Sequence[Column], epoch_by: str | None) -> None:
+    if (manifest.schema, manifest.epoch_by) != (_schema(columns), epoch_by):
         raise Refused(
-            f"transaction {found.transaction!r} was staged with columns {found.schema} and "
-            f"epoch_by={found.epoch_by!r}, not {_schema(columns)} and {epoch_by!r}: give this one another name",
+            f"transaction {manifest.transaction!r} was staged with columns {manifest.schema} and "
+            f"epoch_by={manifest.epoch_by!r}, not {_schema(columns)} and {epoch_by!r}: give this one another name",
             reason="TRANSACTION_REUSED",
         )
 
@@ -155,13 +155,13 @@ def _files(folder: Path, columns: Sequence[Column], epoch_by: str | None) -> lis
     """The written files, in order, with the facts from their footers. Checks the types once more."""
     paths = sorted((folder / "rows").rglob("part-*.parquet"))
     with ThreadPoolExecutor(_THREADS) as threads:
-        found = list(threads.map(lambda path: _file(folder, path, columns, epoch_by), paths))
-    return sorted(found, key=lambda file: (file.partition, file.file, file.path))
+        files = list(threads.map(lambda path: _file(folder, path, columns, epoch_by), paths))
+    return sorted(files, key=lambda file: (file.partition, file.file, file.path))
 
 
 def _file(folder: Path, path: Path, columns: Sequence[Column], epoch_by: str | None) -> StagedFile:
-    place = _PLACE.match(path.name)
-    if place is None:
+    matched = _PLACE.match(path.name)
+    if matched is None:
         raise InternalError(f"Spark has written {path.name}, whose name does not tell its place")
     with pa.OSFile(str(path)) as opened:
         groups = read_footer(opened).groups
@@ -177,8 +177,8 @@ def _file(folder: Path, path: Path, columns: Sequence[Column], epoch_by: str | N
     stored = [sum(chunk.compressed for chunk in group.chunks) for group in groups]
     return StagedFile(
         path=str(path.relative_to(folder)),
-        partition=int(place[1]),
-        file=int(place[2]),
+        partition=int(matched[1]),
+        file=int(matched[2]),
         groups=tuple((group.rows, size) for group, size in zip(groups, stored, strict=True)),
         key=key,
     )

@@ -86,33 +86,33 @@ class Manifest:
     def read(cls, folder: Path) -> Manifest | None:
         """The manifest in a folder; None if there is none that this version knows."""
         try:
-            found = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+            document = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return None
-        if not isinstance(found, dict) or found.pop("version", None) != _VERSION:
+        if not isinstance(document, dict) or document.pop("version", None) != _VERSION:
             return None
         try:
-            return cls(**{**found, "users": _users(found["users"]), "files": _files(found["files"])})
+            return cls(**{**document, "users": _users(document["users"]), "files": _files(document["files"])})
         except (KeyError, TypeError):
             return None
 
     def used(self, folder: Path, user: User) -> Manifest:
         """The manifest, with this user's epoch recorded in it and on disk."""
-        others = tuple(each for each in self.users if (each.service, each.task) != (user.service, user.task))
-        made = replace(self, users=(*others, user))
-        made.write(folder)
-        return made
+        others = tuple(other for other in self.users if (other.service, other.task) != (user.service, user.task))
+        manifest = replace(self, users=(*others, user))
+        manifest.write(folder)
+        return manifest
 
 
-def _users(found: Sequence[Mapping[str, Any]]) -> tuple[User, ...]:
-    return tuple(User(**each) for each in found)
+def _users(users: Sequence[Mapping[str, Any]]) -> tuple[User, ...]:
+    return tuple(User(**user) for user in users)
 
 
-def _files(found: Sequence[Mapping[str, Any]] | None) -> tuple[StagedFile, ...] | None:
-    if found is None:
+def _files(files: Sequence[Mapping[str, Any]] | None) -> tuple[StagedFile, ...] | None:
+    if files is None:
         return None
     return tuple(
-        StagedFile(**{**each, "groups": tuple((rows, size) for rows, size in each["groups"])}) for each in found
+        StagedFile(**{**file, "groups": tuple((rows, size) for rows, size in file["groups"])}) for file in files
     )
 
 
@@ -192,7 +192,7 @@ def _replayable(service: Service, task: str, epoch: int) -> bool:
         checkpoints = service.list_checkpoints(task)
     except (NotFound, Refused):
         return False
-    return bool(checkpoints) and max(each.epoch for each in checkpoints) < epoch
+    return bool(checkpoints) and max(checkpoint.epoch for checkpoint in checkpoints) < epoch
 
 
 def _process_ended(service: str) -> bool:

@@ -68,10 +68,10 @@ class Inbox:
         self._more = True
         room = memory_limit // max(len(received), 1)
         self._doors: dict[int, _Door] = {
-            each.exchange.number: _Shared(each, self._pump)
-            if is_shared(each.exchange)
-            else _Own(each, self._pump, epoch=epoch, memory_limit=room, space=space)
-            for each in received
+            inlet.exchange.number: _Shared(inlet, self._pump)
+            if is_shared(inlet.exchange)
+            else _Own(inlet, self._pump, epoch=epoch, memory_limit=room, space=space)
+            for inlet in received
         }
 
     def receive(self, exchange: int) -> Stream:

@@ -41,7 +41,8 @@ class Outbox:
         self._producer = producer
         self._meters = tuple(meters)
         self._outlets: list[_Outlet] = [
-            _Shared(each, producer, folder) if is_shared(each) else _Own(each, producer) for each in exchanges
+            _Shared(exchange, producer, folder) if is_shared(exchange) else _Own(exchange, producer)
+            for exchange in exchanges
         ]
 
     def parcels(self, rows: Iterator[pa.RecordBatch]) -> Iterator[list[Parcel]]:
@@ -64,11 +65,15 @@ class Outbox:
         The report goes to one of the reading channels. The first producer also sends a parcel to each channel, so that
         no channel is without parcels.
         """
-        told = [] if self._producer else [(each, at, b"") for each in self._exchanges for at in range(each.consumers)]
-        told.append((self._exchanges[0], 0, report))
+        outgoing = (
+            []
+            if self._producer
+            else [(exchange, at, b"") for exchange in self._exchanges for at in range(exchange.consumers)]
+        )
+        outgoing.append((self._exchanges[0], 0, report))
         return [
             Parcel(channel, exchange.number, BEFORE_ALL, self._producer, Kind.REPORT, payload)
-            for exchange, channel, payload in told
+            for exchange, channel, payload in outgoing
         ]
 
     def _counted(self, block: pa.RecordBatch, number: int) -> list[Parcel]:
@@ -141,16 +146,16 @@ class _Shared:
 
     def end(self, blocks: int, error: bytes) -> list[Parcel]:
         self._open.close()
-        told = [(Kind.ROWS, encoded(rows)) for rows in self._held]
+        outgoing = [(Kind.ROWS, encoded(rows)) for rows in self._held]
         if self._path is not None:
-            told = [(Kind.FILE, str(self._path).encode())]
+            outgoing = [(Kind.FILE, str(self._path).encode())]
         if error:
-            told.append((Kind.ERROR, error))
-        assert len(told) <= blocks + 1
+            outgoing.append((Kind.ERROR, error))
+        assert len(outgoing) <= blocks + 1
         return [
             _parcel(self._exchange, self._producer, channel, number, kind, payload)
             for channel in range(self._exchange.consumers)
-            for number, (kind, payload) in enumerate(told)
+            for number, (kind, payload) in enumerate(outgoing)
         ]
 
     def close(self) -> None:
@@ -167,5 +172,5 @@ class _Shared:
 
 def _parcel(exchange: Exchange, producer: int, channel: int, number: int, kind: Kind, payload: bytes) -> Parcel:
     """A parcel at the position where the exchange's readers expect the producer's parcel of this number."""
-    places = (producer, number) if by_producer(exchange) else (number, producer)
-    return Parcel(channel, exchange.number, *places, kind, payload)
+    order = (producer, number) if by_producer(exchange) else (number, producer)
+    return Parcel(channel, exchange.number, *order, kind, payload)

@@ -55,41 +55,41 @@ class Report:
 
 
 def written(reports: Iterable[Report]) -> bytes:
-    return json.dumps([asdict(each) for each in reports]).encode()
+    return json.dumps([asdict(report) for report in reports]).encode()
 
 
 def read(payload: bytes) -> list[Report]:
-    return [_report(each) for each in json.loads(payload)]
+    return [_report(document) for document in json.loads(payload)]
 
 
-def _report(told: dict[str, Any]) -> Report:
-    loops = tuple(LoopStatistics(**{**each, "last_rows": tuple(each["last_rows"])}) for each in told["loops"])
-    bodies = tuple(OperatorStatistics(**each) for each in told["bodies"])
-    return Report(**{**told, "loops": loops, "bodies": bodies, "meters": tuple(told["meters"])})
+def _report(document: dict[str, Any]) -> Report:
+    loops = tuple(LoopStatistics(**{**loop, "last_rows": tuple(loop["last_rows"])}) for loop in document["loops"])
+    bodies = tuple(OperatorStatistics(**body) for body in document["bodies"])
+    return Report(**{**document, "loops": loops, "bodies": bodies, "meters": tuple(document["meters"])})
 
 
 def taken(meters: Meters) -> tuple[dict[str, Any], ...]:
     """The counts since the last call."""
-    found = []
+    reports = []
     for meter in meters.all():
-        found.append(
+        reports.append(
             {
                 "operator": meter.operator,
-                "place": meter.place,
+                "place": meter.plan_path,
                 "at_least": meter.at_least,
                 **{name: getattr(meter, name) for name in _COUNTED},
             }
         )
         _clear(meter)
-    return tuple(found)
+    return tuple(reports)
 
 
 def add(report: Report, meters: Meters, to: Read) -> None:
-    for told in report.meters:
-        meter = meters.of(told["operator"], told["place"], report.channel)
+    for counts in report.meters:
+        meter = meters.of(counts["operator"], counts["place"], report.channel)
         for name in _COUNTED:
-            setattr(meter, name, getattr(meter, name) + told[name])
-        meter.at_least |= told["at_least"]
+            setattr(meter, name, getattr(meter, name) + counts[name])
+        meter.at_least |= counts["at_least"]
     task = meters.of("Stage", report.stage, report.channel)
     task.runs += 1
     task.rows_in += report.rows_in

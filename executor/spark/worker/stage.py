@@ -51,7 +51,7 @@ class Stage:
     - `number`: the pipeline's position in its plan
     - `name`: its name in statistics
     - `memory`: the memory of each of its instances
-    - `places`: the plan paths of the exchanges that it feeds
+    - `plan_paths`: those of the exchanges that it feeds
     - `tables`: the tables over which it may open indexes
     - `kept`, `indexes`: the files of the kept rows and indexes that it reads
     """
@@ -63,7 +63,7 @@ class Stage:
     options: TaskOptions
     settings: InstanceSettings
     received: tuple[Received, ...]
-    places: Mapping[int, str]
+    plan_paths: Mapping[int, str]
     tables: Mapping[str, Sequence[Piece]]
     databases: Mapping[str, Database]
     kept: Mapping[str, str]
@@ -87,8 +87,8 @@ class Given:
 class Turn:
     """A stage in one epoch, in the task's job number `run`.
 
-    `given` is one `Given` for each channel, as bytes; `folder` is for written files. With `in_morsels`, the result is
-    ordered by turns, and not by channels.
+    `channel_inputs` has one `Given` for each channel, as bytes; `folder` is for written files. With `in_morsels`, the
+    result is ordered by turns, and not by channels.
     """
 
     run: int
@@ -96,7 +96,7 @@ class Turn:
     clock_us: int
     folder: str
     whole: Mapping[str, Sequence[Piece]]
-    given: tuple[bytes, ...]
+    channel_inputs: tuple[bytes, ...]
     in_morsels: bool
 
 

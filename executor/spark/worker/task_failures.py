@@ -19,9 +19,11 @@ from .stage import packed, unpacked
 _log = logging.getLogger(__name__)
 
 _CLASSES: Final = {
-    each.__name__: each
-    for each in vars(errors).values()
-    if isinstance(each, type) and issubclass(each, TidegateError) and each not in (errors.PlanError, errors.EpochError)
+    class_.__name__: class_
+    for class_ in vars(errors).values()
+    if isinstance(class_, type)
+    and issubclass(class_, TidegateError)
+    and class_ not in (errors.PlanError, errors.EpochError)
 }
 _NODE: Final = NodeError.__name__
 _STAGE_LOST: Final = "SPARK_FAILED"
@@ -31,26 +33,26 @@ def written(error: Exception) -> bytes:
     """An error as a value. An error that is not Tidegate's is a bug, and is logged in the process where it happened."""
     match error:
         case NodeError():
-            told = {"what": error.what, "node": error.node, "channel": error.channel, "cause": _carried(error)}
+            fields = {"what": error.what, "node": error.node, "channel": error.channel, "cause": _carried(error)}
         case TidegateError():
-            told = {"message": error.message}
+            fields = {"message": error.message}
         case _:
             _log.error("a channel failed of a bug", exc_info=error)
             error = InternalError(
                 f"a bug in Tidegate ended the epoch ({type(error).__name__}); the log has the traceback"
             )
-            told = {"message": error.message}
+            fields = {"message": error.message}
     name = type(error).__name__ if type(error).__name__ in _CLASSES else ExecutionError.__name__
-    return json.dumps({"class": name, "reason": error.reason, **told}).encode()
+    return json.dumps({"class": name, "reason": error.reason, **fields}).encode()
 
 
 def read(payload: bytes) -> TidegateError:
-    told = json.loads(payload)
-    if told["class"] == _NODE:
-        error = NodeError(told["what"], node=told["node"], channel=told["channel"], reason=told["reason"])
-        error.__cause__ = _received(told["cause"])
+    fields = json.loads(payload)
+    if fields["class"] == _NODE:
+        error = NodeError(fields["what"], node=fields["node"], channel=fields["channel"], reason=fields["reason"])
+        error.__cause__ = _received(fields["cause"])
         return error
-    return _CLASSES[told["class"]](told["message"], reason=told["reason"])
+    return _CLASSES[fields["class"]](fields["message"], reason=fields["reason"])
 
 
 def _carried(error: NodeError) -> str:
@@ -62,10 +64,10 @@ def _carried(error: NodeError) -> str:
 
 def _received(cause: str) -> BaseException | None:
     """The exception; None if only the process that raised it has its class."""
-    found: Any = None
+    exception: Any = None
     with suppress(Exception):
-        found = unpacked(base64.b64decode(cause)) if cause else None
-    return found if isinstance(found, BaseException) else None
+        exception = unpacked(base64.b64decode(cause)) if cause else None
+    return exception if isinstance(exception, BaseException) else None
 
 
 def of_job(error: Exception, what: str) -> ExecutionError:
@@ -77,6 +79,6 @@ def of_job(error: Exception, what: str) -> ExecutionError:
 def _sentence(error: Exception) -> str:
     """The line of Spark's message that says what happened, without the stack of the JVM."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = [line for line in lines if "Error" in line or "Exception" in line or "failed" in line.casefold()]
-    chosen = next(iter(told or lines), type(error).__name__)
+    telling = [line for line in lines if "Error" in line or "Exception" in line or "failed" in line.casefold()]
+    chosen = next(iter(telling or lines), type(error).__name__)
     return chosen[:300].rstrip(". ")

@@ -56,8 +56,8 @@ def work(
     gets the report when the channel has ended.
     """
     channel, parcels = _first(batches)
-    made = Process.current().made(key, stage, channel)
-    run = _Channel(made, channel, parcels, unpacked(turn))
+    made_stage = Process.current().stage_for(key, stage, channel)
+    run = _Channel(made_stage, channel, parcels, unpacked(turn))
     yield from run.rows()
     if ended is not None:
         ended.add((run.report,))
@@ -97,38 +97,38 @@ class Process:
     @classmethod
     def current(cls) -> Process:
         if cls._current is None:
-            place = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None
-            if place is not None:
-                os.makedirs(place, exist_ok=True)
-            cls._current = cls(Path(tempfile.mkdtemp(prefix="tidegate-", dir=place)))
+            folder = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None
+            if folder is not None:
+                os.makedirs(folder, exist_ok=True)
+            cls._current = cls(Path(tempfile.mkdtemp(prefix="tidegate-", dir=folder)))
         return cls._current
 
-    def made(self, key: str, payload: bytes, channel: int) -> MadeStage:
+    def stage_for(self, key: str, payload: bytes, channel: int) -> MadeStage:
         """The stage's operators: kept ones, if they can serve this channel."""
         for mine in (channel, _ANY):
-            found = self._made.get((key, mine))
-            if found is not None:
+            kept = self._made.get((key, mine))
+            if kept is not None:
                 self._made.move_to_end((key, mine))
-                return found
+                return kept
         stage: Stage = unpacked(payload)
-        made = MadeStage(stage, channel, self)
-        if made.again:
-            self._made[key, channel if made.of_channel else _ANY] = made
+        new_stage = MadeStage(stage, channel, self)
+        if new_stage.again:
+            self._made[key, channel if new_stage.of_channel else _ANY] = new_stage
             if len(self._made) > _STAGES_KEPT:
                 self._made.popitem(last=False)[1].close()
-        return made
+        return new_stage
 
     def index(self, name: str, path: str, keys: tuple[int, ...]) -> Index:
         """A kept index, over the rows of a file."""
-        found = self._indexes.pop(path, None)
-        if found is None:
+        kept_index = self._indexes.pop(path, None)
+        if kept_index is None:
             rows = StagedRows(path)
             table = pa.Table.from_batches(list(rows.read()), schema=rows.schema)
-            found = ArrowIndex(name, table, keys=keys, columns=range(len(table.schema)))
-        self._indexes[path] = found
+            kept_index = ArrowIndex(name, table, keys=keys, columns=range(len(table.schema)))
+        self._indexes[path] = kept_index
         if len(self._indexes) > _INDEXES_KEPT:
             self._indexes.popitem(last=False)
-        return found
+        return kept_index
 
     def space(self, quota: int) -> SpillSpace:
         self._spaces += 1
@@ -148,8 +148,8 @@ class MadeStage:
         nodes = list(walk(stage.pipeline.root))
         own = (UserNode, BatchFunctionNode, IterateNode)
         self.stage = stage
-        self.of_channel = any(isinstance(each, own) or (isinstance(each, ScanNode) and each.parted) for each in nodes)
-        self.again = not any(isinstance(each, RoundsNode) for each in nodes)
+        self.of_channel = any(isinstance(node, own) or (isinstance(node, ScanNode) and node.parted) for node in nodes)
+        self.again = not any(isinstance(node, RoundsNode) for node in nodes)
         self.meters = Meters()
         self.space = process.space(stage.options.spill_quota)
         self._process = process
@@ -214,12 +214,12 @@ def _spark_stage() -> int:
 class _Channel:
     """One run of one channel."""
 
-    def __init__(self, made: MadeStage, channel: int, parcels: Iterator[Parcel], turn: Turn) -> None:
-        self._made = made
-        self._stage = made.stage
+    def __init__(self, made_stage: MadeStage, channel: int, parcels: Iterator[Parcel], turn: Turn) -> None:
+        self._made = made_stage
+        self._stage = made_stage.stage
         self._channel = channel
         self._turn = turn
-        self._given: Given = unpacked(turn.given[channel])
+        self._given: Given = unpacked(turn.channel_inputs[channel])
         self._read = Read()
         self._statements = EndedStatements()
         self._mine = b""
@@ -229,7 +229,7 @@ class _Channel:
             self._stage.received,
             epoch=turn.epoch,
             memory_limit=room * len(self._stage.received),
-            space=made.space,
+            space=made_stage.space,
         )
 
     @property
@@ -249,7 +249,7 @@ class _Channel:
 
     def _send(self) -> Iterator[pa.RecordBatch]:
         into = self._stage.pipeline.into
-        meters = [self._meter(self._stage.places.get(each.number, "")) for each in into]
+        meters = [self._meter(self._stage.plan_paths.get(exchange.number, "")) for exchange in into]
         outbox = Outbox(into, self._channel, meters, Path(self._turn.folder))
         with closing(self._turns()) as rows:
             for parcels in outbox.parcels(rows):
@@ -304,15 +304,15 @@ class _Channel:
     def _receive(self, exchange: int) -> Stream:
         return self._inbox.receive(exchange)
 
-    def _meter(self, place: str) -> Meter:
-        return self._made.meters.of("Exchange", place)
+    def _meter(self, plan_path: str) -> Meter:
+        return self._made.meters.of("Exchange", plan_path)
 
     def _report(self, rows: int, moved: int) -> bytes:
         """This channel's report, with the reports that came with its input."""
         self._inbox.drain()
         for received in self._stage.received:
-            place = self._stage.places.get(received.exchange.number, "")
-            self._meter(place).spilled_bytes += self._inbox.spilled_bytes[received.exchange.number]
+            plan_path = self._stage.plan_paths.get(received.exchange.number, "")
+            self._meter(plan_path).spilled_bytes += self._inbox.spilled_bytes[received.exchange.number]
         mine = reports.Report(
             stage=self._stage.name,
             channel=self._channel,

@@ -182,8 +182,8 @@ class Arrangement:
     def held(self, keys: Rows, time: Rounds, *, rows: bool = True) -> Held:
         """The entries of different keys that hold at a time."""
         if self._packed is None or len(keys) <= _SOME:
-            found = self.find(keys, rows=rows)
-            return Held(_counted(found, time), (found.asked, found.rounds))
+            matches = self.find(keys, rows=rows)
+            return Held(_counted(matches, time), (matches.asked, matches.rounds))
         others = self._found(self._hashed_matches(keys), rows=rows)
         now, (asked, rounds) = _counted(others, time), self._packed.later(keys, time)
         if self._packed.rows:
@@ -247,18 +247,18 @@ class Arrangement:
         wanted = keys.hashes().tolist()
         if self._recent_keys.keys().isdisjoint(wanted):
             return
-        found: dict[int, tuple[list[int], list[int]]] = {}
+        by_part: dict[int, tuple[list[int], list[int]]] = {}
         for number, key in enumerate(wanted):
             for part, at in self._recent_keys.get(key, ()):
-                asked, places = found.setdefault(part, ([], []))
+                asked, positions = by_part.setdefault(part, ([], []))
                 asked.append(number)
-                places.append(at)
-        if len(found) > _PARTS:
+                positions.append(at)
+        if len(by_part) > _PARTS:
             self._gather()
             return
         parts = self._recent
-        for part, (asked, places) in found.items():
-            yield self._of_same_key(keys, parts[part], np.array(asked), np.array(places))
+        for part, (asked, positions) in by_part.items():
+            yield self._of_same_key(keys, parts[part], np.array(asked), np.array(positions))
 
     def _run_matches(self, keys: Rows) -> Iterator[tuple[Entries, Index, Index]]:
         """`matches` in runs that are not packed."""
@@ -280,9 +280,9 @@ class Arrangement:
         """`matches` of one key, as fast as possible: many loops have only one key in most rounds."""
         for number, run in enumerate(self._runs):
             if number == 0 and self._directory is not None:
-                found = self._directory.range(run, keys.columns[0])
-                if found is not None:
-                    first, count = found
+                range_ = self._directory.range(run, keys.columns[0])
+                if range_ is not None:
+                    first, count = range_
                     if count:
                         self.looked_at += count
                         yield run, *of_one(first, count)
@@ -345,10 +345,10 @@ def _searched(kept: Hashes, hashes: Hashes) -> Iterator[tuple[Index, Index]]:
     yield from pairs(asked, first, counts)
 
 
-def _counted(found: Found, time: Rounds) -> Found:
+def _counted(matches: Found, time: Rounds) -> Found:
     """The entries that count at this time, without their rounds."""
-    counts = counts_at(found.rounds, time)
-    now = found if counts is None else found.take(counts.nonzero()[0])
+    counts = counts_at(matches.rounds, time)
+    now = matches if counts is None else matches.take(counts.nonzero()[0])
     return Found(now.asked, now.rows, now.weights, ())
 
 

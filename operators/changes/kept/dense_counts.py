@@ -45,48 +45,48 @@ class DenseCounts:
         and those that existed before and do not now, with -1. None where the rows cannot be counted: they are no whole
         numbers, or too far apart.
         """
-        places = self._places(rows)
-        if places is None:
+        positions = self._positions(rows)
+        if positions is None:
             return None
         assert self._domain is not None
-        if len(places) == 1:
-            return self._add_one(self._domain, places, weights.item())
+        if len(positions) == 1:
+            return self._add_one(self._domain, positions, weights.item())
         once = all_one(weights)
         sums: Numbers
         if once:
-            places.sort()
-            bounds = _bounds(places)
+            positions.sort()
+            bounds = _bounds(positions)
             sums = bounds[1:] - bounds[:-1]
-            if len(sums) < len(places):
-                places = places.take(bounds[:-1])
+            if len(sums) < len(positions):
+                positions = positions.take(bounds[:-1])
         else:
-            order = places.argsort()
-            places = places.take(order)
-            starts = group_starts(places[1:] != places[:-1])
+            order = positions.argsort()
+            positions = positions.take(order)
+            starts = group_starts(positions[1:] != positions[:-1])
             sums = sum_groups(weights.take(order), starts)
-            places = places.take(starts)
-        before = self._counts.take(places)
+            positions = positions.take(starts)
+        before = self._counts.take(positions)
         if once and before.dtype == np.int8:  # then their sums are far from 64 bits
-            return self._more(self._domain, places, before, before + sums)
+            return self._more(self._domain, positions, before, before + sums)
         before = before.astype(np.int64, copy=False)
         after = added(before, np.asarray(sums))
-        self._put(places, after)
-        return self._changed(self._domain, places, before, after)
+        self._put(positions, after)
+        return self._changed(self._domain, positions, before, after)
 
     def contents(self) -> tuple[Rows, Numbers] | None:
         """All rows, each once, and their copies; None if there are none."""
-        places = self._counts.nonzero()[0]
-        if self._domain is None or not len(places):
+        positions = self._counts.nonzero()[0]
+        if self._domain is None or not len(positions):
             return None
-        return self._domain.rows(places), self._counts.take(places).astype(np.int64)
+        return self._domain.rows(positions), self._counts.take(positions).astype(np.int64)
 
-    def _places(self, rows: Rows) -> Numbers | None:
+    def _positions(self, rows: Rows) -> Numbers | None:
         if self._domain is None:
             domain = PackedKeyDomain.around(rows)
         else:
-            places = self._domain.places(rows)
-            if places is not None:
-                return places
+            positions = self._domain.positions(rows)
+            if positions is not None:
+                return positions
             domain = self._domain.extended(rows)
         if domain is None or domain.size > _most(self._rows + len(rows)):
             return None
@@ -96,20 +96,20 @@ class DenseCounts:
             part = tuple(slice(at, at + size) for at, size in zip(starts, self._domain.shape, strict=True))
             counts.reshape(domain.shape)[part] = self._counts.reshape(self._domain.shape)
         self._domain, self._counts = domain, counts
-        return domain.places(rows)
+        return domain.positions(rows)
 
-    def _add_one(self, domain: PackedKeyDomain, places: Numbers, weight: int) -> Change:
+    def _add_one(self, domain: PackedKeyDomain, positions: Numbers, weight: int) -> Change:
         """`add` of a single row, as fast as possible."""
-        place = places.item()
-        before = self._counts.item(place)
+        position = positions.item()
+        before = self._counts.item(position)
         after = before + weight
         if not _LEAST <= after <= _MOST:
             raise OverflowError(f"the weights of one row sum to {after}, which is beyond 64 bits")
         self._widen(after, after)
-        self._counts[place] = after
+        self._counts[position] = after
         change = (after > 0) - (before > 0)
         self._rows += change
-        some = places if change else places[:0]
+        some = positions if change else positions[:0]
         weights = np.array((change,)) if change < 0 else ones(len(some))
         return Change(domain.rows(some), weights, consolidated=True)
 
@@ -118,36 +118,38 @@ class DenseCounts:
         if self._counts.dtype == np.int8 and (least < -128 or most > 127):
             self._counts = self._counts.astype(np.int64)
 
-    def _put(self, places: Numbers, counts: Numbers) -> None:
+    def _put(self, positions: Numbers, counts: Numbers) -> None:
         self._widen(int(np.minimum.reduce(counts)), int(np.maximum.reduce(counts)))
-        self._counts[places] = counts
+        self._counts[positions] = counts
 
-    def _more(self, domain: PackedKeyDomain, places: Numbers, before: npt.NDArray[np.int8], after: Numbers) -> Change:
+    def _more(
+        self, domain: PackedKeyDomain, positions: Numbers, before: npt.NDArray[np.int8], after: Numbers
+    ) -> Change:
         """`_changed` where all counts grow, so that no row can go."""
         most = int(np.maximum.reduce(after))
         self._widen(most, most)
-        self._counts[places] = after
+        self._counts[positions] = after
         fresh = (before <= 0) & (after > 0)
-        if np.count_nonzero(fresh) < len(places):
-            places = places.take(fresh.nonzero()[0])
-        self._rows += len(places)
-        return Change(domain.rows(places), ones(len(places)), consolidated=True)
+        if np.count_nonzero(fresh) < len(positions):
+            positions = positions.take(fresh.nonzero()[0])
+        self._rows += len(positions)
+        return Change(domain.rows(positions), ones(len(positions)), consolidated=True)
 
-    def _changed(self, domain: PackedKeyDomain, places: Numbers, before: Numbers, after: Numbers) -> Change:
+    def _changed(self, domain: PackedKeyDomain, positions: Numbers, before: Numbers, after: Numbers) -> Change:
         was, there = before > 0, after > 0
         changed = (was != there).nonzero()[0]
-        if len(changed) < len(places):
-            places = places.take(changed)
+        if len(changed) < len(positions):
+            positions = positions.take(changed)
         gone = int(np.count_nonzero(was.take(changed))) if np.count_nonzero(was) else 0
-        weights = there.take(changed).astype(np.int64) * 2 - 1 if gone else ones(len(places))
-        self._rows += len(places) - 2 * gone
-        return Change(domain.rows(places), weights, consolidated=True)
+        weights = there.take(changed).astype(np.int64) * 2 - 1 if gone else ones(len(positions))
+        self._rows += len(positions) - 2 * gone
+        return Change(domain.rows(positions), weights, consolidated=True)
 
 
-def _bounds(places: Numbers) -> Index:
+def _bounds(positions: Numbers) -> Index:
     """The starts of groups of one place each, and the end of the last one."""
-    bounds = np.ones(len(places) + 1, dtype=np.bool_)
-    np.not_equal(places[1:], places[:-1], out=bounds[1:-1])
+    bounds = np.ones(len(positions) + 1, dtype=np.bool_)
+    np.not_equal(positions[1:], positions[:-1], out=bounds[1:-1])
     return bounds.nonzero()[0]
 
 

@@ -89,13 +89,13 @@ class Directory:
         """For each of the keys the first of the run's rows that have it, and their number; None where there is no
         directory.
         """
-        places = self._asked_for(run, len(keys))
-        return None if places is None else places.ranges(keys)
+        positions = self._asked_for(run, len(keys))
+        return None if positions is None else positions.ranges(keys)
 
     def range(self, run: Entries, key: Column) -> tuple[int, int] | None:
         """`ranges` of a single key, as fast as it can be."""
-        places = self._asked_for(run, 1)
-        return None if places is None else places.range(key)
+        positions = self._asked_for(run, 1)
+        return None if positions is None else positions.range(key)
 
     def forget(self) -> None:
         self._run, self._places = None, None

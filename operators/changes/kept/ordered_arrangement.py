@@ -39,7 +39,7 @@ class OrderedArrangement(Arrangement):
     ) -> None:
         super().__init__(types, key, depth=0, orders=orders, packs=packs)
         # Two keys of one hash lie one behind the other.
-        by_key = (each for each in canonical_orders(len(self._types)) if each.column in self._key)
+        by_key = (order for order in canonical_orders(len(self._types)) if order.column in self._key)
         self.orders = tuple(orders_of(len(self._types), [*by_key, *orders]))
         self._sums: WeakKeyDictionary[Entries, Numbers | None] = WeakKeyDictionary()
         """The sums of a run's weights up to each row; None where all weights are 1."""
@@ -50,14 +50,14 @@ class OrderedArrangement(Arrangement):
 
     def counts(self, hashes: Hashes) -> Numbers:
         """The number of entries for keys of each hash."""
-        found = np.zeros(len(hashes), dtype=np.int64)
+        counts = np.zeros(len(hashes), dtype=np.int64)
         for run in self._hashed():
-            found += run.key_hashes.searchsorted(hashes, side="right") - run.key_hashes.searchsorted(hashes)
-        return found
+            counts += run.key_hashes.searchsorted(hashes, side="right") - run.key_hashes.searchsorted(hashes)
+        return counts
 
     def stretches(self, key: Rows, hashes: Hashes) -> list[Stretch] | None:
         """The rows of one key in each run; None where another key has the same hash."""
-        found = []
+        stretches = []
         for run in self._hashed():
             start, stop = (int(run.key_hashes.searchsorted(hashes, side=side)[0]) for side in ("left", "right"))
             if start == stop:
@@ -65,8 +65,8 @@ class OrderedArrangement(Arrangement):
             ends = run.rows.select(self._key).take(np.array([start, stop - 1]))
             if not key.same(np.zeros(2, dtype=np.int64), ends, np.arange(2)).all():
                 return None
-            found.append(Stretch(run.rows, run.weights, start, stop, self._sums_of(run)))
-        return found
+            stretches.append(Stretch(run.rows, run.weights, start, stop, self._sums_of(run)))
+        return stretches
 
     def _hashed(self) -> list[Entries]:
         """All runs, none of which is packed."""
@@ -80,17 +80,17 @@ class OrderedArrangement(Arrangement):
     def first_of(self, keys: Rows, width: int, enough: Enough) -> Present:
         """The first rows of each key: as many as are `enough`, or all. The search begins with `width` of them."""
         hashes = keys.hashes()
-        found: list[Present] = []
+        parts: list[Present] = []
         waiting = np.arange(len(keys))
         width = min(width, self.rows)
         while len(waiting):
             some = self._some(keys.take(waiting), hashes[waiting], width)
             ends = ~some.cut | enough(some.first, len(waiting))
             which = ends[some.first.asked]
-            found.append(_taken(some.first, which, waiting))
+            parts.append(_taken(some.first, which, waiting))
             waiting = waiting[~ends]
             width = min(width * _MORE, self.rows)
-        return _joined(found, self._types)
+        return _joined(parts, self._types)
 
     def _arranged(self, run: Entries) -> Entries:
         return run.take(order_of(run.rows, self.orders, after=[run.key_hashes]))
@@ -175,14 +175,14 @@ def _taken(first: Present, which: Mask, waiting: Index) -> Present:
     return Present(waiting[first.asked[at]], first.rows.take(at), first.weights[at])
 
 
-def _joined(found: Sequence[Present], types: Sequence[pa.DataType]) -> Present:
-    if not found:
+def _joined(parts: Sequence[Present], types: Sequence[pa.DataType]) -> Present:
+    if not parts:
         none = np.empty(0, dtype=np.int64)
         return Present(none, Rows.empty(types), none)
-    asked = np.concatenate([part.asked for part in found])
-    rows = Rows.concat([part.rows for part in found])
-    weights = np.concatenate([part.weights for part in found])
-    if len(found) > 1:
+    asked = np.concatenate([part.asked for part in parts])
+    rows = Rows.concat([part.rows for part in parts])
+    weights = np.concatenate([part.weights for part in parts])
+    if len(parts) > 1:
         order = np.argsort(asked, kind="stable")
         asked, rows, weights = asked[order], rows.take(order), weights[order]
     return Present(asked, rows, weights)

@@ -69,9 +69,9 @@ class PackedKeyDomain:
     def size(self) -> int:
         return 1 << sum(self.bits)
 
-    def places(self, rows: Rows) -> Numbers | None:
+    def positions(self, rows: Rows) -> Numbers | None:
         """The place of each row, in a new array; None if any row has none."""
-        places: Numbers | None = None
+        positions: Numbers | None = None
         for column, low, bits in zip(rows.columns, self.lows, self.bits, strict=True):
             values = whole(column)
             if values is None:
@@ -80,12 +80,12 @@ class PackedKeyDomain:
             # A value below `low` is, as an unsigned number, above all others.
             if np.maximum.reduce(offsets.view(np.uint64)) >> bits:
                 return None
-            if places is None:
-                places = offsets
+            if positions is None:
+                positions = offsets
             else:
-                places <<= bits
-                places |= offsets
-        return places
+                positions <<= bits
+                positions |= offsets
+        return positions
 
     def inside(self, rows: Rows) -> Mask | None:
         """True for each of these rows of whole numbers that has a place; None if all do."""
@@ -99,17 +99,17 @@ class PackedKeyDomain:
                 inside = fits if inside is None else inside & fits
         return inside
 
-    def rows(self, places: Numbers) -> Rows:
+    def rows(self, positions: Numbers) -> Rows:
         """The rows at these places."""
         columns: list[Column] = []
-        left = places
+        left = positions
         for number in reversed(range(len(self.lows))):
             bits = self.bits[number]
             offsets = left & ((1 << bits) - 1) if number else left
             values = offsets + self.lows[number]
             columns.append(FixedColumn(values.astype(self.dtypes[number], copy=False)))
             left = left >> bits if number else left
-        return Rows(columns[::-1], len(places))
+        return Rows(columns[::-1], len(positions))
 
     @classmethod
     def _of(cls, rows: Rows, ranges: list[_Range], lows: list[int]) -> Self | None:
@@ -141,10 +141,10 @@ def whole(column: Column) -> npt.NDArray[np.int64] | None:
 def _ranges(rows: Rows) -> list[_Range] | None:
     if not rows.columns or not len(rows):
         return None
-    found = []
+    ranges = []
     for column in rows.columns:
         values = whole(column)
         if values is None:
             return None
-        found.append((int(np.minimum.reduce(values)), int(np.maximum.reduce(values))))
-    return found
+        ranges.append((int(np.minimum.reduce(values)), int(np.maximum.reduce(values))))
+    return ranges

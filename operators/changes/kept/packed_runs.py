@@ -105,14 +105,14 @@ class Layout:
     def rows(self, words: Numbers, columns: Sequence[int] | None = None) -> Rows:
         """The rows of words, with these columns, or with all."""
         form = self.form
-        places = {at: place for place, at in enumerate(form.columns)}
+        positions = {at: position for position, at in enumerate(form.columns)}
         wanted = range(len(form.columns)) if columns is None else columns
-        found = []
+        restored = []
         for at in wanted:
-            place = places[at]
-            values = self._values(words, place).astype(self.domain.dtypes[place], copy=False)
-            found.append(FixedColumn(~values if form.descending[place] else values))
-        return Rows(found, len(words))
+            position = positions[at]
+            values = self._values(words, position).astype(self.domain.dtypes[position], copy=False)
+            restored.append(FixedColumn(~values if form.descending[position] else values))
+        return Rows(restored, len(words))
 
     def keys(self, words: Numbers) -> Rows:
         """The keys of words."""
@@ -120,47 +120,47 @@ class Layout:
 
     def rounds(self, words: Numbers) -> ManyRounds:
         start = len(self.form.columns)
-        return tuple(self._values(words, place) for place in range(start, start + self.form.depth))
+        return tuple(self._values(words, position) for position in range(start, start + self.form.depth))
 
     def counts_at(self, words: Numbers, time: Rounds) -> Mask:
         """True for each entry that counts for the state at this time."""
         start = len(self.form.columns)
         counts = self._values(words, start) <= time[0]
-        for place, number in enumerate(time[1:], start + 1):
-            counts &= self._values(words, place) <= number
+        for position, number in enumerate(time[1:], start + 1):
+            counts &= self._values(words, position) <= number
         return counts
 
     def laid_out_as(self, other: Layout, words: Numbers) -> Numbers:
         """The words of the same entries, in the same order, in another layout that has room for them."""
-        found = np.zeros(len(words), dtype=np.int64)
-        for place, (low, shift) in enumerate(zip(other.domain.lows, other.shifts, strict=True)):
-            found |= (self._values(words, place) - low) << shift
-        return found
+        packed = np.zeros(len(words), dtype=np.int64)
+        for position, (low, shift) in enumerate(zip(other.domain.lows, other.shifts, strict=True)):
+            packed |= (self._values(words, position) - low) << shift
+        return packed
 
     def key_words(self, keys: Rows) -> tuple[Index | None, Numbers]:
         """The least word that each key may have, and the keys that have one: None if all do."""
         inside: Mask | None = None
         words = np.zeros(len(keys), dtype=np.int64)
-        for place, column in enumerate(keys.columns):
+        for position, column in enumerate(keys.columns):
             assert isinstance(column, FixedColumn)
-            bits = self.domain.bits[place]
-            offsets = column.values.astype(np.int64, copy=False) - self.domain.lows[place]
+            bits = self.domain.bits[position]
+            offsets = column.values.astype(np.int64, copy=False) - self.domain.lows[position]
             fits = offsets.view(np.uint64) >> bits == 0
             if (nulls := column.nulls()) is not None:
                 fits &= ~nulls
             if np.count_nonzero(fits) < len(fits):
                 inside = fits if inside is None else inside & fits
-            words |= offsets << self.shifts[place]
+            words |= offsets << self.shifts[position]
         if inside is None:
             return None, words
         which = inside.nonzero()[0]
         return which, words.take(which)
 
-    def _values(self, words: Numbers, place: int) -> Numbers:
-        values: Numbers = words >> self.shifts[place] if self.shifts[place] else words
-        if place:
-            values = values & ((1 << self.domain.bits[place]) - 1)
-        return values + self.domain.lows[place] if self.domain.lows[place] else values
+    def _values(self, words: Numbers, position: int) -> Numbers:
+        values: Numbers = words >> self.shifts[position] if self.shifts[position] else words
+        if position:
+            values = values & ((1 << self.domain.bits[position]) - 1)
+        return values + self.domain.lows[position] if self.domain.lows[position] else values
 
 
 class PackedRun:
@@ -268,13 +268,13 @@ class PackedRuns:
         laid = self._form.laid(rows, rounds)
         if len(laid):
             self._make_room(laid)
-        words = None if self.layout is None or not len(laid) else self.layout.domain.places(laid)
+        words = None if self.layout is None or not len(laid) else self.layout.domain.positions(laid)
         if words is None:
             inside = None if self.layout is None or not len(laid) else self.layout.domain.inside(laid)
             fits = np.zeros(0, dtype=np.int64) if inside is None else inside.nonzero()[0]
             which = fits if which is None else which.take(fits)
             if inside is not None and len(fits) and self.layout is not None:
-                words, weights = self.layout.domain.places(laid.take(fits)), weights.take(fits, axis=0)
+                words, weights = self.layout.domain.positions(laid.take(fits)), weights.take(fits, axis=0)
         if words is not None and self.layout is not None:
             self.insert(packed(self.layout, words, weights))
         if which is None:
@@ -375,25 +375,25 @@ class PackedRuns:
         among, words = run.layout.key_words(self.layout.keys(key_words))
         return among, *run.ranges(words)
 
-    def _of_keys(self, keys: Rows, found: Callable[[Numbers], Sums]) -> Sums:
-        """Call `found` with the words of keys in ascending order, and return its result in the order of the keys."""
+    def _of_keys(self, keys: Rows, sums_of: Callable[[Numbers], Sums]) -> Sums:
+        """Call `sums_of` with the words of keys in ascending order, and return its result in the order of the keys."""
         if self.layout is None or not self.runs or not len(keys):
             return Sums.nothing(self._width)
         asked, words = self.layout.key_words(keys)
         if not len(words):  # the layout has no room for any of the keys, so there are no entries
             return Sums.nothing(self._width)
         if np.count_nonzero(words[1:] > words[:-1]) == len(words) - 1:
-            sums = found(words)
+            sums = sums_of(words)
         else:
             order = beside(words.argsort, len(words))
-            sums = found(words.take(order))
+            sums = sums_of(words.take(order))
             asked = order if asked is None else asked.take(order)
             back = asked.take(sums.asked).argsort(kind="stable")
             sums = sums.take(back)
         return sums if asked is None else Sums(asked.take(sums.asked), sums.words, sums.weights)
 
     def _first(self, words: Numbers, time: Rounds, count: int) -> Sums:
-        found: list[Sums] = []
+        parts: list[Sums] = []
         waiting = np.arange(len(words))
         width = 2 * count + 2
         while len(waiting):
@@ -403,12 +403,12 @@ class PackedRuns:
             if np.count_nonzero(cut):
                 enough |= np.bincount(sums.asked, weights=sums.weights, minlength=len(waiting)) >= count
             done = sums.take(enough.take(sums.asked).nonzero()[0])
-            found.append(Sums(waiting.take(done.asked), done.words, done.weights))
+            parts.append(Sums(waiting.take(done.asked), done.words, done.weights))
             waiting = waiting[~enough]
             width *= _MORE
-        if len(found) == 1:
-            return found[0]
-        whole = Sums(*map(np.concatenate, zip(*((one.asked, one.words, one.weights) for one in found), strict=True)))
+        if len(parts) == 1:
+            return parts[0]
+        whole = Sums(*map(np.concatenate, zip(*((one.asked, one.words, one.weights) for one in parts), strict=True)))
         return whole.take(whole.asked.argsort(kind="stable"))
 
     def _summed(self, key_words: Numbers, time: Rounds, width: int | None) -> tuple[Sums, Mask]:
@@ -522,11 +522,11 @@ def _in_order(words: Numbers, weights: Numbers, bits: int) -> tuple[Numbers, Num
     for column, low, size in zip(columns, lows, sizes, strict=True):
         both = (both << size) | (column - low) if size else both
     both = np.sort(both)
-    found = []
+    unpacked = []
     for low, size in zip(reversed(lows), reversed(sizes), strict=True):
-        found.append((both & ((1 << size) - 1)) + low if size else np.full(len(both), low))
+        unpacked.append((both & ((1 << size) - 1)) + low if size else np.full(len(both), low))
         both = both >> size if size else both
-    return both, found[0] if weights.ndim == 1 else np.stack(found[::-1], axis=1)
+    return both, unpacked[0] if weights.ndim == 1 else np.stack(unpacked[::-1], axis=1)
 
 
 def _spread(among: Index | None, start: Index, counts: Numbers) -> tuple[Index, Index]:

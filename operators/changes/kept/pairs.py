@@ -42,15 +42,15 @@ def pairs(asked: Index | None, first: Index, counts: Numbers) -> Iterator[tuple[
             continue
         some = slice(start, stop)
         before = int(ends[start - 1]) if start else 0
-        found = int(ends[stop - 1]) - before
-        if not found:
+        pair_count = int(ends[stop - 1]) - before
+        if not pair_count:
             continue
-        if found == stop - start == np.count_nonzero(counts[some]):
+        if pair_count == stop - start == np.count_nonzero(counts[some]):
             yield asked[some], first[some]
             continue
         starts = first[some] - ends[some]
         starts += counts[some]
         starts += before
         at = starts.repeat(counts[some])
-        at += np.arange(found)
+        at += np.arange(pair_count)
         yield asked[some].repeat(counts[some]), at

@@ -46,12 +46,12 @@ class Present:
         return np.repeat(np.arange(len(self.asked)), self.weights)
 
 
-def present(found: Found, time: Rounds, orders: Sequence[Order]) -> Present:
+def present(matches: Found, time: Rounds, orders: Sequence[Order]) -> Present:
     """The rows that exist at this time: the sums of the entries that count. Rows that are alike in all `orders` must be
     the same.
     """
-    counted = counts_at(found.rounds, time)
-    now = found if counted is None else found.take(np.flatnonzero(counted))
+    counted = counts_at(matches.rounds, time)
+    now = matches if counted is None else matches.take(np.flatnonzero(counted))
     now = now.take(order_of(now.rows, orders, after=[now.asked]))
     if not len(now):
         return Present(now.asked, now.rows, now.weights)
@@ -74,10 +74,10 @@ def leading(asked: Index) -> Index:
     return group_starts(asked[1:] != asked[:-1]) if len(asked) else asked
 
 
-def sums_at(found: Found, time: Rounds, keys: int) -> Numbers:
+def sums_at(matches: Found, time: Rounds, keys: int) -> Numbers:
     """The sums of the entries that count at this time, for each of so many keys."""
-    asked, weights = found.asked, found.weights
-    counted = counts_at(found.rounds, time)
+    asked, weights = matches.asked, matches.weights
+    counted = counts_at(matches.rounds, time)
     if counted is not None:
         asked, weights = asked[counted], weights[counted]
     sums = np.zeros((keys, *weights.shape[1:]), dtype=np.int64)

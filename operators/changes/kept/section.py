@@ -20,7 +20,7 @@ from ..values.order_codes import sort_key
 from ..values.rows import Rows
 from ..values.value_columns import ArrowColumn, Column, FixedColumn
 
-Place: TypeAlias = tuple[int, ...]
+Position: TypeAlias = tuple[int, ...]
 """A place: the number of each run's rows before it."""
 
 
@@ -50,41 +50,41 @@ class Section:
     def __init__(self, stretches: Sequence[Stretch], orders: Sequence[Order]) -> None:
         self._stretches = tuple(stretches)
         self._orders = tuple(orders)
-        self.begin: Place = tuple(each.start for each in stretches)
-        self.end: Place = tuple(each.stop for each in stretches)
+        self.begin: Position = tuple(stretch.start for stretch in stretches)
+        self.end: Position = tuple(stretch.stop for stretch in stretches)
 
-    def place(self, row: Rows, *, behind: bool = False, columns: int | None = None) -> Place:
+    def position(self, row: Rows, *, behind: bool = False, columns: int | None = None) -> Position:
         """The place before or `behind` a row and the rows that are alike in the first `columns` of the orders (in all,
         if `columns` is None).
         """
         orders = self._orders[:columns]
-        return tuple(_searched(each, row, orders, behind=behind) for each in self._stretches)
+        return tuple(_searched(stretch, row, orders, behind=behind) for stretch in self._stretches)
 
-    def weight(self, start: Place, stop: Place, runs: slice = slice(None)) -> int:
+    def weight(self, start: Position, stop: Position, runs: slice = slice(None)) -> int:
         """The weight of the rows from one place to another, in some of the runs."""
         stretches = zip(self._stretches[runs], start[runs], stop[runs], strict=True)
-        return sum(each.weight(first, last) for each, first, last in stretches)
+        return sum(stretch.weight(first, last) for stretch, first, last in stretches)
 
-    def behind(self, start: Place, rows: int, columns: int | None = None) -> Place:
+    def behind(self, start: Position, rows: int, columns: int | None = None) -> Position:
         """A place with at least so many entries between `start` and itself, or the end."""
         left = [stop - at for stop, at in zip(self.end, start, strict=True)]
         if max(left, default=0) <= rows:
             return self.end
         run = left.index(max(left))
-        return self.place(self._row(run, start[run] + rows), behind=True, columns=columns)
+        return self.position(self._row(run, start[run] + rows), behind=True, columns=columns)
 
-    def ahead(self, stop: Place, weight: int, columns: int | None = None, runs: slice = slice(None)) -> Place:
+    def ahead(self, stop: Position, weight: int, columns: int | None = None, runs: slice = slice(None)) -> Position:
         """A place with rows of at least this weight, in some of the runs, between itself and `stop`; or the
         beginning.
         """
         at, step = stop, weight
         while (short := weight - self.weight(at, stop, runs)) > 0 and at != self.begin:
-            left = [place - start for place, start in zip(at, self.begin, strict=True)]
+            left = [position - start for position, start in zip(at, self.begin, strict=True)]
             step = max(step, short)
             run = left.index(max(left))
             if left[run] < step:
                 return self.begin
-            at = self.place(self._row(run, at[run] - step), columns=columns)
+            at = self.position(self._row(run, at[run] - step), columns=columns)
             step *= 2
         return at
 

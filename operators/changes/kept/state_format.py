@@ -42,8 +42,8 @@ def load_arrangement(
         for run in state.runs(name):
             arrangement.insert_run(run)
         return
-    found, tables = state.read_parts(name)
-    check_version(name, found, version)
+    written_version, tables = state.read_parts(name)
+    check_version(name, written_version, version)
     for table in tables:
         entries = entries_of(name, table, schema)
         arrangement.insert_numbers(entries.rows, entries.weights, entries.rounds)
@@ -66,12 +66,12 @@ def entries_of(name: str, table: pa.Table, schema: pa.Schema) -> Change:
     return Change(rows, matrix, rounds)
 
 
-def check_version(name: str, found: int, known: int) -> None:
+def check_version(name: str, written_version: int, known: int) -> None:
     """Raise `CheckpointError` unless the state called `name` is in the format that this build reads."""
-    if found != known:
+    if written_version != known:
         raise CheckpointError(
-            f"the checkpoint's {name!r} has format version {found}, and this build reads version {known}: restore it "
-            "with the version of Tidegate that took it",
+            f"the checkpoint's {name!r} has format version {written_version}, and this build reads version {known}: "
+            "restore it with the version of Tidegate that took it",
             reason="CHECKPOINT_VERSION",
         )
 
@@ -83,7 +83,7 @@ def _table(run: Run, schema: pa.Schema) -> pa.Table:
         described = {_LAYOUT: json.dumps(_described(run.layout, schema))}
         return pa.table({_WORDS: pa.array(run.words), **numbers}).replace_schema_metadata(described)
     columns = {f"c{at}": array for at, array in enumerate(run.rows.to_arrays(schema.types))}
-    rounds = {f"r{at}": pa.array(each) for at, each in enumerate(run.rounds)}
+    rounds = {f"r{at}": pa.array(round_) for at, round_ in enumerate(run.rounds)}
     return pa.table({**columns, **numbers, **rounds})
 
 

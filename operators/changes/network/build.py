@@ -56,23 +56,23 @@ class _Builder:
 
     def vertices(self, graph: Graph, path: str, loop: LoopNode | None, depth: int) -> dict[int, Sequence[Emitter]]:
         """The emitters of each vertex of a graph; `loop` is the one whose body it is, `depth` the loops that count."""
-        made: dict[int, Sequence[Emitter]] = {}
+        emitters: dict[int, Sequence[Emitter]] = {}
         for at in sorted(graph.needed):
             here = f"{path}{at}"
             match graph.vertices[at]:
                 case Entry() as entry:
-                    made[at] = self._entry(entry, loop)
+                    emitters[at] = self._entry(entry, loop)
                 case Back():
                     if loop is None:
                         raise ValueError(f"vertex {here} reads what comes back, but is in no loop")
-                    made[at] = loop.backs
+                    emitters[at] = loop.backs
                 case Operate() as vertex:
-                    made[at] = self._operate(graph, vertex, here, made, loop)
+                    emitters[at] = self._operate(graph, vertex, here, emitters, loop)
                 case Loop() as vertex:
-                    made[at] = self._loop(vertex, here, made, loop, depth)
+                    emitters[at] = self._loop(vertex, here, emitters, loop, depth)
                 case never:
                     assert_never(never)
-        return made
+        return emitters
 
     def connect(self, sources: Sequence[Emitter], route: Route, targets: Sequence[Node | Ingress], port: int) -> None:
         for target, queues in zip(targets, connect(sources, route, targets, port, self.schedule), strict=True):
@@ -87,12 +87,12 @@ class _Builder:
         return sources
 
     def _operate(
-        self, graph: Graph, vertex: Operate, path: str, made: dict[int, Sequence[Emitter]], loop: LoopNode | None
+        self, graph: Graph, vertex: Operate, path: str, emitters: dict[int, Sequence[Emitter]], loop: LoopNode | None
     ) -> Sequence[Emitter]:
         channels = range(self.channels)
-        nodes = [OperatorNode(vertex.make(channel), vertex.place, loop, self.schedule) for channel in channels]
+        nodes = [OperatorNode(vertex.make(channel), vertex.plan_path, loop, self.schedule) for channel in channels]
         for port, link in enumerate(vertex.inputs):
-            self.connect(made[link.vertex], link.route, nodes, port)
+            self.connect(emitters[link.vertex], link.route, nodes, port)
         if not vertex.inputs:
             self.connect(self._dummy(loop), None, nodes, 0)
         entries = {port for port, link in enumerate(vertex.inputs) if isinstance(graph.vertices[link.vertex], Entry)}
@@ -103,7 +103,7 @@ class _Builder:
         return nodes
 
     def _loop(
-        self, vertex: Loop, path: str, made: dict[int, Sequence[Emitter]], around: LoopNode | None, depth: int
+        self, vertex: Loop, path: str, emitters: dict[int, Sequence[Emitter]], around: LoopNode | None, depth: int
     ) -> Sequence[Emitter]:
         if around is not None and not vertex.counted:
             raise ValueError(f"loop {vertex.name!r} does not count its rounds, and is in another loop")
@@ -114,7 +114,7 @@ class _Builder:
         loop = LoopNode(
             progress,
             counted=vertex.counted,
-            place=vertex.place,
+            plan_path=vertex.plan_path,
             channels=self.channels,
             schedule=self.schedule,
             locking=self.locking,
@@ -124,8 +124,8 @@ class _Builder:
             if port not in vertex.body.ports:
                 continue
             loop.inputs[port] = [Ingress(loop) for _ in range(self.channels)]
-            self.connect(made[link.vertex], link.route, loop.inputs[port], 0)
-        entering = self._dummy(around) if vertex.entering is None else made[vertex.entering.vertex]
+            self.connect(emitters[link.vertex], link.route, loop.inputs[port], 0)
+        entering = self._dummy(around) if vertex.entering is None else emitters[vertex.entering.vertex]
         self.connect(entering, None if vertex.entering is None else owner, loop.entering, 0)
         inside = self.vertices(body, f"{path}/", loop, depth + vertex.counted)
         self.connect(inside[body.result], owner, loop.returns, 0)

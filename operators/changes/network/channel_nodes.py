@@ -45,7 +45,9 @@ class Node(Emitter):
                 self.receive(queue.port, message)
             case Prepare():
                 if self._gathering is None:
-                    self._gathering = Gathering(len(self.queues), sum(not each.quiet for each in self.queues))
+                    self._gathering = Gathering(
+                        len(self.queues), sum(not link_queue.quiet for link_queue in self.queues)
+                    )
                 gathered = self._gathering.add(message)
                 if gathered is not None:
                     self.prepared(gathered)
@@ -82,11 +84,11 @@ class Node(Emitter):
 
 def take_watermark(queues: Iterable[LinkQueue]) -> int | None:
     """Take the queues' watermarks, and return the least, if all have one."""
-    found = []
+    watermarks = []
     for queue in queues:
-        found.append(queue.watermark)
+        watermarks.append(queue.watermark)
         queue.watermark = None
-    return least_watermark(found)
+    return least_watermark(watermarks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +111,12 @@ class OperatorNode(Node):
     all changes.
     """
 
-    def __init__(self, operator: ChangeOperator, place: str, around: NodeContext | None, schedule: Schedule) -> None:
+    def __init__(
+        self, operator: ChangeOperator, plan_path: str, around: NodeContext | None, schedule: Schedule
+    ) -> None:
         super().__init__()
         self.operator = operator
-        self.place = place
+        self.plan_path = plan_path
         self.rows_in = 0
         self.rows_out = 0
         self.busy_seconds = 0.0
@@ -191,7 +195,7 @@ class OperatorNode(Node):
     def _overflow(self, error: OverflowError) -> ExecutionError:
         if self._around is not None:
             return self._around.overflow(error)
-        return ExecutionError(f"{self.place}: {error}", reason="WEIGHT_OVERFLOW")
+        return ExecutionError(f"{self.plan_path}: {error}", reason="WEIGHT_OVERFLOW")
 
 
 class Source(Emitter):

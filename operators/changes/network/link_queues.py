@@ -69,7 +69,7 @@ class LinkQueue:
     @property
     def nbytes(self) -> int:
         """About the bytes that wait in the queue."""
-        first = next((each for each in self._queue if type(each) is Change), None) if self._rows else None
+        first = next((message for message in self._queue if type(message) is Change), None) if self._rows else None
         return self._rows * first.nbytes // len(first) if first is not None else 0
 
     def push(self, message: Message) -> None:

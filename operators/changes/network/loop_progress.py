@@ -202,8 +202,8 @@ class Progress:
     @property
     def nbytes(self) -> int:
         waiting = sum(pending.nbytes(lambda change: change.nbytes) for pending in self._pending)
-        found = sum(heap.nbytes for heap in self._changed)
-        return waiting + found + sum(parked.nbytes for parked in self._parked)
+        changed = sum(heap.nbytes for heap in self._changed)
+        return waiting + changed + sum(parked.nbytes for parked in self._parked)
 
     def _put(self, channel: int, change: Change, number: int) -> None:
         """File a change under its rounds; where they are not counted, under `number`."""
@@ -245,9 +245,9 @@ class Progress:
         if not parked.rows:
             return 0
         with self._exact():
-            found = parked.contents()
-            beyond = Change(found.rows, found.weights)
-            counted = counts_at(found.rounds[: len(outer)], outer)
+            contents = parked.contents()
+            beyond = Change(contents.rows, contents.weights)
+            counted = counts_at(contents.rounds[: len(outer)], outer)
             return len(consolidate(beyond if counted is None else beyond.take(np.flatnonzero(counted))))
 
     def _check_limits(self, time: Rounds, rows: int) -> None:

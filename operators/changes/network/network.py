@@ -48,7 +48,7 @@ class Network:
         self._schedule: Schedule = schedule or InOrder()
         self._locking = locking
         self._nodes = self._build()
-        self._once = any(isinstance(each, Loop) and not each.counted for each in graph.vertices)
+        self._once = any(isinstance(vertex, Loop) and not vertex.counted for vertex in graph.vertices)
         self._spent = False
         self._earlier: tuple[LoopStatistics, ...] = ()
         """The loops' statistics from before the last reset."""
@@ -247,7 +247,7 @@ class Network:
             yield OperatorStatistics(
                 path=path,
                 operator=type(nodes[0].operator).__name__,
-                place=nodes[0].place,
+                plan_path=nodes[0].plan_path,
                 rows_in=sum(node.rows_in for node in nodes),
                 rows_out=sum(node.rows_out for node in nodes),
                 touched=sum(node.touched for node in nodes),
@@ -259,13 +259,13 @@ class Network:
             )
 
     def _loop_statistics(self) -> Iterator[LoopStatistics]:
-        earlier = {each.path: each for each in self._earlier}
+        earlier = {loop_statistics.path: loop_statistics for loop_statistics in self._earlier}
         for path, loop in self._nodes.loops.items():
             counts = loop.progress.counts
             now = LoopStatistics(
                 path=path,
                 name=loop.progress.name,
-                place=loop.place,
+                plan_path=loop.plan_path,
                 rounds=counts.rounds,
                 rows=counts.rows,
                 most_rows_a_round=counts.most_rows,
@@ -282,7 +282,7 @@ class Network:
         inside = f"{path}/"
         busy = [0.0] * self.channels
         pressed = max(end.pressed_seconds for end in loop.ends)
-        healthy = all(each.progress.healthy for at, each in self._nodes.loops.items() if f"{at}/".startswith(inside))
+        healthy = all(other.progress.healthy for at, other in self._nodes.loops.items() if f"{at}/".startswith(inside))
         for (at, channel), node in self._nodes.operators.items():
             if at.startswith(inside):
                 busy[channel] += node.busy_seconds

@@ -49,15 +49,15 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Operate:
-    """An operator. `make` is called once for each channel, with the channel's number. `place` is the operator's plan
-    path. An operator that has a row even without input, and whose input is not routed by a key, is made on channel 0
-    alone.
+    """An operator. `make` is called once for each channel, with the channel's number. `plan_path` is the operator's
+    plan path. An operator that has a row even without input, and whose input is not routed by a key, is made on channel
+    0 alone.
     """
 
     make: Callable[[int], ChangeOperator]
     inputs: tuple[Link, ...]
     schema: pa.Schema
-    place: str
+    plan_path: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,7 +105,7 @@ class Loop:
     limits: Limits
     counted: bool
     schema: pa.Schema
-    place: str
+    plan_path: str
 
 
 Vertex: TypeAlias = Entry | Operate | Back | Loop
@@ -129,9 +129,9 @@ class Graph:
         for at in range(self.result, -1, -1):
             if at in needed:
                 needed |= {link.vertex for link in links_of(self.vertices[at])}
-        found = (self.vertices[at] for at in needed)
+        vertices = (self.vertices[at] for at in needed)
         object.__setattr__(self, "needed", frozenset(needed))
-        object.__setattr__(self, "ports", frozenset(each.port for each in found if isinstance(each, Entry)))
+        object.__setattr__(self, "ports", frozenset(vertex.port for vertex in vertices if isinstance(vertex, Entry)))
 
 
 def links_of(vertex: Vertex) -> tuple[Link, ...]:

@@ -145,14 +145,14 @@ class LoopNode(Locked):
         progress: Progress,
         *,
         counted: bool,
-        place: str,
+        plan_path: str,
         channels: int,
         schedule: Schedule,
         locking: Callable[[Locked, int, Schedule], Locking],
     ) -> None:
         self.progress = progress
         self.counted = counted
-        self.place = place
+        self.plan_path = plan_path
         self.locking = locking(self, channels, schedule)
         self.backs = [Inlet() for _ in range(channels)]
         self.returns = [Return(self, channel) for channel in range(channels)]
@@ -226,9 +226,11 @@ class LoopNode(Locked):
         """Send the watermarks into the body, in front of the checkpoint. An input has its own; the rows that came back
         have the least of all.
         """
-        whole = least_watermark(queue.watermark for each in (*self.ingresses, *self.entering) for queue in each.queues)
-        of = [(each, least_watermark(queue.watermark for queue in each.queues)) for each in self.ingresses]
-        for inlet, watermark in (*((each, whole) for each in self.backs), *of):
+        whole = least_watermark(
+            queue.watermark for source in (*self.ingresses, *self.entering) for queue in source.queues
+        )
+        of = [(ingress, least_watermark(queue.watermark for queue in ingress.queues)) for ingress in self.ingresses]
+        for inlet, watermark in (*((back, whole) for back in self.backs), *of):
             if watermark is not None:
                 inlet.tell(Watermark(watermark))
         for dummy in self.dummies:
@@ -264,9 +266,9 @@ class LoopNode(Locked):
     def _merged(self, event: Prepare, due: Rounds | None, inputs: Sequence[Ingress]) -> Prepare:
         """The prepare of the outer loop as it goes on: with its findings from before this loop and from inside."""
         time = self.progress.next_time(due)
-        found = None if time is None else time[:-1]
+        least = None if time is None else time[:-1]
         marked = event.marked
         for ingress in inputs:
             marked |= ingress.marked
-            found = earliest(found, ingress.due)
-        return replace(event, marked=marked, due=found)
+            least = earliest(least, ingress.due)
+        return replace(event, marked=marked, due=least)

@@ -17,7 +17,7 @@ class OperatorStatistics:
 
     path: str
     operator: str
-    place: str
+    plan_path: str
     rows_in: int
     rows_out: int
     touched: int
@@ -36,7 +36,7 @@ class OperatorStatistics:
         """The sum of these statistics and those of another instance of the operator. The gauges are those of the
         instance that ran last.
         """
-        now = max(self, other, key=lambda each: each.begun)
+        now = max(self, other, key=lambda statistics: statistics.begun)
         return replace(
             now,
             rows_in=self.rows_in + other.rows_in,
@@ -52,7 +52,7 @@ class LoopStatistics:
 
     path: str
     name: str
-    place: str
+    plan_path: str
     rounds: int
     rows: int
     most_rows_a_round: int

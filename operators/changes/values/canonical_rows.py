@@ -32,10 +32,10 @@ def _packed(change: Change) -> Change | None:
     words.
     """
     domain = PackedKeyDomain.around(change.rows)
-    places = None if domain is None else domain.places(change.rows)
-    if domain is None or places is None:
+    positions = None if domain is None else domain.positions(change.rows)
+    if domain is None or positions is None:
         return None
-    if np.count_nonzero(places[1:] < places[:-1]) == 0:
+    if np.count_nonzero(positions[1:] < positions[:-1]) == 0:
         return change
-    places.sort()
-    return Change(domain.rows(places), change.weights, consolidated=change.consolidated)
+    positions.sort()
+    return Change(domain.rows(positions), change.weights, consolidated=change.consolidated)

@@ -169,9 +169,9 @@ def consolidate(change: Change) -> Change:
         if np.count_nonzero(change.weights) < len(change):
             change = change.take(change.weights.nonzero()[0])
         return Change(change.rows, change.weights, consolidated=True)
-    found = entries(change.rows, hashes, hashes, change.weights, change.rounds)
-    rows = found.rows if change.rounds else found.rows.hashed(found.hashes)
-    return Change(rows, found.weights, found.rounds, consolidated=True)
+    summed = entries(change.rows, hashes, hashes, change.weights, change.rounds)
+    rows = summed.rows if change.rounds else summed.rows.hashed(summed.hashes)
+    return Change(rows, summed.weights, summed.rounds, consolidated=True)
 
 
 def consolidated_as_words(change: Change) -> Change | None:
@@ -181,23 +181,23 @@ def consolidated_as_words(change: Change) -> Change | None:
 
 def _consolidated_as_words(change: Change) -> Change | None:
     domain = PackedKeyDomain.around(change.rows)
-    places = None if domain is None else domain.places(change.rows)
-    if domain is None or places is None:
+    positions = None if domain is None else domain.positions(change.rows)
+    if domain is None or positions is None:
         return None
     weights = change.weights
     if all_one(weights):
-        places.sort()
+        positions.sort()
     else:
-        order = places.argsort()
-        places, weights = places.take(order), weights.take(order)
-    differs = places[1:] != places[:-1]
+        order = positions.argsort()
+        positions, weights = positions.take(order), weights.take(order)
+    differs = positions[1:] != positions[:-1]
     if np.count_nonzero(differs) < len(differs):
         starts = group_starts(differs)
-        places, weights = places.take(starts), sum_groups(weights, starts)
+        positions, weights = positions.take(starts), sum_groups(weights, starts)
     if np.count_nonzero(weights) < len(weights):
         there = weights.nonzero()[0]
-        places, weights = places.take(there), weights.take(there)
-    return Change(domain.rows(places), weights, consolidated=True)
+        positions, weights = positions.take(there), weights.take(there)
+    return Change(domain.rows(positions), weights, consolidated=True)
 
 
 def _all_different(hashes: Hashes) -> bool:
@@ -250,9 +250,9 @@ def _order(parts: Entries, kind: Literal["quicksort", "stable"]) -> Index:
         among = np.zeros(len(keys), dtype=np.bool_)
         among[1:] = tied
         among[:-1] |= tied
-        places = among.nonzero()[0]
-        some = order.take(places)
-        order[places] = some.take(_order_in_groups(keys.take(places), parts.hashes.take(some)))
+        positions = among.nonzero()[0]
+        some = order.take(positions)
+        order[positions] = some.take(_order_in_groups(keys.take(positions), parts.hashes.take(some)))
     return order
 
 
@@ -268,8 +268,8 @@ def _order_in_groups(keys: Hashes, hashes: Hashes) -> Index:
     ordered = packed.take(order)
     alike = (ordered[1:] == ordered[:-1]).nonzero()[0]
     if len(alike):
-        found = hashes.take(order)
-        if np.count_nonzero(found.take(alike) != found.take(alike + 1)):
+        sorted_hashes = hashes.take(order)
+        if np.count_nonzero(sorted_hashes.take(alike) != sorted_hashes.take(alike + 1)):
             return np.lexsort((hashes, keys))
     return order
 
@@ -284,8 +284,8 @@ def _summed(parts: Entries, equal: Mask) -> Entries:
         parts, equal = _apart(parts, equal)
     starts = group_starts(~equal)
     sums = sum_groups(parts.weights.astype(np.int64, copy=False), starts)
-    found = parts.take(starts)
-    return Entries(found.key_hashes, found.hashes, found.rows, sums, found.rounds)
+    firsts = parts.take(starts)
+    return Entries(firsts.key_hashes, firsts.hashes, firsts.rows, sums, firsts.rounds)
 
 
 def _apart(parts: Entries, equal: Mask) -> tuple[Entries, Mask]:

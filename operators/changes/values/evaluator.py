@@ -40,18 +40,18 @@ class Evaluator:
         schema: pa.Schema,
         *,
         instance: Instance,
-        place: str,
+        plan_path: str,
         rows: Sequence[int] = (),
     ) -> None:
         self.schema = schema
         planned = rows or (PLANNED_ROWS,) * len(inputs)
         sources = [
-            StreamSource(relation=f"in{number}", schema=numbered(each), size_class=size)
-            for number, (each, size) in enumerate(zip(inputs, planned, strict=True))
+            StreamSource(relation=f"in{number}", schema=numbered(input_schema), size_class=size)
+            for number, (input_schema, size) in enumerate(zip(inputs, planned, strict=True))
         ]
         self._schemas = [source.schema for source in sources]
         self._rested_plans = 0
-        self._make = partial(Fragment, sql, schema=schema, streams=sources, strict=False, place=place)
+        self._make = partial(Fragment, sql, schema=schema, streams=sources, strict=False, plan_path=plan_path)
         self._fragment: Fragment | None = self._make(instance=instance)
 
     def __call__(self, *inputs: pa.RecordBatch) -> pa.RecordBatch:
@@ -106,38 +106,38 @@ class Evaluators:
         self._made: dict[tuple[object, ...], Evaluator] = {}
 
     def of(
-        self, sql: str, inputs: Sequence[pa.Schema], schema: pa.Schema, place: str, rows: Sequence[int] = ()
+        self, sql: str, inputs: Sequence[pa.Schema], schema: pa.Schema, plan_path: str, rows: Sequence[int] = ()
     ) -> Evaluator:
-        key = (sql, *inputs, schema, place, *rows)
-        found = self._made.get(key)
-        if found is None:
-            found = Evaluator(sql, inputs, schema, instance=self._instance, place=place, rows=rows)
-            self._made[key] = found
-        return found
+        key = (sql, *inputs, schema, plan_path, *rows)
+        evaluator = self._made.get(key)
+        if evaluator is None:
+            evaluator = Evaluator(sql, inputs, schema, instance=self._instance, plan_path=plan_path, rows=rows)
+            self._made[key] = evaluator
+        return evaluator
 
     def rest(self) -> None:
         """Let go of the instance, until `go_on`."""
-        for each in self._made.values():
-            each.rest()
+        for evaluator in self._made.values():
+            evaluator.rest()
 
     def go_on(self, instance: Instance) -> None:
         """Plan all statements again, on this instance."""
         self._instance = instance
-        for each in self._made.values():
-            each.go_on(instance)
+        for evaluator in self._made.values():
+            evaluator.go_on(instance)
 
     @property
     def plans(self) -> int:
-        return sum(each.plans for each in tuple(self._made.values()))
+        return sum(evaluator.plans for evaluator in tuple(self._made.values()))
 
     def interrupt(self) -> None:
         """Stop the statement that runs. Any thread may call it."""
-        for each in tuple(self._made.values()):
-            each.interrupt()
+        for evaluator in tuple(self._made.values()):
+            evaluator.interrupt()
 
     def close(self) -> None:
-        for each in self._made.values():
-            each.close()
+        for evaluator in self._made.values():
+            evaluator.close()
         self._made.clear()
 
 
@@ -156,8 +156,8 @@ def first_failing(count: int, evaluate: Callable[[int, int], object], error: Row
     start, end = 0, count
     while end - start > 1:
         middle = (start + end) // 2
-        found = failure(start, middle)
-        start, end, error = (middle, end, error) if found is None else (start, middle, found)
+        failed = failure(start, middle)
+        start, end, error = (middle, end, error) if failed is None else (start, middle, failed)
     return start, failure(start, end) or error
 
 

@@ -51,8 +51,8 @@ class Extremes:
         if self._ordered is not None:
             first = self._ordered.first_of(keys, _WIDTH, weighing(1))
             return self._spread(first, len(keys)), (first.asked[:0], ())
-        found = self.values.find(keys)
-        return self._spread(present(found, rounds, [self._order]), len(keys)), (found.asked, found.rounds)
+        matches = self.values.find(keys)
+        return self._spread(present(matches, rounds, [self._order]), len(keys)), (matches.asked, matches.rounds)
 
     def _spread(self, values: Present, keys: int) -> Column:
         """A value for each key: the first of its values, or null."""
@@ -61,6 +61,6 @@ class Extremes:
         if len(asked) == keys:
             return column
         nothing = Rows.of_arrays([pa.nulls(1, self.schema.field(-1).type)], 1).columns[0]
-        places = np.full(keys, len(asked), dtype=np.int64)
-        places[asked] = np.arange(len(asked))
-        return column.concat([nothing]).take(places)
+        positions = np.full(keys, len(asked), dtype=np.int64)
+        positions[asked] = np.arange(len(asked))
+        return column.concat([nothing]).take(positions)

@@ -65,7 +65,7 @@ class TooLarge(ExecutionError):
         return TooLarge(f"{self.message}, in the rows of the key {key}", self.at)
 
 
-def to_int64(sums: Numbers, place: str) -> Numbers:
+def to_int64(sums: Numbers, plan_path: str) -> Numbers:
     """Sums as 64-bit integers. Raises an error that says where, if a sum does not fit."""
     parts = carried(sums)
     high = parts[:, 1] | (parts[:, 2] << _BITS)
@@ -73,19 +73,19 @@ def to_int64(sums: Numbers, place: str) -> Numbers:
     if not fits.all():
         first = int(np.flatnonzero(~fits)[0])
         value = sum(int(part) << (32 * at) for at, part in enumerate(parts[first]))
-        raise TooLarge(f"{place}: a sum is {value}, which is beyond 64 bits", first)
+        raise TooLarge(f"{plan_path}: a sum is {value}, which is beyond 64 bits", first)
     whole: Numbers = (high << _BITS) | parts[:, 0]
     return whole
 
 
-def to_decimal(sums: Numbers, nulls: npt.NDArray[np.bool_], type_: pa.DataType, place: str) -> pa.Array:
+def to_decimal(sums: Numbers, nulls: npt.NDArray[np.bool_], type_: pa.DataType, plan_path: str) -> pa.Array:
     """Sums as decimals of 38 digits and the type's scale. Raises an error that says where, if a sum has more digits."""
     parts = carried(sums)
     if parts.shape[1] == 3:
         parts = np.concatenate([parts[:, :2], (parts[:, 2] & _LOW)[:, None], (parts[:, 2] >> _BITS)[:, None]], axis=1)
     wide = np.flatnonzero((parts[:, 3] < -(1 << 31)) | (parts[:, 3] >= 1 << 31))
     if len(wide):
-        raise TooLarge(f"{place}: a sum has more than 38 digits", int(wide[0]))
+        raise TooLarge(f"{plan_path}: a sum has more than 38 digits", int(wide[0]))
     words = np.empty((len(parts), 2), dtype=np.int64)
     words[:, 0] = parts[:, 0] | (parts[:, 1] << _BITS)
     words[:, 1] = parts[:, 2] | (parts[:, 3] << _BITS)

@@ -59,7 +59,7 @@ def _sorted(codes: Sequence[Codes]) -> Index:
     if 2 * len(among) > len(order):
         return np.lexsort(codes[::-1])
     rows = order[among]
-    order[among] = rows[np.lexsort([each[rows] for each in reversed(codes)])]
+    order[among] = rows[np.lexsort([column_codes[rows] for column_codes in reversed(codes)])]
     return order
 
 
@@ -74,9 +74,11 @@ def canonical_orders(columns: int) -> list[Order]:
 
 def orders_of(columns: int, first: Sequence[Order]) -> list[Order]:
     """`first`, each column once, then all other columns in canonical order."""
-    found = {order.column: order for order in reversed(first)}
+    by_column = {order.column: order for order in reversed(first)}
     named = dict.fromkeys(order.column for order in first)
-    return [found.pop(at) for at in named] + [each for each in canonical_orders(columns) if each.column not in named]
+    return [by_column.pop(at) for at in named] + [
+        canonical_order for canonical_order in canonical_orders(columns) if canonical_order.column not in named
+    ]
 
 
 def sort_key(type_: pa.DataType, *, descending: bool, nulls_first: bool) -> Key:
@@ -135,8 +137,8 @@ def _rankable(array: pa.Array) -> pa.Array:
 def _ranks_of_nested(array: pa.Array) -> npt.NDArray[np.int64]:
     key = _key_of(array.type)
     keys = [key(value) for value in values_of(array)]
-    places = {one: place for place, one in enumerate(sorted(set(keys)))}
-    return np.fromiter((places[one] for one in keys), dtype=np.int64, count=len(keys))
+    positions = {one: position for position, one in enumerate(sorted(set(keys)))}
+    return np.fromiter((positions[one] for one in keys), dtype=np.int64, count=len(keys))
 
 
 def _key_of(type_: pa.DataType) -> Key:

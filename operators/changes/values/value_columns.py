@@ -208,7 +208,7 @@ def _without_maps(type_: pa.DataType) -> pa.DataType:
     if kinds.is_list(type_):
         return pa.list_(type_.value_field.with_type(_without_maps(type_.value_type)))
     if kinds.is_struct(type_):
-        return pa.struct([each.with_type(_without_maps(each.type)) for each in type_])
+        return pa.struct([field.with_type(_without_maps(field.type)) for field in type_])
     return type_
 
 

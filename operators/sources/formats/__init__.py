@@ -26,10 +26,10 @@ def known() -> tuple[str, ...]:
 
 def format_named(name: str) -> Format:
     """The format of this name. Raises `InvalidRequest`, which lists all formats, for an unknown name."""
-    found = _FORMATS.get(name.lower())
-    if found is None:
+    format_ = _FORMATS.get(name.lower())
+    if format_ is None:
         raise InvalidRequest(f"unknown format {name!r}; known are {', '.join(known())}", reason="UNKNOWN_FORMAT")
-    return found
+    return format_
 
 
 def format_of(path: str) -> Format:

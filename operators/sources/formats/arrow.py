@@ -114,8 +114,8 @@ class ArrowReader:
     def batches(self, indices: Sequence[int]) -> Generator[tuple[int, pa.RecordBatch]]:
         # Arrow takes an empty list of columns for all columns, so the first column is read for its rows.
         wanted = sorted(set(indices)) or ([0] if len(self.schema) else None)
-        places = {index: place for place, index in enumerate(sorted(set(indices)))}
-        order = [places[index] for index in indices]
+        positions = {index: position for position, index in enumerate(sorted(set(indices)))}
+        order = [positions[index] for index in indices]
         end = self._piece.rows[1] if self._piece.rows is not None else 1 << 62
         start = self._piece.rows[0] if self._piece.rows is not None else 0
         number, row = self._begin(start)
@@ -137,15 +137,15 @@ class ArrowReader:
         parted = bool(indices) and self._file.size() > LARGE and all(map(can_be_parted, self.schema.types))
         if self.footed:
             reader = self._open(indices)
-            found = of_file(self._file, number) if parted else repeat(None)
-            for at, message in zip(range(number, reader.num_record_batches), found, strict=False):
+            known = of_file(self._file, number) if parted else repeat(None)
+            for at, message in zip(range(number, reader.num_record_batches), known, strict=False):
                 if message is not None and _is_large(message):
                     yield from self._parts(message, indices)
                 else:
                     yield reader.get_batch(at)
             return
         messages = list(of_stream(self._file)) if parted else []
-        if any(map(_is_large, messages)) and all(each.is_plain for each in messages):
+        if any(map(_is_large, messages)) and all(one.is_plain for one in messages):
             for message in messages:
                 yield from self._parts(message, indices)
         else:

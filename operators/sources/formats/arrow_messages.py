@@ -41,7 +41,7 @@ def batch_rows(file: pa.NativeFile) -> Iterator[int]:
     """The number of rows of each batch of a file that pyarrow could open. Raises `ValueError` where a batch's metadata
     is damaged.
     """
-    return (each.rows for each in of_file(file))
+    return (message.rows for message in of_file(file))
 
 
 def of_file(file: pa.NativeFile, first: int = 0) -> Iterator[Message]:
@@ -49,12 +49,12 @@ def of_file(file: pa.NativeFile, first: int = 0) -> Iterator[Message]:
     size = file.size()
     length = int.from_bytes(file.read_at(4, size - _END), "little")
     footer = memoryview(file.read_at(length, size - _END - length))
-    found = field(footer, root(footer), 3)  # Footer.recordBatches
-    if not found:
+    vector = field(footer, root(footer), 3)  # Footer.recordBatches
+    if not vector:
         return
     schema = field(footer, root(footer), 1)  # Footer.schema
     is_little = not schema or _is_little(footer, table(footer, schema))
-    blocks = table(footer, found)
+    blocks = table(footer, vector)
     for number in range(first, int.from_bytes(footer[blocks : blocks + 4], "little")):
         at = blocks + 4 + number * _BLOCK
         offset = int.from_bytes(footer[at : at + 8], "little")
@@ -84,12 +84,12 @@ def of_stream(file: pa.NativeFile) -> Iterator[Message]:
             raise ValueError("the metadata of a message reaches beyond the end")
         metadata = memoryview(file.read_at(length, start))
         is_little = is_little and _is_little_schema(metadata)
-        found = _message(metadata, start + length, "a record batch", is_little)
+        message = _message(metadata, start + length, "a record batch", is_little)
         at = start + length + _body_length(metadata)
         if at > size:
             raise ValueError("the body of a message reaches beyond the end")
-        if found is not None:
-            yield found
+        if message is not None:
+            yield message
 
 
 def _message(metadata: memoryview, body: int, what: str, is_little: bool) -> Message | None:

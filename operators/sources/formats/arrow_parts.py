@@ -40,10 +40,10 @@ class _Buffer:
     def read(self, start: int, end: int) -> bytes:
         if not 0 <= start <= end <= self.length:
             raise pa.ArrowInvalid(f"bytes {start} to {end} of a buffer of {self.length} bytes")
-        found = bytes(self.file.read_at(end - start, self.offset + start))
-        if len(found) != end - start:
+        data = bytes(self.file.read_at(end - start, self.offset + start))
+        if len(data) != end - start:
             raise pa.ArrowInvalid("the file ends inside of a buffer")
-        return found
+        return data
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +98,8 @@ class _Column:
     def _offsets(self, start: int, end: int) -> npt.NDArray[np.int32] | npt.NDArray[np.int64]:
         """The offsets from the row `start` to the end of the row before `end`."""
         width = _offset_width(self.type)
-        found = self.buffers[1].read(start * width, (end + 1) * width)
-        return (
-            np.frombuffer(found, np.int64) if width == np.dtype(np.int64).itemsize else np.frombuffer(found, np.int32)
-        )
+        data = self.buffers[1].read(start * width, (end + 1) * width)
+        return np.frombuffer(data, np.int64) if width == np.dtype(np.int64).itemsize else np.frombuffer(data, np.int32)
 
 
 class LargeBatch:
@@ -113,7 +111,7 @@ class LargeBatch:
         nodes, buffers = (_pairs(view, message.header, number) for number in (1, 2))
         self._rows = message.rows
         self._layout = _Layout(file, message.body, message.body_length, nodes, buffers)
-        columns = [self._layout.column(each.type) for each in schema]
+        columns = [self._layout.column(field.type) for field in schema]
         self._columns = [columns[index] for index in indices]
 
     def parts(self) -> Iterator[pa.RecordBatch]:
@@ -152,10 +150,10 @@ class _Layout:
         return _Column(type_, node[1] != 0, own, children)
 
     def _buffer(self) -> _Buffer:
-        found = next(self.buffers, None)
-        if found is None or found[0] < 0 or found[1] < 0 or sum(found) > self.body_length:
+        entry = next(self.buffers, None)
+        if entry is None or entry[0] < 0 or entry[1] < 0 or sum(entry) > self.body_length:
             raise pa.ArrowInvalid("the metadata of a record batch has a buffer that is not in its body")
-        return _Buffer(self.file, self.body + found[0], found[1])
+        return _Buffer(self.file, self.body + entry[0], entry[1])
 
 
 def can_be_parted(type_: pa.DataType) -> bool:
@@ -172,10 +170,10 @@ def can_be_parted(type_: pa.DataType) -> bool:
 
 def _pairs(view: memoryview, header: int, number: int) -> Iterator[tuple[int, int]]:
     """A vector of structs of two 64-bit integers."""
-    found = field(view, header, number)
-    if not found:
+    pairs = field(view, header, number)
+    if not pairs:
         return
-    at = table(view, found)
+    at = table(view, pairs)
     for index in range(int.from_bytes(view[at : at + 4], "little")):
         start = at + 4 + index * _PAIR
         first, second = np.frombuffer(view[start : start + _PAIR], "<i8")
@@ -185,8 +183,8 @@ def _pairs(view: memoryview, header: int, number: int) -> Iterator[tuple[int, in
 def _bits(buffer: _Buffer, start: int, end: int) -> bytes:
     """One bit for each of these rows, from the first bit on."""
     first = start // _BITS
-    found = np.frombuffer(buffer.read(first, -(-end // _BITS)), np.uint8)
-    bits = np.unpackbits(found, bitorder="little")[start - first * _BITS : end - first * _BITS]
+    packed = np.frombuffer(buffer.read(first, -(-end // _BITS)), np.uint8)
+    bits = np.unpackbits(packed, bitorder="little")[start - first * _BITS : end - first * _BITS]
     return np.packbits(bits, bitorder="little").tobytes()
 
 

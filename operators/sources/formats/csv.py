@@ -48,8 +48,8 @@ class CsvReader:
         self._delimiter = "\t" if ".tsv" in piece.path.lower().rsplit("/", 1)[-1] else ","
         self._open: pa.NativeFile | None = None
         names, self._has_rows = self._header()
-        found = Names(names)
-        types = {found.place(column.name): column.type for column in columns}
+        names_ = Names(names)
+        types = {names_.position(column.name): column.type for column in columns}
         self.schema = pa.schema([(name, types.get(i, pa.string())) for i, name in enumerate(names)])
 
     def _header(self) -> tuple[list[str], bool]:
@@ -134,15 +134,15 @@ class _Ended:
         self._ended = False
 
     def read(self, size: int) -> bytes:
-        found = b"" if self._ended else self._stream.read(size)
-        if len(found) < size and not self._ended:
+        data = b"" if self._ended else self._stream.read(size)
+        if len(data) < size and not self._ended:
             self._ended = True
-            last = found[-1:] or self._last
+            last = data[-1:] or self._last
             self._rest = self._rest if last in b"\r\n" else b"\n" + self._rest
-        self._last = found[-1:]
-        room = size - len(found)
-        given, self._rest = self._rest[:room], self._rest[room:]
-        return found + given
+        self._last = data[-1:]
+        room = size - len(data)
+        held, self._rest = self._rest[:room], self._rest[room:]
+        return data + held
 
     def close(self) -> None:
         self._stream.close()

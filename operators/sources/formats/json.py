@@ -58,8 +58,8 @@ class JsonReader:
         names, folders = Names(keys), Names([key for key, _ in piece.partition])
         fields = []
         for column in columns:
-            index = names.place(column.name)
-            if index is not None or (folders.place(column.name) is None and self._may_have(column.name)):
+            index = names.position(column.name)
+            if index is not None or (folders.position(column.name) is None and self._may_have(column.name)):
                 name = keys[index] if index is not None else column.name
                 number = column.number_or_text and isinstance((first or {}).get(name), int)
                 fields.append(pa.field(name, pa.int64() if number else column.type))
@@ -77,12 +77,12 @@ class JsonReader:
         if len(line) == _BLOCK_BYTES and not end:
             raise pa.ArrowInvalid(_TOO_LONG)
         try:
-            found = json.loads(line)
+            document = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise pa.ArrowInvalid(f"the first line is no JSON: {error}") from error
-        if not isinstance(found, dict):
+        if not isinstance(document, dict):
             raise pa.ArrowInvalid("the first line is no JSON object")
-        return found
+        return document
 
     def _may_have(self, name: str) -> bool:
         """True where a later object may have a key that the first one lacks."""
@@ -144,10 +144,10 @@ def _lines_with(stream: pa.NativeFile, texts: Collection[bytes]) -> Iterator[byt
 def _has_key(line: bytes, name: str) -> bool:
     """True where the object of a line has the key, or the line is no object: the reader refuses that line."""
     try:
-        found = json.loads(line)
+        document = json.loads(line)
     except (ValueError, RecursionError):
         return True
-    return not isinstance(found, dict) or name in found
+    return not isinstance(document, dict) or name in document
 
 
 def _parsed(type_: pa.DataType) -> pa.DataType:

@@ -65,29 +65,29 @@ class Names:
 
     def __init__(self, names: Sequence[str]) -> None:
         self.all = names
-        self._exact = _places(names)
+        self._exact = _positions(names)
 
     @cached_property
     def _folded(self) -> dict[str, list[int]]:
-        return _places([name.casefold() for name in self.all])
+        return _positions([name.casefold() for name in self.all])
 
     def __contains__(self, name: str) -> bool:
         """True where a name is equal to `name`, or differs from it by case alone."""
         return name in self._exact or name.casefold() in self._folded
 
-    def place(self, name: str) -> int | None:
+    def position(self, name: str) -> int | None:
         """The position of the name: of the exact one, else of the only one that differs by case alone. None where there
         is none, or more than one.
         """
-        found = self._exact.get(name) or self._folded.get(name.casefold(), [])
-        return found[0] if len(found) == 1 else None
+        positions = self._exact.get(name) or self._folded.get(name.casefold(), [])
+        return positions[0] if len(positions) == 1 else None
 
 
-def _places(names: Sequence[str]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
+def _positions(names: Sequence[str]) -> dict[str, list[int]]:
+    positions: dict[str, list[int]] = {}
     for at, name in enumerate(names):
-        found.setdefault(name, []).append(at)
-    return found
+        positions.setdefault(name, []).append(at)
+    return positions
 
 
 def match_columns(columns: Sequence[Column], schema: pa.Schema, piece: Piece) -> tuple[Match, ...]:
@@ -100,38 +100,38 @@ def match_columns(columns: Sequence[Column], schema: pa.Schema, piece: Piece) ->
 def match_change_column(name: str, schema: pa.Schema, piece: Piece) -> FromFile:
     """The match of a split's change column. Raises `SplitError` where there is none."""
     where = describe(piece)
-    index = Names(schema.names).place(name)
+    index = Names(schema.names).position(name)
     if index is None:
         known = _listed(schema.names)
         raise SplitError(f"{where}: change column {name!r} is missing; there are: {known}", reason="MISSING_COLUMN")
-    found = schema.field(index)
-    if not tells_changes(found.type):
+    field = schema.field(index)
+    if not tells_changes(field.type):
         raise SplitError(
-            f"{where}: change column {name!r} is {found.type}; it must hold whole numbers, which are weights, or the "
+            f"{where}: change column {name!r} is {field.type}; it must hold whole numbers, which are weights, or the "
             f"words {', '.join(WORDS)}",
             reason="COLUMN_TYPE",
         )
-    return FromFile(index, found.name, found.type)
+    return FromFile(index, field.name, field.type)
 
 
 def _match(column: Column, schema: pa.Schema, names: Names, folders: Names, piece: Piece) -> Match:
     """The match of one column. `names` are the schema's, `folders` the names that the piece's folders give."""
     where = describe(piece)
-    index = names.place(column.name)
+    index = names.position(column.name)
     if index is not None:
-        found = schema.field(index)
-        if not castable(found.type, column.type):
+        field = schema.field(index)
+        if not castable(field.type, column.type):
             raise SplitError(
-                f"{where}: column {column.name!r} is {found.type}, the plan wants {column.type}, and no lossless cast "
+                f"{where}: column {column.name!r} is {field.type}, the plan wants {column.type}, and no lossless cast "
                 "leads there",
                 reason="COLUMN_TYPE",
             )
         if piece.missing_columns is not MissingColumns.NULL:
-            _check_fields(column, found.type, where)
-        return FromFile(index, found.name, found.type)
+            _check_fields(column, field.type, where)
+        return FromFile(index, field.name, field.type)
     if column.name in names:
         raise SplitError(f"{where}: more than one column is called {column.name!r}", reason="AMBIGUOUS_COLUMN")
-    folder = folders.place(column.name)
+    folder = folders.position(column.name)
     if folder is not None and isinstance(piece, FilePiece):
         return FromFolder(_folder_value(column, piece.partition[folder][1], where))
     if column.nullable and piece.missing_columns is MissingColumns.NULL:
@@ -192,5 +192,7 @@ def _folder_value(column: Column, text: str | None, where: str) -> pa.Scalar:
 
 
 def null_in_required(column: Column, where: str, row: int | None = None) -> SplitError:
-    place = "" if row is None else f", row {row} (counted from 0)"
-    return SplitError(f"{where}: required column {column.name!r} is null{place}", reason="NULL_IN_REQUIRED_COLUMN")
+    where_in_rows = "" if row is None else f", row {row} (counted from 0)"
+    return SplitError(
+        f"{where}: required column {column.name!r} is null{where_in_rows}", reason="NULL_IN_REQUIRED_COLUMN"
+    )

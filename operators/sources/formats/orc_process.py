@@ -49,12 +49,12 @@ class _OpenFile:
     def send_rows(self, to: socket.socket, indices: Sequence[int]) -> None:
         schema = self._orc.schema
         names = [schema.field(index).name for index in indices]
-        each = self._orc.content_length // max(self._orc.nrows, 1)
+        row_size = self._orc.content_length // max(self._orc.nrows, 1)
         # pyarrow's own reader of ORC files decodes whole stripes.
         fragment = ds.OrcFileFormat().make_fragment(self._file)
         scanner = fragment.scanner(
             columns=names or schema.names[:1],
-            batch_size=rows_within(BATCH_BYTES, each, BATCH_ROWS),
+            batch_size=rows_within(BATCH_BYTES, row_size, BATCH_ROWS),
             batch_readahead=0,
             fragment_readahead=0,
             use_threads=False,

@@ -80,9 +80,9 @@ class ReaderProcess:
     def open(self, descriptor: int) -> tuple[pa.Schema, int]:
         """The file's columns, and how many rows its footer says that it has."""
         self._send(Kind.OPEN, files=(descriptor,))
-        _, found = self._receive(Kind.FOUND)
-        rows = int.from_bytes(memoryview(found)[:_ROWS_BYTES], "little", signed=True)
-        return validated_schema(pa.ipc.read_schema(found.slice(_ROWS_BYTES))), rows
+        _, payload = self._receive(Kind.FOUND)
+        rows = int.from_bytes(memoryview(payload)[:_ROWS_BYTES], "little", signed=True)
+        return validated_schema(pa.ipc.read_schema(payload.slice(_ROWS_BYTES))), rows
 
     def read(self, schema: pa.Schema, indices: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """The rows of these columns of the open file."""
@@ -214,19 +214,19 @@ class DecodedFile:
 
     def batches(self, indices: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """The rows of these columns. Once."""
-        process, given = self._process, 0
+        process, count = self._process, 0
         assert process is not None
         try:
             for batch in process.read(self.schema, indices):
                 yield batch
-                given += batch.num_rows
+                count += batch.num_rows
             return
         except Ended:
             if process.is_new:
                 raise
         self._process = process = ReaderProcess()
         process.open(self._descriptor)
-        for _, batch in within(process.read(self.schema, indices), 0, (given, _ALL)):
+        for _, batch in within(process.read(self.schema, indices), 0, (count, _ALL)):
             yield batch
 
     def close(self) -> None:

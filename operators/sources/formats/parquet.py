@@ -102,16 +102,16 @@ class ParquetReader:
         return rows_within(BATCH_BYTES, self._widths.row_bytes(group, leaves), most)
 
     def _read(self, rows: int, group: int, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        read, told = 0, self._footer.groups[group].rows
+        read, promised = 0, self._footer.groups[group].rows
         for batch in each_validated(
             self._parquet.iter_batches(rows, row_groups=[group], columns=names, use_threads=False)
         ):
             read += batch.num_rows
-            if read > told:
+            if read > promised:
                 break
             yield batch
-        if read != told:
-            raise pa.ArrowInvalid(f"row group {group} does not have the {told:,} rows that its footer says")
+        if read != promised:
+            raise pa.ArrowInvalid(f"row group {group} does not have the {promised:,} rows that its footer says")
 
     def _groups(self) -> tuple[int, list[int]]:
         """The number of the first row of the row groups with wanted rows, and these row groups."""
@@ -133,8 +133,8 @@ class ParquetReader:
 def _wanted(schema: pa.Schema, columns: Sequence[Column]) -> set[str]:
     """The columns that the plan asks for, by their names in the file."""
     names = Names(schema.names)
-    found = (names.place(column.name) for column in columns)
-    return {names.all[index] for index in found if index is not None}
+    indices = (names.position(column.name) for column in columns)
+    return {names.all[index] for index in indices if index is not None}
 
 
 def _buffer_bytes(footer: Footer, leaves: Sequence[int]) -> int:
@@ -155,13 +155,13 @@ def _leaves(footer: Footer, names: set[str]) -> list[int]:
 def _never_null(footer: Footer, schema: pa.Schema, columns: Sequence[Column]) -> frozenset[str]:
     """The required columns that have no null by the footer's statistics."""
     names = Names(schema.names)
-    found = set()
+    never_null = set()
     for column in columns:
-        index = None if column.nullable else names.place(column.name)
-        leaf = None if index is None else footer.places.get(schema.field(index).name)
+        index = None if column.nullable else names.position(column.name)
+        leaf = None if index is None else footer.positions.get(schema.field(index).name)
         if index is not None and leaf is not None and all(group.chunks[leaf].nulls == 0 for group in footer.groups):
-            found.add(schema.field(index).name)
-    return frozenset(found)
+            never_null.add(schema.field(index).name)
+    return frozenset(never_null)
 
 
 def _with_key_bounds(
@@ -169,28 +169,28 @@ def _with_key_bounds(
 ) -> tuple[FilePiece, ...]:
     """The pieces with the bounds of the key columns, where the statistics of all row groups tell them."""
     names = Names(schema.names)
-    found: dict[str, list[tuple[int, int]]] = {}
+    bounds_by_name: dict[str, list[tuple[int, int]]] = {}
     for column in columns:
-        index = names.place(column.name) if column.key else None
-        leaf = None if index is None else footer.places.get(schema.field(index).name)
+        index = names.position(column.name) if column.key else None
+        leaf = None if index is None else footer.positions.get(schema.field(index).name)
         if index is None or leaf is None or not pa.types.is_integer(schema.field(index).type):
             continue
         bounds = _bounds(footer, leaf, schema.field(index).type)
         if bounds is not None:
-            found[schema.field(index).name] = bounds
-    if not found:
+            bounds_by_name[schema.field(index).name] = bounds
+    if not bounds_by_name:
         return pieces
     starts = list(accumulate((group.rows for group in footer.groups), initial=0))
-    return tuple(replace(piece, key_bounds=tuple(_of_rows(piece, starts, found))) for piece in pieces)
+    return tuple(replace(piece, key_bounds=tuple(_of_rows(piece, starts, bounds_by_name))) for piece in pieces)
 
 
 def _bounds(footer: Footer, leaf: int, type_: pa.DataType) -> list[tuple[int, int]] | None:
     bounds = []
     for group in footer.groups:
-        found = footer.bounds(group, leaf)
-        if found is None or group.chunks[leaf].nulls != 0:
+        chunk_bounds = footer.bounds(group, leaf)
+        if chunk_bounds is None or group.chunks[leaf].nulls != 0:
             return None
-        low, high = (whole_number(each, footer.leaves[leaf], type_) for each in found)
+        low, high = (whole_number(bound, footer.leaves[leaf], type_) for bound in chunk_bounds)
         if low is None or high is None:
             return None
         bounds.append((low, high))
@@ -204,5 +204,5 @@ def _of_rows(
     first, last = piece.rows or (0, starts[-1])
     groups = [at for at, (start, end) in enumerate(pairwise(starts)) if max(start, first) < min(end, last)]
     if groups:
-        for name, each in bounds.items():
-            yield name, min(each[at][0] for at in groups), max(each[at][1] for at in groups)
+        for name, of_groups in bounds.items():
+            yield name, min(of_groups[at][0] for at in groups), max(of_groups[at][1] for at in groups)

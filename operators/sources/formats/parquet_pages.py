@@ -71,10 +71,10 @@ def _check(file: RandomFile, chunk: Chunk, name: str) -> None:
 
 
 def _checksum(file: RandomFile, at: int, size: int) -> int:
-    found = 0
+    checksum = 0
     for start in range(at, at + size, _BLOCK_BYTES):
-        found = zlib.crc32(file.read_at(min(_BLOCK_BYTES, at + size - start), start), found)
-    return found
+        checksum = zlib.crc32(file.read_at(min(_BLOCK_BYTES, at + size - start), start), checksum)
+    return checksum
 
 
 def _header(file: RandomFile, at: int, end: int) -> tuple[Struct, int]:

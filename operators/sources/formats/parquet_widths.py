@@ -37,9 +37,9 @@ class Widths:
         """About the bytes of a row in these leaves: the average of values that are written in each row, and the largest
         of values that are written once.
         """
-        found = self._footer.groups[group]
-        rows = max(found.rows, 1)
-        written = sum(found.chunks[at].uncompressed for at in leaves)
+        row_group = self._footer.groups[group]
+        rows = max(row_group.rows, 1)
+        written = sum(row_group.chunks[at].uncompressed for at in leaves)
         return written // rows + sum(self._repeated(group, at, rows) for at in leaves)
 
     def _repeated(self, group: int, leaf: int, rows: int) -> int:
@@ -49,10 +49,10 @@ class Widths:
         chunk = self._footer.groups[group].chunks[leaf]
         if chunk.physical != BYTE_ARRAY or not chunk.has_dictionary:
             return 0
-        each = -(-chunk.values // rows)
-        if chunk.uncompressed * min(rows, BATCH_ROWS) * each <= _MOST:
+        repeats = -(-chunk.values // rows)
+        if chunk.uncompressed * min(rows, BATCH_ROWS) * repeats <= _MOST:
             return 0
-        return self._largest(group, ".".join(self._footer.leaves[leaf].path)) * each
+        return self._largest(group, ".".join(self._footer.leaves[leaf].path)) * repeats
 
     def _largest(self, group: int, path: str) -> int:
         """The bytes of the largest value in the dictionary of a column."""

@@ -41,21 +41,21 @@ class CheckedText:
         self._at = 0
 
     def read(self, size: int) -> bytes:
-        found = bytes(self._stream.read(size))
-        while len(found) < size and (more := self._stream.read(size - len(found))):
-            found += more
-        self._check(found, ended=len(found) < size)
-        self._at += len(found)
-        return found
+        data = bytes(self._stream.read(size))
+        while len(data) < size and (more := self._stream.read(size - len(data))):
+            data += more
+        self._check(data, ended=len(data) < size)
+        self._at += len(data)
+        return data
 
-    def _check(self, found: bytes, *, ended: bool) -> None:
+    def _check(self, data: bytes, *, ended: bool) -> None:
         for byte in self._refused:
-            if (at := found.find(byte)) >= 0:
+            if (at := data.find(byte)) >= 0:
                 raise pa.ArrowInvalid(f"byte {self._at + at:,} is {byte}, which no text has")
-        if not self._decoder.getstate()[0] and is_ascii(np.frombuffer(found, np.uint8)):
+        if not self._decoder.getstate()[0] and is_ascii(np.frombuffer(data, np.uint8)):
             return
         try:
-            self._decoder.decode(found, ended)
+            self._decoder.decode(data, ended)
         except UnicodeDecodeError as error:
             raise pa.ArrowInvalid(f"it is not UTF-8 near byte {self._at + error.start:,}: {error.reason}") from error
 

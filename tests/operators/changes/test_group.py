@@ -64,7 +64,7 @@ def test_at_every_time_groups_have_the_values_of_their_rows(depth: int, key: tup
     @settings(max_examples=tries(15), deadline=None)
     @given(timed_epochs([ROW], depth))
     def check(epochs: list[list[Timed]]) -> None:
-        group = Group(SCHEMA, key, MEASURES, output(key), place="here", depth=depth, always=not key)
+        group = Group(SCHEMA, key, MEASURES, output(key), plan_path="here", depth=depth, always=not key)
         check_timed(group, lambda bags: groups(bags[0], key), [SCHEMA], epochs, depth)
 
     check()
@@ -73,7 +73,7 @@ def test_at_every_time_groups_have_the_values_of_their_rows(depth: int, key: tup
 def test_the_least_value_is_found_behind_many_that_are_gone() -> None:
     schema = pa.schema([("k", pa.int64()), ("v", pa.int64())])
     out = pa.schema([("k", pa.int64()), ("least", pa.int64())])
-    group = Group(schema, [0], [Extreme(1, greatest=False)], out, place="here")
+    group = Group(schema, [0], [Extreme(1, greatest=False)], out, plan_path="here")
     many = change(schema, [((1, value), 1, ()) for value in range(5_000)], 0)
     gone = change(schema, [((1, value), -1, ()) for value in range(4_990)], 0)
     assert run_epoch(group, [(0, many)]) == [((1, 0), 1, ())]
@@ -83,7 +83,7 @@ def test_the_least_value_is_found_behind_many_that_are_gone() -> None:
 def test_a_change_of_a_large_group_touches_few_of_its_rows() -> None:
     schema = pa.schema([("k", pa.int64()), ("v", pa.int64())])
     out = pa.schema([("k", pa.int64()), ("sum", pa.int64()), ("least", pa.int64())])
-    group = Group(schema, [0], [Sum(1), Extreme(1, greatest=False)], out, place="here")
+    group = Group(schema, [0], [Sum(1), Extreme(1, greatest=False)], out, plan_path="here")
     run_epoch(group, [(0, change(schema, [((1, value), 1, ()) for value in range(50_000)], 0))])
     before = group.touched
     run_epoch(group, [(0, change(schema, [((1, 0), -1, ())], 0))])
@@ -92,7 +92,7 @@ def test_a_change_of_a_large_group_touches_few_of_its_rows() -> None:
 
 def test_a_sum_beyond_64_bits_is_an_error_that_says_where() -> None:
     schema = pa.schema([("v", pa.int64())])
-    group = Group(schema, [], [Sum(0)], schema, place="relations[0]", always=True)
+    group = Group(schema, [], [Sum(0)], schema, plan_path="relations[0]", always=True)
     list(group.receive(0, change(schema, [((2**63 - 1,), 2, ())], 0)))
     with pytest.raises(ExecutionError, match=r"relations\[0\]: a sum is 18446744073709551614, which is beyond 64 bits"):
         list(group.decide(()))
@@ -101,14 +101,14 @@ def test_a_sum_beyond_64_bits_is_an_error_that_says_where() -> None:
 def test_unsigned_values_are_summed_exactly() -> None:
     schema = pa.schema([("v", pa.uint64())])
     out = pa.schema([("sum", pa.decimal128(38, 0))])
-    group = Group(schema, [], [Sum(0)], out, place="here", always=True)
+    group = Group(schema, [], [Sum(0)], out, plan_path="here", always=True)
     (given,) = run_epoch(group, [(0, change(schema, [((2**64 - 1,), 3, ())], 0))])
     assert given == ((Decimal(3 * (2**64 - 1)),), 1, ())
 
 
 def test_more_copies_of_a_row_than_can_be_summed_are_an_error() -> None:
     schema = pa.schema([("v", pa.int64())])
-    group = Group(schema, [], [Sum(0)], schema, place="here", always=True)
+    group = Group(schema, [], [Sum(0)], schema, plan_path="here", always=True)
     one = change(schema, [((1,), 1, ())], 0)
     list(group.receive(0, Change(one.rows, np.array([1 << 31]), ())))
     with pytest.raises(ExecutionError, match=r"2\*\*31 copies"):
@@ -117,7 +117,7 @@ def test_more_copies_of_a_row_than_can_be_summed_are_an_error() -> None:
 
 def test_so_many_copies_that_come_and_go_in_one_epoch_are_none() -> None:
     schema = pa.schema([("v", pa.int64())])
-    group = Group(schema, [], [Sum(0)], schema, place="here", always=True)
+    group = Group(schema, [], [Sum(0)], schema, plan_path="here", always=True)
     one = change(schema, [((7,), 1, ())], 0)
     received = [(0, Change(one.rows, np.array([weight]), ())) for weight in (1 << 40, 3, -(1 << 40))]
     assert run_epoch(group, received) == [((21,), 1, ())]
@@ -126,7 +126,7 @@ def test_so_many_copies_that_come_and_go_in_one_epoch_are_none() -> None:
 def test_the_row_of_no_rows_is_given_out_once() -> None:
     schema = pa.schema([("v", pa.int64())])
     out = pa.schema([("n", pa.int64()), ("sum", pa.int64())])
-    group = Group(schema, [], [Count(), Sum(0)], out, place="here", always=True)
+    group = Group(schema, [], [Count(), Sum(0)], out, plan_path="here", always=True)
     assert run_epoch(group, []) == [((0, None), 1, ())]
     assert run_epoch(group, []) == []
     assert bag_of(out, change(out, [], 0)) == []

@@ -34,7 +34,7 @@ def listed(some: Rows) -> list[tuple[int, int]]:
 def test_places_are_in_the_order_of_rows_and_lead_back_to_them(pairs: list[tuple[int, int]]) -> None:
     domain = PackedKeyDomain.around(rows(pairs))
     assert domain is not None
-    places = domain.places(rows(pairs))
+    places = domain.positions(rows(pairs))
     assert places is not None
     assert 0 <= places.min() <= places.max() < domain.size
     assert listed(domain.rows(np.sort(places))) == sorted(pairs)
@@ -48,7 +48,7 @@ def test_an_extended_box_holds_what_it_held_and_more(
     assert domain is not None
     larger = domain.extended(rows(after))
     assert larger is not None
-    places = larger.places(rows(before + after))
+    places = larger.positions(rows(before + after))
     assert places is not None
     assert listed(larger.rows(places)) == before + after
 
@@ -58,7 +58,7 @@ def test_only_a_row_inside_has_a_place(pairs: list[tuple[int, int]], row: tuple[
     domain = PackedKeyDomain.around(rows(pairs))
     assert domain is not None
     inside = all(low <= value < low + size for value, low, size in zip(row, domain.lows, domain.shape, strict=True))
-    assert (domain.places(rows([row])) is not None) == inside
+    assert (domain.positions(rows([row])) is not None) == inside
 
 
 @pytest.mark.parametrize(
@@ -81,5 +81,5 @@ def test_a_box_is_extended_to_the_least_and_the_largest_numbers_there_are_or_not
     low = PackedKeyDomain.around(single(LEAST + 1, LEAST + 4))
     assert low is not None
     extended = low.extended(single(LEAST))
-    assert extended is None or extended.places(single(LEAST, LEAST + 4)) is not None
+    assert extended is None or extended.positions(single(LEAST, LEAST + 4)) is not None
     assert low.extended(single(MOST)) is None

@@ -39,8 +39,10 @@ def test_at_every_time_groups_are_computed_from_their_rows_in_canonical_order(in
     @settings(max_examples=tries(15), deadline=None)
     @given(timed_epochs([ROW], depth))
     def check(epochs: list[list[Timed]]) -> None:
-        evaluate = Evaluator(SQL, [SCHEMA.append(pa.field("n", pa.int64()))], GIVEN, instance=instance, place="here")
-        operator = Regroup(SCHEMA, [0], given_schema, evaluate, place="here", depth=depth)
+        evaluate = Evaluator(
+            SQL, [SCHEMA.append(pa.field("n", pa.int64()))], GIVEN, instance=instance, plan_path="here"
+        )
+        operator = Regroup(SCHEMA, [0], given_schema, evaluate, plan_path="here", depth=depth)
         check_timed(operator, lambda bags: lists(bags[0]), [SCHEMA], epochs, depth)
         evaluate.close()
 

@@ -75,7 +75,7 @@ def _behind(change: Change) -> Change:
 
 
 def _group(measure: GroupMeasure) -> Callable[[int], ChangeOperator]:
-    return lambda depth: Group(PAIRS, [0], [measure], PAIRS, place="group", depth=depth)
+    return lambda depth: Group(PAIRS, [0], [measure], PAIRS, plan_path="group", depth=depth)
 
 
 def _first(depth: int) -> ChangeOperator:
@@ -83,7 +83,7 @@ def _first(depth: int) -> ChangeOperator:
 
 
 def _window(depth: int) -> ChangeOperator:
-    return Regroup(PAIRS, [0], PAIRS, _previous, place="here", depth=depth)
+    return Regroup(PAIRS, [0], PAIRS, _previous, plan_path="here", depth=depth)
 
 
 def _previous(rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -107,7 +107,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "first rows": Kind(_first, lambda rows: rows[-2:]),
     "window": Kind(_window, lambda rows: [rows[0], *((a, b) for (_, b), (a, _) in itertools.pairwise(rows))]),
     "recompute": Kind(
-        lambda depth: Recompute([PAIRS], PAIRS, _half, place="here", depth=depth),
+        lambda depth: Recompute([PAIRS], PAIRS, _half, plan_path="here", depth=depth),
         lambda rows: rows[: (len(rows) + 1) // 2],
         (),
     ),

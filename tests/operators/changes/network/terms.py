@@ -261,5 +261,5 @@ class _Scope:
             limits=Limits(rounds=term.rounds, on_rounds=term.on_rounds, rows=term.rows, seconds=term.seconds),
             counted=counted,
             schema=PAIRS,
-            place=term.name,
+            plan_path=term.name,
         )
