@@ -43,8 +43,8 @@ def query(
             feed(frame, task, source, staging=staging)
         task.request_barrier()
         answer = task.read_epoch()
-    made: DataFrame = session.createDataFrame(answer)
-    return made
+    answered: DataFrame = session.createDataFrame(answer)
+    return answered
 
 
 def _session(frames: Mapping[str, DataFrame]) -> Any:

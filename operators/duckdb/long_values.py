@@ -118,14 +118,14 @@ class LongValues:
         offsets, data = _parts(long)
         lengths = np.diff(offsets)
         if column.compared:
-            places, digits = self._digests(offsets, data, kept=column.kept), _DIGEST_DIGITS
+            texts, digits = self._digests(offsets, data, kept=column.kept), _DIGEST_DIGITS
         elif column.kept:
             first = self._add(data[int(offsets[0]) : int(offsets[-1])])
-            places, digits = [b"%012x" % (first + int(at - offsets[0])) for at in offsets[:-1]], _OFFSET_DIGITS
+            texts, digits = [b"%012x" % (first + int(at - offsets[0])) for at in offsets[:-1]], _OFFSET_DIGITS
         else:
-            places, digits = [b""] * len(long), 0
+            texts, digits = [b""] * len(long), 0
         names = np.full((len(long), _NAME), ord("0"), np.uint8)
-        ends = b"".join(name + b"%08x" % int(length) for name, length in zip(places, lengths, strict=True))
+        ends = b"".join(name + b"%08x" % int(length) for name, length in zip(texts, lengths, strict=True))
         width = digits + _LENGTH_DIGITS
         names[:, -width:] = np.frombuffer(ends, np.uint8).reshape(-1, width)
         return names
@@ -136,12 +136,12 @@ class LongValues:
         if kept:
             keys, firsts = np.unique(_keys(digests), return_index=True)
             new = self._offsets.of(keys) < 0
-            places = [self._add(data[ends[at] : ends[at + 1]]) for at in firsts[new].tolist()]
-            self._offsets.add(keys[new], np.array(places, np.int64))
+            starts = [self._add(data[ends[at] : ends[at + 1]]) for at in firsts[new].tolist()]
+            self._offsets.add(keys[new], np.array(starts, np.int64))
         return [digest.hex().encode() for digest in digests]
 
     def _add(self, data: memoryview) -> int:
-        """Keep the bytes, and return their place."""
+        """Keep the bytes, and return their offset."""
         offset = len(self._memory) + self._file_bytes
         if self._path is None and offset + len(data) <= self._most:
             self._memory += data
