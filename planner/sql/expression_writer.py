@@ -286,7 +286,7 @@ def _many_literals(one_of: ir.OneOf) -> str | None:
     type_ = t.nullable(literals[0].type) if literals else None
     if type_ is None or len(literals) < len(one_of.options) or any(t.nullable(e.type) != type_ for e in literals):
         return None
-    return select_literals([each.value for each in literals], type_)
+    return select_literals([element.value for element in literals], type_)
 
 
 def _row(items: Sequence[ir.Expression], part: _Part) -> _Step:

@@ -30,7 +30,7 @@ def select_literals(values: Sequence[Any], type_: Type) -> str | None:
         return None
     written, convert = known
     texts = [written(value) for value in present]
-    separator = next((each for each in _SEPARATORS if not any(each in text for text in texts)), None)
+    separator = next((candidate for candidate in _SEPARATORS if not any(candidate in text for text in texts)), None)
     if separator is None:
         return None
     parts = f"string_split({quoting.text(separator.join(texts))}, {quoting.text(separator)})"

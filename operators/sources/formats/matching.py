@@ -143,8 +143,8 @@ def _match(column: Column, schema: pa.Schema, names: Names, folders: Names, piec
     )
 
 
-def _check_fields(column: Column, found: pa.DataType, where: str) -> None:
-    lacking = _lacking(found, column.type)
+def _check_fields(column: Column, type_: pa.DataType, where: str) -> None:
+    lacking = _lacking(type_, column.type)
     if lacking is not None:
         path, there = lacking
         raise SplitError(
@@ -153,22 +153,22 @@ def _check_fields(column: Column, found: pa.DataType, where: str) -> None:
         )
 
 
-def _lacking(found: pa.DataType, wanted: pa.DataType) -> tuple[str, Sequence[str]] | None:
+def _lacking(type_: pa.DataType, wanted: pa.DataType) -> tuple[str, Sequence[str]] | None:
     """The path of the first field of `wanted` that `found` does not have, and the fields that are there instead."""
-    found, wanted = plain(found), plain(wanted)
-    if found.equals(wanted) or kinds.is_null(found):
+    type_, wanted = plain(type_), plain(wanted)
+    if type_.equals(wanted) or kinds.is_null(type_):
         return None
     if kinds.is_map(wanted):
-        return _lacking(found.key_type, wanted.key_type) or _lacking(found.item_type, wanted.item_type)
+        return _lacking(type_.key_type, wanted.key_type) or _lacking(type_.item_type, wanted.item_type)
     if kinds.is_struct(wanted):
-        there = {field.name: field.type for field in found}
+        there = {field.name: field.type for field in type_}
         for field in wanted:
             if field.name not in there:
                 return field.name, list(there)
             if (lacking := _lacking(there[field.name], field.type)) is not None:
                 return f"{field.name}.{lacking[0]}", lacking[1]
         return None
-    return _lacking(found.value_type, wanted.value_type) if kinds.is_nested(wanted) else None
+    return _lacking(type_.value_type, wanted.value_type) if kinds.is_nested(wanted) else None
 
 
 def _listed(names: Sequence[str]) -> str:
