@@ -119,6 +119,7 @@ class Decoder:
         self._anchored: dict[int, tuple[ir.Relation, int]] = {}
         self._depth = 0
         self._columns = 0
+        self._subqueries = 0
         self._refused_depth = self._refused_columns = False
 
     def root(self, number: int, plan_path: PlanPath) -> ir.Relation:
@@ -242,6 +243,13 @@ class Decoder:
         if not self._refused_depth:
             self._refused_depth = True
             self.problems.add(plan_path, limits.REASON, limits.DEPTH.message())
+
+    def count_subquery(self, plan_path: PlanPath) -> bool:
+        """Counts a subquery, and tests the count against its limit. The first excess is reported, once."""
+        self._subqueries += 1
+        if self._subqueries == limits.SUBQUERIES.most + 1:
+            self.problems.add(plan_path, limits.REASON, limits.SUBQUERIES.message())
+        return self._subqueries <= limits.SUBQUERIES.most
 
     def _count_columns(self, columns: int, plan_path: PlanPath) -> bool:
         """Counts a relation's columns, and tests the count and the plan's total against the limits. The first excess is

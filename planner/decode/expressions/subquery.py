@@ -33,6 +33,8 @@ def convert_subquery(decoder: Decoder, message: Message, plan_path: PlanPath, sc
     if kind is None:
         return decoder.missing_expression(plan_path)
     body, plan_path = getattr(message, kind), plan_path / kind
+    if not decoder.count_subquery(plan_path):
+        return poison.EXPRESSION
     match kind:
         case "scalar":
             return (yield from _scalar(decoder, body, plan_path, scope))

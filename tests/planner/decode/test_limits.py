@@ -14,7 +14,7 @@ from tidegate.planner.decode.encoding.message_classes import RECURSIVE
 from tidegate.proto.errors import PlanError
 from tidegate.proto.values import PlanBytes
 
-from .plans import I64, TRUE, Node, decode, encode, field, filter_, plan, problem, project, table
+from .plans import I64, TRUE, Node, call, decode, encode, field, filter_, plan, problem, project, table
 from .test_depth import deep_plan, tagged
 
 
@@ -144,6 +144,23 @@ def test_more_common_subtrees_than_one_statement_can_have_are_refused() -> None:
     found = problem(plan(_use(most), ["a"], *subtrees, table(I64)))
     assert (found.reason, found.place) == ("PLAN_TOO_LARGE", "relations")
     assert f"{most + 1} common subtrees, which its references read; at most {most} are planned" in found.message
+
+
+def subqueries(count: int) -> Node:
+    """A filter by so many subqueries, one inside of another or side by side."""
+    inside = filter_(table(I64), in_(table(I64)))
+    return plan(filter_(table(I64), call("and", in_(inside), *(in_(table(I64)) for _ in range(count - 2)))), ["a"])
+
+
+def in_(haystack: Node) -> Node:
+    return {"subquery": {"inPredicate": {"needles": [field(0)], "haystack": haystack}}}
+
+
+def test_more_subqueries_than_can_be_planned_in_time_are_refused_once() -> None:
+    decode(subqueries(limits.SUBQUERIES.most))
+    found = problem(subqueries(limits.SUBQUERIES.most + 20))
+    assert found.reason == "PLAN_TOO_LARGE"
+    assert "more than 100 subqueries; at most 100 are planned: join with what they read" in found.message
 
 
 def test_columns_of_all_relations_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
