@@ -27,6 +27,7 @@ from .function_binding import Binder, Registry
 from .plan_path import PlanPath
 from .problems import Problems
 
+_BYTE_ORDER_MARK: Final = "\ufeff"
 _PER_RECORD: Final = 2
 _CONVERTERS: Final = Converters(
     relations=relations.CONVERTERS,
@@ -54,6 +55,8 @@ def decode_plan(plan: PlanBytes, binder: Binder = _REGISTRY, operators: UserOper
     are. Decoding takes time linear in the plan's size, however deep the plan nests. A plan beyond one of `limits` is
     refused before anything is made of it.
     """
+    if plan.json is not None:
+        plan = replace(plan, json=plan.json.removeprefix(_BYTE_ORDER_MARK))
     if (other := looks_like(plan)) is not None:
         raise PlanError(Problem(place="", reason="MALFORMED", message=f"not a Substrait plan: {other}"))
     try:

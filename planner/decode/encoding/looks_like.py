@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from typing import Final
 
@@ -14,6 +15,7 @@ _HEAD: Final = 4096
 _MAKERS: Final = "a plan is made of SQL by a producer: DuckDB, DataFusion, Isthmus or ibis"
 _WANTED: Final = "a plan is protobuf bytes (a file of any name) or JSON (text, or a file whose name ends in .json)"
 
+_UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0e-\x1f]")
 # What stands before the first word is matched possessively: plans come from strangers, and nothing is tried twice.
 _SQL: Final = re.compile(
@@ -34,6 +36,8 @@ _TEXT_PLAN: Final = re.compile(
 
 def looks_like(plan: PlanBytes) -> str | None:
     """A sentence about a plan that is not in its declared encoding; None if it may well be in it."""
+    if plan.binary is not None and plan.binary.startswith(_UTF_16):
+        return "this looks like text in UTF-16: a plan in JSON is text in UTF-8"
     head = _text(plan)
     if head is None:
         return None
@@ -56,7 +60,7 @@ def _text(plan: PlanBytes) -> str | None:
     """The beginning of the plan if it is text. The bytes of a plan have control characters among the first few."""
     if plan.json is not None:
         return _without_comments(plan.json)
-    head = (plan.binary or b"")[:_HEAD].decode("utf-8", "replace")
+    head = (plan.binary or b"")[:_HEAD].decode("utf-8-sig", "replace")
     return _without_comments(head) if head.strip() and not _CONTROL.search(head) else None
 
 

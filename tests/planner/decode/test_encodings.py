@@ -15,6 +15,11 @@ from tidegate.planner.decode.encoding.looks_like import looks_like
 from tidegate.proto.errors import PlanError
 from tidegate.proto.values import PlanBytes
 
+from ...executor.plans import plan as plan_of
+from ...executor.plans import read
+
+PLAN = plan_of(read("t", "k"), "k").json or ""
+
 
 @pytest.mark.parametrize(
     ("plan", "sentence"),
@@ -34,6 +39,25 @@ def test_a_plan_of_another_encoding_is_told_in_one_line(plan: PlanBytes, sentenc
     assert sentence in str(refused.value)
     assert "\n" not in str(refused.value)
     assert refused.value.reason == "MALFORMED"
+
+
+def test_a_byte_order_mark_before_json_is_no_part_of_it() -> None:
+    marked = "\ufeff" + PLAN
+    one, other = decode_plan(PlanBytes(json=marked)).plan, decode_plan(PlanBytes(json=PLAN)).plan
+    assert (one.names, one.root.schema) == (other.names, other.root.schema)
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        (PLAN.encode("utf-16"), "this looks like text in UTF-16: a plan in JSON is text in UTF-8"),
+        (PLAN.encode("utf-8-sig"), "this looks like JSON: a plan in JSON is text"),
+        ("SELECT 1".encode("utf-8-sig"), "this looks like SQL"),
+    ],
+)
+def test_text_behind_a_byte_order_mark_is_told_too(data: bytes, sentence: str) -> None:
+    with pytest.raises(PlanError, match=sentence):
+        decode_plan(PlanBytes(binary=data))
 
 
 SQL = ["SELECT a FROM t", "-- the day's\n  select 1", "/* two */ with x as (select 1) select * from x", "(SELECT 1)"]
