@@ -27,6 +27,8 @@ _FOLDER: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFO
 #: Nothing that is put in the file's place, such as a pipe, may block the open call.
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _ANOTHER: Final = (errno.ELOOP, errno.ENOTDIR, errno.ENXIO)
+#: The largest row of a reader without a limit.
+UNLIMITED: Final = 1 << 62
 #: Statements may hold a quarter of the files that the process may have open.
 _HELD: Final = 4
 
@@ -106,9 +108,12 @@ class OpenFile(_Opened):
 
 
 class PieceFiles:
-    """`Files` in which a piece's path leads to the open file, and its descriptor."""
+    """`Files` in which a piece's path leads to the open file, its descriptor, and the most bytes that a decoded row may
+    have.
+    """
 
-    def __init__(self, file: OpenFile, path: str, files: Files) -> None:
+    def __init__(self, file: OpenFile, path: str, files: Files, largest: int = UNLIMITED) -> None:
+        self.largest: Final = largest
         self.descriptor: Final = file.descriptor
         self._file = file
         self._path = path

@@ -37,10 +37,10 @@ from ..core.sizes import batch_bytes, is_encoded, row_bytes
 from .change_column import WEIGHT, BadChange, weights
 from .declared_order import DeclaredOrder
 from .file_relations import contiguous
-from .file_versions import OpenFile, PieceFiles
+from .file_versions import UNLIMITED, OpenFile, PieceFiles
 from .formats import format_named
 from .formats.csv import Csv
-from .formats.format import numbered
+from .formats.format import RowTooLarge, numbered
 from .formats.matching import (
     FromFile,
     FromFolder,
@@ -65,7 +65,7 @@ class Scan(Operator):
         order: Sequence[Order] = (),
         change_column: str | None = None,
         filesystem: FileSystem | None = None,
-        largest: int | None = None,
+        largest: int = UNLIMITED,
     ) -> None:
         self.schema = pa.schema([pa.field(c.name, c.type, nullable=c.nullable) for c in columns])
         self._asked = tuple(columns)
@@ -114,7 +114,7 @@ class Scan(Operator):
                     yield batch
 
     def _check_size(self, batch: pa.RecordBatch, piece: Piece, first: int) -> None:
-        if self._largest is None or batch_bytes(batch) <= self._largest:
+        if batch_bytes(batch) <= self._largest:
             return
         sizes = row_bytes(batch)
         row = int(np.argmax(sizes))
@@ -148,7 +148,7 @@ class Scan(Operator):
             if piece.rows is not None and piece.rows[0] == piece.rows[1]:
                 self._matches(piece.schema or pa.schema([]), piece)
                 return
-            files = PieceFiles(file, piece.path, self._filesystem)
+            files = PieceFiles(file, piece.path, self._filesystem, self._largest)
             reader = _guarded(piece, file, lambda: format_named(piece.format).read(piece, self._asked, files))
             with closing(reader):
                 matches = self._matches(reader.schema, piece)
@@ -254,6 +254,8 @@ def _guarded(piece: FilePiece, file: OpenFile, step: Callable[[], T]) -> T:
         return step()
     except TidegateError:
         raise
+    except RowTooLarge as error:
+        raise SplitError(f"{describe(piece)}: {error}", reason="ROW_TOO_LARGE") from error
     except (pa.ArrowException, OSError, ValueError, KeyError, EOFError) as error:
         file.check()
         text = " ".join(str(error).split())

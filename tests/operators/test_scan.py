@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import csv
 import datetime as dt
 import decimal
 import gzip
+import json
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,12 +14,14 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from pyarrow import orc
 
 from tidegate.operators.core.column import Column
 from tidegate.operators.core.operator import Operator
 from tidegate.operators.core.piece import FilePiece, InlinePiece
-from tidegate.operators.sources.formats import csv, json
+from tidegate.operators.sources.formats import text_blocks
 from tidegate.operators.sources.scan import Scan
 from tidegate.operators.sources.split_pieces import expand, open_pieces
 from tidegate.operators.testing import CHECKS, Case
@@ -133,7 +138,7 @@ def test_what_is_no_key_of_an_object_of_json_is_no_column(rows: str, root: Path)
 
 
 def test_a_key_in_a_later_block_of_json_is_a_column(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json, "_BLOCK_BYTES", 64)
+    monkeypatch.setattr(text_blocks, "BLOCK_BYTES", 64)
     (root / "f.json").write_text('{"a": 1}\n' * 20 + '{"late": 7}\n')
     found = scanned([column("late", pa.int64())], pieces_of(root / "f.json", root))
     assert found == [{"late": None}] * 20 + [{"late": 7}]
@@ -291,7 +296,7 @@ def test_a_quote_that_nothing_closes_swallows_no_rows_in_silence(text: str, root
 
 @pytest.mark.parametrize("end", ["", "\n", "\r\n", "\n\n"])
 def test_the_end_of_a_file_may_lie_anywhere_in_a_block(end: str, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv, "_BLOCK_BYTES", 100)
+    monkeypatch.setattr(text_blocks, "BLOCK_BYTES", 100)
     for size in range(60, 240):
         text = "x,y\n" + "1,abcdefgh\n" * (size // 11) + "2," + "z" * (size % 11) + end
         (root / "f.csv").write_text(text, newline="")
@@ -327,13 +332,72 @@ def test_texts_may_be_long(before: str, size: int, root: Path) -> None:
 
 
 @pytest.mark.parametrize("before", ["", "1\n"])
-def test_a_row_too_long_for_a_text_format_is_refused_with_the_bound(before: str, root: Path) -> None:
-    text = "y" * (20 << 20)
-    (root / "f.csv").write_text(f"x\n{before}{text}\n2\n")
-    (root / "f.json").write_text("".join(f'{{"x": "{line}"}}\n' for line in (*before.split(), text, "2")))
-    for name, bound in (("f.csv", 4), ("f.json", 8)):
-        with pytest.raises(SplitError, match=f"{name} .*: a row is longer than {bound} MiB"):
-            scanned([column("x", pa.string())], pieces_of(root / name, root))
+@pytest.mark.parametrize("name", ["f.csv", "f.json"])
+def test_a_row_of_text_may_take_a_quarter_of_the_limit(name: str, before: str, root: Path) -> None:
+    lines = [*before.split(), "y" * (20 << 20), "2"]
+    if name == "f.csv":
+        (root / name).write_text("x\n" + "".join(f"{line}\n" for line in lines))
+    else:
+        (root / name).write_text("".join(f'{{"x": "{line}"}}\n' for line in lines))
+    allowed, refused = (Scan("t", [column("x", pa.string())], largest=largest << 20) for largest in (128, 32))
+    for scan in (allowed, refused):
+        scan.assign("t", pieces_of(root / name, root))
+    assert [len(text) for batch in allowed.run(()) for text in batch["x"].to_pylist()] == [len(line) for line in lines]
+    with pytest.raises(SplitError, match=f"{name} .*: a row.* is longer than 8,388,608 bytes") as error:
+        list(refused.run(()))
+    assert error.value.reason == "ROW_TOO_LARGE"
+
+
+_FIELDS = st.text(alphabet='ab"\n,', max_size=12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=st.lists(st.tuples(_FIELDS, _FIELDS), min_size=1, max_size=40), size=st.integers(20, 90))
+def test_csv_is_cut_where_rows_end_whatever_is_in_quotes(rows: list[tuple[str, str]], size: int) -> None:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        path = Path(folder).resolve() / "f.csv"
+        with path.open("w", newline="") as file:
+            csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL).writerows([("x", "y"), *rows])
+        patch.setattr(text_blocks, "BLOCK_BYTES", size)
+        found = scanned([column("x", pa.string()), column("y", pa.string())], pieces_of(path, path.parent))
+    assert [(row["x"], row["y"]) for row in found] == rows
+
+
+def test_an_error_in_a_later_block_counts_the_rows_before_it(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_blocks, "BLOCK_BYTES", 64)
+    (root / "f.csv").write_text("x,y\n" + "1,abcdefgh\n" * 50 + "1,a,b\n" + "1,a\n" * 50)
+    (root / "f.json").write_text('{"x": 1}\n' * 50 + '{"x": }\n' + '{"x": 1}\n' * 50)
+    for name, sentence in (("f.csv", "Row #52: Expected 2 columns, got 3: 1,a,b"), ("f.json", "in row 50")):
+        with pytest.raises(SplitError, match=sentence):
+            scanned([column("x", pa.int64())], pieces_of(root / name, root))
+
+
+def test_objects_without_values_are_decoded_a_few_at_a_time(root: Path) -> None:
+    (root / "f.json").write_text(json.dumps({f"c{number}": 1 for number in range(200)}) + "\n" + "{}\n" * 100_000)
+    scan = Scan("t", [column(f"c{number}", pa.int64()) for number in range(200)])
+    scan.assign("t", pieces_of(root / "f.json", root))
+    before, rows = pa.total_allocated_bytes(), 0
+    for batch in scan.run(()):
+        assert pa.total_allocated_bytes() - before <= 64 << 20
+        rows += batch.num_rows
+    assert rows == 100_001
+
+
+def test_many_objects_in_one_line_are_refused_where_they_take_more_than_the_limit(root: Path) -> None:
+    (root / "f.json").write_text(json.dumps({f"c{number}": 1 for number in range(200)}) + "\n" + "{}" * 100_000)
+    scan = Scan("t", [column(f"c{number}", pa.int64()) for number in range(200)], largest=64 << 20)
+    scan.assign("t", pieces_of(root / "f.json", root))
+    with pytest.raises(SplitError, match="so many objects") as refused:
+        list(scan.run(()))
+    assert refused.value.reason == "ROW_TOO_LARGE"
+
+
+def test_a_long_first_line_gives_its_keys_without_its_values(root: Path) -> None:
+    items = "[" + "[]," * 200_000 + "[]]"
+    (root / "f.json").write_text(f'{{"a": {items}, "b" : 7, "c": {{"d": "}}\\\\"}}}}\n')
+    assert scanned([column("b", pa.int64())], pieces_of(root / "f.json", root)) == [{"b": 7}]
+    with pytest.raises(SplitError, match="column 'd' is missing; there are: 'a', 'b', 'c'"):
+        scanned([column("d", pa.int64())], pieces_of(root / "f.json", root))
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,10 @@ PIECE_ROWS = 100_000
 BATCH_ROWS = 65_536
 
 
+class RowTooLarge(ValueError):
+    """A row that is larger than `PieceFiles.largest`, or too large to be decoded within it. The message says which."""
+
+
 def numbered(first: int, batch: pa.RecordBatch, rows: int = BATCH_ROWS) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Cut a batch that begins at row `first` of its file into parts of a fair size, each with its first row."""
     for part in blocks((batch,), rows, BATCH_BYTES):

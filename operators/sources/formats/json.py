@@ -8,8 +8,10 @@ times of day are text in ISO 8601. A piece is a whole file, which may be compres
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Generator, Iterator, Sequence
-from functools import partial
+import re
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,13 +22,20 @@ from ....proto.arrow.validation import each_validated
 from ....proto.values import MissingColumns
 from ...core.batches import batch_of
 from ...core.column import Column
+from ...core.interrupts import look
 from ...core.piece import FilePiece
-from ..file_versions import Files
+from ...core.sizes import BATCH_BYTES, fixed_row_bytes
+from ..file_versions import PieceFiles
+from .format import RowTooLarge, numbered
 from .matching import Names
-from .text_blocks import CheckedText, within_blocks
+from .text_blocks import CheckedText, counted_from, line_blocks, longest_row
 
-_BLOCK_BYTES = 8 << 20
-_TOO_LONG = "a row is longer than 8 MiB"
+#: About the bytes that are decoded at once.
+_MOST: Final = 8 * BATCH_BYTES
+#: A longer line is searched for its keys: Python's objects may take 60 times its bytes.
+_SHORT: Final = 256 << 10
+_TOKEN: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[{}\[\]:]|[^"{}\[\]:]++', re.DOTALL)
+_LOOK_AT: Final = 1 << 14
 
 
 class Json:
@@ -35,11 +44,11 @@ class Json:
     ranges = False
     compressed = True
 
-    def open(self, piece: FilePiece, columns: Sequence[Column], filesystem: Files) -> tuple[FilePiece, ...]:  # noqa: ARG002
+    def open(self, piece: FilePiece, columns: Sequence[Column], filesystem: PieceFiles) -> tuple[FilePiece, ...]:  # noqa: ARG002
         """Return the piece as it is: a text file tells nothing before it is read."""
         return (piece,)
 
-    def read(self, piece: FilePiece, columns: Sequence[Column], filesystem: Files) -> JsonReader:
+    def read(self, piece: FilePiece, columns: Sequence[Column], filesystem: PieceFiles) -> JsonReader:
         return JsonReader(piece, columns, filesystem)
 
 
@@ -48,10 +57,12 @@ class JsonReader:
     them, and the first object's other keys without a type.
     """
 
-    def __init__(self, piece: FilePiece, columns: Sequence[Column], filesystem: Files) -> None:
+    def __init__(self, piece: FilePiece, columns: Sequence[Column], filesystem: PieceFiles) -> None:
         self._piece = piece
         self._filesystem = filesystem
-        self._open: pa.NativeFile | None = None
+        self._longest = longest_row(filesystem.largest, lists=any(kinds.is_nested(column.type) for column in columns))
+        self._largest = filesystem.largest
+        self._open: CheckedText | None = None
         first = self._first()
         self._empty = first is None
         keys = list(first or {})
@@ -69,50 +80,39 @@ class JsonReader:
 
     def _first(self) -> dict[str, object] | None:
         """The first object; None where the file has none."""
-        with self._stream() as stream:
-            block = stream.read(_BLOCK_BYTES)
-        if not block.strip():
+        with closing(self._text()) as text:
+            block = next(line_blocks(text, self._longest), None)
+        if block is None:
             return None
-        line, end, _ = block.lstrip().partition(b"\n")
-        if len(line) == _BLOCK_BYTES and not end:
-            raise pa.ArrowInvalid(_TOO_LONG)
+        line, _, _ = block.lstrip().partition(b"\n")
         try:
-            document = json.loads(line)
+            return _object(line)
         except (ValueError, RecursionError) as error:
             raise pa.ArrowInvalid(f"the first line is no JSON: {error}") from error
-        if not isinstance(document, dict):
-            raise pa.ArrowInvalid("the first line is no JSON object")
-        return document
 
     def _may_have(self, name: str) -> bool:
         """True where a later object may have a key that the first one lacks."""
         if self._empty or self._piece.missing_columns is MissingColumns.NULL:
             return True
         written = {json.dumps(name, ensure_ascii=ascii_alone).encode() for ascii_alone in (True, False)}
-        with self._stream() as stream:
-            return any(_has_key(line, name) for line in _lines_with(stream, written))
+        with closing(self._text()) as text:
+            return any(_has_key(line, name) for line in _lines_with(line_blocks(text, self._longest), written))
 
     def batches(self, indices: Sequence[int]) -> Generator[tuple[int, pa.RecordBatch]]:
         if self._empty:
             return
         # Arrow takes the byte 0 for the end of a block, and leaves out the text behind it.
-        self._open = pa.PythonFile(CheckedText(self._stream(), refused=b"\0"), mode="r")
+        text = self._open = self._text(refused=b"\0")
         wanted = pa.schema([self.schema.field(i) for i in indices])
-        reader = partial(
-            pj.open_json,
-            self._open,
-            read_options=pj.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES),
-            parse_options=pj.ParseOptions(
-                explicit_schema=pa.schema([field.with_type(_parsed(field.type)) for field in wanted]),
-                unexpected_field_behavior="ignore",
-            ),
-        )
+        parser = _Parser(wanted, self._largest)
         at = 0
-        for batch in each_validated(within_blocks(reader, _TOO_LONG)):
-            arrays = [_typed(batch.column(field.name), field.type) for field in wanted]
-            rows = batch_of(arrays, batch.num_rows, wanted)
-            yield at, rows
-            at += batch.num_rows
+        for block in line_blocks(text, self._longest):
+            for batch in parser.batches(block, at):
+                yield from numbered(at, batch)
+                at += batch.num_rows
+
+    def _text(self, refused: bytes = b"") -> CheckedText:
+        return CheckedText(self._stream(), refused)
 
     def _stream(self) -> pa.NativeFile:
         return self._filesystem.open_input_stream(self._piece.path, compression="detect")
@@ -122,32 +122,107 @@ class JsonReader:
             self._open.close()
 
 
-def _lines_with(stream: pa.NativeFile, texts: Collection[bytes]) -> Iterator[bytes]:
+class _Parser:
+    """A parser of blocks of lines. An object of two bytes has a value in every column, so a block is cut where its
+    objects may take more than `_MOST` bytes.
+    """
+
+    def __init__(self, wanted: pa.Schema, largest: int) -> None:
+        self._wanted = wanted
+        self._parsed = pa.schema([field.with_type(_parsed(field.type)) for field in wanted])
+        self._width = sum(_least_bytes(type_) for type_ in wanted.types)
+        self._has_objects = any(kinds.is_nested(type_) for type_ in wanted.types)
+        self._largest = largest
+
+    def batches(self, lines: bytes, first: int) -> Iterator[pa.RecordBatch]:
+        """The rows of these lines, of which the first is row `first` of the file."""
+        if self._most_bytes(lines) > _MOST:
+            middle = lines.rfind(b"\n", 0, len(lines) // 2) + 1 or lines.find(b"\n") + 1
+            if 0 < middle < len(lines):
+                for part in (lines[:middle], lines[middle:]):
+                    for batch in self.batches(part, first) if not part.isspace() else ():
+                        yield batch
+                        first += batch.num_rows
+                return
+            if sum(token == b"{" for token in _tokens(lines)) * self._width > max(self._largest, _MOST):
+                raise RowTooLarge("a line has so many objects that their values take more than the task's memory_limit")
+        yield from each_validated(self._decoded(lines, first))
+
+    def _most_bytes(self, lines: bytes) -> int:
+        objects = lines.count(b"{") + (lines.count(b"null") if self._has_objects else 0)
+        return objects * self._width
+
+    def _decoded(self, lines: bytes, first: int) -> Iterator[pa.RecordBatch]:
+        try:
+            found = pj.read_json(
+                pa.BufferReader(lines),
+                read_options=pj.ReadOptions(use_threads=False, block_size=len(lines) + 1),
+                parse_options=pj.ParseOptions(explicit_schema=self._parsed, unexpected_field_behavior="ignore"),
+            )
+        except pa.ArrowInvalid as error:
+            raise counted_from(error, first) from error
+        for batch in found.combine_chunks().to_batches():
+            arrays = [_typed(batch.column(field.name), field.type) for field in self._wanted]
+            yield batch_of(arrays, batch.num_rows, self._wanted)
+
+
+def _least_bytes(type_: pa.DataType) -> int:
+    """The bytes that a value takes at least, null or not."""
+    if type_.num_fields:
+        return 4 + sum(_least_bytes(type_.field(index).type) for index in range(type_.num_fields))
+    return fixed_row_bytes(pa.schema([("", type_)])) or 4
+
+
+def _lines_with(blocks: Iterable[bytes], texts: Collection[bytes]) -> Iterator[bytes]:
     """The lines that contain one of these texts. Most other lines are not looked at."""
-    rest = b""
-    while block := stream.read(_BLOCK_BYTES):
-        rest, end = rest + block, 0
-        if not any(text in rest for text in texts):
-            end = rest.rfind(b"\n") + 1
-        while (after := rest.find(b"\n", end) + 1) > 0:
-            line = rest[end:after]
-            end = after
+    for block in blocks:
+        at = 0 if any(text in block for text in texts) else len(block)
+        while at < len(block):
+            start, at = at, block.find(b"\n", at) + 1 or len(block)
+            line = block[start:at]
             if any(text in line for text in texts):
                 yield line
-        rest = rest[end:]
-        if len(rest) > _BLOCK_BYTES:
-            raise pa.ArrowInvalid(_TOO_LONG)
-    if any(text in rest for text in texts):
-        yield rest
 
 
 def _has_key(line: bytes, name: str) -> bool:
     """True where the object of a line has the key, or the line is no object: the reader refuses that line."""
     try:
-        document = json.loads(line)
+        return name in _object(line)
     except (ValueError, RecursionError):
         return True
-    return not isinstance(document, dict) or name in document
+
+
+def _object(line: bytes) -> dict[str, object]:
+    """The object of a line; of a long line its keys alone, and those values that are whole numbers."""
+    if len(line) > _SHORT:
+        return dict(_members(line))
+    document = json.loads(line)
+    if not isinstance(document, dict):
+        raise ValueError("it is no object")
+    return document
+
+
+def _members(line: bytes) -> Iterator[tuple[str, object]]:
+    """The keys of the object of a line, and those values that are whole numbers."""
+    depth, before, key = 0, b"", ""
+    for token in _tokens(line):
+        if token == b":" and depth == 1:
+            key = json.loads(before)
+            yield key, None
+        elif before == b":" and depth == 1 and (number := token.strip(b", \t\r\n")).lstrip(b"-").isdigit():
+            yield key, int(number)
+        depth += (token in (b"{", b"[")) - (token in (b"}", b"]"))
+        before = token if not token.isspace() else before
+    if depth or not line.lstrip().startswith(b"{"):
+        raise ValueError("it is no object")
+
+
+def _tokens(line: bytes) -> Iterator[bytes]:
+    """The texts, brackets and colons of a line, and what is between them."""
+    for number, found in enumerate(_TOKEN.finditer(line)):
+        if number % _LOOK_AT == 0:
+            look()
+        yield found[0]
 
 
 def _parsed(type_: pa.DataType) -> pa.DataType:

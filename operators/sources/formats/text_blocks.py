@@ -1,4 +1,7 @@
-"""Text in blocks: a row has to lie within two neighbouring blocks, and all text has to be UTF-8.
+"""Text in blocks of whole rows. All text has to be UTF-8.
+
+A block has about `BLOCK_BYTES` (of JSON half as much), more where a row is longer. Nothing is read ahead of the block
+that is asked for.
 
 Columns that the plan does not read have to be UTF-8, too: a file that is not UTF-8 is another kind of file than its
 name says.
@@ -7,38 +10,79 @@ name says.
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from ....proto.arrow.validation import is_ascii
+from .format import RowTooLarge
+
+BLOCK_BYTES: Final = 4 << 20
+_ALWAYS: Final = 4 << 20
+#: A parser takes so many times the bytes of a row, and of a row with lists, whose items may have two bytes.
+_TIMES: Final = 4
+_TIMES_LISTS: Final = 16
+_LONGEST: Final = 512 << 20
+_ROW: Final = re.compile(r"(?<=\bRow #)\d+|(?<=\bin row )\d+")
 
 
-def within_blocks(reader: Callable[[], Iterable[pa.RecordBatch]], otherwise: str) -> Iterator[pa.RecordBatch]:
-    """The batches of a reader of text, which reads its first block when it is made. The reader's own advice on longer
-    rows is for programmers, so the error says `otherwise` instead.
-    """
-    try:
-        yield from reader()
-    except pa.ArrowInvalid as error:
-        if "straddling object" not in str(error):
-            raise
-        raise pa.ArrowInvalid(otherwise) from error
+def longest_row(largest: int, *, lists: bool = False) -> int:
+    """The bytes that a row of text may have where a decoded row may have `largest`."""
+    return min(max(_ALWAYS, largest // (_TIMES_LISTS if lists else _TIMES)), _LONGEST)
+
+
+def too_long(what: str, longest: int) -> RowTooLarge:
+    """The error for a row of more bytes than `longest_row`."""
+    return RowTooLarge(
+        f"{what} is longer than {longest:,} bytes. A row of text may have a quarter of the task's memory_limit, a "
+        f"sixteenth where columns are lists or structs, and {_ALWAYS:,} bytes at least"
+    )
+
+
+def line_blocks(text: CheckedText, longest: int) -> Iterator[bytes]:
+    """Blocks of whole lines, none of which is empty or blank."""
+    rest, more = b"", True
+    while more:
+        block, more = text.after(rest, longest, BLOCK_BYTES // 2)
+        end = last_line_end(block) if more else len(block)
+        if not end and len(block) > longest:
+            raise too_long("a row", longest)
+        rest = block[end:]
+        if end and not (lines := block[:end]).isspace():
+            yield lines
+
+
+def last_line_end(block: bytes) -> int:
+    """The position behind the last end of a line; 0 where there is none."""
+    return block.rfind(b"\n") + 1 or block.rfind(b"\r") + 1
+
+
+def counted_from(error: pa.ArrowInvalid, first: int) -> pa.ArrowInvalid:
+    """A parser's error about a block whose first row is row `first` of the file."""
+    return pa.ArrowInvalid(_ROW.sub(lambda found: str(int(found[0]) + first), str(error)))
 
 
 class CheckedText:
-    """A stream of text as a Python file, for `pa.PythonFile`. Text that is not UTF-8, or has one of the `refused`
+    """A stream of text. Text that is not UTF-8, or has one of the `refused`
     bytes, raises `pa.ArrowInvalid`. A read returns fewer bytes than asked for only at the end.
     """
-
-    closed = False
 
     def __init__(self, stream: pa.NativeFile, refused: bytes = b"") -> None:
         self._stream = stream
         self._refused = refused
         self._decoder = codecs.getincrementaldecoder("utf-8")()
         self._at = 0
+
+    def after(self, rest: bytes, longest: int, size: int) -> tuple[bytes, bool]:
+        """`rest` with about `size` bytes of text behind it, and whether more may follow. Twice a longer `rest`, up to
+        `longest`, so that a long row is not copied again and again.
+        """
+        asked = max(size, min(len(rest), longest - len(rest)))
+        found = self.read(asked)
+        return rest + found if rest else found, len(found) == asked
 
     def read(self, size: int) -> bytes:
         data = bytes(self._stream.read(size))
