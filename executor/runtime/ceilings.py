@@ -83,6 +83,8 @@ class Ceilings:
         changed: dict[str, Any] = {}
         for name, most in self.options.items():
             value = getattr(options, name)
+            if not most and name in UNLIMITED_BY_ZERO:
+                continue
             if not value and name in UNLIMITED_BY_ZERO:
                 changed[name] = most
             elif value > most:

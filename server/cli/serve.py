@@ -214,9 +214,11 @@ def serve(options: argparse.Namespace) -> int:
     tune_allocator()
     chosen = _given(options, (*_SIZES, "max_pending_epochs", "idle_seconds", "epoch_seconds"))
     defaults = TaskOptions(**{"idle_seconds": _IDLE_SECONDS, **chosen})
+    # A principal may ask for no more than the defaults, where the operator says nothing.
+    bounded = (*_SIZES, "max_pending_epochs", "idle_seconds") if tokens is not None else ()
     summed = {name: getattr(options, f"{name}_per_principal") for name in _SIZES}
     ceilings = Ceilings(
-        options=chosen,
+        options={**{name: getattr(defaults, name) for name in bounded}, **chosen},
         options_of_principal={name: most for name, most in summed.items() if most is not None},
         tasks=options.max_tasks,
         tasks_of_principal=options.max_tasks_per_principal,

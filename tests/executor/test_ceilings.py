@@ -105,3 +105,9 @@ def test_a_task_that_could_not_be_made_leaves_its_room_to_others() -> None:
         race.refused.clear()
         race.run(TaskOptions())
         assert len(race.made) == 3
+
+
+def test_a_ceiling_of_no_limit_lets_every_limit_pass() -> None:
+    ceilings = Ceilings(options={"epoch_seconds": 0.0})
+    for seconds in (0.0, 7.0):
+        assert ceilings.allowed(TaskOptions(epoch_seconds=seconds)).epoch_seconds == seconds

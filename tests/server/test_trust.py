@@ -12,12 +12,15 @@ from pathlib import Path
 
 import pytest
 
+import tidegate
+from tidegate.proto.values import TaskOptions
 from tidegate.server.access.certificate import Certificate
 from tidegate.server.access.tokens import Tokens
 from tidegate.server.cli import main
 from tidegate.server.setup.settings import Settings
 from tidegate.server.setup.trust import warning
 
+from ..executor import plans
 from .running import fake_server
 
 TOKEN = "alice-has-this-token-0001"
@@ -56,6 +59,20 @@ def test_commands_give_their_token_by_file(
     process.send_signal(signal.SIGTERM)
     output, log = process.communicate(timeout=60)
     assert TOKEN not in output + log
+
+
+def test_a_principal_may_ask_for_no_more_than_the_defaults_where_the_operator_says_nothing(
+    serving: tuple[str, subprocess.Popen[str]],
+) -> None:
+    most = TaskOptions(idle_seconds=86_400.0)
+    bounded = ("memory_limit", "queue_bytes", "output_bytes", "spill_quota", "write_quota", "max_pending_epochs")
+    with tidegate.connect(serving[0], token=TOKEN) as client:
+        for name in (*bounded, "idle_seconds"):
+            with pytest.raises(tidegate.InvalidRequest) as refused:
+                client.create_task(plans.passed_through("l"), **{name: getattr(most, name) + 1})
+            assert refused.value.reason == "ABOVE_CEILING", name
+        with client.create_task(plans.passed_through("l"), idle_seconds=0) as task:
+            assert task.info().options.idle_seconds == most.idle_seconds
 
 
 @pytest.mark.parametrize(
