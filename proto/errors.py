@@ -129,8 +129,8 @@ class InvalidRequest(RequestError):
     >>> try:
     ...     client.create_task(plan, determinism="strikt")
     ... except tidegate.InvalidRequest as error:
-    ...     print(error)
-    determinism is one of strict, relaxed, not 'strikt'
+    ...     print(error.reason)
+    UNKNOWN_OPTION
     """
 
     default_reason = "INVALID_REQUEST"
@@ -155,8 +155,8 @@ class Refused(RequestError):
     >>> try:
     ...     task.read_epoch()
     ... except tidegate.Refused as error:
-    ...     print(error)
-    epoch 1 is not sealed: request_barrier() first
+    ...     print(error.reason)
+    NOTHING_SEALED
     """
 
     default_reason = "REFUSED"
