@@ -44,7 +44,7 @@ _bound: dict[tuple[object, ...], tuple[ir.Function, t.Type]] = {}
 
 def call(name: str, *arguments: ir.Expression | str) -> ir.Call:
     """Bound once for each combination of types whose arguments stay as they are: deep expressions have thousands."""
-    key = (name, *(each if isinstance(each, str) else each.type for each in arguments))
+    key = (name, *(argument if isinstance(argument, str) else argument.type for argument in arguments))
     if key in _bound:
         function, type_ = _bound[key]
         return ir.Call(function=function, arguments=arguments, type=type_)
@@ -107,7 +107,7 @@ def filtered(input_: ir.Relation, condition: ir.Expression) -> ir.Filter:
 
 
 def project(input_: ir.Relation, *expressions: ir.Expression) -> ir.Project:
-    schema = tuple(each.type for each in expressions)
+    schema = tuple(expression.type for expression in expressions)
     return ir.Project(input=input_, expressions=expressions, schema=schema, plan_path=place())
 
 
@@ -147,7 +147,7 @@ def aggregate(
         keys=tuple(keys),
         grouping_sets=found,
         measures=measures,
-        schema=(*key_types, *(each.type for each in measures), *number),
+        schema=(*key_types, *(measure.type for measure in measures), *number),
         plan_path=place(),
     )
 
@@ -174,12 +174,12 @@ def combine(operation: ir.SetOperation, *inputs_: ir.Relation) -> ir.Set:
 
 
 def window(input_: ir.Relation, *calls: ir.WindowCall) -> ir.Window:
-    schema = (*input_.schema, *(each.type for each in calls))
+    schema = (*input_.schema, *(call.type for call in calls))
     return ir.Window(input=input_, calls=calls, schema=schema, plan_path=place())
 
 
 def expand(input_: ir.Relation, *alternatives: Sequence[ir.Expression]) -> ir.Expand:
-    schema = (*(t.nullable(each.type) for each in alternatives[0]), t.required(I32))
+    schema = (*(t.nullable(alternative.type) for alternative in alternatives[0]), t.required(I32))
     return ir.Expand(input=input_, alternatives=tuple(map(tuple, alternatives)), schema=schema, plan_path=place())
 
 

@@ -95,8 +95,8 @@ def run(physical: PhysicalPlan, tables: Mapping[str, pa.Table], form: Form = PLA
     kept: dict[str, pa.Table] = {}
     for each in physical.kept:
         kept[each.name] = _run(each.root, tables, kept, form)
-    results = [_run(each.root, tables, kept, form) for each in physical.pipelines]
-    return pa.Table.from_batches([batch for each in results for batch in each.to_batches()], results[0].schema)
+    results = [_run(pipeline.root, tables, kept, form) for pipeline in physical.pipelines]
+    return pa.Table.from_batches([batch for result in results for batch in result.to_batches()], results[0].schema)
 
 
 @cache
@@ -139,7 +139,7 @@ def _run(node: PhysicalNode, tables: Mapping[str, pa.Table], kept: Mapping[str, 
             select = Select(node.input.schema, columns=node.columns, schema=node.schema, plan_path=node.plan_path)
             return _run_operator(select, [_run(node.input, tables, kept, form)])
         case RoundsNode():
-            inputs = [_run(each, tables, kept, form) for each in node.inputs]
+            inputs = [_run(child, tables, kept, form) for child in node.inputs]
             return _run_operator(loop_of(node, _instance(), form.channels), inputs)
         case StreamingAggregateNode():
             return _run_operator(_streaming_aggregate(node), [_run(node.input, tables, kept, form)])
@@ -205,7 +205,7 @@ def _run_fragment(
             definitions.append(f'{file.relation}({names}) AS NOT MATERIALIZED (SELECT * FROM "{file.relation} file")')
         if node.context:
             clock = {
-                f"c{at}": pa.array([CLOCKS[each].as_py()], CLOCKS[each].type) for at, each in enumerate(node.context)
+                f"c{at}": pa.array([CLOCKS[clock].as_py()], CLOCKS[clock].type) for at, clock in enumerate(node.context)
             }
             connection.register("context", _Once(pa.table(clock), "context"))
         sql = node.ordered.sql if form.ordered and node.ordered else node.sql

@@ -26,7 +26,11 @@ def declared(root: Node, *names: str) -> Node:
 
 
 def use(name: str, *arguments: Node, **more: object) -> Node:
-    return {"functionReference": NAMES.index(name), "arguments": [{"value": each} for each in arguments], **more}
+    return {
+        "functionReference": NAMES.index(name),
+        "arguments": [{"value": argument} for argument in arguments],
+        **more,
+    }
 
 
 def cast(operand: Node, type_: Node) -> Node:
@@ -56,7 +60,7 @@ FAULTS = [
 
 
 def test_five_faults_of_mixed_kinds_are_found_at_five_places() -> None:
-    assert [(each.place, each.reason) for each in problems(declared(BROKEN, *"abcdef"))] == FAULTS
+    assert [(problem.place, problem.reason) for problem in problems(declared(BROKEN, *"abcdef"))] == FAULTS
 
 
 def test_validate_and_create_task_both_name_all_of_them() -> None:
@@ -65,7 +69,7 @@ def test_validate_and_create_task_both_name_all_of_them() -> None:
         assert [(each.place, each.reason) for each in client.validate(document)] == FAULTS
         with pytest.raises(PlanError) as refused:
             client.create_task(document)
-    assert [(each.place, each.reason) for each in refused.value.problems] == FAULTS
+    assert [(problem.place, problem.reason) for problem in refused.value.problems] == FAULTS
 
 
 def test_an_aggregate_that_needs_a_constant_is_refused_where_it_is_used() -> None:
@@ -87,12 +91,12 @@ def test_a_literal_of_a_type_that_cannot_be_carried_is_refused_where_it_is() -> 
 def test_columns_that_cannot_be_carried_are_named_beside_reads_that_disagree() -> None:
     left, right = table(I64, PICOSECONDS, PICOSECONDS), table(TEXT, name="t")
     found = preparing(declared({"cross": {"left": left, "right": right}}, *"abcd"))
-    assert sorted((each.reason, each.place.rpartition("cross.")[2]) for each in found) == [
+    assert sorted((problem.reason, problem.place.rpartition("cross.")[2]) for problem in found) == [
         ("SCHEMA_CONFLICT", "right.read.named_table"),
         ("UNSUPPORTED_TYPE", "left.read.named_table"),
         ("UNSUPPORTED_TYPE", "left.read.named_table"),
     ]
-    assert [each.message.split(":")[0] for each in found[1:]] == [
+    assert [problem.message.split(":")[0] for problem in found[1:]] == [
         "column 'b' of source 't'",
         "column 'c' of source 't'",
     ]

@@ -52,7 +52,7 @@ def physical(
 
 
 def starts(found: PhysicalPlan) -> list[tuple[Start, tuple[str, ...]]]:
-    return [(each.start, each.sources) for each in found.pipelines]
+    return [(pipeline.start, pipeline.sources) for pipeline in found.pipelines]
 
 
 def root(found: PhysicalPlan) -> FragmentNode:
@@ -94,7 +94,7 @@ def test_what_depends_on_more_than_one_row_waits_for_the_seal() -> None:
         combine(ir.SetOperation.UNION_DISTINCT, A, B),
         filtered(A, exists),
     ):
-        assert [each.start for each in physical(relation).pipelines] == [Start.SEAL]
+        assert [pipeline.start for pipeline in physical(relation).pipelines] == [Start.SEAL]
 
 
 def test_a_fragment_is_blocking_when_it_consumes_all_before_its_first_row() -> None:
@@ -119,7 +119,7 @@ def test_a_bare_static_read_is_not_kept() -> None:
     relation = join(A, project(B, col(1, TEXT), col(0)), ir.JoinType.INNER, eq(col(0), col(3)))
     found = physical(relation, static=["b"])
     assert not found.kept
-    assert [each.source for each in root(found).files] == ["a", "b"]
+    assert [file.source for file in root(found).files] == ["a", "b"]
 
 
 def test_kept_rows_in_a_union_are_a_pipeline_of_their_own() -> None:
@@ -154,8 +154,8 @@ def test_clock_values_come_from_a_relation_of_one_row() -> None:
 def test_a_stream_is_replayed_only_when_the_statement_reads_it_twice() -> None:
     twice = join(A, A, ir.JoinType.INNER, eq(col(0), col(2)))
     once = join(A, B, ir.JoinType.INNER, eq(col(0), col(2)))
-    assert [each.replayed for each in root(physical(twice, feed=Feed.STREAM)).streams] == [True]
-    assert [each.replayed for each in root(physical(once, feed=Feed.STREAM)).streams] == [False, False]
+    assert [stream.replayed for stream in root(physical(twice, feed=Feed.STREAM)).streams] == [True]
+    assert [stream.replayed for stream in root(physical(once, feed=Feed.STREAM)).streams] == [False, False]
     assert sorted(rows(plan(twice), DATA, feed=Feed.STREAM)) == [(1, "x", 1, "x"), (2, "y", 2, "y"), (3, "z", 3, "z")]
 
 
@@ -163,7 +163,7 @@ def test_a_shared_subtree_is_computed_once_for_all_its_uses() -> None:
     common = aggregate(A, [col(0)], measure("count"))
     relation = join(shared(0, common), shared(0, common), ir.JoinType.INNER, eq(col(0), col(2)))
     fragment = root(physical(relation, common, feed=Feed.STREAM))
-    assert [each.replayed for each in fragment.streams] == [False]
+    assert [stream.replayed for stream in fragment.streams] == [False]
     assert fragment.sql.count("MATERIALIZED") == 1
     assert sorted(rows(plan(relation, common), DATA, feed=Feed.STREAM)) == [(1, 1, 1, 1), (2, 1, 2, 1), (3, 1, 3, 1)]
 

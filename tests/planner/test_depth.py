@@ -55,12 +55,12 @@ def deep(level: Callable[[ir.Expression, int], ir.Expression], height: int = LEV
 
 
 def fragments(physical: PhysicalPlan) -> list[FragmentNode]:
-    found, stack = [], [each.root for each in physical.pipelines]
+    found, stack = [], [pipeline.root for pipeline in physical.pipelines]
     while stack:
         node = stack.pop()
         if isinstance(node, FragmentNode):
             found.append(node)
-            stack.extend(each.node for each in node.streams)
+            stack.extend(stream.node for stream in node.streams)
     return found
 
 
@@ -104,8 +104,8 @@ def test_a_row_wise_chain_stays_row_wise_when_it_is_cut() -> None:
     relation = nested(lambda below, _: project(below, call("add", col(0), lit(1))), 250)
     prepared = prepare(plan(relation), TaskOptions())
     physical = prepared.physical(shape_of(prepared, DATA))
-    assert [each.start for each in physical.pipelines] == [Start.PIECE]
-    assert all(each.row_wise for each in fragments(physical))
+    assert [pipeline.start for pipeline in physical.pipelines] == [Start.PIECE]
+    assert all(fragment.row_wise for fragment in fragments(physical))
 
 
 def test_a_deep_sum_runs() -> None:

@@ -78,8 +78,8 @@ def test_every_pipeline_has_one_operator_that_ends_it_and_halves_are_named() -> 
         assert all(of[0]["ends_pipeline"] for of in pipelines)
         ends = [of[0]["operator"] for of in pipelines]
         assert ends[2:] == ["partial aggregate, 3 keys: sum", "partial fetch", "final fetch"]
-        assert "final aggregate, 3 keys: sum" in [each["operator"] for each in pipelines[3]]
-        assert "sort, 2 keys" in [each["operator"] for each in pipelines[3] if each["blocks"]]
+        assert "final aggregate, 3 keys: sum" in [pipeline["operator"] for pipeline in pipelines[3]]
+        assert "sort, 2 keys" in [pipeline["operator"] for pipeline in pipelines[3] if pipeline["blocks"]]
         for of in pipelines:
             assert f"{of[0]['operator']}{', blocks' if of[0]['blocks'] else ''}, ends the pipeline  [" in found.text
         if executor is ExecutorKind.SPARK:
@@ -99,5 +99,8 @@ def test_on_one_channel_the_roots_operator_ends_the_pipeline() -> None:
     content = json.loads(real("datafusion/q01.bin").explain().json)
     (pipeline,) = content["pipelines"]
     relations = [each for fragment in pipeline["fragments"] for each in fragment["relations"]]
-    assert [each["relation"] for each in relations if each["ends_pipeline"]] == ["sort, 2 keys"]
-    assert [each["relation"].partition(",")[0] for each in relations if each["blocks"]] == ["sort", "aggregate"]
+    assert [relation["relation"] for relation in relations if relation["ends_pipeline"]] == ["sort, 2 keys"]
+    assert [relation["relation"].partition(",")[0] for relation in relations if relation["blocks"]] == [
+        "sort",
+        "aggregate",
+    ]

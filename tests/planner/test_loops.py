@@ -69,7 +69,7 @@ def rounds(root: ir.Relation, **options: object) -> ir.Rounds:
 
 def fragment(root: ir.Relation, channels: int = 1) -> FragmentNode:
     made = prepared(root, channels=channels)
-    shape = {each.name: SourceShape(feed=Feed.STREAM, size_class=1 << 12) for each in made.sources}
+    shape = {source.name: SourceShape(feed=Feed.STREAM, size_class=1 << 12) for source in made.sources}
     found = made.physical(shape).pipelines[-1].root
     assert isinstance(found, FragmentNode)
     return found
@@ -99,7 +99,7 @@ def test_a_step_copies_what_goes_round(step: ir.Relation) -> None:
 def test_a_plan_may_have_several_loops() -> None:
     other = iterate(2, combine(UNION, EDGES, reference(2, I64, I64)))
     found = fragment(combine(UNION, closure(), other))
-    nodes = [each.node for each in found.streams]
+    nodes = [stream.node for stream in found.streams]
     assert [node.result.loop for node in nodes if isinstance(node, FragmentNode) and node.result] == [1, 2]
 
 
@@ -146,7 +146,9 @@ def test_the_reason_says_where_it_is() -> None:
 
 def test_an_inner_loop_that_reads_the_outer_one_is_a_part_of_its_body() -> None:
     inner = iterate(2, combine(UNION, BACK, reference(2, I64, I64)))
-    assert [each.loop for each in relations(rounds(closure(inner)).iterate) if isinstance(each, ir.Iterate)] == [1, 2]
+    assert [
+        relation.loop for relation in relations(rounds(closure(inner)).iterate) if isinstance(relation, ir.Iterate)
+    ] == [1, 2]
 
 
 def test_the_option_asks_for_rounds_where_one_statement_would_do() -> None:
@@ -156,14 +158,14 @@ def test_the_option_asks_for_rounds_where_one_statement_would_do() -> None:
 def test_what_reads_nothing_of_the_loop_is_an_input_of_it() -> None:
     wide = filtered(EDGES, call("gt", col(0), lit(5)))
     loop = rounds(iterate(1, combine(UNION, wide, stepped()), read("seed", a=I64, b=I64), max_rounds=5))
-    assert [type(each).__name__ for each in loop.inputs] == ["Filter", "Read", "Read"]
-    leaves = [each.port for each in relations(loop.iterate) if isinstance(each, ir.LoopInput)]
+    assert [type(child).__name__ for child in loop.inputs] == ["Filter", "Read", "Read"]
+    leaves = [relation.port for relation in relations(loop.iterate) if isinstance(relation, ir.LoopInput)]
     assert sorted(leaves) == [0, 1, 2]
 
 
 def test_what_feeds_a_loop_is_made_by_fragments() -> None:
     made = prepared(closure(), loops=Loops.GENERAL)
-    shape = {each.name: SourceShape(feed=Feed.FILES, size_class=1 << 12) for each in made.sources}
+    shape = {source.name: SourceShape(feed=Feed.FILES, size_class=1 << 12) for source in made.sources}
     (pipeline,) = made.physical(shape).pipelines
     assert [type(each).__name__ for each in walk(pipeline.root)] == ["SelectNode", "RoundsNode", "FragmentNode"]
 
@@ -201,7 +203,7 @@ def test_explain_shows_the_operators_of_a_loop_that_goes_round_by_round_below_it
         "    read edges (a, b)",
     ]
     relations = json.loads(made.json)["pipelines"][0]["fragments"][1]["relations"]
-    assert [(each["number"], each["inputs"]) for each in relations[0]["operators"]] == [
+    assert [(operator["number"], operator["inputs"]) for operator in relations[0]["operators"]] == [
         (1, [2]),
         (2, [3, 4]),
         (3, []),
@@ -237,9 +239,9 @@ def test_an_aggregate_is_not_reduced_to_keys_that_a_loop_brings() -> None:
 
 def test_all_columns_go_round_whatever_is_used_outside() -> None:
     root = rewrite(plan(project(closure(), col(0)))).root
-    (loop,) = (each for each in relations(root) if isinstance(each, ir.Iterate))
+    (loop,) = (relation for relation in relations(root) if isinstance(relation, ir.Iterate))
     assert len(loop.schema) == 2
-    assert all(len(each.schema) == 2 for each in relations(root) if isinstance(each, ir.Reference))
+    assert all(len(relation.schema) == 2 for relation in relations(root) if isinstance(relation, ir.Reference))
 
 
 def test_what_static_tables_feed_is_kept_but_not_what_came_back() -> None:
@@ -260,7 +262,7 @@ def test_the_parts_of_a_step_that_stay_the_same_can_be_replaced() -> None:
     found = recursion(closure(), 10, OuterReferences())
     assert isinstance(found, ir.Recursion)
     (step,) = found.steps
-    assert [type(each).__name__ for each in repeated(step)] == ["Project", "Join", "Reference"]
+    assert [type(relation).__name__ for relation in repeated(step)] == ["Project", "Join", "Reference"]
     assert list(fixed(step)) == [EDGES]
     other = read("others", a=I64, b=I64)
     changed = with_fixed(found, {id(EDGES): other})
@@ -276,7 +278,7 @@ def test_a_loop_runs_on_one_channel_and_what_feeds_it_on_all(channels: int) -> N
     wide = filtered(EDGES, call("gt", call("add", col(0), col(1)), lit(5)))
     loop = iterate(1, combine(UNION, wide, stepped()))
     made = prepared(loop, channels=channels)
-    shape = {each.name: SourceShape(feed=Feed.STREAM, size_class=1 << 23) for each in made.sources}
+    shape = {source.name: SourceShape(feed=Feed.STREAM, size_class=1 << 23) for source in made.sources}
     *_, last = made.physical(shape).pipelines
     assert last.channels == 1
     assert isinstance(last.root, FragmentNode)
@@ -296,5 +298,5 @@ def test_over_changes_a_recursive_statement_is_computed_again_from_all_that_it_r
     chosen = choose_loops(plan(closure(entering=seed)), TaskOptions())
     root = lower(chosen, 1_000).root
     assert isinstance(root, RecomputeNode)
-    assert [each.source for each in root.inputs if isinstance(each, SourceNode)] == ["edges", "seed"]
+    assert [child.source for child in root.inputs if isinstance(child, SourceNode)] == ["edges", "seed"]
     assert "UNION" in root.sql

@@ -62,7 +62,7 @@ def physical(
 ) -> PhysicalPlan:
     """Sources of `rows` rows; those that are fed of `fed_rows`, if that is given."""
     prepared = prepare(plan(root), TaskOptions(channels=channels), ("table",))
-    sizes = {each.name: rows if each.static or fed_rows is None else fed_rows for each in prepared.sources}
+    sizes = {source.name: rows if source.static or fed_rows is None else fed_rows for source in prepared.sources}
     return prepared.physical({name: SourceShape(feed=feed, size_class=size) for name, size in sizes.items()})
 
 
@@ -199,4 +199,4 @@ def test_a_join_inside_an_operators_input_stays_one_fragment() -> None:
     (pipeline,) = physical(unnest(joined)).pipelines
     below = inputs(inputs(pipeline.root)[0])[0]
     assert isinstance(below, FragmentNode)
-    assert [type(each) for each in inputs(below)] == [ScanNode, ScanNode]
+    assert [type(child) for child in inputs(below)] == [ScanNode, ScanNode]

@@ -52,7 +52,7 @@ def prepared(root: ir.Relation) -> Prepared:
 
 
 def columns(root: ir.Relation) -> dict[str, list[str]]:
-    return {each.name: [column.name for column in each.columns] for each in prepared(root).sources}
+    return {source.name: [column.name for column in source.columns] for source in prepared(root).sources}
 
 
 def test_a_source_is_read_for_the_columns_that_are_used() -> None:
@@ -118,7 +118,7 @@ def test_all_reads_of_a_table_are_one_source() -> None:
     strict = read("w", e=t.required(I64))
     relation = cross(project(WIDE, col(4)), strict)
     (source,) = prepared(relation).sources
-    assert [(each.name, each.nullable) for each in source.columns] == [("e", False)]
+    assert [(column.name, column.nullable) for column in source.columns] == [("e", False)]
     assert source.plan_paths == (WIDE.plan_path, strict.plan_path)
 
 

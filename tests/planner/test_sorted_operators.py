@@ -146,7 +146,7 @@ def test_an_aggregate_by_the_columns_that_its_input_is_sorted_by_streams(below: 
 def test_a_streaming_aggregate_relies_on_no_more_than_its_keys_order() -> None:
     found = chosen(aggregate(A, [col(0)], measure("sum", col(1))))
     assert isinstance(found, ir.StreamingAggregate)
-    assert [each.column for each in found.order] == [0]
+    assert [order.column for order in found.order] == [0]
 
 
 def test_columns_that_an_inner_join_made_equal_are_one_key() -> None:
@@ -198,7 +198,7 @@ def test_more_operators_than_stand_well_on_each_other_stay_in_fragments() -> Non
     relation: ir.Relation = A
     for _ in range(100):
         relation = aggregate(relation, [col(0), col(1)])
-    found = [isinstance(each, ir.StreamingAggregate) for each in relations(chosen(relation))]
+    found = [isinstance(part, ir.StreamingAggregate) for part in relations(chosen(relation))]
     assert sum(found) == NESTED
 
 

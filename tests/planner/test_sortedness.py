@@ -46,12 +46,12 @@ def declared(name: str = "a", *columns: int, direction: ir.Direction = UP) -> ir
 
 
 def known(relation: ir.Relation) -> list[set[int]]:
-    return [set(each.columns) for each in SortednessTable().of(relation).by]
+    return [set(sorted_by.columns) for sorted_by in SortednessTable().of(relation).by]
 
 
 def test_the_order_declared_for_a_source_is_that_of_its_read() -> None:
     found = SortednessTable().of(declared("a", 1, 0, direction=DOWN))
-    assert [(set(each.columns), each.direction) for each in found.by] == [({1}, DOWN), ({0}, DOWN)]
+    assert [(set(sorted_by.columns), sorted_by.direction) for sorted_by in found.by] == [({1}, DOWN), ({0}, DOWN)]
     assert found.why == "declared for a"
 
 

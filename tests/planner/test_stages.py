@@ -30,8 +30,10 @@ A, B = read("a", k=I64, v=I64), read("b", k=I64, w=I64)
 
 
 def reading(*exchanges: int) -> PhysicalNode:
-    nodes = [ReceiveNode(exchange=each, schema=SCHEMA, size_class=0, rows=0, plan_path="") for each in exchanges]
-    streams = tuple(StreamInput(node=each, relation="r", replayed=False) for each in nodes)
+    nodes = [
+        ReceiveNode(exchange=exchange, schema=SCHEMA, size_class=0, rows=0, plan_path="") for exchange in exchanges
+    ]
+    streams = tuple(StreamInput(node=node, relation="r", replayed=False) for node in nodes)
     return FragmentNode(
         sql="",
         streams=streams,
@@ -47,7 +49,7 @@ def reading(*exchanges: int) -> PhysicalNode:
 
 
 def pipeline(channels: int, receives: tuple[int, ...] = (), sends: tuple[int, ...] = ()) -> Pipeline:
-    into = tuple(Exchange(number=each, routing=ir.Routing.HASH, schema=SCHEMA, consumers=2) for each in sends)
+    into = tuple(Exchange(number=send, routing=ir.Routing.HASH, schema=SCHEMA, consumers=2) for send in sends)
     return Pipeline(root=reading(*receives), sources=(), start=Start.SEAL, channels=channels, into=into)
 
 
@@ -62,7 +64,7 @@ def test_what_feeds_one_pipeline_is_one_stage() -> None:
 
 def test_what_feeds_several_is_in_the_stage_of_each() -> None:
     fed = (pipeline(2, sends=(0, 1)), pipeline(3, receives=(0,), sends=(2,)), pipeline(1, receives=(1, 2)))
-    assert [(each.pipelines, each.tasks, each.to) for each in stages_of(fed)] == [
+    assert [(stage.pipelines, stage.tasks, stage.to) for stage in stages_of(fed)] == [
         ((0,), 2, 1),
         ((0, 1), 5, 2),
         ((2,), 1, None),

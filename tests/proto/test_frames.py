@@ -73,13 +73,13 @@ def stock(frames: list[Frame]) -> Message:
     """The same message as protobuf's own classes build it."""
     single = [
         Data(
-            cursor=Cursor(each.cursor.epoch, each.cursor.row + sum(b.num_rows for b in each.batches[:i])),
+            cursor=Cursor(frame.cursor.epoch, frame.cursor.row + sum(b.num_rows for b in frame.batches[:i])),
             rows=b.num_rows,
             batches=(b,),
         )
-        for each in frames
-        if isinstance(each, Data)
-        for i, b in enumerate(each.batches)
+        for frame in frames
+        if isinstance(frame, Data)
+        for i, b in enumerate(frame.batches)
     ]
     return pb.NextResponse(frames=[messages.frame_message(each) for each in single])
 
@@ -102,7 +102,7 @@ def test_stock_protobuf_reads_what_we_write(frames: list[Frame]) -> None:
 
 @given(st.lists(frame, max_size=3))
 def test_we_read_what_stock_protobuf_writes(frames: list[Frame]) -> None:
-    message = pb.NextResponse(frames=[messages.frame_message(each) for each in frames])
+    message = pb.NextResponse(frames=[messages.frame_message(frame) for frame in frames])
     assert described(decode_frames(message.SerializeToString(), SCHEMA)) == described(frames)
 
 
@@ -112,8 +112,8 @@ def test_buffers_of_a_large_answer_are_aligned_and_not_copied(frames: list[Data]
     start = pa.py_buffer(encoded).address
     buffers = [
         buffer
-        for each in decode_frames(encoded, SCHEMA)
-        for b in each.batches
+        for frame in decode_frames(encoded, SCHEMA)
+        for b in frame.batches
         for column in b.columns
         for buffer in column.buffers()
         if buffer

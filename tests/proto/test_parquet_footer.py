@@ -73,7 +73,7 @@ def test_bounds_are_those_of_the_values() -> None:
     for name, at in found.positions.items():
         bounds = found.bounds(found.groups[0], at)
         assert bounds is not None
-        values[name] = tuple(comparable(each, found.leaves[at], TABLE.schema.field(name).type) for each in bounds)
+        values[name] = tuple(comparable(bound, found.leaves[at], TABLE.schema.field(name).type) for bound in bounds)
     assert values == {
         "number": (-5, 3),
         "small": (-3, 2),

@@ -80,17 +80,17 @@ class Running:
     def epoch(self, epoch: Epoch) -> list[tuple[Row, int]]:
         """The result's changes."""
         ports = [_changes(epoch.get(name, ()), schema) for name, schema in self.schemas.items()]
-        given: list[list[Change]] = []
+        emitted: list[list[Change]] = []
         for vertex, operator in zip(self._graph.vertices, self.operators, strict=True):
             if isinstance(vertex, Entry):
-                given.append(ports[vertex.port])
+                emitted.append(ports[vertex.port])
                 continue
             assert isinstance(vertex, Operate)
             assert operator is not None
-            inputs = [given[link.vertex] for link in vertex.inputs]
-            given.append(list(_worked(operator, inputs)))
+            inputs = [emitted[link.vertex] for link in vertex.inputs]
+            emitted.append(list(_worked(operator, inputs)))
         schema = self._graph.vertices[self._graph.result].schema
-        return [row for change in given[self._graph.result] for row in _rows(change, schema)]
+        return [row for change in emitted[self._graph.result] for row in _rows(change, schema)]
 
     def close(self) -> None:
         self._evaluators.close()

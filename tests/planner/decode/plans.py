@@ -86,7 +86,7 @@ def encode(plan: Node) -> bytes:
 def plan(root: Node, names: Sequence[str], *subtrees: Node, **more: Any) -> Node:
     """A plan with one root and, before it, common subtrees. All `FUNCTIONS` are declared, by bare names."""
     extensions = [{"extensionFunction": {"functionAnchor": n, "name": f}} for n, f in enumerate(FUNCTIONS, start=1)]
-    relations: list[Node] = [{"rel": each} for each in subtrees]
+    relations: list[Node] = [{"rel": subtree} for subtree in subtrees]
     return {"extensions": extensions, "relations": [*relations, {"root": {"input": root, "names": [*names]}}], **more}
 
 

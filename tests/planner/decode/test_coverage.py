@@ -43,7 +43,7 @@ def messages(descriptor: Descriptor) -> Iterator[Descriptor]:
 def test_no_message_of_the_pool_can_contain_itself(root: str) -> None:
     def depth(descriptor: Descriptor, above: tuple[str, ...]) -> int:
         assert descriptor.full_name not in above, above
-        return 1 + max((depth(each, (*above, descriptor.full_name)) for each in messages(descriptor)), default=0)
+        return 1 + max((depth(message, (*above, descriptor.full_name)) for message in messages(descriptor)), default=0)
 
     assert depth(pool().descriptor(root), ()) < 20
 

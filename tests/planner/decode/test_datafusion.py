@@ -35,7 +35,7 @@ def plan_of(sql: str) -> bytes:
 def joins(sql: str) -> set[ir.JoinType]:
     def found(relation: ir.Relation) -> set[ir.JoinType]:
         mine = {relation.type} if isinstance(relation, ir.Join) else set()
-        return mine.union(*(found(each) for each in inputs(relation)))
+        return mine.union(*(found(child) for child in inputs(relation)))
 
     return found(decode_plan(PlanBytes(binary=plan_of(sql))).plan.root)
 

@@ -103,7 +103,7 @@ def test_text_that_is_no_plan_is_told_what_it_looks_like_and_what_is_wanted(
 @example(["--"], 2000, False)
 def test_what_stands_before_the_first_word_is_read_once(parts: list[str], times: int, joined: bool) -> None:
     """Backtracking over it would take longer than any test may."""
-    text = "".join(parts) * times if joined else "".join(each * times for each in parts)
+    text = "".join(parts) * times if joined else "".join(part * times for part in parts)
     started = time.process_time()
     for plan in (PlanBytes(json=f"{text}!"), PlanBytes(binary=f"{text}!".encode())):
         looks_like(plan)

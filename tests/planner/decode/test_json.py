@@ -110,10 +110,10 @@ def test_join_types_are_read_in_every_spelling(spelling: object, type_: ir.JoinT
 
 def test_old_timestamps_that_were_plain_numbers_are_read() -> None:
     new = {"value": 7, "precision": 3}
-    literals = [{"literal": {"precisionTimestamp": each}} for each in ("5", new)]
+    literals = [{"literal": {"precisionTimestamp": text}} for text in ("5", new)]
     root = decode(plan(project(table(I64), *literals), ["a", "b", "c"])).plan.root
     assert isinstance(root, ir.Project)
-    assert [getattr(each, "value", None) for each in root.expressions] == [None, 5, 7]
+    assert [getattr(expression, "value", None) for expression in root.expressions] == [None, 5, 7]
 
 
 def test_null_is_as_good_as_absent() -> None:

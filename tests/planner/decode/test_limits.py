@@ -20,13 +20,13 @@ from .test_depth import deep_plan, tagged
 
 def literals(count: int) -> Node:
     """A filter by a list of so many literals."""
-    options = [{"literal": {"i64": str(each)}} for each in range(count)]
+    options = [{"literal": {"i64": str(number)}} for number in range(count)]
     return plan(filter_(table(I64), {"singularOrList": {"value": field(0), "options": options}}), ["a"])
 
 
 def list_of(count: int) -> Node:
     """A list literal of so many literals, and itself."""
-    values = [{"i64": str(each)} for each in range(count - 1)]
+    values = [{"i64": str(number)} for number in range(count - 1)]
     return plan(project(table(I64), {"literal": {"list": {"values": values}}}), ["a", "b"])
 
 
@@ -36,7 +36,7 @@ def expressions(count: int) -> Node:
 
 
 def columns(count: int) -> Node:
-    return plan(table(*[I64] * count), [f"c{each}" for each in range(count)])
+    return plan(table(*[I64] * count), [f"c{number}" for number in range(count)])
 
 
 SMALL = 40
@@ -54,8 +54,8 @@ def lower(monkeypatch: pytest.MonkeyPatch, limit: limits.Limit, most: int) -> No
     monkeypatch.setattr(limits, name, limits.Limit(what=limit.what, most=most, instead=limit.instead))
 
 
-def both(given: Node) -> tuple[PlanBytes, PlanBytes]:
-    return PlanBytes(binary=encode(given)), PlanBytes(json=json.dumps(given))
+def both(node: Node) -> tuple[PlanBytes, PlanBytes]:
+    return PlanBytes(binary=encode(node)), PlanBytes(json=json.dumps(node))
 
 
 @pytest.mark.parametrize(("limit", "make"), LARGE.values(), ids=LARGE)

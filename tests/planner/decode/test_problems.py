@@ -151,10 +151,10 @@ def test_columns_of_a_read_need_names_that_arrow_can_carry() -> None:
 
 
 def test_a_long_place_keeps_its_ends_and_counts_what_is_left_out() -> None:
-    place = PlanPath("relations[0]")
+    path = PlanPath("relations[0]")
     for _ in range(5_000):
-        place = place / "filter" / "input"
-    text = str(place / "condition")
+        path = path / "filter" / "input"
+    text = str(path / "condition")
     assert len(text) < 3_000
     assert text.startswith("relations[0].filter.input.filter")
     assert text.endswith(".filter.input.condition")

@@ -44,10 +44,10 @@ def test_the_classes_of_messages_outlive_garbage_collections() -> None:
     """Else a thread may be handed one that another's collection is about to take apart."""
     table_ = WireNodes(encode(plan(table(I64), ["a"])))
     root = table_.take(table_.take(0).relations[0].root.input)
-    classes = [weakref.ref(type(each)) for each in (root, root.read, root.read.named_table)]
+    classes = [weakref.ref(type(message)) for message in (root, root.read, root.read.named_table)]
     del table_, root
     gc.collect()
-    assert all(each() is not None for each in classes)
+    assert all(class_() is not None for class_ in classes)
 
 
 BROKEN = {
@@ -68,11 +68,11 @@ def test_what_is_no_protobuf_is_malformed(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [PlanBytes(binary=b"\x00" * (BYTES.most + 1)), PlanBytes(json="{" + " " * BYTES.most)]
+    "oversized", [PlanBytes(binary=b"\x00" * (BYTES.most + 1)), PlanBytes(json="{" + " " * BYTES.most)]
 )
-def test_a_plan_beyond_the_limit_is_refused_unread(given: PlanBytes) -> None:
+def test_a_plan_beyond_the_limit_is_refused_unread(oversized: PlanBytes) -> None:
     with pytest.raises(PlanError, match="16,777,217 bytes; at most 16,777,216") as refused:
-        decode_plan(given)
+        decode_plan(oversized)
     assert refused.value.reason == "PLAN_TOO_LARGE"
 
 
@@ -88,8 +88,10 @@ def test_a_broken_message_is_a_problem_where_it_is() -> None:
 
 def doubling(levels: int) -> list[Node]:
     """Detached expressions that each use the one before twice."""
-    each = [{"scalarFunction": {"functionReference": 2, "arguments": [{"value": _use(n)}] * 2}} for n in range(levels)]
-    return [TRUE, *each]
+    arguments = [
+        {"scalarFunction": {"functionReference": 2, "arguments": [{"value": _use(n)}] * 2}} for n in range(levels)
+    ]
+    return [TRUE, *arguments]
 
 
 def _use(ordinal: int) -> Node:

@@ -32,7 +32,7 @@ def physical(channels: int, memory_limit: int) -> PhysicalPlan:
 
 
 def most_channels(found: PhysicalPlan) -> int:
-    return max(each.channels for each in found.pipelines)
+    return max(pipeline.channels for pipeline in found.pipelines)
 
 
 @pytest.mark.parametrize("channels", [2, 3, 64])
@@ -43,7 +43,7 @@ def test_a_plan_has_its_channels_from_the_memory_on_that_is_named(channels: int)
     found = physical(channels, short.memory_limit)
     assert (most_channels(found), found.shortage) == (channels, None)
     memory = instance_memory(found, short.memory_limit)
-    assert all(has >= least(each) for each, has in zip(found.pipelines, memory, strict=True))
+    assert all(has >= least(pipeline) for pipeline, has in zip(found.pipelines, memory, strict=True))
     assert most_channels(physical(channels, short.memory_limit - 1)) == channels // 2
 
 

@@ -61,13 +61,13 @@ def physical(
 
 
 def channels(found: PhysicalPlan) -> list[int]:
-    return [each.channels for each in found.pipelines]
+    return [pipeline.channels for pipeline in found.pipelines]
 
 
 def moved(found: PhysicalPlan) -> list[tuple[str, tuple[int, ...], list[int]]]:
     """The exchanges: how they route, by which columns, and what they merge by."""
-    exchanges = [each for pipeline in found.pipelines for each in pipeline.into]
-    return [(each.routing.value, each.keys, [key.column for key in each.order]) for each in exchanges]
+    exchanges = [exchange for pipeline in found.pipelines for exchange in pipeline.into]
+    return [(exchange.routing.value, exchange.keys, [key.column for key in exchange.order]) for exchange in exchanges]
 
 
 def reads(found: PhysicalPlan) -> dict[str, str]:
@@ -115,7 +115,7 @@ def test_a_few_sorted_rows_stay_on_one_channel() -> None:
 
 @pytest.mark.parametrize("direction", [asc, desc])
 def test_what_channels_sort_is_merged_on_its_way_to_the_channel_of_its_key(direction: type) -> None:
-    sides = [sort(each, direction(col(0)), asc(col(1))) for each in (ANY_A, ANY_B)]
+    sides = [sort(side, direction(col(0)), asc(col(1))) for side in (ANY_A, ANY_B)]
     found = physical(summed(joined(*sides)), clustered=())
     assert channels(found) == [2, 2, 2, 1]
     assert moved(found) == [("hash", (0,), [0, 1]), ("hash", (0,), [0, 1]), ("gather", (), [0])]
@@ -174,5 +174,5 @@ def test_what_a_merge_join_may_stop_is_never_read_through_an_exchange(
     for cost in ("SEND", "COLUMN", "PIPELINE"):
         monkeypatch.setattr(ways, cost, 0.0)
     found = physical(above(filtered(A, eq(col(1), lit(7))), sort(ANY_B, asc(col(0)))))
-    (reader,) = [each for each in found.pipelines if "a" in each.sources]
+    (reader,) = [pipeline for pipeline in found.pipelines if "a" in pipeline.sources]
     assert "MergeJoinNode" in {type(node).__name__ for node in walk(reader.root)}

@@ -67,7 +67,7 @@ def physical(
 
 def moved(found: PhysicalPlan) -> list[tuple[str, tuple[int, ...]]]:
     """The exchanges: how they route, and by which columns."""
-    return [(each.routing.value, each.keys) for pipeline in found.pipelines for each in pipeline.into]
+    return [(exchange.routing.value, exchange.keys) for pipeline in found.pipelines for exchange in pipeline.into]
 
 
 def files(pipeline: Pipeline) -> Iterator[FileInput]:
@@ -79,9 +79,9 @@ def files(pipeline: Pipeline) -> Iterator[FileInput]:
 def reads(found: PhysicalPlan) -> dict[str, str]:
     """How each source is read: whole by every channel, in shares, or cut by a key."""
     return {
-        each.source: "whole" if each.whole else "cut" if each.cut else "share"
+        file.source: "whole" if file.whole else "cut" if file.cut else "share"
         for pipeline in found.pipelines
-        for each in files(pipeline)
+        for file in files(pipeline)
     }
 
 
@@ -207,7 +207,7 @@ def test_sources_cut_at_one_key_meet_without_an_exchange() -> None:
     found = physical(root, {"a": LARGE, "b": LARGE}, clustered={"a": ["k"], "b": ["k"]})
     assert reads(found) == {"a": "cut", "b": "cut"}
     assert moved(found) == []
-    assert len({each.cut[1] for each in files(last(found)) if each.cut}) == 1
+    assert len({file.cut[1] for file in files(last(found)) if file.cut}) == 1
 
 
 def test_sources_clustered_by_other_columns_are_not_cut() -> None:
@@ -229,8 +229,8 @@ def test_a_few_rows_are_not_worth_an_exchange() -> None:
 def test_the_same_plan_and_sizes_are_spread_the_same() -> None:
     root = aggregate(JOIN, [col(0)], measure("sum", col(3)))
     one, other = (physical(root, {"a": LARGE, "b": LARGE}) for _ in range(2))
-    assert [each.root.sql for each in one.pipelines if isinstance(each.root, FragmentNode)] == [
-        each.root.sql for each in other.pipelines if isinstance(each.root, FragmentNode)
+    assert [pipeline.root.sql for pipeline in one.pipelines if isinstance(pipeline.root, FragmentNode)] == [
+        pipeline.root.sql for pipeline in other.pipelines if isinstance(pipeline.root, FragmentNode)
     ]
     assert moved(one) == moved(other)
 
@@ -248,7 +248,7 @@ def test_an_explanation_is_for_the_sizes_that_are_given() -> None:
 def test_an_explanation_says_why_a_plan_stays_on_one_channel() -> None:
     prepared = prepare(plan(aggregate(A, [], measure("count"))), TaskOptions(channels=2), ())
     found = {rows: prepared.explain({"a": rows}) for rows in (MIDDLE // 4, LARGE)}
-    saved = {rows: json.loads(each.json)["spread_saves_ms"] for rows, each in found.items()}
+    saved = {rows: json.loads(explained.json)["spread_saves_ms"] for rows, explained in found.items()}
     assert 0 <= saved[MIDDLE // 4] < 75 <= saved[LARGE]
     reason = f"  one channel, as several are estimated to save {saved[MIDDLE // 4]:.0f} ms; 75 are worth it\n"
     assert reason in found[MIDDLE // 4].text

@@ -126,7 +126,7 @@ def rows(table: pa.Table) -> Counter[tuple[object, ...]]:
 @pytest.mark.parametrize("case", CASES)
 def test_it_has_one_order_however_joins_are_done(case: str, feed: Feed) -> None:
     found = answers(CASES[case], ordered=True, feed=feed)
-    assert len({digest(each.schema, iter(each.to_batches())) for each in found}) == 1
+    assert len({digest(table.schema, iter(table.to_batches())) for table in found}) == 1
 
 
 #: What a limit takes, and how many of its rows a window adds before another, is another in the plain form.
@@ -135,13 +135,13 @@ OTHER_ROWS = ("a limit", "a limit below a join", "a correlated limit", "ties of 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case not in OTHER_ROWS])
 def test_it_has_the_plain_forms_rows(case: str) -> None:
-    ordered, plain = (next(answers(CASES[case], ordered=each)) for each in (True, False))
+    ordered, plain = (next(answers(CASES[case], ordered=is_ordered)) for is_ordered in (True, False))
     assert rows(ordered) == rows(plain)
 
 
 def test_the_plain_form_has_several_orders() -> None:
     found = answers(JOIN, ordered=False)
-    assert len({digest(each.schema, iter(each.to_batches())) for each in found}) > 1
+    assert len({digest(table.schema, iter(table.to_batches())) for table in found}) > 1
 
 
 def test_rows_of_no_join_are_left_as_they_come() -> None:

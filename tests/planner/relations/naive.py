@@ -44,19 +44,19 @@ def join(
     nulls = (None,) * widths[0 if swapped else 1]
     found: list[Row] = []
     for row in kept:
-        verdicts = [test(row, each) for each in other]
-        partners = [each for each, verdict in zip(other, verdicts, strict=True) if verdict]
+        verdicts = [test(row, other_row) for other_row in other]
+        partners = [partner for partner, verdict in zip(other, verdicts, strict=True) if verdict]
         found.extend(_joined(row, partners, verdicts, type_, nulls, swapped))
     if type_ is JoinType.OUTER:
         unmatched = [each for each in right if not any(matches(row, each) for row in left)]
-        found.extend(((None,) * widths[0]) + each for each in unmatched)
+        found.extend(((None,) * widths[0]) + unmatched_row for unmatched_row in unmatched)
     return found
 
 
 def _joined(
     row: Row, partners: Sequence[Row], verdicts: Sequence[bool | None], type_: JoinType, nulls: Row, swapped: bool
 ) -> list[Row]:
-    pairs = [each + row if swapped else row + each for each in partners]
+    pairs = [partner + row if swapped else row + partner for partner in partners]
     match type_:
         case JoinType.INNER:
             return pairs
@@ -77,8 +77,8 @@ def _joined(
 def combine(operation: SetOperation, inputs: Sequence[Sequence[Row]]) -> Counter[Row]:
     first, *others = map(same, inputs)
     found: Counter[Row] = Counter()
-    for row in set().union(*(each.keys() for each in (first, *others))):
-        counts = [each[row] for each in others]
+    for row in set().union(*(rows.keys() for rows in (first, *others))):
+        counts = [other[row] for other in others]
         found[row] = _copies(operation, first[row], counts)
     return +found
 

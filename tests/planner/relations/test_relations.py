@@ -98,7 +98,9 @@ def test_joins(
 
 
 @pytest.mark.parametrize(
-    "type_", [each for each in ir.JoinType if each.value.startswith(("left", "inner"))], ids=lambda each: each.value
+    "type_",
+    [join_type for join_type in ir.JoinType if join_type.value.startswith(("left", "inner"))],
+    ids=lambda join_type: join_type.value,
 )
 @FEW
 @given(left=LEFT_ROWS, right=RIGHT_ROWS)
@@ -126,7 +128,7 @@ def test_lateral_joins(type_: ir.JoinType, left: list[naive.Row], right: list[na
 @given(inputs=st.lists(RIGHT_ROWS, min_size=2, max_size=4))
 def test_set_operations(operation: ir.SetOperation, inputs: list[list[naive.Row]]) -> None:
     reads = [read(f"t{at}", k=I64, w=F64) for at in range(len(inputs))]
-    data = {each.source: table(each, found) for each, found in zip(reads, inputs, strict=True)}
+    data = {read.source: table(read, found) for read, found in zip(reads, inputs, strict=True)}
     found = rows(plan(combine(operation, *reads)), data)
     assert naive.same(found) == naive.combine(operation, inputs)
 
@@ -148,7 +150,7 @@ def test_a_filter_keeps_what_is_true_in_order(left: list[naive.Row], bound: int,
     assert found == [(row[0], row[2]) for row in left if row[0] is not None and row[0] > bound]
 
 
-DIRECTIONS = st.sampled_from([each for each in ir.Direction if each is not ir.Direction.CLUSTERED])
+DIRECTIONS = st.sampled_from([direction for direction in ir.Direction if direction is not ir.Direction.CLUSTERED])
 
 
 @FEW
@@ -251,4 +253,4 @@ def test_an_aggregate_of_nothing_has_one_row_and_a_distinct_of_nothing_none(left
 @given(left=LEFT_ROWS, feed=FEEDS)
 def test_an_expand_gives_each_row_once_per_alternative_in_order(left: list[naive.Row], feed: Feed) -> None:
     found = run(expand(LEFT, [col(0), col(2, TEXT)], [col(0), lit(None, TEXT)]), left, feed=feed)
-    assert found == [row for each in left for row in ((each[0], each[2], 0), (each[0], None, 1))]
+    assert found == [row for left_row in left for row in ((left_row[0], left_row[2], 0), (left_row[0], None, 1))]

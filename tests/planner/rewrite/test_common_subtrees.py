@@ -45,7 +45,7 @@ def best() -> ir.Plan:
 
 
 def uses(relation: ir.Relation) -> list[int]:
-    return [each.ordinal for each in relations(relation) if isinstance(each, ir.Shared)]
+    return [part.ordinal for part in relations(relation) if isinstance(part, ir.Shared)]
 
 
 def test_an_aggregate_that_stands_twice_is_shared() -> None:
@@ -60,7 +60,7 @@ def test_sharing_keeps_the_rows() -> None:
 
 
 def test_no_more_are_shared_than_a_statement_can_have() -> None:
-    twice = [each for at in range(ir.MOST_SHARED + 5) for each in (sums(at), sums(at))]
+    twice = [aggregate for at in range(ir.MOST_SHARED + 5) for aggregate in (sums(at), sums(at))]
     assert len(share_common_subtrees(plan(combine(ir.SetOperation.UNION_ALL, *twice))).shared) == ir.MOST_SHARED
 
 
@@ -103,7 +103,7 @@ def test_a_shared_relation_refers_to_earlier_ones_only() -> None:
     nested = aggregate(sums(), [col(1)], measure("count", col(0, TEXT)))
     again = aggregate(sums(), [col(1)], measure("count", col(0, TEXT)))
     shared = share_common_subtrees(plan(cross(cross(nested, again), sums())))
-    assert [max(uses(each), default=-1) < at for at, each in enumerate(shared.shared)] == [True, True]
+    assert [max(uses(relation), default=-1) < at for at, relation in enumerate(shared.shared)] == [True, True]
 
 
 def test_the_plans_own_shared_relations_keep_their_uses() -> None:

@@ -47,8 +47,8 @@ def teas() -> ir.Relation:
 
 def semi_joins(root: ir.Relation) -> int:
     reduced = reduce_aggregates(plan(root))
-    every = [each for top in (reduced.root, *reduced.shared) for each in relations(top)]
-    return sum(isinstance(each, ir.Join) and each.type is ir.JoinType.LEFT_SEMI for each in every)
+    every = [relation for top in (reduced.root, *reduced.shared) for relation in relations(top)]
+    return sum(isinstance(visited, ir.Join) and visited.type is ir.JoinType.LEFT_SEMI for visited in every)
 
 
 def test_the_aggregate_is_reduced_to_the_keys_that_are_asked_for() -> None:

@@ -19,7 +19,7 @@ def small(index: int) -> ir.Call:
 
 def conditions(root: ir.Relation) -> list[ir.Filter]:
     dropped = drop_repeated_filters(plan(root)).root
-    return [each for each in relations(dropped) if isinstance(each, ir.Filter)]
+    return [relation for relation in relations(dropped) if isinstance(relation, ir.Filter)]
 
 
 def test_a_filter_directly_above_itself_goes() -> None:

@@ -39,7 +39,7 @@ def expression(node: Node, read: object = decode, names: str = "x") -> ir.Expres
 
 
 def faults(node: Node) -> list[str]:
-    return [each.reason for each in problems(plan(project(BELOW, node), [*"abcd"]))]
+    return [problem.reason for problem in problems(plan(project(BELOW, node), [*"abcd"]))]
 
 
 # --------------------------------------------------------------------------------------------------- functions
@@ -54,7 +54,7 @@ def test_a_function_keeps_its_place_and_options() -> None:
 
 def test_old_arguments_are_plain_expressions() -> None:
     found = expression({"scalarFunction": {"functionReference": 4, "args": [field(0), number(1)]}}, decode_binary)
-    assert [type(each).__name__ for each in found.arguments] == ["Field", "Literal"]
+    assert [type(argument).__name__ for argument in found.arguments] == ["Field", "Literal"]
 
 
 def test_old_enums_are_expressions() -> None:

@@ -49,7 +49,7 @@ def old(*expressions: Node) -> Node:
 def test_keys_come_before_measures() -> None:
     root = only(decode(plan(aggregate(refers(0), keys=(field(1),)), ["b", "s"])).plan.root, ir.Aggregate)
     assert root.grouping_sets == ((0,),)
-    assert [each.function.name for each in root.measures] == ["sum"]
+    assert [measure.function.name for measure in root.measures] == ["sum"]
     assert root.schema == (t.String(nullable=False), t.Integer(bits=64))
 
 
@@ -59,7 +59,7 @@ def test_without_groupings_it_is_one_group() -> None:
 
 def test_old_groupings_hold_their_own_expressions() -> None:
     root = only(decode_binary(plan(aggregate(old(field(1), field(0))), ["b", "a", "s"])).plan.root, ir.Aggregate)
-    assert [each.index for each in root.keys] == [1, 0]
+    assert [key.index for key in root.keys] == [1, 0]
     assert root.grouping_sets == ((0, 1),)
 
 
@@ -115,7 +115,7 @@ def test_old_arguments_are_plain_expressions() -> None:
     ],
 )
 def test_faults_of_an_aggregate(written: Node, reason: str) -> None:
-    assert reason in {each.reason for each in problems(plan(written, ["s"]))}
+    assert reason in {problem.reason for problem in problems(plan(written, ["s"]))}
 
 
 def test_the_place_of_a_measure_is_in_its_relation() -> None:

@@ -25,7 +25,7 @@ def declared(below: Node, *keys: tuple[int, int], prefix: str = "type.googleapis
 
 def order_of(relation: ir.Relation) -> list[tuple[int, ir.Direction]]:
     assert isinstance(relation, ir.Read)
-    return [(each.column, each.direction) for each in relation.order]
+    return [(order.column, order.direction) for order in relation.order]
 
 
 @pytest.mark.parametrize("prefix", ["type.googleapis.com/", "elsewhere.org/a/", "/", ""])

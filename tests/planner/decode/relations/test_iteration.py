@@ -84,7 +84,9 @@ def len_of(relation: Node) -> int:
 def reasons(relation: Node, width: int = 2) -> list[tuple[str, str]]:
     """Of everything wrong with a plan: where, below its root, and why."""
     found = problems(plan(relation, [f"c{at}" for at in range(width)]))
-    return [(each.place.removeprefix("relations[0].root.input.extension_multi"), each.reason) for each in found]
+    return [
+        (problem.place.removeprefix("relations[0].root.input.extension_multi"), problem.reason) for problem in found
+    ]
 
 
 # -------------------------------------------------------------------------------------------------------- its names
@@ -127,12 +129,12 @@ def binary(document: Node) -> bytes:
 
     def without_details(value: object) -> object:
         if isinstance(value, list):
-            return [without_details(each) for each in value]
+            return [without_details(element) for element in value]
         if not isinstance(value, dict):
             return value
         if "detail" in value:
             details.append(value["detail"])
-        return {key: without_details(each) for key, each in value.items() if key != "detail"}
+        return {key: without_details(member) for key, member in value.items() if key != "detail"}
 
     message = json_format.ParseDict(without_details(document), Plan())
     holders = [message.relations[0].root.input.extension_multi]
@@ -205,7 +207,7 @@ def test_what_enters_may_be_null_where_the_body_is_not() -> None:
 
 
 def references(relation: ir.Relation) -> list[ir.Reference]:
-    return [each for each in relations(relation) if isinstance(each, ir.Reference)]
+    return [part for part in relations(relation) if isinstance(part, ir.Reference)]
 
 
 def test_a_message_may_declare_what_goes_round() -> None:
@@ -234,7 +236,7 @@ def test_the_side_of_a_semi_or_anti_join_whose_rows_are_kept_says_what_goes_roun
     body["join"]["type"] = kind
     found = only(decode(plan(loop(body), ["a", "b"])).plan.root, ir.Iterate)
     assert found.schema == (ROUND, ROUND)
-    assert [each.schema for each in references(found)] == [(ROUND, ROUND)]
+    assert [reference.schema for reference in references(found)] == [(ROUND, ROUND)]
 
 
 def test_an_anti_join_that_keeps_only_what_came_back_cannot_say_what_that_is() -> None:
@@ -258,7 +260,7 @@ def test_where_nothing_says_what_goes_round_it_is_asked_for(length: int | None) 
 def test_an_inner_loop_may_read_the_outer_ones_name() -> None:
     inner = loop(union(reference(1, "outer"), reference(1, "inner")), name="inner")
     found = decoded(loop(union(table(I64), inner), name="outer"))
-    numbers = {each.name: each.loop for each in references(found)}
+    numbers = {reference.name: reference.loop for reference in references(found)}
     inside = only(only(found.body, ir.Set).inputs[1], ir.Iterate)
     assert numbers == {"outer": found.loop, "inner": inside.loop}
     assert found.loop != inside.loop

@@ -121,7 +121,11 @@ def test_several_keys_and_a_residual_must_all_hold() -> None:
     keys = [key(0, 0, simple=1), key(0, 0, simple=2)]
     join = only(decode(plan(hash_join(keys=keys, residualExpression=EQUAL), names(3))).plan.root, ir.Join)
     assert join.condition.function.name == "and"
-    assert [each.function.name for each in join.condition.arguments] == ["equal", "is_not_distinct_from", "equal"]
+    assert [argument.function.name for argument in join.condition.arguments] == [
+        "equal",
+        "is_not_distinct_from",
+        "equal",
+    ]
 
 
 def test_old_key_lists_are_compared_by_equality() -> None:

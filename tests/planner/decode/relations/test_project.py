@@ -45,7 +45,7 @@ def test_an_emit_chooses_among_columns_and_expressions_in_one_projection() -> No
 
 def test_an_expression_that_is_emitted_twice_is_computed_once() -> None:
     root = only(decode(plan(project(table(I64), number(7), common=emit(1, 1)), ["a", "b"])).plan.root, ir.Project)
-    assert [each.index for each in root.expressions] == [1, 1]
+    assert [expression.index for expression in root.expressions] == [1, 1]
     assert isinstance(root.input, ir.Project)
 
 
@@ -132,5 +132,5 @@ def test_a_window_relation_has_its_input_and_a_column_a_function() -> None:
         }
     }
     root = only(decode(plan(relation, ["a", "b", "c", "d"])).plan.root, ir.Window)
-    assert [each.function.name for each in root.calls] == ["row_number", "sum"]
-    assert all(each.sorts[0].direction is ir.Direction.DESC_NULLS_FIRST for each in root.calls)
+    assert [window_call.function.name for window_call in root.calls] == ["row_number", "sum"]
+    assert all(window_call.sorts[0].direction is ir.Direction.DESC_NULLS_FIRST for window_call in root.calls)

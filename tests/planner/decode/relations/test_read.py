@@ -45,7 +45,7 @@ def test_a_named_table_is_a_source_by_its_parts() -> None:
 def test_the_filter_sees_all_columns_and_the_projection_comes_after_it() -> None:
     relation = table(I64, TEXT, I64, filter=call("equal", field(2), number(1)), projection=mask(1, 0))
     project = only(decode(plan(relation, ["x", "y"])).plan.root, ir.Project)
-    assert [each.index for each in project.expressions] == [1, 0]
+    assert [expression.index for expression in project.expressions] == [1, 0]
     assert len(only(project.input, ir.Filter).schema) == 3
 
 

@@ -180,12 +180,12 @@ def test_a_common_subtree_is_decoded_once_and_used_by_number() -> None:
     decoded = decode(plan({"cross": {"left": use(0), "right": use(0)}}, ["a", "b"], table(I64))).plan
     root = only(decoded.root, ir.Cross)
     assert (root.left.ordinal, root.right.ordinal) == (0, 0)
-    assert [type(each) for each in decoded.shared] == [ir.Read]
+    assert [type(relation) for relation in decoded.shared] == [ir.Read]
 
 
 def test_a_subtree_comes_after_those_that_it_uses() -> None:
     decoded = decode(plan(use(0), ["a"], filter_(use(1), TRUE), table(I64))).plan
-    assert [type(each) for each in decoded.shared] == [ir.Read, ir.Filter]
+    assert [type(relation) for relation in decoded.shared] == [ir.Read, ir.Filter]
     assert decoded.root.ordinal == 1
     assert decoded.shared[1].input.ordinal == 0
 

@@ -48,7 +48,7 @@ def test_the_plan_is_the_writes_input_and_the_table_has_its_own_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "mode"),
+    ("node", "mode"),
     [
         ({"op": "WRITE_OP_INSERT"}, WriteMode.INSERT),
         ({"op": "WRITE_OP_INSERT", "createMode": "CREATE_MODE_REPLACE_IF_EXISTS"}, WriteMode.INSERT),
@@ -59,8 +59,8 @@ def test_the_plan_is_the_writes_input_and_the_table_has_its_own_names() -> None:
         ({"createMode": "CREATE_MODE_ERROR_IF_EXISTS"}, WriteMode.ERROR),
     ],
 )
-def test_the_operation_and_the_create_mode_are_one_mode(given: Node, mode: WriteMode) -> None:
-    assert decoded(write(**given)).mode is mode
+def test_the_operation_and_the_create_mode_are_one_mode(node: Node, mode: WriteMode) -> None:
+    assert decoded(write(**node)).mode is mode
 
 
 @pytest.mark.parametrize("output", [None, "OUTPUT_MODE_NO_OUTPUT"])
@@ -82,7 +82,7 @@ def test_what_may_be_null_can_be_written_into_what_may_not() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "place", "reason"),
+    ("node", "place", "reason"),
     [
         ({"op": "WRITE_OP_DELETE"}, "op", "UNSUPPORTED_WRITE"),
         ({"op": "WRITE_OP_UPDATE"}, "op", "UNSUPPORTED_WRITE"),
@@ -106,8 +106,8 @@ def test_what_may_be_null_can_be_written_into_what_may_not() -> None:
         ),
     ],
 )
-def test_what_cannot_be_written_is_refused_by_name_in_its_place(given: Node, place: str, reason: str) -> None:
-    found = problems(plan(write(**given), ["a", "b"]))
+def test_what_cannot_be_written_is_refused_by_name_in_its_place(node: Node, place: str, reason: str) -> None:
+    found = problems(plan(write(**node), ["a", "b"]))
     assert (f"relations[0].root.input.write.{place}".rstrip("."), reason) in {(p.place, p.reason) for p in found}
 
 
