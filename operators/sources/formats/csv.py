@@ -137,12 +137,12 @@ class _Parser:
         end = _End(self._end)
         try:
             try:
-                found = self._read(text, -(-len(text) // parts), end)
+                table = self._read(text, -(-len(text) // parts), end)
             except pa.ArrowInvalid as error:
                 if parts == 1 or "straddling object" not in str(error):
                     raise
                 end = _End(self._end)
-                found = self._read(text, len(text) + 1, end)
+                table = self._read(text, len(text) + 1, end)
             if end.seen and end.wrong:
                 raise pa.ArrowInvalid(end.wrong)
         except pa.ArrowInvalid as error:
@@ -152,8 +152,8 @@ class _Parser:
         if not end.seen:
             return None
         self._header = 0
-        self._rows += found.num_rows
-        return found
+        self._rows += table.num_rows
+        return table
 
     def _read(self, text: bytes, part: int, end: _End) -> pa.Table:
         return pc.read_csv(

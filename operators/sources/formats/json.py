@@ -154,14 +154,14 @@ class _Parser:
 
     def _decoded(self, lines: bytes, first: int) -> Iterator[pa.RecordBatch]:
         try:
-            found = pj.read_json(
+            table = pj.read_json(
                 pa.BufferReader(lines),
                 read_options=pj.ReadOptions(use_threads=False, block_size=len(lines) + 1),
                 parse_options=pj.ParseOptions(explicit_schema=self._parsed, unexpected_field_behavior="ignore"),
             )
         except pa.ArrowInvalid as error:
             raise counted_from(error, first) from error
-        for batch in found.combine_chunks().to_batches():
+        for batch in table.combine_chunks().to_batches():
             arrays = [_typed(batch.column(field.name), field.type) for field in self._wanted]
             yield batch_of(arrays, batch.num_rows, self._wanted)
 
@@ -219,10 +219,10 @@ def _members(line: bytes) -> Iterator[tuple[str, object]]:
 
 def _tokens(line: bytes) -> Iterator[bytes]:
     """The texts, brackets and colons of a line, and what is between them."""
-    for number, found in enumerate(_TOKEN.finditer(line)):
+    for number, token in enumerate(_TOKEN.finditer(line)):
         if number % _LOOK_AT == 0:
             look()
-        yield found[0]
+        yield token[0]
 
 
 def _parsed(type_: pa.DataType) -> pa.DataType:

@@ -62,7 +62,7 @@ def last_line_end(block: bytes) -> int:
 
 def counted_from(error: pa.ArrowInvalid, first: int) -> pa.ArrowInvalid:
     """A parser's error about a block whose first row is row `first` of the file."""
-    return pa.ArrowInvalid(_ROW.sub(lambda found: str(int(found[0]) + first), str(error)))
+    return pa.ArrowInvalid(_ROW.sub(lambda matched: str(int(matched[0]) + first), str(error)))
 
 
 class CheckedText:
@@ -81,8 +81,8 @@ class CheckedText:
         `longest`, so that a long row is not copied again and again.
         """
         asked = max(size, min(len(rest), longest - len(rest)))
-        found = self.read(asked)
-        return rest + found if rest else found, len(found) == asked
+        more = self.read(asked)
+        return rest + more if rest else more, len(more) == asked
 
     def read(self, size: int) -> bytes:
         data = bytes(self._stream.read(size))
