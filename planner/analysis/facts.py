@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
 from .. import ir
 from ..ir import tree
@@ -124,5 +125,13 @@ def _keeps_rows(relation: ir.Relation) -> bool:
             return True
         case ir.Set():
             return relation.operation is ir.SetOperation.UNION_ALL
-        case _:
+        case ir.Fetch() | ir.Sort() | ir.TopN() | ir.Window() | ir.Join() | ir.LateralJoin() | ir.Cross():
             return False
+        case ir.Aggregate() | ir.PartialAggregate() | ir.FinalAggregate() | ir.StreamingAggregate() | ir.MergeJoin():
+            return False
+        case ir.Iterate() | ir.Reference() | ir.LoopInput() | ir.Recursion() | ir.Rounds():
+            return False
+        case ir.Shared() | ir.Exchange() | ir.IndexTable() | ir.User():
+            return False
+        case _:
+            assert_never(relation)

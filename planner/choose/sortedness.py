@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, assert_never
 
 from .. import ir
 from ..ir import tree
@@ -83,8 +83,28 @@ def sortedness(relation: ir.Relation, below: Sequence[Sortedness]) -> Sortedness
             return _merged(relation, below[0], below[1])
         case ir.StreamingAggregate():
             return moved(below[0], relation.keys)
-        case _:
+        case (
+            ir.Values()
+            | ir.Expand()
+            | ir.Set()
+            | ir.Window()
+            | ir.Join()
+            | ir.LateralJoin()
+            | ir.Cross()
+            | ir.Aggregate()
+            | ir.PartialAggregate()
+            | ir.FinalAggregate()
+            | ir.Exchange()
+            | ir.Shared()
+            | ir.Iterate()
+            | ir.Reference()
+            | ir.LoopInput()
+            | ir.IndexTable()
+            | ir.User()
+        ):
             return UNSORTED
+        case _:
+            assert_never(relation)
 
 
 def moved(sorted_: Sortedness, expressions: Sequence[ir.Expression]) -> Sortedness:

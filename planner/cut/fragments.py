@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Container, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 import pyarrow as pa
 
@@ -211,7 +211,6 @@ class _Fragment:
         )
         sizes = (self._making.shape[leaf.source].size_class for leaf in self._sources)
         size_class = max((*sizes, *(stream.node.size_class for stream in streams)), default=0)
-        blocking = is_blocking(root, self._nodes)
         lazy = lazy or any(_comes_lazily(stream.node) for stream in streams)
         return FragmentNode(
             sql=sql,
@@ -223,7 +222,6 @@ class _Fragment:
             schema=arrow_schema(root.schema) if output is None else output,
             size_class=size_class,
             row_wise=is_row_wise(root, self._nodes),
-            blocking=blocking,
             plan_path=root.plan_path,
             relations=statement.relations,
             ordered=OrderedForm(
@@ -388,7 +386,17 @@ def blocks(relation: ir.Relation) -> bool:
     match relation:
         case ir.Sort() | ir.TopN() | ir.Aggregate() | ir.Window() | ir.Recursion():
             return True
+        case ir.PartialAggregate() | ir.FinalAggregate():
+            return True
         case ir.Set():
             return relation.operation is not ir.SetOperation.UNION_ALL
-        case _:
+        case ir.Read() | ir.LocalFiles() | ir.Values() | ir.Shared() | ir.Reference() | ir.LoopInput():
             return False
+        case ir.Filter() | ir.Project() | ir.Expand() | ir.Fetch() | ir.Unnest() | ir.Exchange():
+            return False
+        case ir.Join() | ir.LateralJoin() | ir.Cross() | ir.MergeJoin() | ir.IndexLookup() | ir.IndexTable():
+            return False  # one side at most is read to its end before the first row
+        case ir.StreamingAggregate() | ir.Iterate() | ir.Rounds() | ir.User():
+            return False
+        case _:
+            assert_never(relation)

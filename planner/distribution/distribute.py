@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final, assert_never
 
+from ...proto.errors import InternalError
 from .. import ir
 from ..analysis.facts import FactTable
 from ..analysis.recursions import steady, with_fixed
@@ -382,8 +383,28 @@ class _Finding:
                 return replace(below[0].estimate, rows=below[0].estimate.rows * growth)
             case ir.TopN(count=ir.Literal(value=int(count))) | ir.Fetch(count=ir.Literal(value=int(count))):
                 return replace(below[0].estimate, rows=min(below[0].estimate.rows, float(count)))
-            case _:
+            case (
+                ir.Project()
+                | ir.Fetch()
+                | ir.Sort()
+                | ir.TopN()
+                | ir.Window()
+                | ir.Unnest()
+                | ir.IndexLookup()
+                | ir.LateralJoin()
+                | ir.PartialAggregate()
+                | ir.FinalAggregate()
+                | ir.Exchange()
+                | ir.User()
+                | ir.Iterate()
+                | ir.Recursion()
+                | ir.Rounds()
+            ):
                 return below[0].estimate
+            case ir.Shared() | ir.Reference() | ir.LoopInput() | ir.IndexTable():
+                raise InternalError(f"{relation.plan_path}: {type(relation).__name__} has no estimate of its own")
+            case _:
+                assert_never(relation)
 
     def _rows_below(self, relation: ir.Relation) -> float:
         """The number of rows of all sources below."""

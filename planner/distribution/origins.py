@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 from .. import ir
 from ..ir import tree
@@ -78,8 +78,30 @@ class _Finding:
                 kept = [below[0 if side is relation.left else 1] for side in output_sides(relation)]
                 origins = tuple(origin for columns in kept for origin in columns)
                 return (*origins, *(None for _ in range(len(relation.schema) - len(origins))))
-            case _:
+            case (
+                ir.Set()
+                | ir.Expand()
+                | ir.Values()
+                | ir.Unnest()
+                | ir.IndexLookup()
+                | ir.IndexTable()
+                | ir.User()
+                | ir.LateralJoin()
+                | ir.MergeJoin()
+                | ir.StreamingAggregate()
+                | ir.Exchange()
+                | ir.Shared()
+                | ir.PartialAggregate()
+                | ir.FinalAggregate()
+                | ir.Iterate()
+                | ir.Reference()
+                | ir.LoopInput()
+                | ir.Recursion()
+                | ir.Rounds()
+            ):
                 return tuple(None for _ in relation.schema)
+            case _:
+                assert_never(relation)
 
     def _note(self, key: Key | None) -> None:
         if key is not None:

@@ -90,13 +90,9 @@ def _operators(
             depth=depth,
             what=what if name is None else f"{name}, {what}",
             plan_path=relation.plan_path,
-            marks=Marks(ends=relation is root, blocks=name is None and _blocks(relation)),
+            marks=Marks(ends=relation is root, blocks=name is None and blocks(relation)),
         )
         stack.extend((child, depth + (len(below) > 1)) for child in reversed(below))
-
-
-def _blocks(relation: ir.Relation) -> bool:
-    return isinstance(relation, ir.PartialAggregate | ir.FinalAggregate) or blocks(relation)
 
 
 def _below(relation: ir.Relation, shared: Sequence[ir.Relation], used: set[int]) -> Sequence[ir.Relation]:

@@ -339,7 +339,6 @@ class _Lowering:
             schema=step.schema,
             size_class=max(sizes, default=0),
             row_wise=False,
-            blocking=False,
             plan_path=step.name,
             relations=1,
             ordered=ordered,

@@ -118,7 +118,6 @@ class FragmentNode:
     | `context` | The clock values of `sql`: a relation `context` of one row, read once, has them as c0, c1, ... |
     | `size_class` | The largest of the inputs', an estimate and no more. |
     | `row_wise` | Each output row comes from one input row, in order, so that pieces may run one by one. |
-    | `blocking` | The root consumes all input before its first row, so nothing is lost by executing at once. |
     | `lazy` | It takes rows one by one, in order; its reader may want few, or the first soon: no waiting for a block. |
     | `ordered` | The statement to run instead if the hash joins of `sql` do not fit in memory. |
     | `loops` | The loops in which `sql` recurses. |
@@ -136,7 +135,6 @@ class FragmentNode:
     schema: pa.Schema
     size_class: int
     row_wise: bool
-    blocking: bool
     plan_path: str
     relations: int
     ordered: Ordered | None = None

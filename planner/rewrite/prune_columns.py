@@ -216,8 +216,16 @@ def _kept_of(relation: ir.Relation, used: set[int]) -> tuple[int, ...]:
             first = len(relation.kept)
             items = range(first, first + len(relation.lists))
             return tuple(index for index in range(width) if index in used or index in items)
-        case _:
+        case ir.Filter() | ir.Fetch() | ir.Sort() | ir.TopN() | ir.Set() | ir.Shared() | ir.Exchange() | ir.User():
             return tuple(range(width))
+        case ir.Join() | ir.LateralJoin() | ir.Cross() | ir.MergeJoin() | ir.IndexLookup():
+            return tuple(range(width))
+        case ir.PartialAggregate() | ir.FinalAggregate() | ir.StreamingAggregate():
+            return tuple(range(width))
+        case ir.Iterate() | ir.Reference() | ir.LoopInput() | ir.Recursion() | ir.Rounds():
+            return tuple(range(width))
+        case _:
+            assert_never(relation)
 
 
 # ----------------------------------------------------------------------------------------- from the leaves up

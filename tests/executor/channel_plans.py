@@ -68,7 +68,6 @@ def fragment(
         schema=schema,
         size_class=size_class,
         row_wise=False,
-        blocking=False,
         plan_path=place or sql,
         relations=1,
     )

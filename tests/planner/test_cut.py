@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Sequence
 
 from tidegate.planner import ir
+from tidegate.planner.cut.fragments import is_blocking
 from tidegate.planner.ir import types as t
 from tidegate.planner.physical.pipelines import Feed, FragmentNode, KeptNode, PhysicalPlan, Start
 from tidegate.planner.prepare import prepare
@@ -98,10 +99,10 @@ def test_what_depends_on_more_than_one_row_waits_for_the_seal() -> None:
 
 
 def test_a_fragment_is_blocking_when_it_consumes_all_before_its_first_row() -> None:
-    assert root(physical(project(fetch(sort(A, asc(col(0))), 2), col(0)))).blocking
-    assert root(physical(aggregate(A, [col(0)]))).blocking
-    assert not root(physical(fetch(positive(A), 2))).blocking
-    assert not root(physical(join(A, B, ir.JoinType.INNER, eq(col(0), col(2))))).blocking
+    assert is_blocking(project(fetch(sort(A, asc(col(0))), 2), col(0)), ())
+    assert is_blocking(aggregate(A, [col(0)]), ())
+    assert not is_blocking(fetch(positive(A), 2), ())
+    assert not is_blocking(join(A, B, ir.JoinType.INNER, eq(col(0), col(2))), ())
 
 
 def test_what_static_sources_feed_alone_is_kept_and_the_rest_reads_it() -> None:

@@ -42,7 +42,6 @@ def reading(*exchanges: int) -> PhysicalNode:
         schema=SCHEMA,
         size_class=0,
         row_wise=False,
-        blocking=False,
         plan_path="",
         relations=1,
     )
