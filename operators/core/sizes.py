@@ -64,6 +64,15 @@ def row_bytes(batch: pa.RecordBatch) -> Sizes:
     return sizes
 
 
+def row_beyond(batch: pa.RecordBatch, most: int | None) -> tuple[int, int] | None:
+    """The largest row of the batch and its bytes, if these are more than `most`."""
+    if most is None or batch_bytes(batch) <= most:
+        return None
+    sizes = row_bytes(batch)
+    row = int(np.argmax(sizes))
+    return (row, int(sizes[row])) if sizes[row] > most else None
+
+
 def _values(array: pa.Array) -> Sizes:
     type_ = array.type
     width = _fixed(type_)

@@ -73,6 +73,13 @@ def out_of_memory(plan_path: str, memory_limit: int) -> ExecutionError:
     )
 
 
+def row_too_large(place: str, size: int, most: int) -> ExecutionError:
+    return ExecutionError(
+        _at(place, f"makes a row of {size:,} bytes, more than the task's memory_limit of {most:,}: raise memory_limit"),
+        reason="ROW_TOO_LARGE",
+    )
+
+
 def _sentence(text: str) -> str:
     text = _HINT.sub("", _KIND.sub("", text, count=1))
     return " ".join(text.split())

@@ -104,7 +104,7 @@ class FragmentInput:
         if self._stream is None:
             raise InternalError(f"the stream {self.relation!r} was held outside of an epoch")
         if self._held is None:
-            self._held = HeldRows(self._entering(self._cut(self._stream)), room)
+            self._held = HeldRows(self._checked(self._cut(self._stream)), room)
         try:
             return self._held.fill(most)
         except BaseException as error:
@@ -123,7 +123,7 @@ class FragmentInput:
         """Hand out some rows at each step, as if there were no others. The cuts may be anywhere."""
         if self._stream is None:
             raise InternalError(f"the stream {self.relation!r} was read outside of an epoch")
-        rows = self._entering(iter(self._stream)) if self._held is None else self._held.read(again=False)
+        rows = self._checked(self._named(self._stream)) if self._held is None else self._held.read(again=False)
         for block in gathered(rows):
             self._block, self._asked = block, False
             yield
@@ -188,15 +188,22 @@ class FragmentInput:
                 stream.close()
 
     def _rows(self, stream: Stream) -> Iterator[pa.RecordBatch]:
-        return self._entering(self._cut(stream)) if self._held is None else self._held.read(again=self._again)
+        return self._checked(self._cut(stream)) if self._held is None else self._held.read(again=self._again)
 
     def _cut(self, stream: Stream) -> Iterator[pa.RecordBatch]:
-        return blocks(stream) if self._strict else iter(stream)
+        return blocks(self._named(stream)) if self._strict else self._named(stream)
 
-    def _entering(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _named(self, stream: Stream) -> Iterator[pa.RecordBatch]:
+        """The rows without their long values. Blocks are cut afterwards, so that no block holds those."""
+        if not self._long or self._beside is None:
+            return iter(stream)
+        beside, long = self._beside, self._long
+        return (beside.named(batch, long) for batch in stream)
+
+    def _checked(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             self._check()
-            yield self._beside.named(batch, self._long) if self._long and self._beside is not None else batch
+            yield batch
 
 
 def positional_schema(schema: pa.Schema) -> pa.Schema:

@@ -33,7 +33,7 @@ from ..core.batches import batch_of
 from ..core.column import Column
 from ..core.operator import Operator, Stream
 from ..core.piece import FilePiece, InlinePiece, KeyRange, Piece
-from ..core.sizes import batch_bytes, is_encoded, row_bytes
+from ..core.sizes import is_encoded, row_beyond
 from .change_column import WEIGHT, BadChange, weights
 from .declared_order import DeclaredOrder
 from .file_relations import contiguous
@@ -114,13 +114,11 @@ class Scan(Operator):
                     yield batch
 
     def _check_size(self, batch: pa.RecordBatch, piece: Piece, first: int) -> None:
-        if batch_bytes(batch) <= self._largest:
-            return
-        sizes = row_bytes(batch)
-        row = int(np.argmax(sizes))
-        if sizes[row] > self._largest:
+        found = row_beyond(batch, self._largest)
+        if found is not None:
+            row, size = found
             raise SplitError(
-                f"{describe(piece)}: row {first + row} (counted from 0 in what is read) has {sizes[row]:,} bytes, more "
+                f"{describe(piece)}: row {first + row} (counted from 0 in what is read) has {size:,} bytes, more "
                 f"than the task's memory_limit of {self._largest:,}: raise memory_limit",
                 reason="ROW_TOO_LARGE",
             )

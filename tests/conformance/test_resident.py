@@ -10,14 +10,16 @@ import pytest
 from .resident import ELSE, KINDS, MIB, SCHEMA, WIDTHS, batches, resident
 
 LIMIT = 64 * MIB
+ANSWERED = ("read", "arrow in one batch", "sort", "window", "groups of texts", "except", "join", "merge join")
+"""Kinds that give their rows, although these are several times the limit."""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the system's count is Linux's")
-@pytest.mark.parametrize("kind", ["read", "arrow in one batch", "loop that joins texts"])
+@pytest.mark.parametrize("kind", [*ANSWERED, "loop that joins texts"])
 def test_wide_rows_take_no_more_than_the_limit_and_256_mib(tmp_path: Path, kind: str) -> None:
     taken = resident(kind, WIDTHS["100 KB"], tmp_path, limit=LIMIT, size=200 * MIB)
     assert taken.peak <= LIMIT + ELSE, f"{taken.peak >> 20} MiB"
-    assert taken.rows or taken.error.startswith("MEMORY_LIMIT"), taken.error
+    assert taken.rows or (kind not in ANSWERED and taken.error.startswith("MEMORY_LIMIT")), taken.error
 
 
 @pytest.mark.parametrize("kind", KINDS)
