@@ -256,7 +256,7 @@ class Fragment(Operator):
     def _checked_size(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         found = row_beyond(batch, self._largest)
         if found is not None:
-            raise failures.row_too_large(self._place, found[1], self._largest or 0)
+            raise failures.row_too_large(self._plan_path, found[1], self._largest or 0)
         return batch
 
     def _counts(self, files: Sequence[FilePiece], *, counted: bool, given_out: int) -> FileReads:

@@ -121,7 +121,7 @@ def test_a_row_that_a_statement_makes_beyond_the_limit_is_an_error(instance: Ins
         instance=instance,
         streams=[StreamSource(relation="in0", schema=numbers, size_class=10)],
         largest=900_000,
-        place="relations[0].root",
+        plan_path="relations[0].root",
     )
     lengths = pa.record_batch({"k": [5, 800_000, 800_000]})
     assert sum(batch.num_rows for batch in fragment.run([BatchStream(numbers, [lengths])])) == 3
