@@ -199,5 +199,6 @@ class _Ahead:
 def closed(number: int) -> Refused:
     """The error for reading on an epoch that its task has left behind."""
     return Refused(
-        f"the task has been read on from the middle of epoch {number}, which therefore cannot be", reason="CONSUMED"
+        f"epoch {number} cannot be read any further: the task has been read on from the middle of this epoch",
+        reason="CONSUMED",
     )

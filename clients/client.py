@@ -25,7 +25,7 @@ from .task_options import ChosenOptions, Options, chosen
 if TYPE_CHECKING:
     from .transport.access import Access
 
-_UNFED: Final = "give it some, or an empty list where it has no rows"
+_UNFED: Final = "give the source splits, or an empty list if it has no rows"
 
 
 class Client:
@@ -185,7 +185,7 @@ class Client:
         """
         if not hasattr(rows, "__arrow_c_stream__"):
             raise InvalidRequest(
-                f"a Dataset is made of Arrow data (anything with __arrow_c_stream__), not {type(rows).__name__}",
+                f"a Dataset must be made from Arrow data (anything with __arrow_c_stream__), not {type(rows).__name__}",
                 reason="NOT_ROWS",
             )
         reader = pa.RecordBatchReader.from_stream(rows)
@@ -198,7 +198,7 @@ class Client:
         ['item', 'total']
         """
         if not isinstance(id, str):
-            raise InvalidRequest(f"a task's id is text, as Task.id and `tidegate tasks` give it, not {id!r}")
+            raise InvalidRequest(f"a task's id must be text, as in Task.id and `tidegate tasks`, not {id!r}")
         return Task(self._service, self._service.get_task(id), cursor)
 
     def tasks(self) -> Sequence[TaskInfo]:
@@ -268,7 +268,7 @@ class Client:
             name: [split(data, self._upload) for data in several] for name, several in by_source(tables or {}).items()
         }
         if restore is not None and not (isinstance(restore, str) and restore):
-            raise InvalidRequest(f"restore is a checkpoint's id, not {restore!r}", reason="CHECKPOINT_ID")
+            raise InvalidRequest(f"restore must be a checkpoint's id, not {restore!r}", reason="CHECKPOINT_ID")
         return self._service.create_task(encoded, wanted, bound, restore=restore or "")
 
     def _chosen(self, options: Mapping[str, object]) -> ChosenOptions:
@@ -297,12 +297,12 @@ class Client:
 def _keyed(keyed: Keyed | None) -> Keyed | None:
     if keyed is not None and not isinstance(keyed, Hashed | Ranged):
         raise InvalidRequest(
-            f'keyed is tidegate.Hashed(("k",)) or tidegate.Ranged("k"), not {keyed!r}', reason="DATASET_KEY"
+            f'keyed must be tidegate.Hashed(("k",)) or tidegate.Ranged("k"), not {keyed!r}', reason="DATASET_KEY"
         )
     return keyed
 
 
 def _graph(graph: GraphBuilder | Graph) -> Graph:
     if not isinstance(graph, GraphBuilder | Graph):
-        raise InvalidRequest(f"a graph is a tidegate.TaskGraph, not {type(graph).__name__}", reason="NOT_A_GRAPH")
+        raise InvalidRequest(f"a graph must be a tidegate.TaskGraph, not {type(graph).__name__}", reason="NOT_A_GRAPH")
     return graph.value if isinstance(graph, GraphBuilder) else graph

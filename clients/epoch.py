@@ -195,7 +195,7 @@ class Epoch:
     def _ended(self) -> Barrier:
         self.finish()
         if self._barrier is None:
-            raise AssertionError("an epoch has ended without its barrier")
+            raise AssertionError("an epoch ended without its barrier")
         return self._barrier
 
     def _consumed(self) -> Refused:

@@ -43,9 +43,9 @@ def iterate(
     >>> reachable = tidegate.plans.iterate("reachable", start, lambda back: next_hop(back), distinct=True)
     """
     if at_limit not in _AT_LIMIT:
-        raise InvalidRequest(f"at_limit is one of {', '.join(_AT_LIMIT)}, not {at_limit!r}")
+        raise InvalidRequest(f"at_limit must be one of {', '.join(_AT_LIMIT)}, not {at_limit!r}")
     if seed is None and schema is None:
-        raise InvalidRequest(f"loop {name!r} has no seed, so a schema must say what goes round in it")
+        raise InvalidRequest(f"loop {name!r} has no seed: give the schema of the rows that go round in the loop")
 
     def resolve(registry: ExtensionRegistry) -> Any:
         from substrait.algebra_pb2 import SetRel

@@ -18,36 +18,40 @@ MOST_GROUPS: Final = 2**32
 def from_one(name: str, value: int | None) -> None:
     """Check a sequence number or an epoch."""
     if value is not None and not (_whole(value) and 1 <= value < BEYOND):
-        raise InvalidRequest(f"{name}={value!r}: numbers start at 1")
+        raise InvalidRequest(f"{name}={value!r} must be a whole number from 1 on")
 
 
 def last_numbers(through: Mapping[str, int] | None) -> None:
     """Check the last sequence number of each source; 0 for a source without splits."""
     for source, value in (through or {}).items():
         if not (_whole(value) and 0 <= value < BEYOND):
-            raise InvalidRequest(f"through={value!r} of source {source!r}: the last number is 0 (none) or more")
+            raise InvalidRequest(
+                f"through={value!r} of source {source!r} must be a split's number, or 0 if the source has no splits"
+            )
 
 
 def check_place(name: str, cursor: Cursor | None) -> None:
     """Check a cursor."""
     if cursor is not None and not isinstance(cursor, Cursor):
-        raise InvalidRequest(f"{name} is a tidegate.Cursor(epoch, row), not {cursor!r}")
+        raise InvalidRequest(f"{name} must be a tidegate.Cursor(epoch, row), not {cursor!r}")
     if cursor is not None and not (1 <= cursor.epoch < BEYOND and 0 <= cursor.row < BEYOND):
         raise InvalidRequest(
-            f"{name} is row {cursor.row} of epoch {cursor.epoch}: epochs count from 1, rows of an epoch from 0"
+            f"{name} is row {cursor.row} of epoch {cursor.epoch}; epochs count from 1, and the rows of an epoch from 0"
         )
 
 
 def check_watermark(value: int | None) -> None:
     """Check a watermark, in microseconds since 1970."""
     if value is not None and not (_whole(value) and -BEYOND <= value < BEYOND):
-        raise InvalidRequest(f"watermark={value!r} is not a whole number of microseconds since 1970, of 64 bits")
+        raise InvalidRequest(
+            f"watermark={value!r} must be a whole number of microseconds since 1970, of at most 64 bits"
+        )
 
 
 def not_negative(name: str, value: float | None) -> None:
     """Check a number of bytes or seconds."""
     if value is not None and not (isinstance(value, Real) and 0 <= value < BEYOND):
-        raise InvalidRequest(f"{name}={value!r} must be a number, not negative")
+        raise InvalidRequest(f"{name}={value!r} must be a number from 0 on")
 
 
 def checked_file(split: FileSplit) -> FileSplit:
@@ -56,16 +60,18 @@ def checked_file(split: FileSplit) -> FileSplit:
         path = os.fsdecode(split.path)
         path.encode()
     except (TypeError, UnicodeEncodeError) as error:
-        why = "it is not UTF-8" if isinstance(error, UnicodeError) else "it is neither text nor a pathlib.Path"
+        why = "a path must be UTF-8" if isinstance(error, UnicodeError) else "a path must be text or a pathlib.Path"
         raise InvalidRequest(f"{split.path!r} cannot be a path: {why}") from None
     rows, groups = split.rows, split.row_groups
     if rows is not None and not (isinstance(rows, tuple | list) and len(rows) == 2 and _within(rows, BEYOND)):
-        raise InvalidRequest(f"rows={rows!r} of {split.path} is not (first, behind the last), two whole numbers")
+        raise InvalidRequest(
+            f"rows={rows!r} of {split.path} must be two whole numbers: (first row, row behind the last)"
+        )
     if groups is not None and not (
         isinstance(groups, tuple | list | range) and groups and _within(groups, MOST_GROUPS)
     ):
         raise InvalidRequest(
-            f"row_groups={groups!r} of {split.path} is not a tuple of one or more whole numbers, from 0 on"
+            f"row_groups={groups!r} of {split.path} must be a tuple of one or more whole numbers from 0 on"
         )
     return split if path is split.path else replace(split, path=path)
 
@@ -74,7 +80,7 @@ def version(name: str, value: int | None) -> None:
     """Check a version of an application's transaction."""
     if value is not None and not (_whole(value) and 0 <= value < BEYOND):
         raise InvalidRequest(
-            f"{name}={value!r} of an application is a whole number from 0 on", reason="BAD_TRANSACTION"
+            f"{name}={value!r} of an application must be a whole number from 0 on", reason="BAD_TRANSACTION"
         )
 
 

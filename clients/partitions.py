@@ -33,9 +33,9 @@ def partition_of(node: str, stream: str, partition: Any, channels: int) -> Parti
             return SPREAD
         case Unsaid():
             raise InvalidRequest(
-                f"node {node!r} has {channels} channels, so partition has to say which of them get the rows of stream "
-                f"{stream!r}: a column's name, several, None for all rows to all channels, a function, or "
-                "tidegate.SPREAD where any will do",
+                f"node {node!r} has {channels} channels, so `partition` must say which channels get the rows of "
+                f"stream {stream!r}: a column's name, several names, None (all rows to all channels), a function, or "
+                "tidegate.SPREAD (any channel)",
                 reason="PARTITION_MISSING",
             )
         case None:
@@ -50,8 +50,8 @@ def partition_of(node: str, stream: str, partition: Any, channels: int) -> Parti
             return ByFunction(partition)
         case _:
             raise InvalidRequest(
-                f"node {node!r}: the partition of stream {stream!r} is a column's name, several, None, a function or "
-                f"tidegate.SPREAD, not {partition!r}",
+                f"node {node!r}: the partition of stream {stream!r} must be a column's name, several names, None, a "
+                f"function or tidegate.SPREAD, not {partition!r}",
                 reason="NOT_A_PARTITION",
             )
 

@@ -42,7 +42,7 @@ def plan_bytes(plan: Plan) -> PlanBytes:
         case _:
             kind = type(plan).__name__
             raise InvalidRequest(
-                f"a plan is bytes (protobuf), str (JSON), a pathlib.Path or a Substrait message, not {kind}",
+                f"a plan must be bytes (protobuf), str (JSON), a pathlib.Path or a Substrait message, not {kind}",
                 reason="NOT_A_PLAN",
             )
 
@@ -55,5 +55,5 @@ def _read(path: Path) -> PlanBytes:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise InvalidRequest(
-            f"the plan file {path} cannot be read on this machine, the client's: {reason}", reason="PLAN_UNREADABLE"
+            f"the plan file {path} cannot be read on the client's machine: {reason}", reason="PLAN_UNREADABLE"
         ) from error

@@ -43,9 +43,11 @@ def user_operator(
     """
     names = tuple(streams)
     if not callable(make):
-        raise InvalidRequest(f"{make!r} makes no executors: give a function of the options", reason="NOT_A_FACTORY")
+        raise InvalidRequest(
+            f"{make!r} cannot make executors: give a function that takes the options", reason="NOT_A_FACTORY"
+        )
     if not names or len(set(names)) < len(names):
-        raise InvalidRequest(f"an operator's streams have names, each its own, not {names!r}", reason="DUPLICATE_NAME")
+        raise InvalidRequest(f"an operator's streams must have different names, not {names!r}", reason="DUPLICATE_NAME")
     waits = {} if after is None else after
     check_streams("operator", "after", waits, names)
     for others in waits.values():

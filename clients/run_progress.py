@@ -76,7 +76,7 @@ def watched(progress: Told, statistics: Callable[[], Statistics], *, anywhere: b
         return
     if not callable(progress):
         raise InvalidRequest(
-            f"progress is True, False or a function of a GraphProgress, not {type(progress).__name__}",
+            f"progress must be True, False or a function of a GraphProgress, not {type(progress).__name__}",
             reason="PROGRESS",
         )
     with Ticker(lambda: progress(now())) as ticker:

@@ -92,9 +92,11 @@ def upload(path: str | os.PathLike[str], *, format: str = "") -> Upload:  # noqa
     """
     file = Path(path)
     if not os.path.isfile(file):
-        raise InvalidRequest(f"no file {path} on this machine, the client's, to upload", reason="FILE_NOT_FOUND")
+        raise InvalidRequest(f"there is no file {path} on the client's machine to upload", reason="FILE_NOT_FOUND")
     if not os.access(file, os.R_OK):
-        raise InvalidRequest(f"this process may not read {path}, which is to be uploaded", reason="FILE_NOT_FOUND")
+        raise InvalidRequest(
+            f"{path} cannot be uploaded: this process has no permission to read the file", reason="FILE_NOT_FOUND"
+        )
     return Upload(file, format)
 
 
@@ -150,8 +152,8 @@ def _split(data: Any, uploader: Uploader) -> Split:
             return _checked(InlineSplit(schema=batch.schema, batches=(batch,)))
         case _:
             raise InvalidRequest(
-                "a split is a path, tidegate.FileSplit, tidegate.upload(path), Arrow data (anything with "
-                "__arrow_c_stream__), tidegate.Changes or tidegate.MissingAsNull of one of them, not "
+                "a split must be a path, tidegate.FileSplit, tidegate.upload(path), Arrow data (anything with "
+                "__arrow_c_stream__), or tidegate.Changes or tidegate.MissingAsNull of one of these, not "
                 f"{type(data).__name__}",
                 reason="NOT_A_SPLIT",
             )
@@ -184,7 +186,7 @@ def by_source(splits: Mapping[str, SplitLike | Sequence[SplitLike]]) -> Mapping[
     """The splits of each source as a list."""
     if not isinstance(splits, Mapping):
         raise InvalidRequest(
-            f"splits are given by their sources' names, as {{'sales': 'sales.parquet'}}, not as {splits!r:.80}",
+            f"splits must be given by source name, as {{'sales': 'sales.parquet'}}, not as {splits!r:.80}",
             reason="NOT_A_SPLIT",
         )
     return {name: several(data) for name, data in splits.items()}

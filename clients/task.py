@@ -224,7 +224,7 @@ class Task:
         """
         wanted = checkpoint_name(checkpoint)
         if wanted is not None and not seal:
-            raise InvalidRequest("a checkpoint is taken at a barrier: ask for it with seal=True")
+            raise InvalidRequest("a checkpoint is taken at a barrier: give seal=True, too")
         check_version("version", version)
         check_version("follows", follows)
         transaction = Transaction(application=application, version=version, follows=follows)
@@ -269,7 +269,7 @@ class Task:
             if self._position.epoch < number:
                 first, last = self._position.epoch, number - 1
                 which = f"epoch {first} is" if first == last else f"epochs {first} to {last} are"
-                raise Refused(f"{which} sealed and unread: read_epoch() first", reason="UNREAD_EPOCHS")
+                raise Refused(f"{which} sealed and unread: call read_epoch() first", reason="UNREAD_EPOCHS")
             epoch = self._begin()
             with self._feed.sending(self._give_back) as send:
                 for step in self._feed.steps(splits, send):
@@ -306,7 +306,7 @@ class Task:
             running = self._position.epoch <= self._feed.sealed or self._feed.refresh()
             if running and self._position.epoch > self._feed.sealed:
                 raise Refused(
-                    f"epoch {self._position.epoch} is not sealed: request_barrier() first", reason="NOTHING_SEALED"
+                    f"epoch {self._position.epoch} is not sealed: call request_barrier() first", reason="NOTHING_SEALED"
                 )
             return self._whole(self._begin()).table()
 
@@ -401,7 +401,10 @@ class Task:
         if ahead is self._ahead:
             return
         if ahead is not None and ahead.over:
-            raise Refused("the task has been read on by others since these batches were begun", reason="CONSUMED")
+            raise Refused(
+                "these batches cannot be read any further: another reader of the task has read on since",
+                reason="CONSUMED",
+            )
         if self._ahead is not None:
             self._ahead.over = True
             self._open, self._position = None, self._cursor
@@ -428,7 +431,7 @@ class Task:
         self._timeout = None
         while not epoch.complete:
             if not self._read_on(epoch):
-                raise Refused("the task has finished: there is no further epoch", reason="TASK_FINISHED")
+                raise Refused("the task has finished: there are no more epochs", reason="TASK_FINISHED")
         if (error := epoch.error) is not None:
             raise error
         return epoch
@@ -441,7 +444,7 @@ class Task:
             if epoch is not self._open:
                 raise closed(epoch.number)
             if not self._read_on(epoch):
-                raise Refused(f"the task has finished without epoch {epoch.number}", reason="TASK_FINISHED")
+                raise Refused(f"the task has finished, and has no epoch {epoch.number}", reason="TASK_FINISHED")
 
     def _read_on(self, epoch: Epoch) -> bool:
         """Read until there is more of the epoch, or its end; False if the task has finished.

@@ -78,7 +78,7 @@ def chosen(options: Mapping[str, object]) -> ChosenOptions:
     """The options as values. Refuses an unknown name or choice, and names the known ones."""
     if unknown := set(options) - set(_KNOWN):
         names = ", ".join(sorted(unknown))
-        raise InvalidRequest(f"no option is called {names}; there are: {', '.join(_KNOWN)}", reason="UNKNOWN_OPTION")
+        raise InvalidRequest(f"there is no option {names}; there are: {', '.join(_KNOWN)}", reason="UNKNOWN_OPTION")
     values: dict[str, Any] = {name: _choice(name, value) for name, value in options.items()}
     return ChosenOptions(chosen=frozenset(values), **values)
 
@@ -89,20 +89,20 @@ def _choice(name: str, value: Any) -> Any:
         return member(name, _ENUMS[name], value)
     if name in _LARGEST:
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _LARGEST[name]:
-            raise InvalidRequest(f"{name} is a whole number from 0 to {_LARGEST[name]}, not {value!r}")
+            raise InvalidRequest(f"{name} must be a whole number from 0 to {_LARGEST[name]}, not {value!r}")
         return int(value)
     if name in ("idle_seconds", "loop_seconds", "epoch_seconds"):
         if not isinstance(value, int | float) or isinstance(value, bool):
-            raise InvalidRequest(f"{name} is a number of seconds, not {value!r}")
+            raise InvalidRequest(f"{name} must be a number of seconds, not {value!r}")
         return float(value)
     if name == "broadcast":
         if not isinstance(value, list | tuple | set | frozenset) or not all(
             isinstance(choice, str) for choice in value
         ):
-            raise InvalidRequest(f"{name} is a list of sources' names, not {value!r}")
+            raise InvalidRequest(f"{name} must be a list of source names, not {value!r}")
         return tuple(value)
     if not isinstance(value, str):
-        raise InvalidRequest(f"{name} is text, not {value!r}")
+        raise InvalidRequest(f"{name} must be text, not {value!r}")
     return value
 
 
@@ -112,5 +112,5 @@ def member(name: str, choices: type[Choice], value: Any) -> Choice:
     if isinstance(value, choices):
         return value
     if value not in known:
-        raise InvalidRequest(f"{name} is one of {', '.join(known)}, not {value!r}", reason="UNKNOWN_OPTION")
+        raise InvalidRequest(f"{name} must be one of {', '.join(known)}, not {value!r}", reason="UNKNOWN_OPTION")
     return choices(value)

@@ -126,7 +126,9 @@ class IndexLookupJoin(Operator):
         self._plan_path = plan_path
         self._run_in_progress: _Run | None = None
         if batch_rows < 1 or prefetch < 0:
-            raise InternalError(f"{plan_path}: look-up batches of {batch_rows} rows, {prefetch} of them ahead")
+            raise InternalError(
+                f"{plan_path}: there cannot be look-up batches of {batch_rows} rows, {prefetch} of them ahead"
+            )
         self._check_types(probe)
         names = [f"k{i}" for i in range(len(self._keys))]
         self._key_schema = pa.schema(list(zip(names, index.key_types, strict=True)))

@@ -84,7 +84,7 @@ class MergeJoin(Operator):
         self._condition: PairFilter | None = None
         if condition is not None:
             if instance is None:
-                raise InternalError(f"{plan_path}: a merge join with a condition needs an instance")
+                raise InternalError(f"{plan_path}: a merge join with a condition needs a DuckDB instance")
             self._condition = PairFilter(condition, left, right, instance, plan_path)
         pieces = Pieces(self._meaning, schema, probe, held)
         self._matcher = Matcher(self._meaning, pieces, self._condition, plan_path)

@@ -179,7 +179,8 @@ class RecomputedLoop(Operator):
         body, limits = self._body, self._body.limits
         if limits.rows is not None and len(rows) > limits.rows:
             raise ExecutionError(
-                f"loop {body.name!r} has {len(rows)} rows after round {number}; its limit is {limits.rows}",
+                f"loop {body.name!r} has {len(rows)} rows after round {number}; at most {limits.rows} are allowed "
+                "(the option loop_rows)",
                 reason="LOOP_ROWS",
             )
         if deadline is not None and monotonic() > deadline:

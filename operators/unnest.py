@@ -150,21 +150,19 @@ def _validate(
     expected += [pa.int64()] * ordinality
     for field, type_ in zip(schema, expected, strict=True):
         if not same_layout(field.type, type_):
-            raise InternalError(
-                f"{plan_path}: the column {field.name!r} is {type_}, not {field.type} as the result says"
-            )
+            raise InternalError(f"{plan_path}: the column {field.name!r} is {type_}, and in the result {field.type}")
     may_be_null = list(schema)[len(keep) : len(keep) + len(lists)] if outer or len(lists) > 1 else []
     may_be_null += list(schema)[-1:] if outer and ordinality else []
     for field in may_be_null:
         if not field.nullable:
-            raise InternalError(
-                f"{plan_path}: the column {field.name!r} may be null, and is required as the result says"
-            )
+            raise InternalError(f"{plan_path}: the column {field.name!r} may be null, and is required in the result")
 
 
 def _item_type(field: pa.Field, output: pa.Field, plan_path: str) -> pa.DataType:
     if not is_list(field.type):
-        raise InternalError(f"{plan_path}: the column {field.name!r} is {field.type}: there is nothing to unnest")
+        raise InternalError(
+            f"{plan_path}: the column {field.name!r} is {field.type}: only lists and maps can be unnested"
+        )
     type_ = plain(field.type)
     if not kinds.is_map(type_):
         return type_.value_type

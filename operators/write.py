@@ -151,23 +151,23 @@ class Write(Operator):
         if self._committed_bytes + staged.bytes > self._quota:
             raise Exhausted(
                 f"table {self._folder.name!r}: epoch {self._epoch} makes the task write more than its write_quota, "
-                f"{self._quota:,} bytes ({self._committed_bytes:,} of them in earlier epochs); raise it, or go on in "
-                "another task",
+                f"{self._quota:,} bytes ({self._committed_bytes:,} of them in earlier epochs); raise write_quota, or "
+                "continue in another task",
                 reason="WRITE_QUOTA",
             )
 
     def _check(self, folder: OpenFolder, others: Sequence[str]) -> None:
         if others and self._mode in (WriteMode.ERROR, WriteMode.IGNORE):
             raise ExecutionError(
-                f"table {self._folder.name!r} exists: its folder has {others[0]}; insert into it, or create it with a "
-                "mode that appends, replaces or ignores",
+                f"table {self._folder.name!r} exists already: its folder has {others[0]}; insert into the table, or "
+                "create the table with a mode that appends, replaces or ignores",
                 reason="TABLE_EXISTS",
             )
         foreign = next((name for name in others if writer_of(name) is None), None)
         if foreign is not None and self._mode is WriteMode.REPLACE:
             raise ExecutionError(
-                f"table {self._folder.name!r} is not replaced: its folder has {foreign}, which no task has written; "
-                "move it away",
+                f"table {self._folder.name!r} cannot be replaced: its folder has {foreign}, which no task has "
+                f"written; move {foreign} away",
                 reason="NOT_A_WRITTEN_TABLE",
             )
         if self._mode in (WriteMode.INSERT, WriteMode.APPEND):

@@ -31,7 +31,7 @@ changes would cost more, not less.
 
 
 _INTERVAL: Final = (
-    "intervals of months and days are equal to others that are written otherwise, so a change cannot say which is meant"
+    "an interval of months and days can be written in several equal forms, so a change does not determine the row"
 )
 
 
@@ -103,7 +103,7 @@ def _rewritten(plan: ir.Plan) -> ir.Plan:
 
 def _check_reads_only(plan: ir.Plan) -> None:
     if plan.write is not None:
-        message = "a table that is written holds rows, not changes; leave the write out, or run the plan per epoch"
+        message = "a written table has rows, not changes: leave the write out, or run the plan per epoch"
         raise PlanError(Problem(place=plan.write.plan_path, reason="WRITE_IN_CONTINUOUS", message=message))
 
 
@@ -126,7 +126,9 @@ def _check_types(root: ChangeNode) -> None:
     """Refuses types whose equal values can differ: a change counts equal rows, so rows must be told apart."""
     problems = {
         Problem(
-            place=node.plan_path, reason="UNSUPPORTED_TYPE", message=f"{_INTERVAL}; cast it, or run the plan per epoch"
+            place=node.plan_path,
+            reason="UNSUPPORTED_TYPE",
+            message=f"{_INTERVAL}: cast the interval, or run the plan per epoch",
         )
         for node in nodes_of(root)
         if any(kinds.is_interval(field.type) for field in node.schema)
@@ -137,8 +139,7 @@ def _check_types(root: ChangeNode) -> None:
 
 def _reserved(plan_path: str, what: str) -> Problem:
     message = (
-        f"{what}: in a continuous task {WEIGHT} is the column that says how often a row is inserted or deleted; call "
-        "it otherwise. A weight that comes with the data is no column of the plan: name it with the split, as its "
-        "change_column"
+        f"{what}: in a continuous task {WEIGHT} is the column of the weights: give this column another name. If the "
+        "column has the weights of the data, leave it out of the plan, and name it as the change_column of the split"
     )
     return Problem(place=plan_path, reason="RESERVED_COLUMN", message=message)

@@ -24,6 +24,14 @@
 
 Every error has a machine-readable `reason` (upper snake case) and a sentence that names what is wrong, where,
 and what would be right. `STATUS` maps each class to the gRPC status it travels as, in one place.
+
+A message begins with the place, if there is one, and has one of five forms:
+
+- not there: "there is no column 'x'; there are: a, b"
+- wrong value: "channels=0 must be a whole number from 1 on"; "a plan must be bytes or str, not int"
+- too much: "the request has 9 bytes; at most 8 are allowed: send several requests"
+- refused: "epoch 3 is not sealed: call request_barrier() first" (the fact, then the way out)
+- failed: "table 't' cannot be written: No space left on device" (the deed, then the cause)
 """
 
 from __future__ import annotations

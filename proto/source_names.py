@@ -16,7 +16,7 @@ def check_fed(sources: Collection[SourceInfo], named: Collection[str], hint: str
     said = {fed_source(name, fed, static) for name in named}
     if missing := sorted(fed - said):
         raise InvalidRequest(
-            f"source {missing[0]!r} is given no splits: {hint.format(name=missing[0])}", reason="SOURCE_UNFED"
+            f"source {missing[0]!r} has no splits: {hint.format(name=missing[0])}", reason="SOURCE_UNFED"
         )
 
 
@@ -28,7 +28,9 @@ def fed_source(name: str, fed: Collection[str], static: Collection[str]) -> str:
         return name
     if name in static:
         raise Refused(
-            f"source {name!r} is static: it is whole in every epoch and takes no splits", reason="STATIC_SOURCE"
+            f"source {name!r} is static, so every epoch has all its rows: bind the source as a table, and add no "
+            "splits",
+            reason="STATIC_SOURCE",
         )
     known = sorted((*fed, *static))
     alike = [candidate for candidate in known if candidate.casefold() == name.casefold()]
@@ -36,7 +38,8 @@ def fed_source(name: str, fed: Collection[str], static: Collection[str]) -> str:
         return fed_source(alike[0], fed, static)
     if alike:
         raise NotFound(
-            f"source {name!r} could be any of {', '.join(alike)}: write it as the plan does", reason="AMBIGUOUS_SOURCE"
+            f"source {name!r} could be any of {', '.join(alike)}: write the name as the plan does",
+            reason="AMBIGUOUS_SOURCE",
         )
     raise NotFound(
         f"the plan has no source {name!r}; its sources are: {', '.join(known) or 'none'}", reason="UNKNOWN_SOURCE"

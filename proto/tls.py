@@ -53,11 +53,12 @@ def trouble(address: str, *, tls: bool, authorities: bytes | None = None, file: 
     try:
         context.load_verify_locations(cadata=_known(authorities))
     except ssl.SSLError:
-        return Trouble(reason="NO_AUTHORITIES", sentence=f"{file} has no certificates in it (PEM)")
+        return Trouble(reason="NO_AUTHORITIES", sentence=f"{file} has no certificates (PEM)")
     try:
         _handshake(address, context)
     except ssl.SSLCertVerificationError as error:
-        return _untrusted(address, error, file or "those authorities that gRPC knows")
+        known = f"the authorities in {file}" if file else "the authorities that gRPC knows"
+        return _untrusted(address, error, known)
     except ssl.SSLError as error:
         return _has_no_tls() if error.reason in _NOT_TLS else None
     except OSError:
@@ -134,25 +135,30 @@ def _untrusted(address: str, error: ssl.SSLCertVerificationError, known: str) ->
         certificate = shown(address)
         names = f", not for {', '.join(certificate.names)}" if certificate is not None and certificate.names else ""
         host = "localhost" if address.startswith(UNIX) else address.rpartition(":")[0]
-        sentence = f"the certificate it shows has to be for {host}{names}: connect by one of its names, or renew it"
+        sentence = (
+            f"its certificate must be for {host}{names}: connect by a name of the certificate, or renew the certificate"
+        )
         return Trouble(reason="CERTIFICATE_NAME", sentence=sentence)
     if error.verify_code in _WRONG_TIME:
-        sentence = f"its certificate cannot be used ({error.verify_message}): renew it, or set the clocks right"
+        sentence = (
+            f"its certificate cannot be used ({error.verify_message}): renew the certificate, or set the clocks right"
+        )
         return Trouble(reason="CERTIFICATE_EXPIRED", sentence=sentence)
     sentence = (
-        f"its certificate is not trusted ({error.verify_message}): it has to be vouched for by {known}; name the file "
-        "of its authority (tls=FILE, --tls-ca FILE)"
+        f"its certificate is not trusted ({error.verify_message}): none of {known} has signed the certificate; name "
+        "the file of its certificate authority (tls=FILE, --tls-ca FILE)"
     )
     return Trouble(reason="CERTIFICATE_UNTRUSTED", sentence=sentence)
 
 
 def _wants_tls() -> Trouble:
     return Trouble(
-        reason="TLS_WANTED", sentence="it takes connections over TLS alone (tls=True or a file, --tls, --tls-ca)"
+        reason="TLS_WANTED",
+        sentence="the server takes only connections with TLS: give tls=True or a file, --tls or --tls-ca",
     )
 
 
 def _has_no_tls() -> Trouble:
     return Trouble(
-        reason="NO_TLS", sentence="it takes connections without TLS alone: leave tls, --tls and --tls-ca out"
+        reason="NO_TLS", sentence="the server takes only connections without TLS: leave tls, --tls and --tls-ca out"
     )

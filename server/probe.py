@@ -68,12 +68,19 @@ def _said(options: argparse.Namespace, error: grpc.RpcError) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tidegate.server.probe", description="Is a server ready?")
+    parser = argparse.ArgumentParser(
+        prog="python -m tidegate.server.probe", description="Check whether a server is ready."
+    )
     parser.add_argument("address", metavar="HOST:PORT", nargs="?", default=DEFAULT_ADDRESS)
     parser.add_argument(
-        "--tls-ca", metavar="FILE", type=Path, help="over TLS, to a server that one in FILE vouches for"
+        "--tls-ca",
+        metavar="FILE",
+        type=Path,
+        help="use TLS, and check the server's certificate with the certificate authorities in FILE",
     )
-    parser.add_argument("--tls-name", metavar="NAME", help="with --tls-ca: the certificate's name, if it is not HOST")
+    parser.add_argument(
+        "--tls-name", metavar="NAME", help="with --tls-ca: the name in the certificate, if the name is not HOST"
+    )
     return parser
 
 

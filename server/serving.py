@@ -65,8 +65,8 @@ class Server:
 
     def _too_many_streams(self) -> Exhausted:
         return Exhausted(
-            f"{self._settings.streams_per_principal} calls of yours wait for results, give them or feed, as many as "
-            "this server takes (tidegate serve --streams-per-principal N): end one first",
+            f"{self._settings.streams_per_principal} of your calls wait for results, return results or feed, and "
+            "this server takes no more (tidegate serve --streams-per-principal N): end a call first",
             reason="TOO_MANY_STREAMS",
         )
 
@@ -109,7 +109,7 @@ class Server:
                 port = self._server.add_secure_port(listen, certificate.credentials())
         except RuntimeError as error:
             raise Unavailable(
-                f"cannot listen on {listen}: is the port in use, or the address that of another machine?",
+                f"cannot listen on {listen}: the port is in use, or the address belongs to another machine",
                 reason="CANNOT_LISTEN",
             ) from error
         return listen if listen.startswith("unix:") else f"{listen.rpartition(':')[0]}:{port}"
@@ -127,7 +127,10 @@ class Server:
         await called(self._pools.control, self._backend.stop)
         await asyncio.gather(self._server.stop(grace), self._flight.stop(grace))
         if not self._pools.close(_LEFT_SECONDS):
-            log.error("a call has not ended with its task's cancellation: its thread is left behind")
+            log.error(
+                "a call has not ended although its task is cancelled: the server ends without waiting for the "
+                "call's thread"
+            )
 
 
 async def serve(backend: Backend, settings: Settings, ready: Callable[[Server], None]) -> None:

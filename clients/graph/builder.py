@@ -129,7 +129,9 @@ class TaskGraph(StockNodes, GraphBuilder):
     def read_dataset(self, dataset: Dataset, *, name: str | None = None, stride: int = STRIDE) -> Stream:
         """The rows of a Dataset, whole in every epoch. The graph keeps the Dataset alive."""
         if not isinstance(dataset, Dataset):
-            raise InvalidRequest(f"a Dataset is needed, not {type(dataset).__name__}", reason="NOT_A_DATASET")
+            raise InvalidRequest(
+                f"the argument must be a Dataset, not {type(dataset).__name__}", reason="NOT_A_DATASET"
+            )
         return self._add(DatasetSource(name=name or self._unused("dataset"), dataset=dataset, stride=stride))
 
     def read_iterable(
@@ -149,7 +151,7 @@ class TaskGraph(StockNodes, GraphBuilder):
         """
         if not callable(items) and not isinstance(items, Iterable):
             raise InvalidRequest(
-                f"an iterable is needed, or a function that makes one, not {type(items).__name__}",
+                f"the argument must be an iterable, or a function that makes an iterable, not {type(items).__name__}",
                 reason="NOT_AN_ITERABLE",
             )
         name = name or self._unused("iterable")
@@ -254,15 +256,15 @@ class TaskGraph(StockNodes, GraphBuilder):
 
     def _add(self, node: GraphNode) -> Stream:
         if not isinstance(node.name, str) or not node.name:
-            raise InvalidRequest(f"a node's name is a text that is not empty, not {node.name!r}", reason="NODE_NAME")
+            raise InvalidRequest(f"a node's name must be text that is not empty, not {node.name!r}", reason="NODE_NAME")
         self._nodes.append(node)
         return Stream(self, node.name)
 
     def _end(self, stream: Stream) -> Result:
         if self._result is not None:
             raise InvalidRequest(
-                f"the graph ends in {self._result!r} already, and has one end: make another graph, whose input is this "
-                "one's Dataset",
+                f"the graph already ends in {self._result!r}, and a graph has one end: make a second graph that "
+                "reads the Dataset of this graph",
                 reason="SECOND_RESULT",
             )
         self._result = stream.name
@@ -325,12 +327,14 @@ class TaskGraph(StockNodes, GraphBuilder):
                 return stream.name
             case Stream():
                 raise InvalidRequest(
-                    f"{node!r} reads {stream.name!r} of another graph: end that one in a Dataset and read_dataset() it",
+                    f"{node!r} reads {stream.name!r} of another graph: end the other graph in a Dataset, and read "
+                    "the Dataset with read_dataset()",
                     reason="OTHER_GRAPH",
                 )
             case _:
                 raise InvalidRequest(
-                    f"{node!r} reads a stream or the name of a node, not {type(stream).__name__}", reason="NOT_A_STREAM"
+                    f"{node!r} must read a stream or the name of a node, not {type(stream).__name__}",
+                    reason="NOT_A_STREAM",
                 )
 
     def _unused(self, kind: str) -> str:

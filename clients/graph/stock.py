@@ -81,7 +81,7 @@ class StockNodes(ABC):
         """
         keys = tuple(on.items()) if isinstance(on, Mapping) else tuple((key, key) for key in columns_of(name, "on", on))
         if not keys:
-            raise InvalidRequest(f"node {name!r} joins by no column: name one in on", reason="NO_KEYS")
+            raise InvalidRequest(f"node {name!r} joins by no column: name a column in `on`", reason="NO_KEYS")
         operation = Join(keys=keys, type=_one_of(JoinType, how, f"node {name!r}: how"))
         return self._operation(name, {"left": left, "right": right}, operation, channels)
 
@@ -131,7 +131,7 @@ class StockNodes(ABC):
     ) -> Stream:
         """The first `count` rows of such a sort, in its order."""
         if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-            raise InvalidRequest(f"node {name!r}: {count!r} is no number of rows", reason="BAD_COUNT")
+            raise InvalidRequest(f"node {name!r}: {count!r} is not a number of rows", reason="BAD_COUNT")
         operation = Sort(keys=_keys(name, by, descending), first=count)
         return self._operation(name, {ONLY_STREAM: stream}, operation, channels)
 
@@ -157,7 +157,7 @@ def columns_of(node: str, what: str, columns: Columns) -> tuple[str, ...]:
     several = (columns,) if isinstance(columns, str) else tuple(columns)
     if not all(isinstance(column, str) for column in several):
         raise InvalidRequest(
-            f"node {node!r}: {what} is a column's name or several, not {columns!r}", reason="NOT_A_COLUMN"
+            f"node {node!r}: {what} must be a column's name or several names, not {columns!r}", reason="NOT_A_COLUMN"
         )
     return several
 
@@ -165,13 +165,14 @@ def columns_of(node: str, what: str, columns: Columns) -> tuple[str, ...]:
 def _keys(node: str, by: Columns, descending: bool | Columns) -> tuple[tuple[str, bool], ...]:
     columns = columns_of(node, "by", by)
     if not columns:
-        raise InvalidRequest(f"node {node!r} sorts by no column: name one in by", reason="NO_KEYS")
+        raise InvalidRequest(f"node {node!r} sorts by no column: name a column in `by`", reason="NO_KEYS")
     if isinstance(descending, bool):
         return tuple((column, descending) for column in columns)
     down = columns_of(node, "descending", descending)
     if others := sorted(set(down) - set(columns)):
         raise InvalidRequest(
-            f"node {node!r}: {', '.join(map(repr, others))} in descending, but it sorts by {', '.join(columns)}",
+            f"node {node!r}: descending names {', '.join(map(repr, others))}, but the node sorts by "
+            f"{', '.join(columns)}",
             reason="NOT_A_KEY",
         )
     return tuple((column, column in down) for column in columns)
@@ -186,7 +187,7 @@ def _measure(node: str, column: str, measure: MeasureLike) -> Measure:
             return Measure(name=column, function=_one_of(MeasureFunction, function, where), column=of)
         case _:
             raise InvalidRequest(
-                f'node {node!r}: measure {column!r} is "count" or a pair like ("sum", "price"), not {measure!r}',
+                f'node {node!r}: measure {column!r} must be "count" or a pair like ("sum", "price"), not {measure!r}',
                 reason="NOT_A_MEASURE",
             )
 
@@ -196,4 +197,4 @@ def _one_of(choices: type[_Choice], value: str, what: str) -> _Choice:
         if choice.value == value:
             return choice
     there = ", ".join(str(choice.value) for choice in choices)
-    raise InvalidRequest(f"{what} is one of {there}, not {value!r}", reason="NOT_A_CHOICE")
+    raise InvalidRequest(f"{what} must be one of {there}, not {value!r}", reason="NOT_A_CHOICE")

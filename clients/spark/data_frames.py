@@ -32,10 +32,10 @@ _settings_lock = threading.Lock()
 def as_frame(data: DataFrame | str | os.PathLike[str]) -> DataFrame:
     """The DataFrame itself; for a path, the DataFrame that the active session loads."""
     if isinstance(data, str | os.PathLike):
-        return active_session("a path is loaded").read.load(os.fspath(data))
+        return active_session("a path can be loaded").read.load(os.fspath(data))
     if not isinstance(data, DataFrame):
         raise InvalidRequest(
-            f"what is fed is a Spark DataFrame or a path, not {type(data).__name__}", reason="NOT_A_FRAME"
+            f"the data to feed must be a Spark DataFrame or a path, not {type(data).__name__}", reason="NOT_A_FRAME"
         )
     return data
 
@@ -45,7 +45,9 @@ def active_session(what: str) -> SparkSession:
     try:
         return SparkSession.active()
     except PySparkException as none:
-        raise InvalidRequest(f"{what} by the active Spark session, and there is none", reason="NO_SESSION") from none
+        raise InvalidRequest(
+            f"{what} only by an active Spark session, and this process has no active session", reason="NO_SESSION"
+        ) from none
 
 
 def is_classic(frame: DataFrame) -> bool:
@@ -100,19 +102,22 @@ def order_of(frame: DataFrame, order_by: Sequence[str], ties: Sequence[str]) -> 
     if order_by:
         if ties:
             return Order.NOBODY, (
-                f"rows that are equal but for {', '.join(ties)}, which Spark cannot sort by, come in any order"
+                f"Spark cannot sort by {', '.join(ties)}: rows that differ in these columns alone come in any order"
             )
         return Order.SORTED, f"sorted by {', '.join(order_by)}, and then by all the other columns"
     if not is_classic(frame):
-        return Order.NOBODY, "over Spark Connect nobody can see how the rows are computed; order_by makes an order"
+        return Order.NOBODY, "Spark Connect does not show how the rows are computed; order_by gives them an order"
     plan = _plan(frame)
     if not plan.optimizedPlan().deterministic():
-        return Order.NOBODY, "the DataFrame has an expression that gives other values each time; order_by cannot help"
+        return (
+            Order.NOBODY,
+            "the DataFrame has an expression that gives other values on each run; order_by does not change that",
+        )
     kinds = set(_kinds(plan.sparkPlan()))
     if others := sorted(kinds - _NARROW.keys()):
         python = any(word in kind for kind in others for word in _PYTHON)
-        what = "runs Python code, which Spark cannot judge" if python else "moves rows between tasks"
-        return Order.NOBODY, f"the DataFrame {what} ({', '.join(others)}); order_by makes an order"
+        what = "runs Python code, whose order of rows Spark does not know" if python else "moves rows between tasks"
+        return Order.NOBODY, f"the DataFrame {what} ({', '.join(others)}); order_by gives the rows an order"
     return Order.SPARK, (
         "every partition is computed from its own rows alone, and partitions are the same as long as the files, the "
         "session's settings and its number of cores are"

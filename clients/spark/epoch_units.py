@@ -45,7 +45,7 @@ def check_epoch_by(epoch_by: EpochBy) -> None:
             good = isinstance(epoch_by, int) and not isinstance(epoch_by, bool) and epoch_by > 0
     if not good:
         raise InvalidRequest(
-            f"epoch_by is a column's name, a number of splits or tidegate.spark.Bytes(n), not {epoch_by!r}",
+            f"epoch_by must be a column's name, a number of splits or tidegate.spark.Bytes(n), not {epoch_by!r}",
             reason="EPOCH_BY",
         )
 
@@ -99,8 +99,8 @@ def check_room(info: TaskInfo, cursor: Cursor, epochs: int) -> None:
     room = max(0, info.options.max_pending_epochs - unread)
     if epochs > room:
         raise Exhausted(
-            f"{epochs} epochs are to be sealed, and the task takes {room} before one is read: create it with "
-            f"max_pending_epochs={unread + epochs} at least, or read in another thread and say with wait= for how many "
-            "seconds each barrier may wait for it",
+            f"the feed would seal {epochs} epochs, and the task takes {room} more before an epoch must be read: "
+            f"create the task with max_pending_epochs={unread + epochs} at least, or read in another thread and give "
+            "wait=, the seconds that each barrier may wait for the reader",
             reason="TOO_MANY_PENDING_EPOCHS",
         )

@@ -129,7 +129,7 @@ def _way(how: Way | str | None) -> Way | None:
         return how
     known = [way.value for way in Way]
     if how not in known:
-        raise InvalidRequest(f"how is one of {', '.join(known)}, not {how!r}", reason="UNKNOWN_WAY")
+        raise InvalidRequest(f"how must be one of {', '.join(known)}, not {how!r}", reason="UNKNOWN_WAY")
     return Way(how)
 
 
@@ -188,11 +188,11 @@ def _not_by_reference(request: Request, asked: Way | None) -> str | None:
     if asked not in (None, Way.REFERENCE):
         return ""
     if not is_classic(request.frame):
-        return "over Spark Connect nobody can see which files the DataFrame reads"
+        return "Spark Connect does not show which files the DataFrame reads"
     if request.order_by:
-        return "order_by sorts the rows, which files read as they are are not"
+        return "order_by is given, and files that are read as they are cannot be sorted"
     if request.transaction is not None:
-        return "a transaction with a name keeps what it has written"
+        return "a transaction with a name keeps the files that it has written"
     return None
 
 
@@ -207,7 +207,7 @@ def _supply(request: Request, asked: Way | None, why_not: str | None) -> Supply:
         except NotPlain as computed:
             why_not = str(computed)
     if asked is Way.REFERENCE and is_classic(request.frame):
-        raise Refused(f"the DataFrame cannot be fed by reference: {why_not}", reason="NOT_BY_REFERENCE")
+        raise Refused(f"the DataFrame cannot be fed by reference ({why_not})", reason="NOT_BY_REFERENCE")
     if asked is Way.PUSHED:
         return _pushed(request, "it was asked for")
     if asked is None and (small := _worth_pushing(request)) is not None:
@@ -219,9 +219,11 @@ def _worth_pushing(request: Request) -> str | None:
     if obstacle(request.task) or isinstance(request.epoch_by, str) or request.transaction is not None:
         return None
     if request.staging is None:
-        return "no staging folder was given"
+        return "no staging folder is given"
     size = estimated_bytes(request.frame)
-    return f"Spark takes it to be {size:,} bytes at most" if size is not None and size <= SMALL_BYTES else None
+    return (
+        f"Spark estimates the DataFrame at {size:,} bytes at most" if size is not None and size <= SMALL_BYTES else None
+    )
 
 
 def _by_reference(request: Request) -> Supply:
@@ -229,7 +231,7 @@ def _by_reference(request: Request) -> Supply:
     _check_seen(request, reference)
     return Supply(
         way=Way.REFERENCE,
-        why=f"the DataFrame is {len(reference.groups)} files as they are, of which Tidegate reads what is wanted",
+        why=f"the DataFrame has the rows of {len(reference.groups)} files as they are: Tidegate reads the files",
         order=Order.FILES,
         order_why="by the files' paths, and within them by row",
         units=reference.units,
@@ -246,21 +248,22 @@ def _check_seen(request: Request, reference: Referenced) -> None:
             raise NotPlain(f"the service cannot read the files: {error}") from error
         if unseen := reference.folder_names - {column.casefold() for column, _ in file.folders}:
             raise NotPlain(
-                f"partition column {min(unseen)!r} comes from a folder above {path}, where the service does not look"
+                f"partition column {min(unseen)!r} comes from a folder above {path}, and the service does not look "
+                "there"
             )
 
 
 def _pushed(request: Request, why: str, job: str | None = None) -> Supply:
     if isinstance(request.epoch_by, str):
         raise InvalidRequest(
-            f"epoch_by={request.epoch_by!r} needs rows apart by their values, which only files are: leave how out, or "
-            "take how='staged'",
+            f"epoch_by={request.epoch_by!r} needs the rows of different values in different files: leave `how` out, "
+            "or take how='staged'",
             reason="EPOCH_BY",
         )
     if request.transaction is not None and request.epoch_by is not None:
         raise InvalidRequest(
-            "rows that are pushed are computed anew by each feed, so that a transaction of several epochs cannot go on "
-            "with them: leave epoch_by out, or take how='staged'",
+            "each feed computes pushed rows anew, so a transaction of several epochs cannot continue with pushed "
+            "rows: leave epoch_by out, or take how='staged'",
             reason="EPOCH_BY",
         )
     sent = pushed(request.frame, request.columns, request.task, request.order_by, job)
@@ -303,15 +306,15 @@ def _root(request: Request) -> Path:
         folder_names = {name.casefold() for name, _ in folders_of(f"{root}{os.sep}")}
         if taken := [name for name in request.absent if name.casefold() in folder_names]:
             raise InvalidRequest(
-                f"staging={root} is in a folder that is called like column {taken[0]!r}, which the DataFrame does not "
-                "have: the service would take its values from there",
+                f"staging={root} lies in a folder named after column {taken[0]!r}, which the DataFrame does not "
+                "have, and the service would read the column's values from the folder's name: take another folder",
                 reason="STAGING_FOLDER",
             )
         return root
     if request.task.address is None:
         return own_folder()
     raise InvalidRequest(
-        "rows are staged in a folder that the service, the driver and the executors see under one path: name it with "
-        f"staging=, or in the session's setting {STAGING_SETTING}",
+        "no staging folder is given: name a folder that the service, the driver and the executors see under one "
+        f"path, with staging= or in the session's setting {STAGING_SETTING}",
         reason="STAGING_FOLDER",
     )

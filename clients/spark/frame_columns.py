@@ -28,16 +28,16 @@ _PLAIN: Final[dict[type, pa.DataType]] = {
     spark.CharType: pa.string(),
     spark.VarcharType: pa.string(),
 }
-_INTERVAL: Final = "no engine reads it as Spark writes it: cast it to a number of its units"
+_INTERVAL: Final = "no engine reads this type as Spark writes it; cast the column to a number of units"
 _REFUSED: Final[dict[type, str]] = {
-    spark.NullType: "it has no type of its own: cast it to the type that the plan wants",
+    spark.NullType: "its values are all null, without a type; cast the column to the type that the plan wants",
     spark.CalendarIntervalType: _INTERVAL,
     spark.DayTimeIntervalType: _INTERVAL,
     spark.YearMonthIntervalType: _INTERVAL,
-    spark.TimeType: "Spark itself can neither write nor hand it on: cast it to text",
-    spark.VariantType: "only Spark can read it: extract what is needed, or make it text with to_json",
-    spark.GeometryType: "only Spark can read it: make it text or binary",
-    spark.GeographyType: "only Spark can read it: make it text or binary",
+    spark.TimeType: "Spark itself can neither write this type nor hand it on; cast the column to text",
+    spark.VariantType: "only Spark can read this type; extract its fields, or make the column text with to_json",
+    spark.GeometryType: "only Spark can read this type; make the column text or binary",
+    spark.GeographyType: "only Spark can read this type; make the column text or binary",
 }
 _INTEGER_DIGITS: Final = {8: 3, 16: 5, 32: 10, 64: 19}
 
@@ -81,9 +81,11 @@ def wanted_columns(
         if spark_field is not None:
             columns.append(_column(spark_field, source, field.type))
         elif not field.nullable or missing is MissingColumns.ERROR:
-            verb, hint = ("reads", '; with missing_columns="null" it is null') if field.nullable else ("requires", "")
+            verb, hint = (
+                ("reads", '; with missing_columns="null" the column is null') if field.nullable else ("requires", "")
+            )
             raise InvalidRequest(
-                f"source {source!r} {verb} column {field.name!r}, which the DataFrame does not have; it has: "
+                f"source {source!r} {verb} column {field.name!r}, which the DataFrame does not have; there are: "
                 f"{', '.join(schema.names)}{hint}",
                 reason="COLUMN_MISSING",
             )
@@ -91,7 +93,7 @@ def wanted_columns(
         spark_field = _named(name, schema, case_sensitive=case_sensitive)
         if spark_field is None:
             raise InvalidRequest(
-                f"the DataFrame has no column {name!r}; it has: {', '.join(schema.names)}", reason="COLUMN_MISSING"
+                f"the DataFrame has no column {name!r}; there are: {', '.join(schema.names)}", reason="COLUMN_MISSING"
             )
         if spark_field.name not in [column.name for column in columns]:
             columns.append(_column(spark_field, source, None))
@@ -104,7 +106,8 @@ def _named(name: str, schema: spark.StructType, *, case_sensitive: bool) -> spar
     folded = [field for field in schema if field.name.casefold() == name.casefold()]
     if len(exact) > 1 or (len(folded) > 1 and not (exact and case_sensitive)):
         raise InvalidRequest(
-            f"column {name!r} could be any of {', '.join(field.name for field in folded)} of the DataFrame: rename one",
+            f"column {name!r} could be any of {', '.join(field.name for field in folded)} of the DataFrame: rename "
+            "all but one of these",
             reason="AMBIGUOUS_COLUMN",
         )
     return next(iter(exact or folded), None)
@@ -115,7 +118,7 @@ def _column(field: spark.StructField, source: str, wanted: pa.DataType | None) -
     if wanted is not None and not fits(type_, wanted):
         raise InvalidRequest(
             f"column {field.name!r} is {field.dataType.simpleString()} in the DataFrame and {wanted} in source "
-            f"{source!r}: cast it, so that it is clear what becomes of its values",
+            f"{source!r}: cast the column in the DataFrame",
             reason="COLUMN_TYPE",
         )
     return Column(field.name, type_, wanted)
@@ -130,7 +133,7 @@ def arrow_type(type_: spark.DataType, column: str) -> pa.DataType:
         return plain
     make = _MADE.get(type(type_))
     if make is None:
-        why = _REFUSED.get(type(type_), "it is a type of one's own: cast it to what it is stored as")
+        why = _REFUSED.get(type(type_), "it is a user-defined type; cast the column to the type of the stored values")
         raise _unmapped(type_, column, why)
     return make(type_, column)
 
@@ -148,7 +151,10 @@ def _decimal(type_: spark.DecimalType, column: str) -> pa.DataType:  # noqa: ARG
 
 def _string(type_: spark.StringType, column: str) -> pa.DataType:
     if not type_.isUTF8BinaryCollation():
-        why = "its collation makes texts equal that the plan tells apart: cast it to a plain string"
+        why = (
+            "under its collation some different texts are equal, and for the plan they differ; cast the column to a "
+            "plain string"
+        )
         raise _unmapped(type_, column, why)
     return pa.string()
 

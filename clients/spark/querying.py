@@ -38,7 +38,7 @@ def query(
     with ExitStack() as stack:
         service = client if client is not None else stack.enter_context(local())
         task = stack.enter_context(service.create_task(plan, **options))
-        check_fed(task.sources.values(), frames, "give it a DataFrame")
+        check_fed(task.sources.values(), frames, "give the source a DataFrame")
         for source, frame in frames.items():
             feed(frame, task, source, staging=staging)
         task.request_barrier()
@@ -49,4 +49,4 @@ def query(
 
 def _session(frames: Mapping[str, DataFrame]) -> Any:
     first = next(iter(frames.values()), None)
-    return active_session("the answer is made") if first is None else first.sparkSession
+    return active_session("the answer can be made") if first is None else first.sparkSession

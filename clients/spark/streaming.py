@@ -120,9 +120,9 @@ class Batches:
         last = task.last_transaction(application)
         if last is not None and batch < last.version:
             raise Refused(
-                f"batch {batch} of application {application!r} is to be fed, and task {task.id} has its batch "
-                f"{last.version}: Spark runs none but the last again, so this is a query on another checkpoint "
-                "location, or on an older one. Give it an application= of its own",
+                f"task {task.id} already has batch {last.version} of application {application!r}, and the query "
+                f"would feed batch {batch}: Spark repeats only the last batch, so the query runs on another "
+                "checkpoint location, or on an older one; give the query another application=",
                 reason="APPLICATION_REUSED",
             )
         if last is not None and batch == last.version:
@@ -178,6 +178,6 @@ def _query(frame: DataFrame) -> str:
 
 
 _NAMELESS: Final = (
-    "the id of the streaming query cannot be seen here (over Spark Connect, say): name it with application=..., the "
-    "same name for as long as the query keeps its checkpoint location"
+    "the id of the streaming query is not known here (over Spark Connect, for example): name the query with "
+    "application=..., and keep the name for as long as the query keeps its checkpoint location"
 )

@@ -60,11 +60,12 @@ def checkpointed(task: Task, epoch: int, seconds: float, *, restored: bool) -> N
                 return
             if info.sealed_epoch == info.completed_epoch:
                 raise CheckpointError(
-                    f"epoch {epoch} of task {task.id} is complete and has no checkpoint: its BARRIER says why",
+                    f"epoch {epoch} of task {task.id} is complete and has no checkpoint; the epoch's BARRIER gives "
+                    "the reason",
                 )
         if info.state is not TaskPhase.RUNNING:
             raise Refused(
-                f"task {task.id} is {info.state.value} before epoch {epoch} has its checkpoint",
+                f"task {task.id} is {info.state.value}, and epoch {epoch} has no checkpoint yet",
                 reason="NO_CHECKPOINT_ANY_MORE",
             )
         if not patience.pause():

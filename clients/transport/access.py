@@ -57,8 +57,8 @@ class Access:
             return None
         if not (self.tls or self.plaintext_token or is_loopback(self.address)):
             raise InvalidRequest(
-                f"a token would travel to {self.address} for everybody on the way to read: use TLS (tls=True, --tls), "
-                "or say plaintext_token=True (--plaintext-token) where that is what you want",
+                f"the token would travel to {self.address} in plain text, which everybody on the way can read: use "
+                "TLS (tls=True, --tls), or allow it with plaintext_token=True (--plaintext-token)",
                 reason="PLAINTEXT_TOKEN",
             )
         return (("authorization", f"Bearer {token}"),)
@@ -76,17 +76,18 @@ class Access:
 
     def _found(self) -> str | None:
         if self.token is not None:
-            return _checked(self.token, "the token that was given")
+            return _checked(self.token, "the token given to the client")
         if self.token_file is not None:
             return _in_file(self.token_file)
         if TOKEN in os.environ:
-            return _checked(os.environ[TOKEN], f"what {TOKEN} has")
+            return _checked(os.environ[TOKEN], f"the content of {TOKEN}")
         if TOKEN_FILE in os.environ:
             return _in_file(os.environ[TOKEN_FILE])
         if self.withheld:
             raise Unauthenticated(
-                "the token was given to the client as text, which is not sent to other processes: give it as a file "
-                f"that they see (token_file), or set {TOKEN_FILE} or {TOKEN} in their environment",
+                "the token was given to the client as text, which the client does not send to other processes: give "
+                f"the token as a file that those processes can read (token_file), or set {TOKEN_FILE} or {TOKEN} in "
+                "their environment",
                 reason="TOKEN_MISSING",
             )
         return None
@@ -109,9 +110,11 @@ def access(
     `tls` is True, False or the authorities' file; if it is not given, the environment's TIDEGATE_TLS.
     """
     if not is_address(address):
-        raise InvalidRequest(f"a server's address is HOST:PORT, with a port up to 65535, or unix:PATH, not {address!r}")
+        raise InvalidRequest(
+            f"a server's address must be HOST:PORT, with a port up to 65535, or unix:PATH, not {address!r}"
+        )
     if token is not None and token_file is not None:
-        raise InvalidRequest("a token and a token_file: give one of them")
+        raise InvalidRequest("a token and a token_file are given: give only one of the two")
     result = Access(
         address=address,
         token=token,
@@ -135,13 +138,13 @@ def _in_file(path: str) -> str:
         text = _bytes(path, "the token").decode()
     except UnicodeDecodeError:
         text = ""
-    return _checked(text.strip(), f"what {path} has in it")
+    return _checked(text.strip(), f"the content of {path}")
 
 
 def _checked(token: str, what: str) -> str:
     """The token, checked here, because gRPC would print a token that it refuses."""
     if not _PLAIN.fullmatch(token):
-        raise InvalidRequest(f"{what} is no token, which is one word of ASCII characters", reason="BAD_TOKEN")
+        raise InvalidRequest(f"{what} is not a token: a token is one word of ASCII characters", reason="BAD_TOKEN")
     return token
 
 

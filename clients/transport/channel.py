@@ -131,7 +131,7 @@ class Channel:
             line = Line(lambda requests: call(requests, metadata=self.metadata))
             answer = line.ask(request)
         if answer is None:
-            raise Unavailable(f"the server {self.access.address} has ended a call without an answer")
+            raise Unavailable(f"the server {self.access.address} ended a call without an answer")
         self._line = line
         return answer
 
@@ -222,12 +222,12 @@ def _beyond_grpc(address: str, said: str) -> Exhausted:
     """The error for a message that gRPC refuses before the server sees it."""
     if _TOO_LARGE not in said:
         return Exhausted(
-            f"the server {address} takes no more calls at the same time ({said}): try again later, or let it take more "
-            "(tidegate serve --max-calls N)",
+            f"the server {address} takes no more calls at the same time ({said}): try again later, or start the "
+            "server with a higher limit (tidegate serve --max-calls N)",
             reason="TOO_MANY_CALLS",
         )
     return Exhausted(
         f"the server {address} takes no call of this size ({said}): give data as files, in uploads or in smaller "
-        "splits, or let it take more (tidegate serve --max-message-bytes SIZE)",
+        "splits, or start the server with a higher limit (tidegate serve --max-message-bytes SIZE)",
         reason="REQUEST_TOO_LARGE",
     )

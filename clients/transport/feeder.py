@@ -50,7 +50,7 @@ def checkpoint_name(checkpoint: bool | str) -> str | None:
     if isinstance(checkpoint, bool):
         return "" if checkpoint else None
     if not isinstance(checkpoint, str) or not checkpoint:
-        raise InvalidRequest(f"checkpoint is True or a name, not {checkpoint!r}", reason="CHECKPOINT_NAME")
+        raise InvalidRequest(f"checkpoint must be True or a name, not {checkpoint!r}", reason="CHECKPOINT_NAME")
     return checkpoint
 
 
@@ -155,7 +155,7 @@ class Feed:
         if self._unsealed:
             names = ", ".join(sorted(self._unsealed))
             raise Refused(
-                f"splits of {names} are not sealed yet: request_barrier() and read_epoch() first",
+                f"splits of {names} are not sealed yet: call request_barrier() and read_epoch() first",
                 reason="UNSEALED_SPLITS",
             )
         fed = [(fed_source(name, self._last, self._static), several) for name, several in by_source(splits).items()]

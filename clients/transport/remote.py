@@ -101,8 +101,8 @@ class RemoteService:
     @property
     def graphs(self) -> GraphService:
         raise Refused(
-            "a graph's executors are code of this process, which does not travel to a server: run the graph with "
-            "tidegate.local()",
+            "a graph cannot run on a server: its executors are code of this process, which is not sent to a server; "
+            "run the graph with tidegate.local()",
             reason="GRAPH_NOT_LOCAL",
         )
 
@@ -388,7 +388,9 @@ def _sides(splits: Iterable[Split]) -> Iterator[None]:
         here = [split.path for split in splits if isinstance(split, FileSplit) and os.path.exists(split.path)]
         if missing.reason != "FILE_NOT_FOUND" or not any(path in missing.message for path in here):
             raise
-        sentence = f"{missing.message}; it is on this machine, the client's: tidegate.upload(path) sends it"
+        sentence = (
+            f"{missing.message}; the file is on the client's machine: tidegate.upload(path) sends it to the server"
+        )
         raise NotFound(sentence, reason=missing.reason) from None
 
 
@@ -438,7 +440,7 @@ def _table_message(split: Split) -> pb.Split:
 
 def _spark_is_the_servers() -> InvalidRequest:
     return InvalidRequest(
-        "spark is no option of a task on a server: it runs on the Spark that the server is set up with (tidegate serve "
-        '--spark MASTER); leave spark out and keep executor="spark"',
+        "spark is not an option of a task on a server: the task runs on the server's Spark (tidegate serve --spark "
+        'MASTER); leave spark out and keep executor="spark"',
         reason="SPARK_OF_SERVER",
     )

@@ -55,7 +55,7 @@ class Streams:
     def __init__(self, channel: Channel, *, use_flight: bool = True) -> None:
         self._channel = channel
         self._flight = FlightConnection(channel)
-        self._why_not = "" if use_flight else "as was asked for"
+        self._why_not = "" if use_flight else "the client asked for gRPC"
         self._failed = 0
         self._busy = False
 
@@ -81,7 +81,7 @@ class Streams:
                 self._failed += 1
                 self._flight.close()
                 if self._failed >= ATTEMPTS:
-                    self._do_without(f"Arrow Flight does not get through ({_first_line(broken)})")
+                    self._do_without(f"Arrow Flight does not work on the way to the server ({_first_line(broken)})")
         else:
             self._failed = 0
             return frames
@@ -90,7 +90,7 @@ class Streams:
     def _say_busy(self) -> None:
         if not self._busy:
             self._busy = True
-            log.warning("the server has as many streams of Arrow Flight open as it takes: %s", _SLOWER)
+            log.warning("the server has its most streams of Arrow Flight open: %s", _SLOWER)
 
     def _do_without(self, why: str) -> None:
         self._why_not = why
@@ -170,7 +170,10 @@ class FlightConnection:
         reached = self._channel.access.address
         address = beside(reached, answer.flight)
         if address is None:
-            raise NoFlightError(f"the server's Arrow Flight is at {answer.flight}, which cannot be told from {reached}")
+            raise NoFlightError(
+                f"the server's Arrow Flight is at {answer.flight}, and the client cannot find its host: it reached "
+                f"the server at {reached}"
+            )
         return address
 
     def close(self) -> None:

@@ -27,10 +27,12 @@ def check_options(options: TaskOptions) -> TaskOptions:
         _check_continuous(options)
     least = SMALLEST_MEMORY * options.channels
     if options.memory_limit < least:
-        raise InvalidRequest(f"memory_limit={options.memory_limit} must be at least {least} bytes, 32 MiB a channel")
+        raise InvalidRequest(
+            f"memory_limit={options.memory_limit} must be at least {least} bytes (32 MiB for each channel)"
+        )
     if options.write_format not in WRITE_FORMATS:
         raise InvalidRequest(
-            f"write_format={options.write_format!r} is not one of {', '.join(WRITE_FORMATS)}", reason="UNKNOWN_FORMAT"
+            f"write_format={options.write_format!r} must be one of {', '.join(WRITE_FORMATS)}", reason="UNKNOWN_FORMAT"
         )
     _check_time_zone(options.time_zone)
     return options
@@ -56,19 +58,20 @@ def _check_executor(options: TaskOptions) -> None:
     if options.executor is ExecutorKind.LOCAL:
         if options.spark:
             raise InvalidRequest(
-                'spark is given, but the task is not to run there: ask for it with executor="spark"', reason="NO_SPARK"
+                'spark is given, but the task does not run on Spark: give executor="spark", or leave spark out',
+                reason="NO_SPARK",
             )
         return
     if options.mode is Mode.CONTINUOUS:
         raise InvalidRequest(
-            'executor="spark" runs tasks with mode="per_epoch" alone: what a continuous task keeps from epoch to epoch '
-            "is in the memory of its service, so leave executor out",
+            'executor="spark" runs only tasks with mode="per_epoch": a continuous task keeps its state in the '
+            "memory of its service; leave executor out",
             reason="NOT_ON_SPARK",
         )
     if options.determinism is Determinism.RELAXED:
         raise InvalidRequest(
-            'executor="spark" runs strict tasks alone: what relaxed ones give up their order for, every core for one '
-            "channel, channels have there anyway; leave determinism out",
+            'executor="spark" runs only strict tasks: on Spark the channels use every core, so a relaxed task '
+            "would gain nothing; leave determinism out",
             reason="NOT_ON_SPARK",
         )
 
@@ -76,12 +79,15 @@ def _check_executor(options: TaskOptions) -> None:
 def _check_continuous(options: TaskOptions) -> None:
     """Refuse options that have no effect on a continuous task, so that no caller relies on them."""
     refused = {
-        "spill": (options.spill is not Spill.AUTO, "its joins keep their rows as state and do not spill; leave it out"),
-        "broadcast": (bool(options.broadcast), "its joins route every row by its key; leave it out"),
+        "spill": (
+            options.spill is not Spill.AUTO,
+            "its joins keep their rows as state and do not spill; leave spill out",
+        ),
+        "broadcast": (bool(options.broadcast), "its joins route every row by its key; leave broadcast out"),
     }
     for name, (is_set, why) in refused.items():
         if is_set:
-            raise InvalidRequest(f"{name} is no option of a continuous task: {why}", reason="PER_EPOCH_OPTION")
+            raise InvalidRequest(f"{name} is not an option of a continuous task: {why}", reason="PER_EPOCH_OPTION")
 
 
 def _check_time_zone(name: str) -> None:
@@ -89,5 +95,5 @@ def _check_time_zone(name: str) -> None:
         zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise InvalidRequest(
-            f"time_zone={name!r} is not a zone of the IANA database; it looks like 'Europe/Paris' or 'UTC'"
+            f"time_zone={name!r} must be a zone of the IANA database, such as 'Europe/Paris' or 'UTC'"
         ) from error

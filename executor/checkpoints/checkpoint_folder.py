@@ -65,11 +65,11 @@ class CheckpointFolder:
         if data.size != part.size:
             raise damaged(what, f"its file {part.file} has {data.size} bytes instead of {part.size}")
         if hashlib.blake2b(data, digest_size=32).hexdigest() != part.digest:
-            raise damaged(what, f"the bytes of its file {part.file} are not those that were written")
+            raise damaged(what, f"the bytes of its file {part.file} differ from the bytes that were written")
         try:
             return validated(pa.ipc.open_file(data).read_all())
         except (pa.ArrowException, OSError, ValueError) as error:
-            raise damaged(what, f"its file {part.file} holds no valid rows ({error})") from error
+            raise damaged(what, f"its file {part.file} has no valid rows ({error})") from error
 
     # -------------------------------------------------------------------------------------------------- writing
 
@@ -153,14 +153,15 @@ class CheckpointFolder:
 
 def unknown(what: str, names: Sequence[str]) -> NotFound:
     there = ", ".join(names) or "none"
-    return NotFound(f"there is no checkpoint {what}; of this task there are: {there}", reason="UNKNOWN_CHECKPOINT")
+    return NotFound(f"there is no checkpoint {what}; the task's checkpoints are: {there}", reason="UNKNOWN_CHECKPOINT")
 
 
 def check_name(name: str) -> str:
     """The name itself, if a checkpoint can have it."""
     if NAME.fullmatch(name) is None:
         raise InvalidRequest(
-            f"{name!r} is no name for a checkpoint: up to 100 letters, digits, - and _, and a letter or digit first",
+            f"{name!r} cannot be a checkpoint's name: a name must be 1 to 100 letters, digits, - and _, and begin "
+            "with a letter or digit",
             reason="CHECKPOINT_NAME",
         )
     return name

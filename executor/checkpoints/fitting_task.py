@@ -44,23 +44,23 @@ def check_fits(manifest: Manifest, origin: Origin) -> None:
     then = manifest.origin
     if then.plan != origin.plan and then.meaning != origin.meaning:
         raise CheckpointError(
-            f"checkpoint {manifest.name!r} is of another plan (its digest is {then.plan[:12]}..., that of this one "
-            f"{origin.plan[:12]}...): give the plan of its task",
+            f"checkpoint {manifest.name!r} is of another plan (the checkpoint's plan has the digest "
+            f"{then.plan[:12]}..., this plan {origin.plan[:12]}...): give the plan of the checkpoint's task",
             reason="CHECKPOINT_OTHER_PLAN",
         )
     for name in {**then.options, **origin.options}:
         before, now = then.options.get(name), origin.options.get(name)
         if before != now:
             raise CheckpointError(
-                f"checkpoint {manifest.name!r} is of a task with {name}={before!r}, and this one has {name}={now!r}: "
-                f"give {name}={before!r}",
+                f"checkpoint {manifest.name!r} is of a task with {name}={before!r}, and the new task has "
+                f"{name}={now!r}: give {name}={before!r}",
                 reason="CHECKPOINT_OTHER_OPTIONS",
             )
     for name in {**then.tables, **origin.tables}:
         if then.tables.get(name) != origin.tables.get(name):
             raise CheckpointError(
-                f"checkpoint {manifest.name!r} is of a task whose static source {name!r} {_sized(then, name)}, and in "
-                f"this one it {_sized(origin, name)}: give the same tables",
+                f"checkpoint {manifest.name!r} is of a task with {_sized(then, name)}, and the new task has "
+                f"{_sized(origin, name)}: give the same tables",
                 reason="CHECKPOINT_OTHER_TABLES",
             )
 
@@ -69,8 +69,8 @@ def upgrades(manifest: Manifest, origin: Origin) -> tuple[str, ...]:
     """A warning for each engine whose version has changed."""
     then = manifest.origin.engines
     return tuple(
-        f"checkpoint {manifest.name!r} was taken with {name} {then[name]} and goes on with {name} {version}: the order "
-        "of rows and the last bits of floats may be other ones from here on"
+        f"checkpoint {manifest.name!r} was taken with {name} {then[name]} and continues with {name} {version}: from "
+        "here on the order of rows and the last bits of floats may differ"
         for name, version in origin.engines.items()
         if name in then and then[name] != version
     )
@@ -94,4 +94,8 @@ def _options(options: TaskOptions) -> Mapping[str, Any]:
 
 
 def _sized(origin: Origin, name: str) -> str:
-    return f"has {origin.tables[name]} rows" if name in origin.tables else "is none"
+    return (
+        f"{origin.tables[name]} rows in static source {name!r}"
+        if name in origin.tables
+        else f"no static source {name!r}"
+    )

@@ -102,16 +102,16 @@ def decode(data: bytes, what: str) -> Manifest:
         document = json.loads(data)
         version = document["format"]
         if not isinstance(version, int) or version < 1:
-            raise damaged(what, f"its manifest has format {version!r}, which is no number from 1 on")
+            raise damaged(what, f"its manifest has format {version!r}, which is not a number from 1 on")
         if version > FORMAT:
             raise CheckpointError(
-                f"checkpoint {what} has format {version}, and this build reads formats up to {FORMAT}: restore it with "
-                "the version of Tidegate that took it, or a newer one",
+                f"checkpoint {what} has format {version}, and this build reads formats up to {FORMAT}: restore the "
+                "checkpoint with the version of Tidegate that took it, or with a newer version",
                 reason="CHECKPOINT_VERSION",
             )
         body = document["checkpoint"]
         if document["digest"] != _digest(body):
-            raise damaged(what, "its manifest is not the one that was written: its digest differs")
+            raise damaged(what, "its manifest has changed since it was written: the digest differs")
         return _manifest(body)
     except (ValueError, KeyError, TypeError) as error:
         raise damaged(what, f"its manifest cannot be read ({error})") from error

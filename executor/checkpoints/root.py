@@ -52,7 +52,7 @@ class CheckpointRoot:
     def folder(self, task: str) -> CheckpointFolder:
         path = self.check()
         if NAME.fullmatch(task) is None:
-            raise InvalidRequest(f"{task!r} is no task's id", reason="CHECKPOINT_ID")
+            raise InvalidRequest(f"{task!r} is not a task's id", reason="CHECKPOINT_ID")
         return CheckpointFolder(self._disk, path / task)
 
     def find(self, identity: str) -> Found:
@@ -61,8 +61,7 @@ class CheckpointRoot:
         task, slash, name = identity.partition("/")
         if not slash or NAME.fullmatch(task) is None or NAME.fullmatch(name) is None:
             raise InvalidRequest(
-                f"{identity!r} is no checkpoint's id, which is a task's id, a slash and the checkpoint's name, as its "
-                "BARRIER says it",
+                f"{identity!r} is not a checkpoint's id: an id is TASK/NAME, as in the BARRIER of the checkpoint",
                 reason="CHECKPOINT_ID",
             )
         if not self._ownership.has(task):
@@ -81,14 +80,14 @@ class CheckpointRoot:
 
 def no_root() -> Refused:
     return Refused(
-        "this service keeps no checkpoints unless it is given a folder for them (tidegate serve --checkpoint-root DIR, "
-        "tidegate.local(checkpoint_root=DIR))",
+        "this service keeps no checkpoints: give the service a folder for checkpoints (tidegate serve "
+        "--checkpoint-root DIR, tidegate.local(checkpoint_root=DIR))",
         reason="NO_CHECKPOINT_ROOT",
     )
 
 
 def of_graph() -> InvalidRequest:
     return InvalidRequest(
-        "a graph takes no checkpoints: its executors are made anew for each epoch, so that there is no state to keep",
+        "a graph takes no checkpoints: its executors are made anew for each epoch, so there is no state to keep",
         reason="GRAPH_OPTION",
     )

@@ -72,13 +72,13 @@ class TablesReader:
     def read_parts(self, name: str) -> tuple[int, Sequence[pa.Table]]:
         table = self._tables.get(name)
         if table is None:
-            raise self._other_state(f"it has no {name!r}, which this build keeps")
+            raise self._other_state(f"the checkpoint has no {name!r}, which this build keeps")
         self._unread.pop(name, None)
         return table.version, [self._folder.table(self._manifest, part) for part in table.parts]
 
     def check_all_read(self) -> None:
         if self._unread:
-            raise self._other_state(f"it has {next(iter(self._unread))!r}, which this build does not keep")
+            raise self._other_state(f"the checkpoint has {next(iter(self._unread))!r}, which this build does not keep")
 
     def _other_state(self, how: str) -> CheckpointError:
         version = self._manifest.origin.engines.get("tidegate", "unknown")

@@ -72,7 +72,7 @@ class Checkpoints:
             self._folder.collect()
             self._collected = True
         except (OSError, TidegateError):
-            _log.exception("what is no part of any checkpoint could not be removed")
+            _log.exception("files that belong to no checkpoint could not be removed")
 
 
 def described(task: str, manifest: Manifest) -> Checkpoint:

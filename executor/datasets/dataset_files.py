@@ -109,7 +109,9 @@ class DatasetFiles:
 
     def check(self) -> None:
         if self._removed:
-            raise Refused("the Dataset was closed, and its rows are gone: make it again", reason="DATASET_CLOSED")
+            raise Refused(
+                "the Dataset was closed, and its rows are gone: make the Dataset again", reason="DATASET_CLOSED"
+            )
 
     def remove(self) -> None:
         """Remove the files. Batches that were read stay valid. May be called more than once."""

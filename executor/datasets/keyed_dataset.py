@@ -59,7 +59,10 @@ class _Keyed(KeptDataset, KeyedDataset):
     def _values(self, key: Sequence[Any]) -> list[pa.Scalar]:
         if len(key) != len(self._columns):
             names = ", ".join(self._columns)
-            raise InvalidRequest(f"a key of this Dataset has values for {names}, not {len(key)}", reason="KEY_VALUE")
+            raise InvalidRequest(
+                f"a key of this Dataset must have values for {names}; this key has {len(key)} values",
+                reason="KEY_VALUE",
+            )
         return [self._value(column, value) for column, value in zip(self._columns, key, strict=True)]
 
     def _value(self, column: str, value: Any) -> pa.Scalar:
@@ -67,7 +70,7 @@ class _Keyed(KeptDataset, KeyedDataset):
         try:
             return pa.scalar(value, type_)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            text = f"{value!r} is no value of column {column!r}, whose type is {type_}"
+            text = f"{value!r} is not a value of column {column!r}, whose type is {type_}"
             raise InvalidRequest(text, reason="KEY_VALUE") from error
 
 
@@ -100,8 +103,8 @@ class HashedDataset(_Keyed):
 
     def range(self, low: Any = None, high: Any = None) -> pa.Table:  # noqa: ARG002 - it has none
         raise InvalidRequest(
-            f"this Dataset is partitioned by the hash of {', '.join(self._columns)}, which keeps no order: one by "
-            "tidegate.Ranged has ranges",
+            f"this Dataset is partitioned by the hash of {', '.join(self._columns)}, which keeps no order: for "
+            "ranges, make a Dataset with tidegate.Ranged",
             reason="KEY_VALUE",
         )
 

@@ -66,7 +66,10 @@ class DatasetSink:
     def take(self, epoch: int) -> KeptDataset:
         kept = self._kept.pop(epoch, None)
         if kept is None:
-            raise NotFound(f"nothing is kept of epoch {epoch}, or not any more", reason="UNKNOWN_DATASET")
+            raise NotFound(
+                f"there is no Dataset of epoch {epoch}: the epoch made none, or the Dataset has been taken already",
+                reason="UNKNOWN_DATASET",
+            )
         return kept
 
     def close(self) -> None:
@@ -82,7 +85,7 @@ class AdoptingSink(DatasetSink):
         [rows] = inputs
         with closing(rows):
             for _ in rows:
-                raise InternalError("rows of a Dataset came where only their files were to")
+                raise InternalError("rows of a Dataset came in place of their files")
         yield from ()
 
     def adopt(self, layouts: Sequence[tuple[Path, Layout]], parent: Path | None = None) -> KeptDataset:

@@ -213,7 +213,7 @@ def check_key(schema: pa.Schema, keyed: Keyed | None) -> None:
         case Hashed():
             _check_columns(schema, keyed.columns)
             if type(keyed.partitions) is not int or not 1 <= keyed.partitions <= MAX_CHANNELS:
-                text = f"a Dataset has 1 to {MAX_CHANNELS} partitions, not {keyed.partitions!r}"
+                text = f"a Dataset must have 1 to {MAX_CHANNELS} partitions, not {keyed.partitions!r}"
                 raise InvalidRequest(text, reason="DATASET_KEY")
         case Ranged():
             _check_columns(schema, (keyed.column,))
@@ -236,11 +236,14 @@ def file_writer(schema: pa.Schema, store: Store, keyed: Keyed | None) -> FileWri
 
 def _check_columns(schema: pa.Schema, columns: Sequence[str]) -> None:
     if not columns:
-        raise InvalidRequest("the key of a Dataset has at least one column", reason="DATASET_KEY")
+        raise InvalidRequest("the key of a Dataset must have at least one column", reason="DATASET_KEY")
     for column in columns:
         if schema.names.count(column) != 1:
             there = ", ".join(schema.names)
-            raise InvalidRequest(f"a Dataset's key has one column {column!r} of: {there}", reason="DATASET_KEY")
+            raise InvalidRequest(
+                f"there must be exactly one column {column!r} for the Dataset's key; there are: {there}",
+                reason="DATASET_KEY",
+            )
         type_ = schema.field(column).type
         if obstacle(type_) is not None or plain(type_) not in (type_, pa.string(), pa.binary()):
             text = f"column {column!r} of type {type_} cannot be the key of a Dataset"

@@ -233,4 +233,4 @@ def _close(run: Driver) -> None:
     except TidegateError:
         _log.debug("closing a channel failed", exc_info=True)
     except Exception:  # noqa: BLE001
-        _log.exception("closing a channel failed of a bug")
+        _log.exception("a bug in Tidegate: closing a channel failed")

@@ -191,7 +191,9 @@ class Exchange:
             # readers.
             rows = block.holding.batch(block.position(consumer))
         except (OSError, pa.ArrowException) as error:
-            lost = ExecutionError(f"what an exchange spilled cannot be read back: {error}", reason="SPILL_FAILED")
+            lost = ExecutionError(
+                f"the spilled rows of an exchange cannot be read back: {error}", reason="SPILL_FAILED"
+            )
             self.cancel(lost)  # or the next pull would go on behind the lost rows
             raise lost from error
         finally:

@@ -23,11 +23,11 @@ def file_effect(target: FileTarget, schema: pa.Schema, task: str, quota: int) ->
         raise InvalidRequest(f"{target.folder} cannot be made: there is no folder {above}", reason="NO_SUCH_FOLDER")
     if target.format not in WRITE_FORMATS:
         raise InvalidRequest(
-            f"files are written as {', '.join(WRITE_FORMATS)}, not {target.format!r}", reason="UNKNOWN_FORMAT"
+            f"format must be one of {', '.join(WRITE_FORMATS)}, not {target.format!r}", reason="UNKNOWN_FORMAT"
         )
     modes = {mode.value: mode for mode in WriteMode}
     if target.mode not in modes:
-        raise InvalidRequest(f"mode is one of {', '.join(modes)}, not {target.mode!r}", reason="UNKNOWN_MODE")
+        raise InvalidRequest(f"mode must be one of {', '.join(modes)}, not {target.mode!r}", reason="UNKNOWN_MODE")
     return Write(
         pa.schema([]),
         table=schema,

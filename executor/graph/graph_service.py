@@ -48,7 +48,7 @@ class Graphs:
         _check(options)
         if keep and graph.target is not None:
             raise InvalidRequest(
-                "the graph ends in files and leaves no rows to be kept as a Dataset: run it as a task "
+                "the graph ends in files, so there are no rows to keep as a Dataset: run the graph as a task "
                 "(client.create_task(graph), task.run_epoch(splits))",
                 reason="GRAPH_WRITES",
             )
@@ -72,7 +72,7 @@ class Graphs:
         with self._lock:
             sink = self._sinks.get(task)
         if sink is None:
-            raise NotFound(f"task {task!r} keeps no Datasets, or is no task any more", reason="UNKNOWN_DATASET")
+            raise NotFound(f"task {task!r} keeps no Datasets, or has been deleted", reason="UNKNOWN_DATASET")
         return sink.take(epoch)
 
     def keep(self, rows: RowBatches, keyed: Keyed | None = None) -> Dataset:
@@ -90,12 +90,13 @@ class Graphs:
 def _check(options: TaskOptions) -> TaskOptions:
     if options.mode is Mode.CONTINUOUS:
         raise InvalidRequest(
-            'a graph runs per epoch: its executors answer with rows, not with changes; leave mode="continuous" out',
+            "a graph cannot run in continuous mode, because its executors return rows, not changes; leave "
+            'mode="continuous" out',
             reason="GRAPH_OPTION",
         )
     if options.channels != 1:
         raise InvalidRequest(
-            f"channels={options.channels} is no option of a graph: each of its nodes says its own channels",
+            f"channels={options.channels} is not an option of a graph: give each node its channels",
             reason="GRAPH_OPTION",
         )
     return check_options(options)

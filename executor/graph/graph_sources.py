@@ -52,7 +52,8 @@ def _expanded(name: str, splits: Sequence[FileSplit], roots: Sequence[str], side
     for split in splits:
         if split.change_column is not None:
             raise InvalidRequest(
-                f"node {name!r} reads {split.path} with a change column, but rows of a graph are no changes",
+                f"node {name!r} reads {split.path} with a change column, but a graph's rows are not changes: leave "
+                "the change column out",
                 reason="UNEXPECTED_CHANGES",
             )
     return tuple(piece for split in splits for piece in expand(split, roots, f"node {name!r}", side=side))

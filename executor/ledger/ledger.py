@@ -71,7 +71,9 @@ class Ledger:
         source = self.source(name)
         number = source.highest + 1 if sequence is None else sequence
         if not 1 <= number <= LARGEST:
-            raise InvalidRequest(f"split {number} of source {source.name!r}: numbers are from 1 to {LARGEST}")
+            raise InvalidRequest(
+                f"split {number} of source {source.name!r} is out of range: numbers must be from 1 to {LARGEST}"
+            )
         belongs = self._epoch_of(source, number)
         if epoch is not None and epoch < belongs == self._start:
             belongs = epoch  # a task does not know the epochs before its start
@@ -92,7 +94,8 @@ class Ledger:
             )
         if self.max_pending_epochs == 1 and epoch == self.open.number and self.pending:
             raise Refused(
-                f"epoch {self.sealed} is at its barrier and max_pending_epochs is 1: read its BARRIER, then add",
+                f"epoch {self.sealed} is at its barrier and max_pending_epochs is 1: read its BARRIER first, then "
+                "add splits",
                 reason="BARRIER_IN_PROGRESS",
             )
         self.check_room(1)
@@ -105,7 +108,7 @@ class Ledger:
         held = sum(len(source.splits) for source in self.fed.values())
         if not held or held + splits <= self._most_splits:
             return
-        waits = f"{held:,} splits wait, whatever is in them, and queue_bytes lets {self._most_splits:,} do so"
+        waits = f"{held:,} splits wait, and queue_bytes allows {self._most_splits:,}, however small the splits are"
         if self.has_unsealed:
             raise Exhausted(f"{waits}: request a barrier, or raise queue_bytes", reason="WAITS_FOR_SEAL")
         raise Exhausted(f"{waits}: read and acknowledge, then add more", reason="OUTPUT_UNREAD")
@@ -188,7 +191,7 @@ class Ledger:
         """The number of the epoch that the request seals or joins, and True if the request sealed it."""
         if epoch is not None:
             if epoch < 1:
-                raise InvalidRequest(f"epoch={epoch}: epochs count from 1")
+                raise InvalidRequest(f"epoch={epoch} must be at least 1: epochs count from 1")
             if epoch <= self.sealed:
                 return self._join(epoch, seal.checkpoint), False
             if epoch > self.open.number:
@@ -210,7 +213,7 @@ class Ledger:
     def _check_not_ended(self) -> None:
         if self.ended:
             raise Refused(
-                f"all sources have ended; epoch {self.sealed} was the last, there is no barrier after it",
+                f"all sources have ended; epoch {self.sealed} was the last, and there is no further barrier",
                 reason="TASK_ENDED",
             )
 
@@ -218,8 +221,8 @@ class Ledger:
         self._check_not_ended()
         if self.pending >= self.max_pending_epochs:
             raise Exhausted(
-                f"{self.pending} sealed epochs are unread and max_pending_epochs is {self.max_pending_epochs}: "
-                f"read to the BARRIER of epoch {self.barrier_read + 1}, then seal",
+                f"{self.pending} sealed epochs are unread and max_pending_epochs is {self.max_pending_epochs}: read "
+                f"to the BARRIER of epoch {self.barrier_read + 1} first, then seal",
                 reason="TOO_MANY_PENDING_EPOCHS",
             )
 
@@ -237,8 +240,8 @@ class Ledger:
     def _join(self, epoch: int, checkpoint: str | None) -> int:
         if not self._can_take(epoch, checkpoint):
             raise Refused(
-                f"no such checkpoint can be taken at the barrier of epoch {epoch}: it has been reached, or has one of "
-                "another name; ask for it with a later barrier",
+                f"the checkpoint cannot be taken at the barrier of epoch {epoch}: the epoch has reached its barrier, "
+                "or takes a checkpoint of another name; request the checkpoint with a later barrier",
                 reason="CHECKPOINT_TOO_LATE",
             )
         if checkpoint is not None:
@@ -252,7 +255,7 @@ class Ledger:
             source = self.fed[name]
             if last < source.last:
                 raise Refused(
-                    f"through[{name!r}]={last}, but split {source.last} of it is already in "
+                    f"through[{name!r}]={last}, but split {source.last} of the source is already in "
                     f"{'the open epoch' if source.highest > source.sealed else 'a sealed epoch'}",
                     reason="THROUGH_BELOW_ACCEPTED",
                 )
@@ -289,7 +292,7 @@ class Ledger:
         ending = [self.source(name)] if name is not None else list(self.fed.values())
         stray = [other for other in resolved if other not in {source.name for source in ending}]
         if stray:
-            raise InvalidRequest(f"through names {stray[0]!r}, but the call ends only {name!r}")
+            raise InvalidRequest(f"through names source {stray[0]!r}, but the call ends only source {name!r}")
         ends = {source.name: self._end_of(source, resolved.get(source.name)) for source in ending}
         for source in ending:
             source.end = ends[source.name]
@@ -300,7 +303,7 @@ class Ledger:
         if source.end is not None:
             if through is not None and through != source.end:
                 raise Refused(
-                    f"source {source.name!r} has already ended with split {source.end}, not {through}",
+                    f"source {source.name!r} has already ended with split {source.end}, not with split {through}",
                     reason="SOURCE_ENDED",
                 )
             return source.end
@@ -308,7 +311,7 @@ class Ledger:
             return source.last
         if through < source.last:
             raise Refused(
-                f"source {source.name!r} cannot end at {through}: split {source.last} is already there",
+                f"source {source.name!r} cannot end at split {through}: the source already has split {source.last}",
                 reason="THROUGH_BELOW_ACCEPTED",
             )
         return through

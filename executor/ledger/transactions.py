@@ -55,11 +55,15 @@ class Transactions:
             return last
         follows = transaction.follows
         if follows is not None and (last is None or last.version != follows):
-            known = "it has none of it" if last is None else f"the last that it has of it is {last.version}"
+            known = (
+                "the task has no version of this application"
+                if last is None
+                else f"the last version in this task is {last.version}"
+            )
             raise Refused(
-                f"version {transaction.version} of application {transaction.application!r} follows version {follows} "
-                f"in this task, but {known}: what lies between would be lost. Let the application go on from where "
-                "this task is, or restore the checkpoint of the task that has what the application has done",
+                f"version {transaction.version} of application {transaction.application!r} follows version "
+                f"{follows}, but {known}: the versions between the two would be lost; let the application continue "
+                f"from the task's last version, or restore the checkpoint of the task that has version {follows}",
                 reason="TRANSACTION_GAP",
             )
         return None
@@ -89,16 +93,16 @@ def check_transaction(transaction: Transaction) -> None:
     name, version, follows = transaction.application, transaction.version, transaction.follows
     if not 1 <= len(name) <= LONGEST_NAME:
         raise InvalidRequest(
-            f"the application of a transaction has a name of 1 to {LONGEST_NAME} characters, not {len(name)}",
+            f"the application's name of a transaction must have 1 to {LONGEST_NAME} characters, not {len(name)}",
             reason="BAD_TRANSACTION",
         )
     if not 0 <= version <= LARGEST_VERSION:
         raise InvalidRequest(
-            f"version {version} of application {name!r} is not from 0 to {LARGEST_VERSION}", reason="BAD_TRANSACTION"
+            f"version {version} of application {name!r} must be from 0 to {LARGEST_VERSION}", reason="BAD_TRANSACTION"
         )
     if follows is not None and not 0 <= follows < version:
         raise InvalidRequest(
-            f"version {version} of application {name!r} cannot follow version {follows}: versions go up",
+            f"version {version} of application {name!r} cannot follow version {follows}: versions must increase",
             reason="BAD_TRANSACTION",
         )
 

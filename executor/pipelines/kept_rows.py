@@ -65,8 +65,8 @@ class KeptRows:
         quota = self._space.quota
         if not quota.take(size):
             raise Exhausted(
-                f"{self._name}: what static sources feed is kept, and does not fit in the task's spill_quota "
-                f"({quota.limit} bytes): raise it",
+                f"{self._name}: the kept rows of static sources do not fit in the task's spill_quota ({quota.limit} "
+                "bytes): raise spill_quota",
                 reason="SPILL_QUOTA",
             )
         return size

@@ -227,7 +227,7 @@ class ContinuousComputation:
         }
         self._network.end_all({self._ports[name]: watermark for name, watermark in said.items()})
         if not self._network.run():
-            raise InternalError("the network has come to rest before the epoch was complete")
+            raise InternalError("the network stopped before the epoch was complete")
         change = self._network.take()
         self.check()
         for start in range(0, len(change), _BATCH_ROWS):
@@ -245,9 +245,9 @@ class ContinuousComputation:
             f"{operator.operator} at {operator.plan_path}: {operator.nbytes:,}" for operator in operators[:_LARGEST]
         )
         raise Exhausted(
-            f"the state of a continuous task and an epoch's change may take three quarters of its memory_limit, "
-            f"{self._memory:,} bytes, and have come to {size:,} ({largest}): raise memory_limit, or keep fewer rows or "
-            "columns",
+            f"the state of the continuous task and the epoch's changes take {size:,} bytes ({largest}); at most "
+            f"{self._memory:,} bytes, three quarters of memory_limit, are allowed: raise memory_limit, or keep fewer "
+            "rows or columns",
             reason="STATE_TOO_LARGE",
         )
 

@@ -215,8 +215,8 @@ class PlanComputation:
             if large.name in self._without:
                 room = index_memory(self.options.memory_limit)
                 raise Exhausted(
-                    f"{large.plan_path}: the indexes of a task may take a quarter of its memory_limit, {room} bytes, "
-                    "which is too little for this one: raise memory_limit",
+                    f"{large.plan_path}: the index does not fit; the indexes of a task may take {room} bytes together, "
+                    "a quarter of its memory_limit: raise memory_limit",
                     reason="INDEX_TOO_LARGE",
                 )
             self._without.add(large.name)
@@ -376,8 +376,8 @@ def refuse_changes(split: Split, origin: str) -> None:
     """Refuse a split with a change column, which a per-epoch task and a static table cannot have."""
     if split.change_column is not None:
         raise InvalidRequest(
-            f"{origin} names a change column ({split.change_column!r}), but its rows are no changes: only splits of "
-            'tasks with mode="continuous" are',
+            f"{origin} names a change column ({split.change_column!r}), but its rows are not changes: leave the "
+            'change column out, or use a task with mode="continuous"',
             reason="UNEXPECTED_CHANGES",
         )
 

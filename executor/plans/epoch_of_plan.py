@@ -87,7 +87,7 @@ class PlanRun:
             yield from rows
         except NodeError as error:
             failure = error.in_epoch(self.number)
-            _log.error("a user's code failed: %s", failure, exc_info=error.__cause__)
+            _log.error("user code failed: %s", failure, exc_info=error.__cause__)
             raise failure from error.__cause__
 
     def _written(self, write: RowEffect, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -44,8 +44,8 @@ class Reading:
         name = split.change_column
         if name is not None and Names([column.name for column in self._source.columns]).position(name) is not None:
             raise InvalidRequest(
-                f"{origin}: {name!r} cannot be the change column, because the plan reads it as a column of source "
-                f"{self._source.name!r}: a deleted row must be equal to the row that was inserted",
+                f"{origin}: {name!r} cannot be the change column, because the plan reads a column of this name from "
+                f"source {self._source.name!r}: a deleted row must be equal to the row that was inserted",
                 reason="CHANGE_COLUMN_IN_PLAN",
             )
         if isinstance(split, InlineSplit) and self._checked != (split.schema, name, split.missing_columns):

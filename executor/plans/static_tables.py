@@ -53,7 +53,8 @@ def _in_file(name: str, split: InlineSplit, size: int, options: TaskOptions, spa
     if not space.quota.take(taken):
         raise Exhausted(
             f"table {name!r} has {size} bytes inline: more than queue_bytes ({options.queue_bytes}, half of it for "
-            f"tables) and spill_quota ({options.spill_quota}) leave for it; raise one of them, or name a file",
+            f"tables) and spill_quota ({options.spill_quota}) leave for the table; raise one of the two, or give the "
+            "table as a file",
             reason="TABLE_TOO_LARGE",
         )
     path = space.files.new_path(".table.arrow")

@@ -30,8 +30,7 @@ class Allowance:
             if self._moved <= self._limit:
                 return
         raise Exhausted(
-            f"the epoch moves more than {self._limit:,} bytes between its channels, which is what queue_bytes and "
-            "spill_quota have room for should they have to wait; feed less in one epoch, use fewer channels, or raise "
-            "spill_quota",
+            f"the epoch moves more than {self._limit:,} bytes between its channels, and queue_bytes and spill_quota "
+            "have no room for more rows that wait: feed less in one epoch, use fewer channels, or raise spill_quota",
             reason="SPILL_QUOTA",
         )

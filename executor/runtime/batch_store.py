@@ -144,7 +144,7 @@ class Holding:
         if batches is not None:
             return batches
         if self._file is None:
-            raise RuntimeError("a freed holding was read")
+            raise RuntimeError("a freed batch was read")
         return self._file.read(self._first, self.count)
 
     def batch(self, index: int) -> pa.RecordBatch:
@@ -153,7 +153,7 @@ class Holding:
         if batches is not None:
             return batches[index]
         if self._file is None:
-            raise RuntimeError("a freed holding was read")
+            raise RuntimeError("a freed batch was read")
         return self._file.read(self._first + index, 1)[0]
 
     def move_to(self, file: SpillFile, first: int) -> None:

@@ -89,7 +89,7 @@ class Ceilings:
                 changed[name] = most
             elif value > most:
                 raise InvalidRequest(
-                    f"{name}={value} is more than this server lets a task have: {most} at most", reason="ABOVE_CEILING"
+                    f"{name}={value} is too high: this server allows a task at most {most}", reason="ABOVE_CEILING"
                 )
         return replace(options, **changed) if changed else options
 
@@ -104,14 +104,14 @@ class Ceilings:
             has = sum(getattr(options, name) for options in own)
             if has + getattr(more, name) > limit:
                 raise Exhausted(
-                    f"your tasks may have {name}={limit} together: those there are have {has}, and this one asks for "
-                    f"{getattr(more, name)}; delete one, or ask for less",
+                    f"all your tasks together may have {name}={limit}: your tasks have {has}, and the new task asks "
+                    f"for {getattr(more, name)}; delete a task, or ask for less",
                     reason="PRINCIPAL_CEILING",
                 )
         for most, count, whose in ((self.tasks_of_principal, len(own), "you have"), (self.tasks, tasks, "there are")):
             if most is not None and count >= most:
                 raise Exhausted(
-                    f"{whose} {count} tasks, as many as this server takes: delete one that is not needed any more",
+                    f"{whose} {count} tasks, and this server allows no more: delete a task that is not needed any more",
                     reason="TOO_MANY_TASKS",
                 )
 

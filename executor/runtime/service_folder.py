@@ -32,8 +32,8 @@ class ServiceFolder:
             self._lock: int | None = os.open(unlocked, os.O_CREAT | os.O_RDWR, 0o600)
         except OSError as error:
             raise InvalidRequest(
-                f"the service writes what does not fit in memory to {parent}, which it cannot: {error.strerror} "
-                "(spill_directory, --spill)",
+                f"the service cannot write to {parent}, its folder for data that does not fit in memory: "
+                f"{error.strerror}; name another folder (spill_directory, --spill)",
                 reason="SPILL_DIRECTORY",
             ) from error
         fcntl.flock(self._lock, fcntl.LOCK_EX)

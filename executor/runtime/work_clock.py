@@ -78,7 +78,7 @@ class WorkClock:
 
     def error(self) -> ExecutionError:
         return ExecutionError(
-            f"epoch {self._epoch} was worked on for more than {self._seconds:g} seconds (the option epoch_seconds)",
+            f"epoch {self._epoch} took more than {self._seconds:g} seconds of work (the option epoch_seconds)",
             reason="EPOCH_SECONDS",
         )
 

@@ -33,7 +33,7 @@ class Requests:
         `Refused` if the name is known with other content.
         """
         if len(name) > LONGEST:
-            raise InvalidRequest(f"a request's name has {len(name)} characters; at most {LONGEST} are taken")
+            raise InvalidRequest(f"a request's name has {len(name)} characters; at most {LONGEST} are allowed")
         with self._lock:
             known = self._known.get((caller, name))
             if known is None:
@@ -41,7 +41,8 @@ class Requests:
         if known is not None:
             if known.digest != digest:
                 raise Refused(
-                    "this request has been made before with another plan, options or tables; name a new one anew",
+                    "a request of this name was made before with another plan, options or tables: give the new "
+                    "request another name",
                     reason="REQUEST_REUSED",
                 )
             return known.task.result()

@@ -251,8 +251,9 @@ class TaskManager:
     def _unknown(self, task: str) -> NotFound:
         if self._ownership.is_of_another_run(task):
             return NotFound(
-                f"there is no task {task!r}: the server has started anew since it was made (at {self._started}), or is "
-                "another one, and tasks end with their server; make it again, or go on from a checkpoint of it",
+                f"there is no task {task!r}: the server has started again since the task was made (at "
+                f"{self._started}), or is another server, and tasks end with their server; make the task again, or "
+                "restore its checkpoint",
                 reason="SERVER_RESTARTED",
             )
         return NotFound(f"there is no task {task!r}; it may have been deleted", reason="UNKNOWN_TASK")

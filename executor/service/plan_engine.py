@@ -231,8 +231,8 @@ class PlanEngine:
         if self._write_root is not None:
             return ()
         message = (
-            f"table {'.'.join(write.table)!r} cannot be written: this service writes no tables unless it is given a "
-            "folder for them (tidegate serve --write-root DIR, tidegate.local(write_root=DIR))"
+            f"table {'.'.join(write.table)!r} cannot be written: this service writes no tables: give the service a "
+            "folder for tables (tidegate serve --write-root DIR, tidegate.local(write_root=DIR))"
         )
         return (Problem(place=write.plan_path, reason="WRITES_NOT_ALLOWED", message=message),)
 
@@ -309,7 +309,7 @@ def _bound_names(plan: ir.Plan, names: Mapping[str, object] | Sequence[str]) -> 
         )
         if len(alike) != 1:
             raise NotFound(
-                f"table {name!r} is {'ambiguous' if alike else 'not read by the plan'}; its sources are: "
+                f"table {name!r} is {'ambiguous' if alike else 'not read by the plan'}; the plan's sources are: "
                 f"{', '.join(known) or 'none'}",
                 reason="UNKNOWN_SOURCE",
             )
@@ -354,8 +354,8 @@ def _named_file(item: ir.FileItem) -> FileSplit:
     """A file that the plan itself names."""
     if item.start or item.length:
         raise InvalidRequest(
-            f"the plan names bytes {item.start} to {item.start + item.length} of {item.path}; only whole files can be "
-            "read, so leave start and length out",
+            f"the plan names bytes {item.start} to {item.start + item.length} of {item.path}; only whole files can "
+            "be read: leave start and length out",
             reason="UNSUPPORTED_BYTE_RANGE",
         )
     return FileSplit(path=item.path, format=item.format)

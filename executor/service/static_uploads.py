@@ -59,7 +59,8 @@ class Staging:
         total = sum(named.values())
         if not space.quota.take(total):
             message = (
-                f"the uploaded tables have {total} bytes, beyond the task's spill_quota ({space.quota.limit} bytes)"
+                f"the uploaded tables have {total} bytes, more than the task's spill_quota ({space.quota.limit} "
+                "bytes): raise spill_quota"
             )
             raise Exhausted(message, reason="UPLOAD_TOO_LARGE")
         space.quota.keep(total)
@@ -69,7 +70,9 @@ class Staging:
     def _move(self, path: str, files: SpillFiles) -> str:
         target = files.new_path("".join(Path(path).suffixes))
         if not self._forget(path):
-            raise NotFound("an uploaded table has been taken by another task: upload it again", reason="UPLOAD_GONE")
+            raise NotFound(
+                "an uploaded table has been taken by another task: upload the table again", reason="UPLOAD_GONE"
+            )
         os.replace(path, target)
         return str(target)
 

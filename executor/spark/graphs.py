@@ -38,8 +38,8 @@ def _problems(node: GraphNode) -> Iterator[Problem]:
         except Exception as error:  # noqa: BLE001 - whatever pickling finds, and what users' own methods of it raise
             said = " ".join(str(error).split())
             text = (
-                f"{what} cannot be sent to Spark's executors ({type(error).__name__}: {said}): what it refers to has "
-                f"to be made where it runs{_INSTEAD if isinstance(node, IterableSource) else ''}"
+                f"{what} cannot be sent to Spark's executors ({type(error).__name__}: {said}): make the objects that "
+                f"the code refers to where the code runs{_INSTEAD if isinstance(node, IterableSource) else ''}"
             )
             yield problem(node.name, "NOT_ON_SPARK", text)
 
@@ -50,11 +50,11 @@ _INSTEAD = ", or give the iterable itself, whose rows are read in this process"
 def _code(node: GraphNode) -> Iterator[tuple[str, object]]:
     match node:
         case ExecutorNode():
-            yield "what makes its executor", node.make
+            yield "the function that makes its executor", node.make
         case MapNode():
             yield "its function", node.function
         case IterableSource() if node.is_function:
-            yield "what makes its iterable", node.items
+            yield "the function that makes its iterable", node.items
         case _:
             pass
     if isinstance(node, ExecutorNode | SqlNode):

@@ -89,9 +89,9 @@ def bounded(rows: Generator[pa.RecordBatch], root: PhysicalNode, channel: int, q
 
 def too_much(node: str, channel: int, quota: int) -> NodeError:
     return NodeError(
-        f"its iterable gave more than the task's spill_quota ({quota} bytes) in one epoch, and on Spark all of it is "
-        "written before other pipelines read it: say epoch_rows, have a node of the same pipeline say when it has "
-        "enough, or raise spill_quota",
+        f"its iterable gave more than the task's spill_quota ({quota} bytes) in one epoch, and on Spark all its rows "
+        "are written before other pipelines read them: give epoch_rows, let a node of the same pipeline end the "
+        "reading early, or raise spill_quota",
         node=node,
         channel=channel,
         reason="SPILL_QUOTA",

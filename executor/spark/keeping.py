@@ -50,10 +50,10 @@ class SparkKeeping:
         return {name: (self._indexes[name][0].path, self._indexes[name][1]) for name in names}
 
     def rows(self, name: str) -> Rows:
-        raise InternalError(f"kept rows {name} are asked for where they are not")
+        raise InternalError(f"there are no kept rows {name} in this process")
 
     def index(self, name: str) -> Index:
-        raise InternalError(f"index {name} is asked for where it is not")
+        raise InternalError(f"there is no index {name} in this process")
 
     def close(self) -> None:
         """Do nothing: the files are removed with the staging place."""

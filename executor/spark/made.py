@@ -79,8 +79,8 @@ def made_of_graph(
 def _place(session: Session, folder: Path, staging: Path | None) -> StagingPlace:
     if staging is None and not session.is_local:
         raise InvalidRequest(
-            f"Spark at {session.master} is not this process alone: give the service a folder that it and all executors "
-            "see (tidegate serve --spark-staging DIR, tidegate.local(spark_staging=DIR))",
+            f"Spark at {session.master} has executors outside of this process: give the service a folder that the "
+            "service and all executors see (tidegate serve --spark-staging DIR, tidegate.local(spark_staging=DIR))",
             reason="NO_STAGING",
         )
     return StagingPlace(folder / "spark" if staging is None else staging / folder.name)

@@ -115,8 +115,8 @@ class Sessions:
         wanted = name or self._master
         if not wanted:
             raise InvalidRequest(
-                'executor="spark": this service has no Spark of its own; give a session or a master '
-                '(spark=..., "local[2]", "spark://...", "sc://..."), or start the service with tidegate serve --spark '
+                'executor="spark" needs Spark, and this service has none: give a session or a master (spark=..., '
+                '"local[2]", "spark://...", "sc://..."), or start the service with tidegate serve --spark '
                 "MASTER",
                 reason="NO_SPARK",
             )
@@ -149,8 +149,8 @@ def _running(master: str) -> SparkSession | None:
         return None
     if context.master != master:
         raise InvalidRequest(
-            f"this process has a Spark already, at {context.master}, and cannot start another at {master}: give that "
-            "one's session (spark=session)",
+            f"this process already has a Spark session at {context.master}, and cannot start another at {master}: "
+            "give the session that it has (spark=session)",
             reason="SPARK_RUNNING",
         )
     return SparkSession.builder.getOrCreate()

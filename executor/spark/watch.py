@@ -72,7 +72,7 @@ def _stages(context: SparkContext, tag: str, *, last: bool = False) -> list[Stag
         numbers = {stage for job in jobs if job.isDefined() for stage in job.get().stageIds()}
         return [_stage(store.lastStageAttempt(number)) for number in sorted(numbers)]
     except Exception:  # noqa: BLE001 - nobody waits for it
-        _log.debug("Spark did not tell how far its stages are", exc_info=True)
+        _log.debug("Spark did not report the progress of its stages", exc_info=True)
         return []
 
 

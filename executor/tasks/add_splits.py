@@ -130,8 +130,8 @@ class Adding:
         if split_digest(self._uploads.with_content_digest(split)) != (digest or known.inline_digest(batches)):
             raise Refused(
                 f"{known.origin} was added before with other content; the next number is "
-                f"{self._task_state.ledger.source(known.source).highest + 1}. Where somebody else feeds this source "
-                "too, attach to the task again to go on after them",
+                f"{self._task_state.ledger.source(known.source).highest + 1}. If another client feeds this source, "
+                "too, attach to the task again to continue after its splits",
                 reason="SEQUENCE_REUSED",
             )
         return answer
@@ -156,8 +156,8 @@ class Adding:
             pieces = self._computation.accept_file(name, split, f"a split of source {name!r}")
         if len(pieces) > MOST_FOUND:
             raise Exhausted(
-                f"{split.path} holds {len(pieces):,} files, more than the {MOST_FOUND:,} that one answer names: ask "
-                "for folders of it",
+                f"{split.path} has {len(pieces):,} files; one answer lists at most {MOST_FOUND:,}: name its folders "
+                "one by one",
                 reason="TOO_MANY_FILES",
             )
         return tuple(

@@ -314,7 +314,7 @@ class EpochLoop:
     def _take_checkpoint(self, progress: _Progress, name: str) -> _Taken:
         """Take the checkpoint. A failure fails the checkpoint alone, because the epoch is complete."""
         if self._checkpoints is None:
-            raise InternalError("a checkpoint was asked for where there is no place for it")
+            raise InternalError("a checkpoint was requested, and the task has no folder for checkpoints")
         epoch, started = progress.epoch, time.monotonic_ns()
         events, checkpoint, failure = self._task_state.events, None, None
         try:
@@ -452,7 +452,7 @@ def _as_error(error: Exception) -> TidegateError:
     """The error for the user: an error of the user's as it is, any other error as a bug of Tidegate."""
     if isinstance(error, TidegateError):
         return error
-    _log.error("an epoch failed of a bug", exc_info=error)
+    _log.error("a bug in Tidegate: an epoch failed", exc_info=error)
     return InternalError(f"a bug in Tidegate ended the epoch ({type(error).__name__}); the log has the traceback")
 
 

@@ -133,8 +133,8 @@ class SplitQueue:
         room = self._capacity - self._reserved(split.source)
         if not self._would_fit(holding, 0, 0, room):
             return Exhausted(
-                f"{split.origin} has {holding.size} bytes, more than queue_bytes ({self._store.memory_limit} of it for "
-                f"splits) and spill_quota ({self._quota.limit}) leave for it",
+                f"{split.origin} has {holding.size} bytes, more than queue_bytes ({self._store.memory_limit} of it "
+                f"for splits) and spill_quota ({self._quota.limit}) leave for the split",
                 reason="SPLIT_TOO_LARGE",
             )
         waits = sum(held.values())
@@ -142,12 +142,12 @@ class SplitQueue:
         if not unread or not self._would_fit(holding, in_memory, waits - in_memory, room):
             most = max(held, key=lambda name: held[name])
             return Exhausted(
-                f"{split.origin} does not fit: source {most!r} holds {held[most]} bytes that are read only after a "
-                f"seal; request a barrier, or raise spill_quota ({self._quota.limit})",
+                f"{split.origin} does not fit: the splits of source {most!r} have {held[most]} bytes, which are read "
+                f"only after a seal; request a barrier, or raise spill_quota ({self._quota.limit})",
                 reason="WAITS_FOR_SEAL",
             )
         return Exhausted(
-            f"{split.origin} does not fit while results are unread: read and acknowledge, then add it again",
+            f"{split.origin} does not fit while results are unread: read and acknowledge, then add the split again",
             reason="OUTPUT_UNREAD",
         )
 

@@ -152,7 +152,9 @@ class OutputLog:
     def check(self, cursor: Cursor) -> None:
         """Raise `OutOfRange` if the cursor is before the acknowledged rows or beyond the end of its epoch."""
         if cursor.epoch < 1 or cursor.row < 0:
-            raise OutOfRange(f"there is no row {cursor.row} of epoch {cursor.epoch}: epochs count from 1, rows from 0")
+            raise OutOfRange(
+                f"there is no row {cursor.row} of epoch {cursor.epoch}: epochs count from 1, and rows from 0"
+            )
         if cursor < self.acknowledged:
             raise OutOfRange(
                 f"{_place(cursor)} was acknowledged and is gone; reading can start at {_place(self.acknowledged)}"
@@ -162,8 +164,8 @@ class OutputLog:
             return
         if cursor.row > output.rows:
             raise OutOfRange(
-                f"epoch {cursor.epoch} has {output.rows} rows, so there is no row {cursor.row}; "
-                f"reading can start at any row from {_place(self.acknowledged)} on"
+                f"epoch {cursor.epoch} has {output.rows} rows, so there is no row {cursor.row}; reading can start at "
+                f"any row from {_place(self.acknowledged)} on"
             )
 
     def barrier(self, epoch: int) -> Barrier | None:

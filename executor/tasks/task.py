@@ -216,8 +216,9 @@ class Task:
             return frames
         if self._scheduler.stepping:
             raise Refused(
-                "the code of a node waits for a task of the service that runs it, and all of its threads may come to "
-                "wait so: give the node what it needs as a stream, or use another service (tidegate.local())",
+                "the code of a node waits for a task of the same service, which could block all threads of the "
+                "service: give the node its input as a stream, or run that task in another service "
+                "(tidegate.local())",
                 reason="WAIT_INSIDE",
             )
         with self._in_use():
@@ -290,8 +291,8 @@ class Task:
         if task_state.full is Full.FULL:
             start = task_state.output.acknowledged
             raise Refused(
-                f"nothing is at row {cursor.row} of epoch {cursor.epoch}, and the task waits until older output is "
-                f"acknowledged: read from row {start.row} of epoch {start.epoch}",
+                f"there are no rows yet at row {cursor.row} of epoch {cursor.epoch}, and the task waits until older "
+                f"output is acknowledged: read from row {start.row} of epoch {start.epoch}",
                 reason="OUTPUT_FULL",
             )
         if self._epoch_loop.has_work():

@@ -72,7 +72,7 @@ def hash_columns(columns: Sequence[pa.Array]) -> Hashes:
 def channel_of(hashes: Hashes, channels: int) -> npt.NDArray[np.uint8] | npt.NDArray[np.uint16]:
     """The channel of each hash: its upper half, scaled to 0 <= channel < `channels`."""
     if not 0 < channels <= MAX_CHANNELS:
-        raise ValueError(f"{channels} channels; there can be 1 to {MAX_CHANNELS}")
+        raise ValueError(f"{channels} channels are not possible: there can be 1 to {MAX_CHANNELS}")
     scaled = hashes >> _HALF
     scaled *= np.uint64(channels)
     scaled >>= _HALF

@@ -197,7 +197,7 @@ def _column(array: pa.Array, order: Order) -> KeyColumn:
     if kinds.is_null(array.type):
         return KeyColumn(order, np.ones(len(array), dtype=np.bool_), (), None)
     read = _reader(array.type)
-    assert read is not None, f"{array.type} is no key"
+    assert read is not None, f"{array.type} cannot be a key"
     words = read(array)
     if order.descending:
         words = tuple(~word for word in words)

@@ -16,7 +16,7 @@ class NullInside(Exception):
     """A required field is null in row `row`."""
 
     def __init__(self, row: int) -> None:
-        super().__init__(f"a required value inside is null, row {row}")
+        super().__init__(f"a required value inside the column is null in row {row}")
         self.row = row
 
 

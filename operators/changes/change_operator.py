@@ -39,7 +39,7 @@ class ChangeOperator(ABC):
 
     def decide(self, rounds: Rounds) -> Iterable[Change]:
         """Decide the changes at this time, which was due."""
-        raise AssertionError(f"{type(self).__name__} has nothing to decide at {rounds}")
+        raise AssertionError(f"{type(self).__name__} has no decision due at {rounds}")
 
     def settle(self) -> None:
         """End the epoch. An error here is an error of the epoch's input: a total that is below zero."""

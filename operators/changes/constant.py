@@ -26,7 +26,7 @@ class Constant(ChangeOperator):
                 self._agenda.add(self._first, Rows.of_batch(batch))
 
     def receive(self, port: int, change: Change) -> Iterable[Change]:
-        raise AssertionError(f"constants have no input {port} for {len(change)} rows")
+        raise AssertionError(f"a constant has no inputs, and got {len(change)} rows at input {port}")
 
     def due(self) -> Rounds | None:
         return self._agenda.first()

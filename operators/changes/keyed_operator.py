@@ -60,7 +60,7 @@ class Keyed(ChangeOperator):
         """Changes, and keys that are to be answered again."""
         if always:
             if self._key:
-                raise InternalError("only an operator without a key answers before there is a row")
+                raise InternalError("only an operator without a key can give a result before its first row")
             self._agenda.add((0,) * depth, Rows((), 1))
 
     def receive(self, port: int, change: Change) -> Iterable[Change]:  # noqa: ARG002 - there is one input

@@ -53,7 +53,7 @@ class OnlyOne(ChangeOperator):
             row = rows.take(many[:1]).to_arrays(self._left.types)
             raise ExecutionError(
                 f"{self._plan_path}: the row {tuple(value[0].as_py() for value in row)!r} has more than one match, "
-                "where one is wanted",
+                "and must have at most one",
                 reason="MORE_THAN_ONE_ROW",
             )
 

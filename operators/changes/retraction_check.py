@@ -34,8 +34,8 @@ class NotThere(ExecutionError):
 
     def __init__(self, source: str, row: Rows, total: int, described: str, by: str = "") -> None:
         super().__init__(
-            f"source {source!r}: the row {described} was deleted more often than it was inserted{by}, and is there "
-            f"{total} times at the end of the epoch; a row can only be deleted that is there",
+            f"source {source!r}: the row {described} has been deleted more often than inserted{by}: at the end of "
+            f"the epoch it has {total} copies; delete only rows that exist",
             reason="NEGATIVE_TOTAL",
         )
         self.source = source

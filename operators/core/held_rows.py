@@ -93,7 +93,7 @@ class HeldRows:
     def _spill(self) -> None:
         if not self._holding.take(self._bytes):
             size = self._taken + self._bytes
-            message = f"the rows of one key would take {size:,} bytes on disk, more than is left of the spill quota"
+            message = f"the rows of one key take {size:,} bytes on disk, more than is left of spill_quota"
             raise Exhausted(message, reason="SPILL_QUOTA")
         self._taken += self._bytes
         try:

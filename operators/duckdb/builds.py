@@ -102,9 +102,9 @@ def too_large(excess_memory: Excess, memory_limit: int, plan_path: str, joins: S
     else:
         kept = " ".join([subject, *conditions, f"keeps about {excess_memory.size >> 20} MiB in memory"])
     return ExecutionError(
-        f"{joins[0] if len(joins) == 1 else plan_path}: {kept}; above a quarter of the memory limit "
-        f"({bound(memory_limit) >> 20} MiB) the order of {'their' if several else 'its'} rows would not be repeatable. "
-        'Give the task more memory, or spill="ordered", or run it relaxed',
+        f"{joins[0] if len(joins) == 1 else plan_path}: {kept}; above a quarter of memory_limit "
+        f"({bound(memory_limit) >> 20} MiB) the order of the joined rows is not repeatable: give the task more "
+        'memory, or spill="ordered", or determinism="relaxed"',
         reason="JOIN_BUILD_TOO_LARGE",
     )
 

@@ -46,7 +46,7 @@ class Conform:
         for i in self._required:
             if columns[i].null_count:
                 raise ExecutionError(
-                    f"{self._plan_path}: column {self._schema.field(i).name!r} of the result is required and got a "
+                    f"{self._plan_path}: column {self._schema.field(i).name!r} of the result is required, and has a "
                     "null",
                     reason="NULL_IN_REQUIRED_COLUMN",
                 )
@@ -70,7 +70,8 @@ class Conform:
         if positional(source, target):
             return lambda array: cast(_renamed(array, target), target)
         raise ExecutionError(
-            f"{self._plan_path}: column {field.name!r} of the result is {source}; it cannot be handed out as {target}",
+            f"{self._plan_path}: column {field.name!r} of the result is {source}, which cannot be converted to "
+            f"{target}",
             reason="UNSUPPORTED_TYPE",
         )
 

@@ -68,7 +68,10 @@ def translate(error: BaseException, plan_path: str, memory_limit: int, text: str
 def out_of_memory(plan_path: str, memory_limit: int) -> ExecutionError:
     limit = f"{memory_limit / (1 << 20):.0f} MiB"
     return ExecutionError(
-        _at(plan_path, f"needs more than its memory limit of {limit} and its spill space; give the task more memory"),
+        _at(
+            plan_path,
+            f"needs more than its memory limit of {limit} and its spill space: raise memory_limit or spill_quota",
+        ),
         reason="MEMORY_LIMIT",
     )
 

@@ -44,9 +44,11 @@ def reads_of(statement: str) -> StatementReads:
     row = _connection().cursor().execute("SELECT json_serialize_sql($1::VARCHAR)", [statement]).fetchone()
     parsed = json.loads(row[0]) if row else {}
     if parsed.get("error", True):
-        raise BadStatementError(f"DuckDB cannot parse it as a SELECT: {parsed.get('error_message', 'no statement')}")
+        raise BadStatementError(
+            f"DuckDB cannot parse the statement as a SELECT: {parsed.get('error_message', 'no statement')}"
+        )
     if len(parsed["statements"]) != 1:
-        raise BadStatementError(f"it has to be one SELECT, and is {len(parsed['statements'])} statements")
+        raise BadStatementError(f"the statement must be one SELECT, not {len(parsed['statements'])} statements")
     relations: Counter[str] = Counter()
     defined: set[str] = set()
     for node in _nodes(parsed["statements"]):
@@ -55,16 +57,19 @@ def reads_of(statement: str) -> StatementReads:
             case "BASE_TABLE":
                 if node["schema_name"] or node["catalog_name"]:
                     path = ".".join(part for part in (node["catalog_name"], node["schema_name"]) if part)
-                    raise BadStatementError(f"it reads {path}.{node['table_name']}, but its streams alone are there")
+                    raise BadStatementError(
+                        f"the statement reads {path}.{node['table_name']}, but can read only the node's streams"
+                    )
                 relations[node["table_name"].casefold()] += 1
             case "TABLE_FUNCTION":
                 name = node["function"].get("function_name", "").casefold()
                 if name not in _FUNCTIONS:
                     raise BadStatementError(
-                        f"it calls {name}() as a relation; only {', '.join(sorted(_FUNCTIONS))} can be called so"
+                        f"the statement calls {name}() as a relation; only {', '.join(sorted(_FUNCTIONS))} can be "
+                        "called as relations"
                     )
             case "SHOW_REF":
-                raise BadStatementError("it has to be a SELECT, and describes or shows something")
+                raise BadStatementError("the statement must be a SELECT, not DESCRIBE or SHOW")
     read = {name: times for name, times in relations.items() if name not in defined}
     return StatementReads(read, bool(defined))
 

@@ -145,7 +145,8 @@ def _contiguous(column: pa.ChunkedArray, field: pa.Field, name: str) -> pa.Array
     if isinstance(combined, pa.ChunkedArray):
         if combined.num_chunks != 1:
             raise ExecutionError(
-                f"index {name!r}: column {field.name!r} of type {field.type} is too large for an index in memory",
+                f"index {name!r}: column {field.name!r} of type {field.type} is too large for an index in memory: "
+                "filter or narrow its rows",
                 reason="INDEX_TOO_LARGE",
             )
         combined = combined.chunk(0)

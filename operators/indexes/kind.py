@@ -66,7 +66,9 @@ def check_options(kind: IndexKind, wanted: WantedIndex) -> None:
     if wrong:
         known = ", ".join(sorted(kind.needed | kind.possible)) or "none"
         problem = "needs the option" if wrong[0] not in options else "has no option"
-        raise InvalidRequest(f"index {wanted.name!r}: kind {kind.name!r} {problem} {wrong[0]!r}; there are: {known}")
+        raise InvalidRequest(
+            f"index {wanted.name!r}: kind {kind.name!r} {problem} {wrong[0]!r}; its options are: {known}"
+        )
 
 
 def named(what: str, name: str, known: Mapping[str, object], wanted: WantedIndex) -> None:

@@ -61,7 +61,7 @@ def sqlite(path: str) -> Database:
         try:
             return dbapi.connect(uri, autocommit=True)
         except dbapi.Error as error:
-            raise _Unopened("the database's file cannot be opened") from error
+            raise _Unopened("the file of the database cannot be opened") from error
 
     return Database(connect, _locked_or_out_of_reach)
 
@@ -171,7 +171,8 @@ class SqlIndex(Index):
             raise ExecutionError(f"required column {column.name!r} is null", reason="NULL_IN_REQUIRED_COLUMN")
         if not castable(array.type, column.type):
             raise ExecutionError(
-                f"column {column.name!r} is {array.type} there, the plan wants {column.type}", reason="COLUMN_TYPE"
+                f"column {column.name!r} is {array.type} in the database, and {column.type} in the plan",
+                reason="COLUMN_TYPE",
             )
         try:
             return cast(array, column.type)

@@ -70,6 +70,6 @@ class DeclaredOrder:
         return SplitError(
             f"{describe(later.piece)}: source {self._source!r} is declared to be sorted by {wanted}, but row "
             f"{later.number} ({later.values}) comes after row {earlier.number}{where} ({earlier.values}); rows count "
-            "from 0",
+            "from 0: sort the rows, or declare no order",
             reason="INPUT_NOT_SORTED",
         )

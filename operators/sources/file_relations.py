@@ -68,7 +68,7 @@ def native_obstacle(pieces: Sequence[Piece], columns: Sequence[Column]) -> str |
         if not isinstance(piece, FilePiece) or piece.format != "parquet" or piece.schema is None:
             return f"{describe(piece)} is not a Parquet file"
         if any(character in piece.path for character in "*?[]{}"):
-            return f"{piece.path} would be taken for a pattern"
+            return f"DuckDB would take {piece.path} for a pattern"
         if (piece.row_bytes or 0) > _WIDEST:
             return f"{piece.path} has rows of about {piece.row_bytes:,} bytes, and DuckDB reads 2,048 rows at a time"
         alike = seen is not None and seen[1] is piece.missing_columns and seen[0].equals(piece.schema)
@@ -83,7 +83,7 @@ def native_obstacle(pieces: Sequence[Piece], columns: Sequence[Column]) -> str |
 def _schema_obstacle(piece: FilePiece, schema: pa.Schema, columns: Sequence[Column]) -> str | None:
     folded = [name.casefold() for name in schema.names]
     if len(set(folded)) != len(folded):
-        return "column names that differ by case alone"
+        return "some column names differ only by case"
     try:
         matches = match_columns(columns, schema, piece)
     except SplitError as error:
@@ -94,7 +94,7 @@ def _schema_obstacle(piece: FilePiece, schema: pa.Schema, columns: Sequence[Colu
         if isinstance(match, FromFile) and not writable(match.name):
             return f"a column called {match.name!r} cannot be named in SQL"
         if isinstance(match, FromFile) and not _same_in_duckdb(match.type, column.type):
-            return f"column {column.name!r} is {match.type} and wanted as {column.type}"
+            return f"column {column.name!r} is {match.type} in the file and {column.type} in the plan"
     return None
 
 

@@ -278,12 +278,13 @@ def _not_there(piece: FilePiece, error: OSError) -> SplitError:
     if error.errno in _ANOTHER:
         return _changed(piece)
     return SplitError(
-        f"{piece.path} ({piece.origin}) cannot be read any more where the task runs: {error.strerror}",
+        f"{piece.path} ({piece.origin}) cannot be read any more on the machine of the task: {error.strerror}",
         reason="FILE_MISSING",
     )
 
 
 def _changed(piece: FilePiece) -> SplitError:
     return SplitError(
-        f"{piece.path} ({piece.origin}) has changed since its split was accepted; add it anew", reason="FILE_CHANGED"
+        f"{piece.path} ({piece.origin}) has changed since its split was accepted: add the file again in a new split",
+        reason="FILE_CHANGED",
     )

@@ -87,7 +87,9 @@ class Listing:
         fixed = fixed_part(self._path)
         parts = self._path.split(os.sep)[len(fixed.rstrip(os.sep).split(os.sep)) :]
         if len(parts) > self._bounds.depth:
-            raise InvalidRequest(f"{self._path}: a pattern has at most {self._bounds.depth} parts")
+            raise InvalidRequest(
+                f"{self._path}: the pattern has too many parts; at most {self._bounds.depth} are allowed"
+            )
         files: set[str] = set()
         for match in self.matches(fixed, parts, 0):
             if _is_folder(match):
@@ -157,14 +159,14 @@ class Listing:
         """Count a folder, before it is looked into, against the bounds."""
         self._folders += 1
         if self._folders > self._bounds.folders:
-            raise self._too_much(f"more than {self._bounds.folders:,} folders to look into")
+            raise self._too_much(f"more than {self._bounds.folders:,} folders")
         self._check_time()
 
     def _check_time(self) -> None:
         if time.monotonic() > self._ends:
-            raise self._too_much(f"more than can be listed in {self._bounds.seconds:g} s")
+            raise self._too_much(f"more files than can be listed in {self._bounds.seconds:g} s")
         if caller_has_left():
-            raise Unavailable(f"the caller has left while {self._path} was listed")
+            raise Unavailable(f"the caller has disconnected while {self._path} was listed")
 
     def _check_files(self, count: int) -> None:
         if count > self._bounds.files:
@@ -172,7 +174,7 @@ class Listing:
 
     def _too_much(self, what: str) -> Exhausted:
         return Exhausted(
-            f"{self._path} holds {what}: name folders or files of it, in several splits", reason="TOO_MANY_FILES"
+            f"{self._path} has {what}: name its folders or files in several splits", reason="TOO_MANY_FILES"
         )
 
 

@@ -118,7 +118,7 @@ class Scan(Operator):
         if found is not None:
             row, size = found
             raise SplitError(
-                f"{describe(piece)}: row {first + row} (counted from 0 in what is read) has {size:,} bytes, more "
+                f"{describe(piece)}: row {first + row} (counted from 0 in the rows read) has {size:,} bytes, more "
                 f"than the task's memory_limit of {self._largest:,}: raise memory_limit",
                 reason="ROW_TOO_LARGE",
             )

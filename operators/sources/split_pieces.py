@@ -54,10 +54,10 @@ def expand(
         files = files_below(path)
     except PermissionError as error:
         raise Forbidden(
-            f"{error.filename} may not be read {side}, permission denied ({origin})", reason="NO_PERMISSION"
+            f"{error.filename} cannot be read {side}: permission denied ({origin})", reason="NO_PERMISSION"
         ) from error
     if not files:
-        raise NotFound(f"{split.path} holds no files {side} ({origin})", reason="FILE_NOT_FOUND")
+        raise NotFound(f"{split.path} has no files {side} ({origin})", reason="FILE_NOT_FOUND")
     pieces = tuple(_piece(file, split, named, allowed, origin) for file in files)
     _check_ranges(split, pieces)
     return pieces
@@ -133,7 +133,7 @@ def _local_path(path: str) -> str:
     if not local or "\x00" in local:
         raise InvalidRequest("a split's path is empty or has a NUL character")
     if not _is_utf8(local):
-        raise InvalidRequest(f"{path!r} cannot be a path: it is not UTF-8")
+        raise InvalidRequest(f"{path!r} cannot be a path: a path must be UTF-8")
     return os.path.abspath(local) if not is_pattern(local) else os.path.join(os.getcwd(), local)
 
 
@@ -150,7 +150,7 @@ def _check_allowed(path: str, asked: str, allowed: Sequence[str]) -> str:
     """The outermost allowed root above the path's real location. Raises `Forbidden` where there is none."""
     root = _root_of(path, allowed)
     if root is None:
-        raise Forbidden(f"{asked} is outside of the folders that this server may read")
+        raise Forbidden(f"{asked} is outside of the folders that this server may read (tidegate serve --root DIR)")
     return root
 
 
@@ -170,7 +170,7 @@ def _named(path: str, split: FileSplit, allowed: Sequence[str]) -> str:
 def _check_pattern(path: str, split: FileSplit, allowed: Sequence[str]) -> None:
     fixed = fixed_part(path)
     if ".." in path[len(fixed) :].split(os.sep):
-        raise Forbidden(f"{split.path}: '..' after a wildcard is not allowed")
+        raise Forbidden(f"{split.path}: '..' must not come after a wildcard")
     _check_allowed(fixed, split.path, allowed)
 
 
@@ -210,14 +210,14 @@ def _check_ranges(split: FileSplit, pieces: Sequence[FilePiece]) -> None:
     if split.rows is not None and split.row_groups is not None:
         raise InvalidRequest(f"{split.path}: give rows or row groups, not both")
     if len(pieces) > 1 or pieces[0].path != os.path.realpath(_local_path(split.path)):
-        raise InvalidRequest(f"{split.path}: rows and row groups can be asked of a single file only")
+        raise InvalidRequest(f"{split.path}: rows and row groups can be given for a single file only")
     if not format_named(pieces[0].format).ranges:
         raise InvalidRequest(f"{split.path}: a {pieces[0].format} file can only be read as a whole")
     if split.rows is not None and not 0 <= split.rows[0] <= split.rows[1]:
-        raise InvalidRequest(f"{split.path}: rows {split.rows[0]} to {split.rows[1]} are no range")
+        raise InvalidRequest(f"{split.path}: rows {split.rows[0]} to {split.rows[1]} are not a range")
     groups = split.row_groups or ()
     if any(group < 0 for group in groups) or len(set(groups)) != len(groups):
-        raise InvalidRequest(f"{split.path}: row groups count from 0, each at most once")
+        raise InvalidRequest(f"{split.path}: row_groups must have numbers from 0 on, each at most once")
 
 
 __all__ = ["estimated_rows", "expand", "files_of", "native", "native_obstacle", "open_pieces"]

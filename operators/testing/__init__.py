@@ -84,7 +84,7 @@ def check_operator(
         except AssertionError as wrong:
             raise AssertionError(f"{rule}: {wrong}") from wrong
         except Exception as error:
-            error.add_note(f"{rule}: it raised this")
+            error.add_note(f"{rule}: the check raised this error")
             raise
 
 

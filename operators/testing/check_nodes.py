@@ -41,7 +41,8 @@ def operators_of(checked: Checked, epoch: Epoch) -> Callable[[], Operator]:
             return lambda: _function(node, epoch[0].schema)
         case _:
             raise ValueError(
-                f"node {node.name!r} runs no code of yours that could be checked; Tidegate's own tests check its nodes"
+                f"node {node.name!r} runs no user code, so there is nothing to check; Tidegate's tests check the "
+                "built-in nodes"
             )
 
 

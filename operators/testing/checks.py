@@ -35,7 +35,7 @@ def gives_batches_of_its_schema(case: Case) -> None:
             for batch in running.start(streams_of(epoch)):
                 actual, promised = _shown(batch.schema), _shown(running.operator.schema)
                 right = batch.schema.equals(running.operator.schema)
-                require(right, f"a batch has the schema [{actual}], the operator [{promised}]")
+                require(right, f"a batch has the schema [{actual}], and the operator [{promised}]")
 
 
 def gives_the_expected_rows(case: Case) -> None:
@@ -51,7 +51,7 @@ def gives_the_expected_rows(case: Case) -> None:
 
 
 def gives_the_same_rows_when_run_again(case: Case) -> None:
-    require_equal(all_epochs(case), all_epochs(case), "a second operator gave other rows")
+    require_equal(all_epochs(case), all_epochs(case), "a second operator of the same kind gave other rows")
 
 
 def gives_the_same_rows_however_its_input_is_cut(case: Case) -> None:
@@ -63,7 +63,7 @@ def gives_the_same_rows_however_its_input_is_cut(case: Case) -> None:
 def takes_inputs_without_batches_like_empty_ones(case: Case) -> None:
     nothing = [[table.slice(0, 0) for table in epoch] for epoch in case.epochs]
     empty = replace(case, epochs=nothing)
-    require_equal(all_epochs(empty, with_empty_batches), all_epochs(empty), "empty batches are not like none")
+    require_equal(all_epochs(empty, with_empty_batches), all_epochs(empty), "empty batches change the rows")
 
 
 def gives_the_same_rows_however_its_inputs_interleave(case: Case) -> None:
@@ -103,7 +103,7 @@ def keeps_nothing_undeclared_across_a_barrier(case: Case) -> None:
             if running.saved().tables:
                 return
     alone = [all_epochs(replace(case, epochs=[epoch], expected=None))[0] for epoch in case.epochs]
-    require_equal(answers, alone, "something was kept across a barrier that save() does not write")
+    require_equal(answers, alone, "the operator keeps something across a barrier that save() does not write")
 
 
 def goes_on_from_its_saved_state(case: Case) -> None:
@@ -178,11 +178,11 @@ def works_after_a_broken_epoch(case: Case) -> None:
         if running.saved().tables:
             return
         running.breaks([WatchedStream(t.schema, one_row_each(t), breaks_after=1) for t in epoch])
-        require_equal([running.answer(epoch)], expected, "an earlier, broken epoch shows")
+        require_equal([running.answer(epoch)], expected, "an earlier epoch that broke changes the rows")
         output = running.start(streams_of(epoch, one_row_each))
         next(output, None)
         _close(output)
-        require_equal([running.answer(epoch)], expected, "an earlier, closed epoch shows")
+        require_equal([running.answer(epoch)], expected, "an earlier epoch that was closed early changes the rows")
 
 
 CHECKS: Final[tuple[Callable[[Case], None], ...]] = (
@@ -226,7 +226,7 @@ def _batch_count(case: Case, epoch: Epoch) -> int:
 def _close(output: Iterator[pa.RecordBatch]) -> None:
     close: Any = getattr(output, "close", None)
     if close is None:
-        raise AssertionError("what run() gave cannot be closed")
+        raise AssertionError("the iterator that run() returned cannot be closed")
     close()
 
 
@@ -244,7 +244,7 @@ def _require_break(output: Iterator[pa.RecordBatch], broken: WatchedStream, when
             pass
     except Boom:
         return
-    require(not broken.broke, f"{when}, and the operator did not tell")
+    require(not broken.broke, f"{when}, and the operator did not raise the error")
 
 
 def _shown(schema: pa.Schema) -> str:

@@ -78,8 +78,8 @@ class Iterate(Operator):
         if isinstance(items, Iterator):
             if self._used:
                 raise self._code.wrong(
-                    "its iterator was used up by an earlier epoch: give an iterable that can be iterated again, a "
-                    "function that makes one, or epoch_rows, how many rows of it are an epoch's",
+                    "an earlier epoch has used up its iterator: give an iterable that can be iterated again, a "
+                    "function that makes an iterator, or epoch_rows, the number of rows for each epoch",
                     "ITERATOR_USED_UP",
                 )
             self._used = True
@@ -137,7 +137,7 @@ class Iterate(Operator):
     def _check(self, item: object) -> None:
         if not is_arrow(item):
             raise self._code.wrong(
-                f"iterating gave {type(item).__name__}: a mapping or a tuple, each a row, and Arrow data are right",
+                f"iterating gave {type(item).__name__}: an item must be a mapping or a tuple (a row), or Arrow data",
                 "NOT_ROWS",
             )
 
@@ -145,7 +145,7 @@ class Iterate(Operator):
         if isinstance(rows[0], tuple):
             for row in rows:
                 if len(row) != len(self.schema):
-                    raise ValueError(f"{row!r} has {len(row)} values, and a row has {len(self.schema)}")
+                    raise ValueError(f"{row!r} has {len(row)} values, and the schema has {len(self.schema)} columns")
             columns = list(zip(*rows, strict=True))
         else:
             columns = [tuple(row.get(name) for row in rows) for name in self.schema.names]

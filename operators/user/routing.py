@@ -90,7 +90,7 @@ class FunctionRouting:
         return channel.astype(np.uint8 if self.channels <= 1 << 8 else np.uint16)
 
     def _wrong(self, code: UserCode, what: str) -> ExecutionError:
-        right = f"a whole number from 0 to {self.channels - 1} for each row is right"
+        right = f"the function must give a whole number from 0 to {self.channels - 1} for each row"
         return code.wrong(f"its partition function {what}; {right}", "BAD_CHANNEL")
 
 
@@ -144,4 +144,4 @@ def _dealt(block: pa.RecordBatch, channel: npt.NDArray[np.uint8 | np.uint16], ch
 
 def _check(channels: int) -> None:
     if not 0 < channels <= MAX_CHANNELS:
-        raise ValueError(f"{channels} channels; there can be 1 to {MAX_CHANNELS}")
+        raise ValueError(f"{channels} channels are not possible: there can be 1 to {MAX_CHANNELS}")

@@ -97,8 +97,8 @@ class User(Operator):
         for method in ("execute", "done"):
             if not callable(getattr(executor, method, None)):
                 raise self._code.wrong(
-                    f"its executor, a {type(executor).__name__}, has no method {method}: it needs execute(batches, "
-                    "stream, channel) and done(channel)",
+                    f"its executor, a {type(executor).__name__}, has no method {method}: an executor needs "
+                    "execute(batches, stream, channel) and done(channel)",
                     "NOT_AN_EXECUTOR",
                 )
         return executor

@@ -118,15 +118,15 @@ class UserCode:
                 batch = self._as_stored(batch, doing)
             if schema.names != self.schema.names or batch.schema.types != self.schema.types:
                 raise self.wrong(
-                    f"{doing} gave rows of ({shown(schema)}), but the node's schema is ({shown(self.schema)}): the "
-                    "same columns in the same order and of the same types are right",
+                    f"{doing} gave rows of ({shown(schema)}), but the node's schema is ({shown(self.schema)}): give "
+                    "the same columns, in the same order and of the same types",
                     "SCHEMA_MISMATCH",
                 )
             batch = batch_of(batch.columns, batch.num_rows, self.schema)
         for at in self._required:
             if batch.column(at).null_count:
                 raise self.wrong(
-                    f"{doing} gave a null in column {self.schema.names[at]!r}, which the node's schema says has none",
+                    f"{doing} gave a null in column {self.schema.names[at]!r}, which is required in the node's schema",
                     "NULL_IN_REQUIRED",
                 )
         return batch
@@ -141,8 +141,8 @@ class UserCode:
 
     def _no_rows(self, result: object, doing: str) -> NodeError:
         return self.wrong(
-            f"{doing} gave {type(result).__name__}, which is no rows: None, a record batch, a table, anything that "
-            "speaks the Arrow C stream protocol, and iterables of these are right",
+            f"{doing} gave {type(result).__name__}, which has no rows: give None, a record batch, a table, anything "
+            "that speaks the Arrow C stream protocol, or an iterable of these",
             "NOT_ROWS",
         )
 

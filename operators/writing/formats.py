@@ -67,8 +67,8 @@ class WriteFormat:
                 writer.close()
             except (pa.ArrowException, ValueError, TypeError) as error:
                 raise InvalidRequest(
-                    f"{self.name} files cannot hold the column {field.name!r}, which is {field.type}: cast it, or take "
-                    f"another format ({', '.join(WRITE_FORMATS)})",
+                    f"{self.name} files cannot hold the column {field.name!r}, which is {field.type}: cast the "
+                    f"column, or take another format ({', '.join(WRITE_FORMATS)})",
                     reason="UNSUPPORTED_COLUMN",
                 ) from error
 

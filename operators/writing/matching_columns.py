@@ -52,14 +52,14 @@ class TableColumns:
                 there = format_.columns(source)
             except (pa.ArrowException, ValueError) as error:
                 raise ExecutionError(
-                    f"table {self._name!r} is not added to: its file {file} cannot be read: "
+                    f"table {self._name!r} cannot be added to: its file {file} cannot be read: "
                     f"{' '.join(str(error).split())}",
                     reason="COLUMNS_DIFFER",
                 ) from error
         difference = self._difference(there)
         if difference:
             raise ExecutionError(
-                f"table {self._name!r} is not added to: its file {file} has other columns than the plan writes: "
+                f"table {self._name!r} cannot be added to: its file {file} has other columns than the plan writes: "
                 f"{difference}",
                 reason="COLUMNS_DIFFER",
             )
@@ -68,11 +68,11 @@ class TableColumns:
         """The first difference, in words; empty if there is none."""
         for number, (old, new) in enumerate(zip(there, self._columns, strict=False), 1):
             if old.name != new.name:
-                return f"column {number} is {old.name!r} there and {new.name!r} in the plan"
+                return f"column {number} is {old.name!r} in the file and {new.name!r} in the plan"
             if old.type is not None and new.type is not None and _stored(old.type) != _stored(new.type):
-                return f"column {old.name!r} is {old.type} there and {new.type} in the plan"
+                return f"column {old.name!r} is {old.type} in the file and {new.type} in the plan"
         if len(there) != len(self._columns):
-            return f"{len(there)} columns there and {len(self._columns)} in the plan"
+            return f"{len(there)} columns in the file and {len(self._columns)} in the plan"
         return ""
 
 

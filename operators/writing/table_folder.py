@@ -31,7 +31,7 @@ class TableFolder:
     def __init__(self, root: str, table: Sequence[str]) -> None:
         if not 1 <= len(table) <= _MOST_PARTS:
             raise InvalidRequest(
-                f"the name of a table that is written has 1 to {_MOST_PARTS} parts, not {len(table)}",
+                f"the name of a written table must have 1 to {_MOST_PARTS} parts, not {len(table)}",
                 reason="BAD_TABLE_NAME",
             )
         for part in table:
@@ -80,7 +80,7 @@ class TableFolder:
             if error.errno not in (errno.ELOOP, errno.ENOTDIR):
                 raise
             raise Forbidden(
-                f"table {self.name!r} cannot be written: {part!r} is there and is no folder (a link is not followed)"
+                f"table {self.name!r} cannot be written: {part!r} exists and is not a folder (links are not followed)"
             ) from error
 
 
@@ -148,7 +148,7 @@ class OpenFolder:
 def _check(part: str) -> None:
     if not part or part.startswith((".", "_")) or "/" in part or "\x00" in part:
         raise InvalidRequest(
-            f"a table cannot be called {part!r}: its folder's name has no '/' or NUL and begins with no '.' or '_'",
+            f"a table cannot be named {part!r}: the name must not contain '/' or NUL, nor begin with '.' or '_'",
             reason="BAD_TABLE_NAME",
         )
     try:
@@ -157,5 +157,5 @@ def _check(part: str) -> None:
         raise InvalidRequest(f"{part!r} cannot be a folder's name: {error.reason}", reason="BAD_TABLE_NAME") from error
     if len(encoded) > _LONGEST:
         raise InvalidRequest(
-            f"a table's name can have {_LONGEST} bytes, this one has {len(encoded)}", reason="BAD_TABLE_NAME"
+            f"the table's name has {len(encoded)} bytes; at most {_LONGEST} are allowed", reason="BAD_TABLE_NAME"
         )

@@ -83,8 +83,8 @@ class OuterReferences:
 def correlated(plan_path: str) -> Problem:
     """The problem of a loop, or of another relation without a statement, that reads an enclosing query's row."""
     message = (
-        "a relation with an operator of its own, as a loop is, cannot read the row of an enclosing query: keep what "
-        "that row is compared with as a column, and compare above it"
+        "a loop, or another relation without a DuckDB statement, cannot read the row of an enclosing query: keep "
+        "the compared value as a column, and compare above the relation"
     )
     return Problem(place=plan_path, reason="UNSUPPORTED_CORRELATION", message=message)
 

@@ -76,7 +76,7 @@ class _Lowering:
                 self._common[relation.ordinal] = yield self.shared[relation.ordinal]
             return self._common[relation.ordinal]
         if isinstance(relation, ir.Fetch | ir.TopN) and counts_by_subquery(relation):
-            why = "how many rows it keeps is computed"
+            why = "the number of rows to keep is computed"
             return (yield from self._recomputed(ordered_by_all(relation), why))
         if not needs_rewriting(relation):
             return (yield from self._lowered(relation))
@@ -192,16 +192,16 @@ def _unsorted(relation: ir.StreamingAggregate) -> ir.Aggregate:
 
 def _lookup_in_outside(relation: ir.IndexLookup | ir.IndexTable) -> Problem:
     message = (
-        "a look-up sees what its index holds at that moment, and nothing says when that changes; feed the table as a "
-        "source and join with it"
+        "a look-up reads its index at one moment, and does not notice later changes of the index: feed the table as "
+        "a source, and join with the source"
     )
     return Problem(place=relation.plan_path, reason="LOOKUP_OVER_CHANGES", message=message)
 
 
 def _user_over_changes(relation: ir.User) -> Problem:
     message = (
-        f"user operator {relation.name!r} gives an epoch's rows for an epoch's rows, and keeps nothing from one to the "
-        "next: in a continuous task, or inside of a loop, nothing says how its answer changes with its input; run the "
-        "plan in per-epoch mode, the operator outside of loops"
+        f"user operator {relation.name!r} computes each epoch from the epoch's rows alone, so a continuous task or a "
+        "loop cannot tell how its result changes with its input: run the plan in per-epoch mode, and the operator "
+        "outside of loops"
     )
     return Problem(place=relation.plan_path, reason="USER_OPERATOR_OVER_CHANGES", message=message)

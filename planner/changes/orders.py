@@ -61,7 +61,7 @@ def _order(relation: ir.Relation) -> tuple[ir.SortKey, ...] | None:
 
 def lower_sort(relation: ir.Sort, node: ChangeNode, warnings: list[str]) -> ChangeNode:
     warnings.append(
-        f"{relation.plan_path}: the sort is left out, since a continuous task gives out changes in their own order"
+        f"{relation.plan_path}: the sort is left out, because a continuous task gives changes in canonical order"
     )
     return node
 
@@ -108,9 +108,7 @@ def ordered_by_all(relation: ir.Fetch | ir.TopN) -> ir.TopN:
 
 
 def limit_without_order(relation: ir.Fetch) -> Problem:
-    message = (
-        "a limit without a sort keeps whatever rows come first, and changes come in no order; sort below the limit"
-    )
+    message = "a limit without a sort keeps the rows that come first, and changes have no order: sort below the limit"
     return Problem(place=relation.plan_path, reason="LIMIT_WITHOUT_SORT", message=message)
 
 
@@ -193,5 +191,5 @@ def _number(expression: ir.Expression | None, plan_path: str) -> int | None:
         case ir.Literal(value=int(value)) if value >= 0:
             return value
         case _:
-            message = "the offset and the count of a limit must be numbers, not negative, in a continuous task"
+            message = "in a continuous task the offset and the count of a limit must be literal numbers from 0 on"
             raise PlanError(Problem(place=plan_path, reason="LIMIT_NOT_CONSTANT", message=message))

@@ -61,8 +61,8 @@ class _Inputs:
 
     def clock(self, variable: ir.Clock) -> str:
         message = (
-            f"{variable.value} has another value in every epoch, so that no change of the input says what changes in "
-            "the result; pass the time as a value"
+            f"{variable.value} has another value in every epoch, so the result changes without a change of the "
+            "input: pass the time as a value"
         )
         raise PlanError(Problem(place="", reason="CLOCK_OVER_CHANGES", message=message))
 

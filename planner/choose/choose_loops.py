@@ -110,15 +110,17 @@ def recursion(loop: ir.Iterate, max_rows: int, reach: OuterReferences) -> ir.Rec
 
 def _of_the_loop(loop: ir.Iterate, reach: OuterReferences) -> Obstacle | None:
     if loop.max_rounds is not None:
-        return Obstacle(loop.plan_path, "it has a limit on rounds, and a recursive statement counts none")
+        return Obstacle(
+            loop.plan_path, "the loop has a limit on rounds, and a recursive statement does not count rounds"
+        )
     if not loop.schema:
-        return Obstacle(loop.plan_path, "its rows have no columns")
+        return Obstacle(loop.plan_path, "the loop's rows have no columns")
     for index, type_ in enumerate(loop.schema):
         if not is_one_value(type_) and not isinstance(type_, t.Float):
-            return Obstacle(loop.plan_path, f"column {index} is {type_}, of which values that are equal may differ")
+            return Obstacle(loop.plan_path, f"column {index} is {type_}, whose equal values may differ")
     around = reach.loops(loop)
     if around:
-        return Obstacle(loop.plan_path, "it reads what came back to a loop that it is inside of")
+        return Obstacle(loop.plan_path, "the loop reads the rows of an enclosing loop")
     return None
 
 
@@ -131,7 +133,7 @@ def _parts(body: ir.Relation) -> tuple[ir.Relation, ...] | Obstacle:
         case ir.Aggregate() if _is_distinct(root):
             inputs = (root.input,)
         case _:
-            return Obstacle(root.plan_path, "its body is no UNION DISTINCT")
+            return Obstacle(root.plan_path, "the loop's body is not a UNION DISTINCT")
     return tuple(_flattened(inputs))
 
 
@@ -178,7 +180,7 @@ class _Column(Enum):
 def _of_a_part(part: ir.Relation, loop: ir.Iterate, reach: OuterReferences) -> Obstacle | None:
     references = sum(isinstance(inner, ir.Reference) and inner.loop == loop.loop for inner in relations(part))
     if references > 1:
-        return Obstacle(part.plan_path, f"a part of the union refers to it {references} times")
+        return Obstacle(part.plan_path, f"a part of the union refers to the loop {references} times")
     if not references:
         return None
     path = [part]
@@ -192,26 +194,27 @@ def _of_a_part(part: ir.Relation, loop: ir.Iterate, reach: OuterReferences) -> O
         columns = _columns(relation, columns, loop, reach)
     if _Column.COMPUTED in columns:
         index = columns.index(_Column.COMPUTED)
-        return Obstacle(part.plan_path, f"column {index} is computed from what goes round, so it may never end")
+        return Obstacle(part.plan_path, f"column {index} is computed from the loop's rows, so the loop may never end")
     return None
 
 
 def _of_a_relation(relation: ir.Relation) -> Obstacle | None:
     for expression in tree.expressions(relation):
         if next(subqueries(expression), None) is not None:
-            return Obstacle(relation.plan_path, "a subquery stands above a reference to it")
+            return Obstacle(relation.plan_path, "a subquery stands above a reference to the loop")
     match relation:
         case ir.Filter() | ir.Project() | ir.Cross() | ir.Join(type=ir.JoinType.INNER):
             return None
         case ir.Join():
             return Obstacle(
-                relation.plan_path, f"a join of the kind {relation.type.value} stands above a reference to it"
+                relation.plan_path, f"a join of the kind {relation.type.value} stands above a reference to the loop"
             )
         case _:
             kind = type(relation).__name__.lower()
             return Obstacle(
                 relation.plan_path,
-                f"something else than filters, projections and inner joins ({kind}) stands above a reference to it",
+                f"a relation of the kind {kind} stands above a reference to the loop, where only filters, projections "
+                "and inner joins may stand",
             )
 
 

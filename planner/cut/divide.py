@@ -225,8 +225,8 @@ def _correlated(plan_path: str) -> Problem:
     return Problem(
         place=plan_path,
         reason="UNSUPPORTED_CORRELATION",
-        message="a relation with an operator of its own cannot read the row of an enclosing query, nor what came back "
-        "to a loop that it is inside of",
+        message="a relation without a DuckDB statement cannot read the row of an enclosing query, nor the rows of an "
+        "enclosing loop",
     )
 
 
@@ -234,6 +234,6 @@ def _too_deep(plan_path: str) -> Problem:
     return Problem(
         place=plan_path,
         reason="TOO_DEEP",
-        message=f"more than {CORRELATED_DEPTH} relations, one inside the other, read the row of an enclosing query, or "
-        "what came back to a loop, so that none can be computed alone",
+        message=f"more than {CORRELATED_DEPTH} nested relations read the row of an enclosing query, or the rows of a "
+        "loop, so none of them can be computed alone: nest fewer of these relations",
     )

@@ -184,6 +184,6 @@ def _changing(plan_path: str) -> Problem:
     return Problem(
         place=plan_path,
         reason="INDEX_NOT_STATIC",
-        message="an index is made once for the task, so what it is made from must be static (files that the plan "
-        "names, or tables bound when the task is created) and read no row of an enclosing query",
+        message="an index is made once for the task, so its table must be static (files that the plan names, or tables "
+        "bound when the task is created) and must not read a row of an enclosing query",
     )

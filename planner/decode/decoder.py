@@ -170,7 +170,7 @@ class Decoder:
         """An expression that must be boolean."""
         expression = yield from self.expression(number, plan_path, scope)
         if not isinstance(expression.type, Boolean):
-            message = f"a condition must be boolean, this is {expression.type}"
+            message = f"a condition must be boolean, not {expression.type}"
             self.problems.add(plan_path, "NOT_BOOLEAN", message)
         return expression
 
@@ -207,8 +207,8 @@ class Decoder:
         self.problems.add(
             plan_path / "enhancement",
             "UNSUPPORTED_ENHANCEMENT",
-            f"the enhancement {extension.enhancement.type_url!r} is not supported, and as it changes what the plan"
-            " means it cannot be ignored",
+            f"the enhancement {extension.enhancement.type_url!r} is not supported, and cannot be ignored, because an "
+            "enhancement changes the plan's meaning",
         )
 
     def shared_relation(self, ordinal: int, plan_path: PlanPath) -> Steps[tuple[int, ir.Relation]]:
@@ -317,7 +317,7 @@ class Decoder:
         if ordinal in self.shared:
             return self.shared[ordinal][1]
         if ordinal in self._unfinished:
-            message = f"relation {ordinal} of the plan refers to itself, directly or through others"
+            message = f"relation {ordinal} of the plan refers to itself, directly or through other relations"
             self.problems.add(request.plan_path, "CIRCULAR_REFERENCE", message)
             return poison.RELATION
         self._unfinished.add(ordinal)

@@ -26,7 +26,7 @@ def emit(relation: ir.Relation, common: Message, plan_path: PlanPath, problems: 
             problems.add(
                 (plan_path / "common" / "emit").at("output_mapping", position),
                 "OUT_OF_RANGE",
-                f"there is no column {index}: the relation has {len(relation.schema)} columns",
+                f"there is no column {index}; the relation has {len(relation.schema)} columns, counted from 0",
             )
             type_ = poison.UNKNOWN
         expressions.append(ir.Field(index=index, type=type_))

@@ -64,7 +64,7 @@ class Literals:
                 value %= 1 << 64
             lowest = -(1 << (type_.bits - 1)) if type_.signed else 0
             if not 0 <= value - lowest < 1 << type_.bits:
-                return self.problem(plan_path, "BAD_LITERAL", f"{value} is no {replace(type_, nullable=False)}")
+                return self.problem(plan_path, "BAD_LITERAL", f"{value} is not a {replace(type_, nullable=False)}")
         return _POISON if is_unknown(self.types.carried(type_, plan_path)) else Literal(value=value, type=type_)
 
     def row(self, numbers: Sequence[int], plan_path: PlanPath, field: str, depth: int) -> tuple[Literal, ...]:
@@ -79,7 +79,7 @@ class Literals:
         if is_unknown(type_):
             return _POISON
         if len(value) != 16:
-            return self.problem(plan_path, "BAD_LITERAL", f"a decimal literal has 16 bytes, this one {len(value)}")
+            return self.problem(plan_path, "BAD_LITERAL", f"a decimal literal must have 16 bytes, not {len(value)}")
         unscaled = int.from_bytes(value, "little", signed=True)
         if abs(unscaled) >= 10**precision:
             return self.problem(plan_path, "BAD_LITERAL", f"{unscaled} has more than {precision} digits")
@@ -134,7 +134,7 @@ def _var_char(literals: Literals, body: Message, plan_path: PlanPath, _: int) ->
     if length is None:
         return _POISON
     if len(body.value) > length:
-        message = f"a string of {len(body.value)} characters is no varchar({length})"
+        message = f"a string of {len(body.value)} characters is not a varchar({length})"
         return literals.problem(plan_path, "BAD_LITERAL", message)
     return Literal(value=body.value, type=t.VarChar(length=length))
 
@@ -145,7 +145,7 @@ def _decimal(literals: Literals, body: Message, plan_path: PlanPath, _: int) -> 
 
 def _uuid(literals: Literals, body: Message, plan_path: PlanPath, _: int) -> Literal:
     if len(body) != 16:
-        return literals.problem(plan_path, "BAD_LITERAL", f"a uuid has 16 bytes, this one {len(body)}")
+        return literals.problem(plan_path, "BAD_LITERAL", f"a uuid must have 16 bytes, not {len(body)}")
     return Literal(value=body, type=t.Uuid())
 
 
@@ -200,11 +200,13 @@ def _common(literals: Literals, items: Sequence[Literal], plan_path: PlanPath, w
     if any(map(is_unknown, types)):
         return None
     if not types:
-        literals.problem(plan_path, "BAD_LITERAL", f"there are no {what} to tell the type by; use the empty literal")
+        literals.problem(
+            plan_path, "BAD_LITERAL", f"there are no {what} to derive the type from; use the empty literal"
+        )
         return None
     odd = next((type_ for type_ in types if not same_type(types[0], type_)), None)
     if odd is not None:
-        message = f"all {what} must have one type, these are {types[0]} and {odd}"
+        message = f"all {what} must have the same type, not {types[0]} and {odd}"
         literals.problem(plan_path, "MIXED_TYPES", message)
         return None
     return reduce(either_nullable, types)

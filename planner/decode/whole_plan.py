@@ -58,7 +58,7 @@ def decode_plan(plan: PlanBytes, binder: Binder = _REGISTRY, operators: UserOper
     if plan.json is not None:
         plan = replace(plan, json=plan.json.removeprefix(_BYTE_ORDER_MARK))
     if (other := looks_like(plan)) is not None:
-        raise PlanError(Problem(place="", reason="MALFORMED", message=f"not a Substrait plan: {other}"))
+        raise PlanError(Problem(place="", reason="MALFORMED", message=f"this is not a Substrait plan: {other}"))
     try:
         nodes = _counted(plan)
         message = nodes().peek(0)
@@ -134,7 +134,7 @@ def _root(decoder: Decoder, message: Message) -> ir.Plan | None:
         decoder.problems.add(PlanPath("relations"), limits.REASON, limits.SUBTREES.message(len(decoder.subtrees)))
         return None
     if len(roots) != 1:
-        problem = f"a plan must have exactly one root, which names the result's columns; this one has {len(roots)}"
+        problem = f"a plan must have exactly one root, which names the result's columns, not {len(roots)}"
         decoder.problems.add(PlanPath("relations"), "WRONG_ROOTS", problem)
     plans = [_plan(decoder, root, plan_path, message.version.producer) for root, plan_path in roots]
     for ordinal in decoder.subtrees:

@@ -43,7 +43,7 @@ def described(relation: ir.Relation) -> str:  # noqa: C901 (a line per relation)
         case ir.Expand():
             return f"expand, {len(relation.alternatives)} alternatives"
         case ir.Iterate() | ir.Recursion():
-            entering = "" if relation.input is None else ", with what enters"
+            entering = "" if relation.input is None else ", with an input"
             fast = ", one recursive statement" if isinstance(relation, ir.Recursion) else ""
             return f"loop {relation.name!r}{fast}{entering}"
         case ir.Rounds():

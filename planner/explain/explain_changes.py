@@ -200,9 +200,9 @@ def _work(node: ChangeNode) -> tuple[str, str]:
     """The extent of an operator's work, and the reason if it is more than the change."""
     match node:
         case RegroupNode():
-            return "touched keys", "keys that are touched are computed again from their rows"
+            return "touched keys", "touched keys are computed again from their rows"
         case WindowNode(reach=Reach(whole=True)):
-            return "touched keys", "partitions that are touched are computed again from their rows"
+            return "touched keys", "touched partitions are computed again from their rows"
         case RecomputeNode():
             return "everything", node.why
         case _:

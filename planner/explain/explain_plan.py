@@ -37,8 +37,8 @@ _PROMISES: Final = {
 }
 
 
-_INDEXED: Final = "rows are looked up in it: made once per task"
-_INDEXED_PERHAPS: Final = "rows of an epoch that is small beside it are looked up in it: made once per task"
+_INDEXED: Final = "look-ups read this index: made once per task"
+_INDEXED_PERHAPS: Final = "look-ups of epochs that are small beside the index read it: made once per task"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -329,7 +329,7 @@ def _list(arguments: Sequence[ir.Expression | str], output: Type | None, plan_pa
     if common is None:
         shown = ", ".join(describe(argument) for argument in arguments)
         raise PlanError(
-            Problem(place=plan_path, reason="NO_COMMON_TYPE", message=f"a list of ({shown}) has no one type")
+            Problem(place=plan_path, reason="NO_COMMON_TYPE", message=f"a list of ({shown}) has no common type")
         )
     element = t.nullable(common) if any(getattr(a, "type", common).nullable for a in arguments) else common
     items = expressions(
@@ -372,10 +372,10 @@ def _unbound(
         return Problem(
             place=plan_path,
             reason="NO_MATCHING_FUNCTION",
-            message=f"no {kind.value} function {shown}{origin}; there is {', '.join(have)}",
+            message=f"there is no {kind.value} function {shown}{origin}; there are: {', '.join(have)}",
         )
     near = difflib.get_close_matches(base, sorted(registry.names(kind) | aliases.known(kind)), n=3, cutoff=0.5)
     hint = f"; did you mean {', '.join(near)}?" if near else ""
     return Problem(
-        place=plan_path, reason="UNKNOWN_FUNCTION", message=f"unknown {kind.value} function {shown}{origin}{hint}"
+        place=plan_path, reason="UNKNOWN_FUNCTION", message=f"there is no {kind.value} function {shown}{origin}{hint}"
     )

@@ -44,7 +44,7 @@ def choose(implementation: Implementation, asked: Mapping[str, Sequence[str]], p
         if option not in implementation.options:
             has = ", ".join(implementation.options) or "none"
             raise _problem(
-                plan_path, "UNKNOWN_OPTION", f"{implementation.signature} has no option {option} (it has {has})"
+                plan_path, "UNKNOWN_OPTION", f"{implementation.signature} has no option {option}; there are: {has}"
             )
     return choices
 

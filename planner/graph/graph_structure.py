@@ -53,7 +53,7 @@ def _names(graph: Graph) -> Iterator[Problem]:
     seen: set[str] = set()
     for node in graph.nodes:
         if node.name in seen:
-            yield problem(node.name, "DUPLICATE_NAME", "another node has this name; each needs a name of its own")
+            yield problem(node.name, "DUPLICATE_NAME", "two nodes have this name: give each node another name")
         seen.add(node.name)
 
 
@@ -63,7 +63,11 @@ def _references(graph: Graph) -> Iterator[Problem]:
         for source in read_by(node):
             if source not in known:
                 there = ", ".join(sorted(known - {node.name})) or "none"
-                yield problem(node.name, "UNKNOWN_NODE", f"it reads {source!r}, which is no node; there are: {there}")
+                yield problem(
+                    node.name,
+                    "UNKNOWN_NODE",
+                    f"the node reads {source!r}, and there is no node {source!r}; there are: {there}",
+                )
 
 
 def _of_node(node: GraphNode) -> Iterator[Problem]:
@@ -76,7 +80,7 @@ def _of_node(node: GraphNode) -> Iterator[Problem]:
         case StockNode():
             yield from _of_streams(node)
             if isinstance(node.operation, Aggregate) and not node.operation.keys and node.channels != 1:
-                text = f"channels={node.channels}: without a column to group by there is one row, made by one channel"
+                text = f"channels={node.channels}: without a column to group by, one channel makes one row"
                 yield problem(node.name, "BAD_CHANNELS", text)
         case UnionNode(sources=()):
             yield problem(node.name, "NO_STREAMS", "a union needs at least one stream")
@@ -84,14 +88,16 @@ def _of_node(node: GraphNode) -> Iterator[Problem]:
             return
         case MapNode():
             if not callable(node.function):
-                yield problem(node.name, "NOT_A_FUNCTION", f"{node.function!r} cannot be called with a batch")
+                yield problem(
+                    node.name, "NOT_A_FUNCTION", f"{node.function!r} is not a function: give a function of a batch"
+                )
         case _:
             if not _is_whole(node.stride, 1):
                 yield problem(
-                    node.name, "BAD_STRIDE", f"stride={node.stride!r} must be a whole number, at least one row"
+                    node.name, "BAD_STRIDE", f"stride={node.stride!r} must be a whole number of rows, at least 1"
                 )
             if isinstance(node, IterableSource) and node.epoch_rows is not None and not _is_whole(node.epoch_rows, 1):
-                text = f"epoch_rows={node.epoch_rows!r} must be a whole number, at least one row"
+                text = f"epoch_rows={node.epoch_rows!r} must be a whole number of rows, at least 1"
                 yield problem(node.name, "BAD_STRIDE", text)
 
 
@@ -105,7 +111,7 @@ def _of_schema(node: GraphNode) -> Iterator[Problem]:
         case _:
             return
     if not isinstance(node.schema, pa.Schema) and (needed or node.schema is not None):
-        yield problem(node.name, "NO_SCHEMA", f"its schema is a pyarrow.Schema, not {type(node.schema).__name__}")
+        yield problem(node.name, "NO_SCHEMA", f"its schema must be a pyarrow.Schema, not {type(node.schema).__name__}")
 
 
 def _is_whole(value: object, least: int, most: int | None = None) -> bool:
@@ -116,10 +122,10 @@ def _is_whole(value: object, least: int, most: int | None = None) -> bool:
 
 def _of_streams(node: ExecutorNode | SqlNode | StockNode) -> Iterator[Problem]:
     if not _is_whole(node.channels, 1, MOST_CHANNELS):
-        text = f"channels={node.channels!r} must be a whole number, 1 to {MOST_CHANNELS}"
+        text = f"channels={node.channels!r} must be a whole number from 1 to {MOST_CHANNELS}"
         yield problem(node.name, "BAD_CHANNELS", text)
     if not node.inputs:
-        yield problem(node.name, "NO_STREAMS", "it reads nothing; give it at least one stream")
+        yield problem(node.name, "NO_STREAMS", "the node reads nothing: give at least one stream")
     names = [stream.name for stream in node.inputs]
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield problem(node.name, "DUPLICATE_NAME", f"two of its streams are called {name!r}")
@@ -129,15 +135,21 @@ def _of_executor(node: ExecutorNode) -> Iterator[Problem]:
     yield from _of_streams(node)
     if not callable(node.make):
         is_executor = hasattr(node.make, "execute")
-        right = "give its class, or a function that makes one: every channel and epoch has an executor of its own"
-        what = "is an executor itself" if is_executor else "makes no executors"
+        right = (
+            "give its class, or a function that makes an executor, because every channel and epoch needs another "
+            "executor"
+        )
+        what = "is an executor itself" if is_executor else "cannot make executors"
         yield problem(node.name, "NOT_A_FACTORY", f"{node.make!r} {what}; {right}")
     names = [stream.name for stream in node.inputs]
     for stream in node.inputs:
         for other in stream.after:
             if other not in names:
                 there = ", ".join(names)
-                text = f"stream {stream.name!r} comes after {other!r}, which is no stream of it; there are: {there}"
+                text = (
+                    f"stream {stream.name!r} comes after {other!r}, and there is no stream {other!r}; there are: "
+                    f"{there}"
+                )
                 yield problem(node.name, "UNKNOWN_STREAM", text)
     circle = _first_circle({stream.name: stream.after for stream in node.inputs})
     if circle:
@@ -149,7 +161,7 @@ def _circle(graph: Graph) -> Iterator[Problem]:
     circle = _first_circle(_edges(graph))
     if circle:
         route = " reads ".join(map(repr, circle))
-        yield problem(circle[0], "CIRCLE", f"{route}: a graph has no circles; a loop is one graph a round")
+        yield problem(circle[0], "CIRCLE", f"{route}: a graph cannot have circles; run a loop as one graph a round")
 
 
 def _first_circle(edges: Mapping[str, Iterable[str]]) -> tuple[str, ...]:
@@ -165,17 +177,23 @@ def _ends(graph: Graph) -> Iterator[Problem]:
     names = [node.name for node in graph.nodes]
     if graph.result is None:
         yield Problem(
-            place="graph", reason="NO_RESULT", message="it has no result: end it with blocking(...) or collect(stream)"
+            place="graph",
+            reason="NO_RESULT",
+            message="the graph has no result: end the graph with blocking(...) or collect(stream)",
         )
         return
     if graph.result not in names:
         there = ", ".join(names) or "none"
-        text = f"its result {graph.result!r} is no node; there are: {there}"
+        text = f"there is no node {graph.result!r} for the graph's result; there are: {there}"
         yield Problem(place="graph", reason="UNKNOWN_NODE", message=text)
         return
     read = {source for node in graph.nodes for source in read_by(node)}
     for name in names:
         if name not in read and name != graph.result:
-            yield problem(name, "UNREAD", "nothing reads it and it is not the result; leave it out")
+            yield problem(name, "UNREAD", "nothing reads this node, and the node is not the result: leave the node out")
     if graph.result in read:
-        yield problem(graph.result, "RESULT_READ", "it is the result, and other nodes read it: end the graph elsewhere")
+        yield problem(
+            graph.result,
+            "RESULT_READ",
+            "the node is the graph's result, and other nodes read its rows: end the graph in another node",
+        )

@@ -111,7 +111,7 @@ def _schema(
             if len(node.inputs) == 1:
                 return schemas.get(node.inputs[0].source)
             problems.append(
-                problem(node.name, "NO_SCHEMA", "it has several streams, so the schema of its rows is needed")
+                problem(node.name, "NO_SCHEMA", "the node has several streams: give the schema of its rows")
             )
             return None
         case _:
@@ -121,7 +121,7 @@ def _schema(
 def _of_files(node: FileSource, files: Schemas, problems: list[Problem]) -> pa.Schema | None:
     schema = node.schema or files.get(node.name)
     if schema is None:
-        text = "its files do not tell the types of their columns, so a schema is needed"
+        text = "its files do not tell the types of their columns: give a schema"
         problems.append(problem(node.name, "NO_SCHEMA", text))
         return None
     if node.columns is None:
@@ -142,7 +142,8 @@ def _read_by_name(
                 problem(
                     node.name,
                     "DUPLICATE_COLUMN",
-                    f"several of its columns are called {name!r}, and it is read by their names",
+                    f"several of its columns are called {name!r}, and columns are read by name: give the columns "
+                    "different names",
                 )
             )
             return None
@@ -156,7 +157,8 @@ def _mapped(node: MapNode, source: pa.Schema, problems: list[Problem]) -> pa.Sch
         return mapped_schema(node, source)
     except NodeError as error:
         text = (
-            f"{error.what}\nThis was an empty batch, given to learn the schema: take it, or give map(..., schema=...)"
+            f"{error.what}\nTidegate called the function with an empty batch, to learn the schema: accept an empty "
+            "batch, or give map(..., schema=...)"
         )
         problems.append(problem(node.name, "BAD_FUNCTION", text))
         return None
@@ -174,7 +176,10 @@ def _united(node: UnionNode, schemas: Schemas, problems: list[Problem]) -> pa.Sc
     first_name, first = known[0]
     for name, schema in known[1:]:
         if schema.names != first.names or schema.types != first.types:
-            text = f"it unites {first_name!r} ({shown(first)}) and {name!r} ({shown(schema)}): these must be the same"
+            text = (
+                f"the streams of the union have different schemas, {first_name!r} ({shown(first)}) and {name!r} "
+                f"({shown(schema)}): give streams of one schema"
+            )
             problems.append(problem(node.name, "SCHEMA_MISMATCH", text))
             return None
     fields = zip(*(schema for _, schema in known), strict=True)
@@ -198,7 +203,8 @@ def _partitions(node: ExecutorNode | SqlStep, schemas: Schemas) -> Iterator[Prob
                 node.name,
                 "KEY_TYPES",
                 f"streams {first.name!r} ({', '.join(expected)}) and {other.name!r} ({', '.join(types)}) are "
-                "partitioned by keys of other types, so equal keys would go to different channels: cast one of them",
+                "partitioned by keys of different types, so equal keys would go to different channels: cast the "
+                "keys to one type",
             )
 
 

@@ -63,10 +63,12 @@ def sql_step(node: SqlNode, schemas: Schemas) -> SqlStep:
     there = ", ".join(known.values())
     for name in reads.relations:
         if name not in known:
-            raise Wrong("UNKNOWN_STREAM", f"its statement reads {name!r}, which is no stream of it; there are: {there}")
+            raise Wrong(
+                "UNKNOWN_STREAM", f"its statement reads {name!r}, and there is no stream {name!r}; there are: {there}"
+            )
     for folded, name in known.items():
         if folded not in reads.relations:
-            raise Wrong("UNREAD", f"its statement does not read its stream {name!r}: leave it out")
+            raise Wrong("UNREAD", f"its statement does not read stream {name!r}: leave the stream out")
     what = " ".join(node.statement.split())
     return _step(node.name, node.inputs, unended(node.statement), schemas, f"SQL {what}", node.channels, reads)
 
@@ -144,7 +146,8 @@ def _joined(join: Join, left: pa.Schema, right: pa.Schema) -> Iterator[str]:
         if name in of_left:
             raise Wrong(
                 "DUPLICATE_COLUMN",
-                f"both streams have a column {name!r} that is no key of both: rename one of them before",
+                f"both streams have a column {name!r} that is not a key of both: rename the column in one of them "
+                "first",
             )
         yield f"r.{identifier(name)} AS {identifier(name)}"
 
@@ -201,7 +204,7 @@ def _sort(node: StockNode, sort: Sort, schemas: Schemas, unused: Callable[[str],
     for key, _ in sort.keys:
         wrong = obstacle(schema.field(key).type)
         if wrong is not None:
-            raise Wrong("UNSUPPORTED_TYPE", f"it sorts by {key!r} on several channels, but {wrong}")
+            raise Wrong("UNSUPPORTED_TYPE", f"the node cannot sort by {key!r} on several channels: {wrong}")
     first = _step(unused(f"{node.name}.channels"), node.inputs, sql, schemas, what, node.channels)
     yield first
     order = tuple(Order(column=schema.names.index(key), descending=descending) for key, descending in sort.keys)
@@ -313,9 +316,11 @@ def _check_apart(what: str, names: Sequence[str]) -> None:
         other = seen.get(name.casefold())
         if other is not None:
             alike = (
-                f"two columns {name!r}" if other == name else f"columns {other!r} and {name!r}, which are one to SQL"
+                f"two columns {name!r}"
+                if other == name
+                else f"columns {other!r} and {name!r}, which are the same name in SQL"
             )
-            raise Wrong("DUPLICATE_COLUMN", f"{what} {alike}: give one of them another name")
+            raise Wrong("DUPLICATE_COLUMN", f"{what} {alike}: give one of the columns another name")
         seen[name.casefold()] = name
 
 

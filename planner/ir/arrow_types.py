@@ -75,7 +75,7 @@ def _interval(type_: t.IntervalDay | t.IntervalCompound) -> pa.DataType:
 
 def _decimal(type_: t.Decimal) -> t.Decimal:
     if not (1 <= type_.precision <= 38 and 0 <= type_.scale <= type_.precision):
-        raise UnsupportedType(type_, "a decimal has 1 to 38 digits, of which at most all are decimal places")
+        raise UnsupportedType(type_, "a decimal must have 1 to 38 digits, and from 0 to as many decimal places")
     return type_
 
 

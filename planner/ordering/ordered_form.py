@@ -307,6 +307,7 @@ def _refused(relation: ir.Relation) -> Problem:
     return Problem(
         place=relation.plan_path,
         reason="ORDER_NOT_REPEATABLE",
-        message="this part depends on the order of its rows and reads a subquery or the row of an enclosing query, so "
-        "with joins larger than memory its rows would not be repeatable. Give the task more memory, or run it relaxed",
+        message="this part of the plan depends on the order of its rows, and reads a subquery or the row of an "
+        "enclosing query, so its rows are not repeatable if its joins are larger than memory: give the task "
+        'more memory, or determinism="relaxed"',
     )

@@ -76,7 +76,10 @@ def _above_the_join(relation: ir.Relation) -> ir.Relation:
             Problem(
                 place=relation.plan_path,
                 reason="TOO_DEEP",
-                message=f"an expression has more than {LIMIT} levels at a place where it cannot be computed in steps",
+                message=(
+                    f"an expression has more than {LIMIT} levels in a place where Tidegate cannot compute the "
+                    "expression in steps"
+                ),
             )
         )
     condition = relation.condition

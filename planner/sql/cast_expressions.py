@@ -34,5 +34,9 @@ def cast(sql: str, source: Type, target: Type, on_failure: ir.CastFailure) -> st
 
 
 def _of_length(value: str, length: int, on_failure: ir.CastFailure) -> str:
-    wrong = "NULL" if on_failure is ir.CastFailure.NULL else error(f"cast to fixedbinary<{length}>: another length")
+    wrong = (
+        "NULL"
+        if on_failure is ir.CastFailure.NULL
+        else error(f"cast to fixedbinary<{length}> of a value of another length")
+    )
     return f"CASE WHEN octet_length({value}) <> {length} THEN {wrong} ELSE {value} END"

@@ -42,7 +42,7 @@ def read_schema(data: bytes) -> pa.Schema:
         return pa.ipc.read_schema(pa.py_buffer(data))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, ValueError) as error:
         raise InvalidRequest(
-            f"not an Arrow IPC schema message: {_first_line(error)}", reason="MALFORMED_ARROW"
+            f"this is not an Arrow IPC schema message: {_first_line(error)}", reason="MALFORMED_ARROW"
         ) from error
 
 
@@ -165,7 +165,7 @@ def _messages(data: bytes) -> tuple[_Shape, list[pa.ipc.Message]]:
     """The stream's shape and the messages after its schema, none of them compressed."""
     messages = _read_messages(pa.BufferReader(data))
     if not messages or messages[0].type != "schema":
-        raise ValueError("it does not begin with a schema")
+        raise ValueError("the stream does not begin with a schema")
     for message in messages[1:]:
         _refuse_compression(message)
     metadata = messages[0].metadata.to_pybytes()
@@ -258,7 +258,10 @@ def _refuse_growth(size: int) -> None:
 
 
 def _too_large(size: int) -> Exhausted:
-    message = f"the inline split has {size:,} bytes once unpacked; at most {MAX_INLINE_BYTES:,} are taken, send a file"
+    message = (
+        f"the inline split has {size:,} bytes once unpacked; at most {MAX_INLINE_BYTES:,} are allowed: give the rows "
+        "as a file"
+    )
     return Exhausted(message, reason="SPLIT_TOO_LARGE")
 
 
@@ -290,7 +293,9 @@ def _children(data_type: pa.DataType) -> Iterator[pa.DataType]:
 
 
 def _not_plain(name: str, data_type: pa.DataType) -> InvalidRequest:
-    return InvalidRequest(f"inline column {name!r} holds {data_type}: send it unpacked", reason="UNSUPPORTED_ENCODING")
+    return InvalidRequest(
+        f"inline column {name!r} has type {data_type}: send the column unpacked", reason="UNSUPPORTED_ENCODING"
+    )
 
 
 def _refuse_compression(message: pa.ipc.Message) -> None:
@@ -298,7 +303,7 @@ def _refuse_compression(message: pa.ipc.Message) -> None:
     if message.type == "schema" or not _compressed(memoryview(message.metadata), message.type):
         return
     raise InvalidRequest(
-        "the inline data is compressed: send it uncompressed (the transport can compress)",
+        "the inline data is compressed: send the data uncompressed (the transport can compress)",
         reason="UNSUPPORTED_ENCODING",
     )
 

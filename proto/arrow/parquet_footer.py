@@ -103,7 +103,7 @@ class Footer:
         bounds = chunk.bounds if self.ordered else chunk.old_bounds if leaf.old_bounds else None
         size = _BOUND_BYTES.get(leaf.physical)
         if bounds is not None and size is not None and any(len(bound) != size for bound in bounds):
-            raise Damaged(f"the bounds of column {'.'.join(leaf.path)!r} do not have the length of its values")
+            raise Damaged(f"the bounds of column {'.'.join(leaf.path)!r} have another length than its values")
         return bounds
 
 
@@ -113,9 +113,9 @@ def read_footer(file: RandomFile) -> Footer:
     tail = bytes(file.read_at(_TAIL, max(size - _TAIL, 0)))
     length = int.from_bytes(tail[:4], "little")
     if tail[4:] != _MAGIC or length > size - _TAIL:
-        raise Damaged("it does not end as a Parquet file does")
+        raise Damaged("the file does not end as a Parquet file must")
     if length > _LARGEST:
-        raise Damaged(f"its footer has {length:,} bytes, and may have {_LARGEST:,}")
+        raise Damaged(f"its footer has {length:,} bytes; at most {_LARGEST:,} are allowed")
     data = bytes(file.read_at(length, size - _TAIL - length))
     return _footer(data, size) if length > _LARGEST_KEPT else _kept_footer(data, size)
 
@@ -128,7 +128,7 @@ def _footer(data: bytes, size: int) -> Footer:
     for group in groups:
         _check(group, leaves, size)
     if sum(group.rows for group in groups) != fields.get(3):
-        raise Damaged("its row groups do not have as many rows as the file")
+        raise Damaged("its row groups have another number of rows than the file")
     return Footer(leaves, groups, ordered=7 in fields)
 
 
@@ -143,7 +143,7 @@ def _check(group: RowGroup, leaves: Sequence[Leaf], size: int) -> None:
         if chunk.physical != leaf.physical:
             raise Damaged(f"a chunk of column {'.'.join(leaf.path)!r} has values of another type")
         if chunk.start < 0 or chunk.compressed < 0 or chunk.start + chunk.compressed > size:
-            raise Damaged(f"a chunk of column {'.'.join(leaf.path)!r} is beyond the end")
+            raise Damaged(f"a chunk of column {'.'.join(leaf.path)!r} is beyond the end of the file")
 
 
 def _leaves(elements: Sequence[Struct]) -> tuple[Leaf, ...]:
@@ -155,7 +155,7 @@ def _leaves(elements: Sequence[Struct]) -> tuple[Leaf, ...]:
         while above and above[-1][1] == 0:
             above.pop()
         if children < 0 or (leaves and not above):
-            raise Damaged("its columns do not make a tree")
+            raise Damaged("its columns do not form a tree")
         if above:
             above[-1] = above[-1][0], above[-1][1] - 1
         if children or not above:
@@ -163,7 +163,7 @@ def _leaves(elements: Sequence[Struct]) -> tuple[Leaf, ...]:
         else:
             leaves.append(_leaf((*(part for part, _ in above[1:]), name), element))
     if any(left for _, left in above):
-        raise Damaged("its columns do not make a tree")
+        raise Damaged("its columns do not form a tree")
     return tuple(leaves)
 
 

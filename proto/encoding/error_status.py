@@ -109,7 +109,7 @@ def _problems_bytes(problems: Sequence[errors.Problem]) -> bytes:
     fitting = len(short)
     while True:
         left = len(short) - fitting
-        note = [f"{left} more problems: Validate lists them all"] if left else []
+        note = [f"{left} more problems: Validate lists all of them"] if left else []
         encoded = messages.validation_message(short[:fitting], note).SerializeToString()
         if len(encoded) <= PROBLEMS_BYTES or fitting == 1:
             return encoded

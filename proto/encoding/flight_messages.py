@@ -21,7 +21,7 @@ from .number_ranges import LARGEST, check_request
 SERVICE: Final = "arrow.flight.protocol.FlightService"
 
 _LONGEST_TICKET: Final = 65_536
-_HOW: Final = 'a ticket is {"task": "...", "epoch": 1}, or a tidegate.v1.FlightTicket'
+_HOW: Final = 'give {"task": "...", "epoch": 1}, or a tidegate.v1.FlightTicket'
 
 
 def results_ticket(request: pb.ResultsRequest) -> bytes:
@@ -36,15 +36,17 @@ def epoch_ticket(task: str, epoch: int) -> bytes:
 
 def read_ticket(ticket: bytes) -> pb.FlightTicket:
     if len(ticket) > _LONGEST_TICKET:
-        raise InvalidRequest(f"not a ticket of Tidegate ({len(ticket):,} bytes): {_HOW}", reason="BAD_TICKET")
+        raise InvalidRequest(f"this is not a ticket of Tidegate ({len(ticket):,} bytes): {_HOW}", reason="BAD_TICKET")
     try:
         # JSON begins with a brace. No message of Tidegate can: a brace would be a group of field 15.
         message = Parse(ticket, pb.FlightTicket()) if ticket[:1] == b"{" else pb.FlightTicket.FromString(ticket)
     except (DecodeError, ParseError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidRequest(f"not a ticket of Tidegate ({error}): {_HOW}", reason="BAD_TICKET") from error
+        raise InvalidRequest(f"this is not a ticket of Tidegate ({error}): {_HOW}", reason="BAD_TICKET") from error
     check_request(message)
     if message.HasField("results") == (bool(message.task) and message.epoch > 0):
-        raise InvalidRequest(f"a ticket names a task and an epoch, or has `results`: {_HOW}", reason="BAD_TICKET")
+        raise InvalidRequest(
+            f"a ticket must have either a task and an epoch, or `results`: {_HOW}", reason="BAD_TICKET"
+        )
     return message
 
 
@@ -56,7 +58,9 @@ def read_path(path: Sequence[bytes] | None) -> tuple[str, int]:
             return task, int(epoch)
     except ValueError:
         pass
-    raise InvalidRequest("a flight's descriptor is a path: a task's id, and an epoch's number", reason="BAD_DESCRIPTOR")
+    raise InvalidRequest(
+        "a flight's descriptor must be a path: a task's id, and an epoch's number", reason="BAD_DESCRIPTOR"
+    )
 
 
 def no_rows(schema: pa.Schema) -> pa.RecordBatch:

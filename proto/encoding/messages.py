@@ -79,7 +79,7 @@ def _enum_value(table: Mapping[N, E], number: N, default: E, what: str) -> E:
         return default
     if number not in table:
         known = ", ".join(f"{key} ({value.value})" for key, value in table.items())
-        raise InvalidRequest(f"{what} {number} is unknown; known are {known}", reason="UNKNOWN_OPTION")
+        raise InvalidRequest(f"there is no {what} {number}; there are: {known}", reason="UNKNOWN_OPTION")
     return table[number]
 
 
@@ -206,7 +206,7 @@ def file_value(file: pb.FileSplit) -> v.FileSplit:
     if not file.path:
         raise InvalidRequest("the file split has no path", reason="SPLIT_MISSING")
     if file.HasField("first_row") != file.HasField("end_row"):
-        message = f"the row range of {file.path} needs both of first_row and end_row"
+        message = f"the row range of {file.path} needs both first_row and end_row"
         raise InvalidRequest(message, reason="INVALID_RANGE")
     rows = (file.first_row, file.end_row) if file.HasField("end_row") else None
     if rows is not None and rows[0] > rows[1]:
@@ -319,7 +319,7 @@ def frame_value(message: pb.Frame) -> v.Blocked | v.Barrier | v.Finished:
             return v.Finished()
         case other:
             raise InternalError(
-                f"the server sent a frame this client does not know: {other}", reason="MALFORMED_ANSWER"
+                f"the server sent a frame that this client does not know: {other}", reason="MALFORMED_ANSWER"
             )
 
 

@@ -46,16 +46,16 @@ def principal(tokens: Tokens, values: Sequence[str]) -> str:
     """The principal of a call with these headers. Raises `Unauthenticated`."""
     if len(values) != 1:
         raise Unauthenticated(
-            "this server wants to know who calls: give a token (tidegate.connect(..., token_file=...), "
-            f"--token-file, TIDEGATE_TOKEN_FILE), which travels as `{HEADER}: {SCHEME} TOKEN`",
+            "the call has no token, and this server needs one: give a token (tidegate.connect(..., token_file=...), "
+            f"--token-file, TIDEGATE_TOKEN_FILE), which is sent as `{HEADER}: {SCHEME} TOKEN`",
             reason="TOKEN_MISSING",
         )
     scheme, _, token = values[0].partition(" ")
     name = tokens.principal(token.strip()) if scheme.lower() == SCHEME.lower() else None
     if name is None:
         raise Unauthenticated(
-            "this server does not know the token that came with the call; its owner gives them out "
-            "(tidegate serve --tokens FILE)",
+            "this server does not know the token of the call; the server's owner gives out tokens (tidegate serve "
+            "--tokens FILE)",
             reason="TOKEN_UNKNOWN",
         )
     return name

@@ -37,9 +37,9 @@ class Certificate:
                 version = current
                 read = self._configuration()
             except InvalidRequest as error:
-                log.error("the certificate stays as it was: %s", error)
+                log.error("the server keeps the previous certificate: %s", error)
                 return None
-            log.info("the certificate has been read again")
+            log.info("the server has read the new certificate")
             return read
 
         return grpc.dynamic_ssl_server_credentials(configuration, renewed)  # type: ignore[arg-type]  # None is no change
@@ -64,7 +64,9 @@ class Certificate:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.chain, self.key, password=_no_password)
             return self.key.read_bytes(), self.chain.read_bytes()
         except ssl.SSLError as error:
-            raise self._wrong(f"not PEM files of a certificate and its key ({error.reason or error})") from error
+            raise self._wrong(
+                f"these are not PEM files of a certificate and its key ({error.reason or error})"
+            ) from error
         except (OSError, ValueError) as error:
             raise self._wrong(str(error)) from error
 
@@ -73,4 +75,4 @@ class Certificate:
 
 
 def _no_password() -> str:
-    raise ValueError("the key is encrypted; a server has nobody to ask for the password")
+    raise ValueError("the key is encrypted, and the server has no password for the key")

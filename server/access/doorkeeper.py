@@ -66,7 +66,7 @@ class Doorkeeper:
                 accepted.close()
         if left_out:
             log.warning(
-                "%d connections were shut down: there were %d of %s",
+                "the server closed %d connections: %d were open from %s",
                 len(left_out),
                 len(opened),
                 _peers(counts.most_common(3)),

@@ -80,9 +80,9 @@ class Tokens:
                 self._version = version
                 self._entries = _read(self._path)
             except InvalidRequest as error:
-                log.error("the tokens stay as they were: %s", error)
+                log.error("the server keeps the previous tokens: %s", error)
             else:
-                log.info("%s has been read again", self._path)
+                log.info("the server has read the new tokens of %s", self._path)
 
 
 def _version(path: Path) -> tuple[int, int, int]:
@@ -106,10 +106,12 @@ def _read(path: Path) -> Sequence[_Entry]:
         if words and not words[0].startswith("#"):
             entries.append(_entry(words, f"{path}, line {number}", mode))
     if not entries:
-        raise InvalidRequest(f"{path} has no tokens: a line is a principal and its token", reason="BAD_TOKENS")
+        raise InvalidRequest(
+            f"{path} has no tokens: write a line for each principal, with its name and its token", reason="BAD_TOKENS"
+        )
     if mode & 0o022:
         raise InvalidRequest(
-            f"{path} may be written by others than its owner, who could let themselves in: chmod 600",
+            f"users other than its owner may write {path}, and could add their own tokens: chmod 600",
             reason="BAD_TOKENS",
         )
     return entries
@@ -119,32 +121,32 @@ def _entry(words: Sequence[str], where: str, mode: int) -> _Entry:
     """The entry of a line. No message quotes the line, because any word of it may be a token."""
     if len(words) != 2:
         raise InvalidRequest(
-            f"{where}: {len(words)} words, where a principal and its token (or sha256: and its digest) are wanted",
+            f"{where}: a line must have two words, a principal and its token (or sha256:DIGEST), not {len(words)}",
             reason="BAD_TOKENS",
         )
     principal, token = words
     if not _PRINCIPAL.fullmatch(principal):
         raise InvalidRequest(
-            f"{where}: a principal is up to 100 letters, digits and . _ @ -, and a letter or digit first",
+            f"{where}: a principal must be 1 to 100 letters, digits and . _ @ -, and begin with a letter or digit",
             reason="BAD_TOKENS",
         )
     if (digest := _DIGEST.fullmatch(token)) is not None:
         return _Entry(principal, bytes.fromhex(digest[1]))
     if token.startswith("sha256:"):
-        raise InvalidRequest(f"{where}: sha256: is followed by 64 hexadecimal digits", reason="BAD_TOKENS")
+        raise InvalidRequest(f"{where}: 64 hexadecimal digits must follow sha256:", reason="BAD_TOKENS")
     if len(token) < LEAST_TOKEN or not _TOKEN.fullmatch(token):
         raise InvalidRequest(
-            f"{where}: a token has {LEAST_TOKEN} characters of ASCII at least; `openssl rand -hex 32` makes one",
+            f"{where}: a token must have at least {LEAST_TOKEN} ASCII characters; `openssl rand -hex 32` makes one",
             reason="BAD_TOKENS",
         )
     if mode & 0o004:
         raise InvalidRequest(
-            f"{where}: a token that everybody on this machine may read: chmod 600, or write its SHA-256 instead",
+            f"{where}: everybody on this machine may read the token: chmod 600, or write its SHA-256 instead",
             reason="BAD_TOKENS",
         )
     return _Entry(principal, hashlib.sha256(token.encode()).digest())
 
 
 def _unreadable(path: Path, error: OSError | UnicodeDecodeError) -> InvalidRequest:
-    why = error.strerror if isinstance(error, OSError) else "it is no text"
+    why = error.strerror if isinstance(error, OSError) else "the file is not UTF-8 text"
     return InvalidRequest(f"the tokens cannot be read: {path}: {why}", reason="BAD_TOKENS")

@@ -193,7 +193,7 @@ async def abort(context: Context, error: TidegateError) -> NoReturn:
 async def _refuse(context: Context, error: Exception) -> NoReturn:
     if isinstance(error, grpc.aio.InternalError):
         client_vanished(_call.get(), _task.get())
-        error = Unavailable("the answer could not be sent")
+        error = Unavailable("the server could not send the answer")
     await abort(context, tellable(error))
 
 

@@ -21,7 +21,7 @@ MARGIN: Final = 1 << 20
 MOST_PARTS: Final = 1_000_000
 _READ_AT_ONCE: Final = 16 << 10
 _INSTEAD: Final = (
-    ": give data as files, in uploads or in smaller splits, or let the server take more (tidegate serve "
+    ": give data as files, in uploads or in smaller splits, or start the server with a higher limit (tidegate serve "
     "--max-message-bytes SIZE)"
 )
 
@@ -55,7 +55,8 @@ class RequestReader:
     def read_now(self, data: bytes) -> Message:
         if len(data) > self._most:
             raise Exhausted(
-                f"a request of {self._method} has at most {self._most:,} bytes, not {len(data):,}{self._instead}",
+                f"the {self._method} request has {len(data):,} bytes; at most {self._most:,} are "
+                f"allowed{self._instead}",
                 reason="REQUEST_TOO_LARGE",
             )
         try:
@@ -72,7 +73,7 @@ class RequestReader:
         """Refuse a request with too many parts. A part has at least two bytes."""
         if len(data) > 2 * MOST_PARTS and has_more_parts(data, self._descriptor, MOST_PARTS):
             raise Exhausted(
-                f"a request has at most {MOST_PARTS:,} fields and numbers, those of messages inside it too: send "
-                "several requests",
+                "the request has too many fields and numbers, counted with those of nested messages; at most "
+                f"{MOST_PARTS:,} are allowed: send several requests",
                 reason="REQUEST_TOO_LARGE",
             )

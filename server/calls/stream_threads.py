@@ -34,8 +34,8 @@ class StreamThreads:
         if not self._free.acquire(blocking=False):
             self._streams.give(principal)
             raise Exhausted(
-                f"this server has {self._most} streams of Arrow Flight open, as many as it takes (tidegate serve "
-                "--flight-streams N): ask again later, or read with Results or Next of tidegate.v1.TaskService",
+                f"this server has {self._most} streams of Arrow Flight open, and takes no more (tidegate serve "
+                "--flight-streams N): try again later, or read with Results or Next of tidegate.v1.TaskService",
                 reason="FLIGHT_BUSY",
             )
 
@@ -68,7 +68,7 @@ class StreamThreads:
                 if self.stopped:
                     raise shutting_down()
                 if left():
-                    raise Unavailable("the client has left")
+                    raise Unavailable("the client has disconnected")
                 changed.wait(min(remaining, _LOOK_SECONDS))
         finally:
             with self._lock:

@@ -47,5 +47,5 @@ def explain(options: argparse.Namespace) -> int:
 def _rows(text: str) -> tuple[str, int]:
     name, equals, count = text.rpartition("=")
     if not (name and equals and count.isascii() and count.isdigit()):
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=N, with a number of rows")
+        raise argparse.ArgumentTypeError(f"{text!r} must have the form NAME=N, where N is a number of rows")
     return name, int(count)

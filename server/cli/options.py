@@ -27,7 +27,7 @@ def size(text: str) -> int:
         raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 64MiB")
     count = int(float(matched[1]) * _UNITS[matched[2].upper()])
     if count >= 1 << 63:
-        raise argparse.ArgumentTypeError(f"{text!r} is more bytes than there can be")
+        raise argparse.ArgumentTypeError(f"{text!r} is too large: a size must be below 2**63 bytes")
     return count
 
 
@@ -35,15 +35,15 @@ def message_size(text: str) -> int:
     """The most bytes of a message. A smaller limit lets no plan through, and gRPC counts the bytes in 32 bits."""
     count = size(text)
     if not LEAST_MESSAGE <= count < 1 << 31:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size from {LEAST_MESSAGE >> 10}KiB to just below 2GiB")
+        raise argparse.ArgumentTypeError(f"{text!r} must be a size from {LEAST_MESSAGE >> 10}KiB to just below 2GiB")
     return count
 
 
 def at_least_one(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
+        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number from 1 on")
     if len(text) > 10 or int(text) >= 1 << 31:
-        raise argparse.ArgumentTypeError(f"{text!r} is more than {(1 << 31) - 1}")
+        raise argparse.ArgumentTypeError(f"{text!r} must be at most {(1 << 31) - 1}")
     return int(text)
 
 
@@ -58,14 +58,14 @@ def address(text: str) -> str:
     """HOST:PORT or unix:PATH."""
     if is_address(text):
         return text
-    raise argparse.ArgumentTypeError(f"{text!r} is not of the form HOST:PORT, with a port up to 65535")
+    raise argparse.ArgumentTypeError(f"{text!r} must have the form HOST:PORT, with a port up to 65535, or unix:PATH")
 
 
 def named_path(text: str) -> tuple[str, str]:
     """NAME=PATH."""
     name, separator, path = text.partition("=")
     if not (name and separator and path):
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME=PATH")
+        raise argparse.ArgumentTypeError(f"{text!r} must have the form NAME=PATH")
     return name, path
 
 
@@ -73,7 +73,7 @@ def named_column(text: str) -> tuple[str, str]:
     """SOURCE=COLUMN."""
     name, separator, column = text.partition("=")
     if not (name and separator and column):
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form SOURCE=COLUMN")
+        raise argparse.ArgumentTypeError(f"{text!r} must have the form SOURCE=COLUMN")
     return name, column
 
 
@@ -81,7 +81,7 @@ def missing_columns(text: str) -> tuple[str, str]:
     """[NAME=]error or [NAME=]null. Without a name it holds for all sources and tables."""
     name, _, choice = text.rpartition("=")
     if choice not in ("error", "null"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not error, null, NAME=error or NAME=null")
+        raise argparse.ArgumentTypeError(f"{text!r} must be error, null, NAME=error or NAME=null")
     return name, choice
 
 
@@ -113,12 +113,12 @@ def add_access(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--tls",
         action="store_true",
-        help="use TLS, and check the server's certificate against the authorities that gRPC knows",
+        help="use TLS, and check the server's certificate with the certificate authorities that gRPC knows",
     )
     group.add_argument(
         "--tls-ca",
         metavar="FILE",
-        help="use TLS, and check the server's certificate against the authorities in this PEM file",
+        help="use TLS, and check the server's certificate with the certificate authorities in this PEM file",
     )
     group.add_argument(
         "--plaintext-token", action="store_true", help="allow the token to go to another machine without TLS"
@@ -193,22 +193,20 @@ def add_how(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="let every channel read this source whole; may be repeated",
     )
-    parser.add_argument(
-        "--relaxed", action="store_true", help="promise the same rows, but not their order, and use every core"
-    )
+    parser.add_argument("--relaxed", action="store_true", help="promise the same rows in any order, and use every core")
     parser.add_argument(
         "--spill",
         choices=["auto", "ordered", "error"],
         default="auto",
-        help="joins larger than memory: auto runs them again in order, ordered runs them in order from the start, "
-        "error fails the epoch (default: %(default)s)",
+        help="for joins larger than memory: auto runs the join again with its rows in order, ordered runs joins with "
+        "their rows in order from the start, error fails the epoch (default: %(default)s)",
     )
     parser.add_argument(
         "--loops",
         choices=["auto", "general"],
         default="auto",
-        help="auto runs a loop as one recursive statement if that gives the same rows, general always runs it round by "
-        "round (default: %(default)s)",
+        help="auto runs a loop as one recursive statement if the statement gives the same rows; general runs every "
+        "loop round by round (default: %(default)s)",
     )
     parser.add_argument(
         "--write-format",
@@ -245,7 +243,7 @@ def client(options: argparse.Namespace) -> Client:
         )
     for name in ("token_file", "tls", "tls_ca", "plaintext_token"):
         if values[name]:
-            raise InvalidRequest(f"--{name.replace('_', '-')} says how a server is reached: give --server too")
+            raise InvalidRequest(f"--{name.replace('_', '-')} needs --server, which is not given")
     return local(
         write_root=values.get("write_root"),
         checkpoint_root=values.get("checkpoint_root"),

@@ -36,7 +36,7 @@ def writable(text: str) -> Path:
     """The path, checked: its ending names a format, or it is a folder and has none."""
     path = Path(text)
     if path.suffix not in _FORMATS and (path.suffix and not path.is_dir()):
-        raise ValueError(f"{text}: write a file that ends in {', '.join(_FORMATS)}, or into a folder")
+        raise ValueError(f"{text} has an unknown format: name a file that ends in {', '.join(_FORMATS)}, or a folder")
     if path.suffix in _FORMATS and not path.parent.is_dir():
         raise FileNotFoundError(f"{text} cannot be written: there is no folder {path.parent}")
     return path
@@ -134,7 +134,7 @@ class Screen(Output):
             line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
             sys.stdout.write(line.rstrip() + "\n")
         if rows > SHOWN_ROWS:
-            sys.stdout.write(f"... {rows - SHOWN_ROWS:,} more rows; --output writes them all\n")
+            sys.stdout.write(f"... {rows - SHOWN_ROWS:,} more rows; --output writes all rows\n")
         return rows
 
     def __exit__(

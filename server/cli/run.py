@@ -37,8 +37,9 @@ def register(commands: common.Subparsers) -> None:
         type=common.named_column,
         action="append",
         default=[],
-        help="with --mode continuous: the column in the source's splits that says what each row is: a weight, or one "
-        "of insert, delete, update_preimage, update_postimage; may be repeated (default: every row is an insert)",
+        help="with --mode continuous: the column of the source's splits that has the change of each row: a weight, "
+        "or one of insert, delete, update_preimage, update_postimage; may be repeated (default: every row is an "
+        "insert)",
     )
     parser.add_argument(
         "--table",
@@ -53,7 +54,7 @@ def register(commands: common.Subparsers) -> None:
         metavar="SOURCE",
         action="append",
         default=[],
-        help="a source without splits; may be repeated (a source with neither --split nor --empty is an error)",
+        help="feed a source no splits; may be repeated (a source with neither --split nor --empty is an error)",
     )
     parser.add_argument(
         "--missing-columns",
@@ -61,8 +62,8 @@ def register(commands: common.Subparsers) -> None:
         type=common.missing_columns,
         action="append",
         default=[],
-        help="a column that the plan reads and a file lacks is an error, or null; for the source or table NAME, or "
-        "for all; may be repeated (default: error)",
+        help="what happens if a file lacks a column that the plan reads: error fails, null gives nulls; for the "
+        "source or table NAME, or for all sources and tables; may be repeated (default: error)",
     )
     parser.add_argument(
         "--splits-per-epoch",
@@ -80,9 +81,12 @@ def register(commands: common.Subparsers) -> None:
     parser.add_argument(
         "--checkpoint",
         metavar="NAME",
-        help="take a checkpoint of this name at every barrier, replace the last one by it, and print its id",
+        help=(
+            "take a checkpoint of this name at every barrier, in place of the previous checkpoint of this name, and "
+            "print its id"
+        ),
     )
-    parser.add_argument("--restore", metavar="ID", help="go on after the barrier of this checkpoint")
+    parser.add_argument("--restore", metavar="ID", help="continue after the barrier of this checkpoint")
     common.add_how(parser)
     common.add_executor(parser)
     common.add_spark(parser)
@@ -103,7 +107,10 @@ def run(options: argparse.Namespace) -> int:
     for name in ("write_root", "checkpoint_root", "spark", "spark_staging"):
         if options.server and getattr(options, name):
             option = f"--{name.replace('_', '-')}"
-            options.parser.error(f"{option} is for the service in this process; a server has its own")
+            options.parser.error(
+                f"{option} configures the service in this process, and --server is given: leave {option} out, and "
+                "set the option of tidegate serve"
+            )
     _check_names(options)
     splits, missing = _epochs(options), dict(options.missing_columns)
     tables = {name: [_file(path, missing, name) for path in paths] for name, paths in _grouped(options.table).items()}
@@ -151,7 +158,10 @@ def _check_names(options: argparse.Namespace) -> None:
         ("--missing-columns", options.missing_columns, {"", *fed, *tables}),
     ):
         if unknown := {name for name, _ in named} - known:
-            options.parser.error(f"{option} {min(unknown)}: no files are given for {min(unknown)}")
+            options.parser.error(
+                f"{option} names {min(unknown)!r}, which has no files: give --split {min(unknown)}=PATH or --table "
+                f"{min(unknown)}=PATH"
+            )
 
 
 def _check_fed(task: Task, options: argparse.Namespace) -> None:
@@ -163,11 +173,9 @@ def _check_fed(task: Task, options: argparse.Namespace) -> None:
 
     fed = {name for name, _ in options.split}
     if both := fed.intersection(options.empty):
-        raise InvalidRequest(
-            f"source {min(both)!r} has splits, so leave --empty {min(both)} out", reason="SOURCE_UNFED"
-        )
+        raise InvalidRequest(f"source {min(both)!r} has splits: leave --empty {min(both)} out", reason="SOURCE_UNFED")
     if not (options.restore and task.options.mode is Mode.CONTINUOUS):
-        check_fed(task.sources.values(), {*fed, *options.empty}, "give it a --split, or say --empty {name}")
+        check_fed(task.sources.values(), {*fed, *options.empty}, "give --split {name}=PATH, or --empty {name}")
 
 
 def _state(task: Task) -> State:

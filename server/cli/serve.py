@@ -26,11 +26,11 @@ _SETTINGS: Final = (
     "connections_per_peer",
 )
 _SIZES: Final = {
-    "memory_limit": "memory of the engine (default: 4GiB)",
-    "queue_bytes": "inline splits in memory before they spill (default: 64MiB)",
-    "output_bytes": "unacknowledged output in memory before it spills (default: 64MiB)",
-    "spill_quota": "files of data that does not fit in memory (default: 4GiB)",
-    "write_quota": "files that the task writes to its table (default: 64GiB)",
+    "memory_limit": "bytes of memory of the engine (default: 4GiB)",
+    "queue_bytes": "bytes of inline splits in memory before the splits spill (default: 64MiB)",
+    "output_bytes": "bytes of unacknowledged output in memory before the output spills (default: 64MiB)",
+    "spill_quota": "bytes in spill files, which have the data that does not fit in memory (default: 4GiB)",
+    "write_quota": "bytes of the files that the task writes to its table (default: 64GiB)",
 }
 """The help of each limit of bytes."""
 
@@ -72,21 +72,21 @@ def register(commands: common.Subparsers) -> None:
         "--threads",
         metavar="N",
         type=common.at_least_one,
-        help="threads that run tasks (default: one per core, at least four)",
+        help="the number of threads that run tasks (default: one per core, at least four)",
     )
     parser.add_argument(
         "--database",
         metavar="NAME=FILE",
         type=_database,
         action="append",
-        help="a SQLite file in which plans may look up rows, under this name; may be repeated",
+        help="a SQLite file, and the name under which plans may look up rows in the file; may be repeated",
     )
     parser.add_argument(
         "--operators",
         metavar="MODULE[:NAME]",
         action="append",
-        help="import your module; its mapping NAME (default: OPERATORS) has the operators that plans may name; may be "
-        "repeated",
+        help="import a module of yours, whose mapping NAME (default: OPERATORS) has the operators that plans may "
+        "name; may be repeated",
     )
     parser.add_argument(
         "--spark",
@@ -115,19 +115,19 @@ def register(commands: common.Subparsers) -> None:
         "--max-pending-epochs",
         metavar="N",
         type=common.at_least_one,
-        help="sealed epochs whose end has not been read (default: 8)",
+        help="sealed epochs whose barrier has not been read (default: 8)",
     )
     limits.add_argument(
         "--idle-seconds",
         metavar="S",
         type=float,
-        help="delete a task after so long without a call for it (default: a day)",
+        help="delete a task that has had no call for this time (default: a day)",
     )
     limits.add_argument(
         "--epoch-seconds",
         metavar="S",
         type=float,
-        help="fail an epoch that is worked on for longer (default: no limit)",
+        help="fail an epoch that takes more than this time of work (default: no limit)",
     )
     limits.add_argument(
         "--max-tasks",
@@ -147,7 +147,7 @@ def register(commands: common.Subparsers) -> None:
             f"--{name.replace('_', '-')}-per-principal",
             metavar="SIZE",
             type=common.size,
-            help=f"--{name.replace('_', '-')} of all tasks of a principal together (default: no limit)",
+            help=f"--{name.replace('_', '-')} of all tasks of one principal together (default: no limit)",
         )
     calls = parser.add_argument_group("limits of calls")
     calls.add_argument(
@@ -197,10 +197,11 @@ def serve(options: argparse.Namespace) -> int:
     log_to_stderr(options.log_level)
     roots = tuple(options.root or [Path.cwd()])
     if (options.tls_cert is None) != (options.tls_key is None):
-        options.parser.error("--tls-cert and --tls-key belong together")
+        options.parser.error("--tls-cert and --tls-key must be given together")
     if options.flight_listen and any(address.startswith(UNIX) for address in (options.listen, options.flight_listen)):
         options.parser.error(
-            "--flight-listen is HOST:PORT, beside --listen HOST:PORT; that of unix:PATH is PATH.flight"
+            "--flight-listen must be HOST:PORT, and goes with --listen HOST:PORT; with --listen unix:PATH, Arrow "
+            "Flight is at PATH.flight"
         )
     try:
         operators = registered(options.operators or ())
@@ -260,8 +261,8 @@ def _close(service: Service) -> None:
     closing.join(_CLOSING_SECONDS)
     if closing.is_alive():
         _log.error(
-            "a task's code cannot be interrupted: the process ends without it (the next server removes what it left in "
-            "the spill folder)"
+            "the code of a task cannot be interrupted: the process ends without waiting for the code (the next "
+            "server removes the files left in the spill folder)"
         )
         logging.shutdown()
         sys.stdout.flush()
@@ -271,7 +272,7 @@ def _close(service: Service) -> None:
 def _database(text: str) -> tuple[str, Path]:
     name, equals, path = text.partition("=")
     if not (name and equals and Path(path).is_file()):
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=FILE with a file that is there")
+        raise argparse.ArgumentTypeError(f"{text!r} must be NAME=FILE, with a file that exists")
     return name, Path(path)
 
 

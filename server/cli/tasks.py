@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 def register(commands: common.Subparsers) -> None:
     parser = commands.add_parser(
-        "tasks", help="list a server's tasks", description="List a server's tasks: with tokens those of the caller."
+        "tasks",
+        help="list a server's tasks",
+        description="List a server's tasks; if the server has tokens, only the caller's tasks.",
     )
     parser.add_argument(
         "--server",

@@ -60,7 +60,9 @@ class FlightPort:
             return
         listen = _beside(server) if self._settings.flight_listen is None else self._settings.flight_listen
         if why_not := self._why_not(listen):
-            log.warning("there is no Arrow Flight, so large results are read over gRPC, which is slower: %s", why_not)
+            log.warning(
+                "there is no Arrow Flight, so clients read large results over gRPC, which is slower: %s", why_not
+            )
         elif self._settings.flight:
             self.address = listen
             self._serve()
@@ -72,7 +74,7 @@ class FlightPort:
         if not self._settings.flight:
             return ""
         if listen.startswith(UNIX) and self._settings.certificate is not None:
-            return "it has no TLS on a Unix socket"
+            return "Arrow Flight has no TLS on a Unix socket"
         try:
             import pyarrow.flight  # noqa: F401
         except ImportError:
@@ -97,8 +99,8 @@ class FlightPort:
             )
         except pa.ArrowException as error:
             raise Unavailable(
-                f"cannot listen on {self.address} for Arrow Flight: is the port in use, or the address that of another "
-                "machine?",
+                f"cannot listen on {self.address} for Arrow Flight: the port is in use, or the address belongs to "
+                "another machine",
                 reason="CANNOT_LISTEN",
             ) from error
         if not self.address.startswith(UNIX):
@@ -115,10 +117,10 @@ class FlightPort:
                 certificate.read()
                 self._end()
                 self._serve()
-                log.info("Arrow Flight shows the certificate that has been read again")
+                log.info("Arrow Flight uses the new certificate")
             except InvalidRequest as error:
                 if said != (said := str(error)):
-                    log.error("the certificate of Arrow Flight stays as it was: %s", error)
+                    log.error("Arrow Flight keeps the previous certificate: %s", error)
             except Unavailable as error:  # the previous server has not left the port yet
                 log.info("%s", error)
 
@@ -154,10 +156,10 @@ class FlightPort:
         for _ in range(_CUTS):
             if ended.done():
                 return
-            log.info("%d connections of Arrow Flight have been cut", cut(self.address))
+            log.info("the server has cut %d connections of Arrow Flight", cut(self.address))
             with suppress(TimeoutError):
                 await asyncio.wait_for(asyncio.shield(ended), _CUT_SECONDS)
-        log.error("Arrow Flight has not ended although its connections have been cut")
+        log.error("Arrow Flight has not ended, although the server has cut its connections")
 
 
 def _beside(server: str) -> str:

@@ -132,8 +132,8 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow ha
     def _not_served(self, context: flight.ServerCallContext, *_: object) -> None:
         with _refusing(context):
             raise InvalidRequest(
-                "Tidegate serves results over Arrow Flight, with DoGet, GetFlightInfo and GetSchema; everything else "
-                "is asked of tidegate.v1.TaskService at the server's own address",
+                "Tidegate serves results over Arrow Flight, with DoGet, GetFlightInfo and GetSchema; for everything "
+                "else, call tidegate.v1.TaskService at the server's gRPC address",
                 reason="NOT_SERVED",
             )
 

@@ -64,7 +64,7 @@ class Health:
             with self._counted(context):
                 service = await self._service(requests)
                 if service not in self._statuses:
-                    raise NotFound(f"no service {service!r} is served here", reason="UNKNOWN_SERVICE")
+                    raise NotFound(f"there is no service {service!r} on this server", reason="UNKNOWN_SERVICE")
                 await context.write(_answer(self._statuses[service]))
         except TidegateError as error:
             await abort(context, error)
@@ -89,7 +89,8 @@ class Health:
         peer = peer_of(context.peer())
         if self._calls[peer] >= CALLS_OF_A_PEER or self._calls.total() >= CALLS:
             raise Exhausted(
-                f"the health service answers {CALLS_OF_A_PEER} calls of a peer at the same time, and {CALLS} in all",
+                f"the health service has too many calls; at most {CALLS_OF_A_PEER} of one address are allowed at the "
+                f"same time, and {CALLS} in all: try again later",
                 reason="HEALTH_BUSY",
             )
         self._calls[peer] += 1
@@ -109,7 +110,9 @@ class Health:
                     f"the request did not arrive within {_REQUEST_SECONDS:g} s", reason="REQUEST_TOO_SLOW"
                 ) from None
         if len(data) > LONGEST_REQUEST:
-            raise Exhausted(f"the request has more than {LONGEST_REQUEST} bytes", reason="REQUEST_TOO_LARGE")
+            raise Exhausted(
+                f"the request is too large; at most {LONGEST_REQUEST} bytes are allowed", reason="REQUEST_TOO_LARGE"
+            )
         try:
             return str(health_pb2.HealthCheckRequest.FromString(data).service)
         except DecodeError as error:

@@ -125,8 +125,8 @@ class Tasks(Endpoint):
     def _transact(self, request: pb.AddSplitsRequest, *, wake: bool) -> pb.AddSplitsResponse:
         if request.barrier.through or any(split.sequence for split in request.splits):
             raise InvalidRequest(
-                "the splits of a transaction get the next numbers and its barrier seals just them: leave sequences and "
-                "`through` out",
+                "a transaction has sequences or `through`: leave both out, because its splits get the next numbers "
+                "and its barrier seals only these splits",
                 reason="BAD_TRANSACTION",
             )
         splits = ((split.source, messages.split_value(split.split), None) for split in request.splits)

@@ -70,7 +70,10 @@ class Uploads:
 
 
 def _too_many() -> Exhausted:
-    return Exhausted(f"{AT_ONCE} uploads are under way: wait for one to end", reason="TOO_MANY_UPLOADS")
+    return Exhausted(
+        f"{AT_ONCE} uploads are under way, and the server takes no more: wait until an upload has ended",
+        reason="TOO_MANY_UPLOADS",
+    )
 
 
 async def _next(requests: AsyncIterator[pb.UploadRequest]) -> pb.UploadRequest | None:
@@ -79,5 +82,6 @@ async def _next(requests: AsyncIterator[pb.UploadRequest]) -> pb.UploadRequest |
             return await anext(requests, None)
     except TimeoutError:
         raise Unavailable(
-            f"nothing of the upload has come for {CHUNK_SECONDS:g} s: send it again", reason="UPLOAD_STALLED"
+            f"the server received nothing of the upload for {CHUNK_SECONDS:g} s: send the upload again",
+            reason="UPLOAD_STALLED",
         ) from None

@@ -23,7 +23,7 @@ def registered(modules: Iterable[str]) -> dict[str, UserOperator]:
     for text in modules:
         for name, operator in _mapping(text).items():
             if name in operators:
-                raise InvalidRequest(f"{text}: another module has an operator {name!r} too", reason="DUPLICATE_NAME")
+                raise InvalidRequest(f"{text}: operator {name!r} is also in another module", reason="DUPLICATE_NAME")
             operators[name] = operator
     return operators
 
@@ -40,15 +40,17 @@ def _mapping(text: str) -> Mapping[str, UserOperator]:
         why = f"{type(error).__name__}: {error}"
         raise InvalidRequest(f"{text}: {module!r} cannot be imported: {why}", reason="BAD_OPERATORS") from error
     if not hasattr(loaded, name):
-        raise InvalidRequest(f"{text}: the module {module!r} has no {name!r}", reason="BAD_OPERATORS")
+        raise InvalidRequest(f"{text}: there is no {name!r} in module {module!r}", reason="BAD_OPERATORS")
     mapping = getattr(loaded, name)
     if not isinstance(mapping, Mapping):
-        raise InvalidRequest(f"{text}: {name!r} is {type(mapping).__name__}, not a mapping", reason="BAD_OPERATORS")
+        raise InvalidRequest(
+            f"{text}: {name!r} must be a mapping, not {type(mapping).__name__}", reason="BAD_OPERATORS"
+        )
     for key, operator in mapping.items():
         if not isinstance(key, str) or not isinstance(operator, UserOperator):
             raise InvalidRequest(
-                f"{text}: {name!r} maps {key!r} to {type(operator).__name__}; names map to what tidegate.user_operator "
-                "makes",
+                f"{text}: {name!r} maps {key!r} to {type(operator).__name__}; map names to the results of "
+                "tidegate.user_operator",
                 reason="BAD_OPERATORS",
             )
     return mapping

@@ -19,8 +19,8 @@ def check_apart(roots: Sequence[Path], own: Mapping[str, Path | None]) -> None:
         inside = [root for root in roots if folder is not None and folder.resolve().is_relative_to(root.resolve())]
         if inside:
             raise InvalidRequest(
-                f"{option} is {folder}, which is below --root {inside[0]}: there each principal could read what others "
-                "have. With --tokens they have to be apart",
+                f"{option} {folder} is below --root {inside[0]}, where each principal could read the files of the "
+                "others: with --tokens, name a folder outside of every --root",
                 reason="SHARED_FOLDER",
             )
 
@@ -31,7 +31,10 @@ def warning(settings: Settings, addresses: Sequence[str]) -> str | None:
     if address is None:
         return None
     if settings.tokens is None:
-        return f"whoever reaches {address} may use this server: --tokens FILE says who may"
+        return f"everybody who reaches {address} may use this server: give --tokens FILE to restrict access"
     if settings.certificate is None:
-        return f"tokens and rows travel to and from {address} for everybody on the way to read: see --tls-cert"
+        return (
+            f"tokens and rows travel to and from {address} in plain text, which everybody on the way can read: see "
+            "--tls-cert"
+        )
     return None

@@ -130,10 +130,10 @@ def test_the_body_may_compute() -> None:
 
 
 def test_without_seed_and_schema_nobody_knows_what_goes_round() -> None:
-    with pytest.raises(tidegate.InvalidRequest, match="has no seed, so a schema must say"):
+    with pytest.raises(tidegate.InvalidRequest, match="has no seed: give the schema"):
         iterate("l", None, first_of)
 
 
 def test_what_happens_at_the_limit_is_one_of_two_things() -> None:
-    with pytest.raises(tidegate.InvalidRequest, match="at_limit is one of error, return, not 'stop'"):
+    with pytest.raises(tidegate.InvalidRequest, match="at_limit must be one of error, return, not 'stop'"):
         iterate("l", ones(), following, at_limit="stop")

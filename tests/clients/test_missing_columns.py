@@ -100,7 +100,7 @@ def test_a_file_split_may_say_so_by_its_value(client: Client, tmp_path: Path) ->
     with client.create_task(plan(read("l", "k", "v"), "k", "v")) as task:
         assert answer(task, tidegate.FileSplit(path, missing_columns=tidegate.MissingColumns.NULL)) == KEPT
         assert answer(task, tidegate.FileSplit(path, missing_columns="null")) == KEPT
-        with pytest.raises(tidegate.InvalidRequest, match="missing_columns is one of error, null, not 'none'"):
+        with pytest.raises(tidegate.InvalidRequest, match="missing_columns must be one of error, null, not 'none'"):
             task.add_split("l", path, missing_columns="none")
 
 
@@ -118,7 +118,7 @@ def test_a_column_that_folders_tell_is_there(client: Client, tmp_path: Path) -> 
 
 def test_a_query_is_given_all_of_its_sources_or_an_empty_list_for_one(client: Client) -> None:
     query = plan(joined(read("f", "k"), read("l", "k"), 1), "x", "k")
-    with pytest.raises(tidegate.InvalidRequest, match=r"source 'l' is given no splits.*an empty list") as refused:
+    with pytest.raises(tidegate.InvalidRequest, match=r"source 'l' has no splits.*an empty list") as refused:
         client.query(query, {"f": ROWS})
     assert refused.value.reason == "SOURCE_UNFED"
     assert client.query(query, {"f": ROWS, "L": []}).num_rows == 0

@@ -176,7 +176,7 @@ def test_a_task_of_a_server_that_has_started_anew_since_is_told_so(engine: Engin
             task = client.create_task(PLAN)
         with manager() as now, served(now, listen=listen):
             for use in (task.statistics, lambda: task.run_epoch({"a": numbers(1)}), lambda: client.task(task.id)):
-                with pytest.raises(tidegate.NotFound, match="the server has started anew since") as missing:
+                with pytest.raises(tidegate.NotFound, match="the server has started again since") as missing:
                     use()
                 assert missing.value.reason == "SERVER_RESTARTED"
             deleted = client.create_task(PLAN)

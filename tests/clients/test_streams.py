@@ -57,7 +57,7 @@ def test_large_results_come_over_flight(caplog: pytest.LogCaptureFixture) -> Non
 
 def test_without_flight_where_that_is_asked_for(caplog: pytest.LogCaptureFixture) -> None:
     with fake_server() as address:
-        assert read_epochs(address, flight=False) == "gRPC: as was asked for"
+        assert read_epochs(address, flight=False) == "gRPC: the client asked for gRPC"
     assert SAID not in caplog.text
 
 
@@ -108,7 +108,7 @@ def test_flight_of_another_server_is_given_up_and_said_once(
         assert read_epochs(address, ATTEMPTS - 1) == "Flight"
         assert caplog.text.count(SAID) == 0
         way = read_epochs(address, ATTEMPTS + 1)
-        assert way.startswith("gRPC: Arrow Flight does not get through (there is no task ")
+        assert way.startswith("gRPC: Arrow Flight does not work on the way to the server (there is no task ")
     assert caplog.text.count(SAID) == 1
 
 
@@ -118,7 +118,10 @@ def test_a_place_that_cannot_be_told_from_the_servers_is_not_looked_for(
     with fake_server() as address, caplog.at_level(logging.WARNING):
         announced("unix:/somewhere/socket")
         way = read_epochs(address)
-    assert way == f"gRPC: the server's Arrow Flight is at unix:socket, which cannot be told from {address}"
+    assert way == (
+        "gRPC: the server's Arrow Flight is at unix:socket, and the client cannot find its host: "
+        f"it reached the server at {address}"
+    )
     assert caplog.text.count(SAID) == 1
 
 

@@ -71,7 +71,7 @@ def test_reading_behind_the_last_epoch_says_that_the_task_has_finished(start: St
     task = start()
     task.run_epoch({"a": numbers(1)})
     task.no_more_splits()
-    with pytest.raises(tidegate.Refused, match="there is no further epoch") as refused:
+    with pytest.raises(tidegate.Refused, match="there are no more epochs") as refused:
         task.read_epoch()
     assert refused.value.reason == "TASK_FINISHED"
 
@@ -110,7 +110,7 @@ def test_run_epoch_is_refused_while_own_splits_are_unsealed(start: Start) -> Non
 def test_run_epoch_is_refused_when_somebody_else_has_added_unseen(start: Start) -> None:
     task = start(sources=("a", "b"))
     Task(task.service, task.info()).add_split("b", numbers(9))
-    with pytest.raises(tidegate.Refused, match="split 1 of it is already in the open epoch"):
+    with pytest.raises(tidegate.Refused, match="split 1 of the source is already in the open epoch"):
         task.run_epoch({"a": numbers(1)})
 
 
@@ -318,9 +318,9 @@ def test_an_epoch_fed_in_several_calls_gives_back_the_one_before(start: Start, m
 @pytest.mark.parametrize("number", [0, -1, "1", 1.5])
 def test_what_is_no_number_from_one_on_is_refused(start: Start, number: Any) -> None:
     task = start()
-    with pytest.raises(tidegate.InvalidRequest, match=f"sequence={number!r}: numbers start at 1"):
+    with pytest.raises(tidegate.InvalidRequest, match=f"sequence={number!r} must be a whole number from 1 on"):
         task.add_split("a", numbers(1), sequence=number)
-    with pytest.raises(tidegate.InvalidRequest, match=f"epoch={number!r}: numbers start at 1"):
+    with pytest.raises(tidegate.InvalidRequest, match=f"epoch={number!r} must be a whole number from 1 on"):
         task.request_barrier(number)
 
 

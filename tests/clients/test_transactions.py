@@ -62,7 +62,7 @@ def test_two_applications_feed_an_epoch_that_one_of_them_seals(start: Start) -> 
 def test_a_gap_is_refused_over_any_way(start: Start) -> None:
     task = start()
     task.transact("app", 1, {}, seal=True)
-    with pytest.raises(tidegate.Refused, match="the last that it has of it is 1") as refused:
+    with pytest.raises(tidegate.Refused, match="the last version in this task is 1") as refused:
         task.transact("app", 3, {}, seal=True, follows=2)
     assert refused.value.reason == "TRANSACTION_GAP"
     assert task.transact("app", 2, {}, seal=True, follows=1).epoch == 2

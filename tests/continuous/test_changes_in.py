@@ -140,7 +140,7 @@ def test_a_deletion_may_come_before_its_insertion(client: tidegate.Client) -> No
 
 
 def test_a_row_that_is_not_there_cannot_be_deleted(client: tidegate.Client) -> None:
-    with pytest.raises(tidegate.TaskFailed, match=r"source 'a': the row \{'x': 4\} was deleted more often") as raised:
+    with pytest.raises(tidegate.TaskFailed, match=r"source 'a': the row \{'x': 4\} has been deleted more") as raised:
         change_of(client, tidegate.Changes(data([4], [-1]), "change"))
     assert raised.value.reason == "NEGATIVE_TOTAL"
 

@@ -140,7 +140,7 @@ def test_an_epoch_that_fails_ends_the_task_and_leaves_those_before_it(client: ti
         task.add_split("a", pairs((1, 11, -1)))
         task.request_barrier()
         assert rows_of(task.read_epoch()) == [(1, 10, 1)]
-        with pytest.raises(tidegate.TaskFailed, match="deleted more often than it was inserted"):
+        with pytest.raises(tidegate.TaskFailed, match="deleted more often than inserted"):
             task.read_epoch()
 
 
@@ -216,7 +216,7 @@ def test_operators_count_rows_what_they_touched_and_what_they_keep(client: tideg
     [({"spill": "ordered"}, "spill"), ({"broadcast": ["a"]}, "broadcast")],
 )
 def test_options_without_a_use_are_refused(client: tidegate.Client, options: dict[str, Any], name: str) -> None:
-    with pytest.raises(tidegate.InvalidRequest, match=f"{name} is no option of a continuous task") as raised:
+    with pytest.raises(tidegate.InvalidRequest, match=f"{name} is not an option of a continuous task") as raised:
         client.create_task(PASSED, mode="continuous", **options)
     assert raised.value.reason == "PER_EPOCH_OPTION"
 

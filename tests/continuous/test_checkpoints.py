@@ -206,7 +206,7 @@ def test_a_row_can_be_deleted_that_was_there_before_the_checkpoint_and_no_other(
             if there:
                 assert again.run_epoch(deleted).table()["_weight"].to_pylist() == [-1]
             else:
-                with pytest.raises(tidegate.TaskFailed, match="deleted more often than it was inserted"):
+                with pytest.raises(tidegate.TaskFailed, match="deleted more often than inserted"):
                     again.run_epoch(deleted)
 
 

@@ -72,8 +72,8 @@ def test_operators_that_are_said_to_take_rows_by_key_do() -> None:
 def test_what_is_not_incremental_says_why_where_it_stands_and_below() -> None:
     explained = prepared(hand_made(RECOMPUTED["limit of as many rows as are counted"])).explain()
     (found,) = (each for each in json.loads(explained.json)["operators"] if not each["incremental"])
-    assert found["why"] == "how many rows it keeps is computed"
-    assert "computed again from all rows: how many rows it keeps is computed" in explained.text
+    assert found["why"] == "the number of rows to keep is computed"
+    assert "computed again from all rows: the number of rows to keep is computed" in explained.text
     assert f"not incremental: {found['number']}" in explained.text
 
 

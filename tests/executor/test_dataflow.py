@@ -186,7 +186,7 @@ def test_a_table_bound_to_the_task_cannot_be_fed(service: TaskManager) -> None:
 
 
 def test_a_table_the_plan_does_not_read_is_refused_naming_the_sources(service: TaskManager) -> None:
-    with pytest.raises(NotFound, match="table 'x' is not read by the plan; its sources are: n, t"):
+    with pytest.raises(NotFound, match="table 'x' is not read by the plan; the plan's sources are: n, t"):
         create(service, KEPT, tables={"x": inline(k=[1])})
 
 

@@ -139,5 +139,5 @@ def test_an_index_that_is_too_large_fails_with_what_would_be_right() -> None:
 def test_it_is_explained_where_rows_are_looked_up() -> None:
     with tidegate.local() as client:
         text = client.explain(looked_up(), static_sources=["names"]).text
-    assert "index0: rows are looked up in it: made once per task" in text
+    assert "index0: look-ups read this index: made once per task" in text
     assert "look-up, inner, 1 keys, arrow index index0" in text

@@ -205,7 +205,7 @@ def test_an_answer_stops_at_a_barrier() -> None:
 def test_a_cursor_before_the_first_row_is_out_of_range() -> None:
     with running() as task:
         for cursor in (Cursor(0, 0), Cursor(1, -1)):
-            with pytest.raises(OutOfRange, match="epochs count from 1, rows from 0"):
+            with pytest.raises(OutOfRange, match="epochs count from 1, and rows from 0"):
                 task.manager.poll(task.id, cursor)
 
 
@@ -239,7 +239,7 @@ def test_a_spilled_split_is_still_compared() -> None:
 
 def test_splits_that_no_seal_has_freed_are_refused_naming_the_source() -> None:
     with running(queue_bytes=2 * BATCH, spill_quota=4 * BATCH) as task:
-        with pytest.raises(Exhausted, match="source 'a' holds") as refused:
+        with pytest.raises(Exhausted, match="splits of source 'a' have") as refused:
             add_batches(task, 10)
         assert refused.value.reason == "WAITS_FOR_SEAL"
         held = task.info().sources[0].last_added
@@ -272,7 +272,7 @@ def test_a_split_larger_than_all_limits_is_refused_for_good() -> None:
 def test_a_source_that_nothing_reads_yet_never_blocks_another_s() -> None:
     engine = FakeEngine(sources=("a", "b"), early=True)
     with running(engine, queue_bytes=8 * BATCH, spill_quota=8 * BATCH) as task:
-        with pytest.raises(Exhausted, match="source 'b' holds"):
+        with pytest.raises(Exhausted, match="splits of source 'b' have"):
             add_batches(task, 20, source="b")
         for start in range(5):
             task.add(*numbers(start), source="a")
@@ -332,7 +332,7 @@ def test_an_upload_onto_a_full_disk_is_refused_and_leaves_nothing() -> None:
             reception.write(b"data")
         assert refused.value.reason == "SPILL_FAILED"
         assert [path.read_bytes() for path in spill_files(task)] == [b"1"]
-        with pytest.raises(NotFound, match="is over"):
+        with pytest.raises(NotFound, match="has ended"):
             reception.write(b"more")
 
 

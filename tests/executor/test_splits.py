@@ -150,7 +150,10 @@ def test_a_split_that_cannot_be_read_is_refused_and_its_number_stays_free() -> N
 
 
 def test_a_negative_number_is_refused() -> None:
-    with running() as task, pytest.raises(InvalidRequest, match="split -1 of source 'a': numbers are from 1 to"):
+    with (
+        running() as task,
+        pytest.raises(InvalidRequest, match="split -1 of source 'a' is out of range"),
+    ):
         task.add(1, sequence=-1)
 
 

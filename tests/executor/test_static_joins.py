@@ -113,4 +113,4 @@ def test_it_is_explained() -> None:
     with tidegate.local() as client:
         text = client.explain(join("FED", "INNER"), static_sources=["names"]).text
     assert "join, inner, or a look-up in kept index index0" in text
-    assert "index0: rows of an epoch that is small beside it are looked up in it: made once per task" in text
+    assert "index0: look-ups of epochs that are small beside the index read it: made once per task" in text

@@ -86,7 +86,7 @@ def test_what_static_sources_feed_counts_on_disk(service: TaskManager, tmp_path:
 
 def test_where_it_does_not_fit_the_epoch_fails_and_leaves_no_file(service: TaskManager, tmp_path: Path) -> None:
     task = create(service, DOUBLED, tables={"u": table_file(tmp_path)}, output_bytes=10_000, spill_quota=50_000)
-    with pytest.raises(TaskFailed, match=r"does not fit in the task's spill_quota \(50000 bytes\)") as failed:
+    with pytest.raises(TaskFailed, match=r"do not fit in the task's spill_quota \(50000 bytes\)") as failed:
         run(service, task, ("t", inline(k=[8], v=[1])))
     assert failed.value.reason == "SPILL_QUOTA"
     assert spilled(service, "kept") == []

@@ -88,14 +88,14 @@ def test_versions_may_leave_gaps_unless_they_say_what_they_follow() -> None:
     with running() as task:
         transact(task, 3, rows(1))
         transact(task, 7, rows(2))
-        with pytest.raises(Refused, match="follows version 8 in this task, but the last that it has of it is 7") as gap:
+        with pytest.raises(Refused, match="follows version 8, but the last version in this task is 7") as gap:
             transact(task, 9, rows(3), follows=8)
         assert gap.value.reason == "TRANSACTION_GAP"
         assert transact(task, 9, rows(3), follows=7).epoch == 3
 
 
 def test_what_follows_a_version_that_the_task_never_saw_is_refused() -> None:
-    with running() as task, pytest.raises(Refused, match="it has none of it"):
+    with running() as task, pytest.raises(Refused, match="the task has no version of this application"):
         transact(task, 9, rows(3), follows=8)
 
 

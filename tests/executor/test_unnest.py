@@ -100,4 +100,4 @@ def test_what_is_no_list_is_refused_with_its_place() -> None:
 def test_another_message_is_refused_by_its_name() -> None:
     with tidegate.local() as client:
         (problem,) = client.validate(plan(operated(Int64Value(value=1), SOURCE), ["k", "items", "more"]))
-    assert "google.protobuf.Int64Value is not known here; known are tidegate.v1.Unnest" in problem.message
+    assert "google.protobuf.Int64Value is not a known type URL; there are: tidegate.v1.Unnest" in problem.message

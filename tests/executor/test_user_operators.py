@@ -193,15 +193,15 @@ def test_an_unknown_operator_is_refused_with_those_that_are_known(client: tidega
         "UNKNOWN_OPERATOR",
         "relations[0].root.input.extension_single.detail.name",
     )
-    assert "registered are: broken, copies, first, known, sums, sums_by" in problem.message
+    assert "there are: broken, copies, first, known, sums, sums_by" in problem.message
     assert [each.reason for each in client.validate(summed("summs"))] == ["UNKNOWN_OPERATOR"]
 
 
 @pytest.mark.parametrize(
     ("name", "options", "reason", "text"),
     [
-        ("sums", {"text": "x" * 70_000}, "OPTIONS_TOO_LARGE", "at most 65,536 are taken"),
-        ("sums", {"times": float("nan")}, "BAD_OPTIONS", "numbers are finite"),
+        ("sums", {"text": "x" * 70_000}, "OPTIONS_TOO_LARGE", "at most 65,536 are allowed"),
+        ("sums", {"times": float("nan")}, "BAD_OPTIONS", "numbers must be finite"),
         ("sums_by", {"key": "k"}, "UNKNOWN_COLUMN", "is partitioned by 'k'; its columns are: c0, c1"),
         ("sums_by", {"key": 5}, "BAD_OPERATOR", "not 5"),
         ("broken", {}, "BAD_OPERATOR", "the schema of operator 'broken' failed: IndexError"),

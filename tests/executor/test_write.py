@@ -232,7 +232,9 @@ def test_a_table_of_other_columns_fails_the_task_that_inserts_into_it(service: T
     (root / "out").mkdir()
     duckdb.sql(f"COPY (SELECT 1::BIGINT k, 'x' v) TO '{root}/out/old.parquet'")
     task = create(service, writing(ROWS, op="WRITE_OP_INSERT"))
-    with pytest.raises(TaskFailed, match=r"old\.parquet .* column 'v' is string there and int64 in the plan") as error:
+    with pytest.raises(
+        TaskFailed, match=r"old\.parquet .* column 'v' is string in the file and int64 in the plan"
+    ) as error:
         run(service, task, ("t", inline(k=[2], v=[2])))
     assert error.value.reason == "COLUMNS_DIFFER"
     assert everything(root / "out") == ["old.parquet"]

@@ -48,7 +48,7 @@ TEXTS = pa.schema(
             lambda g: g.join("node", g.read_arrow(NUMBERS), g.read_arrow(NUMBERS.rename_columns(["k", "V"])), on="k"),
             "'v' and 'V'",
         ),
-        (lambda g: g.source("node", TWICE.schema), "read by their names"),
+        (lambda g: g.source("node", TWICE.schema), "read by name"),
     ],
 )
 def test_columns_that_sql_cannot_tell_apart_are_refused(

@@ -129,10 +129,10 @@ def test_mappings_tuples_and_arrow_data_may_follow_each_other(client: Client) ->
 @pytest.mark.parametrize(
     ("item", "reason", "said"),
     [
-        (3, "NOT_ROWS", "iterating gave int: a mapping or a tuple, each a row, and Arrow data are right"),
+        (3, "NOT_ROWS", "iterating gave int: an item must be a mapping or a tuple"),
         ("text", "NOT_ROWS", "iterating gave str"),
         (None, "NOT_ROWS", "iterating gave NoneType"),
-        ((1,), "NODE_FAILED", r"\(1,\) has 1 values, and a row has 2"),
+        ((1,), "NODE_FAILED", r"\(1,\) has 1 values, and the schema has 2 columns"),
         ((1, None), "NULL_IN_REQUIRED", "gave a null in column 'v'"),
         ({"k": 1}, "NULL_IN_REQUIRED", "gave a null in column 'v'"),
     ],
@@ -152,7 +152,7 @@ def test_an_iterator_is_one_epochs_unless_it_says_how_many_rows_are(client: Clie
     with client.create_task(graph) as task:
         assert task.run_epoch({}).rows == 1
         with pytest.raises(
-            tidegate.TaskFailed, match="node 'once', channel 0, epoch 2: its iterator was used up"
+            tidegate.TaskFailed, match="node 'once', channel 0, epoch 2: an earlier epoch has used up its iterator"
         ) as raised:
             task.run_epoch({})
     assert raised.value.reason == "ITERATOR_USED_UP"

@@ -181,11 +181,11 @@ def test_what_is_no_key_is_refused(client: Client) -> None:
         with pytest.raises(tidegate.InvalidRequest) as raised:
             client.dataset(table or numbers(3), keyed=keyed)
         assert raised.value.reason == "DATASET_KEY"
-    with pytest.raises(tidegate.InvalidRequest, match=r"keyed is tidegate.Hashed.*not \'k\'"):
+    with pytest.raises(tidegate.InvalidRequest, match=r"keyed must be tidegate.Hashed.*not \'k\'"):
         client.dataset(numbers(3), keyed="k")  # type: ignore[arg-type]
     graph = TaskGraph()
     graph.collect(fed(graph))
-    with pytest.raises(tidegate.InvalidRequest, match="one column 'x' of: k, v"):
+    with pytest.raises(tidegate.InvalidRequest, match="one column 'x' for the Dataset's key; there are: k, v"):
         client.run_graph(graph, keyed=Ranged("x"))
 
 

@@ -68,7 +68,7 @@ def test_code_may_not_wait_for_the_service_that_runs_it(client: Client) -> None:
         def done(self, channel: int) -> Any:
             return run(client, PassOn)
 
-    with pytest.raises(TaskFailed, match="use another service") as raised:
+    with pytest.raises(TaskFailed, match="in another service") as raised:
         run(client, Inside)
     assert raised.value.reason == "NODE_FAILED"
     assert run(client, PassOn).rows == 10

@@ -66,5 +66,5 @@ def test_it_is_null_where_the_file_or_the_task_says_so(tmp_path: Path, kind: str
 
 
 def test_another_word_is_refused_when_the_graph_is_built(tmp_path: Path) -> None:
-    with pytest.raises(tidegate.InvalidRequest, match="missing_columns is one of error, null, not 'none'"):
+    with pytest.raises(tidegate.InvalidRequest, match="missing_columns must be one of error, null, not 'none'"):
         graph_of(tmp_path, "parquet", tidegate.FileSplit("x.parquet", missing_columns="none"), None)

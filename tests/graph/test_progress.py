@@ -179,5 +179,5 @@ def test_a_line_is_shown_on_a_terminal_only(
 def test_progress_that_is_neither_is_refused(client: Client) -> None:
     graph = TaskGraph()
     graph.collect(fed(graph))
-    with pytest.raises(tidegate.InvalidRequest, match="progress is True, False or a function"):
+    with pytest.raises(tidegate.InvalidRequest, match="progress must be True, False or a function"):
         client.run_graph(graph, {"numbers": numbers(5)}, progress="yes")  # type: ignore[arg-type]

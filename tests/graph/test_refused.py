@@ -127,15 +127,15 @@ def no_columns(graph: TaskGraph) -> None:
 
 
 WRONG: list[tuple[Callable[[TaskGraph], None], str, str]] = [
-    (a_circle, "CIRCLE", r"^node '(first|second)': '\w+' reads '\w+' reads '\w+': a graph has no circles"),
-    (two_of_a_name, "DUPLICATE_NAME", r"^node 'twice': another node has this name"),
+    (a_circle, "CIRCLE", r"^node '(first|second)': '\w+' reads '\w+' reads '\w+': a graph cannot have circles"),
+    (two_of_a_name, "DUPLICATE_NAME", r"^node 'twice': two nodes have this name"),
     (
         a_node_that_is_not_there,
         "UNKNOWN_NODE",
-        r"^node 'end': it reads 'nmbers', which is no node; there are: numbers$",
+        r"^node 'end': the node reads 'nmbers', and there is no node 'nmbers'; there are: numbers$",
     ),
-    (no_end, "NO_RESULT", r"^graph: it has no result: end it with blocking"),
-    (a_node_that_nobody_reads, "UNREAD", r"^node 'idle': nothing reads it"),
+    (no_end, "NO_RESULT", r"^graph: the graph has no result: end the graph with blocking"),
+    (a_node_that_nobody_reads, "UNREAD", r"^node 'idle': nothing reads this node"),
     (an_end_that_is_read, "CIRCLE", r"'end' reads 'more' reads 'end'|'more' reads 'end' reads 'more'"),
     (a_key_that_is_not_there, "UNKNOWN_COLUMN", r"^node 'sum': stream 'rows' .* no column 'key'; there are: k, v$"),
     (a_key_that_cannot_be_hashed, "UNSUPPORTED_TYPE", r"^node 'end': stream 'rows' .* map<string, int64> cannot be a"),
@@ -143,7 +143,7 @@ WRONG: list[tuple[Callable[[TaskGraph], None], str, str]] = [
     (
         a_union_of_different_rows,
         "SCHEMA_MISMATCH",
-        r"^node 'both': it unites 'numbers' \(k: int64, v: int64\) and 'texts'",
+        r"^node 'both': the streams of the union have different schemas, 'numbers' \(k: int64, v: int64\) and 'texts'",
     ),
     (an_executor_that_is_none_yet, "NOT_A_FACTORY", r"^node 'end': .* is an executor itself; give its class"),
     (
@@ -152,13 +152,13 @@ WRONG: list[tuple[Callable[[TaskGraph], None], str, str]] = [
         r"^node 'end': its streams wait for each other \((a after b|b after a)",
     ),
     (a_stream_after_one_that_is_not_there, "UNKNOWN_STREAM", r"^node 'end': stream 'a' comes after 'b', .* are: a$"),
-    (several_streams_and_no_schema, "NO_SCHEMA", r"^node 'end': it has several streams, so the schema"),
-    (no_streams, "NO_STREAMS", r"^node 'end': it reads nothing"),
-    (too_many_channels, "BAD_CHANNELS", r"^node 'end': channels=65 must be a whole number, 1 to 64"),
+    (several_streams_and_no_schema, "NO_SCHEMA", r"^node 'end': the node has several streams: give the schema"),
+    (no_streams, "NO_STREAMS", r"^node 'end': the node reads nothing"),
+    (too_many_channels, "BAD_CHANNELS", r"^node 'end': channels=65 must be a whole number from 1 to 64"),
     (channels_that_are_no_whole_number, "BAD_CHANNELS", r"^node 'end': channels=2.0 must be a whole number"),
-    (a_schema_that_is_none, "NO_SCHEMA", r"^node 'numbers': its schema is a pyarrow.Schema, not dict"),
-    (a_nodes_schema_that_is_none, "NO_SCHEMA", r"^node 'end': its schema is a pyarrow.Schema, not list"),
-    (a_function_that_gives_nothing, "BAD_FUNCTION", r"^node 'first': its function gave NoneType, which is no rows"),
+    (a_schema_that_is_none, "NO_SCHEMA", r"^node 'numbers': its schema must be a pyarrow.Schema, not dict"),
+    (a_nodes_schema_that_is_none, "NO_SCHEMA", r"^node 'end': its schema must be a pyarrow.Schema, not list"),
+    (a_function_that_gives_nothing, "BAD_FUNCTION", r"^node 'first': its function gave NoneType, which has no rows"),
     (a_function_that_cannot_do_without_rows, "BAD_FUNCTION", r"^node 'first': its function raised IndexError"),
     (a_stride_of_nothing, "BAD_STRIDE", r"^node 'numbers': stride=0"),
     (a_stride_that_is_no_number, "BAD_STRIDE", r"^node 'numbers': stride='9' must be a whole number"),
@@ -192,7 +192,7 @@ def test_a_graph_made_by_hand_is_checked_as_well(client: Client) -> None:
     source = FedSource(name="numbers", schema=NUMBERS)
     node = ExecutorNode(name="node", inputs=(Input(name="rows", source="numbers"),), make=PassOn)
     assert client.run_graph(Graph(nodes=(node, source), result="node"), {"numbers": []}).rows == 0
-    with pytest.raises(tidegate.PlanError, match="its result 'other' is no node"):
+    with pytest.raises(tidegate.PlanError, match="there is no node 'other' for the graph's result"):
         client.run_graph(Graph(nodes=(node, source), result="other"))
 
 
@@ -214,7 +214,7 @@ def test_what_can_be_refused_at_once_is() -> None:
             build()
         assert raised.value.reason == reason
     graph.collect(stream)
-    with pytest.raises(tidegate.InvalidRequest, match="ends in 'numbers' already"):
+    with pytest.raises(tidegate.InvalidRequest, match="already ends in 'numbers'"):
         graph.collect(stream)
 
 
@@ -234,7 +234,5 @@ def test_a_server_runs_no_graph() -> None:
     graph.collect(fed(graph))
     with tidegate.connect("localhost:1") as client:
         for run in (client.run_graph, client.create_task, client.explain):
-            with pytest.raises(
-                tidegate.Refused, match=r"does not travel to a server: run the graph with tidegate\.local"
-            ):
+            with pytest.raises(tidegate.Refused, match=r"is not sent to a server; run the graph with tidegate\.local"):
                 run(graph)

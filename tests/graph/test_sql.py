@@ -47,14 +47,14 @@ def test_a_statement_reads_its_streams_by_name(statement: str, rows: list[tuple[
 @pytest.mark.parametrize(
     ("statement", "reason", "words"),
     [
-        ("SELECT * FROM numbrs", "UNKNOWN_STREAM", "no stream of it; there are: numbers"),
-        ("SELECT 1 AS one", "UNREAD", "does not read its stream 'numbers'"),
+        ("SELECT * FROM numbrs", "UNKNOWN_STREAM", "and there is no stream 'numbrs'; there are: numbers"),
+        ("SELECT 1 AS one", "UNREAD", "does not read stream 'numbers'"),
         ("SELECT w FROM numbers", "BAD_STATEMENT", 'Referenced column "w" not found'),
         ("SELEC v FROM numbers", "BAD_STATEMENT", "syntax error"),
         ("DELETE FROM numbers", "BAD_STATEMENT", "SELECT"),
         ("SELECT v FROM numbers; SELECT k FROM numbers", "BAD_STATEMENT", "2 statements"),
         ("SELECT v FROM numbers) UNION ALL (SELECT k FROM numbers", "BAD_STATEMENT", "syntax error"),
-        ("DESCRIBE numbers", "BAD_STATEMENT", "describes"),
+        ("DESCRIBE numbers", "BAD_STATEMENT", "not DESCRIBE"),
         ("SELECT * FROM numbers, '/etc/passwd'", "UNKNOWN_STREAM", "'/etc/passwd'"),
         ("SELECT * FROM numbers, read_text('/etc/passwd')", "BAD_STATEMENT", "read_text()"),
         ("SELECT * FROM numbers, duckdb_settings()", "BAD_STATEMENT", "duckdb_settings()"),

@@ -135,7 +135,7 @@ def test_a_node_that_keeps_rows_across_a_barrier_behind_its_executors_back_is_ca
 
 
 def test_a_node_without_code_of_the_users_cannot_be_checked() -> None:
-    with pytest.raises(ValueError, match="node 'numbers' runs no code of yours"):
+    with pytest.raises(ValueError, match="node 'numbers' runs no user code"):
         check_operator(fed(TaskGraph()), SUM_EPOCHS)
 
 

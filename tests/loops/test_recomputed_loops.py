@@ -133,7 +133,7 @@ def test_statistics_count_its_rounds_and_a_loop_at_rest_ends_before_its_last() -
 @pytest.mark.parametrize(
     ("options", "reason", "message"),
     [
-        ({"loop_rows": 1}, "LOOP_ROWS", "loop 'ranks' has 2 rows after round 1; its limit is 1"),
+        ({"loop_rows": 1}, "LOOP_ROWS", "loop 'ranks' has 2 rows after round 1; at most 1 are allowed"),
         ({"loop_seconds": 1e-9}, "LOOP_SECONDS", "loop 'ranks' has not reached its fixpoint after 1e-09 seconds"),
     ],
 )

@@ -392,7 +392,7 @@ def test_wrong_arguments_are_refused_when_it_is_made(holding: Holding) -> None:
     required = pa.schema([("l", pa.int64()), pa.field("r", pa.int64(), nullable=False)])
     with pytest.raises(InternalError, match="'r' is null where there is no match"):
         MergeJoin(left=K, right=K, keys=BY_FIRST, type=T.LEFT, schema=required, holding=holding)
-    with pytest.raises(InternalError, match="needs an instance"):
+    with pytest.raises(InternalError, match="needs a DuckDB instance"):
         join(K, K, holding, condition=PairCondition(sql="true", reads=frozenset()))
 
 

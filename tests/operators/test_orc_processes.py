@@ -158,7 +158,7 @@ def test_a_process_that_cannot_be_started_is_not_the_files_error(root: Path, mon
     pieces = large(root)
     orc_readers.processes.close()
     monkeypatch.setattr(orc_readers.sys, "executable", "/bin/false")
-    with pytest.raises(ExecutionError, match="no process could be started") as failed:
+    with pytest.raises(ExecutionError, match="the process that reads ORC files cannot be started") as failed:
         values(reading(pieces))
     assert failed.value.reason == "NO_READER_PROCESS"
 

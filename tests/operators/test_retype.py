@@ -49,5 +49,5 @@ def test_a_null_that_a_join_has_put_there_hides_what_is_required_below_it(case: 
 
 def test_a_required_field_that_is_null_below_no_null_is_told_by_its_row() -> None:
     column = pa.StructArray.from_arrays([pa.array([1, None, 3])], fields=list(NUMBER))
-    with pytest.raises(ExecutionError, match=r"column 'c': a required value inside is null, row 1"):
+    with pytest.raises(ExecutionError, match=r"column 'c': a required value inside the column is null in row 1"):
         written(column)

@@ -209,7 +209,7 @@ def test_record_batches_of_an_arrow_file(root: Path) -> None:
 
 
 def test_a_range_of_an_arrow_stream_is_refused(root: Path) -> None:
-    with pytest.raises(SplitError, match="as a whole"):
+    with pytest.raises(SplitError, match="read the whole file"):
         pieces_of(written("f.arrows", root), root, rows=(0, 1))
 
 
@@ -405,7 +405,7 @@ def test_a_long_first_line_gives_its_keys_without_its_values(root: Path) -> None
     [
         ("f.csv", "x" * 200_000, "its header line: field larger"),
         ("f.csv", "x," * 1_000_000, "its header line is longer than"),
-        ("f.json", '{"x": ' + "[" * 100_000, "the first line is no JSON: maximum recursion"),
+        ("f.json", '{"x": ' + "[" * 100_000, "the first line is not JSON: maximum recursion"),
     ],
 )
 def test_a_first_line_that_is_none_is_said_to_be_so(name: str, content: str, sentence: str, root: Path) -> None:

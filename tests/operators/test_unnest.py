@@ -155,8 +155,8 @@ def test_an_interrupt_ends_the_run_within_a_list() -> None:
 @pytest.mark.parametrize(
     ("schema", "output", "outer", "message"),
     [
-        (pa.schema([("k", pa.int64())]), [("k", pa.int64())], False, "there is nothing to unnest"),
-        (ONE.remove(0), [("l", pa.string())], False, "is int64, not string"),
+        (pa.schema([("k", pa.int64())]), [("k", pa.int64())], False, "only lists and maps can be unnested"),
+        (ONE.remove(0), [("l", pa.string())], False, "is int64, and in the result string"),
         (ONE.remove(0), [("l", pa.int64()), ("o", pa.int64())], False, "no ordinality for 2 columns"),
         (ONE.remove(0), [pa.field("l", pa.int64(), nullable=False)], True, "may be null"),
     ],

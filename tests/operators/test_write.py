@@ -406,7 +406,7 @@ def test_a_link_or_a_file_in_the_way_is_refused(tmp_path: Path, table: tuple[str
     root.mkdir()
     (root / "link").symlink_to(outside)
     (root / "file").touch()
-    with pytest.raises(Forbidden, match="no folder"):
+    with pytest.raises(Forbidden, match="not a folder"):
         write(root, *table)
 
 
@@ -453,9 +453,9 @@ def test_a_column_that_the_format_has_not_is_refused_at_once(format_: str, type_
 
 
 OTHER_COLUMNS = [
-    (pa.schema([("n", pa.int64())]), "1 columns there and 2 in the plan"),
-    (pa.schema([("s", pa.string()), ("n", pa.int64())]), "column 1 is 's' there and 'n' in the plan"),
-    (pa.schema([("n", pa.int32()), ("s", pa.string())]), "column 'n' is int32 there and int64 in the plan"),
+    (pa.schema([("n", pa.int64())]), "1 columns in the file and 2 in the plan"),
+    (pa.schema([("s", pa.string()), ("n", pa.int64())]), "column 1 is 's' in the file and 'n' in the plan"),
+    (pa.schema([("n", pa.int32()), ("s", pa.string())]), "column 'n' is int32 in the file and int64 in the plan"),
 ]
 
 
@@ -470,7 +470,7 @@ def test_a_table_of_other_columns_is_not_added_to(
     list(other.run([BatchStream(columns, columns.empty_table().to_batches())]))
     other.commit()
     before = everything(tmp_path)
-    with pytest.raises(ExecutionError, match=f"table 't' is not added to: .*{format_} has .* {difference}") as error:
+    with pytest.raises(ExecutionError, match=f"table 't' cannot be added to: .*{format_} has .* {difference}") as error:
         epoch(write(tmp_path, mode=mode), 1, 1)
     assert error.value.reason == "COLUMNS_DIFFER"
     assert everything(tmp_path) == before
@@ -511,7 +511,7 @@ def test_a_csv_files_names_alone_are_compared(tmp_path: Path) -> None:
     (tmp_path / "t" / "old.csv").write_text("n,s\n1.5,x\n")
     epoch(write(tmp_path, mode=WriteMode.INSERT, format_="csv"), 1, 1)
     (tmp_path / "t" / "older.csv").write_text("n,t\n1,x\n")
-    with pytest.raises(ExecutionError, match=r"older\.csv has other columns .*'t' there and 's' in the plan"):
+    with pytest.raises(ExecutionError, match=r"older\.csv has other columns .*'t' in the file and 's' in the plan"):
         epoch(write(tmp_path, mode=WriteMode.INSERT, format_="csv"), 1, 1)
 
 

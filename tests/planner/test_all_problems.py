@@ -76,7 +76,7 @@ def test_an_aggregate_that_needs_a_constant_is_refused_where_it_is_used() -> Non
     measure = use("string_agg", field(0), field(1), phase="AGGREGATION_PHASE_INITIAL_TO_RESULT")
     (found,) = problems(declared({"aggregate": {"input": table(TEXT, TEXT), "measures": [{"measure": measure}]}}, "a"))
     assert found.place == f"{ROOT}.aggregate.measures[0].measure"
-    assert "the separator has to be a constant" in found.message
+    assert "the separator must be a constant" in found.message
 
 
 def test_a_literal_of_a_type_that_cannot_be_carried_is_refused_where_it_is() -> None:

@@ -116,11 +116,14 @@ def test_explain_shows_the_loop_and_how_it_is_run() -> None:
 @pytest.mark.parametrize(
     ("loop", "why"),
     [
-        (closure(max_rounds=5), "it has a limit on rounds"),
-        (iterate(1, combine(ir.SetOperation.UNION_ALL, EDGES, stepped())), "its body is no UNION DISTINCT"),
-        (iterate(1, filtered(combine(UNION, EDGES, BACK), eq(col(0), col(1)))), "its body is no UNION DISTINCT"),
-        (closure(project(BACK, col(0), call("add", col(1), lit(1)))), "column 1 is computed from what goes round"),
-        (closure(stepped(edges=reference(1, I64, I64))), "refers to it 2 times"),
+        (closure(max_rounds=5), "the loop has a limit on rounds"),
+        (iterate(1, combine(ir.SetOperation.UNION_ALL, EDGES, stepped())), "body is not a UNION DISTINCT"),
+        (
+            iterate(1, filtered(combine(UNION, EDGES, BACK), eq(col(0), col(1)))),
+            "body is not a UNION DISTINCT",
+        ),
+        (closure(project(BACK, col(0), call("add", col(1), lit(1)))), "column 1 is computed from the loop's rows"),
+        (closure(stepped(edges=reference(1, I64, I64))), "refers to the loop 2 times"),
         (closure(fetch(BACK, 3)), "(fetch) stands above a reference"),
         (closure(aggregate(BACK, (col(0),), measure("min", col(1)))), "(aggregate) stands above a reference"),
         (closure(combine(ir.SetOperation.MINUS_PRIMARY, BACK, EDGES)), "(set) stands above a reference"),
@@ -131,7 +134,7 @@ def test_explain_shows_the_loop_and_how_it_is_run() -> None:
         ),
         (
             iterate(1, combine(UNION, read("lists", a=t.List(element=I64)), reference(1, t.List(element=I64)))),
-            "of which values that are equal may differ",
+            "whose equal values may differ",
         ),
     ],
 )
@@ -184,7 +187,7 @@ def test_what_rounds_cannot_have_is_refused_when_the_plan_is_read(loop: ir.Itera
 
 def test_explain_says_that_a_loop_goes_round_by_round_and_why() -> None:
     text = prepared(closure(max_rounds=5)).explain().text
-    assert "loop 'loop1', round by round: it has a limit on rounds" in text
+    assert "loop 'loop1', round by round: the loop has a limit on rounds" in text
 
 
 def test_explain_shows_the_operators_of_a_loop_that_goes_round_by_round_below_it() -> None:

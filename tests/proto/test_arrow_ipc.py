@@ -76,7 +76,7 @@ def test_rows_that_take_no_space_are_bounded() -> None:
     ids=str,
 )
 def test_encodings_without_a_bound_are_refused_by_name(data_type: pa.DataType) -> None:
-    with pytest.raises(InvalidRequest, match=r"inline column 'c' holds .*: send it unpacked"):
+    with pytest.raises(InvalidRequest, match=r"inline column 'c' has type .*: send the column unpacked"):
         read(stream(pa.schema([("c", data_type)]).empty_table()))
 
 

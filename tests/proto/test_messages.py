@@ -79,7 +79,7 @@ def test_zero_is_a_choice_and_not_an_option_left_out() -> None:
 
 def test_an_unknown_option_names_the_known_ones() -> None:
     with pytest.raises(
-        errors.InvalidRequest, match=r"determinism 77 is unknown; known are 1 \(strict\), 2 \(relaxed\)"
+        errors.InvalidRequest, match=r"there is no determinism 77; there are: 1 \(strict\), 2 \(relaxed\)"
     ):
         messages.options_value(tasks_pb2.TaskOptions(determinism=77), TaskOptions())  # type: ignore[arg-type]
 
@@ -112,7 +112,7 @@ def test_inline_splits_survive() -> None:
     [
         (tasks_pb2.Split(), "the split is empty"),
         (tasks_pb2.Split(file=tasks_pb2.FileSplit()), "has no path"),
-        (tasks_pb2.Split(file=tasks_pb2.FileSplit(path="f", end_row=3)), "needs both of first_row and end_row"),
+        (tasks_pb2.Split(file=tasks_pb2.FileSplit(path="f", end_row=3)), "needs both first_row and end_row"),
         (tasks_pb2.Split(file=tasks_pb2.FileSplit(path="f", first_row=4, end_row=3)), "ends before it starts"),
         (tasks_pb2.Split(inline=tasks_pb2.InlineSplit()), "not a valid Arrow IPC stream"),
     ],

@@ -106,9 +106,9 @@ def test_a_file_without_rows_or_row_groups_has_a_footer() -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "does not end as a Parquet file does"),
-        (b"PAR1", "does not end as a Parquet file does"),
-        (b"PAR1\xff\xff\xff\x7fPAR1", "does not end as a Parquet file does"),
+        (b"", "does not end as a Parquet file must"),
+        (b"PAR1", "does not end as a Parquet file must"),
+        (b"PAR1\xff\xff\xff\x7fPAR1", "does not end as a Parquet file must"),
         (b"PAR1" + b"\x15" * 20 + b"\x14\0\0\0PAR1", "ends in the middle of a value"),
     ],
 )

@@ -89,7 +89,7 @@ def test_no_method_is_for_those_without_a_token(address: str, method: str, sends
     with grpc.insecure_channel(address) as channel:
         refused = call(channel, method, (sends, answers))
     assert refused.code() is grpc.StatusCode.UNAUTHENTICATED
-    assert "wants to know who calls" in refused.details()
+    assert "the call has no token" in refused.details()
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ FLIGHTS = {
 
 @pytest.mark.parametrize("ask", FLIGHTS.values(), ids=FLIGHTS)
 def test_no_flight_is_for_those_without_a_token(ask: Callable[..., object], foreign: flight.FlightClient) -> None:
-    for options, said in ((None, "wants to know who calls"), (bearing(f"{ALICE}x"), "does not know the token")):
+    for options, said in ((None, "the call has no token"), (bearing(f"{ALICE}x"), "does not know the token")):
         # Of GetSchema's errors pyarrow's client tells no more than the sentence.
         with pytest.raises((flight.FlightUnauthenticatedError, OSError), match=said) as refused:
             ask(foreign, options)
@@ -258,7 +258,7 @@ def test_what_another_has_uploaded_is_no_file(tmp_path: Path) -> None:
 def test_anothers_checkpoint_is_not_there(alice: tidegate.Client, bob: tidegate.Client) -> None:
     with alice.create_task(b"plan") as task:
         taken = task.run_epoch({"a": pa.table({"x": [1]})}, checkpoint="last").checkpoint
-    with pytest.raises(tidegate.NotFound, match="of this task there are: none") as missing:
+    with pytest.raises(tidegate.NotFound, match="the task's checkpoints are: none") as missing:
         bob.create_task(b"plan", restore=taken)
     assert missing.value.reason == "UNKNOWN_CHECKPOINT"
     assert [each.id for each in alice.checkpoints(task.id)] == [taken]
@@ -311,7 +311,7 @@ def test_a_file_that_became_wrong_changes_nothing_but_the_log(tmp_path: Path, ca
     tokens = Tokens(tokens_file(tmp_path / "tokens", f"alice {ALICE}"))
     tokens_file(tmp_path / "new", f"alice {BOB} {BOB}").replace(tmp_path / "tokens")
     assert tokens.principal(ALICE) == "alice"
-    assert "the tokens stay as they were: " in caplog.text
+    assert "the server keeps the previous tokens: " in caplog.text
     assert BOB not in caplog.text
 
 
@@ -323,12 +323,12 @@ def test_a_principal_may_have_two_tokens_for_a_while(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("alice", "line 1: 1 words"),
-        (f"alice {ALICE} {ALICE}", "line 1: 3 words"),
-        ("alice short", "20 characters"),
+        ("alice", "line 1: .* not 1$"),
+        (f"alice {ALICE} {ALICE}", "line 1: .* not 3$"),
+        ("alice short", "20 ASCII characters"),
         (f"alice {ALICE}ü", "ASCII"),
         ("alice sha256:beef", "64 hexadecimal digits"),
-        (f"al/ice {ALICE}", "a principal is"),
+        (f"al/ice {ALICE}", "a principal must be"),
         ("# nobody", "has no tokens"),
     ],
 )
@@ -340,7 +340,7 @@ def test_a_line_that_is_wrong_is_named_and_not_shown(tmp_path: Path, line: str, 
 
 @pytest.mark.parametrize(
     ("mode", "token", "said"),
-    [(0o644, ALICE, "everybody on this machine may read"), (0o622, f"sha256:{'0' * 64}", "may be written by others")],
+    [(0o644, ALICE, "everybody on this machine may read"), (0o622, f"sha256:{'0' * 64}", "users other than its owner")],
 )
 def test_a_file_that_others_have_too_much_of_is_refused(tmp_path: Path, mode: int, token: str, said: str) -> None:
     path = tokens_file(tmp_path / "tokens", f"alice {token}")

@@ -88,7 +88,7 @@ def cli(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
     [
         (["explain", "plan.bin"], 0, "fake\n", ""),
         (["run", "plan.bin", "--split", "a=-1", "--empty", "b"], 1, "", "poison"),
-        (["run", "plan.bin", "--channels", "0"], 2, "", "not a whole number from 1 on"),
+        (["run", "plan.bin", "--channels", "0"], 2, "", "must be a whole number from 1 on"),
     ],
 )
 def test_a_process_has_the_exit_code_and_the_streams_of_its_command(
@@ -253,8 +253,8 @@ def test_a_run_that_is_terminated_leaves_neither_a_file_nor_a_task(tmp_path: Pat
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--split", "a=1"], "source 'b' is given no splits: give it a --split, or say --empty b"),
-        (["--split", "a=1", "--empty", "a", "--empty", "b"], "source 'a' has splits, so leave --empty a out"),
+        (["--split", "a=1"], "source 'b' has no splits: give --split b=PATH, or --empty b"),
+        (["--split", "a=1", "--empty", "a", "--empty", "b"], "source 'a' has splits: leave --empty a out"),
         (["--split", "a=1", "--empty", "c"], "the plan has no source 'c'; its sources are: a, b"),
     ],
 )
@@ -309,19 +309,19 @@ def test_the_help_of_serve_names_the_default_of_a_limit(
     [
         ([], "required"),
         (["sing"], "invalid choice"),
-        (["run", "plan.bin", "--split", "a"], "not of the form NAME=PATH"),
-        (["explain", "plan.bin", "--rows", "a=many"], "not of the form NAME=N"),
-        (["run", "plan.bin", "--channels", "0"], "not a whole number from 1 on"),
-        (["run", "plan.bin", "--split", "a=1", "--missing-columns", "b=null"], "no files are given for b"),
-        (["run", "plan.bin", "--missing-columns", "a=none"], "is not error, null, NAME=error or NAME=null"),
-        (["run", "plan.bin", "--change-column", "b=op"], "no files are given for b"),
+        (["run", "plan.bin", "--split", "a"], "must have the form NAME=PATH"),
+        (["explain", "plan.bin", "--rows", "a=many"], "must have the form NAME=N"),
+        (["run", "plan.bin", "--channels", "0"], "must be a whole number from 1 on"),
+        (["run", "plan.bin", "--split", "a=1", "--missing-columns", "b=null"], "'b', which has no files"),
+        (["run", "plan.bin", "--missing-columns", "a=none"], "must be error, null, NAME=error or NAME=null"),
+        (["run", "plan.bin", "--change-column", "b=op"], "'b', which has no files"),
         (["run", "plan.bin", "--output", "rows.xlsx"], "ends in .parquet, .arrow, .csv"),
-        (["run", "plan.bin", "--write-root", ".", "--server", "here:1"], "a server has its own"),
+        (["run", "plan.bin", "--write-root", ".", "--server", "here:1"], "configures the service in this process"),
         (["serve", "--write-root", "nowhere"], "nowhere is not a folder"),
         (["serve", "--memory-limit", "much"], "not a size such as 64MiB"),
-        (["serve", "--listen", "unix:s", "--flight-listen", "here:1"], "that of unix:PATH is PATH.flight"),
-        (["serve", "--listen", "here:1", "--flight-listen", "unix:s"], "that of unix:PATH is PATH.flight"),
-        (["serve", "--flight-listen", "here"], "'here' is not of the form HOST:PORT"),
+        (["serve", "--listen", "unix:s", "--flight-listen", "here:1"], "Arrow Flight is at PATH.flight"),
+        (["serve", "--listen", "here:1", "--flight-listen", "unix:s"], "Arrow Flight is at PATH.flight"),
+        (["serve", "--flight-listen", "here"], "'here' must have the form HOST:PORT"),
     ],
 )
 def test_wrong_usage_is_exit_code_two_and_one_line(cli: Run, arguments: list[str], sentence: str) -> None:
@@ -334,7 +334,7 @@ def test_wrong_usage_is_exit_code_two_and_one_line(cli: Run, arguments: list[str
 def test_a_missing_plan_is_one_line(cli: Run, address: str) -> None:
     done = cli("run", "nowhere.bin", "--server", address)
     assert (done.code, done.error.count("\n")) == (1, 1)
-    assert "nowhere.bin cannot be read on this machine" in done.error
+    assert "nowhere.bin cannot be read on the client's machine" in done.error
 
 
 def test_explain_prints_text_or_json(cli: Run, address: str) -> None:
@@ -412,7 +412,7 @@ def test_sql_in_the_place_of_a_plan_is_told_in_one_line(cli: Run, tmp_path: Path
     done = cli(command, "query.sql")
     assert done.code == 1
     said = done.output if command == "validate" else done.error
-    assert "this looks like SQL, and a Substrait plan is wanted" in said
+    assert "this looks like SQL, and not like a Substrait plan" in said
     assert said.count("\n") == 1
 
 
@@ -447,19 +447,19 @@ def test_a_server_that_is_no_address_is_a_wrong_option(command: list[str], capsy
     with pytest.raises(SystemExit) as ended:
         main([*command, "--server", "localhost:99999"])
     assert ended.value.code == 2
-    assert "'localhost:99999' is not of the form HOST:PORT" in capsys.readouterr().err
+    assert "'localhost:99999' must have the form HOST:PORT" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("option", "sentence"),
     [
-        ("--listen=127.0.0.1:99999", "'127.0.0.1:99999' is not of the form HOST:PORT"),
+        ("--listen=127.0.0.1:99999", "'127.0.0.1:99999' must have the form HOST:PORT"),
         ("--root=none", "none is not a fol"),
-        ("--max-message-bytes=0", "'0' is not a size from 64KiB to just below 2GiB"),
-        ("--max-message-bytes=2G", "'2G' is not a size from 64KiB"),
-        ("--spill-quota=9999999T", "'9999999T' is more bytes than there can be"),
-        ("--max-calls=99999999999", "'99999999999' is more than 2147483647"),
-        ("--threads=0", "'0' is not a whole number from 1 on"),
+        ("--max-message-bytes=0", "'0' must be a size from 64KiB to just below 2GiB"),
+        ("--max-message-bytes=2G", "'2G' must be a size from 64KiB"),
+        ("--spill-quota=9999999T", "'9999999T' is too large"),
+        ("--max-calls=99999999999", "'99999999999' must be at most 2147483647"),
+        ("--threads=0", "'0' must be a whole number from 1 on"),
     ],
 )
 def test_a_server_is_not_started_on_options_that_say_nothing_that_can_be(
@@ -481,13 +481,13 @@ def test_a_server_is_not_started_on_options_that_say_nothing_that_can_be(
                 "from 0.0 to 315360000.0"
             ),
         ),
-        ("--memory-limit=1K", "memory_limit=1024 must be at least 33554432 bytes, 32 MiB a channel"),
+        ("--memory-limit=1K", "memory_limit=1024 must be at least 33554432 bytes (32 MiB for each channel)"),
         ("--queue-bytes=0", "queue_bytes=0 must be a number of bytes, from 1 to 9223372036854775807"),
         (
             "--spill=/proc/none",
             (
-                "the service writes what does not fit in memory to /proc/none, which it cannot: No such file or "
-                "directory (spill_directory, --spill)"
+                "the service cannot write to /proc/none, its folder for data that does not fit in memory: "
+                "No such file or directory; name another folder (spill_directory, --spill)"
             ),
         ),
     ],

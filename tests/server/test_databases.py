@@ -68,7 +68,10 @@ def test_a_plan_reaches_no_database_by_another_name(client: tidegate.Client, nam
 
 @pytest.mark.parametrize(
     ("database", "table", "cause"),
-    [("crm", "secrets", "no such table: secrets"), ("gone", "names", "failed: the database's file cannot be opened")],
+    [
+        ("crm", "secrets", "no such table: secrets"),
+        ("gone", "names", "the file of the database cannot be opened"),
+    ],
 )
 def test_a_failed_look_up_names_the_keys_and_the_cause(
     client: tidegate.Client, database: str, table: str, cause: str
@@ -83,7 +86,7 @@ def test_a_failed_look_up_names_the_keys_and_the_cause(
 def test_a_database_that_is_not_there_is_said_before_the_server_starts(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["serve", "--database", "crm=nowhere.db"])
-    assert "'crm=nowhere.db' is not NAME=FILE with a file that is there" in capsys.readouterr().err
+    assert "'crm=nowhere.db' must be NAME=FILE, with a file that exists" in capsys.readouterr().err
 
 
 def test_a_task_that_failed_to_look_up_leaves_the_others_alone(client: tidegate.Client) -> None:

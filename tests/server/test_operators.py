@@ -41,7 +41,7 @@ def test_a_plan_runs_an_operator_by_its_name(client: tidegate.Client) -> None:
 def test_an_unknown_operator_is_refused_with_those_that_are_known(client: tidegate.Client) -> None:
     with pytest.raises(tidegate.PlanError) as refused:
         client.create_task(doubled("dubble"))
-    assert "no operator 'dubble' is registered with this service; registered are: double" in str(refused.value)
+    assert "there is no operator 'dubble' in this service; there are: double" in str(refused.value)
 
 
 def test_the_traceback_of_its_code_reaches_the_client(client: tidegate.Client) -> None:
@@ -64,9 +64,9 @@ def test_a_long_traceback_travels_by_its_last_lines() -> None:
     ("given", "text"),
     [
         ("no.such.module", "cannot be imported: ModuleNotFoundError"),
-        (f"{MODULE}:THESE", f"the module '{MODULE}' has no 'THESE'"),
-        (f"{MODULE}:NO_MAPPING", "'NO_MAPPING' is int, not a mapping"),
-        (f"{MODULE}:WRONG", "names map to what tidegate.user_operator makes"),
+        (f"{MODULE}:THESE", f"there is no 'THESE' in module '{MODULE}'"),
+        (f"{MODULE}:NO_MAPPING", "'NO_MAPPING' must be a mapping, not int"),
+        (f"{MODULE}:WRONG", "map names to the results of tidegate.user_operator"),
     ],
 )
 def test_a_module_without_operators_is_said_before_the_server_starts(
@@ -77,5 +77,5 @@ def test_a_module_without_operators_is_said_before_the_server_starts(
 
 
 def test_two_operators_of_one_name_are_refused() -> None:
-    with pytest.raises(InvalidRequest, match="another module has an operator 'double' too"):
+    with pytest.raises(InvalidRequest, match="operator 'double' is also in another module"):
         registered([MODULE, MODULE])

@@ -47,7 +47,7 @@ def readers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_request_above_the_limit_is_refused_with_its_reason(
     stubs: Stubs, method: object, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with pytest.raises(grpc.RpcError, match="has at most 1,048,576 bytes, not 1,048,577") as refused:
+    with pytest.raises(grpc.RpcError, match="has 1,048,577 bytes; at most 1,048,576 are allowed") as refused:
         call(stubs.channel, method, bytes(MIB + 1))
     assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert reason(refused.value) == "REQUEST_TOO_LARGE"
@@ -94,7 +94,7 @@ def test_a_request_of_very_many_parts_is_refused_before_a_message_is_made_of_it(
     with fake_server() as address, grpc.insecure_channel(address) as channel:
         readers.clear()
         (add,) = (method for method in METHODS if method.name == "AddSplits")
-        with pytest.raises(grpc.RpcError, match="at most 1,000,000 fields") as refused:
+        with pytest.raises(grpc.RpcError, match="at most 1,000,000 are allowed") as refused:
             call(channel, add, b"\x12\x00" * (reading.MOST_PARTS + 1))
         assert reason(refused.value) == "REQUEST_TOO_LARGE"
         assert readers == []

@@ -85,7 +85,7 @@ def test_more_problems_than_headers_hold_are_counted() -> None:
         client.create_task(b"plan")
     *shown, last = refused.value.problems
     assert shown == problems[: len(shown)]
-    assert last.message == f"{500 - len(shown)} more problems: Validate lists them all"
+    assert last.message == f"{500 - len(shown)} more problems: Validate lists all of them"
 
 
 def test_a_message_beyond_the_limit_is_refused_with_the_limit() -> None:

@@ -55,7 +55,7 @@ def test_commands_give_their_token_by_file(
     assert main(["tasks", "--server", address]) == 1
     said = capsys.readouterr()
     assert said.out == "no tasks\n"
-    assert re.fullmatch("tidegate: this server wants to know who calls: .*--token-file.*\n", said.err)
+    assert re.fullmatch("tidegate: the call has no token, and this server needs one: .*--token-file.*\n", said.err)
     process.send_signal(signal.SIGTERM)
     output, log = process.communicate(timeout=60)
     assert TOKEN not in output + log
@@ -82,7 +82,7 @@ def test_how_a_server_is_reached_means_nothing_without_one(
     option: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["explain", "plan.bin", *option]) == 1
-    assert capsys.readouterr().err == f"tidegate: {option[0]} says how a server is reached: give --server too\n"
+    assert capsys.readouterr().err == f"tidegate: {option[0]} needs --server, which is not given\n"
 
 
 @pytest.mark.parametrize("option", ["--spill", "--checkpoint-root"])
@@ -95,14 +95,14 @@ def test_the_servers_own_folders_are_not_below_its_roots_when_it_has_tokens(
     folders = {"--spill": str(tmp_path / "spill"), option: str(tmp_path / "link")}
     given = [each for pair in folders.items() for each in pair]
     assert main(["serve", "--tokens", str(tokens), "--root", str(tmp_path / "root"), *given]) == 2
-    assert f"{option} is {tmp_path}/link, which is below --root {tmp_path}/root" in capsys.readouterr().err
+    assert f"{option} {tmp_path}/link is below --root {tmp_path}/root" in capsys.readouterr().err
 
 
 def test_a_certificate_without_its_key_is_no_usage(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["serve", "--tls-cert", "server.pem"])
     assert ended.value.code == 2
-    assert "--tls-cert and --tls-key belong together" in capsys.readouterr().err
+    assert "--tls-cert and --tls-key must be given together" in capsys.readouterr().err
 
 
 def test_tokens_that_cannot_be_taken_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -115,14 +115,14 @@ def test_a_server_that_others_reach_says_what_they_may(tokens: Path) -> None:
     others = "0.0.0.0:50051"
     assert "may use this server" in (warning(Settings(), [others]) or "")
     assert "may use this server" in (warning(Settings(certificate=shown), [others]) or "")
-    assert "everybody on the way to read" in (warning(Settings(tokens=known), [others]) or "")
+    assert "everybody on the way can read" in (warning(Settings(tokens=known), [others]) or "")
     assert warning(Settings(tokens=known, certificate=shown), [others]) is None
-    assert f"whoever reaches {others}" in (warning(Settings(), ["127.0.0.1:50051", others]) or "")
+    assert f"everybody who reaches {others}" in (warning(Settings(), ["127.0.0.1:50051", others]) or "")
     assert warning(Settings(), ["127.0.0.1:50051", "unix:s"]) is None
 
 
 def test_it_says_so_when_it_starts(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING), fake_server(listen="0.0.0.0:0") as address:
         assert [record.getMessage() for record in caplog.records if record.name == "tidegate.server"] == [
-            f"whoever reaches {address} may use this server: --tokens FILE says who may"
+            f"everybody who reaches {address} may use this server: give --tokens FILE to restrict access"
         ]

@@ -118,6 +118,6 @@ def test_nothing_is_left_of_an_upload_that_is_cancelled_while_it_begins(
     tasks_pb2_grpc.TaskServiceStub(channel).GetTask(pb.GetTaskRequest(task=task), timeout=30)
     goes_on.set()
     until(lambda: receptions and not kept(backend))
-    with pytest.raises(NotFound, match="is over"):
+    with pytest.raises(NotFound, match="has ended"):
         receptions[0].write(b"more")
     call.go_on.set()

@@ -24,7 +24,7 @@ def test_files_are_staged_where_they_cannot_be_seen_and_the_report_says_so(
     for how in (None, "reference"):
         fed = feed(frame, task, "rows", how=how, staging=tmp_path / "staging")
         assert (fed.way, fed.order) == (Way.STAGED, Order.NOBODY)
-        assert "over Spark Connect nobody can see which files the DataFrame reads" in fed.why
+        assert "Spark Connect does not show which files the DataFrame reads" in fed.why
         assert [row["k"] for row in rows_of(task)] == rows["k"]
 
 

@@ -72,7 +72,7 @@ def test_a_token_that_was_given_as_text_is_not_sent_to_executors(spark: SparkSes
     with (
         tidegate.connect(place.address, token=ALICE, tls=place.authorities) as client,
         client.create_task(handed_on()) as task,
-        pytest.raises(tidegate.Unauthenticated, match="not sent to other processes") as refused,
+        pytest.raises(tidegate.Unauthenticated, match="does not send to other processes") as refused,
     ):
         feed(computed(spark), task, "rows", how="pushed")
     assert ALICE not in str(refused.value)
@@ -95,7 +95,7 @@ def test_the_data_source_says_who_may_not(spark: SparkSession, place: Place) -> 
         reader = spark.read.format("tidegate").option("task", task.id)
         with pytest.raises(Exception, match="there is no task"):
             reader.options(**place.options("bob")).load()
-        with pytest.raises(Exception, match="is no token"):
+        with pytest.raises(Exception, match="is not a token"):
             reader.options(**place.options()).option("tokenFile", "/dev/null").load()
 
 

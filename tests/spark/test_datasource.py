@@ -93,8 +93,8 @@ def test_a_result_without_columns_has_its_rows(reading: DataFrameReader) -> None
     ("option", "value", "sentence"),
     [
         ("columns", "nowhere", "no column 'nowhere'; it has: k, n"),
-        ("surprise", "1", "'surprise' is no option here"),
-        ("limit", "many", "limit='many' is no whole number"),
+        ("surprise", "1", "'surprise' is not an option here"),
+        ("limit", "many", "limit='many' must be a whole number"),
     ],
 )
 def test_what_is_wrong_is_said_when_the_frame_is_made(

@@ -47,7 +47,7 @@ def test_what_was_pushed_gives_its_room_back_when_it_is_acknowledged(spark: Spar
 
 def test_rows_that_are_computed_anew_are_no_transaction_of_several_epochs(spark: SparkSession, remote: Client) -> None:
     task = remote.create_task(handed_on())
-    with pytest.raises(tidegate.InvalidRequest, match="computed anew by each feed"):
+    with pytest.raises(tidegate.InvalidRequest, match="each feed computes pushed rows anew"):
         feed(computed(spark), task, "rows", how="pushed", epoch_by=1, transaction="monday")
 
 

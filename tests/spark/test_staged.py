@@ -76,7 +76,7 @@ def test_a_transaction_with_a_name_is_written_once_and_fed_again_as_it_was(
 def test_a_name_that_stands_for_other_columns_is_refused(spark: SparkSession, client: Client, tmp_path: Path) -> None:
     feed(computed(spark), client.create_task(handed_on()), "rows", staging=tmp_path, transaction="monday")
     other = client.create_task(handed_on({"k": sub.i64}))
-    with pytest.raises(tidegate.Refused, match="give this one another name") as refused:
+    with pytest.raises(tidegate.Refused, match="give this transaction another name") as refused:
         feed(computed(spark), other, "rows", staging=tmp_path, transaction="monday")
     assert refused.value.reason == "TRANSACTION_REUSED"
 
@@ -128,7 +128,7 @@ def test_a_staging_folder_that_is_called_like_a_missing_column_is_refused(
     spark: SparkSession, task: Task, tmp_path: Path
 ) -> None:
     frame = spark.range(3).selectExpr("id AS k")
-    with pytest.raises(tidegate.InvalidRequest, match="called like column 'v'") as refused:
+    with pytest.raises(tidegate.InvalidRequest, match="named after column 'v'") as refused:
         feed(frame, task, "rows", staging=tmp_path / "v=1" / "staging", missing_columns="null")
     assert refused.value.reason == "STAGING_FOLDER"
 
@@ -225,6 +225,6 @@ def failing_once(frame: DataFrame, mark: Path) -> DataFrame:
 
 
 def test_a_staging_folder_is_needed_for_a_service_elsewhere(spark: SparkSession, remote: Client) -> None:
-    with pytest.raises(tidegate.InvalidRequest, match="name it with staging=") as refused:
+    with pytest.raises(tidegate.InvalidRequest, match="with staging=") as refused:
         feed(computed(spark), remote.create_task(handed_on(KV)), "rows", how="staged")
     assert refused.value.reason == "STAGING_FOLDER"

@@ -177,7 +177,7 @@ def test_a_task_that_lacks_batches_of_the_query_refuses_to_go_on(rows: Rows, cli
         rows.stream(task)
     rows.add(2)
     new = client.create_task(PAIRS)
-    with pytest.raises(Exception, match="what lies between would be lost"):
+    with pytest.raises(Exception, match="the versions between the two would be lost"):
         rows.stream(new)
     rows.stream(new, gaps=True)
     assert epochs(new) == [[2]]
@@ -189,7 +189,7 @@ def test_a_query_that_begins_anew_under_a_name_in_use_is_refused_and_not_skipped
     rows.add(2)
     rows.stream(task, application="orders")
     shutil.rmtree(rows.folder / "query")
-    with pytest.raises(Exception, match="this is a query on another checkpoint location"):
+    with pytest.raises(Exception, match="the query runs on another checkpoint location"):
         rows.stream(task, application="orders")
     assert epochs(task) == [[1], [2]]
 

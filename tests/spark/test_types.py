@@ -63,13 +63,13 @@ def test_values_of_every_type_are_those_that_spark_collects(
 @pytest.mark.parametrize(
     ("expression", "sentence"),
     [
-        ("null", "has type void, which cannot be fed: it has no type of its own"),
-        ("INTERVAL '3' DAY", "cast it to a number of its units"),
-        ("INTERVAL '3' MONTH", "cast it to a number of its units"),
-        ("parse_json('1')", "only Spark can read it"),
+        ("null", "has type void, which cannot be fed: its values are all null"),
+        ("INTERVAL '3' DAY", "cast the column to a number of units"),
+        ("INTERVAL '3' MONTH", "cast the column to a number of units"),
+        ("parse_json('1')", "only Spark can read this type"),
         ("array(parse_json('1'))", "column 'k.element'"),
         ("named_struct('a', map(1, null))", "column 'k.a.value'"),
-        ("'a' COLLATE UTF8_LCASE", "its collation makes texts equal"),
+        ("'a' COLLATE UTF8_LCASE", "under its collation some different texts are equal"),
         ("'a'", "column 'k' is string in the DataFrame and int64 in source 'rows'"),
         ("1.5D", "column 'k' is double in the DataFrame and int64 in source 'rows'"),
         ("1.5BD", r"column 'k' is decimal\(2,1\) in the DataFrame and int64"),

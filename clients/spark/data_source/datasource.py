@@ -71,7 +71,9 @@ class TidegateSource(DataSource):  # type: ignore[misc]  # PySpark is not looked
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: ARG002
         options = self._checked(_WRITING)
         if overwrite:
-            raise InvalidRequest("a task is fed, what it has is not overwritten: write with mode('append')")
+            raise InvalidRequest(
+                "a write adds splits to a task and cannot overwrite the task's splits: write with mode('append')"
+            )
         job = secrets.token_hex(8)
         version = _number(options, "txnversion", 0)
         if ("txnversion" in options) != ("txnappid" in options):
@@ -86,7 +88,9 @@ class TidegateSource(DataSource):  # type: ignore[misc]  # PySpark is not looked
         options = self._checked(_READING | set(_NUMBERS) | {"time_zone", "idle_seconds"})
         task, plan = options.get("task"), options.get("plan", options.get("path"))
         if (task is None) == (plan is None):
-            raise InvalidRequest("what is read is the result of a `plan`, or of a `task` that runs: give one of them")
+            raise InvalidRequest(
+                "there is nothing to read, or too much: give either a `plan`, or the `task` whose result is read"
+            )
         columns = options.get("columns")
         limit = _number(options, "limit") if "limit" in options else None
         return ResultOf(
@@ -106,7 +110,7 @@ class TidegateSource(DataSource):  # type: ignore[misc]  # PySpark is not looked
         for name in self._given:
             if name not in known and not name.startswith(_TABLE):
                 raise InvalidRequest(
-                    f"{name!r} is no option here; there are: {', '.join(sorted(known - {'path'}))} and table.NAME",
+                    f"{name!r} is not an option here; there are: {', '.join(sorted(known - {'path'}))} and table.NAME",
                     reason="UNKNOWN_OPTION",
                 )
         return self._given
@@ -147,28 +151,28 @@ def _number(options: Mapping[str, str], name: str, default: int = 0) -> int:
     if text is None:
         return default
     if not text.strip().isdecimal():
-        raise InvalidRequest(f"{name}={text!r} is no whole number")
+        raise InvalidRequest(f"{name}={text!r} must be a whole number")
     return int(text)
 
 
 def _timeout(options: Mapping[str, str]) -> float:
     seconds = _number(options, "timeout", 300)
     if not seconds:
-        raise InvalidRequest("timeout is for how many seconds an answer is waited for, 1 at least")
+        raise InvalidRequest("timeout must be at least 1: the number of seconds to wait for an answer")
     return float(seconds)
 
 
 def _flag(options: Mapping[str, str], name: str, default: bool) -> bool:
     text = options.get(name, str(default)).lower()
     if text not in ("true", "false"):
-        raise InvalidRequest(f"{name}={text!r} is neither true nor false")
+        raise InvalidRequest(f"{name}={text!r} must be true or false")
     return text == "true"
 
 
 def _sink(options: Mapping[str, str]) -> Sink:
     for name in ("task", "source"):
         if name not in options:
-            raise InvalidRequest(f"name the {name} that is fed: option({name!r}, ...)")
+            raise InvalidRequest(f"name the {name} to feed: option({name!r}, ...)")
     return Sink(
         access=_access(options),
         task=options["task"],

@@ -55,7 +55,8 @@ class ResultOf:
         missing = [name for name in self.columns if name not in schema.names]
         if missing:
             raise InvalidRequest(
-                f"the result has no column {missing[0]!r}; it has: {', '.join(schema.names)}", reason="COLUMN_MISSING"
+                f"the result has no column {missing[0]!r}; there are: {', '.join(schema.names)}",
+                reason="COLUMN_MISSING",
             )
         return pa.schema([schema.field(name) for name in self.columns])
 
@@ -66,14 +67,14 @@ class ResultOf:
 
     def create(self, service: RemoteService, plan: PlanBytes | None) -> TaskInfo:
         if plan is None:
-            raise AssertionError("a task is made of a plan")
+            raise AssertionError("a plan is needed to make a task")
         info = service.create_task(plan, self.options, {name: [split] for name, split in self.tables.items()})
         fed = [source.name for source in info.sources if not source.static]
         if fed:
             service.delete_task(info.id)
             raise InvalidRequest(
-                f"the plan reads {fed[0]!r}, which is no table: name its files with option('table.{fed[0]}', PATH), or "
-                "feed a task and read that"
+                f"the plan reads source {fed[0]!r}, which has no files: name the files with option('table.{fed[0]}', "
+                "PATH), or feed a task and read the task"
             )
         return info
 
@@ -95,8 +96,8 @@ def spark_schema(schema: pa.Schema) -> StructType:
             fields += from_arrow_schema(pa.schema([field])).fields
         except Exception as unknown:
             raise InvalidRequest(
-                f"column {field.name!r} is {field.type}, which Spark has no type for: cast it in the plan, or leave it "
-                "out with option('columns', ...)",
+                f"column {field.name!r} is {field.type}, for which Spark has no type: cast the column in the plan, "
+                "or leave the column out with option('columns', ...)",
                 reason="UNSUPPORTED_COLUMN",
             ) from unknown
     return StructType(fields)
@@ -145,7 +146,7 @@ class EpochReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not loo
             epoch = self._result.epoch or info.completed_epoch or min(info.sealed_epoch, 1)  # computed as it is read
         if not epoch:
             raise Refused(
-                f"task {task} has completed no epoch yet: name the one to wait for with option('epoch', ...)",
+                f"task {task} has not completed an epoch yet: name the epoch to wait for with option('epoch', ...)",
                 reason="NO_EPOCH_YET",
             )
         return [InputPartition(Rows(task, epoch, 0, self._result.limit))]
@@ -167,8 +168,8 @@ def _rows(service: RemoteService, task: str) -> int:
             if refused.reason != "OUTPUT_FULL":
                 raise
             raise Refused(
-                "the result is larger than what the server keeps of it until all have read: raise "
-                f"option('spill_quota', ...), which is {info.options.spill_quota} bytes",
+                f"the result is larger than option('spill_quota', ...), {info.options.spill_quota} bytes, which the "
+                "server keeps until all partitions are read: raise spill_quota",
                 reason="OUTPUT_FULL",
             ) from None
         for frame in frames:

@@ -90,13 +90,13 @@ def _check_listed(file: ListedFile) -> None:
         status = os.stat(file.path)
     except OSError as error:
         raise Refused(
-            f"{file.path}, which the DataFrame reads, cannot be found any more ({error.strerror}): make the DataFrame "
-            "anew",
+            f"the DataFrame reads {file.path}, which cannot be found any more ({error.strerror}): make the DataFrame "
+            "again",
             reason="FILE_MISSING",
         ) from error
     if (status.st_size, status.st_mtime_ns // 1_000_000) != (file.size, file.modified_ms):
         raise Refused(
-            f"{file.path} has changed since Spark listed it for the DataFrame: make the DataFrame anew",
+            f"{file.path} has changed since Spark listed the file for the DataFrame: make the DataFrame again",
             reason="FILE_CHANGED",
         )
 
@@ -111,19 +111,24 @@ def _check_folders(file: ListedFile, scan: PlainScan, columns: Sequence[Column],
         name = column.name.casefold()
         if name not in partition:
             if name in values_by_name:
-                raise NotPlain(f"a folder of {file.path} is called like column {column.name!r}, and is none for Spark")
+                raise NotPlain(
+                    f"a folder of {file.path} is named after column {column.name!r}, and Spark does not read the "
+                    "column from the folder"
+                )
             continue
         _check_folder_types(column)
         if len(values_by_name.get(name, ())) != 1 or not _tells(values_by_name[name][0], column, partition[name]):
             raise NotPlain(f"the folders of {file.path} do not tell the value of partition column {column.name!r}")
     if others := [name for name in absent if name.casefold() in values_by_name]:
-        raise NotPlain(f"the plan reads column {others[0]!r}, which the folders have and the DataFrame has not")
+        raise NotPlain(f"the plan reads column {others[0]!r}, which the folders' names have and the DataFrame does not")
 
 
 def _check_folder_types(column: Column) -> None:
     for type_ in (column.type, column.wanted or column.type):
         if not (kinds.is_string(type_) or kinds.is_integer(type_) or kinds.is_date(type_)):
-            raise NotPlain(f"partition column {column.name!r} is {type_}, of which texts have several forms")
+            raise NotPlain(
+                f"partition column {column.name!r} is {type_}, whose values can be written as text in several ways"
+            )
 
 
 def _tells(text: str | None, column: Column, value: int | str | None) -> bool:

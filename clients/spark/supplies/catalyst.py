@@ -102,7 +102,7 @@ def _format(relation: Any) -> str:
     if kind not in _FORMATS:
         name = relation.fileFormat().toString().lower()
         if name in _TEXT:
-            raise NotPlain(f"Spark reads {name.upper()} files by rules and options of its own")
+            raise NotPlain(f"Spark reads {name.upper()} files by other rules and options than Tidegate")
         raise NotPlain(f"the files are read by {kind.rpartition('.')[2].removesuffix('$')}")
     for pair in elements(relation.options().toSeq()):
         if pair._1().lower() not in _PLAIN_OPTIONS:
@@ -124,7 +124,7 @@ def _check_fields(relation: Any, columns: Sequence[Column], session: Any) -> tup
             raise NotPlain(f"column {name!r} is in the folders' names and in the files")
     for name in sorted(wanted & data.keys()):
         if any(key in data[name] for key in _DEFAULTS):
-            raise NotPlain(f"column {name!r} has a default value where a file does not have it")
+            raise NotPlain(f"column {name!r} has a default value for files that lack the column")
     if any(column.temporal for column in columns):
         for name in ("datetimeRebaseModeInRead", "int96RebaseModeInRead"):
             mode = setting(session, f"spark.sql.parquet.{name}")
@@ -188,7 +188,7 @@ def _one_of(name: str, values: Sequence[Value | None], expression: Any) -> Condi
 
 
 def _undecidable(expression: Any) -> NotPlain:
-    return NotPlain(f"the filter {expression.sql()} has to be computed")
+    return NotPlain(f"the filter {expression.sql()} must be computed")
 
 
 def _attribute(expression: Any, names: Mapping[int, str]) -> str | None:

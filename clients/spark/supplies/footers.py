@@ -80,9 +80,9 @@ def _orc(path: str, asked: Questions) -> Footer:
     file = orc.ORCFile(path)
     _check_columns(path, file.schema, asked)
     if asked.filters:
-        raise NotPlain(f"the filter {asked.filters[0][1]} has to be computed: ORC files are read as a whole")
+        raise NotPlain(f"the filter {asked.filters[0][1]} must be computed, and ORC files are read as a whole")
     if strange := [column.name for column in asked.columns if column.temporal or kinds.is_nested(column.type)]:
-        raise NotPlain(f"column {strange[0]!r} has a type of which ORC has several forms")
+        raise NotPlain(f"column {strange[0]!r} has a type that ORC stores in several forms")
     if asked.key is not None:
         raise NotPlain(f"the values of {asked.key!r} in ORC files are known only once they are read")
     return Footer(path, (Group(0, file.nrows, file.content_length),), 1)
@@ -98,7 +98,7 @@ def _check_columns(path: str, schema: pa.Schema, asked: Questions) -> None:
     names = {name.casefold() for name in schema.names}
     for name in asked.absent:
         if name.casefold() in names:
-            raise NotPlain(f"the plan reads column {name!r}, which is in {path} and not in the DataFrame")
+            raise NotPlain(f"the plan reads column {name!r}, which {path} has and the DataFrame does not")
 
 
 def _check_storage(path: str, footer: ParquetFooter, written: Mapping[bytes, bytes], columns: Sequence[Column]) -> None:
@@ -122,7 +122,7 @@ def _kept_groups(path: str, footer: ParquetFooter, schema: pa.Schema, asked: Que
             continue
         for verdict, text in verdicts:
             if verdict is not Kept.ALL and group.rows:
-                raise NotPlain(f"the filter {text} keeps a part of row group {index} of {path}, as far as one can tell")
+                raise NotPlain(f"the filter {text} may keep only a part of row group {index} of {path}")
         key = None if asked.key is None else _only_value(path, index, asked.key, bounds)
         yield Group(index, group.rows, sum(chunk.compressed for chunk in group.chunks), key)
 
@@ -130,7 +130,7 @@ def _kept_groups(path: str, footer: ParquetFooter, schema: pa.Schema, asked: Que
 def _only_value(path: str, index: int, name: str, statistics: _Statistics) -> Any:
     bounds = statistics.bounds(name)
     if bounds is None or bounds.low is None or bounds.low != bounds.high or bounds.nulls != 0:
-        raise NotPlain(f"row group {index} of {path} has several values of {name!r}, as far as one can tell")
+        raise NotPlain(f"row group {index} of {path} may have several values of {name!r}")
     return bounds.low
 
 

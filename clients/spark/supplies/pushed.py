@@ -93,7 +93,7 @@ class Pushed:
 
 def obstacle(task: Task) -> str | None:
     """The reason why executors cannot send rows to the service, or None."""
-    return None if task.address else "the task's service is inside this process, where executors do not reach it"
+    return None if task.address else "the task's service runs inside this process, and executors cannot reach it there"
 
 
 def pushed(

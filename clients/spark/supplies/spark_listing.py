@@ -41,7 +41,7 @@ class ListedFile:
 def listed(scan: Any, wanted: Sequence[str]) -> tuple[ListedFile, ...]:
     """The files that partition filters leave, by path, with the values of the `wanted` partition columns."""
     if not scan.subqueries().isEmpty():
-        raise NotPlain("a filter has a subquery, which has to be computed")
+        raise NotPlain("a filter has a subquery, which must be computed")
     relation = scan.relation()
     fields = {field.name(): (at, field.dataType()) for at, field in enumerate(relation.partitionSchema().fields())}
     partition_fields = [fields[name] for name in wanted]
@@ -57,7 +57,7 @@ def _files(statuses: Any, partition: tuple[int | str | None, ...]) -> Iterator[L
     """The files that are not empty. Spark reads nothing of empty ones, whatever their format."""
     read = _STATUS.findall(statuses.mkString("\n"))
     if len(read) != statuses.size():
-        raise NotPlain("Spark lists the files in a way that is not known here")
+        raise NotPlain("Spark lists the files in a way that Tidegate does not know")
     for path, size, modified in read:
         if int(size):
             yield ListedFile(_local(path), int(size), int(modified), partition)
@@ -71,5 +71,5 @@ def _value(values: Any, at: int, type_: Any) -> int | str | None:
 def _local(path: str) -> str:
     scheme, _, rest = path.partition(":")
     if scheme != "file" or not rest.startswith("/") or (rest.startswith("//") and not rest.startswith("///")):
-        raise NotPlain(f"the files are in {path}, which is no file system of this machine")
+        raise NotPlain(f"the files are in {path}, which is not in a file system of this machine")
     return rest.removeprefix("//")

@@ -115,7 +115,8 @@ def _check_same(manifest: Manifest, columns: Sequence[Column], epoch_by: str | N
     if (manifest.schema, manifest.epoch_by) != (_schema(columns), epoch_by):
         raise Refused(
             f"transaction {manifest.transaction!r} was staged with columns {manifest.schema} and "
-            f"epoch_by={manifest.epoch_by!r}, not {_schema(columns)} and {epoch_by!r}: give this one another name",
+            f"epoch_by={manifest.epoch_by!r}, not {_schema(columns)} and {epoch_by!r}: give this transaction another "
+            "name",
             reason="TRANSACTION_REUSED",
         )
 
@@ -162,7 +163,7 @@ def _files(folder: Path, columns: Sequence[Column], epoch_by: str | None) -> lis
 def _file(folder: Path, path: Path, columns: Sequence[Column], epoch_by: str | None) -> StagedFile:
     matched = _PLACE.match(path.name)
     if matched is None:
-        raise InternalError(f"Spark has written {path.name}, whose name does not tell its place")
+        raise InternalError(f"Spark has written {path.name}, and the file's name does not tell its position")
     with pa.OSFile(str(path)) as opened:
         groups = read_footer(opened).groups
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
@@ -206,7 +207,7 @@ def check_key(column: Column) -> None:
     good = (kinds.is_integer, kinds.is_string, kinds.is_date, kinds.is_timestamp)
     if not any(test(column.type) for test in good):
         raise InvalidRequest(
-            f"epoch_by={column.name!r} is a column of {column.type}; it can be one of whole numbers, text, dates "
-            "or timestamps",
+            f"epoch_by={column.name!r} has type {column.type}; the column must have whole numbers, text, dates or "
+            "timestamps",
             reason="EPOCH_BY",
         )

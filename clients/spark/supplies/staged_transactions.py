@@ -121,7 +121,7 @@ def staging_folder(root: str | os.PathLike[str]) -> Path:
     text = os.fspath(root).removeprefix("file://")
     if "://" in text:
         raise InvalidRequest(
-            f"staging={text}: the service reads files of a file system; name a folder that it, the driver and the "
+            f"staging={text} is not a folder of a file system: name a folder that the service, the driver and the "
             "executors see under one path",
             reason="STAGING_FOLDER",
         )
@@ -134,7 +134,8 @@ def transaction_name(name: str | None) -> str:
         return secrets.token_hex(12)
     if not _NAME.fullmatch(name):
         raise InvalidRequest(
-            f"a transaction's name is letters, digits, '.', '-' and '_', not {name!r}", reason="TRANSACTION_NAME"
+            f"a transaction's name may have letters, digits, '.', '-' and '_', and cannot be {name!r}",
+            reason="TRANSACTION_NAME",
         )
     return name
 

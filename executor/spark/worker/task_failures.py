@@ -37,7 +37,7 @@ def written(error: Exception) -> bytes:
         case TidegateError():
             fields = {"message": error.message}
         case _:
-            _log.error("a channel failed of a bug", exc_info=error)
+            _log.error("a bug in Tidegate: a channel failed", exc_info=error)
             error = InternalError(
                 f"a bug in Tidegate ended the epoch ({type(error).__name__}); the log has the traceback"
             )
@@ -73,7 +73,9 @@ def _received(cause: str) -> BaseException | None:
 def of_job(error: Exception, what: str) -> ExecutionError:
     """The error for a job that Spark gave up. Spark's full message, which is long, is in the log."""
     _log.error("%s failed", what, exc_info=error)
-    return ExecutionError(f"{what} failed: {_sentence(error)}; the service's log has all of it", reason=_STAGE_LOST)
+    return ExecutionError(
+        f"{what} failed: {_sentence(error)}; the service's log has the whole message", reason=_STAGE_LOST
+    )
 
 
 def _sentence(error: Exception) -> str:

@@ -39,7 +39,7 @@ class HeldState:
         return version, table
 
     def read_parts(self, name: str) -> tuple[int, Sequence[pa.Table]]:
-        raise AssertionError(f"the parts of {name!r} were never tables: `runs` has them")
+        raise AssertionError(f"{name!r} was saved as runs, not as tables: read its parts with `runs`")
 
     def runs(self, name: str) -> Sequence[Entries | PackedRun]:
         """The parts of an arrangement."""

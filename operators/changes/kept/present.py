@@ -39,8 +39,8 @@ class Present:
         total = self.weights.sum(dtype=np.float64)
         if total > MOST_COPIES:
             raise ExecutionError(
-                f"{whose} has to compute about {total:.0f} rows again at once, copies counted, and may"
-                f" {MOST_COPIES:,}: keep fewer rows of a key, or give them smaller weights",
+                f"{whose} must compute about {total:.0f} rows again at once, copies counted; at most {MOST_COPIES:,} "
+                "are allowed: keep fewer rows of a key, or give the rows smaller weights",
                 reason="TOO_MANY_COPIES",
             )
         return np.repeat(np.arange(len(self.asked)), self.weights)

@@ -71,7 +71,7 @@ def check_version(name: str, written_version: int, known: int) -> None:
     if written_version != known:
         raise CheckpointError(
             f"the checkpoint's {name!r} has format version {written_version}, and this build reads version {known}: "
-            "restore it with the version of Tidegate that took it",
+            "restore the checkpoint with the version of Tidegate that took it",
             reason="CHECKPOINT_VERSION",
         )
 
@@ -118,8 +118,8 @@ def _check_types(name: str, written: Sequence[str], schema: pa.Schema) -> None:
     kept = list(map(str, schema.types))
     if list(written) != kept:
         raise CheckpointError(
-            f"the checkpoint's {name!r} has columns [{', '.join(written)}], this build keeps [{', '.join(kept)}] "
-            "there; restore it with the version of Tidegate that took it",
+            f"the checkpoint's {name!r} has columns [{', '.join(written)}], and this build keeps "
+            f"[{', '.join(kept)}]: restore the checkpoint with the version of Tidegate that took it",
             reason="CHECKPOINT_OTHER_STATE",
         )
 

@@ -157,9 +157,9 @@ class Progress:
             if beyond:
                 raise self._error(
                     "LOOP_ROUNDS",
-                    f"is not at its fixpoint after {limit.rounds} rounds: round {limit.rounds + 1} would change"
-                    f" {beyond} rows of the {self._total} (weights counted) it has;"
-                    f" give it a higher limit of rounds, or let it return what it has then",
+                    f"is not at its fixpoint after {limit.rounds} rounds: round {limit.rounds + 1} would change "
+                    f"{beyond} of its {self._total} rows (weights counted); give the loop a higher limit of rounds, "
+                    "or let the loop return its rows at the limit",
                 )
         if all(mine >= latest for mine, latest in zip(outer, self._latest, strict=False)):
             self._check_rows()
@@ -181,8 +181,8 @@ class Progress:
         if self._late():
             raise self._error(
                 "LOOP_SECONDS",
-                f"has not reached its fixpoint after {self._limits.seconds} seconds: it is in round {self._round}, with"
-                f" {self._total} rows (weights counted)",
+                f"has not reached its fixpoint after {self._limits.seconds} seconds: the loop is in round "
+                f"{self._round}, with {self._total} rows (weights counted)",
             )
 
     def save(self, state: StateWriter) -> None:
@@ -257,8 +257,8 @@ class Progress:
         if self._late():
             raise self._error(
                 "LOOP_SECONDS",
-                f"has not reached its fixpoint after {self._limits.seconds} seconds: round {time[-1]} changes"
-                f" {rows} rows of the {self._total} (weights counted) it has",
+                f"has not reached its fixpoint after {self._limits.seconds} seconds: round {time[-1]} changes {rows} "
+                f"of its {self._total} rows (weights counted)",
             )
 
     def _late(self) -> bool:

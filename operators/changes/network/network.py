@@ -186,7 +186,10 @@ class Network:
     def _check_between_epochs(self) -> None:
         sources = [source for entries in self._nodes.sources.values() for entry in entries for source in entry]
         if self._begun > self._taken or any(source.begun or source.epoch != self._taken for source in sources):
-            raise RuntimeError("state is saved when an epoch has been taken and nothing of the next one is there")
+            raise RuntimeError(
+                "state can be saved only between two epochs: after an epoch has been taken, and before the next has "
+                "input"
+            )
 
     def statistics(self) -> NetworkStatistics:
         return NetworkStatistics(tuple(self._operator_statistics()), tuple(self._loop_statistics()))

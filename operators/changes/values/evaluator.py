@@ -61,7 +61,7 @@ class Evaluator:
             for schema, rows in zip(self._schemas, inputs, strict=True)
         ]
         if self._fragment is None:
-            raise InternalError("a statement that rests was called")
+            raise InternalError("a statement was called while it was not in use")
         try:
             batches = list(self._fragment.run(streams))
         except ExecutionError as error:

@@ -40,7 +40,7 @@ def format_of(path: str) -> Format:
         if plain.endswith(format_.endings) and (plain == lower or format_.compressed):
             return format_
     raise InvalidRequest(
-        f"the ending of {path} does not tell its format; name one of {', '.join(known())}", reason="UNKNOWN_FORMAT"
+        f"the ending of {path} does not tell its format: name a format of {', '.join(known())}", reason="UNKNOWN_FORMAT"
     )
 
 

@@ -80,7 +80,8 @@ def _starts(counts: Sequence[int]) -> tuple[int, ...]:
 def _stream_piece(piece: FilePiece) -> FilePiece:
     if piece.rows is not None or piece.row_groups is not None:
         raise SplitError(
-            f"{piece.path} ({piece.origin}) is an Arrow stream, which has no index: it can only be read as a whole",
+            f"{piece.path} ({piece.origin}) is an Arrow stream, which has no index: leave rows and row groups out, "
+            "and read the whole file",
             reason="NO_RANGES",
         )
     return piece

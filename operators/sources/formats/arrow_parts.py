@@ -42,7 +42,7 @@ class _Buffer:
             raise pa.ArrowInvalid(f"bytes {start} to {end} of a buffer of {self.length} bytes")
         data = bytes(self.file.read_at(end - start, self.offset + start))
         if len(data) != end - start:
-            raise pa.ArrowInvalid("the file ends inside of a buffer")
+            raise pa.ArrowInvalid("the file ends inside a buffer")
         return data
 
 
@@ -68,7 +68,7 @@ class _Column:
             return self.children[0].size(start * self.type.list_size, end * self.type.list_size)
         first, last = int(self._offsets(start, start)[0]), int(self._offsets(end, end)[0])
         if last < first:
-            raise pa.ArrowInvalid("the offsets of a column fall")
+            raise pa.ArrowInvalid("the offsets of a column decrease")
         offsets = (end - start) * _offset_width(self.type)
         return offsets + (self.children[0].size(first, last) if self.children else last - first)
 

@@ -88,7 +88,7 @@ class JsonReader:
         try:
             return _object(line)
         except (ValueError, RecursionError) as error:
-            raise pa.ArrowInvalid(f"the first line is no JSON: {error}") from error
+            raise pa.ArrowInvalid(f"the first line is not JSON: {error}") from error
 
     def _may_have(self, name: str) -> bool:
         """True where a later object may have a key that the first one lacks."""

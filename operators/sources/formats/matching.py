@@ -48,7 +48,7 @@ class Missing:
 Match: TypeAlias = FromFile | FromFolder | Missing
 
 _LISTED: Final = 100
-_NULL_HINT: Final = '; with missing_columns="null" it is null'
+_NULL_HINT: Final = '; with missing_columns="null" its values are null'
 
 
 def describe(piece: Piece) -> str:
@@ -107,7 +107,7 @@ def match_change_column(name: str, schema: pa.Schema, piece: Piece) -> FromFile:
     field = schema.field(index)
     if not tells_changes(field.type):
         raise SplitError(
-            f"{where}: change column {name!r} is {field.type}; it must hold whole numbers, which are weights, or the "
+            f"{where}: change column {name!r} is {field.type} and must have whole numbers, which are weights, or the "
             f"words {', '.join(WORDS)}",
             reason="COLUMN_TYPE",
         )
@@ -122,8 +122,8 @@ def _match(column: Column, schema: pa.Schema, names: Names, folders: Names, piec
         field = schema.field(index)
         if not castable(field.type, column.type):
             raise SplitError(
-                f"{where}: column {column.name!r} is {field.type}, the plan wants {column.type}, and no lossless cast "
-                "leads there",
+                f"{where}: column {column.name!r} is {field.type} in the file and {column.type} in the plan, and "
+                "there is no lossless cast between the two",
                 reason="COLUMN_TYPE",
             )
         if piece.missing_columns is not MissingColumns.NULL:

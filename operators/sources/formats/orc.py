@@ -43,9 +43,7 @@ class OrcReader:
             yield at, batch
             at += batch.num_rows
         if at != self._file.row_count:
-            raise pa.ArrowInvalid(
-                f"its stripes have {at:,} rows and not the {self._file.row_count:,} that its footer says"
-            )
+            raise pa.ArrowInvalid(f"its stripes have {at:,} rows, and its footer says {self._file.row_count:,}")
 
     def close(self) -> None:
         self._file.close()

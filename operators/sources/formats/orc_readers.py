@@ -68,7 +68,7 @@ class ReaderProcess:
         try:
             self._receive(Kind.READY)
         except Ended as error:
-            raise _not_started("it ended at once; its standard error is the server's") from error
+            raise _not_started("the process ended at once; its messages are in the server's standard error") from error
         except BaseException:
             self.end()
             raise
@@ -138,7 +138,7 @@ class ReaderProcess:
         self.end()
         status = self._process.returncode
         how = f"by {signal.Signals(-status).name}" if status < 0 else f"with status {status}"
-        return Ended(f"the process that decoded it ended {how}: the file is damaged, or takes too much memory")
+        return Ended(f"the process that decoded the file ended {how}: the file is damaged, or takes too much memory")
 
 
 class ReaderProcesses:
@@ -183,7 +183,7 @@ class ReaderProcesses:
 
 
 def _not_started(why: str) -> ExecutionError:
-    return ExecutionError(f"no process could be started to read ORC files in: {why}", reason="NO_READER_PROCESS")
+    return ExecutionError(f"the process that reads ORC files cannot be started: {why}", reason="NO_READER_PROCESS")
 
 
 processes: Final = ReaderProcesses()

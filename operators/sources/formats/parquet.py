@@ -111,7 +111,7 @@ class ParquetReader:
                 break
             yield batch
         if read != promised:
-            raise pa.ArrowInvalid(f"row group {group} does not have the {promised:,} rows that its footer says")
+            raise pa.ArrowInvalid(f"row group {group} has other than the {promised:,} rows that its footer says")
 
     def _groups(self) -> tuple[int, list[int]]:
         """The number of the first row of the row groups with wanted rows, and these row groups."""

@@ -66,7 +66,7 @@ def _check(file: RandomFile, chunk: Chunk, name: str) -> None:
         if not 0 <= size <= end - body:
             raise Damaged(f"the page of column {name!r} at byte {at:,} is damaged")
         if _CHECKSUM in header and _checksum(file, body, size) != header[_CHECKSUM] & _UNSIGNED:
-            raise Damaged(f"the page of column {name!r} at byte {at:,} does not have its checksum")
+            raise Damaged(f"the page of column {name!r} at byte {at:,} does not match its checksum")
         at = body + size
 
 

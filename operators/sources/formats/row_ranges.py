@@ -41,7 +41,7 @@ def _asked(piece: FilePiece, bounds: Sequence[Range], total: int) -> Iterator[Ra
         for group in piece.row_groups:
             if group >= len(bounds):
                 raise SplitError(
-                    f"{piece.path} ({piece.origin}) has no row group {group}; it has {len(bounds)}, the first is 0",
+                    f"{piece.path} ({piece.origin}) has no row group {group}; there are {len(bounds)}, counted from 0",
                     reason="OUT_OF_BOUNDS",
                 )
             yield bounds[group]
@@ -49,7 +49,7 @@ def _asked(piece: FilePiece, bounds: Sequence[Range], total: int) -> Iterator[Ra
     first, last = piece.rows if piece.rows is not None else (0, total)
     if last > total:
         raise SplitError(
-            f"{piece.path} ({piece.origin}) has {total} rows; rows {first} to {last} reach beyond its end",
+            f"{piece.path} ({piece.origin}) has {total} rows, and rows {first} to {last} reach beyond its end",
             reason="OUT_OF_BOUNDS",
         )
     for start, end in bounds:

@@ -95,13 +95,15 @@ class CheckedText:
     def _check(self, data: bytes, *, ended: bool) -> None:
         for byte in self._refused:
             if (at := data.find(byte)) >= 0:
-                raise pa.ArrowInvalid(f"byte {self._at + at:,} is {byte}, which no text has")
+                raise pa.ArrowInvalid(f"byte {self._at + at:,} is {byte}, which text cannot have")
         if not self._decoder.getstate()[0] and is_ascii(np.frombuffer(data, np.uint8)):
             return
         try:
             self._decoder.decode(data, ended)
         except UnicodeDecodeError as error:
-            raise pa.ArrowInvalid(f"it is not UTF-8 near byte {self._at + error.start:,}: {error.reason}") from error
+            raise pa.ArrowInvalid(
+                f"the file is not UTF-8 near byte {self._at + error.start:,}: {error.reason}"
+            ) from error
 
     def close(self) -> None:
         self._stream.close()

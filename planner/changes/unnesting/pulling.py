@@ -87,7 +87,9 @@ class Pulling:
                 return _joined(relation, (yield relation.left), (yield relation.right))
             case ir.Join() if relation.type in _LEFT:
                 if self._reach.of(relation.right):
-                    raise CannotPull(f"inside it a {relation.type.value} join's right side looks at the outer row")
+                    raise CannotPull(
+                        f"inside the subquery, the right side of a {relation.type.value} join reads the outer row"
+                    )
                 return _left_joined(relation, (yield relation.left))
             case ir.Aggregate():
                 return _aggregated(relation, (yield relation.input))
@@ -98,7 +100,7 @@ class Pulling:
             case ir.Fetch(input=ir.Sort() as sort):
                 return _limited(relation, sort.keys, (yield sort.input))
             case _:
-                raise CannotPull(f"it looks at the outer row below a {_kind(relation)}")
+                raise CannotPull(f"the subquery reads the outer row below a {_kind(relation)}")
 
 
 def needs_rewriting(relation: ir.Relation) -> bool:
@@ -132,12 +134,12 @@ def _has_one_row(relation: ir.Relation) -> bool:
 
 def _not_padded(pulled: Pulled, what: str) -> None:
     if pulled.padded:
-        raise CannotPull(f"inside it a {what} reads an aggregate without keys that looks at the outer row")
+        raise CannotPull(f"inside the subquery, a {what} reads an aggregate without keys that reads the outer row")
 
 
 def _own(expressions: Sequence[ir.Expression], what: str) -> None:
     if any(map(is_open, expressions)):
-        raise CannotPull(f"inside it a {what} is made from the outer row")
+        raise CannotPull(f"inside the subquery, a {what} is computed from the outer row")
 
 
 # ---------------------------------------------------------------------------------------- filters and projections
@@ -259,7 +261,9 @@ def _equalities(pulled: Pulled, what: str) -> list[_Equality]:
     for term in pulled.terms:
         equality = _equality(term)
         if equality is None:
-            raise CannotPull(f"inside it a {what}'s rows are those that meet more than equalities with the outer row")
+            raise CannotPull(
+                f"inside the subquery, the rows of a {what} depend on more than equalities with the outer row"
+            )
         equalities.append(equality)
     return equalities
 
@@ -279,10 +283,10 @@ def _equality(term: ir.Expression) -> _Equality | None:
 
 def _aggregated(relation: ir.Aggregate, pulled: Pulled) -> Pulled:
     if len(relation.grouping_sets) > 1:
-        raise CannotPull("inside it an aggregate over several grouping sets looks at the outer row")
+        raise CannotPull("inside the subquery, an aggregate over several grouping sets reads the outer row")
     used = relation.grouping_sets[0] if relation.grouping_sets else ()
     if tuple(used) != tuple(range(len(relation.keys))):
-        raise CannotPull("inside it an aggregate leaves out keys and looks at the outer row")
+        raise CannotPull("inside the subquery, an aggregate leaves out keys and reads the outer row")
     _not_padded(pulled, "aggregate")
     equalities = _equalities(pulled, "aggregate")
     own = tree.with_expressions(
@@ -317,7 +321,7 @@ def _of_none(measure: ir.Measure, field: ir.Field) -> ir.Expression:
     """The measure's value; if there is no group, its value for no rows."""
     padded = replace(field, type=t.nullable(field.type))
     if measure.function.name in _ONE_OF_NONE:
-        raise CannotPull(f"inside it {measure.function.name} over no rows is no null")
+        raise CannotPull(f"inside the subquery, {measure.function.name} over no rows is not null")
     if measure.function.name not in _ZERO:
         return padded
     zero = ir.Cast(operand=ir.Literal(value=0, type=t.Integer(bits=64)), type=t.required(field.type))
@@ -383,4 +387,4 @@ def _number(expression: ir.Expression | None) -> int | None:
         case ir.Literal(value=int(value)) if value >= 0:
             return value
         case _:
-            raise CannotPull("inside it a limit is no number")
+            raise CannotPull("inside the subquery, a limit is not a literal number")

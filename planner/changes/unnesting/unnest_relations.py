@@ -215,7 +215,7 @@ def _is_of_right(term: ir.Expression, subquery: ir.Subquery, pulled: Pulled, wid
     }
     asked |= {part.index for needle in subquery.needles for part in parts(needle) if isinstance(part, ir.Field)}
     if any(at < width for at in asked) and any(at >= width for at in asked):
-        raise CannotPull("a subquery in a join's condition looks at both of its sides")
+        raise CannotPull("a subquery in a join's condition reads both sides of the join")
     asked |= {part.index for part in parts(term) if isinstance(part, ir.Field)} if not asked else set()
     return bool(asked) and all(at >= width for at in asked)
 
@@ -327,7 +327,7 @@ def _beside_one(relation: ir.LateralJoin, rows: Rows, pulled: Pulled) -> ir.Rela
         case ir.JoinType.LEFT_MARK:
             return project(rows.relation, (*left, condition), relation.plan_path)
         case _:
-            raise CannotPull(f"a lateral join is not {relation.type.value}")
+            raise CannotPull(f"a lateral join cannot be {relation.type.value}")
 
 
 def _where(relation: ir.Relation, condition: ir.Expression) -> ir.Filter:

@@ -47,7 +47,7 @@ def values_of(rows: Rows, expression: ir.Expression) -> Values:
             continue
         needles = tuple(replaced(needle, values) for needle in subquery.needles)
         if any(isinstance(part, ir.Parameter) for needle in needles for part in parts(needle)):
-            raise CannotPull("a subquery looks at a lambda's parameter")
+            raise CannotPull("a subquery reads a lambda's parameter")
         values[id(subquery)] = yield from _value(rows, replace(subquery, needles=needles))
     return replaced(expression, values)
 

@@ -24,9 +24,9 @@ _UNSIGNED: Final = {"u8": 8, "u16": 16, "u32": 32, "u64": 64}
 _MAX_SECOND_PRECISION: Final = 12
 
 REFUSED: Final[Mapping[str, str]] = {
-    "func": "a function type cannot be a column's; lambdas carry their own types",
-    "unbound": "an unbound type says nothing; the plan must give the type itself",
-    "user_defined_type_reference": "old references to user-defined types are not supported; use user_defined",
+    "func": "a column cannot have a function type; lambdas declare their types themselves",
+    "unbound": "an unbound type has no meaning: the plan must give the type itself",
+    "user_defined_type_reference": "old references to user-defined types are not supported: use user_defined",
 }
 
 
@@ -107,26 +107,31 @@ class Types:
             return self.problem(plan_path, "UNKNOWN_ANCHOR", f"the plan declares no extension type {reference}")
         bits = _UNSIGNED.get(declared.name.lower())
         if bits is None:
-            message = f"the extension type {declared.name!r} is not supported; of these, u8 to u64 are"
+            message = (
+                f"the extension type {declared.name!r} is not supported; the supported extension types are u8 to u64"
+            )
             return self.problem(plan_path, "UNSUPPORTED_TYPE", message)
         return t.Integer(bits=bits, signed=False)
 
     def decimal(self, precision: int, scale: int, plan_path: PlanPath) -> Type:
         if not 1 <= precision <= 38 or not 0 <= scale <= precision:
-            message = f"decimal({precision},{scale}): the precision must be 1 to 38 and the scale 0 to the precision"
+            message = (
+                f"decimal({precision},{scale}): the precision must be from 1 to 38, and the scale from 0 to the "
+                "precision"
+            )
             return self.problem(plan_path, "BAD_TYPE", message)
         return t.Decimal(precision=precision, scale=scale)
 
     def length(self, length: int, plan_path: PlanPath) -> int | None:
         if length >= 1:
             return length
-        self.problem(plan_path, "BAD_TYPE", f"a length must be at least 1, this is {length}")
+        self.problem(plan_path, "BAD_TYPE", f"a length must be at least 1, not {length}")
         return None
 
     def precision(self, precision: int, plan_path: PlanPath) -> int | None:
         if 0 <= precision <= _MAX_SECOND_PRECISION:
             return precision
-        message = f"a precision must be 0 to {_MAX_SECOND_PRECISION} places of a second, this is {precision}"
+        message = f"a precision must be 0 to {_MAX_SECOND_PRECISION} places of a second, not {precision}"
         self.problem(plan_path, "BAD_TYPE", message)
         return None
 

@@ -56,8 +56,8 @@ def read_extensions(plan: Message, problems: Problems) -> Extensions:
             problems.add(
                 plan_path / kind,
                 "DUPLICATE_ANCHOR",
-                f"the {what} anchor {anchor} is declared as {entry.name!r} here and as"
-                f" {tables[kind][anchor].name!r} before; every {what} needs an anchor of its own",
+                f"the {what} anchor {anchor} is declared as {entry.name!r} here and as {tables[kind][anchor].name!r} "
+                f"before: give every {what} another anchor",
             )
     return Extensions(
         types=tables["extension_type"],

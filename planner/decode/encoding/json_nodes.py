@@ -55,9 +55,7 @@ class JsonNodes(Nodes):
             sentence = str(error).partition("\n")[0]  # all known names follow, a page of them
             raise Malformed(f"not a valid {name}: {sentence[:_LONGEST]}") from error
         except RecursionError:  # protobuf's reader and its messages recurse into a value that belongs nowhere
-            raise Malformed(
-                f"not a valid {name}: objects and lists inside one another where they do not belong"
-            ) from None
+            raise Malformed(f"not a valid {name}: objects and lists are nested where they do not belong") from None
         return message
 
     def _rewrite(self, value: dict[str, Json], shape: Shape) -> dict[str, Json]:

@@ -22,7 +22,7 @@ class Limit:
     def message(self, count: int | None = None) -> str:
         """A sentence for a plan that has `count` of `what`, or, without `count`, more than `most`."""
         amount = f"more than {self.most:,}" if count is None else f"{count:,}"
-        return f"the plan has {amount} {self.what}; at most {self.most:,} are planned: {self.instead}"
+        return f"the plan has {amount} {self.what}; at most {self.most:,} are allowed: {self.instead}"
 
     def refuse(self, count: int | None = None) -> PlanError:
         return PlanError(Problem(place="", reason=REASON, message=self.message(count)))
@@ -32,10 +32,10 @@ BYTES: Final = Limit(what="bytes", most=16 << 20, instead="put data in splits or
 PARTS: Final = Limit(
     what="fields and values in its messages",
     most=1_000_000,
-    instead="declare what is used alone, and put data in splits or tables",
+    instead="declare only what the plan uses, and put data in splits or tables",
 )
 NODES: Final = Limit(
-    what="relations and expressions", most=100_000, instead="split it into several plans, or put data in tables"
+    what="relations and expressions", most=100_000, instead="split the plan into several plans, or put data in tables"
 )
 LITERALS: Final = Limit(
     what="literals", most=100_000, instead="bind a table in place of a list of literals, and join with it"
@@ -48,17 +48,17 @@ COLUMNS: Final = Limit(
 ALL_COLUMNS: Final = Limit(
     what="columns in all of its relations together",
     most=1_000_000,
-    instead="drop columns where they are not used any more, before relations are joined or projected",
+    instead="drop unused columns before relations are joined or projected",
 )
 DEPTH: Final = Limit(
-    what="relations and expressions inside one another",
+    what="relations and expressions nested in one another",
     most=10_000,
     instead="write long chains as one relation or one call of many arguments",
 )
 SUBTREES: Final = Limit(
     what="common subtrees, which its references read",
     most=MOST_SHARED,
-    instead="write those that are cheap, or read once, where they are read",
+    instead="write the cheap subtrees, and those read once, at the place of their reference",
 )
 SUBQUERIES: Final = Limit(
     what="subqueries",
@@ -67,7 +67,7 @@ SUBQUERIES: Final = Limit(
 )
 """DuckDB takes the third power of their number to plan them: 2 s for 200 in one filter."""
 BRACKETS: Final = Limit(
-    what="objects and lists inside one another in its JSON",
+    what="objects and lists nested in one another in its JSON",
     most=100_000,
     instead="a plan of 10,000 nested relations and expressions has fewer",
 )

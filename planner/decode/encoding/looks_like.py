@@ -12,7 +12,7 @@ from .json_text import SPACE
 _HEAD: Final = 4096
 """The number of first characters that identify a text."""
 
-_MAKERS: Final = "a plan is made of SQL by a producer: DuckDB, DataFusion, Isthmus or ibis"
+_MAKERS: Final = "a producer makes a plan from SQL: DuckDB, DataFusion, Isthmus or ibis"
 _WANTED: Final = "a plan is protobuf bytes (a file of any name) or JSON (text, or a file whose name ends in .json)"
 
 _UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -42,17 +42,17 @@ def looks_like(plan: PlanBytes) -> str | None:
     if head is None:
         return None
     if head.startswith("{"):
-        is_json = "this looks like JSON: a plan in JSON is text, a str or a file whose name ends in .json"
+        is_json = "this looks like JSON: give a plan in JSON as a str, or as a file whose name ends in .json"
         return is_json if plan.binary is not None else None
     if _SQL.match(head):
-        return f"this looks like SQL, and a Substrait plan is wanted: {_MAKERS}"
+        return f"this looks like SQL, and not like a Substrait plan: {_MAKERS}"
     if _PROTOBUF_TEXT.match(head):
-        return f"this looks like protobuf's text format, which is not read: {_WANTED}"
+        return f"this looks like protobuf's text format, which Tidegate does not read: {_WANTED}"
     if _TEXT_PLAN.match(head):
-        return f"this looks like a plan written as text, which is not read: {_WANTED}"
+        return f"this looks like a plan written as text, which Tidegate does not read: {_WANTED}"
     if plan.json is not None:
         start = f"begins with {head.strip()[:20]!r}" if head.strip() else "is empty"
-        return f"the text {start}; a plan in JSON is an object, from '{{' on: give the name of a file as a pathlib.Path"
+        return f"the text {start}, and a plan in JSON begins with '{{': give the name of a file as a pathlib.Path"
     return None
 
 

@@ -38,7 +38,8 @@ class Nodes(ABC):
             self._repeats += 1
             if self._repeats > MAX_REPEATS:
                 problem = (
-                    f"aliases, detached expressions and loops of this plan stand for more than {MAX_REPEATS:,} parts"
+                    "aliases, detached expressions and loops of this plan expand to too many parts; at most "
+                    f"{MAX_REPEATS:,} are allowed"
                 )
                 raise Malformed(problem)
         self._taken.add(number)

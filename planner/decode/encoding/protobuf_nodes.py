@@ -63,7 +63,7 @@ class WireNodes(Nodes):
             else:
                 raise Malformed(f"not protobuf: wire type {wire_type} at byte {field_start}")
             if position > end:
-                raise Malformed(f"not protobuf: the field at byte {field_start} is longer than what it is in")
+                raise Malformed(f"not protobuf: the field at byte {field_start} is longer than its message")
             rule = rules.get(tag >> 3)
             if rule is None:
                 continue

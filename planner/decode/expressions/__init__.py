@@ -38,7 +38,7 @@ CONVERTERS: Final[Mapping[str, ExpressionConverter]] = {
 }
 
 REFUSED: Final[Mapping[str, str]] = {
-    "enum": "an enum is no value; it can only be an argument of a function",
+    "enum": "an enum is not a value, and can only be an argument of a function",
     "dynamic_parameter": "dynamic parameters are not supported; write the value as a literal into the plan",
-    "lambda_invocation": "calling a lambda on the spot is not supported; write its body with the arguments in place",
+    "lambda_invocation": "a direct call of a lambda is not supported; write its body with the arguments in place",
 }

@@ -27,7 +27,7 @@ def one_type(
         return branches, None
     odd = next((type_ for type_ in types if not same_type(types[0], type_)), None)
     if odd is not None:
-        message = f"all branches must have one type, these are {types[0]} and {odd}"
+        message = f"all branches must have the same type, not {types[0]} and {odd}"
         decoder.problems.add(plan_path, "MIXED_TYPES", message)
         return branches, None
     type_ = reduce(either_nullable, types)

@@ -12,7 +12,7 @@ from ..scope import Scope
 def convert_detached(decoder: Decoder, ordinal: int, plan_path: PlanPath, scope: Scope) -> Steps[ir.Expression]:
     """The expression as if it stood here."""
     if ordinal >= len(decoder.detached):
-        message = f"there is no detached expression {ordinal}: there are {len(decoder.detached)}"
+        message = f"there is no detached expression {ordinal}; there are {len(decoder.detached)}, counted from 0"
         decoder.problems.add(plan_path, "OUT_OF_RANGE", message)
         return poison.EXPRESSION
     number = decoder.detached[ordinal]

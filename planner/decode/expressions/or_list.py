@@ -43,7 +43,7 @@ def _one_of(
     plan_path: PlanPath,
 ) -> ir.Expression:
     if not value or not options:
-        decoder.problems.add(plan_path, "MISSING", "there must be a value and at least one option")
+        decoder.problems.add(plan_path, "MISSING", "an IN list must have a value and at least one option")
         return poison.EXPRESSION
     for option, where in zip(options, at, strict=True):
         if len(option) != len(value):

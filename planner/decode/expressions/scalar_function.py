@@ -25,7 +25,7 @@ def convert_scalar_function(
     if declared is None:
         return poison.EXPRESSION
     if decoder.habits.not_like_is_not_equal and _is_not_like(declared, arguments):
-        sentence = "the producer writes NOT LIKE as not_equal; with this pattern NOT LIKE is meant, and is what runs"
+        sentence = "the producer writes NOT LIKE as not_equal; this pattern means NOT LIKE, and Tidegate runs NOT LIKE"
         decoder.problems.warn(plan_path, sentence)
         declared = replace(declared, name="!~~")
     return bind_scalar(decoder, declared, arguments, plan_path, options=options, output=output)

@@ -50,7 +50,10 @@ def _row(decoder: Decoder, message: Message, plan_path: PlanPath, scope: Scope) 
             steps = message.lambda_parameter_reference.steps_out
             if steps < len(scope.parameters):
                 return _Row(scope.parameters[steps], steps, is_lambda=True)
-            problem = f"there are {len(scope.parameters)} lambdas around this, so none {steps} steps out"
+            problem = (
+                f"there is no lambda {steps} steps out; there are {len(scope.parameters)} lambdas around this "
+                "expression"
+            )
             decoder.problems.add(plan_path / "lambda_parameter_reference", "OUT_OF_RANGE", problem)
             return None
         case _:
@@ -62,7 +65,7 @@ def _outer_row(decoder: Decoder, reference: Message, plan_path: PlanPath, scope:
     if reference.WhichOneof("outer_reference_type") == "rel_reference":
         anchored = scope.anchored(reference.rel_reference)
         if anchored is None:
-            problem = f"no relation around this has the anchor {reference.rel_reference}"
+            problem = f"no enclosing relation has the anchor {reference.rel_reference}"
             decoder.problems.add(plan_path / "rel_reference", "UNKNOWN_ANCHOR", problem)
             return None
         outer, steps, columns = anchored
@@ -92,7 +95,7 @@ def _column(
         type_ = column(row.schema, first)
     if type_ is None:
         what = "parameters" if row.is_lambda else "columns"
-        problem = f"there is no field {first}: there are {len(row.schema)} {what}"
+        problem = f"there is no field {first}; there are {len(row.schema)} {what}, counted from 0"
         decoder.problems.add(at / "field", "OUT_OF_RANGE", problem)
         return poison.EXPRESSION
     end = _follow(decoder, type_, rest)
@@ -110,7 +113,9 @@ def _around(decoder: Decoder, row: _Row, index: int, scope: Scope | None, plan_p
     outer = scope.outer if scope is not None and row.outer == 0 and not row.is_lambda else None
     if outer is None or outer.schema is None or column(outer.schema, index) is None:
         return row
-    decoder.problems.warn(plan_path, f"there is no column {index} in the subquery; the row around it is meant")
+    decoder.problems.warn(
+        plan_path, f"there is no column {index} in the subquery; Tidegate reads the column of the enclosing row"
+    )
     return _Row(outer.schema, 1)
 
 

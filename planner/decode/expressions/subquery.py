@@ -60,7 +60,7 @@ def _in(decoder: Decoder, body: Message, plan_path: PlanPath, scope: Scope) -> S
     needles = yield from decoder.expressions(body.needles, plan_path, "needles", scope)
     relation = yield from decoder.relation(body.haystack, plan_path / "haystack", scope)
     if not needles:
-        decoder.problems.add(plan_path, "MISSING", "there must be at least one needle")
+        decoder.problems.add(plan_path, "MISSING", "the IN predicate must have at least one needle")
         return poison.EXPRESSION
     return _matching(decoder, ir.SubqueryKind.IN, None, needles, relation, plan_path, "haystack")
 
@@ -81,7 +81,9 @@ def _comparison(decoder: Decoder, body: Message, plan_path: PlanPath, scope: Sco
     relation = yield from decoder.relation(body.right, plan_path / "right", scope)
     kind, comparison = _REDUCTIONS.get(body.reduction_op), _COMPARISONS.get(body.comparison_op)
     if kind is None or comparison is None:
-        decoder.problems.add(plan_path, "MISSING", "there must be a reduction (ANY or ALL) and a comparison")
+        decoder.problems.add(
+            plan_path, "MISSING", "a set comparison must have a reduction (ANY or ALL) and a comparison"
+        )
         return poison.EXPRESSION
     return _matching(decoder, kind, comparison, (left,), relation, plan_path, "right")
 

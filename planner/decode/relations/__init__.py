@@ -52,6 +52,6 @@ CONVERTERS: Final[Mapping[str, RelationConverter]] = {
 }
 
 REFUSED: Final[Mapping[str, str]] = {
-    "ddl": "tables are written, never declared or dropped; a write with WRITE_OP_CTAS makes one",
-    "update": "rows of tables are not changed; write a table of them as they should be",
+    "ddl": "tables cannot be declared or dropped; a write with WRITE_OP_CTAS makes a table",
+    "update": "rows of tables cannot be changed; write a table of the changed rows",
 }

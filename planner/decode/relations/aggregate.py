@@ -35,7 +35,7 @@ def convert_aggregate(
     for index, measure in enumerate(message.measures):
         measures.append((yield from _measure(decoder, measure, plan_path.at("measures", index), scope)))
     if not message.measures and not message.groupings:
-        decoder.problems.add(plan_path, "MISSING", "there must be a grouping or a measure")
+        decoder.problems.add(plan_path, "MISSING", "an aggregate must have a grouping or a measure")
     if below is poison.RELATION:
         return below
     return ir.Aggregate(
@@ -69,7 +69,9 @@ def _sets(decoder: Decoder, message: Message, keys: int, plan_path: PlanPath) ->
             if reference >= keys:
                 at = plan_path.at("groupings", index).at("expression_references", position)
                 decoder.problems.add(
-                    at, "OUT_OF_RANGE", f"there is no grouping expression {reference}: there are {keys}"
+                    at,
+                    "OUT_OF_RANGE",
+                    f"there is no grouping expression {reference}; the number of grouping expressions is {keys}",
                 )
         sets.append(tuple(dict.fromkeys(reference for reference in references if reference < keys)))
     unused = set(range(keys)).difference(*sets) if sets else set(range(keys))

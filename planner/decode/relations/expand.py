@@ -58,7 +58,7 @@ def _one_type(decoder: Decoder, field: tuple[ir.Expression, ...], plan_path: Pla
         return poison.UNKNOWN
     odd = next((type_ for type_ in types if not same_type(types[0], type_)), None)
     if odd is not None:
-        problem = f"all duplicates must have one type, these are {types[0]} and {odd}"
+        problem = f"all duplicates must have the same type, not {types[0]} and {odd}"
         decoder.problems.add(plan_path, "MIXED_TYPES", problem)
         return poison.UNKNOWN
     return reduce(either_nullable, types)

@@ -64,7 +64,7 @@ def _convert(
     kind_of_message = message_named(url)
     name = "" if kind_of_message is None else kind_of_message.DESCRIPTOR.full_name
     if kind_of_message is None or name not in known:
-        problem = f"{url or 'a detail without a type URL'} is not known here; known are {', '.join(known)}"
+        problem = f"{url or 'a detail without a type URL'} is not a known type URL; there are: {', '.join(known)}"
         decoder.problems.add(plan_path / "detail", "UNSUPPORTED_RELATION", problem)
         return poison.RELATION
     detail = kind_of_message()

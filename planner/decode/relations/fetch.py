@@ -38,7 +38,7 @@ def row_count(decoder: Decoder, number: int, plan_path: PlanPath, scope: Scope) 
     if is_unknown(expression.type):
         return expression
     if not isinstance(expression.type, Integer):
-        problem = f"a number of rows must be an integer, this is {expression.type}"
+        problem = f"a number of rows must be an integer, not {expression.type}"
         decoder.problems.add(plan_path, "NOT_INTEGER", problem)
     if isinstance(expression, ir.Literal) and isinstance(expression.value, int) and expression.value < 0:
         _negative(decoder, expression.value, plan_path)
@@ -52,4 +52,4 @@ def _number(decoder: Decoder, value: int, plan_path: PlanPath) -> ir.Literal:
 
 
 def _negative(decoder: Decoder, value: int, plan_path: PlanPath) -> None:
-    decoder.problems.add(plan_path, "NEGATIVE", f"a number of rows cannot be negative, this is {value}")
+    decoder.problems.add(plan_path, "NEGATIVE", f"a number of rows must not be negative, not {value}")

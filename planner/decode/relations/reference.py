@@ -14,7 +14,10 @@ def convert_reference(decoder: Decoder, message: Message, plan_path: PlanPath, _
     """The use of a subtree. Outer references in the subtree find no row: the subtree itself stands in no subquery."""
     ordinal = message.subtree_ordinal
     if ordinal not in decoder.subtrees:
-        problem = f"relation {ordinal} of the plan is no common subtree; these are {sorted(decoder.subtrees) or 'none'}"
+        problem = (
+            f"relation {ordinal} of the plan is not a common subtree; the common subtrees are "
+            f"{sorted(decoder.subtrees) or 'none'}"
+        )
         decoder.problems.add(plan_path / "subtree_ordinal", "OUT_OF_RANGE", problem)
         return poison.RELATION
     position, relation = yield from decoder.shared_relation(ordinal, plan_path)

@@ -52,7 +52,7 @@ def convert_set(decoder: Decoder, message: Message, plan_path: PlanPath, outer: 
         inputs.append((yield from decoder.relation(number, plan_path.at("inputs", index), outer)))
     if len(inputs) < 2:
         decoder.problems.add(
-            plan_path / "inputs", "MISSING", f"there must be two inputs or more, there are {len(inputs)}"
+            plan_path / "inputs", "MISSING", f"a set operation must have at least two inputs, not {len(inputs)}"
         )
     if decoder.loops.guessing:  # the loop's columns may not be known yet; the other inputs give their types
         inputs = [child for child in inputs if child is not poison.RELATION] or inputs
@@ -77,12 +77,12 @@ def _known(types: Sequence[Type]) -> Sequence[Type]:
 
 def _agree(decoder: Decoder, first: ir.Schema, other: ir.Schema, plan_path: PlanPath) -> bool:
     if len(first) != len(other):
-        problem = f"all inputs must have the same columns, the first has {len(first)} and this one {len(other)}"
+        problem = f"all inputs must have the same columns: the first has {len(first)}, and this input has {len(other)}"
         decoder.problems.add(plan_path, "WRONG_WIDTH", problem)
         return False
     for index, (type_, other_type) in enumerate(zip(first, other, strict=True)):
         if not same_type(type_, other_type):
-            problem = f"column {index} is {other_type}, and in the first input {type_}; add a cast"
+            problem = f"column {index} is {other_type} here and {type_} in the first input: add a cast"
             decoder.problems.add(plan_path, "MIXED_TYPES", problem)
             return False
     return True

@@ -15,7 +15,7 @@ def convert_sort(decoder: Decoder, message: Message, plan_path: PlanPath, outer:
     below = yield from decoder.relation(message.input, plan_path / "input", outer)
     keys = yield from convert_sorts(decoder, message.sorts, plan_path, decoder.scope([below], message, outer))
     if not keys:
-        decoder.problems.add(plan_path / "sorts", "MISSING", "there must be at least one sort field")
+        decoder.problems.add(plan_path / "sorts", "MISSING", "a sort must have at least one sort field")
     if below is poison.RELATION:
         return below
     return ir.Sort(input=below, keys=keys, schema=below.schema, plan_path=str(plan_path))

@@ -28,7 +28,7 @@ def convert_top_n(decoder: Decoder, message: Message, plan_path: PlanPath, outer
     if message.count:
         count = yield from row_count(decoder, message.count, plan_path / "count", counts)
     if not keys:
-        decoder.problems.add(plan_path / "sorts", "MISSING", "there must be at least one sort field")
+        decoder.problems.add(plan_path / "sorts", "MISSING", "a top-n must have at least one sort field")
     if message.mode not in (_ROWS_ONLY, _WITH_TIES):
         decoder.problems.add(plan_path / "mode", "MISSING", "the mode must be ROWS_ONLY or WITH_TIES")
     if below is poison.RELATION:

@@ -55,7 +55,9 @@ def _item(decoder: Decoder, schema: ir.Schema, index: int, plan_path: PlanPath) 
             return Struct(fields=(key, value), nullable=False)
         case None:
             decoder.problems.add(
-                plan_path, "OUT_OF_RANGE", f"there is no column {index}: there are {len(schema)} columns"
+                plan_path,
+                "OUT_OF_RANGE",
+                f"there is no column {index}; there are {len(schema)} columns, counted from 0",
             )
         case _ if not is_unknown(type_):
             decoder.problems.add(

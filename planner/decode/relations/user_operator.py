@@ -74,7 +74,7 @@ def _operator(decoder: Decoder, wanted: Any, inputs: tuple[ir.Relation, ...], pl
     operator = decoder.operators.get(wanted.name)
     if operator is None:
         known = ", ".join(sorted(decoder.operators)) or "none"
-        problem = f"no operator {wanted.name!r} is registered with this service; registered are: {known}"
+        problem = f"there is no operator {wanted.name!r} in this service; there are: {known}"
         decoder.problems.add(detail / "name", "UNKNOWN_OPERATOR", problem)
         return poison.RELATION
     try:
@@ -88,7 +88,9 @@ def _operator(decoder: Decoder, wanted: Any, inputs: tuple[ir.Relation, ...], pl
 def _options(options: Any) -> str:
     """The options as JSON: the same text for the same options, whoever wrote the plan."""
     if options.ByteSize() > MAX_OPTIONS:
-        size = f"options of {options.ByteSize():,} bytes; at most {MAX_OPTIONS:,} are taken: put data in sources"
+        size = (
+            f"the options have {options.ByteSize():,} bytes; at most {MAX_OPTIONS:,} are allowed: put data in sources"
+        )
         raise _Wrong("OPTIONS_TOO_LARGE", size)
     return json.dumps(_plain(options), sort_keys=True, allow_nan=False)
 
@@ -113,7 +115,7 @@ def _plain(value: Any) -> Any:
 
 def _number(value: float) -> int | float:
     if not math.isfinite(value):
-        raise _Wrong("BAD_OPTIONS", f"an option is {value}: numbers are finite")
+        raise _Wrong("BAD_OPTIONS", f"an option is {value}: numbers must be finite")
     return int(value) if value.is_integer() and abs(value) < _WHOLE else value
 
 
@@ -134,7 +136,7 @@ class _Use:
         streams = self.operator.streams
         if len(self.inputs) != len(streams):
             inputs = f"operator {self.name!r} has the streams {', '.join(streams)}, and {len(self.inputs)} inputs here"
-            raise _Wrong("WRONG_INPUTS", f"{inputs}: it needs one for each, in this order")
+            raise _Wrong("WRONG_INPUTS", f"{inputs}: give an input for each stream, in this order")
         declared, types = self._declared([arrow_schema(child.schema) for child in self.inputs])
         return ir.User(
             inputs=self.inputs,
@@ -164,12 +166,12 @@ class _Use:
         if schema is not None and not isinstance(schema, pa.Schema):
             schema = self._called("schema", schema, schemas)
         if not isinstance(schema, pa.Schema) or not len(schema):
-            raise _Wrong("BAD_OPERATOR", f"operator {self.name!r} is registered without a schema of its rows")
+            raise _Wrong("BAD_OPERATOR", f"operator {self.name!r} is registered without a schema for its rows")
         types = []
         for field in schema:
             type_ = type_of(field)
             if type_ is None:
-                text = f"column {field.name!r} of operator {self.name!r} is {field.type}, which no type of a plan is"
+                text = f"column {field.name!r} of operator {self.name!r} is {field.type}, which has no type in plans"
                 raise _Wrong("UNSUPPORTED_TYPE", text)
             types.append(type_)
         return schema, tuple(types)
@@ -184,9 +186,10 @@ class _Use:
         )
         if all(dealing.routing is ir.Routing.BROADCAST for dealing in dealings):
             text = (
-                f"operator {self.name!r} has all rows of all streams on every channel, which would each give all of its"
+                f"operator {self.name!r} would read all rows of all streams on every channel, and every channel "
+                "would give all of its"
             )
-            raise _Wrong("BAD_OPERATOR", f"{text} rows; leave partition out, and it has one channel")
+            raise _Wrong("BAD_OPERATOR", f"{text} rows: leave partition out, and the operator runs on one channel")
         self._check_keys(dealings)
         return dealings
 
@@ -199,8 +202,11 @@ class _Use:
             case ByKey(columns=columns):
                 return ir.Dealing(routing=ir.Routing.HASH, keys=self._keys(stream, columns, arrow_schema(schema)))
             case _:
-                text = f"stream {stream!r} of operator {self.name!r} is partitioned by a function, which plans cannot"
-                raise _Wrong("BAD_OPERATOR", f"{text}: columns, None or tidegate.SPREAD are right")
+                text = (
+                    f"stream {stream!r} of operator {self.name!r} is partitioned by a function, which is not "
+                    "possible in plans"
+                )
+                raise _Wrong("BAD_OPERATOR", f"{text}: give columns, None or tidegate.SPREAD")
 
     def _keys(self, stream: str, columns: Sequence[str], schema: pa.Schema) -> tuple[int, ...]:
         for column in columns:
@@ -222,5 +228,8 @@ class _Use:
         }
         if len(kinds) > 1:
             shown = " and ".join(sorted(", ".join(kind) for kind in kinds))
-            text = f"the streams of operator {self.name!r} are partitioned by keys of other types ({shown}): cast one"
+            text = (
+                f"the streams of operator {self.name!r} are partitioned by keys of different types ({shown}): cast "
+                "the keys to one type"
+            )
             raise _Wrong("KEY_TYPES", text)

@@ -24,7 +24,9 @@ def convert_window(decoder: Decoder, message: Message, plan_path: PlanPath, oute
         at = plan_path.at("window_functions", index)
         calls.append((yield from convert_call(decoder, function, at, scope, partitions, sorts, has_old=False)))
     if not calls:
-        decoder.problems.add(plan_path / "window_functions", "MISSING", "there must be at least one window function")
+        decoder.problems.add(
+            plan_path / "window_functions", "MISSING", "a window relation must have at least one window function"
+        )
     if below is poison.RELATION:
         return below
     schema = below.schema + tuple(poison.UNKNOWN if call is None else call.type for call in calls)

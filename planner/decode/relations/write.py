@@ -26,8 +26,8 @@ _CREATE: Final = 4
 OPERATIONS: Final = (_INSERT, _CREATE)
 REFUSED_OPERATIONS: Final[Mapping[int, str]] = {
     0: "a write must say whether it creates a table (WRITE_OP_CTAS) or inserts into one (WRITE_OP_INSERT)",
-    2: "rows of tables are not deleted (WRITE_OP_DELETE); create a table of those that stay",
-    3: "rows of tables are not changed (WRITE_OP_UPDATE); create a table of them as they should be",
+    2: "rows of tables cannot be deleted (WRITE_OP_DELETE); create a table of the rows that stay",
+    3: "rows of tables cannot be changed (WRITE_OP_UPDATE); create a table of the changed rows",
 }
 _MODIFIED_RECORDS: Final = 2
 _CREATE_MODES: Final[Mapping[int, WriteMode]] = {
@@ -42,7 +42,7 @@ _CREATE_MODES: Final[Mapping[int, WriteMode]] = {
 def convert_write(decoder: Decoder, message: Message, plan_path: PlanPath, outer: Scope | None) -> Steps[ir.Relation]:
     """The input's relation. The converter leaves the write itself in `decoder.write`."""
     if plan_path != decoder.root_path / "write":
-        problem = "a plan's rows can be written, so a write stands at its root and nowhere below"
+        problem = "a write can stand only at the root of a plan"
         decoder.problems.add(plan_path, "MISPLACED_WRITE", problem)
         return poison.RELATION
     problems_before = len(decoder.problems)
@@ -79,7 +79,7 @@ def _table(decoder: Decoder, message: Message, plan_path: PlanPath) -> tuple[str
     decoder.check_extension(message.named_table, plan_path / kind)
     names = tuple(message.named_table.names)
     if not names or not all(names):
-        decoder.problems.add(plan_path / kind / "names", "MISSING", "a table that is written must have a name")
+        decoder.problems.add(plan_path / kind / "names", "MISSING", "a written table must have a name")
     return names
 
 
@@ -101,17 +101,17 @@ def _columns(decoder: Decoder, message: Message, relation: ir.Relation, plan_pat
     """The table's names, nested names too, once the table's types are found equal to the input's."""
     where = plan_path / "table_schema"
     if not message.HasField("table_schema"):
-        decoder.problems.add(where, "MISSING", "a write must say what columns the table has")
+        decoder.problems.add(where, "MISSING", "a write must give the columns of the table")
         return ()
     base = base_schema(decoder, message.table_schema, where)
     if base is None:
         return ()
     names = tuple(message.table_schema.names)
     if len(names) != count_names(base.schema):
-        problem = f"{len(names)} names, but with the fields of structs there are {count_names(base.schema)}"
+        problem = f"{len(names)} names for the columns, which with their nested fields need {count_names(base.schema)}"
         decoder.problems.add(where / "names", "WRONG_WIDTH", problem)
     if len(base.schema) != len(relation.schema):
-        problem = f"the table has {len(base.schema)} columns, what is written has {len(relation.schema)}"
+        problem = f"the table has {len(base.schema)} columns, and the written rows have {len(relation.schema)}"
         decoder.problems.add(where, "WRONG_WIDTH", problem)
         return names
     for index, (wanted, written) in enumerate(zip(base.schema, relation.schema, strict=True)):
@@ -119,7 +119,7 @@ def _columns(decoder: Decoder, message: Message, relation: ir.Relation, plan_pat
         if is_unknown(written) or is_unknown(decoder.types.carried(wanted, at)):
             continue
         if sql_type(unnamed(wanted)) != sql_type(unnamed(written)):
-            problem = f"column {base.names[index]!r} of the table is {wanted}, what is written is {written}: cast it"
+            problem = f"column {base.names[index]!r} of the table is {wanted}, and the rows have {written}: cast it"
             decoder.problems.add(at, "WRONG_TYPE", problem)
     return names
 
@@ -132,7 +132,7 @@ def _emitted(decoder: Decoder, common: Message, width: int, plan_path: PlanPath)
     for position, index in enumerate(mapping):
         if not 0 <= index < width:
             at = (plan_path / "common" / "emit").at("output_mapping", position)
-            problem = f"there is no column {index}: the table has {width} columns"
+            problem = f"there is no column {index}; the table has {width} columns, counted from 0"
             decoder.problems.add(at, "OUT_OF_RANGE", problem)
     return mapping
 

@@ -99,7 +99,7 @@ def _quantile(use: Use) -> str:
     boundaries, _, _, x = use.arguments
     bins = use.constant(2)
     if not isinstance(bins, int) or bins < 1:
-        use.refuse("the number of bins has to be a positive constant")
+        use.refuse("the number of bins must be a positive constant")
     first = 0 if boundaries in ("MINIMUM", "BOTH") else 1
     last = bins if boundaries in ("MAXIMUM", "BOTH") else bins - 1
     if first > last:
@@ -110,7 +110,7 @@ def _quantile(use: Use) -> str:
 
 def _string_agg(use: Use) -> str:
     if not isinstance(use.constant(1), str):
-        use.refuse("the separator has to be a constant")
+        use.refuse("the separator must be a constant")
     return use.call("string_agg", *use.arguments)
 
 
@@ -143,7 +143,7 @@ TABLE: Final[Table] = {
     ("ordered_values", "max"): Entry(_plain("max")),
     ("boolean", "bool_and"): Entry(_plain("bool_and")),
     ("boolean", "bool_or"): Entry(_plain("bool_or")),
-    ("string", "string_agg"): Entry(_string_agg, note="the separator has to be a constant"),
+    ("string", "string_agg"): Entry(_string_agg, note="the separator must be a constant"),
     ("aggregate_generic", "count"): Entry(_count, _EXACT),
     ("aggregate_generic", "any_value"): Entry(_any_value, {"ignore_nulls": ("TRUE", "FALSE")}),
     ("aggregate_approx", "approx_count_distinct"): Entry(_plain("approx_count_distinct")),

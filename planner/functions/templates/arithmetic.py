@@ -156,7 +156,7 @@ def _bitwise(symbol: str) -> Template:
 
 def _integer(type_: Type) -> t.Integer:
     if not isinstance(type_, t.Integer):
-        raise ValueError(f"{type_} where an integer belongs")
+        raise ValueError(f"{type_} is given, and must be an integer")
     return type_
 
 

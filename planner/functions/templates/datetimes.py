@@ -111,7 +111,7 @@ def _parse_timestamp(use: Use) -> str:
     text, format_, *rest = use.arguments
     known = use.constant(1)
     if not isinstance(known, str):
-        use.refuse("the format has to be a constant")
+        use.refuse("the format must be a constant")
     parsed = f"strptime({text}, {format_})"
     if "%z" in known or "%Z" in known:
         return use.cast(parsed)

@@ -15,7 +15,7 @@ MAX_DIGITS: Final = 38
 def decimal(type_: Type) -> t.Decimal:
     """The type, which is a decimal by the function's signature."""
     if not isinstance(type_, t.Decimal):
-        raise ValueError(f"{type_} where a decimal belongs")
+        raise ValueError(f"{type_} is given, and must be a decimal")
     return type_
 
 

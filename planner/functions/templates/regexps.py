@@ -60,7 +60,7 @@ def _replace(use: Use) -> str:
     if not rest:
         return f"regexp_replace({x}, {_pattern(use)}, {new})"
     if use.constant(4) not in (0, 1):
-        use.refuse("the occurrence to replace has to be the constant 0 or 1")
+        use.refuse("the occurrence to replace must be the constant 0 or 1")
     position = rest[0]
     if use.constant(3) == 1:
         return f"regexp_replace({x}, {_pattern(use)}, {new})"

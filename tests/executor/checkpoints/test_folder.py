@@ -98,7 +98,7 @@ def test_what_an_unfinished_checkpoint_left_is_removed_by_the_next(folder: Check
 
 def test_an_unknown_checkpoint_is_not_found_and_those_there_are_named(folder: CheckpointFolder) -> None:
     take(folder, "one", 1, table(1))
-    with pytest.raises(NotFound, match="no checkpoint 'task/two'; of this task there are: one"):
+    with pytest.raises(NotFound, match="no checkpoint 'task/two'; the task's checkpoints are: one"):
         folder.manifest("two")
 
 
@@ -116,7 +116,7 @@ def damage(path: Path, how: str) -> None:
 
 @pytest.mark.parametrize(
     ("how", "told"),
-    [("missing", "is missing"), ("cut", "bytes instead of"), ("changed", "not those that were written")],
+    [("missing", "is missing"), ("cut", "bytes instead of"), ("changed", "differ from the bytes that were written")],
 )
 def test_a_damaged_file_is_named(folder: CheckpointFolder, tmp_path: Path, how: str, told: str) -> None:
     [part] = take(folder, "one", 1, table(1)).parts

@@ -96,6 +96,6 @@ def test_a_server_runs_its_clients_tasks_on_its_spark(folder: Path, summed: pa.T
 
 
 def test_a_process_has_one_spark(master: str) -> None:
-    with tidegate.local() as client, pytest.raises(tidegate.InvalidRequest, match="has a Spark already") as refused:
+    with tidegate.local() as client, pytest.raises(tidegate.InvalidRequest, match="already has a Spark") as refused:
         client.create_task(plans.plan(SUM, "k", "s").json, executor="spark", spark="local[7]")
     assert refused.value.reason == "SPARK_RUNNING"

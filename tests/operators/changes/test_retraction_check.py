@@ -25,5 +25,5 @@ def test_a_total_may_be_below_zero_inside_an_epoch() -> None:
 def test_deleting_a_row_that_is_not_there_is_an_error_that_names_it() -> None:
     known = RetractionCheck(SCHEMA, "edges")
     run_epoch(known, [(0, change(SCHEMA, [((1, "x"), 1, ())], 0))])
-    with pytest.raises(ExecutionError, match=r"source 'edges': the row \{'k': 1, 'v': 'x'\} .* is there -1 times"):
+    with pytest.raises(ExecutionError, match=r"source 'edges': the row \{'k': 1, 'v': 'x'\} .* it has -1 copies"):
         run_epoch(known, [(0, change(SCHEMA, [((1, "x"), -2, ())], 0))])

@@ -49,9 +49,9 @@ def test_an_unknown_kind_is_refused_with_those_there_are() -> None:
 @pytest.mark.parametrize(
     ("kind", "options", "message"),
     [
-        ("arrow", {}, "kind 'arrow' needs the option 'table'; there are: table"),
-        ("sql", {"database": "d"}, "kind 'sql' needs the option 'table'; there are: database, schema, table"),
-        ("file", {"table": "t", "path": "/"}, "kind 'file' has no option 'path'; there are: table"),
+        ("arrow", {}, "kind 'arrow' needs the option 'table'; its options are: table"),
+        ("sql", {"database": "d"}, "kind 'sql' needs the option 'table'; its options are: database, schema, table"),
+        ("file", {"table": "t", "path": "/"}, "kind 'file' has no option 'path'; its options are: table"),
         ("arrow", {"table": "u"}, "there is no table 'u'; there are: 't'"),
         ("sql", {"database": "u", "table": "t"}, "there is no database 'u'; there are: none"),
     ],

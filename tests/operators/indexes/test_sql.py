@@ -66,7 +66,7 @@ def test_values_become_what_the_plan_says(tmp_path: Path) -> None:
     ("value", "type_", "message"),
     [
         (300, pa.int8(), "column 'v': 300 is not a value of type int8"),
-        ("2024-01-01", pa.date32(), "column 'v' is string there, the plan wants date32"),
+        ("2024-01-01", pa.date32(), "column 'v' is string in the database, and date32"),
     ],
 )
 def test_values_that_do_not_fit_are_named(value: object, type_: pa.DataType, message: str, tmp_path: Path) -> None:

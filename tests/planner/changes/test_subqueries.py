@@ -403,7 +403,7 @@ def test_a_scalar_of_two_rows_for_a_while_within_an_epoch_is_the_one_that_is_lef
         ),
         (
             where(exists(join(inner(), same_key(third()), Type.LEFT, eq(col(0), col(2))))),
-            "a left join's right side looks at the outer row",
+            "the right side of a left join reads the outer row",
         ),
         (
             where(

@@ -114,7 +114,7 @@ def test_ten_times_deeper_is_one_clear_problem(plan: PlanBytes) -> None:
         decode_plan(plan)
     (problem,) = raised.value.problems
     assert problem.reason == "PLAN_TOO_LARGE"
-    assert "more than 10,000 relations and expressions inside one another" in problem.message
+    assert "more than 10,000 relations and expressions nested in one another" in problem.message
 
 
 def test_types_and_literals_have_a_limit_of_their_own() -> None:

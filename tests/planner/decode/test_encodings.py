@@ -24,12 +24,12 @@ PLAN = plan_of(read("t", "k"), "k").json or ""
 @pytest.mark.parametrize(
     ("plan", "sentence"),
     [
-        (PlanBytes(binary=b' {"relations": []}'), "looks like JSON: a plan in JSON is text, a str or a file"),
+        (PlanBytes(binary=b' {"relations": []}'), "looks like JSON: give a plan in JSON as a str, or as a file"),
         (
             PlanBytes(json="plan.bin"),
-            "'plan.bin'; a plan in JSON is an object, from '{' on: give the name of a file as",
+            "'plan.bin', and a plan in JSON begins with '{': give the name of a file as",
         ),
-        (PlanBytes(json=""), "the text is empty; a plan in JSON is an object"),
+        (PlanBytes(json=""), "the text is empty, and a plan in JSON begins with"),
         (PlanBytes(json='{"relatons": []}'), 'has no field named "relatons"'),
     ],
 )
@@ -74,7 +74,7 @@ TEXT_PLANS = [
 @pytest.mark.parametrize(
     ("texts", "like", "wanted"),
     [
-        (SQL, "this looks like SQL", "a Substrait plan is wanted"),
+        (SQL, "this looks like SQL", "and not like a Substrait plan"),
         (PROTOBUF_TEXT, "this looks like protobuf's text format", "protobuf bytes (a file of any name) or JSON"),
         (TEXT_PLANS, "this looks like a plan written as text", "protobuf bytes (a file of any name) or JSON"),
     ],

@@ -75,7 +75,7 @@ def test_one_more_is_refused_before_anything_is_made_of_it(
     monkeypatch.setattr(wire.WireNodes, "_read", None)
     monkeypatch.setattr(json_nodes.JsonNodes, "_read", None)
     for encoded in both(make(SMALL + 1)):
-        with pytest.raises(PlanError, match=f"{limit.what}; at most {SMALL} are planned: {limit.instead}") as refused:
+        with pytest.raises(PlanError, match=f"{limit.what}; at most {SMALL} are allowed: {limit.instead}") as refused:
             decode_plan(encoded)
         assert refused.value.reason == "PLAN_TOO_LARGE"
 
@@ -143,7 +143,7 @@ def test_more_common_subtrees_than_one_statement_can_have_are_refused() -> None:
     assert len(decode(plan(_use(most - 1), ["a"], *subtrees)).plan.shared) == most
     found = problem(plan(_use(most), ["a"], *subtrees, table(I64)))
     assert (found.reason, found.place) == ("PLAN_TOO_LARGE", "relations")
-    assert f"{most + 1} common subtrees, which its references read; at most {most} are planned" in found.message
+    assert f"{most + 1} common subtrees, which its references read; at most {most} are allowed" in found.message
 
 
 def subqueries(count: int) -> Node:

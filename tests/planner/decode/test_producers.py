@@ -46,7 +46,7 @@ def test_duckdb_projections_replace_their_input() -> None:
 
 def test_a_reference_that_ibis_lost_is_read_as_the_row_around_and_said_so() -> None:
     (warning,) = decode("ibis/q17.bin").warnings
-    assert "no column 16 in the subquery; the row around it is meant" in warning
+    assert "no column 16 in the subquery; Tidegate reads the column of the enclosing row" in warning
 
 
 def test_a_not_like_that_duckdb_wrote_as_not_equal_is_read_as_such_and_said_so() -> None:

@@ -30,13 +30,15 @@ def convert_index_lookup_join(
         sides.append((yield from decoder.relation(number, plan_path.at("inputs", at), outer)))
     detail = plan_path / "detail"
     if len(sides) != 2:
-        decoder.problems.add(plan_path / "inputs", "MISSING", f"there must be two inputs, there are {len(sides)}")
+        decoder.problems.add(
+            plan_path / "inputs", "MISSING", f"an index look-up join must have two inputs, not {len(sides)}"
+        )
         return poison.RELATION
     type_ = _TYPES.get(join.type)
     if type_ is None:
-        decoder.problems.add(detail / "type", "MISSING", "the type is missing or unknown: it is inner or left")
+        decoder.problems.add(detail / "type", "MISSING", "the join type is missing or unknown: give inner or left")
     if max(join.prefetch, join.retries) > _MOST:
-        decoder.problems.add(detail, "OUT_OF_RANGE", f"prefetch and retries may be {_MOST} at most")
+        decoder.problems.add(detail, "OUT_OF_RANGE", f"prefetch and retries must be at most {_MOST}")
     if type_ is None or any(side is poison.RELATION for side in sides):
         return poison.RELATION
     left, right = sides
@@ -65,15 +67,19 @@ def _keys(
     for key in keys:
         these, those = column(left, key.left), column(right, key.right)
         if these is None or those is None:
-            problem = f"there is no such pair of columns: {key.left} of {len(left)} and {key.right} of {len(right)}"
+            problem = f"there is no pair of columns {key.left} of {len(left)} and {key.right} of {len(right)}"
             decoder.problems.add(plan_path, "OUT_OF_RANGE", problem)
             return None
         if not same_type(these, those):
-            decoder.problems.add(plan_path, "MIXED_TYPES", f"{these} is looked up in {those}: add a cast to the input")
+            decoder.problems.add(
+                plan_path,
+                "MIXED_TYPES",
+                f"a key of type {these} cannot be looked up in a column of type {those}: add a cast to the input",
+            )
             return None
         pairs.append((ir.Field(index=key.left, type=these), ir.Field(index=len(left) + key.right, type=those)))
     if not pairs:
-        decoder.problems.add(plan_path, "MISSING", "there is no key to look up")
+        decoder.problems.add(plan_path, "MISSING", "an index look-up join must have at least one key")
         return None
     return tuple(pairs)
 
@@ -87,7 +93,7 @@ def _indexed(
         kind = kind_named(join.index or ir.KEPT_KIND)
         if kind.name == ir.KEPT_KIND:
             if options:
-                raise InvalidRequest(f"an index of the kind {ir.KEPT_KIND!r} has no options: its input says all")
+                raise InvalidRequest(f"an index of the kind {ir.KEPT_KIND!r} has no options: leave the options out")
             return right, {}
         table = _table(kind, right, options)
         check_options(kind, WantedIndex(name=right.plan_path, keys=(), columns=(), options=options))

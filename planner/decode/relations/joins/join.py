@@ -13,12 +13,12 @@ from ...scope import Scope
 from .join_schema import LOGICAL, filtered, has_columns, join_schema, join_type
 
 _MARK: Final = (
-    "DataFusion writes EXISTS and IN inside OR as the same mark join. Its mark is null where the condition is, as "
-    "Substrait and IN have it, so NOT EXISTS misses rows whose columns in the condition are null"
+    "DataFusion writes EXISTS and IN inside OR as the same mark join. Its mark is null if the condition is null, as "
+    "Substrait and IN define it, so NOT EXISTS misses rows whose columns in the condition are null"
 )
 _ANTI: Final = (
-    "DataFusion writes NOT IN as the anti join of NOT EXISTS. It keeps rows for which the condition is null, which NOT "
-    "IN does not: for NOT IN leave rows out whose columns in the condition are null"
+    "DataFusion writes NOT IN as the anti join of NOT EXISTS. This anti join keeps rows for which the condition is "
+    "null, and NOT IN drops them: for NOT IN, filter out rows whose columns in the condition are null"
 )
 _EXISTS_OR_IN: Final = {
     ir.JoinType.LEFT_MARK: _MARK,

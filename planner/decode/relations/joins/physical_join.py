@@ -70,7 +70,10 @@ def _keys(
             _compare(decoder, key, left, right, plan_path.at("keys", index)) for index, key in enumerate(message.keys)
         ]
     if len(message.left_keys) != len(message.right_keys) or not message.left_keys:
-        problem = f"{len(message.left_keys)} keys on the left and {len(message.right_keys)} on the right; pair them"
+        problem = (
+            f"{len(message.left_keys)} keys on the left and {len(message.right_keys)} on the right; give as many "
+            "keys on the left as on the right"
+        )
         decoder.problems.add(plan_path / "keys", "MISSING", problem)
         return [poison.EXPRESSION]
     conditions: list[ir.Expression] = []
@@ -93,7 +96,10 @@ def _compare(
         return poison.EXPRESSION if custom is None else _call(decoder, custom, these, those, at)
     simple = _SIMPLE.get(comparison.simple)
     if simple is None:
-        problem = "the comparison must be EQ or IS_NOT_DISTINCT_FROM; one that may be wrong is not supported"
+        problem = (
+            "the comparison must be EQ or IS_NOT_DISTINCT_FROM; a comparison that may give false matches is not "
+            "supported"
+        )
         decoder.problems.add(plan_path / "comparison", "UNSUPPORTED_COMPARISON", problem)
         return poison.EXPRESSION
     return _call(decoder, simple, these, those, plan_path / "comparison")

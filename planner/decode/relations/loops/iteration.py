@@ -37,9 +37,9 @@ def convert_iteration(
     _check_name(decoder, iteration.iteration_name, detail)
     at_limit = _AT_LIMIT.get(iteration.at_limit)
     if at_limit is None:
-        decoder.problems.add(detail / "at_limit", "MISSING", "what happens at the limit is unknown: error or return")
+        decoder.problems.add(detail / "at_limit", "MISSING", "at_limit is unknown: give error or return")
     if len(message.inputs) not in (1, 2):
-        problem = f"a loop has its body and at most one more input, this one has {len(message.inputs)} inputs"
+        problem = f"a loop must have its body and at most one more input, not {len(message.inputs)} inputs"
         decoder.problems.add(plan_path / "inputs", "MISSING", problem)
         return poison.RELATION
     entering: ir.Relation | None = None
@@ -67,7 +67,7 @@ def _check_name(decoder: Decoder, name: str, detail: PlanPath) -> None:
     if not name:
         decoder.problems.add(detail / "iteration_name", "MISSING", "a loop must have a name")
     elif decoder.loops.named(name) is not None:
-        problem = f"a loop around this one is called {name!r} too; inside of it the name would not say which is meant"
+        problem = f"an enclosing loop is also called {name!r}: give one of the two loops another name"
         decoder.problems.add(detail / "iteration_name", "DUPLICATE_NAME", problem)
 
 
@@ -143,8 +143,8 @@ class _Settling:
         self.decoder.problems.add(
             self.plan_path,
             "UNKNOWN_TYPES",
-            f"{what} of what goes round in loop {self.name!r} cannot be found out from its body: give the loop a "
-            "second input (an empty virtual table will do), or its message a schema",
+            f"{what} of loop {self.name!r} cannot be derived from its body: give the loop a second input (an empty "
+            "virtual table is enough), or give its message a schema",
         )
 
 
@@ -170,11 +170,13 @@ def _known_type(types: tuple[Type, ...]) -> Type:
 def _warn(decoder: Decoder, settled: _Settled, iteration: Any, plan_path: PlanPath) -> None:
     name = iteration.iteration_name
     if not settled.loop.references:
-        decoder.problems.warn(plan_path, f"nothing in the body of loop {name!r} refers to it: it is no loop")
+        decoder.problems.warn(
+            plan_path, f"nothing in the body of loop {name!r} refers to the loop, so the relation is not a loop"
+        )
     elif not iteration.HasField("max_rounds"):
         union = _growing(settled.body, settled.loop.number)
         if union is not None:
-            advice = "rows that are made again are added again, so over a cycle it ends with an error"
+            advice = "the loop adds rows again that it has already, so over a cycle the loop ends with an error"
             problem = f"a UNION ALL in the body of loop {name!r}, which has no limit on rounds: {advice}"
             decoder.problems.warn(plan_path, f"{problem} (the union is at {union.plan_path})")
 

@@ -25,7 +25,7 @@ def convert_iteration_reference(
     loop = decoder.loops.named(reference.iteration_name)
     if loop is None:
         around = ", ".join(map(repr, decoder.loops.names)) or "none"
-        problem = f"no loop around this reference is called {reference.iteration_name!r}; around it: {around}"
+        problem = f"no enclosing loop is called {reference.iteration_name!r}; there are: {around}"
         decoder.problems.add(plan_path / "detail" / "iteration_name", "UNKNOWN_LOOP", problem)
         return poison.RELATION
     loop.references += 1
@@ -39,14 +39,14 @@ def convert_iteration_reference(
 def _schema(decoder: Decoder, loop: OpenLoop, reference: Any, plan_path: PlanPath) -> ir.Schema | None:
     length = reference.output_length
     if length > _WIDEST:
-        problem = f"{length:,} columns; there may be {_WIDEST:,} at most"
+        problem = f"{length:,} columns; at most {_WIDEST:,} are allowed"
         decoder.problems.add(plan_path / "output_length", "OUT_OF_RANGE", problem)
         return None
     declared = declared_columns(decoder, reference.schema, plan_path / "schema") if reference.schema else None
     if loop.schema is None:
         return declared or ((poison.UNKNOWN,) * length if length else None)
     if length and length != len(loop.schema):
-        problem = f"{length} columns, but what goes round in loop {loop.name!r} has {len(loop.schema)}"
+        problem = f"{length} columns, but the rows of loop {loop.name!r} have {len(loop.schema)}"
         decoder.problems.add(plan_path / "output_length", "WRONG_WIDTH", problem)
         return None
     if declared is not None and not agree(decoder, loop.schema, declared, plan_path / "schema"):

@@ -21,7 +21,9 @@ def declared_columns(decoder: Decoder, declared: bytes, plan_path: PlanPath) -> 
         decoder.problems.add(plan_path, "MALFORMED", f"not a valid substrait.Type: {error}")
         return None
     if row.WhichOneof("kind") != "struct" or not row.struct.types:
-        decoder.problems.add(plan_path, "WRONG_TYPE", "the columns of what goes round are a struct of one type or more")
+        decoder.problems.add(
+            plan_path, "WRONG_TYPE", "the columns of a loop's rows must be a struct of at least one type"
+        )
         return None
     return types.row(row.struct.types, plan_path / "struct")
 
@@ -29,12 +31,12 @@ def declared_columns(decoder: Decoder, declared: bytes, plan_path: PlanPath) -> 
 def agree(decoder: Decoder, schema: ir.Schema, other: ir.Schema, plan_path: PlanPath) -> bool:
     """Tests whether `other` are the loop's columns, as far as they are known, and reports a difference."""
     if len(schema) != len(other):
-        problem = f"{len(other)} columns, but what goes round in the loop has {len(schema)}"
+        problem = f"{len(other)} columns, but the loop's rows have {len(schema)}"
         decoder.problems.add(plan_path, "WRONG_WIDTH", problem)
         return False
     for index, (wanted, type_) in enumerate(zip(schema, other, strict=True)):
         if not same_type(wanted, type_):
-            problem = f"column {index} is {type_}, but what goes round in the loop has {wanted}; add a cast"
+            problem = f"column {index} is {type_}, but in the loop's rows {wanted}: add a cast"
             decoder.problems.add(plan_path, "MIXED_TYPES", problem)
             return False
     return True

@@ -42,14 +42,14 @@ def _order(
 ) -> tuple[ir.ColumnOrder, ...] | None:
     """The keys over the input's columns; None, once reported, if they are no order."""
     if not declared.keys:
-        decoder.problems.add(plan_path / "keys", "MISSING", "a declared order needs a key")
+        decoder.problems.add(plan_path / "keys", "MISSING", "a declared order must have a key")
         return None
     column_orders: dict[int, ir.ColumnOrder] = {}
     for index, key in enumerate(declared.keys):
         at = plan_path.at("keys", index)
         direction = _DIRECTIONS.get(key.direction)
         if key.column >= len(schema):
-            problem = f"there is no column {key.column}: there are {len(schema)} columns"
+            problem = f"there is no column {key.column}; there are {len(schema)} columns, counted from 0"
             decoder.problems.add(at / "column", "OUT_OF_RANGE", problem)
             return None
         if direction is None:
@@ -60,7 +60,9 @@ def _order(
         except UnsupportedType as error:
             reason = str(error)
         if reason is not None:
-            decoder.problems.add(at / "column", "UNSUPPORTED_SORT", f"rows cannot be checked to be sorted: {reason}")
+            decoder.problems.add(
+                at / "column", "UNSUPPORTED_SORT", f"Tidegate cannot check the order of the rows: {reason}"
+            )
             return None
         column_orders.setdefault(key.column, ir.ColumnOrder(column=key.column, direction=direction))
     return tuple(column_orders.values())
@@ -84,8 +86,10 @@ def _on_the_read(
             ]
         relation = relation.input
     if not isinstance(relation, ir.Read | ir.LocalFiles):
-        problem = "an order is declared for a read, or for filters and column selections of one; rows that are computed"
-        decoder.problems.add(plan_path, "MISPLACED_ORDER", f"{problem} are in the order that the plan gives them")
+        problem = "an order can be declared only for a read, or for filters and column selections of a read;"
+        decoder.problems.add(
+            plan_path, "MISPLACED_ORDER", f"{problem} computed rows have the order that the plan gives them"
+        )
         return poison.RELATION
     rebuilt: ir.Relation = replace(relation, order=tuple(order))
     for parent in reversed(above):

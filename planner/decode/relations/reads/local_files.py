@@ -43,7 +43,7 @@ def convert_local_files(
         path, file_format = _path(decoder, item, at), _format(decoder, item, at)
         items.append(ir.FileItem(path=path, format=file_format, start=item.start, length=item.length))
     if not items:
-        decoder.problems.add(plan_path / "items", "MISSING", "there must be at least one file")
+        decoder.problems.add(plan_path / "items", "MISSING", "a read of local files must name at least one file")
         return poison.RELATION
     source = str(plan_path)
     return ir.LocalFiles(source=source, names=base.names, items=tuple(items), schema=base.schema, plan_path=source)
@@ -61,7 +61,7 @@ def _path(decoder: Decoder, item: Message, plan_path: PlanPath) -> str:
         return text
     uri = urlsplit(text)
     if uri.netloc not in ("", "localhost"):
-        problem = f"a file on the host {uri.netloc!r}; a file URI must be this machine's"
+        problem = f"the file is on the host {uri.netloc!r}: a file URI must name a file of this machine"
         decoder.problems.add(plan_path / str(kind), "BAD_PATH", problem)
     return unquote(uri.path)
 
@@ -84,5 +84,7 @@ def _check_text(decoder: Decoder, options: Message, plan_path: PlanPath) -> None
         value = getattr(options, name)
         if value not in allowed:
             wanted = " or ".join(repr(text) for text in allowed if text != "") or "absent"
-            problem = f"{value!r} is not supported: text files are CSV with one header line, so this must be {wanted}"
+            problem = (
+                f"{value!r} is not supported: text files are CSV with one header line, so the value must be {wanted}"
+            )
             decoder.problems.add(plan_path / name, "UNSUPPORTED_FORMAT", problem)

@@ -55,7 +55,7 @@ def convert_read(decoder: Decoder, message: Message, plan_path: PlanPath, outer:
             input=relation, condition=condition, schema=relation.schema, plan_path=str(plan_path / "filter")
         )
     if message.best_effort_filter:
-        decoder.problems.warn(plan_path / "best_effort_filter", "a best-effort filter may be left out, and is")
+        decoder.problems.warn(plan_path / "best_effort_filter", "Tidegate leaves out best-effort filters")
     return _projection(decoder, message, relation, plan_path)
 
 
@@ -70,7 +70,9 @@ def base_schema(decoder: Decoder, base: Message, plan_path: PlanPath) -> Base | 
         base_names, types = name_fields(types, names)
     elif len(names) == len(types):
         base_names = names
-        decoder.problems.warn(plan_path / "names", "only the columns are named, not the fields of structs in them")
+        decoder.problems.warn(
+            plan_path / "names", "the names are those of the columns, without the fields of structs in the columns"
+        )
     else:
         problem = f"{len(names)} names for {len(types)} columns, which with their nested fields need {expected}"
         decoder.problems.add(plan_path / "names", "WRONG_WIDTH", problem)
@@ -97,10 +99,10 @@ def _projection(decoder: Decoder, message: Message, relation: ir.Relation, plan_
         where = at.at("struct_items", index)
         type_ = column(relation.schema, item.field)
         if type_ is None:
-            problem = f"there is no column {item.field}: there are {len(relation.schema)} columns"
+            problem = f"there is no column {item.field}; there are {len(relation.schema)} columns, counted from 0"
             decoder.problems.add(where / "field", "OUT_OF_RANGE", problem)
         if item.child:
-            problem = "a mask inside a column is not supported; read the column and project the fields that are wanted"
+            problem = "a mask inside a column is not supported; read the column, and project the fields that you need"
             decoder.problems.add(where / "child", "UNSUPPORTED_MASK", problem)
         fields.append(ir.Field(index=item.field, type=type_ or poison.UNKNOWN))
     return project(relation, fields, plan_path / "projection")
@@ -123,6 +125,6 @@ CONVERTERS: Final[Mapping[str, ReadConverter]] = {
 }
 
 REFUSED: Final[Mapping[str, str]] = {
-    "extension_table": "extension tables are not supported; read a named table, and feed or bind it by that name",
-    "iceberg_table": "Iceberg tables are not supported; list the table's files as local files or feed them as splits",
+    "extension_table": "extension tables are not supported; read a named table, and feed or bind the table by its name",
+    "iceberg_table": "Iceberg tables are not supported; list its files as local files, or feed the files as splits",
 }

@@ -29,7 +29,10 @@ def convert_virtual_table(
         at = plan_path.at("values", index)
         rows.append((decoder.literals.row(row.fields, at, "fields", 1), at))
     if message.expressions and decoder.habits.rows_are_single_expressions:
-        problem = "virtual tables of expressions as Substrait 0.58 wrote them are not supported; use another release"
+        problem = (
+            "virtual tables of expressions in the form of Substrait 0.58 are not supported; use another release of "
+            "Substrait"
+        )
         decoder.problems.add(plan_path / "expressions", "UNSUPPORTED_READ", problem)
         return poison.RELATION
     for index, row in enumerate(message.expressions):

@@ -33,7 +33,7 @@ def test_a_loop_that_would_go_on_beyond_its_rounds_is_an_error(channels: int, co
     network, _ = network_of(reached(5), channels=channels, continuous=continuous)
     feed(network, CHAIN)
     with pytest.raises(
-        ExecutionError, match=r"loop 'reached' is not at its fixpoint after 5 rounds: round 6 would change 1 rows"
+        ExecutionError, match=r"loop 'reached' is not at its fixpoint after 5 rounds: round 6 would change 1 of its"
     ) as error:
         network.run()
     assert error.value.reason == "LOOP_ROUNDS"
@@ -72,7 +72,7 @@ def test_what_is_beyond_the_limit_can_be_undone_later() -> None:
 def test_a_union_all_over_a_cycle_ends_at_its_rounds() -> None:
     network, _ = network_of(Iterate("all", Union((S, Compose(Ref("all"), E))), rounds=100, on_rounds=OnLimit.ERROR))
     feed(network, CYCLE)
-    with pytest.raises(ExecutionError, match=r"loop 'all' .* round 101 would change 1 rows of the 100 "):
+    with pytest.raises(ExecutionError, match=r"loop 'all' .* round 101 would change 1 of its 100 rows "):
         network.run()
 
 

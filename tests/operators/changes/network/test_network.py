@@ -89,10 +89,10 @@ def test_state_is_that_at_a_barrier_or_is_not_saved(term: Term) -> None:
     network.feed(0, 0, change([((1, 1), 1)]))
     for step in (lambda: None, network.end, network.run, lambda: network.end(0)):
         step()
-        with pytest.raises(RuntimeError, match="nothing of the next one is there"):
+        with pytest.raises(RuntimeError, match="state can be saved only between two epochs"):
             network.save(MemoryState())
     network.take()
-    with pytest.raises(RuntimeError, match="nothing of the next one is there"):
+    with pytest.raises(RuntimeError, match="state can be saved only between two epochs"):
         network.save(MemoryState())
     network.end(1)
     network.run()

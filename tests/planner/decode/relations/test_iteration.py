@@ -311,7 +311,7 @@ def test_a_name_that_a_loop_around_has_already() -> None:
 def test_a_reference_of_another_length() -> None:
     found = problem(plan(loop(closure(3)), ["a", "b"]))
     assert found.reason == "WRONG_WIDTH"
-    assert found.message == "3 columns, but what goes round in loop 'l' has 2"
+    assert found.message == "3 columns, but the rows of loop 'l' have 2"
 
 
 def test_a_reference_of_absurd_length_costs_nothing() -> None:
@@ -350,7 +350,7 @@ def warnings(relation: Node, width: int = 2) -> list[str]:
 
 def test_a_loop_that_is_never_referred_to_is_pointed_out() -> None:
     (found,) = warnings(loop(table(I64)), 1)
-    assert "nothing in the body of loop 'l' refers to it" in found
+    assert "nothing in the body of loop 'l' refers to the loop" in found
 
 
 def test_a_union_all_without_a_limit_is_pointed_out() -> None:
