@@ -63,7 +63,7 @@ SUBTREES: Final = Limit(
 SUBQUERIES: Final = Limit(
     what="subqueries",
     most=100,
-    instead="join with what they read, or split it into several plans",
+    instead="join with what they read, or split the plan into several plans",
 )
 """DuckDB takes the third power of their number to plan them: 2 s for 200 in one filter."""
 BRACKETS: Final = Limit(

@@ -160,7 +160,7 @@ def test_more_subqueries_than_can_be_planned_in_time_are_refused_once() -> None:
     decode(subqueries(limits.SUBQUERIES.most))
     found = problem(subqueries(limits.SUBQUERIES.most + 20))
     assert found.reason == "PLAN_TOO_LARGE"
-    assert "more than 100 subqueries; at most 100 are planned: join with what they read" in found.message
+    assert "more than 100 subqueries; at most 100 are allowed: join with what they read" in found.message
 
 
 def test_columns_of_all_relations_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
