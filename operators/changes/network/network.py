@@ -26,6 +26,7 @@ from ..values.rows import Rows
 from .build import MakeLocking, Nodes, build
 from .channel_nodes import Counters, OperatorNode, Source
 from .locking import Locking
+from .loop_progress import Progress
 from .network_graph import Graph, Loop
 from .network_loop import LoopNode
 from .network_statistics import LoopStatistics, NetworkStatistics, OperatorStatistics
@@ -132,15 +133,20 @@ class Network:
         self._mark = _Mark(state, self.fresh, counters, tuple(self._loop_statistics()), self._seconds)
 
     def unmark(self) -> None:
-        """Drop the state that `mark` kept."""
+        """Drop the state that `mark` kept. The epoch ended well, so everything is healthy."""
         self._mark = None
+        for each in self._having_health().values():
+            each.healthy = True
 
     def roll_back(self) -> None:
-        """Forget all state, messages and counts since `mark`."""
+        """Forget all state, messages and counts since `mark`, but not who has failed."""
         mark, self._mark = self._mark, None
         if mark is None:
             raise RuntimeError("the network was not marked")
+        health = {at: each.healthy for at, each in self._having_health().items()}
         self._begin_anew(mark.loops, mark.seconds)
+        for at, each in self._having_health().items():
+            each.healthy = health[at]
         if not mark.fresh:
             self._load(mark.state.under)
         self._count_from(mark.counters)
@@ -154,6 +160,11 @@ class Network:
         self._begun = 0
         self._taken = 0
         self._seconds = seconds
+
+    def _having_health(self) -> dict[object, OperatorNode | Progress]:
+        found: dict[object, OperatorNode | Progress] = {at: loop.progress for at, loop in self._nodes.loops.items()}
+        found.update(self._nodes.operators.items())
+        return found
 
     def _count_from(self, counted: Mapping[tuple[str, int], Counters]) -> None:
         for at, node in self._nodes.operators.items():
