@@ -76,9 +76,12 @@ def out_of_memory(plan_path: str, memory_limit: int) -> ExecutionError:
     )
 
 
-def row_too_large(place: str, size: int, most: int) -> ExecutionError:
+def row_too_large(plan_path: str, size: int, most: int) -> ExecutionError:
     return ExecutionError(
-        _at(place, f"makes a row of {size:,} bytes, more than the task's memory_limit of {most:,}: raise memory_limit"),
+        _at(
+            plan_path,
+            f"makes a row of {size:,} bytes, more than the task's memory_limit of {most:,}: raise memory_limit",
+        ),
         reason="ROW_TOO_LARGE",
     )
 

@@ -254,9 +254,9 @@ class Fragment(Operator):
                     yield self._checked_size(self._conform(part))
 
     def _checked_size(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        found = row_beyond(batch, self._largest)
-        if found is not None:
-            raise failures.row_too_large(self._plan_path, found[1], self._largest or 0)
+        too_large = row_beyond(batch, self._largest)
+        if too_large is not None:
+            raise failures.row_too_large(self._plan_path, too_large[1], self._largest or 0)
         return batch
 
     def _counts(self, files: Sequence[FilePiece], *, counted: bool, given_out: int) -> FileReads:

@@ -114,9 +114,9 @@ class Scan(Operator):
                     yield batch
 
     def _check_size(self, batch: pa.RecordBatch, piece: Piece, first: int) -> None:
-        found = row_beyond(batch, self._largest)
-        if found is not None:
-            row, size = found
+        too_large = row_beyond(batch, self._largest)
+        if too_large is not None:
+            row, size = too_large
             raise SplitError(
                 f"{describe(piece)}: row {first + row} (counted from 0 in the rows read) has {size:,} bytes, more "
                 f"than the task's memory_limit of {self._largest:,}: raise memory_limit",

@@ -21,6 +21,7 @@ from tidegate.operators.core.held_rows import Holding
 from tidegate.operators.core.operator import Operator
 from tidegate.operators.core.streams import BatchStream
 from tidegate.operators.duckdb.canonical_order import in_canonical_order
+from tidegate.operators.duckdb.conform import Conform
 from tidegate.operators.duckdb.held import SpillRoom
 from tidegate.operators.duckdb.instances import Instance, InstanceSettings
 from tidegate.operators.merge_join import MergeJoin
@@ -212,7 +213,8 @@ def _run_fragment(
         assert sql.startswith("SELECT")
         with_ = f"WITH {', '.join(definitions)} " if definitions else ""
         connection.execute(f"SET disabled_optimizers = '{form.without}'")
-        found = _typed(connection.sql(with_ + sql).to_arrow_table(), node.schema)
+        batches = connection.sql(with_ + sql).to_arrow_table().to_batches()
+        found = pa.Table.from_batches(map(Conform(node.schema, node.plan_path), batches), node.schema)
     if node.result is None:
         return found
     rows = in_canonical_order(found.to_batches(), node.schema, 1 << 30, SpillRoom(tempfile.gettempdir()))
