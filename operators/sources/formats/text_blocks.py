@@ -23,8 +23,8 @@ from .format import RowTooLarge
 BLOCK_BYTES: Final = 4 << 20
 _ALWAYS: Final = 4 << 20
 #: A parser takes so many times the bytes of a row, and of a row with lists, whose items may have two bytes.
-_TIMES: Final = 4
-_TIMES_LISTS: Final = 16
+_TIMES: Final = 16
+_TIMES_LISTS: Final = 32
 _LONGEST: Final = 512 << 20
 _ROW: Final = re.compile(r"(?<=\bRow #)\d+|(?<=\bin row )\d+")
 
@@ -37,8 +37,8 @@ def longest_row(largest: int, *, lists: bool = False) -> int:
 def too_long(what: str, longest: int) -> RowTooLarge:
     """The error for a row of more bytes than `longest_row`."""
     return RowTooLarge(
-        f"{what} is longer than {longest:,} bytes. A row of text may have a quarter of the task's memory_limit, a "
-        f"sixteenth where columns are lists or structs, and {_ALWAYS:,} bytes at least"
+        f"{what} is longer than {longest:,} bytes. A row of text may have a sixteenth of the task's memory_limit, "
+        f"half of that where columns are lists or structs, and {_ALWAYS:,} bytes at least"
     )
 
 
