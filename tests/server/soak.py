@@ -139,7 +139,8 @@ def _settled(server: ServerProcess, spill: Path, found: Found) -> dict[str, int]
     process = Path("/proc", str(server.process.pid))
     return {
         "tasks": len(tasks),
-        "files": sum(path.is_file() for path in spill.rglob("*")),
+        # Files that were uploaded before there is a task for them are kept for ten minutes.
+        "files": sum(path.is_file() and path.parent.name != "staged" for path in spill.rglob("*")),
         "descriptors": len(list((process / "fd").iterdir())),
         "threads": len(list((process / "task").iterdir())),
     }
