@@ -135,18 +135,18 @@ class Network:
     def unmark(self) -> None:
         """Drop the state that `mark` kept. The epoch ended well, so everything is healthy."""
         self._mark = None
-        for each in self._having_health().values():
-            each.healthy = True
+        for part in self._having_health().values():
+            part.healthy = True
 
     def roll_back(self) -> None:
         """Forget all state, messages and counts since `mark`, but not who has failed."""
         mark, self._mark = self._mark, None
         if mark is None:
             raise RuntimeError("the network was not marked")
-        health = {at: each.healthy for at, each in self._having_health().items()}
+        health = {at: part.healthy for at, part in self._having_health().items()}
         self._begin_anew(mark.loops, mark.seconds)
-        for at, each in self._having_health().items():
-            each.healthy = health[at]
+        for at, part in self._having_health().items():
+            part.healthy = health[at]
         if not mark.fresh:
             self._load(mark.state.under)
         self._count_from(mark.counters)
@@ -162,9 +162,9 @@ class Network:
         self._seconds = seconds
 
     def _having_health(self) -> dict[object, OperatorNode | Progress]:
-        found: dict[object, OperatorNode | Progress] = {at: loop.progress for at, loop in self._nodes.loops.items()}
-        found.update(self._nodes.operators.items())
-        return found
+        parts: dict[object, OperatorNode | Progress] = {at: loop.progress for at, loop in self._nodes.loops.items()}
+        parts.update(self._nodes.operators.items())
+        return parts
 
     def _count_from(self, counted: Mapping[tuple[str, int], Counters]) -> None:
         for at, node in self._nodes.operators.items():
