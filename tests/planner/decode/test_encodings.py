@@ -51,7 +51,7 @@ def test_a_byte_order_mark_before_json_is_no_part_of_it() -> None:
     ("data", "sentence"),
     [
         (PLAN.encode("utf-16"), "this looks like text in UTF-16: a plan in JSON is text in UTF-8"),
-        (PLAN.encode("utf-8-sig"), "this looks like JSON: a plan in JSON is text"),
+        (PLAN.encode("utf-8-sig"), "this looks like JSON: give a plan in JSON as a str"),
         ("SELECT 1".encode("utf-8-sig"), "this looks like SQL"),
     ],
 )
