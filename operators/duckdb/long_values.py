@@ -90,7 +90,7 @@ class LongValues:
             arrays = part.columns
             for at, replaced in by_column.items():
                 arrays[at] = self._restored(arrays[at], replaced.between(start, stop))
-            yield pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
+            yield batch_of(arrays, part.num_rows, batch.schema)
             start = stop
 
     def close(self) -> None:
