@@ -124,9 +124,9 @@ def test_explain_shows_the_loop_and_how_it_is_run() -> None:
         ),
         (closure(project(BACK, col(0), call("add", col(1), lit(1)))), "column 1 is computed from the loop's rows"),
         (closure(stepped(edges=reference(1, I64, I64))), "refers to the loop 2 times"),
-        (closure(fetch(BACK, 3)), "(fetch) stands above a reference"),
-        (closure(aggregate(BACK, (col(0),), measure("min", col(1)))), "(aggregate) stands above a reference"),
-        (closure(combine(ir.SetOperation.MINUS_PRIMARY, BACK, EDGES)), "(set) stands above a reference"),
+        (closure(fetch(BACK, 3)), "kind fetch stands above a reference"),
+        (closure(aggregate(BACK, (col(0),), measure("min", col(1)))), "kind aggregate stands above a reference"),
+        (closure(combine(ir.SetOperation.MINUS_PRIMARY, BACK, EDGES)), "kind set stands above a reference"),
         (closure(join(BACK, EDGES, ir.JoinType.LEFT_ANTI, eq(col(0), col(2)))), "kind left_anti stands above"),
         (
             closure(filtered(BACK, subquery(ir.SubqueryKind.EXISTS, values([I64], [1])))),
