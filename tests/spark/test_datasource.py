@@ -92,7 +92,7 @@ def test_a_result_without_columns_has_its_rows(reading: DataFrameReader) -> None
 @pytest.mark.parametrize(
     ("option", "value", "sentence"),
     [
-        ("columns", "nowhere", "no column 'nowhere'; it has: k, n"),
+        ("columns", "nowhere", "no column 'nowhere'; there are: k, n"),
         ("surprise", "1", "'surprise' is not an option here"),
         ("limit", "many", "limit='many' must be a whole number"),
     ],

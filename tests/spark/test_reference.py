@@ -67,7 +67,7 @@ def test_what_spark_has_to_compute_cannot_go_by_reference(
     spark: SparkSession, task: Task, table: Write, expression: str, reason: str
 ) -> None:
     spark.read.parquet(str(table(kv(0, 10)))).createOrReplaceTempView("t")
-    with pytest.raises(tidegate.Refused, match=f"cannot be fed by reference: .*{reason}") as refused:
+    with pytest.raises(tidegate.Refused, match=f"cannot be fed by reference .*{reason}") as refused:
         feed(spark.sql(expression), task, "rows", how="reference")
     assert refused.value.reason == "NOT_BY_REFERENCE"
 

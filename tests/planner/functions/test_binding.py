@@ -83,7 +83,7 @@ def test_an_unknown_name_is_a_problem_with_its_place_and_the_nearest_names():
 
 def test_arguments_that_fit_nothing_are_a_problem_that_lists_the_candidates():
     with pytest.raises(
-        PlanError, match=r"no scalar function like\(i64, i64\); there is like:vchar_vchar, like:str_str"
+        PlanError, match=r"no scalar function like\(i64, i64\); there are: like:vchar_vchar, like:str_str"
     ):
         bind(SCALAR, "like", None, [I64, I64])
 
