@@ -7,7 +7,7 @@ some megabytes at a time.
 
 A name has `LONG + 1` bytes, so no other value of the column is as long. The name of a value that is compared is a
 digest of the value: equal values have equal names, and an order by hashes of names is the same in every run. Any other
-name is the value's place. Values are in memory up to a number of bytes, then in a file. Equal values that are compared
+name is the value's offset. Values are in memory up to a number of bytes, then in a file. Equal values that are compared
 are kept once.
 """
 
@@ -35,7 +35,7 @@ LONG: Final = 2 << 10
 
 _NAME: Final = LONG + 1
 _DIGEST: Final = 16
-#: The hexadecimal digits of a place, of a digest, and of a length.
+#: The hexadecimal digits of an offset, of a digest, and of a length.
 _OFFSET_DIGITS, _DIGEST_DIGITS, _LENGTH_DIGITS = 12, 2 * _DIGEST, 8
 
 _Numbers: TypeAlias = npt.NDArray[np.int64]
@@ -64,7 +64,7 @@ class LongValues:
         self._file_bytes = 0
         self._path: str | None = None
         self._file = -1
-        self._offsets = _Places()
+        self._offsets = _Offsets()
 
     def named(self, batch: pa.RecordBatch, columns: Mapping[int, LongColumn]) -> pa.RecordBatch:
         """The rows with names in place of the long values of these columns."""
@@ -73,7 +73,7 @@ class LongValues:
 
     def restored(self, batch: pa.RecordBatch, columns: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """The rows with the values back in these columns, some megabytes of values at a time."""
-        by_column = {at: self._found(batch.column(at)) for at in columns}
+        by_column = {at: self._replaced_in(batch.column(at)) for at in columns}
         by_column = {at: replaced for at, replaced in by_column.items() if replaced.rows.size}
         if not by_column:
             yield batch
@@ -156,16 +156,16 @@ class LongValues:
         self._file_bytes += len(data)
         return offset
 
-    def _found(self, array: pa.Array) -> _Found:
+    def _replaced_in(self, array: pa.Array) -> _Replaced:
         """The names in a column of the statement's rows."""
         is_name = pc.greater(pc.binary_length(array), LONG).fill_null(False)
         rows = np.flatnonzero(is_name.to_numpy(zero_copy_only=False))
         if not rows.size:
-            return _Found(rows, rows, rows)
+            return _Replaced(rows, rows, rows)
         offsets, data = _parts(array.filter(is_name))
         return self._looked_up(rows, np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]].reshape(-1, _NAME))
 
-    def _looked_up(self, rows: _Numbers, names: npt.NDArray[np.uint8]) -> _Found:
+    def _looked_up(self, rows: _Numbers, names: npt.NDArray[np.uint8]) -> _Replaced:
         lengths = _numbers(names[:, -_LENGTH_DIGITS:])
         before = names[:, :-_LENGTH_DIGITS]
         if self._offsets:
@@ -175,9 +175,9 @@ class LongValues:
             offsets[passed] = _numbers(before[passed, -_OFFSET_DIGITS:])
         else:
             offsets = _numbers(before[:, -_OFFSET_DIGITS:])
-        return _Found(rows, offsets, lengths)
+        return _Replaced(rows, offsets, lengths)
 
-    def _restored(self, array: pa.Array, replaced: _Found) -> pa.Array:
+    def _restored(self, array: pa.Array, replaced: _Replaced) -> pa.Array:
         if not replaced.rows.size:
             return array
         ends = np.concatenate(([0], np.cumsum(replaced.lengths)))
@@ -205,20 +205,20 @@ class LongValues:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Found:
-    """Rows of a column that have names, with the places and lengths of their values."""
+class _Replaced:
+    """Rows of a column that have names, with the offsets and lengths of their values."""
 
     rows: _Numbers
     offsets: _Numbers
     lengths: _Numbers
 
-    def between(self, start: int, stop: int) -> _Found:
+    def between(self, start: int, stop: int) -> _Replaced:
         first, last = np.searchsorted(self.rows, (start, stop))
-        return _Found(self.rows[first:last] - start, self.offsets[first:last], self.lengths[first:last])
+        return _Replaced(self.rows[first:last] - start, self.offsets[first:last], self.lengths[first:last])
 
 
-class _Places:
-    """The places of values by their digests: sorted runs, merged as they grow."""
+class _Offsets:
+    """The offsets of values by their digests: sorted runs, merged as they grow."""
 
     def __init__(self) -> None:
         self._runs: list[tuple[_Keys, _Numbers]] = []
@@ -227,7 +227,7 @@ class _Places:
         return bool(self._runs)
 
     def of(self, keys: _Keys) -> _Numbers:
-        """The place of each digest, -1 where there is none."""
+        """The offset of each digest, -1 where there is none."""
         offsets_found = np.full(len(keys), -1, np.int64)
         for known, offsets in self._runs:
             at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
