@@ -1,9 +1,9 @@
-"""Loop: a loop that goes round by round, over the changes of the round before.
+"""Loop: a loop that goes round by round in every epoch.
 
-Order: canonical (all columns left to right ascending, nulls last), whatever order its inputs come in. Nulls: a null is
-equal to another one. Empty input: the body's answer to no rows. Memory: the rows that have come back, those of the
-inputs that the body joins with, and each different row that it has seen. Barrier: nothing is kept. Its inputs are read
-to their end; closing the output closes them.
+`Rounds` is the way of its rounds: over the changes of the round before (`ChangingRounds`), or over all rows that came
+back (`recomputed_rounds`). Order: canonical (all columns left to right ascending, nulls last). Nulls: a null is equal
+to another one. Empty input: the body's answer to no rows. Memory: its `Rounds` says. Barrier: nothing is kept. Its
+inputs are read to their end; closing the output closes them.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from ..proto.errors import ExecutionError
 from .changes.network.network import Network
-from .changes.network.network_statistics import LoopStatistics, OperatorStatistics
+from .changes.network.network_statistics import NetworkStatistics
 from .changes.network.schedule import InOrder, Watched
 from .changes.values.change import Change
 from .changes.values.evaluator import Evaluators
@@ -26,21 +27,30 @@ from .core.operator import Operator, Stream
 from .duckdb.loop_bounds import keeps_too_much
 
 
-class Loop(Operator):
-    """The operator. `make` returns a network whose entries are the inputs, by their positions, and whose result is the
-    loop's rows. The statements of the network's operators are those of `evaluators`. The kept rows may take `memory`
-    bytes.
-    """
+class Rounds(Protocol):
+    """The rounds of a loop."""
 
-    def __init__(
-        self, schema: pa.Schema, make: Callable[[InOrder], Network], evaluators: Evaluators, *, memory: int
-    ) -> None:
+    def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
+        """Go round over the rows of an epoch's inputs, and yield the loop's rows. The loop closes the inputs."""
+        ...
+
+    def statistics(self) -> NetworkStatistics:
+        """The statistics of this loop and of the loops inside it, and of the operators in their bodies."""
+        ...
+
+
+MakeRounds: TypeAlias = Callable[[Callable[[], None]], Rounds]
+"""Makes rounds. They call the argument often: it raises if they are to stop."""
+
+
+class Loop(Operator):
+    """The operator. The statements of its rounds are those of `evaluators`."""
+
+    def __init__(self, schema: pa.Schema, make: MakeRounds, evaluators: Evaluators) -> None:
         self.schema = schema
         self._interrupted = threading.Event()
-        self._network = make(Watched(self._check, self._weigh))
-        self._memory = memory
+        self._rounds = make(self._check)
         self._evaluators = evaluators
-        self._used = False
 
     def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
         self._interrupted.clear()
@@ -52,35 +62,55 @@ class Loop(Operator):
 
     @property
     def plans(self) -> int:
-        """The number of times that DuckDB has planned a statement."""
         return self._evaluators.plans
 
-    @property
-    def loops(self) -> tuple[LoopStatistics, ...]:
-        """The statistics of this loop, and of the loops inside it."""
-        return self._network.statistics().loops
-
-    @property
-    def body(self) -> tuple[OperatorStatistics, ...]:
-        """The statistics of the operators of the loop's body, and of the bodies inside it."""
-        return self._network.statistics().operators
+    def statistics(self) -> NetworkStatistics:
+        """The statistics of this loop and of the loops inside it, and of the operators in their bodies."""
+        return self._rounds.statistics()
 
     def close(self) -> None:
         self._evaluators.close()
 
     def _run(self, inputs: Sequence[Stream]) -> Generator[pa.RecordBatch]:
-        if self._used:
-            self._network.reset()
-        self._used = True
         with ExitStack() as stack:
             for stream in inputs:
                 stack.callback(stream.close)
-            for port, stream in enumerate(inputs):
-                self._feed(port, stream)
+            yield from self._rounds.run(inputs)
+
+    def _check(self) -> None:
+        if self._interrupted.is_set():
+            raise ExecutionError("interrupted", reason="INTERRUPTED")
+
+
+class ChangingRounds:
+    """Rounds over the changes of the round before.
+
+    `make` returns a network whose entries are the inputs, by their positions, and whose result is the loop's rows, of
+    this schema. The kept rows may take `memory` bytes: those that have come back, those of the inputs that the body
+    joins with, and each different row that the body has seen.
+    """
+
+    def __init__(
+        self, schema: pa.Schema, make: Callable[[InOrder], Network], check: Callable[[], None], *, memory: int
+    ) -> None:
+        self._schema = schema
+        self._network = make(Watched(check, self._weigh))
+        self._memory = memory
+        self._used = False
+
+    def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
+        if self._used:
+            self._network.reset()
+        self._used = True
+        for port, stream in enumerate(inputs):
+            self._feed(port, stream)
         if not inputs:
             self._network.end()
         self._network.run()
         yield from self._rows(self._network.take())
+
+    def statistics(self) -> NetworkStatistics:
+        return self._network.statistics()
 
     def _feed(self, port: int, stream: Stream) -> None:
         """Feed a stream's batches to the channels in turn. The readers of a row route it to the channel it belongs
@@ -100,14 +130,10 @@ class Loop(Operator):
             first, last = ends.searchsorted([start, stop - 1], side="right")
             copies = np.diff(np.minimum(ends[first : last + 1], stop), prepend=start)
             part = change.rows.take(np.arange(first, last + 1).repeat(copies))
-            yield part.to_batch(self.schema)
-
-    def _check(self) -> None:
-        if self._interrupted.is_set():
-            raise ExecutionError("interrupted", reason="INTERRUPTED")
+            yield part.to_batch(self._schema)
 
     def _weigh(self) -> None:
         size = self._network.nbytes
         if size > self._memory:
-            names = ", ".join(repr(loop.name) for loop in self.loops)
+            names = ", ".join(repr(loop.name) for loop in self.statistics().loops)
             raise keeps_too_much(names, size, self._memory)

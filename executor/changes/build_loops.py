@@ -5,8 +5,8 @@ from __future__ import annotations
 from ...operators.changes.network.network import Network
 from ...operators.changes.values.evaluator import Evaluators, numbered
 from ...operators.duckdb.instances import Instance
-from ...operators.loop import Loop
-from ...operators.recomputed_loop import BACK, RecomputedBody, RecomputedLoop
+from ...operators.loop import ChangingRounds, Loop
+from ...operators.recomputed_rounds import BACK, RecomputedBody, RecomputedRounds
 from ...planner.changes.change_nodes import ChangeNode, LoopNode, RecomputeNode, SourceNode
 from ...planner.changes.lower_changes import input_name
 from ...planner.physical.pipelines import RoundsNode
@@ -16,7 +16,7 @@ _COPIES = 3
 """The copies of kept rows that may exist for a moment: a merge makes new rows beside them, and statements copy them."""
 
 
-def loop_of(node: RoundsNode, instance: Instance, channels: int) -> Loop | RecomputedLoop:
+def loop_of(node: RoundsNode, instance: Instance, channels: int) -> Loop:
     """The loop's operator, on `channels` channels of its own; a loop that is recomputed in every round has one channel.
 
     No epoch goes back to an earlier round, so rounds are not counted.
@@ -26,7 +26,12 @@ def loop_of(node: RoundsNode, instance: Instance, channels: int) -> Loop | Recom
     match node.root:
         case LoopNode(whole=True, body=RecomputeNode() as body) as loop:
             inputs = [(numbered(child.schema), child.size_class) for child in node.inputs]
-            return RecomputedLoop(node.schema, _body(loop, body, len(inputs)), inputs, evaluators, memory=memory)
+            recomputed = _body(loop, body, len(inputs))
+            return Loop(
+                node.schema,
+                lambda check: RecomputedRounds(node.schema, recomputed, inputs, evaluators, check, memory=memory),
+                evaluators,
+            )
         case root:
             sources = {
                 input_name(port): EntrySource(port=port, schema=numbered(child.schema), checked=False)
@@ -34,7 +39,11 @@ def loop_of(node: RoundsNode, instance: Instance, channels: int) -> Loop | Recom
             }
             graph = graph_of(root, sources, evaluators, counted=False)
             return Loop(
-                node.schema, lambda schedule: Network(graph, channels, schedule=schedule), evaluators, memory=memory
+                node.schema,
+                lambda check: ChangingRounds(
+                    node.schema, lambda schedule: Network(graph, channels, schedule=schedule), check, memory=memory
+                ),
+                evaluators,
             )
 
 

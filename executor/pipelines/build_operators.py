@@ -20,6 +20,7 @@ from ...operators.index_lookup_join import IndexLookupJoin, Retries
 from ...operators.indexes import Index, IndexHost, open_index
 from ...operators.indexes.sql import Database
 from ...operators.kernels import Kernels
+from ...operators.loop import Loop
 from ...operators.merge_join import MergeJoin
 from ...operators.select import Select
 from ...operators.sources.file_relations import FileSource
@@ -118,9 +119,10 @@ class ReadSource:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Made:
-    """An operator, the operators it reads from, and the sources it reads itself (as `reader`, or by relations).
+    """An operator, the operators it reads from, and the sources it reads itself (as `reader`, or as `statement`, by
+    relations).
 
-    The rows that a `leaf` yields are the rows it has read.
+    The rows that a `leaf` yields are the rows it has read. `statement` and `loop` are the operator, if it is one.
     """
 
     node: RunNode
@@ -131,6 +133,8 @@ class Made:
     clocks: tuple[Clock, ...] = ()
     reader: ReadsPieces | None = None
     leaf: bool = False
+    statement: Fragment | None = None
+    loop: Loop | None = None
 
 
 def make(node: RunNode, factory: OperatorFactory) -> Made:
@@ -142,8 +146,8 @@ def make(node: RunNode, factory: OperatorFactory) -> Made:
             return Made(node, scan, factory.meter("Scan", node.plan_path), (), (source,), reader=scan, leaf=True)
         case FragmentNode():
             sources = tuple(map(_file_source, node.files))
-            meter = factory.meter("Fragment", node.plan_path)
-            return Made(node, _fragment(node, factory), meter, inputs(node), sources, node.context)
+            fragment, meter = _fragment(node, factory), factory.meter("Fragment", node.plan_path)
+            return Made(node, fragment, meter, inputs(node), sources, node.context, statement=fragment)
         case UnnestNode():
             return Made(node, _unnest(node), factory.meter("Unnest", node.plan_path), inputs(node))
         case LookupNode():
@@ -157,12 +161,8 @@ def make(node: RunNode, factory: OperatorFactory) -> Made:
             select = Select(node.input.schema, columns=node.columns, schema=node.schema, plan_path=node.plan_path)
             return Made(node, select, factory.meter("Select", node.plan_path), inputs(node))
         case RoundsNode():
-            return Made(
-                node,
-                loop_of(node, factory.instance, factory.channels),
-                factory.meter("Loop", node.plan_path),
-                inputs(node),
-            )
+            loop = loop_of(node, factory.instance, factory.channels)
+            return Made(node, loop, factory.meter("Loop", node.plan_path), inputs(node), loop=loop)
         case UserNode() | BatchFunctionNode() | UnionNode() | IterateNode():
             return _of_users(node, factory)
         case _:

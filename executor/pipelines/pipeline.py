@@ -12,9 +12,6 @@ import pyarrow as pa
 from ...operators.changes.network.network_statistics import LoopStatistics, OperatorStatistics
 from ...operators.core.operator import UNBOUNDED, Stream
 from ...operators.core.piece import Piece
-from ...operators.duckdb.fragment import Fragment
-from ...operators.loop import Loop
-from ...operators.recomputed_loop import RecomputedLoop
 from ...planner.physical.pipelines import KeptNode, PhysicalNode, ReceiveNode, inputs
 from ..runtime.meters import Meter, MeteredStream
 from .build_operators import Made, OperatorFactory, ReadSource, RunNode, make
@@ -98,9 +95,7 @@ class PipelineInstance:
 
     @property
     def plans(self) -> int:
-        return sum(
-            built.operator.plans for built in self._made if isinstance(built.operator, Fragment | Loop | RecomputedLoop)
-        )
+        return sum(built.operator.plans for built in self._made)
 
     @property
     def lasting(self) -> bool:
@@ -109,14 +104,14 @@ class PipelineInstance:
     @property
     def loops(self) -> tuple[LoopStatistics, ...]:
         """Statistics of the loops that run round by round, and of the loops inside of them."""
-        loops = (built.operator for built in self._made if isinstance(built.operator, Loop | RecomputedLoop))
-        return tuple(loop_statistics for loop in loops for loop_statistics in loop.loops)
+        loops = (built.loop for built in self._made if built.loop is not None)
+        return tuple(statistics for loop in loops for statistics in loop.statistics().loops)
 
     @property
     def bodies(self) -> tuple[OperatorStatistics, ...]:
         """Statistics of the operators in the bodies of those loops that follow changes."""
-        loops = (built.operator for built in self._made if isinstance(built.operator, Loop))
-        return tuple(body for loop in loops for body in loop.body)
+        loops = (built.loop for built in self._made if built.loop is not None)
+        return tuple(body for loop in loops for body in loop.statistics().operators)
 
     def run(self, epoch_input: EpochInput) -> Generator[pa.RecordBatch]:
         """The result's rows for this input."""
@@ -126,10 +121,10 @@ class PipelineInstance:
                 if built.sources:
                     stack.callback(_release, built, epoch_input.read)
                     rows = _assign(built, epoch_input)
-                    if isinstance(built.operator, Fragment) and epoch_input.inputs is not None:
-                        stack.enter_context(epoch_input.inputs.statement(rows, built.operator.share))
-                if built.clocks and isinstance(built.operator, Fragment):
-                    built.operator.set_context(context_row(built.clocks, epoch_input.clock_us, epoch_input.time_zone))
+                    if built.statement is not None and epoch_input.inputs is not None:
+                        stack.enter_context(epoch_input.inputs.statement(rows, built.statement.share))
+                if built.clocks and built.statement is not None:
+                    built.statement.set_context(context_row(built.clocks, epoch_input.clock_us, epoch_input.time_zone))
                 streams = [self._stream(child, run, built.meter) for child in built.inputs]
                 batches = self._factory.watched(built.node, self._factory.channel, built.operator.run(streams))
                 watermarks = epoch_input.watermarks.sources
@@ -211,8 +206,8 @@ def _pieces(source: ReadSource, epoch_input: EpochInput) -> Sequence[Piece]:
 
 
 def _give(built: Made, source: ReadSource, pieces: Sequence[Piece]) -> None:
-    if source.relation is not None and isinstance(built.operator, Fragment):
-        built.operator.assign_to(source.relation, pieces)
+    if source.relation is not None and built.statement is not None:
+        built.statement.assign_to(source.relation, pieces)
     elif built.reader is not None:
         built.reader.assign(source.name, pieces)
 
@@ -221,8 +216,8 @@ def _release(built: Made, read: Read) -> None:
     """Count the files that a fragment has read itself, and drop the splits, which need not outlive the epoch."""
     for source in built.sources:
         _give(built, source, ())
-    if isinstance(built.operator, Fragment):
-        reads = built.operator.reads
+    if built.statement is not None:
+        reads = built.statement.reads
         for counts in (read, built.meter):
             counts.rows_in += reads.rows
             counts.bytes_in += reads.bytes

@@ -83,6 +83,11 @@ class Operator(ABC):
     def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
         """Run one epoch: consume each input up to its barrier, yield, drain, return."""
 
+    @property
+    def plans(self) -> int:
+        """The number of times that DuckDB has planned a statement of the operator."""
+        return 0
+
     def save(self, state: StateWriter) -> None:
         """Write the lasting state. Operators without state inherit this method."""
 

@@ -12,8 +12,8 @@ from tidegate.operators.changes.network.network_graph import Loop as LoopVertex
 from tidegate.operators.changes.select import Select
 from tidegate.operators.changes.values.evaluator import PLANNED_ROWS, Evaluators, numbered
 from tidegate.operators.duckdb.instances import Instance
-from tidegate.operators.loop import Loop
-from tidegate.operators.recomputed_loop import BACK, RecomputedBody, RecomputedLoop
+from tidegate.operators.loop import ChangingRounds, Loop
+from tidegate.operators.recomputed_rounds import BACK, RecomputedBody, RecomputedRounds
 
 EDGE = pa.schema([("k", pa.int64()), ("v", pa.int64())])
 NODE = pa.schema([("node", pa.int64())])
@@ -58,10 +58,16 @@ def reached(instance: Instance, channels: int) -> Loop:
         result=3,
     )
     memory = instance.settings.memory_limit
-    return Loop(NODE, lambda schedule: Network(graph, channels, schedule=schedule), Evaluators(instance), memory=memory)
+    return Loop(
+        NODE,
+        lambda check: ChangingRounds(
+            NODE, lambda schedule: Network(graph, channels, schedule=schedule), check, memory=memory
+        ),
+        Evaluators(instance),
+    )
 
 
-def counted(instance: Instance) -> RecomputedLoop:
+def counted(instance: Instance) -> Loop:
     """In how many ways a node is reached in three steps from the first input's keys, along the second one's edges."""
     body = RecomputedBody(
         name="counted",
@@ -73,4 +79,5 @@ def counted(instance: Instance) -> RecomputedLoop:
         plan_path="loop",
     )
     inputs = [(numbered(EDGE), PLANNED_ROWS)] * 2
-    return RecomputedLoop(EDGE, body, inputs, Evaluators(instance), memory=instance.settings.memory_limit)
+    evaluators, memory = Evaluators(instance), instance.settings.memory_limit
+    return Loop(EDGE, lambda check: RecomputedRounds(EDGE, body, inputs, evaluators, check, memory=memory), evaluators)

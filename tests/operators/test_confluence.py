@@ -34,7 +34,6 @@ from tidegate.operators.index_lookup_join import IndexLookupJoin
 from tidegate.operators.loop import Loop
 from tidegate.operators.merge_join import MergeJoin
 from tidegate.operators.merging.kinds import MergeJoinType
-from tidegate.operators.recomputed_loop import RecomputedLoop
 from tidegate.operators.select import Select
 from tidegate.operators.sources.scan import Scan
 from tidegate.operators.streaming_aggregate import StreamingAggregate
@@ -264,8 +263,7 @@ def test_a_user_s_executor(after: tuple[str, ...]) -> None:
 OF_SEVERAL_INPUTS = {
     Fragment: (test_a_fragment_of_two_inputs, test_a_fragment_of_three_inputs),
     MergeJoin: (test_a_merge_join,),
-    Loop: (test_a_loop,),
-    RecomputedLoop: (test_a_loop_that_is_computed_anew_in_every_round,),
+    Loop: (test_a_loop, test_a_loop_that_is_computed_anew_in_every_round),
     Union: (test_a_union_of_streams,),
     User: (test_a_user_s_executor,),
 }

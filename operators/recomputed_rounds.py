@@ -1,17 +1,13 @@
-"""RecomputedLoop: a loop whose body is one statement, which each round runs over all rows that came back.
+"""Rounds of a loop whose body is one statement, which each round runs over all rows that came back.
 
-The operator is for loops in which every round changes about every row, so that work on changes would cost more. Order:
-canonical (all columns left to right ascending, nulls last). The statement reads the rows that came back in that order,
-and each input in the input's order, each whole, so that sums of floats are the same in every run. Empty input: the
-body's answer to no rows. Memory: the rows of the inputs, of a round and of the round before it. Barrier: nothing is
-kept. The inputs are read to their end; closing the output closes them.
+They are for loops in which every round changes about every row, so that work on changes would cost more. The statement
+reads the rows that came back in canonical order, and each input in the input's order, each whole, so that sums of
+floats are the same in every run. Memory: the rows of the inputs, of a round and of the round before it.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from time import monotonic, perf_counter, time
@@ -23,13 +19,13 @@ import pyarrow as pa
 from ..proto.errors import ExecutionError
 from .changes.network.loop_progress import RoundCounts
 from .changes.network.network_graph import Limits
-from .changes.network.network_statistics import LoopStatistics
+from .changes.network.network_statistics import LoopStatistics, NetworkStatistics
 from .changes.values.evaluator import PLANNED_ROWS, Evaluators
 from .changes.values.order_codes import canonical_orders, order_of
 from .changes.values.rows import Rows
 from .core.batches import joined
 from .core.blocks import BLOCK_ROWS
-from .core.operator import Operator, Stream
+from .core.operator import Stream
 from .duckdb.loop_bounds import keeps_too_much
 
 BACK: Final = -1
@@ -38,7 +34,7 @@ BACK: Final = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecomputedBody:
-    """The body of a recomputed loop. `sql` reads relations in0, in1, ..., which `reads` names: inputs by their numbers,
+    """The body of a loop. `sql` reads relations in0, in1, ..., which `reads` names: inputs by their numbers,
     or `BACK`. The rows of the input `entering`, if there is one, are added to the statement's rows in every round.
     After as many rounds as `limits` say, the loop gives the rows that it has.
     """
@@ -51,8 +47,8 @@ class RecomputedBody:
     plan_path: str
 
 
-class RecomputedLoop(Operator):
-    """The operator. `inputs` are the inputs' columns, each with the rows it is planned for. The kept rows may take
+class RecomputedRounds:
+    """The rounds. `inputs` are the inputs' columns, each with the rows it is planned for. The kept rows may take
     `memory` bytes.
     """
 
@@ -62,18 +58,18 @@ class RecomputedLoop(Operator):
         body: RecomputedBody,
         inputs: Sequence[tuple[pa.Schema, int]],
         evaluators: Evaluators,
+        check: Callable[[], None],
         *,
         memory: int,
     ) -> None:
-        self.schema = schema
+        self._schema = schema
         self._body = body
         read = [(schema, PLANNED_ROWS) if at == BACK else inputs[at] for at in body.reads]
-        self._evaluators = evaluators
+        self._check = check
         self._evaluate = evaluators.of(
             body.sql, [read_schema for read_schema, _ in read], schema, body.plan_path, rows=[rows for _, rows in read]
         )
         self._memory = memory
-        self._interrupted = threading.Event()
         self._counts = RoundCounts()
         self._seconds = 0.0
         self._open_seconds = 0.0
@@ -81,50 +77,29 @@ class RecomputedLoop(Operator):
         self._healthy = True
         self._begun = 0.0
 
-    def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
-        self._interrupted.clear()
-        return self._run(inputs)
-
-    def interrupt(self) -> None:
-        self._interrupted.set()
-        self._evaluators.interrupt()
-
-    @property
-    def plans(self) -> int:
-        """The number of times that DuckDB has planned a statement."""
-        return self._evaluators.plans
-
-    @property
-    def loops(self) -> tuple[LoopStatistics, ...]:
-        """The statistics of this loop. All rows of a round count as changed, and the loop needs no prepares."""
-        return (
-            LoopStatistics(
-                path="",
-                name=self._body.name,
-                plan_path=self._body.plan_path,
-                rounds=self._counts.rounds,
-                rows=self._counts.rows,
-                most_rows_a_round=self._counts.most_rows,
-                last_rows=tuple(self._counts.last_rows),
-                prepares_sent=0,
-                prepares_resent=0,
-                quiesce_seconds=self._seconds,
-                busy=min(self._seconds / self._open_seconds, 1.0) if self._open_seconds else 0.0,
-                backpressure=min(self._pressed_seconds / self._open_seconds, 1.0) if self._open_seconds else 0.0,
-                health=float(self._healthy),
-                begun=self._begun,
-            ),
+    def statistics(self) -> NetworkStatistics:
+        """The statistics of the loop. All rows of a round count as changed, and the loop needs no prepares."""
+        loop = LoopStatistics(
+            path="",
+            name=self._body.name,
+            plan_path=self._body.plan_path,
+            rounds=self._counts.rounds,
+            rows=self._counts.rows,
+            most_rows_a_round=self._counts.most_rows,
+            last_rows=tuple(self._counts.last_rows),
+            prepares_sent=0,
+            prepares_resent=0,
+            quiesce_seconds=self._seconds,
+            busy=min(self._seconds / self._open_seconds, 1.0) if self._open_seconds else 0.0,
+            backpressure=min(self._pressed_seconds / self._open_seconds, 1.0) if self._open_seconds else 0.0,
+            health=float(self._healthy),
+            begun=self._begun,
         )
+        return NetworkStatistics(operators=(), loops=(loop,))
 
-    def close(self) -> None:
-        self._evaluators.close()
-
-    def _run(self, inputs: Sequence[Stream]) -> Generator[pa.RecordBatch]:
+    def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
         self._begun, opened = time(), perf_counter()
-        with ExitStack() as stack:
-            for stream in inputs:
-                stack.callback(stream.close)
-            held = [self._whole(stream) for stream in inputs]
+        held = [self._whole(stream) for stream in inputs]
         started = perf_counter()
         self._healthy = False
         try:
@@ -137,7 +112,7 @@ class RecomputedLoop(Operator):
         for start in range(0, len(rows), BLOCK_ROWS):
             part = rows.take(np.arange(start, min(start + BLOCK_ROWS, len(rows))))
             handed_out = perf_counter()
-            yield part.to_batch(self.schema)
+            yield part.to_batch(self._schema)
             self._pressed_seconds += perf_counter() - handed_out
             self._open_seconds += perf_counter() - handed_out
 
@@ -154,7 +129,7 @@ class RecomputedLoop(Operator):
         limits = self._body.limits
         deadline = None if limits.seconds is None else monotonic() + limits.seconds
         size = sum(rows.nbytes for rows in held)
-        rows = Rows.empty(self.schema.types)
+        rows = Rows.empty(self._schema.types)
         for number in count(1) if limits.rounds is None else range(1, limits.rounds + 1):
             self._check()
             before, rows = rows, self._next(rows, held)
@@ -165,15 +140,11 @@ class RecomputedLoop(Operator):
         return rows
 
     def _next(self, rows: Rows, held: Sequence[pa.RecordBatch]) -> Rows:
-        back = rows.to_batch(self.schema)
+        back = rows.to_batch(self._schema)
         following = Rows.of_batch(self._evaluate(*(back if at == BACK else held[at] for at in self._body.reads)))
         if self._body.entering is not None:
             following = Rows.concat([following, Rows.of_batch(held[self._body.entering])])
-        return following.take(order_of(following, canonical_orders(len(self.schema))))
-
-    def _check(self) -> None:
-        if self._interrupted.is_set():
-            raise ExecutionError("interrupted", reason="INTERRUPTED")
+        return following.take(order_of(following, canonical_orders(len(self._schema))))
 
     def _check_limits(self, number: int, rows: Rows, size: int, deadline: float | None) -> None:
         body, limits = self._body, self._body.limits
