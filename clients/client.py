@@ -1,4 +1,4 @@
-"""The client, which makes tasks of plans."""
+"""The client: makes tasks from plans, runs single queries, and describes plans."""
 
 from __future__ import annotations
 

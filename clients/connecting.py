@@ -1,4 +1,4 @@
-"""The two ways to a service: over gRPC, or in this process."""
+"""`connect` and `local`: a client of a server, or of a service in this process."""
 
 from __future__ import annotations
 

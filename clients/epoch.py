@@ -1,4 +1,4 @@
-"""An epoch's result in the client's hands."""
+"""The result of one epoch, as the client reads it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of numbers that a user gives, before they travel: the wire has no room for others."""
+"""Checks the numbers that a caller passes, before they are sent: protobuf has no room for others."""
 
 from __future__ import annotations
 

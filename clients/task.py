@@ -1,4 +1,4 @@
-"""A task as its user sees it: feed, seal, read."""
+"""A task as its user sees it: feed it, seal an epoch, read the rows."""
 
 from __future__ import annotations
 

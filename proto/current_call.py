@@ -1,4 +1,4 @@
-"""The call that the current code works for, and a check that its caller still waits for the answer."""
+"""The call for which the current thread works, and a check that its caller still waits for the answer."""
 
 from __future__ import annotations
 

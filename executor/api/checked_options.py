@@ -1,4 +1,4 @@
-"""Checks of a task's options: made once, when the task is made, with a message for each option."""
+"""Checks a task's options when the task is made, with a message for each option."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The owner of a task, where a service tells its callers apart, and the run of the service that made it.
+"""Marks in a task's id: the principal that owns the task, and the run of the service that made it.
 
 A task's id says both. Its random digits begin with the digits of the run, so a service that has restarted can tell a
 task that ended with the previous run from a task that never was. After them come a few digits of a digest of the random

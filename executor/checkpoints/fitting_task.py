@@ -1,4 +1,4 @@
-"""Checks that a task to be restored is the one that the checkpoint was taken of."""
+"""Checks that a checkpoint fits a new task: the same plan, options and static tables."""
 
 from __future__ import annotations
 

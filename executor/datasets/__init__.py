@@ -1,1 +1,1 @@
-"""Datasets: rows in files of the checkpoint store's format, in a folder that goes when its holder goes."""
+"""Stores Datasets: rows in files of the checkpoint format, in a folder that is removed with its last holder."""

@@ -1,4 +1,4 @@
-"""Makes Datasets: of rows, which are written here, or of files that others have written."""
+"""Makes Datasets: from rows, which are written here, or from files that are already written."""
 
 from __future__ import annotations
 

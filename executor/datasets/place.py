@@ -1,4 +1,4 @@
-"""The folders of Datasets: one of this process in each place that services spill to, as long as it is needed.
+"""The folders that hold Datasets: one for this process in each spill folder, removed when no Dataset needs it.
 
 A Dataset outlives its service, so its files are not in the service's folder.
 """

@@ -1,4 +1,4 @@
-"""An effect that keeps a task's rows as a Dataset per epoch, in place of a result to read."""
+"""Stores each epoch's rows as a Dataset, instead of as a result that a client reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""One exchange in one epoch: the rows that P producer channels hand to C consumer channels, whatever the timing.
+"""One exchange in one epoch: passes rows from P producer channels to C consumer channels, in an order that does not
+depend on timing.
 
 Contract. A producer pushes the blocks of its stream. Each block becomes one slice for each consumer, numbered
 (producer, epoch, block). A consumer reads its slices in (block, producer) order: block 0 of producer 0, block 0 of

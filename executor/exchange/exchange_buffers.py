@@ -1,4 +1,6 @@
-"""The books of an exchange: the blocks each producer has pushed, and each consumer's position. Used under its lock."""
+"""The state of an exchange: the blocks that each producer has pushed, and each consumer's position. Callers hold the
+exchange's lock.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files as the end of a graph."""
+"""The files in which a graph may end: one for each epoch, committed at the barrier."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of a graph's statements, reported as executors' errors are: with their node and channel."""
+"""Turns errors of a graph's SQL statements into errors that name the node and the channel."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Keeps the book of a task: its splits, epochs and transactions, without threads and without data."""
+"""Records the splits, epochs and transactions of a task, without threads and without data."""

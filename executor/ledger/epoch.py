@@ -1,4 +1,4 @@
-"""An epoch in the book of a task, and the start of the book."""
+"""An epoch in the ledger of a task, and the position at which a new or restored ledger starts."""
 
 from __future__ import annotations
 

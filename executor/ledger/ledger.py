@@ -1,4 +1,4 @@
-"""The book of a task: its splits, the epoch of each split, the seals, and the ends of sources.
+"""The ledger of a task: its splits, the epoch of each split, the seals, and the ends of sources.
 
 The ledger is a plain state machine: no locks, no threads, no data. Its contract is the task lifecycle of the design. A
 refused call leaves the ledger unchanged.

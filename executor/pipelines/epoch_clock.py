@@ -1,4 +1,4 @@
-"""The clock of an epoch, as the one-row relation that a fragment reads."""
+"""The time of an epoch, as a relation of one row that fragments read instead of a clock."""
 
 from __future__ import annotations
 

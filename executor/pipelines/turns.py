@@ -1,4 +1,4 @@
-"""The pieces that each channel of a pipeline reads, turn by turn, wherever the channels run."""
+"""Divides the pieces of an epoch among the channels of a pipeline, in this process and on Spark alike."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Static tables that came inline. They stay for the task's life, and count against its limits as long."""
+"""Static tables that came with the call. They stay for the life of the task, and count against its limits."""
 
 from __future__ import annotations
 

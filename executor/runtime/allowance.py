@@ -1,4 +1,4 @@
-"""A limit on the bytes that an epoch moves between its channels, where rows may have to wait for their readers.
+"""Limits the bytes that an epoch moves between its channels, because rows may have to wait for their readers.
 
 The bytes that wait at one moment depend on the number of threads and on timing: on one thread the second consumer of an
 exchange finds all of its rows waiting, on many threads hardly any. The bytes that are moved depend on neither. The

@@ -1,4 +1,4 @@
-"""A service's log of its tasks' events: one line per event, made to be searched.
+"""A service's log of events in its tasks' lives: one line per event, in a form that is easy to search.
 
 A line is `event=NAME`, then `name=value` pairs; the task's id and its principal come first. A value that is not a plain
 word is written as a JSON string in ASCII, so user text cannot begin a line, end a value, or look like another field.

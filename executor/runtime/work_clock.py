@@ -1,4 +1,4 @@
-"""A bound on the working time of an epoch, whatever code the working thread is in."""
+"""Enforces `epoch_seconds`: interrupts an epoch whose task has worked on it for too long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls that make a task, carried out once however often they arrive, by a name that the caller chose."""
+"""Makes calls that create a task safe to repeat: calls with the same request name create one task."""
 
 from __future__ import annotations
 

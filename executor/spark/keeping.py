@@ -1,4 +1,4 @@
-"""Results that a task computes once from its static sources: a Spark task of one channel writes the rows to a file.
+"""Computes results of static sources once for a task: a Spark task of one channel writes the rows to a file.
 
 Every channel that needs the rows reads them from the file. Each process that looks rows up makes the index from the
 file, and keeps it.

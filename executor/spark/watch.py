@@ -1,4 +1,4 @@
-"""Progress of a Spark job from Spark itself, without slowing the job.
+"""Asks Spark for the progress of a job, without slowing the job.
 
 For a classic session, a thread beside the one that waits for the job asks Spark now and then, and once more after the
 job's end. A Spark Connect server reports by itself, on the waiting thread: the number of tasks, and of tasks done.

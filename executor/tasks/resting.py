@@ -1,4 +1,4 @@
-"""Tells when a task has been idle for long enough to give back what keeps it warm."""
+"""Decides when a task has been idle for so long that it gives its engine back."""
 
 from __future__ import annotations
 

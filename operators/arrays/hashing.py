@@ -1,4 +1,5 @@
-"""The hash of key columns, and the channel it stands for: the same for equal values, everywhere, for ever.
+"""The hash of key columns, and the channel that it selects. Equal values have the same hash in every process and
+version.
 
 The hash is a pure function of the value. Storage (width, large or view, dictionary, offset of a slice), row, process
 and machine have no influence. Values that are equal in one *family* hash alike: integers of all widths; floats of all

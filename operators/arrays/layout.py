@@ -1,4 +1,4 @@
-"""Arrow arrays without the choices of storage: the values themselves, and the positions of lists' items."""
+"""Brings Arrow arrays to one storage layout, and gives their values and list items to NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sort orders over Arrow columns: rows compared, checked and searched by their keys, vectorised.
+"""Sort orders over Arrow columns: compares, checks and searches rows by their keys, vectorised.
 
 A key column becomes int64 words whose order is the column's order. Floats become their bits (NaN above numbers, -0.0 as
 0.0), unsigned numbers and decimals get their sign moved, and all words are complemented where the order descends. Words

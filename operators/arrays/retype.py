@@ -1,4 +1,4 @@
-"""Nested arrays under another nested type of the same layout: other names of items, other nullability.
+"""Gives a nested array another type of the same layout: other names of items, other nullability.
 
 Values are not copied. A required field may be null only below a null; then its validity is dropped.
 """

@@ -1,4 +1,4 @@
-"""Stretches of sorted rows, of one batch or several, compared with each other."""
+"""Compares stretches of sorted rows, each from one batch or several."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts and bytes as words: eight bytes of each at a time, so that they compare as numbers do.
+"""Encodes texts and bytes as words of eight bytes, so that NumPy compares them as numbers.
 
 Sorted texts often share a beginning. The common beginning is found once and left out, and often a single word holds the
 rest. Arrow ranks texts only where they are long.

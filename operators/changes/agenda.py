@@ -1,4 +1,4 @@
-"""Items that wait to be decided, by their time."""
+"""Items that wait for a time (an epoch, or a round of loops), in the order of their times."""
 
 from __future__ import annotations
 

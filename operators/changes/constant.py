@@ -1,4 +1,4 @@
-"""Constant: rows that exist from the start. The only state is whether they were given out."""
+"""Constant: rows that exist from the start. Its only state is whether it has returned them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Difference: rows of one input, less the rows of another input, which are among them. No state."""
+"""Difference: the rows of one input minus the rows of another, all of which the first one has. No state."""
 
 from __future__ import annotations
 

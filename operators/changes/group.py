@@ -1,4 +1,4 @@
-"""Group: counts, exact sums, least and greatest values of groups, kept up as rows come and go.
+"""Group: counts, exact sums, least and greatest values of groups, updated as rows come and go.
 
 Confluent. State: for each group the running numbers; for each least or greatest value the group's different values, in
 order; and the rows that were given out. The cost of a change depends on the values that it touches, and not on the size

@@ -1,4 +1,4 @@
-"""Postponed: rows on which a statement failed, put aside until it is known whether they exist.
+"""Postponed: rows on which a statement failed, set aside until the end of the epoch shows whether they still exist.
 
 While an epoch goes on, rows meet that never exist together: a row is replaced on each side of a join, or a row is
 deleted again. An expression's error counts only for rows that exist at the end of the epoch, or in a loop at the end of

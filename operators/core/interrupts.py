@@ -1,4 +1,4 @@
-"""Interruption of long work.
+"""Stops long work early: the checks that an operator makes between pieces of its work.
 
 The caller that steps a run sets a `Watch` for its thread. Long work calls `look` between its pieces, however deep
 inside of operators it is. A call without pieces, such as a sort, runs on another thread beside this one, while this

@@ -1,4 +1,4 @@
-"""The bytes that rows count for.
+"""The number of bytes that rows count for in limits of memory.
 
 `batch_bytes` is about the memory of a batch, and depends on its layout. `row_bytes` is a function of the values alone,
 so a decision by it is the same whatever batches the rows come in.

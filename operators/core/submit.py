@@ -1,5 +1,5 @@
-"""The interface by which an operator has a slow outside call made. Operators start no threads; the executor has
-some.
+"""The interface by which an operator runs a slow call to another system on a thread of the executor. Operators start no
+threads.
 """
 
 from __future__ import annotations

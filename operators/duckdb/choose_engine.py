@@ -1,4 +1,4 @@
-"""Choice of the form in which DuckDB is called: the private form where a probe shows that it works."""
+"""Chooses how to call DuckDB: by its private Python interface if a probe shows that this works, else by the public one."""
 
 from __future__ import annotations
 

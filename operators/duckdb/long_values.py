@@ -1,4 +1,4 @@
-"""Long values of a statement's inputs, kept beside the statement.
+"""Keeps long texts and binary values outside of DuckDB, which sees short names in their place.
 
 DuckDB's sorts, windows, groups, set operations and joins hand out 2,048 rows at a time, so rows of 100 KB need hundreds
 of megabytes, whatever the memory limit. Where a statement only passes the values of a column on, or asks whether they

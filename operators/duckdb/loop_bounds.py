@@ -1,4 +1,4 @@
-"""Bounds of loops.
+"""Enforces the limits of loops: rows, memory and time.
 
 For loops in a statement: their rows, counted as they are found, the statement's memory and its time. For loops that go
 round by round: the bytes that they keep.

@@ -1,4 +1,4 @@
-"""The steps of a statement, over an input that is small enough."""
+"""Runs a fragment's kernels in place of its statement, if the input is small enough."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The step from candidate pairs of rows with equal keys to the join's rows."""
+"""Makes the rows of a merge join from candidate pairs with equal keys: applies the condition and the join's type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of a merge join, put together from rows of its two sides, in batches of bounded size."""
+"""Assembles the rows of a merge join from rows of its two sides, in batches of bounded size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads of a file as it was when its split was accepted, or not at all.
+"""Reads a file only if it is unchanged since its split was accepted.
 
 A file is opened once: component by component from the root of the file system on, without following a link, even if the
 path has changed since it was checked. On Linux a reader opens the same file again by its descriptor (`OpenFile.path`).

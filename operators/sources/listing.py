@@ -1,4 +1,4 @@
-"""The files that a folder or a pattern stands for, listed in one fixed order, within bounds, and only while wanted.
+"""Lists the files of a folder or a pattern: in one fixed order, within bounds, and only while the caller waits.
 
 Paths are ordered component by component, as bytes. In folders, names that begin with a dot or an underscore are
 skipped, and so are links that lead to nothing. A folder that the process may not read raises `PermissionError`.

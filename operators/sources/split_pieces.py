@@ -1,4 +1,4 @@
-"""The way from a client's split to the pieces that are read.
+"""Cuts a client's split into the pieces that operators read.
 
 `expand` looks at names and sizes alone, when the split is accepted. `open_pieces` reads footers, when the epoch is
 sealed or the split starts. Folders and patterns expand in the order of `listing`.

@@ -1,4 +1,4 @@
-"""User functions over the batches of a stream."""
+"""Calls a user function on each batch of a stream."""
 
 from __future__ import annotations
 

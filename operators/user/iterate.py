@@ -1,4 +1,4 @@
-"""The rows of an iterable of user code."""
+"""Reads the rows of an iterable of user code."""
 
 from __future__ import annotations
 

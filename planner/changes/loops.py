@@ -1,4 +1,4 @@
-"""Loops on changes."""
+"""Lowers loops to operators on changes."""
 
 from __future__ import annotations
 

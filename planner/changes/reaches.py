@@ -1,4 +1,4 @@
-"""The reach of a window function's answer: the other rows on which a row's answer depends."""
+"""The reach of a window function: which other rows an answer depends on."""
 
 from __future__ import annotations
 

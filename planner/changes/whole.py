@@ -1,4 +1,4 @@
-"""Loops that are computed anew in every round, from all rows that came back.
+"""Loops that compute all of their rows anew in every round.
 
 A loop is defined that way. The way costs less than following the changes if a round changes nearly every row: if floats
 of the loop are added up for a given number of rounds, as ranks and other weights are.

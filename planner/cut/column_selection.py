@@ -1,4 +1,4 @@
-"""Relations that are nothing but columns of a source's, an operator's or an exchange's rows: they need no statement."""
+"""Finds relations that only select columns of a source, an operator or an exchange: they need no statement."""
 
 from __future__ import annotations
 

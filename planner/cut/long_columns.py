@@ -1,5 +1,5 @@
-"""Finds the columns of a statement's streams whose values the statement passes on, or compares for equality, and no
-more.
+"""Finds the columns whose long values DuckDB need not see: the statement only passes them on, or compares them for
+equality.
 
 Such a column's long values stay outside of DuckDB where an operator of the statement holds its rows back: a sort, a
 window, a grouping, a set operation or a join. Columns that are compared, or come out as one, go together: where the

@@ -1,4 +1,4 @@
-"""Aggregate functions that are reductions, which need no SQL."""
+"""Finds aggregates that NumPy can compute instead of SQL: sums, minima and maxima."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names that an expression can refer to."""
+"""The names that an expression can refer to: columns, outer columns and lambda parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The alternatives to have a relation's rows, and their costs."""
+"""Alternatives: the ways to place a relation's rows on the channels, each with its cost."""
 
 from __future__ import annotations
 

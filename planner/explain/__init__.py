@@ -1,1 +1,1 @@
-"""Explains what becomes of a plan, as text and as JSON."""
+"""Explains how a plan will run, as text and as JSON."""

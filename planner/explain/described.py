@@ -1,4 +1,4 @@
-"""A relation in a few words, as `explain` shows it."""
+"""Describes a relation in a few words, as `explain` shows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops.
+"""The relations of loops: the loop, its references, and its form as one recursive statement.
 
 A loop's number identifies it; no two loops of a plan share a number. Names are for people. A reference stands in the
 body of the loop that it means, and that body may be inside of other loops' bodies.

@@ -1,4 +1,4 @@
-"""A plan."""
+"""A decoded plan: its root relation, its shared relations, and the table that it writes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Rewrites plans where DuckDB sees too little, because it sees one fragment at a time. One pure function a file, in
-order here.
+"""Rewrites plans that DuckDB alone would run badly, because it sees one fragment at a time. One pure function a file;
+their order is here.
 """
 
 from __future__ import annotations

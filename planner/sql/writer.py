@@ -1,4 +1,4 @@
-"""The writer with which a relation's file writes its expressions."""
+"""The interface through which the file of a relation writes its expressions as SQL."""
 
 from __future__ import annotations
 

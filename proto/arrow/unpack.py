@@ -1,4 +1,4 @@
-"""Arrays without dictionaries, run ends and views, at any depth.
+"""Replaces dictionaries, run ends and views in arrays by plain values, at any depth.
 
 pyarrow cannot cast all of these types, and casts list views to arrays that are not valid.
 """

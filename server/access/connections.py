@@ -1,4 +1,4 @@
-"""The connections of this process to one of its own listening addresses, which its gRPC server cannot end."""
+"""Finds and ends the connections to a listening address of this process, which gRPC itself cannot do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Found: the entries that an arrangement has for keys."""
+"""The result of a look-up in an arrangement: the entries that have the wanted keys."""
 
 from __future__ import annotations
 

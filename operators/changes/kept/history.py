@@ -1,4 +1,4 @@
-"""Histories of keys: the times that count for a time, and the later times at which a key has to be decided again.
+"""Histories of keys: the entries that count at a time, and the later times at which a key has to be decided again.
 
 State keeps every entry with the time at which it came in. The state at a time is the sum of the entries at times that
 are before or at it in every loop. So a change at a time also shows at later times, and a decision there, made from the

@@ -1,4 +1,4 @@
-"""The rows that exist at a time, in an order."""
+"""The rows of an arrangement that exist at a time, sorted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Section: the rows of one key as they lie, in order, in several runs, and places between them.
+"""Section: the rows of one key, sorted in each of several runs, and positions between these rows.
 
 A place is given by the number of rows before it in each run. Rows are found by binary search, column by column. A row
 that is in one run and not in another is before or behind the same place in both. So the rows around a row are taken

@@ -1,4 +1,4 @@
-"""The step from a graph to its nodes: every vertex that the result needs, once for each channel, linked by queues."""
+"""Builds the nodes of a network from its graph: one for each vertex and channel, linked by queues."""
 
 from __future__ import annotations
 

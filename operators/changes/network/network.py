@@ -1,4 +1,4 @@
-"""Network: a graph of operators on changes at work, on any number of channels of one process.
+"""Network: runs a graph of operators on changes, on any number of channels of one process.
 
 In an epoch the caller feeds entries, by port and channel, and ends them. `run` works until no more work can be done,
 and `take` returns the change of the result. Changes that are fed behind an entry's end belong to the next epoch and

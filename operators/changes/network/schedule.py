@@ -1,4 +1,4 @@
-"""Schedules: the order of the work at hand. No result depends on it."""
+"""Decides in which order the nodes of a network work. No result depends on this order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recognizes things that are no plans, and tells the caller which form a plan has."""
+"""Recognizes input that is not a plan, such as SQL text, and tells the caller what a plan looks like."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Expression.cast`."""
+"""Decodes `Expression.cast`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Expression.execution_context_variable`: the clock and the session's zone."""
+"""Decodes `Expression.execution_context_variable`: the clock and the session's zone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Expression.detached_expression_ordinal`: an expression that the plan keeps beside its relation."""
+"""Decodes `Expression.detached_expression_ordinal`: an expression that the plan keeps beside its relation."""
 
 from __future__ import annotations
 

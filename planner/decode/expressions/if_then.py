@@ -1,4 +1,4 @@
-"""`Expression.if_then`."""
+"""Decodes `Expression.if_then`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Expression.lambda`."""
+"""Decodes `Expression.lambda`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Expression.literal`."""
+"""Decodes `Expression.literal`."""
 
 from __future__ import annotations
 

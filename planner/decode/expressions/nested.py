@@ -1,4 +1,4 @@
-"""`Expression.nested`: structs, lists and maps made of expressions."""
+"""Decodes `Expression.nested`: structs, lists and maps made of expressions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Expression.singular_or_list` and `multi_or_list`: IN with a list of values."""
+"""Decodes `Expression.singular_or_list` and `multi_or_list`: IN with a list of values."""
 
 from __future__ import annotations
 

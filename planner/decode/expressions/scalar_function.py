@@ -1,4 +1,4 @@
-"""`Expression.scalar_function`."""
+"""Decodes `Expression.scalar_function`."""
 
 from __future__ import annotations
 

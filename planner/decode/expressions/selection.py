@@ -1,4 +1,4 @@
-"""`Expression.selection`: columns, lambdas' parameters, outer columns, and steps into any of them."""
+"""Decodes `Expression.selection`: columns, lambdas' parameters, outer columns, and steps into any of them."""
 
 from __future__ import annotations
 

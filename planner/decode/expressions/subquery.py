@@ -1,4 +1,4 @@
-"""`Expression.subquery`."""
+"""Decodes `Expression.subquery`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Expression.switch_expression`."""
+"""Decodes `Expression.switch_expression`."""
 
 from __future__ import annotations
 

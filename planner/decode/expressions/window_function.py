@@ -1,4 +1,4 @@
-"""`Expression.window_function`, and the parts that it shares with the window relation's functions."""
+"""Decodes `Expression.window_function`, and the parts that it shares with the window relation's functions."""
 
 from __future__ import annotations
 

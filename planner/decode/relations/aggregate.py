@@ -1,4 +1,4 @@
-"""`AggregateRel`. Its grouping expressions are beside the grouping sets or, before 0.88, in them."""
+"""Decodes `AggregateRel`. Its grouping expressions are beside the grouping sets or, before 0.88, in them."""
 
 from __future__ import annotations
 

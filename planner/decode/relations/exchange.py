@@ -1,4 +1,4 @@
-"""`ExchangeRel`: an exchange is decoded as its input, because the executor decides how rows are distributed."""
+"""Decodes `ExchangeRel`: an exchange is decoded as its input, because the executor decides how rows are distributed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ExpandRel`."""
+"""Decodes `ExpandRel`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`FetchRel`, with numbers (before 0.98) or expressions."""
+"""Decodes `FetchRel`, with numbers (before 0.98) or expressions."""
 
 from __future__ import annotations
 

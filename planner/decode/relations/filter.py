@@ -1,4 +1,4 @@
-"""`FilterRel`."""
+"""Decodes `FilterRel`."""
 
 from __future__ import annotations
 

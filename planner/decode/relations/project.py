@@ -1,4 +1,4 @@
-"""`ProjectRel`: the input's columns and then the expressions."""
+"""Decodes `ProjectRel`: the input's columns and then the expressions."""
 
 from __future__ import annotations
 

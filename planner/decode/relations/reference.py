@@ -1,4 +1,4 @@
-"""`ReferenceRel`: a common subtree, which is decoded once and used by number."""
+"""Decodes `ReferenceRel`: a common subtree, which is decoded once and used by number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`SetRel`."""
+"""Decodes `SetRel`."""
 
 from __future__ import annotations
 

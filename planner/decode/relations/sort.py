@@ -1,4 +1,4 @@
-"""`SortRel`."""
+"""Decodes `SortRel`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`TopNRel`."""
+"""Decodes `TopNRel`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tidegate.v1.Unnest`."""
+"""Decodes `tidegate.v1.Unnest`."""
 
 from __future__ import annotations
 

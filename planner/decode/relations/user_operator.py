@@ -1,4 +1,4 @@
-"""`tidegate.v1.UserOperator`: an operator that the service's owner has registered, by its name.
+"""Decodes `tidegate.v1.UserOperator`: an operator that the service's owner has registered, by its name.
 
 The registration's functions are the owner's code. The log tells the owner about an error that they raise; the sender of
 the plan gets the error's kind and sentence.

@@ -1,4 +1,4 @@
-"""`ConsistentPartitionWindowRel`: the input's columns and then one column for each function."""
+"""Decodes `ConsistentPartitionWindowRel`: the input's columns and then one column for each function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`WriteRel`: the destination of the plan's rows.
+"""Decodes `WriteRel`: the destination of the plan's rows.
 
 A write stands at the plan's root and nowhere else. It is no relation here: its input is the plan's relation, and the
 plan says that its rows are written.

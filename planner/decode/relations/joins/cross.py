@@ -1,4 +1,4 @@
-"""`CrossRel`."""
+"""Decodes `CrossRel`."""
 
 from __future__ import annotations
 

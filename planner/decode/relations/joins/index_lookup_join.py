@@ -1,4 +1,4 @@
-"""`tidegate.v1.IndexLookupJoin`."""
+"""Decodes `tidegate.v1.IndexLookupJoin`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`JoinRel`."""
+"""Decodes `JoinRel`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`LateralJoinRel`: the right input reads the left row through outer references."""
+"""Decodes `LateralJoinRel`: the right input reads the left row through outer references."""
 
 from __future__ import annotations
 

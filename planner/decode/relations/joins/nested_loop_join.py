@@ -1,4 +1,4 @@
-"""`NestedLoopJoinRel`: a join by any condition. Its types have the physical joins' numbers."""
+"""Decodes `NestedLoopJoinRel`: a join by any condition. Its types have the physical joins' numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`HashJoinRel` and `MergeJoinRel`: joins by pairs of keys, which become one condition."""
+"""Decodes `HashJoinRel` and `MergeJoinRel`: joins by pairs of keys, which become one condition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`IterationRelation`: a loop.
+"""Decodes `IterationRelation`: a loop.
 
 A loop has the columns of its entering rows, or the columns that the message declares. If there are neither, the decoder
 finds the columns from the body: it decodes the body with columns of unknown types, which the parts without a reference

@@ -1,4 +1,4 @@
-"""`IterationReferenceReadRelation`: the rows that came back to a loop, inside the loop's body."""
+"""Decodes `IterationReferenceReadRelation`: the rows that came back to a loop, inside the loop's body."""
 
 from __future__ import annotations
 

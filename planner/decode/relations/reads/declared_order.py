@@ -1,4 +1,4 @@
-"""`tidegate.v1.DeclaredOrder`: the declared order of a source's rows, which goes to the source's read."""
+"""Decodes `tidegate.v1.DeclaredOrder`: the declared order of a source's rows, which goes to the source's read."""
 
 from __future__ import annotations
 

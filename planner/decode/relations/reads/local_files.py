@@ -1,4 +1,4 @@
-"""`ReadRel.LocalFiles`: files that the plan itself names."""
+"""Decodes `ReadRel.LocalFiles`: files that the plan itself names."""
 
 from __future__ import annotations
 

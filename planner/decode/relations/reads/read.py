@@ -1,4 +1,4 @@
-"""`ReadRel`: a source's columns, then its filter, then its projection."""
+"""Decodes `ReadRel`: a source's columns, then its filter, then its projection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ReadRel.VirtualTable`: rows in the plan, as expressions or, before 0.98, as literals."""
+"""Decodes `ReadRel.VirtualTable`: rows in the plan, as expressions or, before 0.98, as literals."""
 
 from __future__ import annotations
 
