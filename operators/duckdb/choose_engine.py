@@ -1,4 +1,4 @@
-"""Chooses how to call DuckDB: by its private Python interface if a probe shows that it works, else by the public one."""
+"""Chooses how to call DuckDB: by its private Python interface if a probe shows that it works, or by the public one."""
 
 from __future__ import annotations
 
