@@ -24,7 +24,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from ..proto.errors import ExecutionError, InternalError
+from ..proto.errors import ExecutionError, InternalError, SplitError
 from .core.batches import batch_of, joined
 from .core.blocks import blocks
 from .core.operator import Operator, Stream
@@ -246,7 +246,7 @@ class IndexLookupJoin(Operator):
             lookup.attempts += 1
             try:
                 return self._index.lookup(lookup.keys)
-            except InternalError:
+            except (InternalError, SplitError):
                 raise
             except Exception as error:
                 if lookup.attempts > self._retries.count or not self._index.retryable(error):

@@ -83,6 +83,9 @@ class TidegateError(Exception):
 
     default_reason: ClassVar[str] = "UNKNOWN"
 
+    sources: tuple[str, ...] | None = None
+    """The sources that feed the operator that failed; None where no operator is known to have failed."""
+
     def __init__(self, message: str, *, reason: str | None = None) -> None:
         super().__init__(message)
         self.message = message

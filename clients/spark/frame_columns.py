@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -73,31 +73,32 @@ def wanted_columns(
     """The DataFrame's columns that the source has, in the source's order, and then those named in `more`.
 
     A column that the DataFrame does not have is refused. It is null if `missing` says so and the source takes nulls
-    there.
+    there. The same holds for the fields of structs.
     """
     columns = []
     for field in wanted:
         spark_field = _named(field.name, schema, case_sensitive=case_sensitive)
         if spark_field is not None:
-            columns.append(_column(spark_field, source, field.type))
+            columns.append(_column(spark_field, source, field.type, missing))
         elif not field.nullable or missing is MissingColumns.ERROR:
-            verb, hint = (
-                ("reads", '; with missing_columns="null" the column is null') if field.nullable else ("requires", "")
-            )
-            raise InvalidRequest(
-                f"source {source!r} {verb} column {field.name!r}, which the DataFrame does not have; there are: "
-                f"{', '.join(schema.names)}{hint}",
-                reason="COLUMN_MISSING",
-            )
+            raise _absent(source, field, f"column {field.name!r}", "the DataFrame", schema.names)
     for name in more:
         spark_field = _named(name, schema, case_sensitive=case_sensitive)
         if spark_field is None:
             raise InvalidRequest(
-                f"the DataFrame has no column {name!r}; there are: {', '.join(schema.names)}", reason="COLUMN_MISSING"
+                f"the DataFrame has no column {name!r}; there are: {', '.join(schema.names)}", reason="MISSING_COLUMN"
             )
         if spark_field.name not in [column.name for column in columns]:
             columns.append(_column(spark_field, source, None))
     return tuple(columns)
+
+
+def _absent(source: str, field: pa.Field, what: str, where: str, names: Sequence[str]) -> InvalidRequest:
+    verb, hint = ("reads", '; with missing_columns="null" its values are null') if field.nullable else ("requires", "")
+    return InvalidRequest(
+        f"source {source!r} {verb} {what}, which {where} does not have; there are: {', '.join(names)}{hint}",
+        reason="MISSING_COLUMN",
+    )
 
 
 def _named(name: str, schema: spark.StructType, *, case_sensitive: bool) -> spark.StructField | None:
@@ -113,8 +114,15 @@ def _named(name: str, schema: spark.StructType, *, case_sensitive: bool) -> spar
     return next(iter(exact or folded), None)
 
 
-def _column(field: spark.StructField, source: str, wanted: pa.DataType | None) -> Column:
+def _column(
+    field: spark.StructField,
+    source: str,
+    wanted: pa.DataType | None,
+    missing: MissingColumns = MissingColumns.ERROR,
+) -> Column:
     type_ = arrow_type(field.dataType, field.name)
+    if wanted is not None:
+        wanted = _Fields(source, field.name, missing).there(type_, wanted)
     if wanted is not None and not fits(type_, wanted):
         raise InvalidRequest(
             f"column {field.name!r} is {field.dataType.simpleString()} in the DataFrame and {wanted} in source "
@@ -122,6 +130,39 @@ def _column(field: spark.StructField, source: str, wanted: pa.DataType | None) -
             reason="COLUMN_TYPE",
         )
     return Column(field.name, type_, wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fields:
+    """The fields of structs in a column of a DataFrame, as a source wants them."""
+
+    source: str
+    column: str
+    missing: MissingColumns
+
+    def there(self, type_: pa.DataType, wanted: pa.DataType, path: str = "") -> pa.DataType:
+        """`wanted` without the fields that `type_` does not have and that may be null. Other such fields are
+        refused.
+        """
+        type_, wanted = stored(type_), stored(wanted)
+        if kinds.is_struct(type_) and kinds.is_struct(wanted):
+            return pa.struct(list(self._fields(type_, wanted, path)))
+        if kinds.is_list(type_) and kinds.is_list(wanted):
+            return pa.list_(wanted.value_field.with_type(self.there(type_.value_type, wanted.value_type, path)))
+        if kinds.is_map(type_) and kinds.is_map(wanted):
+            item = wanted.item_field.with_type(self.there(type_.item_type, wanted.item_type, path))
+            return pa.map_(wanted.key_field.with_type(self.there(type_.key_type, wanted.key_type, path)), item)
+        return wanted
+
+    def _fields(self, type_: pa.DataType, wanted: pa.DataType, path: str) -> Iterator[pa.Field]:
+        there = {field.name: field.type for field in type_}
+        for field in wanted:
+            name = f"{path}{field.name}"
+            if field.name in there:
+                yield field.with_type(self.there(there[field.name], field.type, f"{name}."))
+            elif not field.nullable or self.missing is MissingColumns.ERROR:
+                what = f"field {name!r} of column {self.column!r}"
+                raise _absent(self.source, field, what, "the DataFrame's column", list(there))
 
 
 def arrow_type(type_: spark.DataType, column: str) -> pa.DataType:

@@ -33,7 +33,8 @@ from .operator_factory import ChangeOperatorFactory
 class EntrySource:
     """A source as it is fed: its number among the network's entries, and all columns that the plan uses, by name.
 
-    If the source is `checked`, deleting a row that is not there is an error.
+    If the source is `checked`, deleting a row that is not there is an error. Sources that are not checked are the
+    inputs of a loop, which have no names that a user knows.
     """
 
     port: int
@@ -50,7 +51,10 @@ def graph_of(
     was found in them.
     """
     factory = ChangeOperatorFactory(evaluators, {name: source.schema for name, source in sources.items()})
-    making = _Making(factory=factory, loops_read=_loops_read(root), counted=counted)
+    named = frozenset(name for name, source in sources.items() if source.checked)
+    making = _Making(
+        factory=factory, loops_read=_loops_read(root), sources_read=_sources_read(root), named=named, counted=counted
+    )
     outside = _Level(loop=None, parent=None, depth=0)
     for name, source in sources.items():
         making.entries[name] = _enter(outside, name, source)
@@ -62,13 +66,15 @@ def graph_of(
 class _Level:
     """A graph in the making: of a loop's body, or of the nodes outside of loops.
 
-    `depth` is the number of rounds counted in it, including its own round if it is `counted`.
+    `depth` is the number of rounds counted in it, including its own round if it is `counted`. Rows in a loop may come
+    from all of the loop's `sources`.
     """
 
     loop: int | None
     parent: _Level | None
     depth: int
     counted: bool = True
+    sources: tuple[str, ...] | None = None
     vertices: list[Vertex] = field(default_factory=list)
     numbers: dict[int, int] = field(default_factory=dict)
     """Vertices of nodes, by the node's id."""
@@ -102,6 +108,8 @@ class _Making:
 
     factory: ChangeOperatorFactory
     loops_read: Mapping[int, frozenset[int]]
+    sources_read: Mapping[int, tuple[str, ...]]
+    named: frozenset[str]
     counted: bool
     entries: dict[str, int] = field(default_factory=dict)
 
@@ -132,7 +140,8 @@ class _Making:
 
     def _loop(self, level: _Level, node: LoopNode) -> Generator[_Wanted, int, int]:
         counted = self.counted or level.parent is not None
-        body = _Level(loop=node.loop, parent=level, depth=level.depth + counted, counted=counted)
+        sources = self.sources_read[id(node)] if level.sources is None else level.sources
+        body = _Level(loop=node.loop, parent=level, depth=level.depth + counted, counted=counted, sources=sources)
         result = yield body, node.body
         entering = None if node.entering is None else Link((yield level, node.entering))
         return level.add(
@@ -156,7 +165,12 @@ class _Making:
             inputs=links,
             schema=node.schema,
             plan_path=node.plan_path,
+            sources=self._sources(level, node),
         )
+
+    def _sources(self, level: _Level, node: Operated) -> tuple[str, ...] | None:
+        sources = self.sources_read[id(node)] if level.sources is None else level.sources
+        return sources if self.named.issuperset(sources) else None
 
     def _late(self, level: _Level, node: Operated) -> int | None:
         """The input that has rows only once all others have ended for good, or None.
@@ -198,6 +212,22 @@ def _loops_read(root: ChangeNode) -> Mapping[int, frozenset[int]]:
 
     unroll(step, root)
     return loops_read
+
+
+def _sources_read(root: ChangeNode) -> Mapping[int, tuple[str, ...]]:
+    """The sources of each node's rows, by the node's id. Rows that come back in a loop are left out."""
+    sources_read: dict[int, tuple[str, ...]] = {}
+
+    def step(node: ChangeNode) -> Generator[ChangeNode, tuple[str, ...], tuple[str, ...]]:
+        if id(node) not in sources_read:
+            names = dict.fromkeys((node.source,) if isinstance(node, SourceNode) else ())
+            for child in inputs_of(node):
+                names |= dict.fromkeys((yield child))
+            sources_read[id(node)] = tuple(names)
+        return sources_read[id(node)]
+
+    unroll(step, root)
+    return sources_read
 
 
 def _enter(level: _Level, name: str, source: EntrySource) -> int:

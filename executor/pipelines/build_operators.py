@@ -48,7 +48,7 @@ from ...planner.physical.pipelines import (
     inputs,
 )
 from ...planner.physical.user_nodes import BatchFunctionNode, IterateNode, UnionNode, UserNode, UserOperatorNode
-from ...proto.values import Spill
+from ...proto.values import MissingColumns, Spill
 from ..changes.build_loops import loop_of
 from ..runtime.batch_store import SpillSpace
 from ..runtime.meters import Meter
@@ -80,6 +80,7 @@ class OperatorFactory:
     - `channels`: the channels that a loop which runs round by round has of its own
     - `watched`: a wrapper around the rows of each node's operator
     - `memory_limit`: the task's; a row may have as many bytes
+    - `missing_columns`: the task's meaning of columns that a table of a database lacks
     """
 
     take: Callable[[], Instance]
@@ -96,6 +97,7 @@ class OperatorFactory:
     channels: int
     watched: Watched
     memory_limit: int
+    missing_columns: MissingColumns
     channel: int = 0
 
     @property
@@ -315,7 +317,12 @@ def _index(node: LookupNode, factory: OperatorFactory) -> tuple[Index, int, Retr
     if isinstance(node.index, str):
         return factory.index(node.index), 0, Retries(), at_once
     wanted = node.index
-    host = IndexHost(tables=factory.tables, instance=factory.instance, databases=factory.databases)
+    host = IndexHost(
+        tables=factory.tables,
+        instance=factory.instance,
+        databases=factory.databases,
+        missing_columns=factory.missing_columns,
+    )
     submit = factory.lookup_queue(wanted.prefetch + 1) if wanted.prefetch else at_once
     return open_index(wanted.kind, wanted.wanted, host), wanted.prefetch, Retries(count=wanted.retries), submit
 

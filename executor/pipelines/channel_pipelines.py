@@ -7,12 +7,12 @@ that nothing that runs beside it can change its result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from ...operators.changes.network.network_statistics import LoopStatistics, OperatorStatistics
 from ...planner.physical.memory import instance_memory
-from ...planner.physical.pipelines import PhysicalNode, PhysicalPlan
+from ...planner.physical.pipelines import PhysicalNode, PhysicalPlan, Pipeline
 from .input_progress import InputRead, reads_of
 from .pipeline import PipelineInstance
 
@@ -31,6 +31,7 @@ class Pipelines:
         self.physical = physical
         self.parallel = physical.parallel
         self.sources = frozenset(source for pipeline in physical.pipelines for source in pipeline.sources)
+        self.sent = sent_sources(physical.pipelines)
         self._make = make
         self._made: dict[tuple[int, int], PipelineInstance] = {}
         self._reads: dict[tuple[int, int], tuple[InputRead, ...]] = {}
@@ -83,6 +84,16 @@ class Pipelines:
     def close(self) -> None:
         for instance in self._made.values():
             instance.close()
+
+
+def sent_sources(pipelines: Sequence[Pipeline]) -> Mapping[int, tuple[str, ...]]:
+    """The sources of each exchange's rows, by the exchange's number."""
+    sent: dict[int, tuple[str, ...]] = {}
+    for pipeline in pipelines:
+        received = (source for number in pipeline.received for source in sent[number])
+        sources = tuple(dict.fromkeys((*pipeline.sources, *received)))
+        sent.update((exchange.number, sources) for exchange in pipeline.into)
+    return sent
 
 
 def _numbers(physical: PhysicalPlan, memory: Sequence[int]) -> Iterator[int]:

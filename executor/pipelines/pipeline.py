@@ -44,7 +44,8 @@ class Read:
 class EpochInput:
     """The input of a run: pieces of its channel and of all channels, its ranges of keys, exchanges, and the clock.
 
-    The run counts its rows in `read`, and reports statements that read files to `inputs`.
+    The run counts its rows in `read`, and reports statements that read files to `inputs`. `sent` names the sources of
+    the rows of each exchange.
     """
 
     pieces: Pieces
@@ -56,6 +57,7 @@ class EpochInput:
     cut: CutPieces = field(default_factory=dict)
     inputs: Statements | None = None
     watermarks: Passed = _NONE
+    sent: Mapping[int, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,7 +131,7 @@ class PipelineInstance:
                 batches = self._factory.watched(built.node, self._factory.channel, built.operator.run(streams))
                 watermarks = epoch_input.watermarks.sources
                 stream = MeteredStream(built.operator.schema, batches, built.meter, inputs=streams)
-                stream.reads(watermarks.get(source.name, UNBOUNDED) for source in built.sources)
+                stream.reads({source.name: watermarks.get(source.name, UNBOUNDED) for source in built.sources})
                 if built.leaf:
                     stream.readers += (built.meter, epoch_input.read)
                 stack.callback(stream.close)
@@ -166,6 +168,7 @@ class PipelineInstance:
             stream = run.streams[key] = MeteredStream(
                 node.schema, rows, self._factory.meter("Exchange", node.plan_path), inputs=[rows]
             )
+            stream.receives(run.epoch_input.sent.get(node.exchange, ()))
             run.stack.callback(stream.close)
         return run.streams[key]
 

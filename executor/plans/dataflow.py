@@ -241,6 +241,7 @@ class PlanComputation:
             channel=channel,
             watched=self.watched,
             memory_limit=self.options.memory_limit,
+            missing_columns=self.options.missing_columns,
         )
         return PipelineInstance(root, factory=factory, kept=self._keeping.rows)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -13,12 +14,13 @@ from ...operators.core.piece import Piece
 from ...operators.sources.scan import Scan
 from ...operators.sources.split_pieces import open_pieces
 from ...planner.physical.pipelines import Pipeline
-from ...proto.errors import NodeError
+from ...proto.errors import ExecutionError, NodeError
 from ..api.computation import RowEffect, Watermarks
+from ..api.errors_of_rows import caused_by_rows, located
 from ..exchange.parallel_epoch import ParallelRun
 from ..pipelines.channel_pipelines import Pipelines
 from ..pipelines.pipeline import Pieces, Read
-from ..pipelines.pipeline_watermarks import passed_on
+from ..pipelines.pipeline_watermarks import Passed, passed_on
 from ..pipelines.shapes import same_feed, shape_of
 from ..pipelines.shares import morsels
 from ..pipelines.turns import in_morsels
@@ -69,7 +71,31 @@ class PlanRun:
             pipelines = computation.pipelines(
                 {source: shape_of(group, columns, computation.options.channels)}, self._clock_us
             )
-            yield from self._rows(pipelines, computation.lead, computation.lead + 1, {source: group})
+            try:
+                yield from self._rows(pipelines, computation.lead, computation.lead + 1, {source: group})
+            except ExecutionError as error:
+                raise self._blamed(error, pipelines, source, group) from error
+
+    def _blamed(
+        self, error: ExecutionError, pipelines: Pipelines, source: str, pieces: Sequence[Piece]
+    ) -> ExecutionError:
+        """The error with the first split whose rows alone cause it, if there is one: rows are computed one by one."""
+        if not caused_by_rows(error) or error.sources != (source,):
+            return error
+        computation = self._computation
+        by_split: dict[str, list[Piece]] = {}
+        for piece in pieces:
+            by_split.setdefault(piece.origin, []).append(piece)
+        for origin, mine in by_split.items():
+            alone = computation.epoch_input({**computation.tables, source: mine}, self._clock_us, Read(), Passed())
+            try:
+                for _ in computation.run(pipelines.get(computation.lead), alone):
+                    """The rows are void: the epoch has failed."""
+            except ExecutionError as failure:
+                if failure.message == error.message:
+                    return located(error, origin)
+                return error
+        return error
 
     def _lead(self) -> Iterator[pa.RecordBatch]:
         if self._led or not self._computation.lead:
@@ -130,7 +156,10 @@ class PlanRun:
         computation.check_stopped()
         passed = passed_on(pipelines.physical.pipelines, self._watermarks)
         self.watermark = passed.result
-        epoch_input = computation.epoch_input({**computation.tables, **pieces}, self._clock_us, self._read, passed)
+        epoch_input = replace(
+            computation.epoch_input({**computation.tables, **pieces}, self._clock_us, self._read, passed),
+            sent=pipelines.sent,
+        )
         computation.inputs.begin(self.number, pipelines.reads(first, last), epoch_input.whole)
         if computation.cluster is not None:
             yield from computation.cluster.rows(pipelines.physical, epoch=self.number, epoch_input=epoch_input)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -11,6 +11,7 @@ import pyarrow as pa
 from ...operators.core.interrupts import look
 from ...operators.core.operator import UNBOUNDED, Stream, least_watermark
 from ...operators.core.sizes import batch_bytes
+from ...proto.errors import TidegateError
 from ...proto.statistics import NodeStatistics, OperatorStatistics
 
 
@@ -125,6 +126,7 @@ class MeteredStream:
         self.schema = schema
         self._inputs = inputs
         self._sources: int | None = UNBOUNDED
+        self._names: Iterable[str] = ()
         self.readers: list[Counts] = []
         self._batches = batches
         self._meter = meter
@@ -135,9 +137,14 @@ class MeteredStream:
         self._handed_out = 0
         meter.runs += 1
 
-    def reads(self, sources: Iterable[int | None]) -> None:
-        """Record that the operator reads sources with these watermarks."""
-        self._sources = least_watermark(sources)
+    def reads(self, sources: Mapping[str, int | None]) -> None:
+        """Record that the operator reads these sources itself, each with its watermark."""
+        self._names = sources
+        self._sources = least_watermark(sources.values())
+
+    def receives(self, sources: Iterable[str]) -> None:
+        """Record the sources of rows that come from elsewhere."""
+        self._names = sources
 
     @property
     def watermark(self) -> int | None:
@@ -185,8 +192,23 @@ class MeteredStream:
     def _fail(self, error: Exception) -> None:
         """Mark the operator as failed, unless one of its inputs failed first or the run was interrupted."""
         self.failed = True
-        if not any(stream.failed for stream in self._below) and getattr(error, "reason", None) != "INTERRUPTED":
-            self._meter.failed = True
+        if any(stream.failed for stream in self._below) or getattr(error, "reason", None) == "INTERRUPTED":
+            return
+        if isinstance(error, TidegateError):
+            if error.sources is not None:
+                return  # an operator on another channel has failed
+            error.sources = self._all_sources()
+        self._meter.failed = True
+
+    def _all_sources(self) -> tuple[str, ...]:
+        """The sources of the operator's rows, those of its inputs included."""
+        names: dict[str, None] = {}
+        stack = [self]
+        while stack:
+            stream = stack.pop()
+            names |= dict.fromkeys(stream._names)
+            stack.extend(reversed(stream._below))
+        return tuple(names)
 
     def close(self) -> None:
         if not self._closed:

@@ -25,6 +25,7 @@ from ...proto.statistics import StageStatistics
 from ...proto.values import TaskOptions
 from ..exchange.routings import places_of
 from ..pipelines.build_operators import Watched
+from ..pipelines.channel_pipelines import sent_sources
 from ..pipelines.input_progress import InputProgress
 from ..pipelines.key_shares import CutPieces, cuts_of, key_shares
 from ..pipelines.pipeline import EpochInput, Pieces, Read
@@ -229,6 +230,7 @@ class SparkCluster:
         fed: dict[int, Received] = {}
         plan_paths = places_of(pipelines)
         exchanges = sum(len(other.into) for other in pipelines)
+        sent = sent_sources(pipelines)
         for number, (pipeline, mine) in enumerate(zip(pipelines, memory, strict=True)):
             received = tuple(fed[number] for number in sorted(pipeline.received))
             for exchange in pipeline.into:
@@ -249,6 +251,7 @@ class SparkCluster:
                     indexes=self.keeping.index_files(pipeline.root),
                     exchanges=exchanges,
                     watched=self._setting.watched,
+                    sent=sent,
                     dataset=None if pipeline.into else dataset,
                 )
             )

@@ -30,6 +30,7 @@ from ..ledger.split_book import AcceptedSplit
 from ..ledger.watermarks import barrier_watermark, said_by
 from ..runtime.batch_store import Holding, SpillRun
 from ..runtime.work_clock import WorkClock
+from .named_splits import with_splits
 from .output_log import Full
 from .resting import Resting
 from .task_state import TaskState
@@ -103,6 +104,7 @@ class EpochLoop:
         self._task_state = task_state
         self._computation = computation
         self._checkpoints = checkpoints
+        self._tables = frozenset(source.name for source in computation.sources if source.static)
         self._progress: _Progress | None = None
         self._clock = WorkClock(task_state.options.epoch_seconds, task_state.call_later, computation.interrupt)
         self._watch = Watch(self._look, start_beside)
@@ -395,6 +397,8 @@ class EpochLoop:
         if task_state.phase is not TaskPhase.RUNNING:
             return
         error = _as_error(cause)
+        if progress is not None and progress.job is not None:
+            error = with_splits(error, progress.job.splits, self._tables)
         with task_state.lock:
             task_state.full = None
             if progress is not None:

@@ -20,6 +20,8 @@ _HINT = re.compile(
     r"\s*(\. Use TRY\(|, or SET |; SET |Possible solutions?:|Candidate functions:|\bLINE \d+:|Detail: Python ).*",
     re.DOTALL,
 )
+#: DuckDB's words for a column of the statement, whose name is not the plan's.
+_POSITIONAL = re.compile(r" when casting from source column \S+$")
 _KIND = re.compile(r"^([A-Za-z ]+?) Error: ")
 _INTERNAL: Final = frozenset({"INTERNAL", "FATAL", "Binder", "Parser", "Catalog", "Syntax"})
 #: Kinds of errors that a bad file can cause, so that it is worth finding that file. DuckDB has no kind of its own for a
@@ -88,7 +90,7 @@ def row_too_large(plan_path: str, size: int, most: int) -> ExecutionError:
 
 def _sentence(text: str) -> str:
     text = _HINT.sub("", _KIND.sub("", text, count=1))
-    return " ".join(text.split())
+    return _POSITIONAL.sub("", " ".join(text.split())).rstrip("!.")
 
 
 def _at(plan_path: str, sentence: str) -> str:

@@ -69,5 +69,10 @@ class SqlKind:
         named("database", options["database"], host.databases, wanted)
         table = [options[part] for part in ("schema", "table") if part in options]
         return SqlIndex(
-            wanted.name, host.databases[options["database"]], table, keys=wanted.keys, columns=wanted.columns
+            wanted.name,
+            host.databases[options["database"]],
+            table,
+            keys=wanted.keys,
+            columns=wanted.columns,
+            missing=host.missing_columns,
         )

@@ -25,6 +25,7 @@ from ..duckdb.duckdb_calls import Connection, batches_of
 from ..duckdb.instances import Instance
 from ..sources.file_relations import FileSource, define, native_obstacle
 from ..sources.file_versions import HeldFiles
+from ..sources.formats.matching import match_columns
 from .index import Index, Matches
 
 _KEYS = "keys"
@@ -80,6 +81,9 @@ class FileIndex(Index):
         self.key_types = tuple(key.type for key in keys)
         self.schema = pa.schema([pa.field(column.name, column.type, column.nullable) for column in columns])
         read = (*keys, *columns)
+        for piece in pieces:
+            if isinstance(piece, FilePiece) and piece.schema is not None:
+                match_columns(read, piece.schema, piece)
         obstacle = native_obstacle(pieces, read)
         if obstacle is not None:
             raise SplitError(f"index {name!r} cannot look up in files: {obstacle}", reason="UNSUPPORTED_INDEX")

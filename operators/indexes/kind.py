@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ...proto.errors import InvalidRequest
+from ...proto.values import MissingColumns
 from ..core.column import Column
 from ..core.piece import Piece
 from ..duckdb.instances import Instance
@@ -29,12 +30,14 @@ class WantedIndex:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class IndexHost:
     """The executor's resources for indexes: tables as opened pieces, a DuckDB instance, and the databases that the
-    service's owner has named. A plan names a database, and cannot say where it is.
+    service's owner has named. A plan names a database, and cannot say where it is. `missing_columns` is the task's: the
+    meaning of columns that a table of a database lacks.
     """
 
     tables: Mapping[str, Sequence[Piece]] = field(default_factory=dict)
     instance: Instance | None = None
     databases: Mapping[str, Database] = field(default_factory=dict)
+    missing_columns: MissingColumns = MissingColumns.ERROR
 
 
 class IndexKind(Protocol):

@@ -6,6 +6,9 @@ database finds each row with its own index. Names are quoted, values are bound. 
 gives rows in no fixed order, so the matches of a key are ordered by the values of their columns, from the first column
 on, nulls last.
 
+A column that the table lacks is an error that names the columns there are, or null where the task says so. The
+database is asked for its columns at the first look-up that may be null, else only after a look-up has failed.
+
 Connections are made when they are needed, one for each look-up at a time, and kept.
 """
 
@@ -23,12 +26,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as kinds
 
-from ...proto.errors import ExecutionError
+from ...proto.errors import ExecutionError, SplitError
+from ...proto.values import MissingColumns
 from ..arrays.casts import LossyCast, cast, castable
 from ..core.batches import batch_of
 from ..core.column import Column
 from ..core.quoting import identifier, writable
 from ..duckdb import failures
+from ..sources.formats.matching import NULL_HINT, listed
 from .equality import equal_keys
 from .index import Index, Matches
 
@@ -80,16 +85,30 @@ def _locked_or_out_of_reach(error: Exception) -> bool:
 
 
 class SqlIndex(Index):
-    """An index over the table `table` (a name, or schema and name) of `database`."""
+    """An index over the table `table` (a name, or schema and name) of `database`. `missing` says what columns are that
+    the table lacks.
+    """
 
     def __init__(
-        self, name: str, database: Database, table: Sequence[str], *, keys: Sequence[Column], columns: Sequence[Column]
+        self,
+        name: str,
+        database: Database,
+        table: Sequence[str],
+        *,
+        keys: Sequence[Column],
+        columns: Sequence[Column],
+        missing: MissingColumns = MissingColumns.ERROR,
     ) -> None:
         self.name = name
         self.key_types = tuple(key.type for key in keys)
         self.schema = pa.schema([pa.field(column.name, column.type, column.nullable) for column in columns])
         self._read = (*keys, *columns)
+        self._keys = tuple(keys)
+        self._columns = tuple(columns)
+        self._table = tuple(table)
+        self._missing = missing
         self._sql = _statement(name, table, keys, columns)
+        self._asked = missing is MissingColumns.ERROR
         self._database = database
         self._lock = threading.Lock()
         self._idle: list[Any] = []
@@ -132,16 +151,54 @@ class SqlIndex(Index):
         numbers = pa.array(range(keys.num_rows), pa.int64())
         bound = pa.RecordBatch.from_arrays([numbers, *keys.columns], names=[_ROW, *keys.schema.names])
         with self._connection() as connection, connection.cursor() as cursor:
+            if not self._asked:
+                self._null_where_missing(connection)
             with self._lock:
                 self._running.append(cursor)
             try:
                 cursor.execute(self._sql, bound)
                 table = cursor.fetch_arrow_table()
+            except Exception as error:
+                if (there := self._there(connection)) is not None:
+                    self._check_columns(there, error)
+                raise
             finally:
                 with self._lock:
                     self._running.remove(cursor)
         arrays = [column.combine_chunks() for column in table.columns]
         return pa.RecordBatch.from_arrays(arrays, names=[str(i) for i in range(len(arrays))])
+
+    def _there(self, connection: Any) -> Sequence[str] | None:
+        """The names of the table's columns; None where the database does not tell them."""
+        where = {"db_schema_filter": self._table[0]} if len(self._table) > 1 else {}
+        with suppress(Exception):  # the driver cannot, or the table is not there either
+            names: Sequence[str] = connection.adbc_get_table_schema(self._table[-1], **where).names
+            return names
+        return None
+
+    def _null_where_missing(self, connection: Any) -> None:
+        """Read columns that the table lacks as null. Keys and required columns must be there."""
+        there = self._there(connection)
+        if there is not None:
+            self._check_columns(there, None)
+            known = {name.casefold() for name in there}
+            null = frozenset(column.name for column in self._columns if column.name.casefold() not in known)
+            self._sql = _statement(self.name, self._table, self._keys, self._columns, null)
+        self._asked = True
+
+    def _check_columns(self, there: Sequence[str], cause: Exception | None) -> None:
+        """Raise for the first column that must be among those that are there, and is not."""
+        known = {name.casefold() for name in there}
+        for column in self._read:
+            may_lack = column.nullable and column not in self._keys
+            if column.name.casefold() in known or (may_lack and self._missing is MissingColumns.NULL):
+                continue
+            kind, hint = ("", NULL_HINT) if may_lack else ("required ", "")
+            raise SplitError(
+                f"index {self.name!r}: {kind}column {column.name!r} of table {'.'.join(self._table)!r} is missing; "
+                f"there are: {listed(there)}{hint}",
+                reason="MISSING_COLUMN",
+            ) from cause
 
     @contextmanager
     def _connection(self) -> Iterator[Any]:
@@ -180,12 +237,19 @@ class SqlIndex(Index):
             raise ExecutionError(f"column {column.name!r}: {error}", reason="VALUE_LOST") from error
 
 
-def _statement(name: str, table: Sequence[str], keys: Sequence[Column], columns: Sequence[Column]) -> str:
+def _statement(
+    name: str,
+    table: Sequence[str],
+    keys: Sequence[Column],
+    columns: Sequence[Column],
+    null: frozenset[str] = frozenset(),
+) -> str:
+    """The SQL of a look-up. The columns called as in `null` are null."""
     for part in (*table, *(column.name for column in (*keys, *columns))):
         if not writable(part):
             raise ExecutionError(f"index {name!r}: {part!r} cannot be written as a name in SQL")
     # The names are qualified, because SQLite takes a quoted name that it does not find for a text.
-    read = ", ".join(f"t.{identifier(column.name)}" for column in (*keys, *columns))
+    read = ", ".join("NULL" if column.name in null else f"t.{identifier(column.name)}" for column in (*keys, *columns))
     where = " AND ".join(f"t.{identifier(key.name)} = ?" for key in keys)
     return f"SELECT ?, {read} FROM {'.'.join(map(identifier, table))} AS t WHERE {where}"
 

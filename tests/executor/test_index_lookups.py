@@ -100,6 +100,29 @@ def test_rows_are_found_in_a_database_that_the_owner_has_named(prefetch: int, tm
         assert rows(task.run_epoch({"events": EVENTS}).table()) == EXPECTED[INNER]
 
 
+@pytest.mark.parametrize("kind", ["arrow", "file", "sql"])
+@pytest.mark.parametrize("mode", ["error", "null"])
+def test_a_column_that_an_index_lacks_is_an_error_or_null(kind: str, mode: str, tmp_path: Path) -> None:
+    pq.write_table(NAMES.rename_columns(["id", "title"]), tmp_path / "names.parquet")
+    with sqlite3.connect(tmp_path / "names.db") as database:
+        database.execute("CREATE TABLE names (id INTEGER, title TEXT)")
+        database.executemany("INSERT INTO names VALUES (?, ?)", rows(NAMES))
+    tables = {} if kind == "sql" else {"names": str(tmp_path / "names.parquet")}
+    how = {"index": kind, "options": {"database": "crm"} if kind == "sql" else {}}
+    with tidegate.local(databases={"crm": tmp_path / "names.db"}) as client:
+        if mode == "null":
+            with client.create_task(looked_up(**how), tables=tables, missing_columns="null") as task:
+                found = rows(task.run_epoch({"events": EVENTS}).table())
+            assert found == [(*row[:3], None) for row in EXPECTED[INNER]]
+            return
+        with (
+            pytest.raises(tidegate.TidegateError, match=r"column 'name' .*is missing; there are: 'id', 'title'") as no,
+            client.create_task(looked_up(**how), tables=tables) as task,
+        ):
+            task.run_epoch({"events": EVENTS}).table()
+    assert no.value.reason == "MISSING_COLUMN"
+
+
 def test_a_database_without_a_name_in_this_service_is_refused_when_the_task_is_made() -> None:
     plan_ = looked_up(index="sql", options={"database": "crm"})
     with tidegate.local() as client, pytest.raises(tidegate.InvalidRequest, match="there is no database 'crm'"):

@@ -115,7 +115,7 @@ def test_a_column_that_the_dataframe_lacks_is_refused_unless_it_is_said_to_be_nu
     frame = spark.range(2).selectExpr("id AS k")
     with pytest.raises(tidegate.InvalidRequest, match="reads column 'v', which the DataFrame does not have") as refused:
         feed(frame, task, "rows", staging=tmp_path)
-    assert refused.value.reason == "COLUMN_MISSING"
+    assert refused.value.reason == "MISSING_COLUMN"
     feed(frame, task, "rows", staging=tmp_path, missing_columns="null")
     with client.create_task(handed_on(), missing_columns="null") as lenient:
         feed(frame, lenient, "rows", staging=tmp_path)

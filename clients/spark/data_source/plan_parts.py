@@ -34,7 +34,7 @@ def _index(schema: pa.Schema, name: str) -> int:
         raise InvalidRequest(
             f"the plan's result has {'no' if not indices else 'several'} columns {name!r}; it has: "
             f"{', '.join(schema.names)}",
-            reason="COLUMN_MISSING",
+            reason="MISSING_COLUMN",
         )
     return int(indices[0])
 

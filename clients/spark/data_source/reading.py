@@ -56,7 +56,7 @@ class ResultOf:
         if missing:
             raise InvalidRequest(
                 f"the result has no column {missing[0]!r}; there are: {', '.join(schema.names)}",
-                reason="COLUMN_MISSING",
+                reason="MISSING_COLUMN",
             )
         return pa.schema([schema.field(name) for name in self.columns])
 

@@ -77,6 +77,7 @@ def taken(meters: Meters) -> tuple[dict[str, Any], ...]:
                 "operator": meter.operator,
                 "place": meter.plan_path,
                 "at_least": meter.at_least,
+                "failed": meter.failed,
                 **{name: getattr(meter, name) for name in _COUNTED},
             }
         )
@@ -90,6 +91,7 @@ def add(report: Report, meters: Meters, to: Read) -> None:
         for name in _COUNTED:
             setattr(meter, name, getattr(meter, name) + counts[name])
         meter.at_least |= counts["at_least"]
+        meter.failed = counts["failed"]
     task = meters.of("Stage", report.stage, report.channel)
     task.runs += 1
     task.rows_in += report.rows_in
@@ -102,4 +104,4 @@ def add(report: Report, meters: Meters, to: Read) -> None:
 def _clear(meter: Meter) -> None:
     for name in _COUNTED:
         setattr(meter, name, 0)
-    meter.at_least = False
+    meter.at_least = meter.failed = False

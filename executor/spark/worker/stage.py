@@ -54,6 +54,7 @@ class Stage:
     - `plan_paths`: those of the exchanges that it feeds
     - `tables`: the tables over which it may open indexes
     - `kept`, `indexes`: the files of the kept rows and indexes that it reads
+    - `sent`: the sources of the rows of each exchange
     """
 
     number: int
@@ -71,6 +72,7 @@ class Stage:
     exchanges: int
     """The number of exchanges in the whole plan, which share the memory for waiting rows."""
     watched: Watched
+    sent: Mapping[int, Sequence[str]]
     dataset: KeptAs | None = None
     """The form of its rows, if they are kept as a Dataset."""
 

@@ -43,7 +43,8 @@ def written(error: Exception) -> bytes:
             )
             fields = {"message": error.message}
     name = type(error).__name__ if type(error).__name__ in _CLASSES else ExecutionError.__name__
-    return json.dumps({"class": name, "reason": error.reason, **fields}).encode()
+    sources = error.sources or ()  # an operator of this channel has failed, and no other one
+    return json.dumps({"class": name, "reason": error.reason, "sources": sources, **fields}).encode()
 
 
 def read(payload: bytes) -> TidegateError:
@@ -51,8 +52,10 @@ def read(payload: bytes) -> TidegateError:
     if fields["class"] == _NODE:
         error = NodeError(fields["what"], node=fields["node"], channel=fields["channel"], reason=fields["reason"])
         error.__cause__ = _received(fields["cause"])
-        return error
-    return _CLASSES[fields["class"]](fields["message"], reason=fields["reason"])
+    else:
+        error = _CLASSES[fields["class"]](fields["message"], reason=fields["reason"])
+    error.sources = tuple(fields["sources"])
+    return error
 
 
 def _carried(error: NodeError) -> str:

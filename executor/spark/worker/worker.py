@@ -172,6 +172,7 @@ class MadeStage:
             channel=channel,
             watched=stage.watched,
             memory_limit=stage.options.memory_limit,
+            missing_columns=stage.options.missing_columns,
         )
         try:
             self.instance = PipelineInstance(
@@ -297,6 +298,7 @@ class _Channel:
             read=self._read,
             inputs=self._statements,
             cut=self._given.cut,
+            sent=self._stage.sent,
         )
         with closing(self._made.instance.run(epoch_input)) as rows:
             yield from rows

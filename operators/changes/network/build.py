@@ -90,7 +90,10 @@ class _Builder:
         self, graph: Graph, vertex: Operate, path: str, emitters: dict[int, Sequence[Emitter]], loop: LoopNode | None
     ) -> Sequence[Emitter]:
         channels = range(self.channels)
-        nodes = [OperatorNode(vertex.make(channel), vertex.plan_path, loop, self.schedule) for channel in channels]
+        nodes = [
+            OperatorNode(vertex.make(channel), vertex.plan_path, loop, self.schedule, vertex.sources)
+            for channel in channels
+        ]
         for port, link in enumerate(vertex.inputs):
             self.connect(emitters[link.vertex], link.route, nodes, port)
         if not vertex.inputs:

@@ -112,11 +112,17 @@ class OperatorNode(Node):
     """
 
     def __init__(
-        self, operator: ChangeOperator, plan_path: str, around: NodeContext | None, schedule: Schedule
+        self,
+        operator: ChangeOperator,
+        plan_path: str,
+        around: NodeContext | None,
+        schedule: Schedule,
+        sources: tuple[str, ...] | None = None,
     ) -> None:
         super().__init__()
         self.operator = operator
         self.plan_path = plan_path
+        self._sources = sources
         self.rows_in = 0
         self.rows_out = 0
         self.busy_seconds = 0.0
@@ -174,13 +180,22 @@ class OperatorNode(Node):
                 self.rows_out += change.rows.count
                 self.emit(change)
         except OverflowError as error:
-            self.healthy = False
-            raise self._overflow(error) from error
-        except Exception:
-            self.healthy = False
+            overflow = self._overflow(error)
+            self._note(overflow)
+            raise overflow from error
+        except Exception as error:
+            self._note(error)
             raise
         finally:
             self.busy_seconds += perf_counter() - started
+
+    def _note(self, error: Exception) -> None:
+        """Note that the operator has failed, and with which sources' rows; an interrupted operator has not failed."""
+        if getattr(error, "reason", None) == "INTERRUPTED":
+            return
+        self.healthy = False
+        if isinstance(error, ExecutionError) and error.sources is None:
+            error.sources = self._sources
 
     def _settled(self) -> Iterable[Change]:
         self.operator.settle()

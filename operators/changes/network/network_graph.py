@@ -50,14 +50,15 @@ class Entry:
 @dataclass(frozen=True, slots=True, eq=False)
 class Operate:
     """An operator. `make` is called once for each channel, with the channel's number. `plan_path` is the operator's
-    plan path. An operator that has a row even without input, and whose input is not routed by a key, is made on channel
-    0 alone.
+    plan path; `sources` are those that feed it, None where they have no names of their own. An operator that has a row
+    even without input, and whose input is not routed by a key, is made on channel 0 alone.
     """
 
     make: Callable[[int], ChangeOperator]
     inputs: tuple[Link, ...]
     schema: pa.Schema
     plan_path: str
+    sources: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -48,7 +48,7 @@ class Missing:
 Match: TypeAlias = FromFile | FromFolder | Missing
 
 _LISTED: Final = 100
-_NULL_HINT: Final = '; with missing_columns="null" its values are null'
+NULL_HINT: Final = '; with missing_columns="null" its values are null'
 
 
 def describe(piece: Piece) -> str:
@@ -102,7 +102,7 @@ def match_change_column(name: str, schema: pa.Schema, piece: Piece) -> FromFile:
     where = describe(piece)
     index = Names(schema.names).position(name)
     if index is None:
-        known = _listed(schema.names)
+        known = listed(schema.names)
         raise SplitError(f"{where}: change column {name!r} is missing; there are: {known}", reason="MISSING_COLUMN")
     field = schema.field(index)
     if not tells_changes(field.type):
@@ -136,9 +136,9 @@ def _match(column: Column, schema: pa.Schema, names: Names, folders: Names, piec
         return FromFolder(_folder_value(column, piece.partition[folder][1], where))
     if column.nullable and piece.missing_columns is MissingColumns.NULL:
         return Missing()
-    kind, hint = ("", _NULL_HINT) if column.nullable else ("required ", "")
+    kind, hint = ("", NULL_HINT) if column.nullable else ("required ", "")
     raise SplitError(
-        f"{where}: {kind}column {column.name!r} is missing; there are: {_listed([*schema.names, *folders.all])}{hint}",
+        f"{where}: {kind}column {column.name!r} is missing; there are: {listed([*schema.names, *folders.all])}{hint}",
         reason="MISSING_COLUMN",
     )
 
@@ -148,7 +148,7 @@ def _check_fields(column: Column, type_: pa.DataType, where: str) -> None:
     if lacking is not None:
         path, there = lacking
         raise SplitError(
-            f"{where}: field {path!r} of column {column.name!r} is missing; there are: {_listed(there)}{_NULL_HINT}",
+            f"{where}: field {path!r} of column {column.name!r} is missing; there are: {listed(there)}{NULL_HINT}",
             reason="MISSING_COLUMN",
         )
 
@@ -171,7 +171,7 @@ def _lacking(type_: pa.DataType, wanted: pa.DataType) -> tuple[str, Sequence[str
     return _lacking(type_.value_type, wanted.value_type) if kinds.is_nested(wanted) else None
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
     more = f", and {len(names) - _LISTED:,} more" if len(names) > _LISTED else ""
     return (", ".join(map(repr, names[:_LISTED])) or "none") + more
 

@@ -13,7 +13,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import tidegate
+from tests.continuous.histories import planned, table
 from tests.executor.test_user_operators import ROWS, SUMS, Sums, expected, summed, told
+from tests.loops.queries import SCHEMAS, Looped, Query
 from tidegate.executor.spark import job
 from tidegate.operators.arrays.digest import digest
 from tidegate.proto.operator_registration import Options
@@ -165,3 +167,47 @@ def test_a_driver_that_is_gone_between_epochs_does_not_show(spark: SparkSession)
     before = digests(parts[:2], executor="spark", spark=spark)
     after = digests(parts[2:], executor="spark", spark=spark.newSession())
     assert before + after == digests(parts)
+
+
+def failed_on_spark(client: tidegate.Client, spark: SparkSession, sql: str, rows: pa.Table, **how: Any) -> Any:
+    """The error's message and the statistics of a task whose epoch has failed, on Spark and here."""
+    told = []
+    for options in ({}, {"executor": "spark", "spark": spark}):
+        with client.create_task(planned(sql, {"l": rows.schema}), on_error="skip_epoch", **how, **options) as task:
+            with pytest.raises(tidegate.EpochError) as error:
+                task.run_epoch({"l": [rows.slice(0, 1), rows]}).table()
+            told.append((str(error.value), task.statistics()))
+            task.run_epoch({"l": rows.slice(0, 1)}).table()
+            assert {each.health for each in task.statistics().operators} == {1.0}
+    return told
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+def test_an_error_of_rows_names_their_splits_and_the_operator_that_failed(
+    client: tidegate.Client, spark: SparkSession, channels: int
+) -> None:
+    rows = pa.table({"k": [at % 7 for at in range(20_000)], "s": ["5"] * 19_999 + ["x"]})
+    sql = "SELECT k, count(DISTINCT CAST(s AS BIGINT)) AS n FROM l GROUP BY k"
+    (here, local), (there, remote) = failed_on_spark(client, spark, sql, rows, channels=channels)
+    assert here == there
+    assert there.endswith(", in splits 1 to 2 of source 'l'")
+    for statistics in (local, remote):
+        failed = {each.operator for each in statistics.operators if each.health == 0}
+        assert failed == {"Fragment"}
+        assert all(0 <= each.busy <= 1 and 0 <= each.backpressure <= 1 for each in statistics.operators)
+        assert any(each.busy > 0 for each in statistics.operators)
+
+
+def test_a_loop_that_failed_on_spark_has_lost_its_health(client: tidegate.Client, spark: SparkSession) -> None:
+    rows = {"edges": table([(0, 1, 1), (1, 0, 1)], SCHEMAS["edges"]), "seeds": table([(0, 0)], SCHEMAS["seeds"])}
+    body = "select x.a + 1 as a, e.b from x join edges e on x.b = e.a"
+    endless = Query({"x": Looped(body, "select a, b from seeds", rounds=5, fails=True)}).plan()
+    with client.create_task(
+        endless, executor="spark", spark=spark, loops="general", on_error="skip_epoch", channels=2
+    ) as task:
+        with pytest.raises(tidegate.EpochError) as error:
+            task.run_epoch(rows).table()
+        statistics = task.statistics()
+    assert error.value.reason == "LOOP_ROUNDS"
+    assert [each.health for each in statistics.loops] == [0.0]
+    assert {each.operator for each in statistics.operators if each.health == 0 and each.operator != "Loop"} == set()

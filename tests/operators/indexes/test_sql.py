@@ -10,15 +10,19 @@ import pyarrow as pa
 import pytest
 
 from tidegate.operators.indexes.sql import SqlIndex, sqlite
-from tidegate.proto.errors import ExecutionError
+from tidegate.proto.errors import ExecutionError, SplitError
+from tidegate.proto.values import MissingColumns
 
 from ..data import column
 from .joining import connected, tuples, write_sqlite
 
 
-def over(path: Path, keys: dict[str, pa.DataType], columns: dict[str, pa.DataType], table: str = "t") -> SqlIndex:
+def over(
+    path: Path, keys: dict[str, pa.DataType], columns: dict[str, pa.DataType], table: str = "t", **how: Any
+) -> SqlIndex:
     read = {name: column(name, type_) for name, type_ in {**keys, **columns}.items()}
-    return SqlIndex("s", sqlite(str(path)), [table], keys=[read[k] for k in keys], columns=[read[c] for c in columns])
+    wanted = {"keys": [read[key] for key in keys], "columns": [read[name] for name in columns]}
+    return SqlIndex("s", sqlite(str(path)), [table], **wanted, **how)
 
 
 def look_up(index: SqlIndex, keys: pa.Array) -> list[tuple[Any, ...]]:
@@ -38,12 +42,6 @@ def test_names_are_names_whatever_is_in_them(name: str, tmp_path: Path) -> None:
 def test_keys_are_values_whatever_is_in_them(key: str, tmp_path: Path) -> None:
     file = write_sqlite(tmp_path / "d.db", pa.table({"k": ["a", key], "v": [1, 2]}), name="t")
     assert look_up(over(file, {"k": pa.string()}, {"v": pa.int64()}), pa.array([key])) == [(2,)]
-
-
-def test_a_column_that_is_not_there_is_an_error_and_no_text(tmp_path: Path) -> None:
-    file = write_sqlite(tmp_path / "d.db", pa.table({"k": [1]}), name="t")
-    with pytest.raises(Exception, match=r"no such column: t\.nope"):
-        look_up(over(file, {"k": pa.int64()}, {"nope": pa.string()}), pa.array([1]))
 
 
 def test_a_collation_does_not_make_other_keys_equal(tmp_path: Path) -> None:
@@ -112,3 +110,24 @@ def test_a_look_up_writes_nothing(tmp_path: Path) -> None:
 def test_a_name_that_sql_cannot_write_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ExecutionError, match="cannot be written as a name"):
         over(tmp_path / "d.db", {"a\0b": pa.int64()}, {})
+
+
+def test_a_column_that_is_not_there_is_named_with_those_that_are(tmp_path: Path) -> None:
+    file = write_sqlite(tmp_path / "d.db", pa.table({"k": [1], "V": [2]}), name="t")
+    with pytest.raises(SplitError, match=r"column 'nope' of table 't' is missing; there are: 'k', 'V'") as refused:
+        look_up(over(file, {"k": pa.int64()}, {"v": pa.int64(), "nope": pa.string()}), pa.array([1]))
+    assert refused.value.reason == "MISSING_COLUMN"
+
+
+@pytest.mark.parametrize("keys", [{"k": pa.int64()}, {"nokey": pa.int64()}], ids=["a column", "a key"])
+def test_a_column_that_is_not_there_is_null_where_the_task_says_so(
+    keys: dict[str, pa.DataType], tmp_path: Path
+) -> None:
+    file = write_sqlite(tmp_path / "d.db", pa.table({"k": [1, 2], "v": [2, 3]}), name="t")
+    columns = {"nope": pa.string(), "v": pa.int64()}
+    index = over(file, keys, columns, missing=MissingColumns.NULL)
+    if "nokey" in keys:
+        with pytest.raises(SplitError, match="required column 'nokey' of table 't' is missing"):
+            look_up(index, pa.array([2]))
+        return
+    assert look_up(index, pa.array([2])) == [(None, 3)]
