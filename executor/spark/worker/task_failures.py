@@ -49,6 +49,7 @@ def written(error: Exception) -> bytes:
 
 def read(payload: bytes) -> TidegateError:
     fields = json.loads(payload)
+    error: TidegateError
     if fields["class"] == _NODE:
         error = NodeError(fields["what"], node=fields["node"], channel=fields["channel"], reason=fields["reason"])
         error.__cause__ = _received(fields["cause"])
