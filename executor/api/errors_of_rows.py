@@ -25,9 +25,9 @@ def caused_by_rows(error: Exception) -> TypeGuard[ExecutionError]:
     return isinstance(error, ExecutionError) and not isinstance(error, NodeError) and error.reason in _REASONS
 
 
-def located(error: ExecutionError, place: str) -> ExecutionError:
-    """The error with the place of the rows behind its message, so that nothing is added to the message again."""
-    with_place = ExecutionError(f"{error.message}, in {place}", reason=error.reason)
-    with_place.sources = ()
-    with_place.__cause__ = error
-    return with_place
+def located(error: ExecutionError, rows_of: str) -> ExecutionError:
+    """The error with the splits of the rows, `rows_of`, behind its message, so that nothing is added to the message again."""
+    named = ExecutionError(f"{error.message}, in {rows_of}", reason=error.reason)
+    named.sources = ()
+    named.__cause__ = error
+    return named
