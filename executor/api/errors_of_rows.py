@@ -26,7 +26,7 @@ def caused_by_rows(error: Exception) -> TypeGuard[ExecutionError]:
 
 
 def located(error: ExecutionError, rows_of: str) -> ExecutionError:
-    """The error with the splits of the rows, `rows_of`, behind its message, so that nothing is added to the message again."""
+    """The error with `rows_of`, the splits of its rows, behind the message. Nothing is added to the message again."""
     named = ExecutionError(f"{error.message}, in {rows_of}", reason=error.reason)
     named.sources = ()
     named.__cause__ = error
