@@ -26,7 +26,7 @@ def most_splits(queue_bytes: int) -> int:
 
 
 class InUse:
-    """A count of what each principal has in use, at most `most` each.
+    """A count or a size of what each principal has in use, at most `most` each.
 
     Without principals it counts all callers together.
     """
@@ -37,17 +37,17 @@ class InUse:
         self._counts: Counter[str] = Counter()
         self._lock = threading.Lock()
 
-    def take(self, principal: str) -> None:
-        """Count one more. Raises `Exhausted` if the principal already has the most it may have."""
+    def take(self, principal: str, size: int = 1) -> None:
+        """Count `size` more. Raises `Exhausted` if the principal then had more than the most it may have."""
         with self._lock:
-            if self._counts[principal] >= self._most:
+            if self._counts[principal] + size > self._most:
                 raise self._refusal()
-            self._counts[principal] += 1
+            self._counts[principal] += size
 
-    def give(self, principal: str) -> None:
-        """Count one less."""
+    def give(self, principal: str, size: int = 1) -> None:
+        """Count `size` less."""
         with self._lock:
-            self._counts[principal] -= 1
+            self._counts[principal] -= size
             if not self._counts[principal]:
                 del self._counts[principal]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Generic, Protocol, TypeVar
 
 
@@ -45,7 +45,15 @@ class FairQueue(Generic[T]):
 
     def popleft(self) -> T:
         """The next item. Its principal then goes behind all others, and its task behind the principal's other tasks."""
-        principal, tasks = next(iter(self._principals.items()))
+        return self._pop(next(iter(self._principals)))
+
+    def next_of(self, may_have: Callable[[str], bool]) -> T | None:
+        """The next item of the principals that may have one, as `popleft`; None if there is none."""
+        principal = next(filter(may_have, self._principals), None)
+        return None if principal is None else self._pop(principal)
+
+    def _pop(self, principal: str) -> T:
+        tasks = self._principals[principal]
         task, items = next(iter(tasks.items()))
         item = items.popleft()
         self._length -= 1

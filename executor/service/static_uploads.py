@@ -27,20 +27,24 @@ class _Staged:
 
 
 class Staging:
-    """Uploaded files, at most `limit` bytes together.
+    """Uploaded files, at most `limit` bytes of each owner.
 
     Files that no task of their owner has taken for ten minutes go.
     """
 
     def __init__(self, folder: Path, limit: int, timers: Timers) -> None:
         self._files = SpillFiles(folder)
-        self._quota = Quota(limit)
+        self._limit = limit
+        self._quotas: dict[str, Quota] = {}
         self._timers = timers
         self._staged: dict[str, _Staged] = {}
         self._lock = threading.Lock()
 
     def begin_upload(self, owner: str, name: str) -> Reception:
-        return Reception(self._files, self._quota, name, lambda kept: self._keep(kept, owner))
+        with self._lock:
+            quota = self._quotas.setdefault(owner, Quota(self._limit))
+        room = "what the server keeps of your uploads until their tasks are made"
+        return Reception(self._files, quota, name, lambda kept: self._keep(kept, owner), room=room)
 
     def _keep(self, kept: Kept, owner: str) -> None:
         with self._lock:
@@ -84,7 +88,7 @@ class Staging:
         with self._lock:
             staged = self._staged.pop(path, None)
         if staged is not None:
-            self._quota.give(staged.size)
+            self._quotas[staged.owner].give(staged.size)
         return staged is not None
 
 

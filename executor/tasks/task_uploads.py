@@ -23,6 +23,9 @@ from ..runtime.batch_store import Quota, SpillFiles
 UNNAMED_SECONDS: Final = 3600.0
 """Seconds that a group's files stay after the last upload to the group and the last split that names one of them."""
 
+FILE_BYTES: Final = 4096
+"""The least size that a file counts with, because a file without bytes takes room, too."""
+
 _LONGEST_ENDING: Final = 32
 _SHOWN: Final = 100
 
@@ -31,7 +34,10 @@ CallLater: TypeAlias = Callable[[float, Callable[[], None]], object]
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A complete file of a client. `content` identifies it by its bytes and its suffixes."""
+    """A complete file of a client.
+
+    `size` counts against quotas. `content` identifies the file by its bytes and its suffixes.
+    """
 
     path: str
     size: int
@@ -42,7 +48,7 @@ class Reception:
     """A file that a client is sending, chunk by chunk.
 
     The caller finishes and keeps it, or drops it. Dropping it again, or after it was kept, changes nothing. `kept` is
-    called with a kept file, and `over` when the upload is over.
+    called with a kept file, and `over` when the upload is over. `room` says in refusals what the quota bounds.
     """
 
     def __init__(
@@ -52,6 +58,7 @@ class Reception:
         name: str,
         kept: Callable[[Kept], None] | None = None,
         over: Callable[[], None] | None = None,
+        room: str = "the task's spill_quota",
     ) -> None:
         self._ending = _ending_of(name)
         self._files = files
@@ -59,13 +66,20 @@ class Reception:
         self._name = name
         self._kept = kept
         self._over = over
+        self._room = room
         self._digest = hashlib.blake2b(digest_size=16)
+        self._written = 0
         self._size = 0
         self._open = True
         self._lock = threading.Lock()
         self._path = files.new_path(f".upload{self._ending}")
-        with _on_disk(name):
-            self._sink = self._path.open("xb")
+        self._grow(FILE_BYTES)
+        try:
+            with _on_disk(name):
+                self._sink = self._path.open("xb")
+        except BaseException:
+            quota.give(self._size)
+            raise
 
     def write(self, chunk: bytes) -> None:
         """Take the next bytes. If that fails, the file is removed."""
@@ -78,15 +92,23 @@ class Reception:
                 raise
 
     def _take(self, chunk: bytes) -> None:
-        if not self._quota.take(len(chunk)):
-            raise Exhausted(
-                f"the upload of {self._name!r} does not fit in the task's spill_quota ({self._quota.limit} bytes)",
-                reason="UPLOAD_TOO_LARGE",
-            )
-        self._size += len(chunk)
+        self._written += len(chunk)
+        self._grow(self._written)
         with _on_disk(self._name):
             self._sink.write(chunk)
         self._digest.update(chunk)
+
+    def _grow(self, size: int) -> None:
+        """Count the file with `size` bytes, if it counts with fewer."""
+        more = size - self._size
+        if more <= 0:
+            return
+        if not self._quota.take(more):
+            raise Exhausted(
+                f"the upload of {self._name!r} does not fit in {self._room} ({self._quota.limit} bytes)",
+                reason="UPLOAD_TOO_LARGE",
+            )
+        self._size = size
 
     def finish(self) -> None:
         """Close the file: all bytes have come."""

@@ -1,16 +1,22 @@
-"""Authentication by token: every call except those of the health service names its principal, and acts for it."""
+"""Authentication by token: every call except those of the health service names its principal, and acts for it.
+
+A principal has a limited number of calls in progress, of any method, so that other principals can always call.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import grpc
 import grpc.aio
 from grpc_health.v1 import health
 
 from ...executor.api.ownership import act_for
-from ...proto.errors import Unauthenticated
+from ...executor.runtime.ceilings import InUse
+from ...proto.errors import Exhausted, Unauthenticated
 from ..calls.answering import Context, abort
 from .tokens import Tokens
 
@@ -24,10 +30,14 @@ if TYPE_CHECKING:
 
 
 class Authenticating(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # it has arguments in its stubs alone
-    """Checks the token of every call, of any method. The call then runs in the context that this interceptor sets."""
+    """Checks the token of every call, of any method. The call then runs in the context that this interceptor sets.
 
-    def __init__(self, tokens: Tokens) -> None:
+    `calls` counts the calls of each principal.
+    """
+
+    def __init__(self, tokens: Tokens, calls: InUse) -> None:
         self._tokens = tokens
+        self._calls = calls
 
     async def intercept_service(
         self, continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler]], call: grpc.HandlerCallDetails
@@ -36,10 +46,11 @@ class Authenticating(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # i
             return await continuation(call)
         try:
             metadata = call.invocation_metadata or ()
-            act_for(principal(self._tokens, [str(value) for name, value in metadata if name == HEADER]))
+            name = principal(self._tokens, [str(value) for key, value in metadata if key == HEADER])
         except Unauthenticated as error:
             return _refusing(error)
-        return await continuation(call)
+        act_for(name)
+        return _counting(await continuation(call), self._calls, name)
 
 
 def principal(tokens: Tokens, values: Sequence[str]) -> str:
@@ -59,6 +70,41 @@ def principal(tokens: Tokens, values: Sequence[str]) -> str:
             reason="TOKEN_UNKNOWN",
         )
     return name
+
+
+def _counting(handler: Handler, calls: InUse, name: str) -> Handler:
+    """The handler, which counts its calls among those of the principal, and refuses them beyond its limit."""
+    changed = {
+        kind: _counting_calls(behaviour, calls, name)
+        for kind in ("stream_unary", "stream_stream")  # no method of a server waits for its request before it is called
+        if handler is not None and (behaviour := getattr(handler, kind)) is not None
+    }
+    return cast("Any", handler)._replace(**changed) if changed else handler
+
+
+def _counting_calls(behaviour: Callable[..., Any], calls: InUse, name: str) -> Callable[..., Any]:
+    async def answer(requests: Any, context: Context) -> Any:
+        async with _counted(calls, name, context):
+            return await behaviour(requests, context)
+
+    async def answers(requests: Any, context: Context) -> AsyncIterator[Any]:
+        async with _counted(calls, name, context):
+            async for message in behaviour(requests, context):
+                yield message
+
+    return answers if inspect.isasyncgenfunction(behaviour) else answer
+
+
+@asynccontextmanager
+async def _counted(calls: InUse, name: str, context: Context) -> AsyncIterator[None]:
+    try:
+        calls.take(name)
+    except Exhausted as full:
+        await abort(context, full)
+    try:
+        yield
+    finally:
+        calls.give(name)
 
 
 def _refusing(error: Unauthenticated) -> Handler:

@@ -7,7 +7,7 @@ import functools
 import logging
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import aclosing
+from contextlib import ExitStack, aclosing
 from contextvars import ContextVar
 from typing import Any, Final, NoReturn, ParamSpec, TypeVar
 
@@ -21,7 +21,7 @@ from ...executor.runtime.events import tell
 from ...proto.encoding.error_status import failure
 from ...proto.errors import InternalError, TidegateError, Unavailable
 from .call_threads import Threads
-from .request_reading import Reading, RequestReader
+from .request_reading import Reading, RequestReader, only
 
 log = logging.getLogger("tidegate.server")
 
@@ -64,20 +64,24 @@ class Endpoint:
         return grpc.method_handlers_generic_handler(self.name, methods)
 
     def _method(self, method: MethodDescriptor) -> grpc.RpcMethodHandler[Any, Any]:
-        """The handler of a method. It takes bytes, because gRPC would report an unreadable request as a server bug."""
+        """The handler of a method.
+
+        It takes bytes, because gRPC would report an unreadable request as a server bug. It takes every request as a
+        stream, because gRPC would wait for a single one without a deadline, and call nothing that counts the call.
+        """
         answer = getattr(self, re.sub(r"(?<!^)(?=[A-Z])", "_", method.name).lower())
         request = RequestReader(method, self._reading, large=method.name in self.large)
+        call: Callable[[Any, Context], Awaitable[Any]]
         if method.client_streaming:
-            answer = _of_stream(answer, request)
+            call = single(_of_stream(answer, request))
+        elif method.server_streaming:
+            call = streaming(_of_small(answer, request))
         else:
-            answer = _of_small(answer, request) if method.server_streaming else _of_one(answer, request)
-        if method.server_streaming and method.client_streaming:
-            return grpc.stream_stream_rpc_method_handler(self._noticing(single(answer), method), None, _encoded)
+            call = single(_of_one(answer, request))
+        call = self._noticing(call, method)
         if method.server_streaming:
-            return grpc.unary_stream_rpc_method_handler(self._noticing(streaming(answer), method), None, _encoded)
-        if method.client_streaming:
-            return grpc.stream_unary_rpc_method_handler(self._noticing(single(answer), method), None, _encoded)
-        return grpc.unary_unary_rpc_method_handler(self._noticing(single(answer), method), None, _encoded)
+            return grpc.stream_stream_rpc_method_handler(call, None, _encoded)
+        return grpc.stream_unary_rpc_method_handler(call, None, _encoded)
 
     def _noticing(
         self, call: Callable[[Any, Context], Awaitable[A]], method: MethodDescriptor
@@ -100,21 +104,35 @@ class Endpoint:
 
 def _of_one(
     answer: Callable[[Any, Context], Awaitable[A]], request: RequestReader
-) -> Callable[[bytes, Context], Awaitable[A]]:
-    async def call(data: bytes, context: Context) -> A:
-        return await answer(_noted(await request.read(data)), context)
+) -> Callable[[AsyncIterator[bytes], Context], Awaitable[A]]:
+    async def call(requests: AsyncIterator[bytes], context: Context) -> A:
+        data = await only(requests)
+        with request.counted(data):
+            return await answer(_noted(await request.read(data)), context)
 
     return call
 
 
-def _of_small(answer: Callable[[Any, Context], A], request: RequestReader) -> Callable[[bytes, Context], A]:
-    return lambda data, context: answer(_noted(request.read_now(data)), context)
+def _of_small(
+    answer: Callable[[Any, Context], AsyncGenerator[A]], request: RequestReader
+) -> Callable[[AsyncIterator[bytes], Context], AsyncGenerator[A]]:
+    async def call(requests: AsyncIterator[bytes], context: Context) -> AsyncGenerator[A]:
+        message = _noted(request.read_now(await only(requests)))
+        async with aclosing(answer(message, context)) as answers:
+            async for one in answers:
+                yield one
+
+    return call
 
 
 def _of_stream(
-    answer: Callable[[Any, Context], A], request: RequestReader
-) -> Callable[[AsyncIterator[bytes], Context], A]:
-    return lambda data, context: answer(_Requests(data, request), context)
+    answer: Callable[[Any, Context], Awaitable[A]], request: RequestReader
+) -> Callable[[AsyncIterator[bytes], Context], Awaitable[A]]:
+    async def call(data: AsyncIterator[bytes], context: Context) -> A:
+        with ExitStack() as counted:
+            return await answer(_Requests(data, request, counted), context)
+
+    return call
 
 
 def _noted(message: Message) -> Message:
@@ -125,17 +143,21 @@ def _noted(message: Message) -> Message:
 
 
 class _Requests:
-    """Requests of a stream, read as they are asked for."""
+    """Requests of a stream, read as they are asked for. `counted` has the one that is being answered."""
 
-    def __init__(self, data: AsyncIterator[bytes], request: RequestReader) -> None:
+    def __init__(self, data: AsyncIterator[bytes], request: RequestReader, counted: ExitStack) -> None:
         self._data = data
         self._request = request
+        self._counted = counted
 
     def __aiter__(self) -> AsyncIterator[Message]:
         return self
 
     async def __anext__(self) -> Message:
-        return _noted(await self._request.read(await anext(self._data)))
+        self._counted.close()
+        data = await anext(self._data)
+        self._counted.enter_context(self._request.counted(data))
+        return _noted(await self._request.read(data))
 
 
 async def called(threads: Threads, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

@@ -6,12 +6,14 @@ import asyncio
 import contextvars
 import threading
 import time
-from collections import deque
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
+from ...executor.api.ownership import acts_for
+from ...executor.runtime.fair_queue import FairQueue
 from ...proto.current_call import work_for
 
 R = TypeVar("R")
@@ -20,8 +22,9 @@ R = TypeVar("R")
 class Threads:
     """Up to `most` threads, each started when there is a call for it.
 
-    The next call goes to the thread that was the last to end one: its data is still in its core's caches. All methods
-    are called on the event loop, so nothing here needs a lock.
+    Calls that wait take turns by principal, and one thread is left for other principals, so nobody's calls keep a
+    principal waiting alone. The next call goes to the thread that was the last to end one: its data is still in its
+    core's caches. All methods are called on the event loop, so nothing here needs a lock.
     """
 
     def __init__(self, most: int, name: str) -> None:
@@ -30,7 +33,9 @@ class Threads:
         self._started = 0
         self._all: list[_Thread] = []
         self._idle: list[_Thread] = []
-        self._calls: deque[_Call[Any]] = deque()
+        self._calls: FairQueue[_Call[Any]] = FairQueue()
+        self._running: Counter[str] = Counter()
+        """The number of threads that each principal has."""
         self._long = 0
         self._away: set[_Thread] = set()
 
@@ -65,18 +70,34 @@ class Threads:
         self._long -= 1
 
     def _begin(self, call: _Call[Any]) -> None:
-        if self._idle:
-            self._idle.pop().take(call)
+        if not self._may_run(call.principal):
+            self._calls.append(call)
+        elif self._idle:
+            self._run(call, self._idle.pop())
         elif len(self._all) < self._most:
             self._start(call)
         else:
             self._calls.append(call)
 
+    def _may_run(self, principal: str) -> bool:
+        """True if the principal leaves a thread for others with one more call. Without principals there are none."""
+        return not principal or self._running[principal] < max(1, self._most - 1)
+
+    def _run(self, call: _Call[Any], thread: _Thread) -> None:
+        self._running[call.principal] += 1
+        thread.take(call)
+
+    def _release(self, call: _Call[Any]) -> None:
+        """Record that the call has no thread of these any more."""
+        self._running[call.principal] -= 1
+        if not self._running[call.principal]:
+            del self._running[call.principal]
+
     def _start(self, call: _Call[Any]) -> None:
         self._started += 1
         thread = _Thread(f"{self._name}-{self._started}", asyncio.get_running_loop(), self._ended)
         self._all.append(thread)
-        thread.take(call)
+        self._run(call, thread)
 
     def _leave(self, call: _Call[Any]) -> None:
         """Take the thread of an answered call out of the pool, with its call."""
@@ -85,6 +106,7 @@ class Threads:
             return
         self._all.remove(thread)
         self._away.add(thread)
+        self._release(call)
         thread.calls.put(None)
         if (following := self._next()) is not None:
             self._start(following)
@@ -99,15 +121,16 @@ class Threads:
                 call.outcome.set_exception(error)
         if thread in self._away:
             self._away.remove(thread)
-        elif (following := self._next()) is not None:
-            thread.take(following)
+            return
+        self._release(call)
+        if (following := self._next()) is not None:
+            self._run(following, thread)
         else:
             self._idle.append(thread)
 
     def _next(self) -> _Call[Any] | None:
-        """The call that has waited longest, among those that somebody still waits for."""
-        while self._calls:
-            following = self._calls.popleft()
+        """The waiting call whose turn it is, among those that somebody still waits for."""
+        while (following := self._calls.next_of(self._may_run)) is not None:
             if not following.outcome.done():
                 return following
             if following.on_end is not None:
@@ -164,9 +187,11 @@ class _Patience:
 
 
 class _Call(Generic[R]):
-    __slots__ = ("context", "function", "on_end", "outcome", "thread")
+    __slots__ = ("context", "function", "on_end", "outcome", "principal", "task", "thread")
 
     def __init__(self, function: Callable[[], R], context: contextvars.Context, outcome: asyncio.Future[R]) -> None:
+        self.principal = acts_for()
+        self.task = ""
         self.function = function
         self.context = context
         self.outcome = outcome

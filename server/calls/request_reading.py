@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,9 +12,11 @@ from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
+from ...executor.api.ownership import acts_for
+from ...executor.runtime.ceilings import InUse
 from ...proto.encoding.number_ranges import check_request
 from ...proto.encoding.request_parts import has_more_parts
-from ...proto.errors import Exhausted, InvalidRequest
+from ...proto.errors import Exhausted, InvalidRequest, Unavailable
 from .call_threads import Threads
 
 SMALL: Final = 64 << 10
@@ -19,6 +24,8 @@ SMALL: Final = 64 << 10
 MARGIN: Final = 1 << 20
 """gRPC takes this many bytes beyond the largest request, because gRPC itself refuses requests without a reason."""
 MOST_PARTS: Final = 1_000_000
+REQUEST_SECONDS: Final = 60.0
+"""The time that the request of a call may take to arrive."""
 _READ_AT_ONCE: Final = 16 << 10
 _INSTEAD: Final = (
     ": give data as files, in uploads or in smaller splits, or start the server with a higher limit (tidegate serve "
@@ -26,12 +33,30 @@ _INSTEAD: Final = (
 )
 
 
+async def only(requests: AsyncIterator[bytes]) -> bytes:
+    """The request of a call that has one. Raises `Unavailable` if it does not arrive in time."""
+    try:
+        async with asyncio.timeout(REQUEST_SECONDS):
+            data = await anext(requests, None)
+    except TimeoutError:
+        raise Unavailable(
+            f"the request did not arrive within {REQUEST_SECONDS:g} s: send it again", reason="REQUEST_STALLED"
+        ) from None
+    if data is None:
+        raise InvalidRequest("the call has no request", reason="MALFORMED_REQUEST")
+    return data
+
+
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Limits of reading: `threads` read larger requests, and a request may have `most` bytes."""
+    """Limits of reading: `threads` read larger requests, and a request may have `most` bytes.
+
+    `in_progress` bounds the bytes of a principal's larger requests that have no answer yet.
+    """
 
     threads: Threads
     most: int
+    in_progress: InUse
 
 
 class RequestReader:
@@ -40,11 +65,25 @@ class RequestReader:
     def __init__(self, method: MethodDescriptor, reading: Reading, *, large: bool) -> None:
         self._method = method.name
         self._threads = reading.threads
+        self._in_progress = reading.in_progress
         self._most = reading.most if large else min(SMALL, reading.most)
         self._instead = _INSTEAD if large else ""
         self._descriptor = method.input_type
         self._message = GetMessageClass(method.input_type)
         check_request(self._message())  # every number has a range, or the server does not start
+
+    @contextmanager
+    def counted(self, data: bytes) -> Iterator[None]:
+        """Count a request while it is answered. Raises `Exhausted` if its principal has too much in progress."""
+        if len(data) <= _READ_AT_ONCE:
+            yield
+            return
+        principal = acts_for()
+        self._in_progress.take(principal, len(data))
+        try:
+            yield
+        finally:
+            self._in_progress.give(principal, len(data))
 
     async def read(self, data: bytes) -> Message:
         """The message, read on a thread if it is large, so that it delays no other call."""

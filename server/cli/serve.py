@@ -140,7 +140,7 @@ def register(commands: common.Subparsers) -> None:
         "--max-tasks-per-principal",
         metavar="N",
         type=common.at_least_one,
-        help="tasks of each principal (default: no limit)",
+        help="tasks of each principal (default: half of --max-tasks with --tokens)",
     )
     for name in _SIZES:
         limits.add_argument(
@@ -217,12 +217,13 @@ def serve(options: argparse.Namespace) -> int:
     defaults = TaskOptions(**{"idle_seconds": _IDLE_SECONDS, **chosen})
     # A principal may ask for no more than the defaults, where the operator says nothing.
     bounded = (*_SIZES, "max_pending_epochs", "idle_seconds") if tokens is not None else ()
+    half = max(1, options.max_tasks // 2) if tokens is not None else None
     summed = {name: getattr(options, f"{name}_per_principal") for name in _SIZES}
     ceilings = Ceilings(
         options={**{name: getattr(defaults, name) for name in bounded}, **chosen},
         options_of_principal={name: most for name, most in summed.items() if most is not None},
         tasks=options.max_tasks,
-        tasks_of_principal=options.max_tasks_per_principal,
+        tasks_of_principal=options.max_tasks_per_principal or half,
     )
     settings = Settings(
         listen=options.listen,

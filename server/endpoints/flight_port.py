@@ -38,7 +38,7 @@ class FlightPort:
     def __init__(self, backend: Backend, settings: Settings, streams: InUse) -> None:
         self._backend = backend
         self._settings = settings
-        self._threads = StreamThreads(backend, settings.flight_streams, streams)
+        self._threads = StreamThreads(backend, settings.flight_streams, streams, principals=settings.tokens is not None)
         self._server: FlightServer | None = None
         self._version: tuple[int, ...] = ()
         self._ending: list[asyncio.Event] = []

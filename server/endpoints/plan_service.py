@@ -20,8 +20,10 @@ class Plans(Endpoint):
     descriptor = pb.DESCRIPTOR.services_by_name["PlanService"]
     large = frozenset({"Validate", "Explain"})
 
-    def __init__(self, service: Service, pools: Pools, settings: Settings, flight: FlightPort) -> None:
-        super().__init__(Reading(pools.reading, settings.max_message_bytes))
+    def __init__(
+        self, service: Service, pools: Pools, settings: Settings, reading: Reading, flight: FlightPort
+    ) -> None:
+        super().__init__(reading)
         self._service = service
         self._pools = pools
         self._defaults = settings.defaults

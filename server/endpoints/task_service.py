@@ -40,8 +40,10 @@ class Tasks(Endpoint):
     descriptor = pb.DESCRIPTOR.services_by_name["TaskService"]
     large = frozenset({"CreateTask", "AddSplit", "AddSplits", "Feed", "Upload"})
 
-    def __init__(self, backend: Backend, pools: Pools, waiting: Waiting, settings: Settings, streams: InUse) -> None:
-        super().__init__(Reading(pools.reading, settings.max_message_bytes))
+    def __init__(
+        self, backend: Backend, pools: Pools, waiting: Waiting, settings: Settings, reading: Reading, streams: InUse
+    ) -> None:
+        super().__init__(reading)
         self._streams = streams
         self._backend = backend
         self._waiting = waiting

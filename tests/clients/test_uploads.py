@@ -15,6 +15,7 @@ import tidegate
 from tidegate.client import Client
 from tidegate.executor.runtime.batch_store import SpillSpace
 from tidegate.executor.service.embedded import open_service
+from tidegate.executor.tasks.task_uploads import FILE_BYTES
 from tidegate.proto.values import FileSplit, Split
 from tidegate.transport import remote
 
@@ -214,7 +215,7 @@ def test_the_uploads_of_splits_that_are_refused_give_their_room_back(plans: Clie
 def test_a_file_sent_again_with_its_number_is_a_duplicate(plans: Client, parquet: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.parquet"
     pq.write_table(pa.table({"x": pa.array([9], pa.int64())}), other)
-    task = plans.create_task(PLAN, spill_quota=2 * parquet.stat().st_size + other.stat().st_size)
+    task = plans.create_task(PLAN, spill_quota=2 * parquet.stat().st_size + FILE_BYTES)
     added = [task.add_split("a", tidegate.upload(parquet), sequence=1).duplicate for _ in range(4)]
     assert added == [False, True, True, True]
     with pytest.raises(tidegate.Refused, match="with other content"):

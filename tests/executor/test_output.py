@@ -304,12 +304,12 @@ def test_an_upload_is_kept_with_the_task_and_its_name_s_ending() -> None:
 
 
 def test_an_upload_beyond_the_quota_is_refused_and_leaves_nothing() -> None:
-    with running(spill_quota=10) as task:
+    with running(spill_quota=10_000) as task:
         with pytest.raises(Exhausted) as refused:
-            task.manager.upload(task.id, "x.csv", [b"12345678", b"9012"])
+            task.manager.upload(task.id, "x.csv", [b"x" * 8_000, b"x" * 4_000])
         assert refused.value.reason == "UPLOAD_TOO_LARGE"
         assert not spill_files(task)
-        assert task.manager.upload(task.id, "x.csv", [b"1234567890"])
+        assert task.manager.upload(task.id, "x.csv", [b"x" * 10_000])
 
 
 def test_an_upload_s_name_cannot_lead_elsewhere() -> None:
@@ -351,13 +351,13 @@ class FullDisk:
 
 
 def test_an_upload_that_is_dropped_gives_back_its_room_at_once() -> None:
-    with running(spill_quota=10) as task:
+    with running(spill_quota=10_000) as task:
         reception = task.manager.begin_upload(task.id, "x.csv")
-        reception.write(b"12345678")
+        reception.write(b"x" * 8_000)
         reception.drop()
         reception.drop()
         assert not spill_files(task)
-        assert task.manager.upload(task.id, "x.csv", [b"1234567890"])
+        assert task.manager.upload(task.id, "x.csv", [b"x" * 10_000])
 
 
 def spill_files(task: Client) -> list[Path]:

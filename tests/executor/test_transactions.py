@@ -288,16 +288,16 @@ class Later:
 
 
 def test_uploads_whose_sender_is_gone_go_after_a_while_and_give_back_their_room(tmp_path: Path) -> None:
-    later, quota = Later(), Quota(100)
+    later, quota = Later(), Quota(8_000)
     uploads = PassingUploads(SpillFiles(tmp_path), quota, later)
-    left = Path(uploads.begin("x.arrow", "killed").receive([b"x" * 80]))
+    left = Path(uploads.begin("x.arrow", "killed").receive([b"x" * 5_000]))
     later.come()
-    assert (left.exists(), quota.take(100), later.calls) == (False, True, [])
+    assert (left.exists(), quota.take(8_000), later.calls) == (False, True, [])
 
 
 def test_uploads_stay_while_others_of_their_group_come_or_are_given_as_splits(tmp_path: Path) -> None:
     later = Later()
-    uploads = PassingUploads(SpillFiles(tmp_path), Quota(100), later)
+    uploads = PassingUploads(SpillFiles(tmp_path), Quota(8_192), later)
     path = Path(uploads.begin("x.arrow", "job").receive([b"one"]))
     for touch in (
         lambda: uploads.begin("y.arrow", "job").receive([b"two"]),
@@ -312,7 +312,7 @@ def test_uploads_stay_while_others_of_their_group_come_or_are_given_as_splits(tm
 
 def test_an_upload_that_a_split_has_is_not_taken_from_it(tmp_path: Path) -> None:
     later = Later()
-    uploads = PassingUploads(SpillFiles(tmp_path), Quota(100), later)
+    uploads = PassingUploads(SpillFiles(tmp_path), Quota(8_192), later)
     path = Path(uploads.begin("x.arrow", "job").receive([b"one"]))
     accepted = AcceptedSplit("rows", 1, "split 1", None)
     uploads.used_by(accepted, FileSplit(str(path)))
@@ -330,10 +330,10 @@ def test_an_upload_without_a_group_stays() -> None:
 
 
 def test_dropped_uploads_give_back_their_room() -> None:
-    with running(spill_quota=100) as task:
+    with running(spill_quota=10_000) as task:
         for _ in range(5):
-            task.manager.upload(task.id, "x.arrow", [b"x" * 80], group="g")
+            task.manager.upload(task.id, "x.arrow", [b"x" * 8_000], group="g")
             task.manager.drop_uploads(task.id, "g")
-        task.manager.upload(task.id, "x.arrow", [b"x" * 80], group="g")
+        task.manager.upload(task.id, "x.arrow", [b"x" * 8_000], group="g")
         with pytest.raises(Exhausted, match="spill_quota"):
-            task.manager.upload(task.id, "x.arrow", [b"x" * 80], group="g")
+            task.manager.upload(task.id, "x.arrow", [b"x" * 8_000], group="g")

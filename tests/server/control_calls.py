@@ -63,12 +63,14 @@ def run_long_epochs(address: str, clients: int, epoch_seconds: float, seconds: f
 
 
 def time_control_calls(address: str, done: Callable[[], bool]) -> dict[str, list[float]]:
-    """Seconds of each call by its method, over and over until it is `done`."""
+    """Seconds of each call by its method, over and over until it is `done`, and then once more."""
     found: dict[str, list[float]] = defaultdict(list)
     with grpc.insecure_channel(address) as channel:
         stubs = Stubs(channel, tasks_pb2_grpc.TaskServiceStub(channel), plans_pb2_grpc.PlanServiceStub(channel))
         grpc.channel_ready_future(channel).result(_WAIT)
-        while not done():
+        ended = False
+        while not ended:
+            ended = done()
             _control(stubs, found)
     return found
 

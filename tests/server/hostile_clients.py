@@ -189,7 +189,7 @@ class Hostility:
 
 
 def harass(address: str, clients: int, seconds: float, seed: int) -> tuple[Counter[str], list[str]]:
-    """So many clients for so many seconds: how their acts ended, and bugs that were met."""
+    """So many clients for so many seconds, and an act of each at least: how acts ended, and bugs that were met."""
     found, until = Hostility(), time.monotonic() + seconds
 
     def client(number: int) -> None:

@@ -128,8 +128,9 @@ class Epochs:
 
 
 def run_epochs(address: str, tasks: int, threads: int, seconds: float, seed: int) -> Epochs:
-    """Have `tasks` tasks run an epoch each in turn, for so many seconds, over a connection for each thread. Each
-    task's turn comes once in two seconds, or as often as the server keeps up with. At last all tasks are deleted.
+    """Have `tasks` tasks run an epoch each in turn, for so many seconds and a round at least, over a connection for
+    each thread. Each task's turn comes once in two seconds, or as often as the server keeps up with. At last all tasks
+    are deleted.
     """
     found = Epochs()
     until = time.monotonic() + seconds
@@ -151,7 +152,8 @@ def _feed(address: str, number: int, numbers: Sequence[int], until: float, seed:
             fed = [Fed(client, KINDS[each % len(KINDS)]) for each in numbers]
             for each in fed:
                 each.epoch(draw)  # its first one makes operators, and is no small epoch
-            while time.monotonic() < until:
+            ended = False
+            while not ended:
                 for due, each in enumerate(fed):
                     begin = time.monotonic()
                     seconds, right = each.epoch(draw)
@@ -159,6 +161,7 @@ def _feed(address: str, number: int, numbers: Sequence[int], until: float, seed:
                     if not right:
                         found.failures.append(f"task {numbers[due]} has a wrong answer")
                     time.sleep(max(0.0, begin + _ROUND_SECONDS / len(fed) - time.monotonic()))
+                ended = time.monotonic() >= until
             for each in fed:
                 each.delete()
     except tidegate.TidegateError as error:

@@ -34,7 +34,8 @@ P99_OVER_P50: Final = 20.0
 CONTROL_SECONDS: Final = 0.1
 GROWTH: Final = 1.1
 """Memory of the last fifth of the time over that of the second fifth, where it is flat."""
-IDLE_SECONDS: Final = 10
+_ATTENDED: Final = 3_600.0
+"""Idle seconds of tasks that all have a client to delete them."""
 _SETTLES: Final = 120.0
 _THREADS: Final = 8
 _SAMPLE_SECONDS: Final = 1.0
@@ -47,6 +48,7 @@ class Load:
     long_epochs: int = 32
     long_seconds: float = 2.0
     seconds: float = 600.0
+    idle_seconds: float = 10.0
     seed: int = 0
 
 
@@ -62,7 +64,7 @@ class Found:
 
 
 @contextmanager
-def _server(found: Found) -> Iterator[tuple[ServerProcess, Path]]:
+def _server(found: Found, idle_seconds: float) -> Iterator[tuple[ServerProcess, Path]]:
     """A server and its spill folder. It has to end as it should, and to log no bug."""
     with tempfile.TemporaryDirectory() as name:
         folder, log = Path(name), Path(name, "log")
@@ -70,7 +72,7 @@ def _server(found: Found) -> Iterator[tuple[ServerProcess, Path]]:
             (folder / each).mkdir()
         command = (
             *("tidegate.server.cli", "serve", "--listen=127.0.0.1:0", "--no-flight", "--log-level=error"),
-            *(f"--root={folder / 'roots'}", f"--spill={folder / 'spill'}", f"--idle-seconds={IDLE_SECONDS}"),
+            *(f"--root={folder / 'roots'}", f"--spill={folder / 'spill'}", f"--idle-seconds={idle_seconds}"),
         )
         with log.open("w") as errors, server_process(*command, stderr=errors) as server:
             yield server, folder / "spill"
@@ -82,7 +84,7 @@ def _server(found: Found) -> Iterator[tuple[ServerProcess, Path]]:
 def under_load(load: Load) -> Found:
     """Small epochs beside hostile clients."""
     found = Found()
-    with _server(found) as (server, spill), _processes() as processes:
+    with _server(found, load.idle_seconds) as (server, spill), _processes() as processes:
         before = _settled(server, spill, found)
         honest = processes.submit(run_epochs, server.address, load.tasks, _THREADS, load.seconds, load.seed)
         hostile = processes.submit(harass, server.address, load.hostile, load.seconds, load.seed)
@@ -103,7 +105,7 @@ def under_load(load: Load) -> Found:
 def beside_long_epochs(load: Load) -> Found:
     """Control calls beside clients whose epochs are long."""
     found = Found()
-    with _server(found) as (server, _), _processes() as processes:
+    with _server(found, _ATTENDED) as (server, _), _processes() as processes:
         work = processes.submit(run_long_epochs, server.address, load.long_epochs, load.long_seconds, load.seconds)
         found.calls = time_control_calls(server.address, work.done)
         found.wrong += work.result()

@@ -11,13 +11,13 @@ from .soak import Load, beside_long_epochs, under_load
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
-FEW = Load(tasks=10, hostile=2 * len(ACTS), long_epochs=4, long_seconds=0.2, seconds=3.0, seed=1)
+FEW = Load(tasks=10, hostile=2 * len(ACTS), long_epochs=4, long_seconds=0.2, seconds=3.0, idle_seconds=20.0, seed=1)
 
 
 def test_small_epochs_beside_hostile_clients_are_answered_and_nothing_is_left_behind() -> None:
     found = under_load(FEW)
     assert found.wrong == []
-    assert found.epochs
+    assert len(found.epochs) >= FEW.tasks
     assert all(any(each.startswith(act.__name__) for each in found.ends) for act in ACTS)
 
 

@@ -11,6 +11,7 @@ from contextvars import ContextVar
 
 import pytest
 
+from tidegate.executor.api.ownership import act_for
 from tidegate.proto.current_call import caller_has_left
 from tidegate.server.calls.call_threads import Threads
 
@@ -71,6 +72,50 @@ def test_a_call_is_made_for_whom_its_context_acts() -> None:
     async def check() -> None:
         with threads(1) as made:
             assert await asyncio.gather(ask(made, "alice"), ask(made, "bob")) == ["alice", "bob"]
+
+    run(check)
+
+
+async def acting(who: str, made: Threads, function: Callable[[], object]) -> object:
+    act_for(who)
+    return await made.call(function)
+
+
+def test_calls_that_wait_take_turns_by_principal() -> None:
+    async def check() -> None:
+        order: list[str] = []
+        with threads(1) as made:
+            go_on = threading.Event()
+            first = asyncio.ensure_future(acting("alice", made, go_on.wait))
+            await asyncio.sleep(0)
+            callers = [*["alice"] * 20, "bob", "carol"]
+            calls = [asyncio.ensure_future(acting(who, made, lambda who=who: order.append(who))) for who in callers]
+            await asyncio.sleep(0)
+            go_on.set()
+            await asyncio.gather(first, *calls)
+        assert sorted(order[:3]) == ["alice", "bob", "carol"]
+
+    run(check)
+
+
+def test_a_principals_calls_leave_a_thread_to_others() -> None:
+    async def check() -> None:
+        with threads(3) as made:
+            go_on = threading.Event()
+            held = [asyncio.ensure_future(acting("alice", made, go_on.wait)) for _ in range(10)]
+            await asyncio.sleep(0)
+            assert [await asyncio.ensure_future(acting("bob", made, lambda: "bob")) for _ in range(5)] == ["bob"] * 5
+            go_on.set()
+            assert await asyncio.gather(*held) == [True] * 10
+
+    run(check)
+
+
+def test_callers_have_all_threads_where_there_are_no_principals() -> None:
+    async def check() -> None:
+        with threads(3) as made:
+            together = threading.Barrier(3)
+            assert sorted(await asyncio.gather(*(made.call(together.wait) for _ in range(3)))) == [0, 1, 2]
 
     run(check)
 

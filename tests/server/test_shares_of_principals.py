@@ -1,0 +1,189 @@
+"""One principal's uploads, calls and requests leave other principals room for theirs."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import grpc
+import pytest
+from pyarrow import flight
+
+from tidegate.executor.tasks.task_uploads import FILE_BYTES
+from tidegate.proto.address import beside
+from tidegate.proto.tidegate.v1 import plans_pb2, plans_pb2_grpc, tasks_pb2_grpc
+from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
+from tidegate.server import serving
+from tidegate.server.access.tokens import Tokens
+from tidegate.server.calls import request_reading
+
+from ..executor.fakes import FakeEngine
+from ..waiting import until
+from .running import manager, served
+
+QUOTA = 20_000
+TOKENS = {"alice": "a" * 32, "bob": "b" * 32}
+DEADLINE = 30.0
+
+
+def of(who: str) -> tuple[tuple[str, str], ...]:
+    return (("authorization", f"Bearer {TOKENS[who]}"),)
+
+
+def reason(error: grpc.RpcError) -> str:
+    return dict(error.trailing_metadata())["tidegate-reason"]
+
+
+class Callers:
+    """Calls of two principals, each over a connection of its own."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._open = ExitStack()
+        self.channels = {who: self._open.enter_context(grpc.insecure_channel(address)) for who in TOKENS}
+        self.tasks = {who: tasks_pb2_grpc.TaskServiceStub(channel) for who, channel in self.channels.items()}
+        self.plans = {who: plans_pb2_grpc.PlanServiceStub(channel) for who, channel in self.channels.items()}
+
+    def create(self, who: str, plan: bytes = b"plan") -> str:
+        request = pb.CreateTaskRequest(plan=pb.PlanBytes(binary=plan))
+        return self.tasks[who].CreateTask(request, metadata=of(who), timeout=DEADLINE).task.id
+
+    def upload(self, who: str, data: bytes, task: str = "") -> str:
+        requests = iter([pb.UploadRequest(task=task, name="x.csv", data=data)])
+        return self.tasks[who].Upload(requests, metadata=of(who), timeout=DEADLINE).path
+
+    def capabilities(self, who: str) -> plans_pb2.CapabilitiesResponse:
+        return self.plans[who].Capabilities(plans_pb2.CapabilitiesRequest(), metadata=of(who), timeout=DEADLINE)
+
+    def close(self) -> None:
+        self._open.close()
+
+
+@contextmanager
+def calling(tmp_path: Path, engine: FakeEngine | None = None, **settings: object) -> Iterator[Callers]:
+    path = tmp_path / "tokens"
+    path.write_text("".join(f"{name} {token}\n" for name, token in TOKENS.items()))
+    path.chmod(0o600)
+    with (
+        manager(engine, principals=True, spill_quota=QUOTA) as backend,
+        served(backend, tokens=Tokens(path), defaults=backend.defaults, **settings) as address,
+    ):
+        callers = Callers(address)
+        try:
+            yield callers
+        finally:
+            callers.close()
+
+
+def test_a_principals_uploads_without_a_task_leave_another_its_room(tmp_path: Path) -> None:
+    with calling(tmp_path) as callers:
+        callers.upload("alice", b"x" * QUOTA)
+        with pytest.raises(grpc.RpcError) as refused:
+            callers.upload("alice", b"x")
+        assert reason(refused.value) == "UPLOAD_TOO_LARGE"
+        assert "of your uploads" in refused.value.details()
+        assert Path(callers.upload("bob", b"x" * QUOTA)).stat().st_size == QUOTA
+
+
+@pytest.mark.parametrize("with_task", [False, True])
+def test_files_without_bytes_use_the_room_of_files(tmp_path: Path, with_task: bool) -> None:
+    with calling(tmp_path) as callers:
+        task = callers.create("alice") if with_task else ""
+        for _ in range(QUOTA // FILE_BYTES):
+            callers.upload("alice", b"", task)
+        with pytest.raises(grpc.RpcError) as refused:
+            callers.upload("alice", b"", task)
+        assert reason(refused.value) == "UPLOAD_TOO_LARGE"
+
+
+def test_a_principal_has_half_of_the_streams_of_flight(tmp_path: Path) -> None:
+    with calling(tmp_path, flight_streams=4) as callers:
+        where = beside(callers.address, callers.capabilities("alice").flight)
+
+        def stream(who: str, task: str) -> flight.FlightStreamReader:
+            options = flight.FlightCallOptions(headers=[(b"authorization", f"Bearer {TOKENS[who]}".encode())])
+            ticket = flight.Ticket(json.dumps({"task": task, "epoch": 1}))
+            return flight.connect(f"grpc://{where}").do_get(ticket, options)
+
+        tasks = {who: callers.create(who) for who in TOKENS}
+        held = [stream("alice", tasks["alice"]) for _ in range(2)]
+        with pytest.raises(flight.FlightError) as refused:
+            stream("alice", tasks["alice"])
+        assert refused.value.extra_info == b"FLIGHT_BUSY"
+        held += [stream("bob", tasks["bob"]) for _ in range(2)]
+        for reader in held:
+            reader.cancel()
+
+
+def stalled(callers: Callers, who: str, method: str = "Validate") -> grpc.Future:
+    """A call whose request does not come."""
+    never = threading.Event()
+
+    def requests() -> Iterator[bytes]:
+        never.wait(DEADLINE)
+        yield b""
+
+    path = f"/tidegate.v1.PlanService/{method}"
+    return callers.channels[who].stream_unary(path).future(requests(), metadata=of(who))
+
+
+def test_a_principals_calls_of_any_method_leave_a_quarter_to_others(tmp_path: Path) -> None:
+    with calling(tmp_path, max_calls=8) as callers:
+        waiting = [stalled(callers, "alice") for _ in range(6)]
+
+        def full() -> bool:
+            try:
+                callers.capabilities("alice")
+            except grpc.RpcError as error:
+                return reason(error) == "TOO_MANY_CALLS"
+            return False
+
+        until(full)
+        assert callers.capabilities("bob").principal == "bob"
+        for call in waiting:
+            call.cancel()
+        until(lambda: not full())
+
+
+def test_a_request_that_does_not_arrive_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_reading, "REQUEST_SECONDS", 0.2)
+    with calling(tmp_path) as callers:
+        error = stalled(callers, "alice").exception(timeout=DEADLINE)
+        assert (error.code(), reason(error)) == (grpc.StatusCode.UNAVAILABLE, "REQUEST_STALLED")
+
+
+class _Slow(FakeEngine):
+    """Prepares no plan before it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.go_on = threading.Event()
+        self.plans = 0
+
+    def prepare(self, *arguments: object) -> object:
+        self.plans += 1
+        self.go_on.wait(DEADLINE)
+        return super().prepare(*arguments)
+
+
+def test_the_bytes_of_a_principals_requests_that_have_no_answer_are_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "LARGEST_AT_ONCE", 2)
+    engine = _Slow()
+    large = b"x" * 60_000
+    with calling(tmp_path, engine, max_message_bytes=65_536) as callers:
+        request = pb.CreateTaskRequest(plan=pb.PlanBytes(binary=large))
+        held = [callers.tasks["alice"].CreateTask.future(request, metadata=of("alice")) for _ in range(2)]
+        until(lambda: engine.plans == len(held))
+        with pytest.raises(grpc.RpcError) as refused:
+            callers.create("alice", large)
+        assert reason(refused.value) == "TOO_MANY_CALLS"
+        bob = callers.tasks["bob"].CreateTask.future(request, metadata=of("bob"))
+        until(lambda: engine.plans == len(held) + 1)
+        engine.go_on.set()
+        assert all(call.result(timeout=DEADLINE).task.id for call in (*held, bob))
+        assert callers.create("alice", large)
