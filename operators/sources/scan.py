@@ -1,9 +1,9 @@
 """Scan: one source's pieces as Arrow, in order, in the plan's columns and types.
 
 Order: pieces as they were assigned, rows as in the file. Nulls: a null in a required column is an error. A column that
-a piece lacks is an error, too, unless its split says that it is null. Empty input: no batch. Memory: a row group,
-record batch or stripe of the wanted columns. Barrier: nothing is kept. Closing the output closes the file that is being
-read, and no other file is opened.
+a piece lacks is an error, too, unless its split says that it is null. Empty input: no batch. Memory: some MiB of the
+wanted columns' rows, and the pages and dictionaries that they are in; what takes more than a row may have is an error.
+Barrier: nothing is kept. Closing the output closes the file that is being read, and no other file is opened.
 
 Where the plan declares an order for the source, a row that is out of order is an error; rows that are not read are not
 checked. A piece with a range of keys is sorted by them: the scan gives the rows in the range, and checks all rows of
@@ -40,7 +40,7 @@ from .file_relations import contiguous
 from .file_versions import UNLIMITED, OpenFile, PieceFiles
 from .formats import format_named
 from .formats.csv import Csv
-from .formats.format import RowTooLarge, numbered
+from .formats.format import TooLarge, numbered
 from .formats.matching import (
     FromFile,
     FromFolder,
@@ -252,8 +252,8 @@ def _guarded(piece: FilePiece, file: OpenFile, step: Callable[[], T]) -> T:
         return step()
     except TidegateError:
         raise
-    except RowTooLarge as error:
-        raise SplitError(f"{describe(piece)}: {error}", reason="ROW_TOO_LARGE") from error
+    except TooLarge as error:
+        raise SplitError(f"{describe(piece)}: {error}", reason=error.reason) from error
     except (pa.ArrowException, OSError, ValueError, KeyError, EOFError) as error:
         file.check()
         text = " ".join(str(error).split())

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow.fs import PyFileSystem
 
-from tidegate.operators.sources.formats.arrow_messages import batch_rows
 from tidegate.operators.sources.formats.format import PIECE_ROWS
+from tidegate.operators.sources.formats.ipc.arrow_messages import batch_rows
 from tidegate.operators.sources.scan import Scan
 from tidegate.operators.sources.split_pieces import open_pieces
 from tidegate.proto.errors import SplitError

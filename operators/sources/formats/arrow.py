@@ -1,28 +1,43 @@
 """Arrow IPC, as a file (with a footer: pieces are runs of record batches) or as a stream (one piece).
 
-A large record batch is read in parts, unless it is compressed or has a type whose values lie elsewhere.
+A large record batch is read in parts (`ipc`).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import accumulate, repeat
+from functools import cached_property
+from itertools import accumulate
+from typing import Final
 
 import pyarrow as pa
 
-from ....proto.arrow.validation import each_validated, validated_schema
+from ....proto.arrow.validation import validated, validated_schema
 from ....proto.errors import SplitError
 from ...core.column import Column
 from ...core.piece import FilePiece
-from ..file_versions import Files
-from .arrow_messages import Message, batch_rows, of_file, of_stream
-from .arrow_parts import LARGE, LargeBatch, can_be_parted
-from .format import numbered
-from .row_ranges import cut, within
+from ..file_versions import UNLIMITED, Files, PieceFiles
+from .format import numbered, part_too_large
+from .ipc.arrow_columns import NO_DICTIONARY, can_be_parted, has_dictionary, ids_of
+from .ipc.arrow_messages import (
+    OTHER_CODEC,
+    Message,
+    dictionaries_of_file,
+    of_file,
+    of_stream,
+    schema_of_file,
+    schema_of_stream,
+)
+from .ipc.arrow_parts import LARGE, HeldDictionaries, LargeBatch, decoded_bytes
+from .row_ranges import cut
 
-_MAGIC = b"ARROW1"
+_MAGIC: Final = b"ARROW1"
+_ALL: Final = 1 << 62
+#: Decoding a compressed batch as a whole is faster, and may take this share of what a row may have, up to a bound.
+_SHARE: Final = 16
+_MOST_AT_ONCE: Final = 128 << 20
 
 
 class Arrow:
@@ -42,8 +57,8 @@ class Arrow:
         finally:
             reader.close()
 
-    def read(self, piece: FilePiece, columns: Sequence[Column], filesystem: Files) -> ArrowReader:  # noqa: ARG002
-        return ArrowReader(piece, filesystem)
+    def read(self, piece: FilePiece, columns: Sequence[Column], filesystem: PieceFiles) -> ArrowReader:  # noqa: ARG002
+        return ArrowReader(piece, filesystem, filesystem.largest)
 
 
 class Inline:
@@ -68,8 +83,16 @@ class Inline:
         finally:
             reader.close()
 
-    def read(self, piece: FilePiece, columns: Sequence[Column], filesystem: Files) -> ArrowReader:  # noqa: ARG002
-        return ArrowReader(piece, filesystem)
+    def read(self, piece: FilePiece, columns: Sequence[Column], filesystem: PieceFiles) -> ArrowReader:  # noqa: ARG002
+        return ArrowReader(piece, filesystem, filesystem.largest)
+
+
+def _counted(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The batches, each with the number of its first row."""
+    row = 0
+    for batch in batches:
+        yield row, batch
+        row += batch.num_rows
 
 
 def _starts(counts: Sequence[int]) -> tuple[int, ...]:
@@ -88,8 +111,11 @@ def _stream_piece(piece: FilePiece) -> FilePiece:
 
 
 class ArrowReader:
-    def __init__(self, piece: FilePiece, filesystem: Files) -> None:
+    """A reader of a file, of which no row may have more bytes than `largest`."""
+
+    def __init__(self, piece: FilePiece, filesystem: Files, largest: int = UNLIMITED) -> None:
         self._piece = piece
+        self._largest = largest
         self._file = filesystem.open_input_file(piece.path)
         try:
             self.footed = self._file.read_at(len(_MAGIC), 0) == _MAGIC
@@ -106,22 +132,104 @@ class ArrowReader:
         return pa.ipc.open_stream(self._file, options=options)
 
     def counts(self) -> Iterator[int]:
-        """The number of rows of each record batch. For a file with a footer no batch is read."""
-        if self.footed:
-            yield from batch_rows(self._file)
-        else:
-            yield from (batch.num_rows for batch in self._open([0] if len(self.schema) else None))
+        """The number of rows of each record batch. No batch is read."""
+        return (message.rows for message in self._messages())
 
     def batches(self, indices: Sequence[int]) -> Generator[tuple[int, pa.RecordBatch]]:
         # Arrow takes an empty list of columns for all columns, so the first column is read for its rows.
-        wanted = sorted(set(indices)) or ([0] if len(self.schema) else None)
+        wanted = sorted(set(indices)) or ([0] if len(self.schema) else [])
         positions = {index: position for position, index in enumerate(sorted(set(indices)))}
         order = [positions[index] for index in indices]
-        end = self._piece.rows[1] if self._piece.rows is not None else 1 << 62
-        start = self._piece.rows[0] if self._piece.rows is not None else 0
+        start, end = self._piece.rows or (0, _ALL)
+        for first, batch in self._from(wanted, start, end):
+            validated(batch)
+            low, high = max(start, first), min(end, first + batch.num_rows)
+            if low < high:
+                yield from numbered(low, batch.slice(low - first, high - low).select(order))
+
+    def _from(self, wanted: Sequence[int], start: int, end: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """The record batches with these rows, each with the number of its first row, large ones in parts. A stream has
+        no index, so its batches come from the first one on.
+        """
+        if self.footed:
+            return self._of_file(wanted, start, end)
+        if self._divides_stream(wanted):
+            return self._of_divided_stream(wanted, start, end)
+        return _counted(self._open(wanted or None))  # opened last: the reader goes on from where the file stands
+
+    def _of_file(self, wanted: Sequence[int], start: int, end: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+        reader = self._open(wanted or None)
+        held = self._no_dictionaries(wanted)
+        dictionaries = list(dictionaries_of_file(self._file)) if self._has_dictionaries else []
+        dictionary_bytes = sum(decoded_bytes(self._file, message) for message in dictionaries)
         number, row = self._begin(start)
-        for first, batch in within(each_validated(self._from(wanted, number)), row, (start, end)):
-            yield from numbered(first, batch.select(order))
+        for at, message in enumerate(of_file(self._file, number), number):
+            if row >= end:
+                return
+            if self._is_divided(message, wanted, dictionary_bytes):
+                while dictionaries:
+                    held.read(self._file, dictionaries.pop(0), self._largest)
+                yield from self._parts(message, wanted, held, (row, start, end))
+            else:
+                yield row, reader.get_batch(at)
+            row += message.rows
+
+    def _of_divided_stream(self, wanted: Sequence[int], start: int, end: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+        held, row = self._no_dictionaries(wanted), 0
+        for message in of_stream(self._file):
+            if message.dictionary is not None:
+                held.read(self._file, message, self._largest)
+            elif row < end:
+                yield from self._parts(message, wanted, held, (row, start, end))
+                row += message.rows
+
+    def _divides_stream(self, wanted: Sequence[int]) -> bool:
+        """True where a part of a stream is too large to be read as a whole."""
+        sizes: dict[int, int] = {}
+        most = 0
+        is_divided = False
+        for message in of_stream(self._file):
+            if message.dictionary is not None:
+                before = sizes.get(message.dictionary, 0) if message.is_delta else 0
+                sizes[message.dictionary] = before + decoded_bytes(self._file, message)
+                most = max(most, sum(sizes.values()))
+            else:
+                is_divided = self._is_divided(message, wanted, most) or is_divided
+        return is_divided
+
+    def _is_divided(self, message: Message, wanted: Sequence[int], dictionary_bytes: int) -> bool:
+        """True where a batch is read in parts. Raises `PartTooLarge` where it must be, and cannot be."""
+        if dictionary_bytes <= self._largest and not self._is_large(message):
+            return False
+        readable = message.is_little and message.codec != OTHER_CODEC
+        if readable and wanted and all(can_be_parted(self.schema.field(index).type) for index in wanted):
+            return True
+        if dictionary_bytes > self._largest:
+            what = "the dictionaries of a record batch"
+            raise part_too_large(what, dictionary_bytes, self._largest, "smaller dictionaries, or plain columns")
+        size = LargeBatch(self._file, message, self.schema, wanted, self._no_dictionaries(wanted)).size()
+        if max(size, 0 if self.footed else message.body_length) > self._largest:
+            what = "a record batch with views, unions, run ends or big-endian numbers"
+            raise part_too_large(what, size, self._largest, "smaller record batches")
+        return False
+
+    def _is_large(self, message: Message) -> bool:
+        if message.codec is None and message.body_length <= LARGE:
+            return False
+        most = LARGE if message.codec is None else max(LARGE, min(self._largest // _SHARE, _MOST_AT_ONCE))
+        return decoded_bytes(self._file, message) > most
+
+    def _parts(
+        self, message: Message, wanted: Sequence[int], held: HeldDictionaries, rows: tuple[int, int, int]
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """The wanted rows of a batch: its first row in the file, the first wanted row, and the end."""
+        first, start, end = rows
+        at = max(start, first)
+        for batch in LargeBatch(self._file, message, self.schema, wanted, held).parts(
+            self._largest, at - first, max(end - first, 0)
+        ):
+            yield at, batch
+            at += batch.num_rows
 
     def _begin(self, row: int) -> tuple[int, int]:
         """The record batch to begin with, and its first row: the batch that has this row, where the batches' rows are
@@ -131,33 +239,23 @@ class ArrowReader:
         number = max(bisect_right(starts, row) - 1, 0)
         return number, starts[number] if starts else 0
 
-    def _from(self, indices: Sequence[int] | None, number: int) -> Iterator[pa.RecordBatch]:
-        """The record batches from this one on, large ones in parts. A stream has no index, so its batches come from the
-        first one on.
-        """
-        parted = bool(indices) and self._file.size() > LARGE and all(map(can_be_parted, self.schema.types))
+    def _messages(self) -> Iterator[Message]:
+        """The messages of all record batches."""
         if self.footed:
-            reader = self._open(indices)
-            known = of_file(self._file, number) if parted else repeat(None)
-            for at, message in zip(range(number, reader.num_record_batches), known, strict=False):
-                if message is not None and _is_large(message):
-                    yield from self._parts(message, indices)
-                else:
-                    yield reader.get_batch(at)
-            return
-        messages = list(of_stream(self._file)) if parted else []
-        if any(map(_is_large, messages)) and all(one.is_plain for one in messages):
-            for message in messages:
-                yield from self._parts(message, indices)
-        else:
-            yield from self._open(indices)  # opened last: a stream's reader goes on from where the file stands
+            return of_file(self._file)
+        return (message for message in of_stream(self._file) if message.dictionary is None)
 
-    def _parts(self, message: Message, indices: Sequence[int] | None) -> Iterator[pa.RecordBatch]:
-        return LargeBatch(self._file, message, self.schema, indices or ()).parts()
+    @cached_property
+    def _has_dictionaries(self) -> bool:
+        return any(map(has_dictionary, self.schema.types))
+
+    def _no_dictionaries(self, wanted: Sequence[int]) -> HeldDictionaries:
+        """No dictionary yet, of those that the wanted columns have."""
+        if not self._has_dictionaries:
+            return HeldDictionaries((NO_DICTIONARY,) * len(self.schema), {})
+        ids = ids_of(*(schema_of_file if self.footed else schema_of_stream)(self._file))
+        types = (ids[index].types(self.schema.field(index).type) for index in wanted)
+        return HeldDictionaries(ids, {number: type_ for pairs in types for number, type_ in pairs})
 
     def close(self) -> None:
         self._file.close()
-
-
-def _is_large(message: Message) -> bool:
-    return message.is_plain and message.body_length > LARGE

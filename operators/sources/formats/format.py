@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import pyarrow as pa
 
@@ -18,8 +18,30 @@ PIECE_ROWS = 100_000
 BATCH_ROWS = 65_536
 
 
-class RowTooLarge(ValueError):
-    """A row that is larger than `PieceFiles.largest`, or too large to be decoded within it. The message says which."""
+class TooLarge(ValueError):
+    """Bytes of a file that cannot be decoded within `PieceFiles.largest`. The message says which."""
+
+    reason: ClassVar[str]
+
+
+class RowTooLarge(TooLarge):
+    """A row that is larger, or too large to be decoded."""
+
+    reason = "ROW_TOO_LARGE"
+
+
+class PartTooLarge(TooLarge):
+    """A part that can only be decoded as a whole: a page, a dictionary."""
+
+    reason = "PART_TOO_LARGE"
+
+
+def part_too_large(what: str, size: int, largest: int, smaller: str) -> PartTooLarge:
+    """The error for a part of `size` bytes; writers of files should make `smaller` ones."""
+    return PartTooLarge(
+        f"{what} takes {size:,} bytes once it is decoded, as a whole, and the task's memory_limit is {largest:,}: "
+        f"raise memory_limit, or write {smaller}"
+    )
 
 
 def numbered(first: int, batch: pa.RecordBatch, rows: int = BATCH_ROWS) -> Iterator[tuple[int, pa.RecordBatch]]:

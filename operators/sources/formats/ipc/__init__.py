@@ -1,0 +1,1 @@
+"""Reads Arrow IPC in parts: the messages of a file, their buffers, columns and dictionaries."""
