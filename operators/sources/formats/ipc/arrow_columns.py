@@ -242,15 +242,15 @@ def _pairs(message: Message, number: int) -> npt.NDArray[np.int64]:
     return _numbers(message, number, _PAIR)
 
 
-def _numbers(message: Message, number: int, each: int) -> npt.NDArray[np.int64]:
+def _numbers(message: Message, number: int, width: int) -> npt.NDArray[np.int64]:
     """A vector of 64-bit integers, so many in a row."""
     view, at = message.metadata, field(message.metadata, message.header, number)
     if not at:
-        return np.empty((0, each), np.int64)
+        return np.empty((0, width), np.int64)
     start = table(view, at)
-    count = each * int.from_bytes(view[start : start + 4], "little")
+    count = width * int.from_bytes(view[start : start + 4], "little")
     data = view[start + 4 : start + 4 + count * np.dtype(np.int64).itemsize]
-    return np.frombuffer(data[: len(data) // 8 * 8], "<i8").reshape(-1, each)
+    return np.frombuffer(data[: len(data) // 8 * 8], "<i8").reshape(-1, width)
 
 
 def _bits(buffer: Buffer, start: int, end: int) -> bytes:
