@@ -230,6 +230,8 @@ class ContinuousComputation:
             raise InternalError("the network stopped before the epoch was complete")
         change = self._network.take()
         self.check()
+        for meter in self._meters.all():
+            meter.failed = False  # an epoch that ends well is health again, for sources that it did not read too
         for start in range(0, len(change), _BATCH_ROWS):
             yield self._batch(change.take(np.arange(start, min(start + _BATCH_ROWS, len(change)))))
 

@@ -11,7 +11,6 @@ import pyarrow as pa
 from ...operators.changes.values.change import Change
 from ...operators.core.batches import batch_of
 from ...operators.core.piece import Piece
-from ...operators.core.streams import BatchStream
 from ...operators.duckdb.conform import Conform
 from ...operators.sources.formats.matching import Names, match_change_column, match_columns
 from ...operators.sources.scan import Scan
@@ -20,7 +19,7 @@ from ...planner.physical.sources import PlannedSource
 from ...proto.errors import InvalidRequest
 from ...proto.values import InlineSplit, MissingColumns, Split
 from ..ledger.split_book import rowless
-from ..runtime.meters import Meter
+from ..runtime.meters import Meter, MeteredStream
 
 
 class Reading:
@@ -61,16 +60,13 @@ class Reading:
 
     def changes(self, pieces: Sequence[Piece]) -> Iterator[tuple[Change, int]]:
         """The rows of opened pieces, in order, and about how many bytes each batch has. Drops rows of weight 0."""
-        self._meter.runs += 1
         for name, alike in itertools.groupby(pieces, key=lambda piece: piece.change_column):
             scan = self._scan(name)
             scan.assign(self._source.name, tuple(alike))
-            with closing(BatchStream(scan.schema, scan.run(()))) as batches:
-                read = 0
+            with closing(MeteredStream(scan.schema, scan.run(()), self._meter)) as batches:
+                read = self._meter.bytes_out
                 for batch in batches:
-                    size, read = batches.bytes - read, batches.bytes
-                    self._meter.rows_out += batch.num_rows
-                    self._meter.bytes_out += size
+                    size, read = self._meter.bytes_out - read, self._meter.bytes_out
                     yield self._change(batch, weighed=name is not None), size
             scan.assign(self._source.name, ())
 

@@ -10,6 +10,7 @@ import os
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,6 +33,7 @@ from .test_errors_of_rows import _checked_join
 from .test_relations import history
 
 BAD: Final[Changed] = [((-99, -99, -99.0, "never there"), -1)]
+ALL: Final = {**INCREMENTAL, **RECOMPUTED}
 SOME: Final = dict([*list(INCREMENTAL.items())[::5], *RECOMPUTED.items()])
 PLAN: Final = plan(joined(read("l", "k", "v"), read("r", "k", "w"), 2), "k", "v", "k2", "w").json
 PAIR: Final = pa.schema([("k", pa.int64()), ("v", pa.int64())])
@@ -137,6 +139,43 @@ def test_the_error_of_a_bad_deletion_names_source_split_and_row(client: tidegate
         assert "(deleted by split 3 of source 'l', split 4 of source 'l')" in message
         found = task.run_epoch({"l": pairs((1, 9)), "r": right((5, 6))})
         assert rows_of(found.table()) == [(1, 9, 1, 3, 1)]
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+def test_a_scan_that_fails_has_lost_its_health_until_an_epoch_ends_well(
+    client: tidegate.Client, tmp_path: Path, channels: int
+) -> None:
+    def ill() -> list[str]:
+        return [each.operator for each in task.statistics().operators if not each.health]
+
+    (tmp_path / "bad.csv").write_text("k,v\n1,x\n")
+    with skipping(client, channels=channels) as task:
+        for fed in ({"l": str(tmp_path / "bad.csv")}, {"r": right((1, 3))}, {"l": changes([((1, 2), -1)], PAIR)}):
+            with suppress(tidegate.EpochError):
+                task.run_epoch(fed)
+            if "r" in fed:
+                assert ill() == []
+                assert any(each.busy > 0 for each in task.statistics().operators if each.operator == "Scan")
+            else:
+                assert ill() == (["Scan"] if isinstance(fed["l"], str) else ["RetractionCheck"])
+
+
+@pytest.mark.parametrize("number", range(len(ALL)), ids=list(ALL))
+def test_the_error_of_a_bad_deletion_is_the_same_above_every_operator(number: int) -> None:
+    """Of a row that never was, that is not there so often, or that comes and goes too often in the epoch."""
+    name = list(ALL)[number]
+    with Running(build.plan(ALL[name]), skips=True, channels=1 + number % 3) as running:
+        sources = [source.name for source in running.computation.sources]
+        source = sources[number % len(sources)]
+        first, second, third = (1, 1, 1.0, "a"), (1, 2, 2.0, "b"), (2, 1, 1.0, "a")
+        running.epoch({each: [(first, 1), (second, 2), (third, 1)] for each in SCHEMAS}, SCHEMAS)
+        other = {each: [(first, -1), ((3, 3, 3.0, "c"), 1)] for each in SCHEMAS}
+        wrong = [BAD, [(second, -3)], [((5, 5, 5.0, "z"), 2), ((5, 5, 5.0, "z"), -3)]][number % 3]
+        with pytest.raises(TidegateError) as refused:
+            running.epoch({**other, source: [*other[source], *wrong]}, SCHEMAS, keep=False)
+        assert refused.value.reason == "NEGATIVE_TOTAL"
+        assert refused.value.message.startswith(f"source {source!r}: the row ")
+        running.epoch(other, SCHEMAS)
 
 
 def test_a_split_that_cannot_be_read_is_skipped_with_all_of_its_epoch(client: tidegate.Client, tmp_path: Path) -> None:
