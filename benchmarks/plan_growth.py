@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import pyarrow as pa
 
@@ -33,11 +33,16 @@ _FUNCTIONS: Final = ("gt", "and", "add", "sum", "equal", "row_number")
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A plan of `make(n)`, whose result has `columns(n)` columns, for `n` up to `most`."""
+    """A plan of `make(n)`, whose result has the names `c0` to `c<columns(n) - 1>`, for `n` up to `most`.
+
+    `functions(n)` are declared beside those of all plans. `mode` is that of the task.
+    """
 
     make: Callable[[int], Node]
     most: int
     columns: Callable[[int], int] = lambda _: 1
+    functions: Callable[[int], int] = lambda _: 0
+    mode: Literal["per_epoch", "continuous"] = "per_epoch"
 
 
 def read(name: str = "t", columns: int = 1) -> Node:
@@ -126,6 +131,71 @@ def joined(size: int) -> Node:
     return deep(size, level, read())
 
 
+def measured(size: int) -> Node:
+    measures = [
+        {
+            "measure": {
+                **function("sum", call("add", field(), number(at))),
+                "phase": "AGGREGATION_PHASE_INITIAL_TO_RESULT",
+            }
+        }
+        for at in range(size)
+    ]
+    return {"aggregate": {"input": read(), "measures": measures}}
+
+
+def grouping_sets(size: int) -> Node:
+    """As many sets of one key each."""
+    return {
+        "aggregate": {
+            "input": read(columns=size),
+            "groupings": [{"expressionReferences": [at]} for at in range(size)],
+            "groupingExpressions": [field(at) for at in range(size)],
+        }
+    }
+
+
+def windows(size: int) -> Node:
+    """As many windows over one order."""
+    bound: Node = {"unbounded": {}}
+    order = [{"expr": field(), "direction": "SORT_DIRECTION_ASC_NULLS_LAST"}]
+    window = {**function("row_number"), "sorts": order, "lowerBound": bound, "upperBound": {"currentRow": {}}}
+    return projected(read(), 1, [{"windowFunction": window}] * size)
+
+
+def cast(below: Node, at: int) -> Node:
+    """A cast to the other one of two types, so that none may be left out."""
+    kind = {"i32": _REQUIRED} if at % 2 else {"fp64": _REQUIRED}
+    return {"cast": {"type": kind, "input": below, "failureBehavior": "FAILURE_BEHAVIOR_THROW_EXCEPTION"}}
+
+
+def typed(kind: Node, names: Sequence[str] = ("c0",)) -> Node:
+    """A read of one column of a type."""
+    schema = {"names": list(names), "struct": {"types": [kind], **_REQUIRED}}
+    return {"read": {"baseSchema": schema, "namedTable": {"names": ["t"]}}}
+
+
+def struct_fields(size: int) -> Node:
+    """One column, a struct of as many fields; the result is the last of them."""
+    kind = {"struct": {"types": [_I64] * size, **_REQUIRED}}
+    inside = {"structField": {"field": size - 1}}
+    last = {"selection": {"directReference": {"structField": {"field": 0, "child": inside}}, "rootReference": {}}}
+    return projected(typed(kind, ["s", *(f"f{at}" for at in range(size))]), 1, [last])
+
+
+def deep_type(size: int) -> Node:
+    """A column of lists of lists; the result is another one."""
+    lists = deep(size, lambda below, _: {"list": {"type": below, **_REQUIRED}}, _I64)
+    struct = {"types": [_I64, lists], **_REQUIRED}
+    base = {"names": ["c0", "c1"], "struct": struct}
+    return projected({"read": {"baseSchema": base, "namedTable": {"names": ["t"]}}}, 2, [field()])
+
+
+def named(size: int) -> Node:
+    """A column whose name has as many letters."""
+    return projected(typed(_I64, ["x" * size]), 1, [field()])
+
+
 def united(size: int) -> Node:
     return {"set": {"inputs": [read(f"s{at}") for at in range(size)], "op": "SET_OP_UNION_ALL"}}
 
@@ -146,13 +216,36 @@ SHAPES: Final[dict[str, Shape]] = {
     ),
     "columns sorted by": Shape(ordered, 8_000, lambda n: n),
     "columns grouped by": Shape(grouped, 8_000, lambda n: n + 1),
+    "measures": Shape(measured, 9_000, lambda n: n),
+    "grouping sets": Shape(grouping_sets, 400, lambda n: n + 1),
+    "windows": Shape(windows, 9_000, lambda n: n),
+    "nested casts": Shape(lambda n: projected(read(), 1, [deep(n, cast, field())]), 4_900),
+    "fields of a struct": Shape(struct_fields, 9_000),
+    "a deep type": Shape(deep_type, 4_900),
+    "a long name": Shape(named, 10_000_000),
+    "declared functions": Shape(lambda _: read(), 100_000, functions=lambda n: n),
     "joins": Shape(joined, 400),
     "sources of a union": Shape(united, 3_200),
+    "continuous filters": Shape(
+        lambda n: deep(n, lambda each, at: filtered(each, call("gt", field(), number(-at))), read()),
+        9_000,
+        mode="continuous",
+    ),
+    "continuous unions": Shape(united, 3_200, mode="continuous"),
+    "continuous joins": Shape(joined, 400, mode="continuous"),
+    "continuous columns": Shape(
+        lambda n: projected(read(), 1, [call("add", field(), number(at)) for at in range(n)]),
+        9_999,
+        lambda n: n,
+        mode="continuous",
+    ),
+    "continuous keys": Shape(grouped, 8_000, lambda n: n + 1, mode="continuous"),
 }
 
 
 def plan(shape: Shape, size: int) -> str:
-    extensions = [{"extensionFunction": {"functionAnchor": n, "name": f}} for n, f in enumerate(_FUNCTIONS, start=1)]
+    functions = (*_FUNCTIONS, *("add" for _ in range(shape.functions(size))))
+    extensions = [{"extensionFunction": {"functionAnchor": n, "name": f}} for n, f in enumerate(functions, start=1)]
     root = {"input": shape.make(size), "names": [f"c{at}" for at in range(shape.columns(size))]}
     return json.dumps({"extensions": extensions, "relations": [{"root": root}]}, check_circular=False)
 
@@ -164,13 +257,23 @@ def measure(name: str, size: int) -> None:
     with tidegate.local() as client:
         before = _peak()
         started = time.process_time()
-        with client.create_task(text) as task:
+        with client.create_task(text, mode=SHAPES[name].mode) as task:
             created = time.process_time()
-            tables = {each.name: pa.Table.from_pylist([dict.fromkeys(each.schema.names, 1)], schema=each.schema)
-                      for each in task.info().sources}  # fmt: skip
+            tables = {source.name: one_row(source.schema) for source in task.info().sources}
             begun = time.process_time()
             task.run_epoch(tables)
             print(created - started, time.process_time() - begun, _peak() - before)
+
+
+def one_row(schema: pa.Schema) -> pa.Table:
+    return pa.table([pa.array([value_of(column.type)], column.type) for column in schema], schema=schema)
+
+
+def value_of(kind: pa.DataType) -> object:
+    """A value of a column's type."""
+    if pa.types.is_list(kind):
+        return []
+    return dict.fromkeys((column.name for column in kind), 1) if pa.types.is_struct(kind) else 1
 
 
 def _peak() -> float:

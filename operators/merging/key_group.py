@@ -14,6 +14,7 @@ import pyarrow as pa
 from ..arrays.layout import Flags
 from ..core.blocks import BLOCK_ROWS
 from ..core.held_rows import HeldRows
+from ..core.interrupts import look
 from .matcher import Matcher, ProbeRows
 
 
@@ -78,6 +79,7 @@ class KeyGroup:
         count = self._whole.num_rows
         step = max(1, BLOCK_ROWS // count)
         for start in range(probe.start, probe.stop, step):
+            look()  # a condition may leave no rows of very many pairs
             part = ProbeRows(probe.batch, start, min(start + step, probe.stop), probe.describe)
             probe_rows = np.repeat(np.arange(part.start, part.stop), count)
             held_rows = np.tile(np.arange(count), part.stop - part.start)
@@ -90,6 +92,7 @@ class KeyGroup:
         """The join of one probed row with all held rows, a batch at a time."""
         meaning, count, at = self._matcher.meaning, 0, 0
         for batch in self._rows.batches():
+            look()
             rows = np.arange(batch.num_rows)
             repeated, rows = self._matcher.kept(probe.batch, np.full(len(rows), row), batch, rows)
             if self._hit is not None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from ...proto.errors import NodeError
 from ..arrays.casts import cast, plain, stored
 from ..core.batches import batch_of
+from ..core.interrupts import look
 
 T = TypeVar("T")
 
@@ -79,6 +80,7 @@ class UserCode:
         items: Any = self.call(doing, iter, result)
         try:
             while True:
+                look()  # it may give empty batches without end
                 try:  # `call` would cost as much again as a small generator
                     item = next(items, _END)
                 except KeyboardInterrupt:
