@@ -28,16 +28,19 @@ suppress_warnings = ["misc.highlighting_failure"]  # consoles and output are not
 SECTIONS: Final = {
     "Use it": (
         "tasks-and-barriers",
+        "files",
         "continuous",
         "checkpoints",
         "plans-and-coverage",
         "loops",
         "task-graphs",
+        "task-graph-examples",
         "spark",
+        "spark-executor",
     ),
-    "Run it": ("operations", "security", "compatibility"),
-    "Look it up": ("api", "coverage", "glossary"),
-    "Work on it": ("architecture", "exchanges", "add-an-operator"),
+    "Run it": ("operations", "monitoring", "security", "operators-in-plans", "compatibility"),
+    "Look it up": ("reasons", "api", "coverage", "glossary"),
+    "Work on it": ("architecture", "channels", "exchanges", "add-an-operator"),
 }
 
 

@@ -11,6 +11,8 @@ from .modules import TOP
 
 BLOCK = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]*)?\)")
+LINK_TO_HEADING = re.compile(r"\]\(([^)#\s]*)#([^)\s]+)\)")
+HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -46,3 +48,16 @@ def links(document: Path) -> Iterator[str]:
     for target, _ in LINK.findall(BLOCK.sub("", document.read_text())):
         if "://" not in target and not target.startswith("mailto:"):
             yield target
+
+
+def links_to_headings(document: Path) -> Iterator[tuple[Path, str]]:
+    """(page, anchor) of every link into a page of the project."""
+    for target, anchor in LINK_TO_HEADING.findall(BLOCK.sub("", document.read_text())):
+        if "://" not in target:
+            yield (document.parent / target if target else document), anchor
+
+
+def anchors(document: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub and the site make them."""
+    titles = HEADING.findall(BLOCK.sub("", document.read_text()))
+    return {re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-") for title in titles}

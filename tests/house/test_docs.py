@@ -15,7 +15,7 @@ from tidegate.operators.user.iterate import Iterate
 from tidegate.operators.user.union import Union
 
 from ..operators.test_confluence import operators
-from .markdown import Example, documents, examples, links
+from .markdown import Example, anchors, documents, examples, links, links_to_headings
 from .modules import TOP
 
 DOCUMENTS = documents()
@@ -50,6 +50,11 @@ def test_what_a_document_shows_of_an_example_is_what_it_says(document: Path) -> 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name)
 def test_links_inside_the_project_lead_somewhere(document: Path) -> None:
     assert [target for target in links(document) if not (document.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name)
+def test_links_to_a_heading_lead_to_a_heading(document: Path) -> None:
+    assert [(page.name, anchor) for page, anchor in links_to_headings(document) if anchor not in anchors(page)] == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name)

@@ -19,18 +19,18 @@ from tidegate.proto.values import GIB, MIB, TaskOptions
 from .modules import TOP, modules
 from .reasons import constants, given, listed
 
-PAGE = (TOP / "docs" / "tasks-and-barriers.md").read_text()
 REFUSALS = {each.__name__: each.default_reason for each in errors.RequestError.__subclasses__()}
 
 
-def section(title: str) -> str:
-    found = re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
-    assert found is not None, f"no section {title!r}"
+def section(page: str, title: str) -> str:
+    text = (TOP / "docs" / page).read_text()
+    found = re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    assert found is not None, f"{page} has no section {title!r}"
     return found.group(1)
 
 
-def rows(title: str) -> Iterator[list[str]]:
-    for line in section(title).splitlines():
+def rows(page: str, title: str) -> Iterator[list[str]]:
+    for line in section(page, title).splitlines():
         if line.startswith("| `"):
             yield [cell.strip() for cell in line.strip("|").split(" | ")]
 
@@ -69,12 +69,12 @@ def refusals() -> Iterator[tuple[str, str]]:
 
 
 def test_the_options_are_those_of_a_task_with_their_defaults() -> None:
-    listed = {row[0].strip("`"): row[1] for row in rows("Options")}
+    listed = {row[0].strip("`"): row[1] for row in rows("tasks-and-barriers.md", "Options")}
     assert listed == {field.name: shown(field.default) for field in dataclasses.fields(TaskOptions)}
 
 
 def test_every_refusal_is_listed_with_its_reason_and_error() -> None:
-    listed = {(row[0].strip("`"), row[1].strip("`")) for row in rows("Refusals")}
+    listed = {(row[0].strip("`"), row[1].strip("`")) for row in rows("reasons.md", "Refusals")}
     assert listed == set(refusals())
 
 
