@@ -15,7 +15,6 @@ from ..proto.values import Explanation, TaskOptions
 from . import ir
 from .changes.change_nodes import ChangeNode
 from .changes.lower_changes import lower
-from .changes.orders import sort_below_limits
 from .explain.explain_changes import explain, nodes_of
 from .physical.sources import PlannedSource, check, sources
 from .prepare import Decoded, columns_of, problems_of
@@ -75,7 +74,7 @@ def prepare_changes(decoded: Decoded, options: TaskOptions, static: Collection[s
         lambda: _check_reads_only(plan),
         lambda: planned_sources(prune_columns(plan)),
         lambda: split_expressions(plan),
-        lambda: lower(sort_below_limits(plan), options.loop_rows, options.loop_seconds),
+        lambda: lower(plan, options.loop_rows, options.loop_seconds),
     )
     try:
         check(plan)
@@ -98,7 +97,7 @@ def prepare_changes(decoded: Decoded, options: TaskOptions, static: Collection[s
 def _rewritten(plan: ir.Plan) -> ir.Plan:
     for pass_ in _REWRITES:
         plan = pass_(plan)
-    return sort_below_limits(prune_columns(plan, narrow=True))
+    return prune_columns(plan, narrow=True)
 
 
 def _check_reads_only(plan: ir.Plan) -> None:

@@ -19,7 +19,16 @@ from .aggregates import lower_aggregate
 from .change_nodes import BackNode, ChangeNode, ConstantNode, SourceNode
 from .joins import lower_cross, lower_join, lower_merge_join
 from .loops import lower_iterate, lower_unreferenced
-from .orders import counts_by_subquery, limit_without_order, lower_fetch, lower_sort, lower_top, ordered_by_all, top_of
+from .orders import (
+    counts_by_subquery,
+    limit_without_order,
+    lower_fetch,
+    lower_sort,
+    lower_top,
+    ordered_by_all,
+    sort_below_limits,
+    top_of,
+)
 from .ranked import limit_above
 from .recomputed_parts import lower_by_recomputing
 from .rendering import render
@@ -44,13 +53,14 @@ def lower(plan: ir.Plan, max_rows: int, max_seconds: float = 0) -> Lowered:
     """The plan as operators on changes. Raises `PlanError` for a plan that cannot run continuously. Each loop may have
     `max_rows` rows, and take `max_seconds` in an epoch; 0 is no limit.
     """
-    lowering = _Lowering(plan.shared, max_rows, max_seconds)
-    return Lowered(root=unroll(lowering.step, plan.root), warnings=tuple(lowering.warnings))
+    root, *shared = map(sort_below_limits, (plan.root, *plan.shared))
+    lowering = _Lowering(shared, max_rows, max_seconds)
+    return Lowered(root=unroll(lowering.step, root), warnings=tuple(lowering.warnings))
 
 
 def lower_loop(relation: ir.Rounds) -> ChangeNode:
     """A loop over the rows of its inputs, in one epoch."""
-    iterate: ir.Relation = relation.iterate
+    iterate = sort_below_limits(relation.iterate)
     lowered = unroll(_Lowering((), relation.max_rows, relation.max_seconds).step, iterate)
     return recomputed_whole(relation.iterate, lowered, _loop_input)
 

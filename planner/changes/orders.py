@@ -23,13 +23,12 @@ _ALL: Final = (1 << 63) - 1
 """The largest count of a plan: producers write it for no limit."""
 
 
-def sort_below_limits(plan: ir.Plan) -> ir.Plan:
-    """The plan with a sort directly below each limit that keeps the first rows of an order.
+def sort_below_limits(relation: ir.Relation) -> ir.Relation:
+    """The relation with a sort directly below each limit that keeps the first rows of an order.
 
     An order from further below passes through filters, projections and other limits.
     """
-    root, *shared = (transform_relations(relation, _sort_below) for relation in (plan.root, *plan.shared))
-    return replace(plan, root=root, shared=tuple(shared))
+    return transform_relations(relation, _sort_below)
 
 
 def _sort_below(relation: ir.Relation) -> ir.Relation:

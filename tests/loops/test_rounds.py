@@ -20,10 +20,14 @@ from ..planner.build import (
     I64,
     TEXT,
     aggregate,
+    asc,
     call,
     col,
     combine,
+    desc,
     eq,
+    fetch,
+    filtered,
     iterate,
     join,
     lit,
@@ -32,6 +36,7 @@ from ..planner.build import (
     project,
     read,
     reference,
+    sort,
 )
 from ..planner.relations.naive import Row
 from ..planner.running import Form, run, shape_of
@@ -99,6 +104,19 @@ def test_a_loop_reads_what_came_back_to_the_one_around_it(channels: int) -> None
     loop = iterate(1, combine(ir.SetOperation.UNION_DISTINCT, read("seed", a=I64), onward))
     rows = {"seed": [(3,)], "edges": [(1, 2), (2, 3), (1, 4), (4, 5), (8, 9)]}
     assert run_it(loop, rows, Form(channels=channels)) == expected(loop, rows) != []
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+def test_an_order_reaches_a_limit_through_limits_filters_and_projections(channels: int) -> None:
+    """Producers write an offset as a limit of a limit. The order is that of the sort at the bottom."""
+    ordered = fetch(sort(reference(1, I64, I64), desc(col(1)), asc(col(0))), 4)
+    kept = filtered(ordered, call("not_equal", col(0), lit(3)))
+    limits = fetch(kept, 2, 1)
+    loop = iterate(1, project(fetch(project(limits, col(1), col(0)), 1, 1), col(1), col(0)), EDGES, max_rounds=2)
+    loop = replace(loop, at_limit=ir.AtLimit.RETURN)
+    rows = {"edges": [(1, 2), (2, 9), (3, 8), (4, 7), (5, 7)]}
+    # 2, 3, 4 and 5 have the most; 3 is left out, then 2, then 4
+    assert run_it(loop, rows, Form(channels=channels)) == sorted([*rows["edges"], (5, 7)])
 
 
 def test_a_loop_beyond_its_rounds_gives_what_it_has_or_fails() -> None:
