@@ -1,11 +1,12 @@
 """IndexLookupJoin: each row of the input with the rows that an index has for its keys.
 
 Order: the input's rows, each with its matches in the index's own order. The order depends neither on the prefetch, nor
-on the order in which look-ups end, nor on the input's batches: the input is cut into look-up batches of a fixed number
-of rows. Nulls: a key with a null matches nothing; a left join still gives its row. Empty input: no rows, no look-up.
-Memory: at most 2 * `prefetch` + 1 look-up batches: `prefetch` + 1 in flight, and `prefetch` with all their matches that
-wait for an earlier one to end. So a late look-up holds up its own rows, and not the start of others. Barrier: the rows
-of look-ups in flight are handed out before `run` returns; nothing is kept.
+on the order in which look-ups end, nor on the input's batches. Nulls: a key with a null matches nothing; a left join
+still gives its row. Empty input: no rows, no look-up. Memory: at most 2 * `prefetch` + 1 look-up batches: `prefetch`
++ 1 in flight, and `prefetch` with all their matches that wait for an earlier one to end. So a late look-up holds up its
+own rows, and not the start of others. A look-up batch has as many rows as take about `BATCH_BYTES` once they are
+joined, by the look-ups before it, and all of them together have about `WAITING_BYTES`: matches may be much wider than
+their keys. Barrier: the rows of look-ups in flight are handed out before `run` returns; nothing is kept.
 
 While so many look-ups are in flight, or wait, the input is not read. Errors come in the order of the rows: the error of
 a later row, or of the input, comes only after all rows before it were handed out. An early close drops the look-ups in
@@ -19,7 +20,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +29,7 @@ from ..proto.errors import ExecutionError, InternalError, SplitError
 from .core.batches import batch_of, joined
 from .core.blocks import blocks
 from .core.operator import Operator, Stream
+from .core.sizes import BATCH_BYTES, batch_bytes, row_beyond, rows_within
 from .core.submit import Submit, at_once
 from .duckdb import failures
 from .indexes.index import Index, Matches, RowNumbers, is_every
@@ -37,6 +39,12 @@ LookupJoinType: TypeAlias = Literal["inner", "left"]
 Pause: TypeAlias = Callable[[threading.Event, float], object]
 
 LOOKUP_ROWS = 4_096
+#: About the bytes of the look-ups that are in flight, or wait.
+WAITING_BYTES: Final = 32 << 20
+#: The bytes that a joined row counts for before any has been seen.
+_UNSEEN_WIDTH: Final = BATCH_BYTES // 16
+#: A row never counts for less than this part of the rows of the look-up before.
+_NARROWER: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +68,14 @@ class Retries:
 
 @dataclass(slots=True, eq=False)
 class _Lookup:
-    """A look-up batch: its rows, and the keys of the rows without a null (`rows` has their numbers; None: all)."""
+    """A look-up batch: its rows, and the keys of the rows without a null (`rows` has their numbers; None: all). `size`
+    is about the bytes of the joined rows.
+    """
 
     probe: pa.RecordBatch
     keys: pa.RecordBatch
     rows: RowNumbers | None
+    size: int
     attempts: int = 0
     future: Future[pa.RecordBatch] = field(default_factory=Future)
 
@@ -96,7 +107,8 @@ class IndexLookupJoin(Operator):
     index's.
 
     `submit` has look-ups made on other threads; without it they are made on the calling thread, one by one. `pause`
-    waits between attempts, or until the event is set. `close` closes the index.
+    waits between attempts, or until the event is set. A joined row of more than `largest` bytes is an error. `close`
+    closes the index.
     """
 
     def __init__(
@@ -112,6 +124,7 @@ class IndexLookupJoin(Operator):
         retries: Retries | None = None,
         submit: Submit = at_once,
         pause: Pause = threading.Event.wait,
+        largest: int | None = None,
         plan_path: str = "",
     ) -> None:
         self.schema = schema
@@ -123,7 +136,9 @@ class IndexLookupJoin(Operator):
         self._retries = retries or Retries()
         self._submit = submit
         self._pause = pause
+        self._largest = largest
         self._plan_path = plan_path
+        self._width = _UNSEEN_WIDTH
         self._run_in_progress: _Run | None = None
         if batch_rows < 1 or prefetch < 0:
             raise InternalError(
@@ -159,9 +174,9 @@ class IndexLookupJoin(Operator):
         begun: deque[_Lookup] = deque()
         broken: list[Exception] = []
         try:
-            for batch in blocks(_until_it_breaks(stream, broken), self._batch_rows):
+            for batch in self._lookup_batches(_until_it_breaks(stream, broken)):
                 begun.append(self._begin(batch, run))
-                while len(begun) > self._prefetch and self._must_finish(begun, run):
+                while (len(begun) > self._prefetch or _heavy(begun)) and self._must_finish(begun, run):
                     yield from self._finish(begun, run)
             while begun:
                 yield from self._finish(begun, run)
@@ -172,6 +187,14 @@ class IndexLookupJoin(Operator):
             run.stopped.set()
             self._abandon(begun)
             stream.close()
+
+    def _lookup_batches(self, stream: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for block in blocks(stream, self._batch_rows):
+            start = 0
+            while start < block.num_rows:
+                part = block.slice(start, rows_within(BATCH_BYTES, self._width, self._batch_rows))
+                yield part
+                start += part.num_rows
 
     def _begin(self, probe: pa.RecordBatch, run: _Run) -> _Lookup:
         self._stop_if_interrupted(run)
@@ -192,7 +215,7 @@ class IndexLookupJoin(Operator):
         return oldest.done()
 
     def _crowded(self, begun: deque[_Lookup], run: _Run) -> bool:
-        return run.in_flight > self._prefetch or len(begun) > 2 * self._prefetch
+        return run.in_flight > self._prefetch or len(begun) > 2 * self._prefetch or _heavy(begun)
 
     def _finish(self, begun: deque[_Lookup], run: _Run) -> Iterator[pa.RecordBatch]:
         """The rows of the oldest look-up, once it has ended."""
@@ -229,7 +252,8 @@ class IndexLookupJoin(Operator):
         if rows is not None:
             taken = pa.array(rows)
             columns = [column.take(taken) for column in columns]
-        return _Lookup(probe=probe, keys=batch_of(columns, len(columns[0]), self._key_schema), rows=rows)
+        keys = batch_of(columns, len(columns[0]), self._key_schema)
+        return _Lookup(probe=probe, keys=keys, rows=rows, size=probe.num_rows * self._width)
 
     def _looked_up(self, lookup: _Lookup, run: _Run) -> pa.RecordBatch:
         """The joined rows of a look-up. Any thread may run it, so that the thread that hands the rows out has little
@@ -237,7 +261,12 @@ class IndexLookupJoin(Operator):
         """
         matches = self._attempts(lookup, run)
         self._check_matches(matches, lookup.keys.num_rows)
-        return self._joined(lookup, matches)
+        joined = self._joined(lookup, matches)
+        if (beyond := row_beyond(joined, self._largest)) is not None and self._largest is not None:
+            raise failures.row_too_large(self._plan_path, beyond[1], self._largest)
+        lookup.size = batch_bytes(joined)
+        self._width = max(lookup.size // lookup.probe.num_rows, self._width // _NARROWER)
+        return joined
 
     def _attempts(self, lookup: _Lookup, run: _Run) -> Matches:
         """The matches of a look-up, which is made again where that may help."""
@@ -299,6 +328,10 @@ class IndexLookupJoin(Operator):
                 f"{self._plan_path}: index {self._index.name!r} broke its contract: {len(rows)} row numbers, "
                 f"ascending: {ascending}, for {columns.num_rows} rows of {columns.schema}"
             )
+
+
+def _heavy(begun: Iterable[_Lookup]) -> bool:
+    return sum(lookup.size for lookup in begun) > WAITING_BYTES
 
 
 def _until_it_breaks(stream: Stream, broken: list[Exception]) -> Iterator[pa.RecordBatch]:

@@ -25,6 +25,7 @@ from ..core.piece import FilePiece, FileVersion, InlinePiece, Piece
 from .file_relations import native_obstacle
 from .file_versions import OpenFile, PieceFiles
 from .formats import Format, format_named, format_of
+from .formats.format import TooLarge
 from .formats.matching import describe
 from .listing import exists, files_below, fixed_part, is_pattern
 
@@ -95,6 +96,8 @@ def _open(piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -
             file_pieces = format_named(piece.format).open(piece, columns, PieceFiles(file, piece.path, filesystem))
         except TidegateError:
             raise
+        except TooLarge as error:
+            raise SplitError(f"{describe(piece)}: {error}", reason=error.reason) from error
         except (pa.ArrowException, OSError, ValueError) as error:
             file.check()
             raise SplitError(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from tidegate.operators.duckdb.duckdb_calls import Engine, PublicEngine
 from tidegate.operators.duckdb.duckdb_private import PrivateEngine
 from tidegate.operators.duckdb.instances import Instance, InstancePool, InstanceSettings
+from tidegate.operators.sources.formats import orc_readers
 
 
 @pytest.fixture(params=[PrivateEngine, PublicEngine], ids=["private", "public"])
@@ -36,3 +38,20 @@ def instance(pool: InstancePool, root: Path) -> Iterator[Instance]:
     made = pool.take(InstanceSettings(memory_limit=1 << 30, roots=(str(root),)))
     yield made
     made.close()
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """The processes that a test starts, of which there are none before."""
+    processes: list[subprocess.Popen[bytes]] = []
+    real = subprocess.Popen
+
+    def start(*command: object, **options: object) -> subprocess.Popen[bytes]:
+        processes.append(real(*command, **options))  # type: ignore[call-overload]
+        return processes[-1]
+
+    orc_readers.processes.close()
+    monkeypatch.setattr(orc_readers.subprocess, "Popen", start)
+    yield processes
+    orc_readers.processes.close()
+    assert all(process.poll() is not None for process in processes)

@@ -14,13 +14,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.operators.index_lookup_join import IndexLookupJoin, Retries
+from tidegate.operators.core.sizes import BATCH_BYTES
+from tidegate.operators.index_lookup_join import WAITING_BYTES, IndexLookupJoin, Retries
 from tidegate.operators.indexes import Matches
 from tidegate.operators.testing import CHECKS, Boom, Case, WatchedStream, one_row_each
 from tidegate.proto.errors import ExecutionError, InternalError
 
 from .data import rows_of, stream
 from .lookups import JOINED, PROBE, ByHand, LastFirst, Squares, Transient, on_a_thread
+
+WIDTH = 300_000
 
 
 def squares(index: Squares | None = None, **options: Any) -> IndexLookupJoin:
@@ -114,6 +117,48 @@ def test_a_late_look_up_does_not_keep_as_many_as_are_prefetched_from_beginning()
     assert rows_of([next(output)])[0]["k"] == 0
     assert (submit.calls, rows.pulled) == (9, 9)
     assert [row["k"] for row in rows_of(output)] == list(range(1, 20))
+
+
+class Wide(Squares):
+    """For every key a text of `WIDTH` bytes."""
+
+    schema = pa.schema([("text", pa.string())])
+
+    def lookup(self, keys: pa.RecordBatch) -> Matches:
+        texts = pa.repeat("x" * WIDTH, keys.num_rows)
+        return Matches(rows=np.arange(keys.num_rows), columns=pa.record_batch({"text": texts}))
+
+
+@pytest.mark.parametrize("prefetch", [0, 64])
+def test_look_ups_of_wide_rows_are_bounded_by_their_bytes(prefetch: int) -> None:
+    submit = LastFirst()
+    schema = pa.schema([("k", pa.int64()), ("text", pa.string())])
+    operator = IndexLookupJoin(
+        schema=schema, probe=PROBE, keys=[0], index=Wide(), prefetch=prefetch, submit=submit, plan_path="relations[0]"
+    )
+    batches = list(operator.run([stream(numbers(*range(1_000)))]))
+    assert [key for batch in batches for key in batch["k"].to_pylist()] == list(range(1_000))
+    sizes = [batch.nbytes for batch in batches]
+    assert max(sizes) <= 2 * BATCH_BYTES
+    assert submit.most <= WAITING_BYTES // BATCH_BYTES + 1
+    rows = operator.run([stream(numbers(*range(1_000)))])
+    assert [next(rows).num_rows for _ in range(3)] == [BATCH_BYTES // WIDTH] * 3
+
+
+def test_look_ups_of_narrow_rows_soon_have_all_rows_of_a_look_up_batch() -> None:
+    index = Squares()
+    joined(squares(index, batch_rows=4_096), *range(20_000))
+    assert [len(keys) for keys in index.looked_up] == [16, 256, 3_824, 4_096, 4_096, 4_096, 3_616]
+
+
+def test_a_joined_row_beyond_the_limit_is_an_error() -> None:
+    schema = pa.schema([("k", pa.int64()), ("text", pa.string())])
+    operator = IndexLookupJoin(
+        schema=schema, probe=PROBE, keys=[0], index=Wide(), largest=WIDTH, plan_path="relations[0]"
+    )
+    with pytest.raises(ExecutionError, match=r"relations\[0\]: makes a row of 300,008 bytes") as refused:
+        list(operator.run([stream(numbers(1))]))
+    assert refused.value.reason == "ROW_TOO_LARGE"
 
 
 def test_what_is_in_flight_comes_before_the_barrier() -> None:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -30,23 +31,6 @@ from .data import column, pieces_of
 
 ROWS = 200_000
 COLUMNS = [column("k", pa.int64())]
-
-
-@pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """The processes that a test starts, of which there are none before."""
-    found: list[subprocess.Popen[bytes]] = []
-    real = subprocess.Popen
-
-    def start(*given: object, **named: object) -> subprocess.Popen[bytes]:
-        found.append(real(*given, **named))  # type: ignore[call-overload]
-        return found[-1]
-
-    orc_readers.processes.close()
-    monkeypatch.setattr(orc_readers.subprocess, "Popen", start)
-    yield found
-    orc_readers.processes.close()
-    assert [each.poll() is None for each in found] == [False] * len(found)
 
 
 def large(root: Path, first: int = 0) -> list[Piece]:
@@ -83,17 +67,30 @@ def _read(scan: Scan, path: Path, root: Path) -> None:
     list(scan.run(()))
 
 
-def test_a_process_that_is_killed_in_the_middle_is_the_files_error(
-    root: Path, started: list[subprocess.Popen[bytes]]
+def test_a_file_that_ends_each_process_is_blamed(
+    root: Path, started: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pieces = large(root)
     orc_readers.processes.close()
-    batches = reading(pieces)
-    next(batches)
-    started[-1].kill()
+    real = orc_readers.ReaderProcess.read
+
+    def read(process: orc_readers.ReaderProcess, *request: Any) -> Iterator[pa.RecordBatch]:
+        started[-1].kill()
+        yield from real(process, *request)
+
+    monkeypatch.setattr(orc_readers.ReaderProcess, "read", read)
     with pytest.raises(SplitError, match=r"0\.orc .*ended by SIGKILL") as refused:
-        list(batches)
+        list(reading(pieces))
     assert refused.value.reason == "FILE_UNREADABLE"
+
+
+def test_a_process_that_is_killed_in_the_middle_is_replaced(root: Path, started: list[subprocess.Popen[bytes]]) -> None:
+    pieces = large(root)
+    orc_readers.processes.close()
+    batches = reading(pieces)
+    first = next(batches)
+    started[-1].kill()
+    assert values(iter([first])) + values(batches) == list(range(ROWS))
 
 
 def test_a_file_is_not_blamed_where_its_process_had_another_one_before(

@@ -10,8 +10,14 @@ from typing import Final, TypeVar
 
 import pyarrow as pa
 
-#: Bytes that a process may take beside what it starts with, and so the most that a frame can have.
+#: The most bytes that a frame can have, and that any process may take beside what it starts with.
 MEMORY: Final = 4 << 30
+#: The status of a process that ended because a file took more than the memory for it.
+OUT_OF_MEMORY: Final = 77
+#: The most bytes that a file's footer may take.
+FOOTER: Final = 256 << 20
+#: A file's rows, and about the bytes of these. Its schema follows.
+DESCRIPTION: Final = struct.Struct("<qq")
 _HEADER: Final = struct.Struct("<BQ")
 
 Wait = Callable[[], None]

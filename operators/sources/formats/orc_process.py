@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import queue
-import resource
 import signal
 import socket
 import sys
@@ -23,11 +22,14 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyarrow import orc
 
-from ...core.sizes import BATCH_BYTES, rows_within
-from .format import BATCH_ROWS, numbered
-from .orc_frames import MEMORY, Kind, receive_with_file, send
+from .format import numbered
+from .orc_frames import DESCRIPTION, FOOTER, OUT_OF_MEMORY, Kind, receive_with_file, send
+from .orc_memory import limit_process, refused_beyond, watched
 
-_WRONG: Final = (pa.ArrowException, OSError, ValueError, KeyError, EOFError, MemoryError)
+_WRONG: Final = (pa.ArrowException, OSError, ValueError, KeyError, EOFError)
+_NO_MEMORY: Final = "std::bad_alloc"
+#: Compressed rows count so many times their bytes.
+_COMPRESSED: Final = 4
 _IGNORED: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 Request = tuple[Kind, pa.Buffer, int | None]
@@ -44,17 +46,17 @@ class _OpenFile:
 
     def describe(self) -> bytes:
         schema: bytes = self._orc.schema.serialize().to_pybytes()
-        return int(self._orc.nrows).to_bytes(8, "little", signed=True) + schema
+        times = 1 if self._orc.compression == "UNCOMPRESSED" else _COMPRESSED
+        return DESCRIPTION.pack(self._orc.nrows, self._orc.content_length * times) + schema
 
-    def send_rows(self, to: socket.socket, indices: Sequence[int]) -> None:
+    def send_rows(self, to: socket.socket, indices: Sequence[int], rows: int) -> None:
         schema = self._orc.schema
         names = [schema.field(index).name for index in indices]
-        row_size = self._orc.content_length // max(self._orc.nrows, 1)
         # pyarrow's own reader of ORC files decodes whole stripes.
         fragment = ds.OrcFileFormat().make_fragment(self._file)
         scanner = fragment.scanner(
             columns=names or schema.names[:1],
-            batch_size=rows_within(BATCH_BYTES, row_size, BATCH_ROWS),
+            batch_size=rows,
             batch_readahead=0,
             fragment_readahead=0,
             use_threads=False,
@@ -73,16 +75,21 @@ def _serve(to: socket.socket, requests: queue.SimpleQueue[Request]) -> None:
         kind, body, descriptor = requests.get()
         try:
             if kind is Kind.OPEN and descriptor is not None:
-                file = _OpenFile(descriptor)
-                send(to, Kind.FOUND, file.describe())
+                with refused_beyond(FOOTER):
+                    file = _OpenFile(descriptor)
+                    send(to, Kind.FOUND, file.describe())
             elif kind is Kind.READ and file is not None:
-                file.send_rows(to, json.loads(body.to_pybytes()))
+                indices, rows, memory = json.loads(body.to_pybytes())
+                with watched(memory) if rows == 1 else refused_beyond(memory):
+                    file.send_rows(to, indices, rows)
                 send(to, Kind.END)
             elif file is not None:
                 file.close()
                 file = None
                 pa.default_memory_pool().release_unused()
-        except _WRONG as error:
+        except (MemoryError, *_WRONG) as error:
+            if isinstance(error, MemoryError) or _NO_MEMORY in str(error):
+                os._exit(OUT_OF_MEMORY)
             send(to, Kind.WRONG, str(error).encode(errors="replace"))
 
 
@@ -95,20 +102,10 @@ def _listen(source: socket.socket, requests: queue.SimpleQueue[Request]) -> None
         os._exit(0)
 
 
-def _limit_memory() -> None:
-    """A length that is not one must not take the machine's memory. No file is worth a dump of it."""
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with suppress(OSError, ValueError), open("/proc/self/statm") as file:  # not there on systems other than Linux
-        most = int(file.read().split()[0]) * resource.getpagesize() + MEMORY
-        _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        if hard == resource.RLIM_INFINITY or most < hard:
-            resource.setrlimit(resource.RLIMIT_AS, (most, hard))
-
-
 def main() -> None:
     for number in _IGNORED:  # they are for the server, which closes the socket when it has ended
         signal.signal(number, signal.SIG_IGN)
-    _limit_memory()
+    limit_process()
     connection = socket.socket(fileno=os.dup(sys.stdin.fileno()))
     requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(connection, requests), daemon=True).start()

@@ -1,7 +1,10 @@
 """Processes that decode ORC, kept by this one: started when the first file comes, a file at a time in each.
 
-A process whose file is not read to its end is ended with it. A file is blamed for the end of its process alone where
-that had no file before: one that others may have damaged is replaced, and the file is read again from its beginning.
+A process whose file is not read to its end is ended with it.
+
+Where a process ends by itself, another one reads the file again from its beginning, fewer rows at a time: all of them
+may have taken more than the memory for them, or another file may have damaged the process before. The file is blamed
+where it is the only file that the process had, and one row at a time was read.
 """
 
 from __future__ import annotations
@@ -24,20 +27,28 @@ import pyarrow as pa
 from ....proto.arrow.validation import validated, validated_schema
 from ....proto.errors import ExecutionError
 from ...core.interrupts import look
-from .orc_frames import Kind, receive, send
+from ...core.sizes import BATCH_BYTES, fixed_row_bytes, rows_within
+from .format import BATCH_ROWS
+from .orc_frames import DESCRIPTION, OUT_OF_MEMORY, Kind, receive, send
 from .row_ranges import within
 
 _MODULE: Final = "tidegate.operators.sources.orc_start"
-#: NumPy comes with Arrow, and is not called.
-_SETTINGS: Final = {"OPENBLAS_NUM_THREADS": "1"}
+#: NumPy comes with Arrow, and is not called. Only the system's allocator gives memory back at once.
+_SETTINGS: Final = {"OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system", "ARROW_IO_THREADS": "1"}
 _LOOK_MILLISECONDS: Final = 50
 _KEPT: Final = max(os.cpu_count() or 1, 2)
-_ROWS_BYTES: Final = 8
 _ALL: Final = 1 << 62
+_FEWER: Final = 64
+#: About the bytes of rows that are decoded at once: the library takes ten times as much.
+_DECODED_BYTES: Final = BATCH_BYTES // 2
 
 
 class Ended(pa.ArrowInvalid):  # type: ignore[misc]
     """The process ended, or sent what it never should, while it had the file."""
+
+
+class OutOfMemory(Ended):
+    """The process ended because the file takes more than the memory for it."""
 
 
 class ReaderProcess:
@@ -77,17 +88,17 @@ class ReaderProcess:
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
-    def open(self, descriptor: int) -> tuple[pa.Schema, int]:
-        """The file's columns, and how many rows its footer says that it has."""
+    def open(self, descriptor: int) -> tuple[pa.Schema, int, int]:
+        """The file's columns, how many rows its footer says that it has, and about the bytes of these."""
         self._send(Kind.OPEN, files=(descriptor,))
         _, payload = self._receive(Kind.FOUND)
-        rows = int.from_bytes(memoryview(payload)[:_ROWS_BYTES], "little", signed=True)
-        return validated_schema(pa.ipc.read_schema(payload.slice(_ROWS_BYTES))), rows
+        rows, size = DESCRIPTION.unpack(memoryview(payload)[: DESCRIPTION.size])
+        return validated_schema(pa.ipc.read_schema(payload.slice(DESCRIPTION.size))), rows, size
 
-    def read(self, schema: pa.Schema, indices: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        """The rows of these columns of the open file."""
+    def read(self, schema: pa.Schema, indices: Sequence[int], rows: int, memory: int) -> Iterator[pa.RecordBatch]:
+        """These columns of the open file, decoded `rows` rows at a time within `memory` bytes."""
         wanted = pa.schema([schema.field(index) for index in indices])
-        self._send(Kind.READ, json.dumps(list(indices)).encode())
+        self._send(Kind.READ, json.dumps([list(indices), rows, memory]).encode())
         while True:
             kind, data = self._receive(Kind.ROWS, Kind.END)
             if kind is Kind.END:
@@ -137,6 +148,8 @@ class ReaderProcess:
     def _ended(self) -> Ended:
         self.end()
         status = self._process.returncode
+        if status == OUT_OF_MEMORY:
+            return OutOfMemory("the file takes more memory to decode than there is for it")
         how = f"by {signal.Signals(-status).name}" if status < 0 else f"with status {status}"
         return Ended(f"the process that decoded the file ended {how}: the file is damaged, or takes too much memory")
 
@@ -198,12 +211,12 @@ class DecodedFile:
         self._descriptor = descriptor
         self._process: ReaderProcess | None = processes.take()
         try:
-            self.schema, self.row_count = self._opened(self._process)
+            self.schema, self.row_count, self._size = self._opened(self._process)
         except BaseException:
             self.close()
             raise
 
-    def _opened(self, process: ReaderProcess) -> tuple[pa.Schema, int]:
+    def _opened(self, process: ReaderProcess) -> tuple[pa.Schema, int, int]:
         try:
             return process.open(self._descriptor)
         except Ended:
@@ -212,22 +225,30 @@ class DecodedFile:
         self._process = ReaderProcess()
         return self._process.open(self._descriptor)
 
-    def batches(self, indices: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        """The rows of these columns. Once."""
-        process, count = self._process, 0
+    def batches(self, indices: Sequence[int], memory: int) -> Iterator[pa.RecordBatch]:
+        """The rows of these columns, decoded within `memory` bytes. Once. Raises `OutOfMemory` where a row takes
+        more.
+        """
+        process, count, rows = self._process, 0, self._rows_at_once(indices)
         assert process is not None
-        try:
-            for batch in process.read(self.schema, indices):
-                yield batch
-                count += batch.num_rows
-            return
-        except Ended:
-            if process.is_new:
-                raise
-        self._process = process = ReaderProcess()
-        process.open(self._descriptor)
-        for _, batch in within(process.read(self.schema, indices), 0, (count, _ALL)):
-            yield batch
+        while True:
+            try:
+                for _, batch in within(process.read(self.schema, indices, rows, memory), 0, (count, _ALL)):
+                    yield batch
+                    count += batch.num_rows
+                return
+            except Ended:
+                if rows == 1 and process.is_new:
+                    raise
+            rows = max(1, min(rows, self.row_count) // _FEWER)
+            self._process = process = ReaderProcess()
+            process.open(self._descriptor)
+
+    def _rows_at_once(self, indices: Sequence[int]) -> int:
+        """As many rows as take `_DECODED_BYTES` by the bytes of the file, and by the columns of fixed width."""
+        fixed = sum(fixed_row_bytes(pa.schema([self.schema.field(index)])) or 0 for index in indices)
+        written = self._size // max(self.row_count, 1)
+        return rows_within(_DECODED_BYTES, max(fixed, written), BATCH_ROWS)
 
     def close(self) -> None:
         """More than once is harmless."""
