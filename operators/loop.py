@@ -24,6 +24,7 @@ from .changes.values.change import Change
 from .changes.values.evaluator import Evaluators
 from .core.blocks import BLOCK_ROWS
 from .core.operator import Operator, Stream
+from .core.sizes import BATCH_BYTES, rows_within
 from .duckdb.loop_bounds import keeps_too_much
 
 
@@ -122,11 +123,12 @@ class ChangingRounds:
         self._network.end(port, watermark=stream.watermark)
 
     def _rows(self, change: Change) -> Generator[pa.RecordBatch]:
-        """Each row with all its copies, a block at a time: few rows may have many copies."""
+        """Each row with all its copies, some megabytes at a time: few rows may have many copies."""
         ends = change.weights.cumsum()
         total = int(ends[-1]) if len(ends) else 0
-        for start in range(0, total, BLOCK_ROWS):
-            stop = min(start + BLOCK_ROWS, total)
+        step = rows_within(BATCH_BYTES, change.rows.nbytes // max(len(change), 1), BLOCK_ROWS)
+        for start in range(0, total, step):
+            stop = min(start + step, total)
             first, last = ends.searchsorted([start, stop - 1], side="right")
             copies = np.diff(np.minimum(ends[first : last + 1], stop), prepend=start)
             part = change.rows.take(np.arange(first, last + 1).repeat(copies))

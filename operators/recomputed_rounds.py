@@ -26,6 +26,7 @@ from .changes.values.rows import Rows
 from .core.batches import joined
 from .core.blocks import BLOCK_ROWS
 from .core.operator import Stream
+from .core.sizes import BATCH_BYTES, rows_within
 from .duckdb.loop_bounds import keeps_too_much
 
 BACK: Final = -1
@@ -109,8 +110,9 @@ class RecomputedRounds:
             ended = perf_counter()
             self._seconds += ended - started
             self._open_seconds += ended - opened
-        for start in range(0, len(rows), BLOCK_ROWS):
-            part = rows.take(np.arange(start, min(start + BLOCK_ROWS, len(rows))))
+        step = rows_within(BATCH_BYTES, rows.nbytes // max(len(rows), 1), BLOCK_ROWS)
+        for start in range(0, len(rows), step):
+            part = rows.take(np.arange(start, min(start + step, len(rows))))
             handed_out = perf_counter()
             yield part.to_batch(self._schema)
             self._pressed_seconds += perf_counter() - handed_out

@@ -240,7 +240,6 @@ def _fragment(node: FragmentNode, factory: OperatorFactory) -> Fragment:
         loops=node.loops,
         result=node.result,
         long=node.long,
-        largest=factory.memory_limit,
         loop_seconds=factory.loop_seconds,
         later=factory.later,
         kernels=None if node.kernels is None else Kernels(node.kernels),

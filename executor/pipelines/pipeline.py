@@ -130,7 +130,9 @@ class PipelineInstance:
                 streams = [self._stream(child, run, built.meter) for child in built.inputs]
                 batches = self._factory.watched(built.node, self._factory.channel, built.operator.run(streams))
                 watermarks = epoch_input.watermarks.sources
-                stream = MeteredStream(built.operator.schema, batches, built.meter, inputs=streams)
+                stream = MeteredStream(
+                    built.operator.schema, batches, built.meter, inputs=streams, largest=self._factory.memory_limit
+                )
                 stream.reads({source.name: watermarks.get(source.name, UNBOUNDED) for source in built.sources})
                 if built.leaf:
                     stream.readers += (built.meter, epoch_input.read)

@@ -23,6 +23,7 @@ from ...operators.core.batches import batch_of
 from ...operators.core.interrupts import unwatched
 from ...operators.core.operator import UNBOUNDED, StateReader, StateWriter
 from ...operators.core.piece import FilePiece, Piece
+from ...operators.core.sizes import BATCH_BYTES, rows_within
 from ...operators.duckdb.conform import Conform
 from ...operators.duckdb.instances import Instance, InstancePool, InstanceSettings
 from ...operators.sources.split_pieces import expand
@@ -35,7 +36,7 @@ from ...proto.values import FileSplit, InlineSplit, OnError, TaskOptions
 from ..api.computation import Source, Watermarks
 from ..changes.build_graph import EntrySource, graph_of
 from ..pipelines.input_progress import InputProgress, InputRead
-from ..runtime.meters import Meter, Meters
+from ..runtime.meters import Meter, Meters, check_rows
 from ..runtime.network_totals import loop_statistics, operator_statistics
 from .dataflow import FILE_KINDS
 from .read_changes import Reading
@@ -92,6 +93,7 @@ class ContinuousComputation:
         self._tables = dict(tables)
         self._roots = tuple(roots)
         self._side = side
+        self._memory_limit = options.memory_limit
         self._memory = options.memory_limit - options.memory_limit // _STATEMENTS
         self._unweighed = 0
         self._stopped = False
@@ -232,8 +234,9 @@ class ContinuousComputation:
         self.check()
         for meter in self._meters.all():
             meter.failed = False  # an epoch that ends well is health again, for sources that it did not read too
-        for start in range(0, len(change), _BATCH_ROWS):
-            yield self._batch(change.take(np.arange(start, min(start + _BATCH_ROWS, len(change)))))
+        step = rows_within(BATCH_BYTES, change.rows.nbytes // max(len(change), 1), _BATCH_ROWS)
+        for start in range(0, len(change), step):
+            yield self._batch(change.take(np.arange(start, min(start + step, len(change)))))
 
     def check(self, more: int = 0) -> None:
         """Raise if the run is to stop, or if the state and `more` bytes of input are too large."""
@@ -259,6 +262,7 @@ class ContinuousComputation:
 
     def _batch(self, change: Change) -> pa.RecordBatch:
         rows = self._outside(change.rows.to_batch(self._network.schema))
+        check_rows(rows, self._memory_limit, "the result")
         return batch_of([*rows.columns, pa.array(change.weights)], rows.num_rows, self.schema)
 
     # ------------------------------------------------------------------------------------------------- the rest

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from ...operators.core.interrupts import look
 from ...operators.core.operator import UNBOUNDED, Stream, least_watermark
-from ...operators.core.sizes import batch_bytes
-from ...proto.errors import TidegateError
+from ...operators.core.sizes import batch_bytes, row_beyond
+from ...proto.errors import ExecutionError, TidegateError
 from ...proto.statistics import NodeStatistics, OperatorStatistics
 
 
@@ -114,14 +114,32 @@ class Counts(Protocol):
     bytes_in: int
 
 
+def check_rows(batch: pa.RecordBatch, most: int, plan_path: str) -> None:
+    """Raise if a row that the relation at `plan_path` makes has more than `most` bytes."""
+    too_large = row_beyond(batch, most)
+    if too_large is not None:
+        raise ExecutionError(
+            f"{plan_path}: makes a row of {too_large[1]:,} bytes, more than the task's memory_limit of {most:,}: raise "
+            "memory_limit",
+            reason="ROW_TOO_LARGE",
+        )
+
+
 class MeteredStream:
-    """The rows of an operator in one epoch, counted as its output and as the input of its `readers`.
+    """The rows of an operator in one epoch, counted as its output and as the input of its `readers`. A row of more than
+    `largest` bytes is an error.
 
     Its watermark is the least of its `inputs` and of the sources that it reads.
     """
 
     def __init__(
-        self, schema: pa.Schema, batches: Iterator[pa.RecordBatch], meter: Meter, inputs: Sequence[Stream] = ()
+        self,
+        schema: pa.Schema,
+        batches: Iterator[pa.RecordBatch],
+        meter: Meter,
+        inputs: Sequence[Stream] = (),
+        *,
+        largest: int | None = None,
     ) -> None:
         self.schema = schema
         self._inputs = inputs
@@ -130,6 +148,7 @@ class MeteredStream:
         self.readers: list[Counts] = []
         self._batches = batches
         self._meter = meter
+        self._largest = largest
         self._closed = False
         self.elapsed_ns = 0
         self.failed = False
@@ -179,12 +198,21 @@ class MeteredStream:
             self._meter.open_ns += took
             self._meter.own_ns += max(0, took + below - self._elapsed_below()) if self._below else took
         size = batch_bytes(batch)
+        if self._largest is not None and size > self._largest:
+            self._check_rows(batch, self._largest)
         self._meter.rows_out += batch.num_rows
         self._meter.bytes_out += size
         for reader in self.readers:
             reader.rows_in += batch.num_rows
             reader.bytes_in += size
         return batch
+
+    def _check_rows(self, batch: pa.RecordBatch, most: int) -> None:
+        try:
+            check_rows(batch, most, self._meter.plan_path)
+        except ExecutionError as error:
+            self._fail(error)
+            raise
 
     def _elapsed_below(self) -> int:
         return sum([stream.elapsed_ns for stream in self._below])

@@ -78,16 +78,6 @@ def out_of_memory(plan_path: str, memory_limit: int) -> ExecutionError:
     )
 
 
-def row_too_large(plan_path: str, size: int, most: int) -> ExecutionError:
-    return ExecutionError(
-        _at(
-            plan_path,
-            f"makes a row of {size:,} bytes, more than the task's memory_limit of {most:,}: raise memory_limit",
-        ),
-        reason="ROW_TOO_LARGE",
-    )
-
-
 def _sentence(text: str) -> str:
     text = _HINT.sub("", _KIND.sub("", text, count=1))
     return _POSITIONAL.sub("", " ".join(text.split())).rstrip("!.")

@@ -25,7 +25,7 @@ from ...proto.errors import ExecutionError, InternalError, SplitError, TidegateE
 from ...proto.values import Spill
 from ..core.operator import Operator, Stream
 from ..core.piece import FilePiece, Piece
-from ..core.sizes import BATCH_BYTES, fixed_row_bytes, row_beyond, rows_within
+from ..core.sizes import BATCH_BYTES, fixed_row_bytes, rows_within
 from ..kernels import SMALL_ROWS, Kernels
 from ..sources import file_reads
 from ..sources.file_reads import FileReads
@@ -75,9 +75,9 @@ class Fragment(Operator):
 
     A fragment without an `ordered` form refuses joins that do not fit. `loops` are those that the statement recurses
     in. The long values of streams that the statement does not look at are kept beside it, and come out in the columns
-    `long`. A row of more than `largest` bytes is an error. With `loop_seconds` the statement must give its first row by
-    then, or `later` interrupts it. Where the statement's rows are those of the loop `result`, in any order, the
-    fragment counts them and gives them in canonical order; rows beyond an eighth of the instance's memory spill.
+    `long`. With `loop_seconds` the statement must give its first row by then, or `later` interrupts it. Where the
+    statement's rows are those of the loop `result`, in any order, the fragment counts them and gives them in canonical
+    order; rows beyond an eighth of the instance's memory spill.
     """
 
     def __init__(
@@ -97,7 +97,6 @@ class Fragment(Operator):
         loops: Sequence[LoopBound] = (),
         result: LoopBound | None = None,
         long: Sequence[int] = (),
-        largest: int | None = None,
         loop_seconds: float = 0.0,
         later: Later = never,
         kernels: Kernels | None = None,
@@ -119,7 +118,6 @@ class Fragment(Operator):
         self._conform = Conform(schema, plan_path)
         self._result = result
         self._long = tuple(long)
-        self._largest = largest
         self._beside: LongValues | None = None
         self._kernels = kernels
         self._by_blocks = row_wise and not lazy and not files and [stream.replayed for stream in streams] == [False]
@@ -251,13 +249,7 @@ class Fragment(Operator):
             self._stop_if_interrupted()
             for part in (batch,) if self._beside is None else self._beside.restored(batch, self._long):
                 if part.num_rows:
-                    yield self._checked_size(self._conform(part))
-
-    def _checked_size(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        too_large = row_beyond(batch, self._largest)
-        if too_large is not None:
-            raise failures.row_too_large(self._plan_path, too_large[1], self._largest or 0)
-        return batch
+                    yield self._conform(part)
 
     def _counts(self, files: Sequence[FilePiece], *, counted: bool, given_out: int) -> FileReads:
         if not files:
@@ -269,7 +261,7 @@ class Fragment(Operator):
 
     def _begin(self, inputs: Sequence[Stream]) -> None:
         if any(source.long for source in self._sources):
-            self._beside = LongValues(self._memory // _BESIDE_SHARE, self._spill_room())
+            self._beside = LongValues(self._memory // _BESIDE_SHARE, self._spill_room(), self._stop_if_interrupted)
         for relation, stream in zip(self._inputs, inputs, strict=True):
             relation.begin(stream, self._beside)
         if self._context is not None and not self._context.is_set:

@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from itertools import islice
 
 import pyarrow as pa
 
@@ -48,6 +49,7 @@ class HeldRows:
         self._room = room
         self._memory: list[pa.RecordBatch] = []
         self._size = self._rows = 0
+        self._stored = False
         self._path: str | None = None
         self._sink: pa.NativeFile | None = None
         self._writer: pa.RecordBatchWriter | None = None
@@ -83,7 +85,10 @@ class HeldRows:
                 return pa.concat_batches(batches)
 
     def store(self) -> None:
-        """Write all rows that are not in memory to the file: all rows, if `fill` was not called."""
+        """Write all rows that are not in memory to the file: all rows, if `fill` was not called. A reading that has
+        begun goes on in the file.
+        """
+        self._stored = True
         for batch in self._rest:
             self._write(batch)
 
@@ -94,14 +99,19 @@ class HeldRows:
         yield from self._memory
         if self._path is not None:
             self.store()  # the rest of a reading that was closed before its end
-            self._finish()
-            with pa.OSFile(self._path) as source:  # pages of a map count as resident
-                yield from pa.ipc.open_stream(source)
-            return
-        for batch in self._rest:
+        in_file = 0
+        while not self._stored:
+            batch = next(self._rest, None)
+            if batch is None:
+                return
             if again:
                 self._write(batch)
+                in_file += 1
             yield batch
+        self._finish()
+        if self._path is not None:
+            with pa.OSFile(self._path) as source:  # pages of a map count as resident
+                yield from islice(pa.ipc.open_stream(source), in_file, None)
 
     def close(self) -> None:
         self._finish()

@@ -1,20 +1,23 @@
 """Keeps long texts and binary values outside of DuckDB, which sees short names in their place.
 
 DuckDB's sorts, windows, groups, set operations and joins hand out 2,048 rows at a time, so rows of 100 KB need hundreds
-of megabytes, whatever the memory limit. Where a statement only passes the values of a column on, or asks whether they
-are equal, it sees a name in place of each value of more than `LONG` bytes. The statement's rows get the values back,
-some megabytes at a time.
+of megabytes, whatever the memory limit. Where a statement only passes the values of a column on, asks whether they are
+equal, or which of them is the lesser, it sees a name in place of each value of more than `LONG` bytes. The statement's
+rows get the values back, some megabytes at a time.
 
-A name has `LONG + 1` bytes, so no other value of the column is as long. The name of a value that is compared is a
-digest of the value: equal values have equal names, and an order by hashes of names is the same in every run. Any other
-name is the value's offset. Values are in memory up to a number of bytes, then in a file. Equal values that are compared
-are kept once.
+A name has more than `LONG` bytes, so no other value of the column is as long. The name of a value that is compared is a
+digest of the value: equal values have equal names, and an order by hashes of names is the same in every run. The name
+of a value that is ordered is the value's beginning, its rank among the values that begin alike, and the digest: names
+have the order of their values, also among short values. Any other name is the value's offset. Values are in memory up
+to a number of bytes, then in a file. Equal values that are compared are kept once.
+
+Ranks are known once all values are: rows behind the first ordered long value wait for the end of the inputs.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -29,6 +32,7 @@ import pyarrow.compute as pc
 from ..core.batches import batch_of
 from ..core.sizes import BATCH_BYTES, row_bytes
 from .held import SpillRoom
+from .value_ranks import ValueRanks
 
 #: The most bytes of a value that the statement itself sees.
 LONG: Final = 2 << 10
@@ -37,6 +41,11 @@ _NAME: Final = LONG + 1
 _DIGEST: Final = 16
 #: The hexadecimal digits of an offset, of a digest, and of a length.
 _OFFSET_DIGITS, _DIGEST_DIGITS, _LENGTH_DIGITS = 12, 2 * _DIGEST, 8
+#: The end of a name, which leads to its value: a digest or an offset, and a length.
+_END: Final = _DIGEST_DIGITS + _LENGTH_DIGITS
+#: A name that is ordered begins with so many bytes of the value: no character is cut, so that the name is a text.
+_BEGINNING: Final = LONG + 3
+_RANK_DIGITS: Final = 8
 
 _Numbers: TypeAlias = npt.NDArray[np.int64]
 _Keys: TypeAlias = npt.NDArray[np.bytes_]
@@ -44,31 +53,50 @@ _Keys: TypeAlias = npt.NDArray[np.bytes_]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LongColumn:
-    """A column whose long values the statement does not look at. `compared`: it asks whether values are equal. `kept`:
-    values come out of it.
+    """A column whose long values the statement does not look at. `compared`: it asks whether values are equal.
+    `ordered`: it also asks which is the lesser. `kept`: values come out of it.
     """
 
     compared: bool
     kept: bool
+    ordered: bool = False
+
+
+def _never() -> None:
+    pass
 
 
 class LongValues:
     """The long values of one run's inputs, up to `most` bytes in memory and the rest in a file of `room`. `close`
-    removes the file.
+    removes the file. `check` is called again and again where values are put in order, and may raise.
     """
 
-    def __init__(self, most: int, room: SpillRoom) -> None:
+    def __init__(self, most: int, room: SpillRoom, check: Callable[[], None] = _never) -> None:
+        self.room = room
         self._most = most
-        self._room = room
         self._memory = bytearray()
         self._file_bytes = 0
         self._path: str | None = None
         self._file = -1
         self._offsets = _Offsets()
+        self._ranks = ValueRanks(self._read, check)
+        self._rest: list[Callable[[SpillRoom], None]] = []
+
+    def before_ranks(self, take: Callable[[SpillRoom], None]) -> None:
+        """Call `take` before values are ranked: it names the rest of an input's rows, and keeps them in the room."""
+        self._rest.append(take)
 
     def named(self, batch: pa.RecordBatch, columns: Mapping[int, LongColumn]) -> pa.RecordBatch:
         """The rows with names in place of the long values of these columns."""
         arrays = [self._named(column, columns.get(at)) for at, column in enumerate(batch.columns)]
+        return batch_of(arrays, batch.num_rows, batch.schema)
+
+    def ordered(self, batch: pa.RecordBatch, columns: Mapping[int, LongColumn]) -> pa.RecordBatch:
+        """The rows that `named` gave, with the names of those of these columns that are ordered."""
+        arrays = batch.columns
+        for at, column in columns.items():
+            if column.ordered and (replaced := self._replaced_in(arrays[at])).rows.size:
+                arrays[at] = self._in_order(arrays[at], replaced)
         return batch_of(arrays, batch.num_rows, batch.schema)
 
     def restored(self, batch: pa.RecordBatch, columns: Sequence[int]) -> Iterator[pa.RecordBatch]:
@@ -118,7 +146,7 @@ class LongValues:
         offsets, data = _parts(long)
         lengths = np.diff(offsets)
         if column.compared:
-            texts, digits = self._digests(offsets, data, kept=column.kept), _DIGEST_DIGITS
+            texts, digits = self._digests(offsets, data, column), _DIGEST_DIGITS
         elif column.kept:
             first = self._add(data[int(offsets[0]) : int(offsets[-1])])
             texts, digits = [b"%012x" % (first + int(at - offsets[0])) for at in offsets[:-1]], _OFFSET_DIGITS
@@ -130,15 +158,35 @@ class LongValues:
         names[:, -width:] = np.frombuffer(ends, np.uint8).reshape(-1, width)
         return names
 
-    def _digests(self, offsets: _Numbers, data: memoryview, *, kept: bool) -> list[bytes]:
+    def _digests(self, offsets: _Numbers, data: memoryview, column: LongColumn) -> list[bytes]:
         ends = offsets.tolist()
         digests = [blake2b(data[start:stop], digest_size=_DIGEST).digest() for start, stop in pairwise(ends)]
-        if kept:
+        if column.kept or column.ordered:
             keys, firsts = np.unique(_keys(digests), return_index=True)
             new = self._offsets.of(keys) < 0
             starts = [self._add(data[ends[at] : ends[at + 1]]) for at in firsts[new].tolist()]
             self._offsets.add(keys[new], np.array(starts, np.int64))
+            if column.ordered:
+                parts = [blake2b(data[ends[at] : ends[at] + LONG], digest_size=8).digest() for at in firsts.tolist()]
+                beginnings = np.frombuffer(b"".join(parts), np.int64)
+                self._ranks.add(beginnings, self._offsets.of(keys), np.diff(offsets)[firsts])
         return [digest.hex().encode() for digest in digests]
+
+    def _in_order(self, array: pa.Array, replaced: _Replaced) -> pa.Array:
+        """The column with names that have the order of their values."""
+        while self._rest:
+            self._rest.pop()(self.room)
+        ranks = b"".join(b"%08x" % rank for rank in self._ranks.of(replaced.offsets).tolist())
+        names = np.full((len(replaced.rows), _BEGINNING + _RANK_DIGITS + _END), ord("0"), np.uint8)
+        is_text = pa.types.is_string(array.type)
+        for row, (offset, length) in enumerate(zip(replaced.offsets.tolist(), replaced.lengths.tolist(), strict=True)):
+            beginning = bytearray(min(length, _BEGINNING if is_text else LONG))
+            self._read(offset, memoryview(beginning))
+            end = _whole_characters(beginning) if is_text else LONG
+            names[row, :end] = np.frombuffer(beginning, np.uint8)[:end]
+        names[:, _BEGINNING:-_END] = np.frombuffer(ranks, np.uint8).reshape(-1, _RANK_DIGITS)
+        names[:, -_END:] = replaced.ends
+        return _with_values(array, replaced.rows, _array(names, array.type))
 
     def _add(self, data: memoryview) -> int:
         """Keep the bytes, and return their offset."""
@@ -147,9 +195,9 @@ class LongValues:
             self._memory += data
             return offset
         if self._path is None:
-            self._path = self._room.path()
+            self._path = self.room.path()
             self._file = os.open(self._path, os.O_RDWR)
-        self._room.take(len(data))
+        self.room.take(len(data))
         written = 0
         while written < len(data):
             written += os.pwrite(self._file, data[written:], self._file_bytes + written)
@@ -161,21 +209,21 @@ class LongValues:
         is_name = pc.greater(pc.binary_length(array), LONG).fill_null(False)
         rows = np.flatnonzero(is_name.to_numpy(zero_copy_only=False))
         if not rows.size:
-            return _Replaced(rows, rows, rows)
+            return _Replaced(rows, rows, rows, np.zeros((0, _END), np.uint8))
         offsets, data = _parts(array.filter(is_name))
-        return self._looked_up(rows, np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]].reshape(-1, _NAME))
+        return self._looked_up(rows, np.frombuffer(data, np.uint8)[offsets[1:, None] + np.arange(-_END, 0)])
 
-    def _looked_up(self, rows: _Numbers, names: npt.NDArray[np.uint8]) -> _Replaced:
-        lengths = _numbers(names[:, -_LENGTH_DIGITS:])
-        before = names[:, :-_LENGTH_DIGITS]
+    def _looked_up(self, rows: _Numbers, ends: npt.NDArray[np.uint8]) -> _Replaced:
+        lengths = _numbers(ends[:, -_LENGTH_DIGITS:])
+        before = ends[:, :-_LENGTH_DIGITS]
         if self._offsets:
-            digests = [bytes.fromhex(digest.tobytes().decode()) for digest in before[:, -_DIGEST_DIGITS:]]
+            digests = [bytes.fromhex(digest.tobytes().decode()) for digest in before]
             offsets = self._offsets.of(_keys(digests))
             passed = offsets < 0
             offsets[passed] = _numbers(before[passed, -_OFFSET_DIGITS:])
         else:
             offsets = _numbers(before[:, -_OFFSET_DIGITS:])
-        return _Replaced(rows, offsets, lengths)
+        return _Replaced(rows, offsets, lengths, ends)
 
     def _restored(self, array: pa.Array, replaced: _Replaced) -> pa.Array:
         if not replaced.rows.size:
@@ -185,12 +233,7 @@ class LongValues:
         for offset, (start, stop) in zip(replaced.offsets.tolist(), pairwise(ends.tolist()), strict=True):
             self._read(offset, memoryview(data.data)[start:stop])
         buffers = [None, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(data)]
-        values = pa.Array.from_buffers(array.type, len(replaced.rows), buffers)
-        if len(replaced.rows) == len(array):
-            return values
-        mask = np.zeros(len(array), np.bool_)
-        mask[replaced.rows] = True
-        return pc.replace_with_mask(array, pa.array(mask), values)
+        return _with_values(array, replaced.rows, pa.Array.from_buffers(array.type, len(replaced.rows), buffers))
 
     def _read(self, offset: int, into: memoryview) -> None:
         if offset < len(self._memory):
@@ -206,15 +249,17 @@ class LongValues:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Replaced:
-    """Rows of a column that have names, with the offsets and lengths of their values."""
+    """Rows of a column that have names, with the offsets and lengths of their values, and the ends of the names."""
 
     rows: _Numbers
     offsets: _Numbers
     lengths: _Numbers
+    ends: npt.NDArray[np.uint8]
 
     def between(self, start: int, stop: int) -> _Replaced:
         first, last = np.searchsorted(self.rows, (start, stop))
-        return _Replaced(self.rows[first:last] - start, self.offsets[first:last], self.lengths[first:last])
+        part = slice(first, last)
+        return _Replaced(self.rows[part] - start, self.offsets[part], self.lengths[part], self.ends[part])
 
 
 class _Offsets:
@@ -263,5 +308,22 @@ def _parts(array: pa.Array) -> tuple[_Numbers, memoryview]:
 
 
 def _array(names: npt.NDArray[np.uint8], type_: pa.DataType) -> pa.Array:
-    offsets = (np.arange(len(names) + 1) * _NAME).astype(np.int32)
+    offsets = (np.arange(len(names) + 1) * names.shape[1]).astype(np.int32)
     return pa.Array.from_buffers(type_, len(names), [None, pa.py_buffer(offsets), pa.py_buffer(names)])
+
+
+def _with_values(array: pa.Array, rows: _Numbers, values: pa.Array) -> pa.Array:
+    """The column with these values in these rows."""
+    if len(rows) == len(array):
+        return values
+    mask = np.zeros(len(array), np.bool_)
+    mask[rows] = True
+    return pc.replace_with_mask(array, pa.array(mask), values)
+
+
+def _whole_characters(beginning: bytearray) -> int:
+    """The bytes of a text's beginning, from `LONG` on, that are whole characters."""
+    end = LONG
+    while end < len(beginning) and beginning[end] & 0xC0 == 0x80:
+        end += 1
+    return end

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -82,6 +82,7 @@ class FragmentInput:
         self._strict = strict
         self._check = check
         self._long = source.long
+        self._is_ordered = any(column.ordered for column in source.long.values())
         self._beside: LongValues | None = None
         self._empty = not len(source.schema)
         self.schema = positional_schema(source.schema)
@@ -96,6 +97,8 @@ class FragmentInput:
         """Hand out `stream` at the next read, with its long values `beside`."""
         self._stream, self.failure, self._beside = stream, None, beside
         self._restart()
+        if beside is not None and self._is_ordered:
+            beside.before_ranks(self._take_all)
 
     def hold(self, most: int, room: SpillRoom) -> int:
         """Take the stream's rows into memory, to the end or until there are more than `most` bytes, and return the
@@ -117,7 +120,8 @@ class FragmentInput:
         """
         if self.hold(most_bytes, room) > most_bytes or self._held is None:
             return None
-        return self._held.joined(self._source_schema, most_rows)
+        rows = self._held.joined(self._source_schema, most_rows)
+        return None if rows is None else next(self._in_order((rows,)))
 
     def one_by_one(self) -> Iterator[None]:
         """Hand out some rows at each step, as if there were no others. The cuts may be anywhere."""
@@ -188,7 +192,29 @@ class FragmentInput:
                 stream.close()
 
     def _rows(self, stream: Stream) -> Iterator[pa.RecordBatch]:
-        return self._checked(self._cut(stream)) if self._held is None else self._held.read(again=self._again)
+        if self._held is None and self._is_ordered and self._beside is not None:
+            self._held = HeldRows(self._checked(self._cut(stream)), self._beside.room)
+        rows = self._checked(self._cut(stream)) if self._held is None else self._held.read(again=self._again)
+        return self._in_order(rows)
+
+    def _in_order(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows with names that have the order of their values, where the statement asks for the order."""
+        if not self._is_ordered or self._beside is None:
+            return iter(rows)
+        beside, long = self._beside, self._long
+        return (beside.ordered(batch, long) for batch in rows)
+
+    def _take_all(self, room: SpillRoom) -> None:
+        """Name all rows, and keep those that were not read yet."""
+        if self._stream is None:
+            return
+        try:
+            if self._held is None:
+                self._held = HeldRows(self._checked(self._cut(self._stream)), room)
+            self._held.store()
+        except BaseException as error:
+            self.failure = error
+            raise
 
     def _cut(self, stream: Stream) -> Iterator[pa.RecordBatch]:
         return blocks(self._named(stream)) if self._strict else self._named(stream)

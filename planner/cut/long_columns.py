@@ -1,5 +1,5 @@
-"""Finds the columns whose long values DuckDB need not see: the statement only passes them on, or compares them for
-equality.
+"""Finds the columns whose long values DuckDB need not see: the statement only passes them on, or compares them with
+each other.
 
 Such a column's long values stay outside of DuckDB where an operator of the statement holds its rows back: a sort, a
 window, a grouping, a set operation or a join. Columns that are compared, or come out as one, go together: where the
@@ -17,15 +17,20 @@ import pyarrow as pa
 from ...operators.duckdb.long_values import LONG, LongColumn
 from .. import ir
 from ..ir import tree
+from ..ir import types as t
 from ..ir.visit import is_column, subqueries
 from ..rewrite.prune_columns import output_sides
+from ..sql.states import states_of
 
 StreamColumns: TypeAlias = tuple[str, Sequence[tuple[int, pa.DataType]]]
 """The name of a statement's stream, and the positions and types of the columns that a relation takes from it."""
 
 _EQUALITIES: Final = frozenset({"equal", "not_equal", "is_not_distinct_from", "is_distinct_from"})
 _NULL_TESTS: Final = frozenset({"is_null", "is_not_null"})
-_PASSING: Final = frozenset({"lag", "lead", "first_value", "last_value", "nth_value"})
+_ORDERINGS: Final = frozenset({"lt", "lte", "gt", "gte", "between"})
+_EXTREMES: Final = frozenset({"min", "max"})
+_PASSING: Final = frozenset({"lag", "lead", "first_value", "last_value", "nth_value", "any_value", *_EXTREMES})
+"""Aggregates and window functions whose result is a value of their first argument."""
 _TEXTS: Final = (pa.string(), pa.binary())
 
 
@@ -56,7 +61,8 @@ def long_columns(
 
 
 _Node: TypeAlias = Hashable
-_OverOne: TypeAlias = ir.Project | ir.Expand | ir.Aggregate | ir.PartialAggregate
+_Grouping: TypeAlias = ir.Aggregate | ir.PartialAggregate
+_OverOne: TypeAlias = ir.Project | ir.Expand | _Grouping
 
 
 class _Finding:
@@ -79,9 +85,11 @@ class _Finding:
         self._seen: set[_Node] = set()
         self._held: set[_Node] = set()
         self._compared: set[_Node] = set()
+        self._ordered: set[_Node] = set()
 
     def found(self, root: ir.Relation) -> LongColumns:
-        seen, held, compared = map(self._leaders, (self._seen, self._held, self._compared))
+        seen, held, ordered = map(self._leaders, (self._seen, self._held, self._ordered))
+        compared = self._leaders(self._compared) | ordered
         wanted = held - seen
         out = [self._leader((id(root), at)) for at in range(len(root.schema))]
         streams: dict[str, dict[int, LongColumn]] = {}
@@ -90,7 +98,9 @@ class _Finding:
             leader = self._leader(node)
             if leader in wanted:
                 outside.add(leader)
-                streams.setdefault(name, {})[at] = LongColumn(compared=leader in compared, kept=leader in out)
+                streams.setdefault(name, {})[at] = LongColumn(
+                    compared=leader in compared, kept=leader in out, ordered=leader in ordered
+                )
         return LongColumns(streams=streams, result=tuple(at for at, leader in enumerate(out) if leader in outside))
 
     def walk(self, root: ir.Relation) -> None:
@@ -130,10 +140,8 @@ class _Finding:
 
     def _relation(self, relation: ir.Relation) -> None:
         match relation:
-            case ir.Filter() | ir.Fetch() | ir.Sort():
-                self._link(_columns(relation), _columns(relation.input))
-                self._look_at(tree.expressions(relation), _columns(relation.input))
-                self._held.update(_columns(relation) if isinstance(relation, ir.Sort) else ())
+            case ir.Filter() | ir.Fetch() | ir.Sort() | ir.TopN():
+                self._some_rows(relation)
             case ir.Project():
                 self._compute(relation, relation.expressions)
             case ir.Expand():
@@ -141,6 +149,8 @@ class _Finding:
                     self._compute(relation, alternative)
             case ir.Aggregate() | ir.PartialAggregate():
                 self._group(relation)
+            case ir.FinalAggregate():
+                self._regroup(relation)
             case ir.Join() | ir.Cross():
                 self._pair(relation)
             case ir.Set():
@@ -152,6 +162,15 @@ class _Finding:
             case _:
                 for known in (relation, *tree.inputs(relation)):
                     self._see_all(known)
+
+    def _some_rows(self, relation: ir.Filter | ir.Fetch | ir.Sort | ir.TopN) -> None:
+        below = _columns(relation.input)
+        self._link(_columns(relation), below)
+        if isinstance(relation, ir.Sort | ir.TopN):
+            self._sort(relation.keys, below)
+            self._held.update(below)
+        else:
+            self._look_at(tree.expressions(relation), below)
 
     def _pair(self, relation: ir.Join | ir.Cross) -> None:
         below = [*_columns(relation.left), *_columns(relation.right)]
@@ -168,15 +187,50 @@ class _Finding:
             self._compared.update(_columns(relation))
             self._held.update(_columns(relation))
 
-    def _group(self, relation: ir.Aggregate | ir.PartialAggregate) -> None:
+    def _group(self, relation: _Grouping) -> None:
         below = _columns(relation.input)
         self._compute(relation, relation.keys)
-        keys = _columns(relation)[: len(relation.keys)]
+        columns = _columns(relation)
+        keys, at = columns[: len(relation.keys)], len(relation.keys)
         self._compared.update(keys)
         self._held.update(keys)
         for measure in relation.measures:
-            self._call(measure, below)
-            self._look_at((measure.condition, *(key.expression for key in measure.sorts)), below)
+            width = 1 if isinstance(relation, ir.Aggregate) else len(states_of(measure) or ())
+            passed = _passed(measure)
+            if passed is None:
+                self._call(measure, below)
+            else:
+                self._pass(measure, columns[at], below[passed.index])
+            self._look_at((measure.condition,), below)
+            self._sort(measure.sorts, below)
+            at += width
+
+    def _regroup(self, relation: ir.FinalAggregate) -> None:
+        below, columns = _columns(relation.input), _columns(relation)
+        keys, state = columns[: relation.keys], relation.keys
+        self._link(keys, below)
+        self._compared.update(keys)
+        self._held.update(keys)
+        for at, measure in enumerate(relation.measures, relation.keys):
+            states = below[state : state + len(states_of(measure) or ())]
+            if _passed(measure) is None:
+                self._seen.update((columns[at], *states))
+            else:
+                self._pass(measure, columns[at], *states)
+            state += len(states)
+
+    def _pass(self, call: ir.Measure | ir.WindowCall, result: _Node, *values: _Node) -> None:
+        """Note a call whose result is one of the values."""
+        self._link([result] * len(values), values)
+        self._held.add(result)
+        self._ordered.update(values if call.function.name in _EXTREMES else ())
+
+    def _sort(self, keys: Sequence[ir.SortKey], below: Sequence[_Node]) -> None:
+        for key in keys:
+            if is_column(key.expression):
+                self._ordered.add(below[key.expression.index])
+            else:
+                self._look_at((key.expression,), below)
 
     def _windows(self, relation: ir.Window) -> None:
         below = _columns(relation.input)
@@ -188,14 +242,14 @@ class _Finding:
                     self._compared.add(below[partition.index])
                 else:
                     self._look_at((partition,), below)
-            self._look_at((key.expression for key in call.sorts), below)
-            first, *others = (*call.arguments, None)
-            if call.function.name in _PASSING and is_column(first):
-                self._join((id(relation), at), below[first.index])
-                self._look_at(others, below)
-                continue
-            self._seen.add((id(relation), at))
-            self._call(call, below)
+            self._sort(call.sorts, below)
+            passed = _passed(call)
+            if passed is None:
+                self._seen.add((id(relation), at))
+                self._call(call, below)
+            else:
+                self._pass(call, (id(relation), at), below[passed.index])
+                self._look_at(call.arguments[1:], below)
 
     def _call(self, call: ir.Measure | ir.WindowCall, below: Sequence[_Node]) -> None:
         """Note the arguments of a call. A count looks at no value."""
@@ -221,20 +275,26 @@ class _Finding:
             part = stack.pop()
             if isinstance(part, ir.Call) and part.function.name in _NULL_TESTS and is_column(part.arguments[0]):
                 continue
-            if isinstance(part, ir.Call) and part.function.name in _EQUALITIES and self._equate(part.arguments, below):
+            if isinstance(part, ir.Call) and self._compare(part, below):
                 continue
             if isinstance(part, ir.Field):
                 self._seen.update([] if part.outer else [below[part.index]])
             stack.extend(tree.operands(part))  # type: ignore[arg-type]  # a part of an expression
 
-    def _equate(self, arguments: Sequence[object], below: Sequence[_Node]) -> bool:
-        """Note a comparison of columns with each other, or with a short constant. False for any other comparison."""
-        columns = [below[argument.index] for argument in arguments if is_column(argument)]
-        if len(columns) + sum(map(_is_short, arguments)) < len(arguments):
+    def _compare(self, call: ir.Call, below: Sequence[_Node]) -> bool:
+        """Note a comparison of columns with each other, or with a short constant. False for any other call."""
+        is_ordering = call.function.name in _ORDERINGS
+        if not is_ordering and call.function.name not in _EQUALITIES:
             return False
-        for column in columns:
-            self._compared.add(column)
-            self._join(columns[0], column)
+        columns = [argument for argument in call.arguments if is_column(argument)]
+        if len(columns) + sum(map(_is_short, call.arguments)) < len(call.arguments):
+            return False
+        if any(isinstance(column.type, t.FixedChar) for column in columns):
+            return False  # compared without the blanks at their ends
+        nodes = [below[column.index] for column in columns]
+        for node in nodes:
+            self._join(nodes[0], node)
+        (self._ordered if is_ordering else self._compared).update(nodes)
         return True
 
     def _link(self, columns: Sequence[_Node], below: Sequence[_Node]) -> None:
@@ -261,6 +321,12 @@ class _Finding:
 
 def _columns(relation: ir.Relation) -> list[_Node]:
     return [(id(relation), at) for at in range(len(relation.schema))]
+
+
+def _passed(call: ir.Measure | ir.WindowCall) -> ir.Field | None:
+    """The column of which a call's result is a value, if there is one."""
+    first = call.arguments[0] if call.arguments else None
+    return first if call.function.name in _PASSING and is_column(first) else None
 
 
 def _is_short(argument: object) -> bool:

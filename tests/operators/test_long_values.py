@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from tidegate.operators.core.sizes import BATCH_BYTES
@@ -15,6 +16,9 @@ from tidegate.proto.errors import Exhausted
 PASSED = LongColumn(compared=False, kept=True)
 COMPARED = LongColumn(compared=True, kept=True)
 TEXTS = ["", None, "a", "é" * LONG, "x" * (LONG - 1), "y" * LONG, "z" * (LONG + 1), "0" * (LONG + 1), "q" * 70_000]
+
+
+ORDERED = LongColumn(compared=True, kept=True, ordered=True)
 
 
 def values(folder: Path, most: int, limit: int | None = None) -> LongValues:
@@ -86,4 +90,39 @@ def test_rows_come_back_some_megabytes_at_a_time(tmp_path: Path) -> None:
     parts = list(beside.restored(named, (0, 1)))
     assert [part.nbytes <= BATCH_BYTES + 100_000 for part in parts] == [True] * 6
     assert pa.Table.from_batches(parts).equals(pa.Table.from_batches([batch]))
+    beside.close()
+
+
+LIKE = "é" * (LONG // 2)
+ALIKE = [None, "", LIKE, LIKE[:-1], *(f"{LIKE}{end}" for end in ("b" * 9_000, "b" * 9_000 + "a", "a", "ü", "úx", "0"))]
+OTHERS = ["z", "x" * (LONG - 1) + "é", "x" * (LONG - 1) + "éa", "x" * (LONG - 1) + "ê", "x" * LONG, "x" * 70_000]
+
+
+@pytest.mark.parametrize("type_", [pa.string(), pa.binary()], ids=str)
+@pytest.mark.parametrize("most", [0, 1 << 20])
+def test_names_of_ordered_values_have_the_order_of_the_values(tmp_path: Path, type_: pa.DataType, most: int) -> None:
+    beside = values(tmp_path, most)
+    texts = [*ALIKE, *OTHERS, *ALIKE]
+    array = pa.array([None if text is None else text.encode() for text in texts], pa.binary()).cast(type_)
+    parts = [pa.record_batch({"t": part}) for part in (array.slice(0, 5), array.slice(5))]
+    named = [beside.named(part, {0: ORDERED}) for part in parts]
+    ordered = [beside.ordered(part, {0: ORDERED}) for part in named]
+    names = pa.chunked_array([part["t"] for part in ordered])
+    for part in ordered:
+        part.validate(full=True)
+    assert pc.rank(names.combine_chunks(), tiebreaker="dense").equals(pc.rank(array, tiebreaker="dense"))
+    found = [row for part in ordered for piece in beside.restored(part, (0,)) for row in piece["t"].to_pylist()]
+    assert found == array.to_pylist()
+    beside.close()
+
+
+def test_ranks_wait_for_the_rows_of_all_inputs(tmp_path: Path) -> None:
+    beside = values(tmp_path, 0)
+    one, other = (pa.record_batch({"t": [LIKE + end]}) for end in ("b", "a"))
+    first = beside.named(one, {0: ORDERED})
+    second: list[pa.RecordBatch] = []
+    beside.before_ranks(lambda _: second.append(beside.named(other, {0: ORDERED})))
+    [name] = beside.ordered(first, {0: ORDERED})["t"].to_pylist()
+    [other_name] = beside.ordered(second[0], {0: ORDERED})["t"].to_pylist()
+    assert name > other_name
     beside.close()

@@ -12,12 +12,8 @@ from pyarrow import orc
 
 from tidegate.operators.core.piece import InlinePiece
 from tidegate.operators.core.sizes import BATCH_BYTES, row_bytes
-from tidegate.operators.core.streams import BatchStream
-from tidegate.operators.duckdb.fragment import Fragment
-from tidegate.operators.duckdb.instances import Instance
-from tidegate.operators.duckdb.statement_inputs import StreamSource
 from tidegate.operators.sources.scan import Scan
-from tidegate.proto.errors import ExecutionError, SplitError
+from tidegate.proto.errors import SplitError
 
 from .data import column, pieces_of
 
@@ -111,21 +107,3 @@ def test_many_rows_beyond_the_limit_are_none() -> None:
     scan = Scan("t", [column("t", pa.string())], largest=900_000)
     scan.assign("t", [inline(batch)])
     assert sum(each.num_rows for each in scan.run(())) == 10_000
-
-
-def test_a_row_that_a_statement_makes_beyond_the_limit_is_an_error(instance: Instance) -> None:
-    numbers = pa.schema([("k", pa.int64())])
-    fragment = Fragment(
-        "SELECT repeat('x', c0::INTEGER) FROM in0",
-        schema=pa.schema([("t", pa.string())]),
-        instance=instance,
-        streams=[StreamSource(relation="in0", schema=numbers, size_class=10)],
-        largest=900_000,
-        plan_path="relations[0].root",
-    )
-    lengths = pa.record_batch({"k": [5, 800_000, 800_000]})
-    assert sum(batch.num_rows for batch in fragment.run([BatchStream(numbers, [lengths])])) == 3
-    with pytest.raises(ExecutionError, match=r"relations\[0\].root: makes a row of 1,000,000 bytes") as refused:
-        list(fragment.run([BatchStream(numbers, [pa.record_batch({"k": [5, 1_000_000]})])]))
-    assert refused.value.reason == "ROW_TOO_LARGE"
-    fragment.close()
