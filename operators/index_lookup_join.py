@@ -29,7 +29,7 @@ from ..proto.errors import ExecutionError, InternalError, SplitError
 from .core.batches import batch_of, joined
 from .core.blocks import blocks
 from .core.operator import Operator, Stream
-from .core.sizes import BATCH_BYTES, batch_bytes, row_beyond, rows_within
+from .core.sizes import BATCH_BYTES, batch_bytes, rows_within
 from .core.submit import Submit, at_once
 from .duckdb import failures
 from .indexes.index import Index, Matches, RowNumbers, is_every
@@ -107,8 +107,7 @@ class IndexLookupJoin(Operator):
     index's.
 
     `submit` has look-ups made on other threads; without it they are made on the calling thread, one by one. `pause`
-    waits between attempts, or until the event is set. A joined row of more than `largest` bytes is an error. `close`
-    closes the index.
+    waits between attempts, or until the event is set. `close` closes the index.
     """
 
     def __init__(
@@ -124,7 +123,6 @@ class IndexLookupJoin(Operator):
         retries: Retries | None = None,
         submit: Submit = at_once,
         pause: Pause = threading.Event.wait,
-        largest: int | None = None,
         plan_path: str = "",
     ) -> None:
         self.schema = schema
@@ -136,7 +134,6 @@ class IndexLookupJoin(Operator):
         self._retries = retries or Retries()
         self._submit = submit
         self._pause = pause
-        self._largest = largest
         self._plan_path = plan_path
         self._width = _UNSEEN_WIDTH
         self._run_in_progress: _Run | None = None
@@ -262,8 +259,6 @@ class IndexLookupJoin(Operator):
         matches = self._attempts(lookup, run)
         self._check_matches(matches, lookup.keys.num_rows)
         joined = self._joined(lookup, matches)
-        if (beyond := row_beyond(joined, self._largest)) is not None and self._largest is not None:
-            raise failures.row_too_large(self._plan_path, beyond[1], self._largest)
         lookup.size = batch_bytes(joined)
         self._width = max(lookup.size // lookup.probe.num_rows, self._width // _NARROWER)
         return joined

@@ -270,7 +270,6 @@ def _lookup(node: LookupNode, factory: OperatorFactory) -> IndexLookupJoin:
         prefetch=prefetch,
         retries=retries,
         submit=submit,
-        largest=factory.memory_limit,
         plan_path=node.plan_path,
     )
 

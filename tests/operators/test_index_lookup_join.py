@@ -151,16 +151,6 @@ def test_look_ups_of_narrow_rows_soon_have_all_rows_of_a_look_up_batch() -> None
     assert [len(keys) for keys in index.looked_up] == [16, 256, 3_824, 4_096, 4_096, 4_096, 3_616]
 
 
-def test_a_joined_row_beyond_the_limit_is_an_error() -> None:
-    schema = pa.schema([("k", pa.int64()), ("text", pa.string())])
-    operator = IndexLookupJoin(
-        schema=schema, probe=PROBE, keys=[0], index=Wide(), largest=WIDTH, plan_path="relations[0]"
-    )
-    with pytest.raises(ExecutionError, match=r"relations\[0\]: makes a row of 300,008 bytes") as refused:
-        list(operator.run([stream(numbers(1))]))
-    assert refused.value.reason == "ROW_TOO_LARGE"
-
-
 def test_what_is_in_flight_comes_before_the_barrier() -> None:
     assert joined(squares(prefetch=256, submit=LastFirst()), 1, 2, 3, 4, 5) == [(v, v * v) for v in range(1, 6)]
 
