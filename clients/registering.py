@@ -38,6 +38,7 @@ def user_operator(
     - `partition`: which channels get which rows: a column or several (called c0, c1, ...), None (all rows to all) or
       `tidegate.SPREAD`, for all streams or by their names; or a function of the options that gives one of these
     - `after`: `{"probe": "build"}` reads a stream once others have ended
+    - `version`: change it with the code: a checkpoint of a plan with another version is then refused
 
     Without a `partition` the operator runs on one channel. With one it has as many channels as the task, if that pays.
     """
