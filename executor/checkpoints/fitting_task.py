@@ -42,12 +42,7 @@ def restored(checkpoint: Found, origin: Origin, computation: Computation) -> tup
 def check_fits(manifest: Manifest, origin: Origin) -> None:
     """Raise `CheckpointError`, which says what differs, if rows depend on the difference."""
     then = manifest.origin
-    if then.plan != origin.plan and then.meaning != origin.meaning:
-        raise CheckpointError(
-            f"checkpoint {manifest.name!r} is of another plan (the checkpoint's plan has the digest "
-            f"{then.plan[:12]}..., this plan {origin.plan[:12]}...): give the plan of the checkpoint's task",
-            reason="CHECKPOINT_OTHER_PLAN",
-        )
+    _check_plan(manifest, origin)
     for name in {**then.options, **origin.options}:
         before, now = then.options.get(name), origin.options.get(name)
         if before != now:
@@ -63,6 +58,25 @@ def check_fits(manifest: Manifest, origin: Origin) -> None:
                 f"{_sized(origin, name)}: give the same tables",
                 reason="CHECKPOINT_OTHER_TABLES",
             )
+
+
+def _check_plan(manifest: Manifest, origin: Origin) -> None:
+    """Equal bytes are enough only for another version of Tidegate, which may digest the meaning of a plan otherwise."""
+    then = manifest.origin
+    if then.meaning == origin.meaning:
+        return
+    if then.plan != origin.plan:
+        raise CheckpointError(
+            f"checkpoint {manifest.name!r} is of another plan (the checkpoint's plan has the digest "
+            f"{then.plan[:12]}..., this plan {origin.plan[:12]}...): give the plan of the checkpoint's task",
+            reason="CHECKPOINT_OTHER_PLAN",
+        )
+    if then.engines.get("tidegate") == origin.engines.get("tidegate"):
+        raise CheckpointError(
+            f"checkpoint {manifest.name!r} is of this plan, but the operators that the plan names were registered in "
+            "another version: register the version of the checkpoint's task, or feed a new task from the start",
+            reason="CHECKPOINT_OTHER_PLAN",
+        )
 
 
 def upgrades(manifest: Manifest, origin: Origin) -> tuple[str, ...]:

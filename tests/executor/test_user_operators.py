@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -258,3 +259,18 @@ def test_the_same_plan_of_another_version_means_something_else() -> None:
 
     assert meaning("1") == meaning("1")
     assert meaning("1") != meaning("2")
+
+
+def test_a_checkpoint_of_another_version_of_an_operator_is_refused(tmp_path: Path) -> None:
+    def service(version: str) -> tidegate.Client:
+        operators = {"first": tidegate.user_operator(First, version=version)}
+        return tidegate.local(operators=operators, checkpoint_root=tmp_path)
+
+    rows = plan(operated(named("first", rows=1), read("numbers", NUMBERS)), ["k", "v"])
+    with service("1") as client:
+        taken = client.create_task(rows).run_epoch({"numbers": ROWS}, checkpoint=True).checkpoint
+    with service("1") as client:
+        assert client.create_task(rows, restore=taken).cursor == tidegate.Cursor(2, 0)
+    with service("2") as client, pytest.raises(tidegate.CheckpointError, match="in another version") as refused:
+        client.create_task(rows, restore=taken)
+    assert refused.value.reason == "CHECKPOINT_OTHER_PLAN"
