@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 import substrait.dataframe as sub
 
@@ -17,10 +18,14 @@ from tidegate.proto.values import Transacted
 from tidegate.spark import Order, Way, feed, sweep
 from tidegate.task import Task
 
+from ..continuous.histories import planned
 from .conftest import KV, handed_on, rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+STRUCT = pa.struct([("a", pa.int64()), ("b", pa.string())])
 
 
 def computed(spark: SparkSession, rows: int = 100) -> DataFrame:
@@ -122,6 +127,42 @@ def test_a_column_that_the_dataframe_lacks_is_refused_unless_it_is_said_to_be_nu
         for each in (task, lenient):
             each.request_barrier()
             assert each.read_epoch().to_pylist() == [{"k": 0, "v": None}, {"k": 1, "v": None}]
+
+
+@pytest.mark.parametrize(
+    ("of_spark", "wanted", "lacking", "rows"),
+    [
+        ("named_struct('a', id)", STRUCT, "field 'b' of column 's'", [{"a": 0, "b": None}, {"a": 1, "b": None}]),
+        (
+            "array(named_struct('b', named_struct('c', id)))",
+            pa.list_(pa.struct([("b", pa.struct([("c", pa.int64()), ("d", pa.int64())]))])),
+            "field 'b.d' of column 's'",
+            [[{"b": {"c": 0, "d": None}}], [{"b": {"c": 1, "d": None}}]],
+        ),
+    ],
+)
+@pytest.mark.parametrize("how", ["staged", "reference"])
+def test_a_field_that_a_struct_of_the_dataframe_lacks_is_refused_unless_it_is_said_to_be_null(
+    spark: SparkSession,
+    client: Client,
+    tmp_path: Path,
+    of_spark: str,
+    wanted: pa.DataType,
+    lacking: str,
+    rows: list[object],
+    how: str,
+) -> None:
+    frame = spark.range(2).coalesce(1).selectExpr(f"{of_spark} AS s")
+    if how == "reference":
+        frame.write.parquet(str(tmp_path / "written"))
+        frame = spark.read.parquet(str(tmp_path / "written"))
+    with client.create_task(planned("SELECT s FROM rows", {"rows": pa.schema([("s", wanted)])})) as task:
+        with pytest.raises(tidegate.InvalidRequest, match=f"reads {lacking}, which .* does not have; there") as refused:
+            feed(frame, task, "rows", staging=tmp_path, how=how)
+        assert refused.value.reason == "MISSING_COLUMN"
+        feed(frame, task, "rows", staging=tmp_path, how=how, missing_columns="null")
+        task.request_barrier()
+        assert task.read_epoch().to_pydict() == {"s": rows}
 
 
 def test_a_staging_folder_that_is_called_like_a_missing_column_is_refused(
