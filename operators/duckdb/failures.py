@@ -20,8 +20,8 @@ _HINT = re.compile(
     r"\s*(\. Use TRY\(|, or SET |; SET |Possible solutions?:|Candidate functions:|\bLINE \d+:|Detail: Python ).*",
     re.DOTALL,
 )
-#: DuckDB's words for a column of the statement, whose name is not the plan's.
-_POSITIONAL = re.compile(r" when casting from source column \S+$")
+#: DuckDB's words for columns of the statement, whose names are not the plan's.
+_POSITIONAL = re.compile(r" (when casting from source column|in expression) .*\bc\d+\b.*$")
 _KIND = re.compile(r"^([A-Za-z ]+?) Error: ")
 _INTERNAL: Final = frozenset({"INTERNAL", "FATAL", "Binder", "Parser", "Catalog", "Syntax"})
 #: Kinds of errors that a bad file can cause, so that it is worth finding that file. DuckDB has no kind of its own for a

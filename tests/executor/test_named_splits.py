@@ -121,6 +121,7 @@ def test_a_source_that_does_not_feed_what_failed_is_not_named(client: tidegate.C
 
 
 def test_the_sentence_has_no_names_of_the_statement(client: tidegate.Client) -> None:
-    for sql in ("SELECT CAST(s AS BIGINT) AS n FROM l", "SELECT v + v AS n FROM l", "SELECT sum(v) AS n FROM l"):
+    for expression in ("CAST(s AS BIGINT)", "v + v", "sum(v)", "v / (k - 1)"):
+        sql = f"SELECT {expression} AS n FROM l"
         message = error_of(client, sql, {"l": [BAD, BAD]})
         assert not re.search(r"\bc\d+\b|!", message), message

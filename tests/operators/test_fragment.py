@@ -227,7 +227,7 @@ def test_a_type_that_duckdb_would_change_is_refused_by_name(type_: pa.DataType, 
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
-        ("SELECT 1 // (c0 - 2) FROM in0", r"^relations\[0\]: Division by zero in expression \(1 // \(c0 - 2\)\)\.?$"),
+        ("SELECT 1 // (c0 - 2) FROM in0", r"^relations\[0\]: Division by zero$"),
         ("SELECT CAST('x' || c0 AS BIGINT) FROM in0", r"^relations\[0\]: Could not convert string 'x1' to INT64$"),
         ("SELECT c0 + 9223372036854775807 FROM in0", r"^relations\[0\]: Overflow in addition of INT64"),
         ("SELECT error('out of tea') FROM in0", r"^relations\[0\]: out of tea$"),
