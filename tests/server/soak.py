@@ -9,6 +9,7 @@ Control: every control call is timed beside clients whose epochs are long.
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import random
 import sys
@@ -155,10 +156,15 @@ def quantile(values: Sequence[float], share: float) -> float:
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 
+def fifths(memory: Sequence[int]) -> list[float]:
+    """The median memory of each fifth of the time."""
+    bounds = [part * len(memory) // 5 for part in range(6)]
+    return [quantile(memory[begin:end] or memory, 0.5) for begin, end in itertools.pairwise(bounds)]
+
+
 def growth(memory: Sequence[int]) -> float:
-    """How memory of the last fifth is to that of the second."""
-    fifth = max(1, len(memory) // 5)
-    return quantile(memory[-fifth:], 0.5) / quantile(memory[fifth : 2 * fifth] or memory, 0.5)
+    """The memory of the last fifth over that of the second."""
+    return fifths(memory)[-1] / fifths(memory)[1]
 
 
 def _told(name: str, value: float, bound: float, text: str) -> bool:
@@ -168,11 +174,11 @@ def _told(name: str, value: float, bound: float, text: str) -> bool:
 
 def report_load(found: Found) -> bool:
     p50, p99 = (quantile(found.epochs, share) for share in (0.5, 0.99))
-    rise, now = growth(found.memory), found.memory[-1] >> 20
+    rise, by_fifths = growth(found.memory), ", ".join(f"{int(memory) >> 20}" for memory in fifths(found.memory))
     print(f"       {len(found.epochs):,} epochs; hostile acts: {dict(sorted(found.ends.items()))}")
     small = f"p50 {1e3 * p50:.1f} ms, p99 {1e3 * p99:.1f} ms, {p99 / p50:.1f} times as long"
     kept = _told(f"p99 of small epochs at most {P99_OVER_P50:g} times p50", p99 / p50, P99_OVER_P50, small)
-    return _told("memory is flat", rise, GROWTH, f"{now} MiB, {rise:.2f} times that of the second fifth") and kept
+    return _told("memory is flat", rise, GROWTH, f"MiB by fifths {by_fifths}, {rise:.2f} times the second") and kept
 
 
 def report_control(found: Found) -> bool:
