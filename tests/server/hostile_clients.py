@@ -25,6 +25,8 @@ _CROSSED: Final = plans.plan(plans.crossed(plans.read("t", "x"), plans.read("u",
 _WIDE: Final = 700
 """So many rows of both sources: half a million of them crossed, 8 MB."""
 _WAIT: Final = 30.0
+_IDLE_SECONDS: Final = 10.0
+"""The server deletes the tasks of clients that vanished this long after their last call."""
 
 
 @contextmanager
@@ -35,7 +37,8 @@ def _connected(address: str) -> Iterator[Stubs]:
 
 
 def _create(stubs: Stubs, plan: PlanBytes) -> str:
-    request = pb.CreateTaskRequest(plan=pb.PlanBytes(json=plan.json or ""))
+    options = pb.TaskOptions(idle_seconds=_IDLE_SECONDS)
+    request = pb.CreateTaskRequest(plan=pb.PlanBytes(json=plan.json or ""), options=options)
     return str(stubs.tasks.CreateTask(request, timeout=_WAIT).task.id)
 
 

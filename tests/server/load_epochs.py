@@ -26,8 +26,6 @@ _ROWS: Final = 50
 _KEYS: Final = 8
 _ABOVE: Final = 50
 _ROUND_SECONDS: Final = 2.0
-_IDLE_SECONDS: Final = 300.0
-"""Longer than a task waits for its turn while the others are created."""
 
 
 def sums(rows: Rows) -> list[Row]:
@@ -87,7 +85,7 @@ class Fed:
 
     def __init__(self, client: tidegate.Client, kind: Kind) -> None:
         self._kind = kind
-        self.task = client.create_task(kind.plan.json or b"", idle_seconds=_IDLE_SECONDS, **kind.options)  # type: ignore[arg-type]
+        self.task = client.create_task(kind.plan.json or b"", **kind.options)  # type: ignore[arg-type]
         self._history: list[Mapping[str, Rows]] = []
 
     def epoch(self, draw: random.Random) -> tuple[float, bool]:
