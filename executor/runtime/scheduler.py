@@ -6,7 +6,8 @@ caller that waits for a result may lend its own thread to the work.
 
 Turns go by principal and by task, so that no principal and no task gets more turns by having more to do. A step cannot
 be stopped, and some steps last long: a statement gives nothing before it is done. A thread in a long step goes on at a
-lower priority. If other works wait for a thread, the scheduler replaces it, and the thread ends with its step.
+lower priority. If other works wait for a thread, the scheduler replaces it, and the thread ends with its step. A
+principal with many works that may step for long starts them one after the other (`admission.py`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Protocol
 
+from .admission import Admission
 from .fair_queue import FairQueue
 
 SLICE_NS = 20_000_000
@@ -31,6 +33,8 @@ LONG_NS: Final = 100_000_000
 """The length of a step from which its thread counts as long, and no longer keeps other works waiting."""
 MOST_LONG: Final = 64
 """The most threads in long steps, beside one for each principal that has none."""
+_AT_ONCE: Final = 4
+"""The fewest works of a principal that may step for long and start at once; as many as threads, if these are more."""
 _LONG_NICENESS: Final = 5
 """The niceness of long steps: the thread gets about a third of the processor time of a normal one."""
 _LOOK_SECONDS: Final = LONG_NS / 4e9
@@ -52,14 +56,18 @@ class _State(enum.Enum):
 
 
 class Slot:
-    """A work's place in the scheduler, and its owner. A slot submitted during a step of another has the same owner."""
+    """A work's place in the scheduler, and its owner. A slot submitted during a step of another has the same owner.
 
-    __slots__ = ("principal", "state", "task", "work")
+    `short` says that the work's last step used little of a processor's time.
+    """
+
+    __slots__ = ("principal", "short", "state", "task", "work")
 
     def __init__(self, work: Work, principal: str = "", task: str = "") -> None:
         self.work = work
         self.principal = principal
         self.task = task
+        self.short = False
         self.state = _State.IDLE
 
     @property
@@ -80,6 +88,7 @@ class Scheduler:
         self._lock = threading.RLock()
         self._condition = threading.Condition(self._lock)
         self._queue: FairQueue[Slot] = FairQueue()
+        self._admission: Admission[Slot] = Admission(max(_AT_ONCE, threads))
         self._threads: list[_Thread] = []
         self._long: list[_Thread] = []
         self._started = 0
@@ -117,7 +126,7 @@ class Scheduler:
                 slot.state = _State.AGAIN
             elif slot.state is _State.IDLE:
                 if not slot.task and (stepped := self._stepped) is not None:
-                    slot.principal, slot.task = stepped.principal, stepped.task
+                    slot.principal, slot.task, slot.short = stepped.principal, stepped.task, stepped.short
                 self._enqueue(slot, wake=wake)
 
     def wake(self) -> None:
@@ -131,7 +140,8 @@ class Scheduler:
         with self._lock:
             if slot.state is not _State.QUEUED:
                 return False
-            self._queue.remove(slot)
+            if not self._admission.withdraw(slot):
+                self._queue.remove(slot)
             slot.state = _State.RUNNING
             self._lenders.append(threading.get_ident())
         try:
@@ -149,9 +159,10 @@ class Scheduler:
         """
         with self._lock:
             self._closed = True
-            for slot in self._queue:
+            for slot in (*self._queue, *self._admission):
                 slot.state = _State.IDLE
             self._queue.clear()
+            self._admission.clear()
             self._condition.notify_all()
             self._watch.notify()
             threads = (*self._threads, *self._long, *([self._watcher] if self._watcher is not None else ()))
@@ -173,6 +184,12 @@ class Scheduler:
         if self._closed:
             return
         slot.state = _State.QUEUED
+        if slot.short or self._admission.admit(slot):
+            self._put_in_line(slot, wake=wake)
+        elif not self._watches:
+            self._begin_to_watch()
+
+    def _put_in_line(self, slot: Slot, *, wake: bool = True) -> None:
         self._queue.append(slot)
         if wake:
             self._wake()
@@ -226,8 +243,11 @@ class Scheduler:
         """Look for threads in long steps, as long as works are stepped."""
         with self._lock:
             while not self._closed:
-                self._watches = any(thread.slot is not None for thread in self._threads) or bool(len(self._queue))
+                busy = any(thread.slot is not None for thread in self._threads)
+                self._watches = busy or len(self._queue) > 0 or self._admission.holds_back
                 self._relieve()
+                for slot in self._admission.due():
+                    self._put_in_line(slot)
                 self._watch.wait(_LOOK_SECONDS if self._watches else None)
 
     def _relieve(self) -> None:
@@ -243,6 +263,8 @@ class Scheduler:
             self._threads.remove(thread)
             self._long.append(thread)
             thread.yield_to_others()
+            if thread.slot is not None:
+                self._admission.is_long(thread.slot)
             if len(self._queue) > self._idle:
                 self._start()
 
@@ -257,17 +279,21 @@ class Scheduler:
         more = False
         around = self._stepped
         self._stepping.slot = slot
+        began_ns = time.thread_time_ns()
         try:
             self.shake()
             more = slot.work.step(time.monotonic_ns() + slice_ns)
         finally:
             self._stepping.slot = around
-            self._ran(slot, more)
+            self._ran(slot, more, time.thread_time_ns() - began_ns)
 
-    def _ran(self, slot: Slot, more: bool) -> None:
+    def _ran(self, slot: Slot, more: bool, processor_ns: int) -> None:
         with self._lock:
             again = more or slot.state is _State.AGAIN
             slot.state = _State.IDLE
+            slot.short = processor_ns < LONG_NS
+            for admitted in self._admission.ended(slot):
+                self._put_in_line(admitted)
             if again:
                 self._enqueue(slot)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tidegate.executor.runtime.scheduler import LENT_SLICE_NS, SLICE_NS, Scheduler, Slot
+from tidegate.executor.runtime.scheduler import LENT_SLICE_NS, LONG_NS, SLICE_NS, Scheduler, Slot
 from tidegate.executor.runtime.timers import Timers
 
 
@@ -179,6 +179,52 @@ def test_steps_without_an_end_keep_nobody_else_waiting(principal: str) -> None:
 
     few.submit(Slot(Steps(turn), principal, "small"))
     assert ran.wait(20)
+    assert not gate.is_set()
+    gate.set()
+    few.close()
+
+
+def burn(gate: threading.Event) -> bool:
+    """Steps as long as a work whose next step is not taken for short."""
+    until = time.thread_time_ns() + 2 * LONG_NS
+    while time.thread_time_ns() < until and not gate.is_set():
+        pass
+    return not gate.is_set()
+
+
+def test_few_works_with_long_steps_run_together() -> None:
+    """Twelve run over and over. Without admission, all twelve would after a second."""
+    few = Scheduler(2)
+    gate, lock = threading.Event(), threading.Lock()
+    running, most = [0], [0]
+
+    def turn() -> bool:
+        with lock:
+            running[0] += 1
+            most[0] = max(most[0], running[0])
+        more = burn(gate)
+        with lock:
+            running[0] -= 1
+        return more
+
+    for task in range(12):
+        few.submit(Slot(Steps(turn), "greedy", str(task)))
+    gate.wait(2)
+    gate.set()
+    few.close()
+    assert 1 <= most[0] < 12
+
+
+def test_a_work_whose_last_step_was_short_starts_beside_any_number_of_long_ones() -> None:
+    few = Scheduler(2)
+    gate, ran, again = threading.Event(), threading.Event(), threading.Event()
+    small = Slot(Steps(lambda: (again if ran.is_set() else ran).set() or False), "greedy", "small")
+    few.submit(small)
+    assert ran.wait(20)
+    for task in range(30):
+        few.submit(Slot(Steps(lambda: gate.wait(30) and False), "greedy", str(task)))
+    few.submit(small)
+    assert again.wait(20)
     assert not gate.is_set()
     gate.set()
     few.close()

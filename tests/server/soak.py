@@ -35,8 +35,6 @@ P99_OVER_P50: Final = 20.0
 CONTROL_SECONDS: Final = 0.1
 GROWTH: Final = 1.1
 """Memory of the last fifth of the time over that of the second fifth, where it is flat."""
-IDLE_SECONDS: Final = 60
-"""Longer than an honest task waits for its turn while others are created. A hostile client's task has less."""
 _ATTENDED: Final = 3_600.0
 """Idle seconds of tasks that all have a client to delete them."""
 _SETTLES: Final = 120.0
@@ -51,7 +49,7 @@ class Load:
     long_epochs: int = 32
     long_seconds: float = 2.0
     seconds: float = 600.0
-    idle_seconds: float = 10.0
+    idle_seconds: float = 60.0
     seed: int = 0
 
 
