@@ -14,11 +14,11 @@ from .outer_references import OuterReferences
 
 def repeated(step: ir.Relation) -> Iterator[ir.Relation]:
     """The relations of a recursion's step that see other rows in each round, from the step down to its reference."""
-    reach = OuterReferences()
+    references = OuterReferences()
     relation: ir.Relation | None = step
     while relation is not None:
         yield relation
-        relation = next((child for child in tree.inputs(relation) if reach.loops(child)), None)
+        relation = next((child for child in tree.inputs(relation) if references.of(child).loops), None)
 
 
 def fixed(step: ir.Relation) -> Iterator[ir.Relation]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias, assert_never
+from typing import TypeAlias
 
-from ...proto.errors import PlanError, Problem
+from ...proto.errors import InternalError, PlanError, Problem
 from .. import ir
 from ..ir.arrow_types import arrow_schema
 from ..ir.walk import unroll
@@ -97,6 +97,8 @@ class _Lowering:
         return (yield joined)
 
     def _lowered(self, relation: ir.Relation) -> Step:  # noqa: C901 (a line per relation)
+        if relation.traits.changes == "recomputed":
+            return (yield from self._recomputed(relation, f"a {relation.traits.name} starts from all rows"))
         match relation:
             case ir.Read() | ir.LocalFiles():
                 return _source(relation)
@@ -143,8 +145,6 @@ class _Lowering:
                 raise PlanError(_lookup_in_outside(relation))
             case ir.User():
                 raise PlanError(_user_over_changes(relation))
-            case ir.Recursion():
-                return (yield from self._recomputed(relation, "a recursive statement starts from all rows"))
             case ir.Iterate():
                 body = yield relation.body
                 entering = None if relation.input is None else (yield relation.input)
@@ -155,12 +155,8 @@ class _Lowering:
                 return self._back(relation)
             case ir.LoopInput():
                 return _loop_input(relation)
-            case ir.Rounds():
-                raise AssertionError(f"{relation.plan_path}: a loop in a continuous task is part of the whole")
-            case ir.PartialAggregate() | ir.FinalAggregate() | ir.Exchange() | ir.Shared() | ir.LateralJoin():
-                raise AssertionError(f"{relation.plan_path}: a decoded plan has no {type(relation).__name__}")
             case _:
-                assert_never(relation)
+                raise InternalError(f"{relation.plan_path}: a {relation.traits.name} has no form on changes")
 
     def _back(self, relation: ir.Reference) -> BackNode:
         """The one node for all references to a loop."""

@@ -49,7 +49,7 @@ def _leaves(relation: ir.Relation, shared: Sequence[ir.Relation]) -> list[ir.Rel
     that no statement has is a leaf. Raises `PlanError` if such a relation reads a row.
     """
     leaves: list[ir.Relation] = []
-    reach = OuterReferences()
+    references = OuterReferences()
     seen: set[int] = set()
     stack = [relation]
     while stack:
@@ -57,7 +57,7 @@ def _leaves(relation: ir.Relation, shared: Sequence[ir.Relation]) -> list[ir.Rel
         if isinstance(at, ir.Read | ir.LocalFiles | ir.Reference | ir.LoopInput):
             leaves.append(at)
         elif isinstance(at, ir.Iterate | ir.Operated):
-            if reach.of(at):
+            if references.of(at).rows:
                 raise PlanError(correlated(at.plan_path))
             leaves.append(at)
         elif isinstance(at, ir.Shared):

@@ -35,32 +35,34 @@ def choose_loops(plan: ir.Plan, options: TaskOptions) -> ir.Plan:
     """The plan with each loop as a recursive statement if one means the same, else as a loop that runs round by round.
     A loop that reads an enclosing loop's reference stays a part of that loop's body.
     """
-    reach = OuterReferences()
+    references = OuterReferences()
 
     def change(relation: ir.Relation) -> ir.Relation:
         if not isinstance(relation, ir.Iterate):
             return relation
-        if reach.of(relation):
+        if references.of(relation).rows:
             raise PlanError(correlated(relation.plan_path))
-        if reach.loops(relation):
+        if references.of(relation).loops:
             return relation
-        outcome = recursion(relation, options.loop_rows, reach)
+        outcome = recursion(relation, options.loop_rows, references)
         if options.loops is Loops.GENERAL:
             outcome = Obstacle(relation.plan_path, 'the option loops="general" asks for it')
         if isinstance(outcome, Obstacle):
-            return _round_by_round(relation, outcome, options, reach)
+            return _round_by_round(relation, outcome, options, references)
         return outcome
 
     root, *shared = (transform_relations(relation, change) for relation in (plan.root, *plan.shared))
     return replace(plan, root=root, shared=tuple(shared))
 
 
-def _round_by_round(loop: ir.Iterate, obstacle: Obstacle, options: TaskOptions, reach: OuterReferences) -> ir.Rounds:
+def _round_by_round(
+    loop: ir.Iterate, obstacle: Obstacle, options: TaskOptions, references: OuterReferences
+) -> ir.Rounds:
     """The loop as `ir.Rounds`. Relations that read no reference become inputs; the rest is the loop's own."""
     inputs: dict[int, tuple[ir.Relation, ir.LoopInput]] = {}
 
     def step(relation: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Relation]:
-        if not reach.is_closed(relation):
+        if not references.of(relation).closed:
             return (yield from rebuilt(relation))
         if id(relation) not in inputs:
             port = ir.LoopInput(port=len(inputs), schema=relation.schema, plan_path=relation.plan_path)
@@ -81,23 +83,23 @@ def _round_by_round(loop: ir.Iterate, obstacle: Obstacle, options: TaskOptions, 
     )
 
 
-def recursion(loop: ir.Iterate, max_rows: int, reach: OuterReferences) -> ir.Recursion | Obstacle:
+def recursion(loop: ir.Iterate, max_rows: int, references: OuterReferences) -> ir.Recursion | Obstacle:
     """The loop as one recursive statement, or the first obstacle to that."""
-    obstacle = _of_the_loop(loop, reach)
+    obstacle = _of_the_loop(loop, references)
     if obstacle is not None:
         return obstacle
     parts = _parts(loop.body)
     if isinstance(parts, Obstacle):
         return parts
     for part in parts:
-        obstacle = _of_a_part(part, loop, reach)
+        obstacle = _of_a_part(part, loop, references)
         if obstacle is not None:
             return obstacle
     return ir.Recursion(
         loop=loop.loop,
         name=loop.name,
-        base=tuple(part for part in parts if loop.loop not in reach.loops(part)),
-        steps=tuple(part for part in parts if loop.loop in reach.loops(part)),
+        base=tuple(part for part in parts if loop.loop not in references.of(part).loops),
+        steps=tuple(part for part in parts if loop.loop in references.of(part).loops),
         input=loop.input,
         max_rows=max_rows,
         schema=loop.schema,
@@ -108,7 +110,7 @@ def recursion(loop: ir.Iterate, max_rows: int, reach: OuterReferences) -> ir.Rec
 # ---------------------------------------------------------------------------------------------------------- obstacles
 
 
-def _of_the_loop(loop: ir.Iterate, reach: OuterReferences) -> Obstacle | None:
+def _of_the_loop(loop: ir.Iterate, references: OuterReferences) -> Obstacle | None:
     if loop.max_rounds is not None:
         return Obstacle(
             loop.plan_path, "the loop has a limit on rounds, and a recursive statement does not count rounds"
@@ -118,7 +120,7 @@ def _of_the_loop(loop: ir.Iterate, reach: OuterReferences) -> Obstacle | None:
     for index, type_ in enumerate(loop.schema):
         if not is_one_value(type_) and not isinstance(type_, t.Float):
             return Obstacle(loop.plan_path, f"column {index} is {type_}, whose equal values may differ")
-    around = reach.loops(loop)
+    around = references.of(loop).loops
     if around:
         return Obstacle(loop.plan_path, "the loop reads the rows of an enclosing loop")
     return None
@@ -177,21 +179,21 @@ class _Column(Enum):
     OTHER = "other"
 
 
-def _of_a_part(part: ir.Relation, loop: ir.Iterate, reach: OuterReferences) -> Obstacle | None:
-    references = sum(isinstance(inner, ir.Reference) and inner.loop == loop.loop for inner in relations(part))
-    if references > 1:
-        return Obstacle(part.plan_path, f"a part of the union refers to the loop {references} times")
-    if not references:
+def _of_a_part(part: ir.Relation, loop: ir.Iterate, references: OuterReferences) -> Obstacle | None:
+    uses = sum(isinstance(inner, ir.Reference) and inner.loop == loop.loop for inner in relations(part))
+    if uses > 1:
+        return Obstacle(part.plan_path, f"a part of the union refers to the loop {uses} times")
+    if not uses:
         return None
     path = [part]
     while not isinstance(path[-1], ir.Reference):
         obstacle = _of_a_relation(path[-1])
         if obstacle is not None:
             return obstacle
-        path.append(next(child for child in tree.inputs(path[-1]) if loop.loop in reach.loops(child)))
+        path.append(next(child for child in tree.inputs(path[-1]) if loop.loop in references.of(child).loops))
     columns = [_Column.COPIED] * len(path.pop().schema)
     for relation in reversed(path):
-        columns = _columns(relation, columns, loop, reach)
+        columns = _columns(relation, columns, loop, references)
     if _Column.COMPUTED in columns:
         index = columns.index(_Column.COMPUTED)
         return Obstacle(part.plan_path, f"column {index} is computed from the loop's rows, so the loop may never end")
@@ -218,14 +220,16 @@ def _of_a_relation(relation: ir.Relation) -> Obstacle | None:
             )
 
 
-def _columns(relation: ir.Relation, below: list[_Column], loop: ir.Iterate, reach: OuterReferences) -> list[_Column]:
+def _columns(
+    relation: ir.Relation, below: list[_Column], loop: ir.Iterate, references: OuterReferences
+) -> list[_Column]:
     """The origins of a relation's columns, from those of the input that has the reference."""
     match relation:
         case ir.Project():
             return [_column(expression, below) for expression in relation.expressions]
         case ir.Join() | ir.Cross():
             sides = [
-                below if loop.loop in reach.loops(side) else [_Column.OTHER] * len(side.schema)
+                below if loop.loop in references.of(side).loops else [_Column.OTHER] * len(side.schema)
                 for side in (relation.left, relation.right)
             ]
             return [*sides[0], *sides[1]]

@@ -40,7 +40,7 @@ def use_sorted_operators(plan: ir.Plan) -> ir.Plan:
 class _Choosing:
     def __init__(self) -> None:
         self._sorted = SortednessTable()
-        self._reach = OuterReferences()
+        self._references = OuterReferences()
         self._done: dict[int, tuple[ir.Relation, ir.Relation]] = {}
         self._heights: dict[int, int] = {}
 
@@ -59,7 +59,7 @@ class _Choosing:
         inner: dict[int, ir.Relation] = {}
         for expression in tree.expressions(relation):
             for subquery in subqueries(expression):
-                closed = self._reach.is_closed(subquery.relation)
+                closed = self._references.of(subquery.relation).closed
                 inner[id(subquery.relation)] = (yield subquery.relation) if closed else subquery.relation
         rebuilt = tree.with_inputs(relation, below)
         if inner:

@@ -11,9 +11,10 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, assert_never
 
+from ...proto.errors import InternalError
 from .. import ir
 from ..ir import tree
-from ..ir.visit import is_column, subqueries
+from ..ir.visit import has_subquery, is_column
 from ..ir.walk import unroll
 
 
@@ -59,6 +60,18 @@ class SortednessTable:
 
 def sortedness(relation: ir.Relation, below: Sequence[Sortedness]) -> Sortedness:
     """A relation's own sortedness, from that of its inputs."""
+    match relation.traits.order:
+        case "none":
+            return UNSORTED
+        case "kept":
+            return UNSORTED if _joins(relation) else below[0]
+        case "own":
+            return _own_order(relation, below)
+        case order:
+            assert_never(order)
+
+
+def _own_order(relation: ir.Relation, below: Sequence[Sortedness]) -> Sortedness:
     match relation:
         case ir.Read() | ir.LocalFiles():
             by = tuple(SortedBy(frozenset({key.column}), key.direction) for key in relation.order)
@@ -69,42 +82,16 @@ def sortedness(relation: ir.Relation, below: Sequence[Sortedness]) -> Sortedness
         case ir.Recursion() | ir.Rounds():
             by = tuple(SortedBy(frozenset({at}), ir.Direction.ASC_NULLS_LAST) for at in range(len(relation.schema)))
             return Sortedness(by, f"sorted by the loop at {relation.plan_path}")
-        case ir.Fetch():
-            return below[0]
-        case ir.Filter():
-            return UNSORTED if _asks(relation) else below[0]
         case ir.Project():
-            return UNSORTED if _asks(relation) else moved(below[0], relation.expressions)
+            return UNSORTED if _joins(relation) else moved(below[0], relation.expressions)
         case ir.Unnest():
             return moved(below[0], relation.kept)
-        case ir.IndexLookup():
-            return below[0]
-        case ir.MergeJoin():
-            return _merged(relation, below[0], below[1])
         case ir.StreamingAggregate():
             return moved(below[0], relation.keys)
-        case (
-            ir.Values()
-            | ir.Expand()
-            | ir.Set()
-            | ir.Window()
-            | ir.Join()
-            | ir.LateralJoin()
-            | ir.Cross()
-            | ir.Aggregate()
-            | ir.PartialAggregate()
-            | ir.FinalAggregate()
-            | ir.Exchange()
-            | ir.Shared()
-            | ir.Iterate()
-            | ir.Reference()
-            | ir.LoopInput()
-            | ir.IndexTable()
-            | ir.User()
-        ):
-            return UNSORTED
+        case ir.MergeJoin():
+            return _merged(relation, below[0], below[1])
         case _:
-            assert_never(relation)
+            raise InternalError(f"{relation.plan_path}: the order of a {relation.traits.name} is not known")
 
 
 def moved(sorted_: Sortedness, expressions: Sequence[ir.Expression]) -> Sortedness:
@@ -135,8 +122,9 @@ def _sorted(keys: Sequence[ir.SortKey]) -> Generator[SortedBy]:
             return
 
 
-def _asks(relation: ir.Filter | ir.Project) -> bool:
-    return any(next(subqueries(expression), None) is not None for expression in tree.expressions(relation))
+def _joins(relation: ir.Relation) -> bool:
+    """Tests whether DuckDB makes a join of a relation that works row by row."""
+    return relation.traits.row_wise and any(map(has_subquery, tree.expressions(relation)))
 
 
 _LEFT_ROWS: Final = frozenset({ir.JoinType.LEFT, ir.JoinType.LEFT_SINGLE, ir.JoinType.LEFT_SEMI, ir.JoinType.LEFT_ANTI})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Container, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias, assert_never
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -17,7 +17,7 @@ from .. import ir
 from ..distribution.origins import Key
 from ..ir import tree
 from ..ir.arrow_types import arrow_schema, has_struct
-from ..ir.visit import subqueries
+from ..ir.visit import has_subquery
 from ..ordering.form import OrderedForm
 from ..physical.pipelines import (
     Feed,
@@ -348,16 +348,14 @@ def sources_of(root: PhysicalNode) -> tuple[str, ...]:
 def is_row_wise(root: ir.Relation, edges: Container[int]) -> bool:
     """Tests whether each row comes from one row of a single input, in order."""
     relation = root
-    while True:
-        if isinstance(relation, ir.Unnest | ir.IndexLookup):
-            return True
-        if isinstance(relation, ir.Read | ir.LocalFiles) or (relation is not root and id(relation) in edges):
-            return True
-        if not isinstance(relation, ir.Filter | ir.Project | ir.Expand):
+    while relation is root or id(relation) not in edges:
+        if not relation.traits.row_wise or any(map(has_subquery, tree.expressions(relation))):
             return False
-        if any(next(subqueries(expression), None) for expression in tree.expressions(relation)):
-            return False
-        relation = relation.input
+        inputs = tree.read_by(relation)
+        if len(inputs) != 1:
+            return isinstance(relation, ir.Read | ir.LocalFiles)
+        relation = inputs[0]
+    return True
 
 
 def _passes_rows(root: ir.Relation, edges: Container[int]) -> bool:
@@ -371,32 +369,9 @@ def is_blocking(root: ir.Relation, edges: Container[int]) -> bool:
     """Tests whether all input is consumed before the first row comes out."""
     relation = root
     while relation is root or id(relation) not in edges:
-        match relation:
-            case ir.Filter() | ir.Project() | ir.Expand() | ir.Fetch():
-                relation = relation.input
-            case ir.Values():
-                return True
-            case _:
-                return blocks(relation)
+        if relation.traits.blocks or isinstance(relation, ir.Values):
+            return True
+        if not isinstance(relation, ir.Filter | ir.Project | ir.Expand | ir.Fetch):
+            return False
+        relation = relation.input
     return False
-
-
-def blocks(relation: ir.Relation) -> bool:
-    """Tests whether the relation itself, as a part of a statement, consumes all its input before its first row."""
-    match relation:
-        case ir.Sort() | ir.TopN() | ir.Aggregate() | ir.Window() | ir.Recursion():
-            return True
-        case ir.PartialAggregate() | ir.FinalAggregate():
-            return True
-        case ir.Set():
-            return relation.operation is not ir.SetOperation.UNION_ALL
-        case ir.Read() | ir.LocalFiles() | ir.Values() | ir.Shared() | ir.Reference() | ir.LoopInput():
-            return False
-        case ir.Filter() | ir.Project() | ir.Expand() | ir.Fetch() | ir.Unnest() | ir.Exchange():
-            return False
-        case ir.Join() | ir.LateralJoin() | ir.Cross() | ir.MergeJoin() | ir.IndexLookup() | ir.IndexTable():
-            return False  # one side at most is read to its end before the first row
-        case ir.StreamingAggregate() | ir.Iterate() | ir.Rounds() | ir.User():
-            return False
-        case _:
-            assert_never(relation)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypeAlias, assert_never
 
 from .. import ir
 from ..ir.visit import is_column
 from .alternatives import Ranged
 
-RowByRow: TypeAlias = ir.Filter | ir.Project | ir.Expand | ir.Unnest | ir.IndexLookup
 
-
-def output_positions(relation: RowByRow) -> Callable[[int], int | None]:
-    """A function from an input column to the output column, None if the column is gone."""
+def output_positions(relation: ir.Relation) -> Callable[[int], int | None]:
+    """A function from a column of the first input to the output column, None if the column is gone."""
+    rows: Sequence[Sequence[ir.Expression]]
     match relation:
-        case ir.Filter() | ir.IndexLookup():
-            return lambda column: column
         case ir.Expand():
             rows = relation.alternatives
         case ir.Project():
@@ -25,7 +21,8 @@ def output_positions(relation: RowByRow) -> Callable[[int], int | None]:
         case ir.Unnest():
             rows = (relation.kept,)
         case _:
-            assert_never(relation)
+            passed = relation.traits.columns in ("passed", "sides")
+            return lambda column: column if passed else None
     outputs: dict[int, int] = {}
     for at, same in enumerate(zip(*rows, strict=True)):
         columns = {expression.index for expression in same if is_column(expression)}

@@ -17,7 +17,7 @@ from ..ir.visit import beneath, is_column, parts, relations, subqueries, transfo
 from ..ir.walk import unroll
 from .aggregates import aggregate_alternatives
 from .alternatives import Alternative, Alternatives, Movement, Placement, Ranged, Reading
-from .column_positions import RowByRow, moved_columns, moved_order, moved_range, output_positions
+from .column_positions import moved_columns, moved_order, moved_range, output_positions
 from .estimates import Estimate, filtered, grouped, joined
 from .joins import WHOLE_RIGHT, join_alternatives, join_estimate
 from .orders import fetch_alternatives, sort_alternatives, top_n_alternatives
@@ -157,7 +157,7 @@ class _Finding:
         cost = 0.0
         for expression in tree.expressions(relation):
             for subquery in subqueries(expression):
-                if self._spreading.facts.of(subquery.relation).reach:
+                if self._spreading.facts.of(subquery.relation).references.rows:
                     inner[id(subquery.relation)] = _in_place(subquery.relation)
                     cost += _READ * self._rows_below(subquery.relation)
                 else:
@@ -214,13 +214,24 @@ class _Finding:
         self, relation: ir.Relation, below: Sequence[Alternatives], estimate: Estimate
     ) -> Iterator[Alternative]:
         movement = self._movement
+        match relation.traits.distribution:
+            case "row by row":
+                yield from self._row_by_row(relation, below[0])
+                return
+            case "one place":
+                yield from self._in_one_place(relation, below, _HASHED)
+                return
+            case "never":
+                raise TypeError(f"{relation.plan_path}: a {relation.traits.name} is not spread by itself")
+            case "own":
+                pass
+            case distribution:
+                assert_never(distribution)
         match relation:
             case ir.Read() | ir.LocalFiles():
                 yield from self._of_read(relation, estimate)
             case ir.Values():
                 yield Alternative(placement=Placement.WHOLE, cost=_READ * estimate.rows, relation=relation)
-            case ir.Filter() | ir.Project() | ir.Expand() | ir.Unnest() | ir.IndexLookup():
-                yield from self._row_by_row(relation, below[0])
             case ir.Sort():
                 yield from sort_alternatives(relation, below[0], movement)
             case ir.TopN():
@@ -245,12 +256,8 @@ class _Finding:
                 yield from self._of_set(relation, below)
             case ir.User():
                 yield from user_alternatives(relation, below, movement)
-            case ir.Shared() | ir.PartialAggregate() | ir.FinalAggregate() | ir.Exchange() | ir.IndexTable():
-                raise TypeError(f"{relation.plan_path}: a plan is spread once")
-            case ir.Iterate() | ir.Recursion() | ir.Rounds() | ir.Reference() | ir.LoopInput():
-                raise TypeError(f"{relation.plan_path}: a loop is spread as a whole, once it is known how it is run")
             case _:
-                assert_never(relation)
+                raise InternalError(f"{relation.plan_path}: the channels of a {relation.traits.name} are not known")
 
     def _of_read(self, relation: ir.Read | ir.LocalFiles, estimate: Estimate) -> Iterator[Alternative]:
         cost = _READ * estimate.rows * len(relation.names)
@@ -285,7 +292,7 @@ class _Finding:
         rises = not first.direction.descending and name in self._spreading.rising.get(relation.source, ())
         return (name,) if rises else ()
 
-    def _row_by_row(self, relation: RowByRow, below: Alternatives) -> Iterator[Alternative]:
+    def _row_by_row(self, relation: ir.Relation, below: Alternatives) -> Iterator[Alternative]:
         computed = [expression for expression in tree.expressions(relation) if not isinstance(expression, ir.Field)]
         work = _COMPUTE * (1 + len(computed)) + _MATCH * sum(map(_matches, computed))
         for alternative in below.choices:
@@ -339,28 +346,36 @@ class _Finding:
         rows = sum(alternatives.estimate.rows for alternatives in below)
         work = 0.0 if relation.operation is ir.SetOperation.UNION_ALL else _HASHED
 
-        def together(
-            placement: Placement, alternatives: Sequence[Alternative], rows: float, hashed: tuple[int, ...] | None
-        ) -> Alternative:
-            rebuilt = replace(relation, inputs=tuple(alternative.relation for alternative in alternatives))
-            cost = sum(alternative.cost for alternative in alternatives) + work * rows
-            return Alternative(placement=placement, cost=cost, relation=rebuilt, hashed=hashed)
-
-        yield together(Placement.WHOLE, [alternatives.whole for alternatives in below], rows, None)
-        yield together(Placement.ONE, [alternatives.one for alternatives in below], rows, None)
-        share = rows / self._spreading.channels
+        yield from self._in_one_place(relation, below, work)
+        share = work * rows / self._spreading.channels
         if relation.operation is ir.SetOperation.UNION_ALL:
-            yield together(
-                Placement.SHARES, [self._movement.dealt(alternatives) for alternatives in below], share, None
-            )
+            dealt = [self._movement.dealt(alternatives) for alternatives in below]
+            yield _together(relation, Placement.SHARES, dealt, share)
         else:
             columns = tuple(range(len(relation.schema)))
             hashed = [self._movement.hashed(alternatives, columns) for alternatives in below]
-            yield together(Placement.SHARES, hashed, share, columns)
+            yield _together(relation, Placement.SHARES, hashed, share, columns)
+
+    def _in_one_place(self, relation: ir.Relation, below: Sequence[Alternatives], work: float) -> Iterator[Alternative]:
+        """The relation over all rows: in every channel, or in one."""
+        cost = work * sum(alternatives.estimate.rows for alternatives in below)
+        yield _together(relation, Placement.WHOLE, [alternatives.whole for alternatives in below], cost)
+        yield _together(relation, Placement.ONE, [alternatives.one for alternatives in below], cost)
 
     # ------------------------------------------------------------------------------------------------- sizes
 
     def _estimate(self, relation: ir.Relation, below: Sequence[Alternatives]) -> Estimate:
+        match relation.traits.rows:
+            case "input":
+                return below[0].estimate
+            case "own":
+                return self._own_estimate(relation, [alternatives.estimate for alternatives in below])
+            case "never":
+                raise InternalError(f"{relation.plan_path}: a {relation.traits.name} has no estimate of its own")
+            case rows:
+                assert_never(rows)
+
+    def _own_estimate(self, relation: ir.Relation, below: Sequence[Estimate]) -> Estimate:
         match relation:
             case ir.Read() | ir.LocalFiles():
                 rows = float(self._spreading.rows[relation.source])
@@ -368,43 +383,23 @@ class _Finding:
             case ir.Values():
                 return Estimate(len(relation.rows), len(relation.rows))
             case ir.Filter():
-                return filtered(below[0].estimate, relation.condition)
+                return filtered(below[0], relation.condition)
             case ir.Aggregate() | ir.StreamingAggregate():
-                return grouped(below[0].estimate, len(relation.keys))
+                return grouped(below[0], len(relation.keys))
             case ir.Join() | ir.Cross():
-                return join_estimate(relation, below[0].estimate, below[1].estimate)
+                return join_estimate(relation, below[0], below[1])
             case ir.MergeJoin():
-                return joined(relation.type, below[0].estimate, below[1].estimate, equal=True)
+                return joined(relation.type, below[0], below[1], equal=True)
             case ir.Set():
-                parts = [alternatives.estimate for alternatives in below]
-                return Estimate(sum(part.rows for part in parts), max(part.base for part in parts))
+                return Estimate(sum(part.rows for part in below), max(part.base for part in below))
             case ir.Expand():
-                growth = len(relation.alternatives)
-                return replace(below[0].estimate, rows=below[0].estimate.rows * growth)
+                return replace(below[0], rows=below[0].rows * len(relation.alternatives))
             case ir.TopN(count=ir.Literal(value=int(count))) | ir.Fetch(count=ir.Literal(value=int(count))):
-                return replace(below[0].estimate, rows=min(below[0].estimate.rows, float(count)))
-            case (
-                ir.Project()
-                | ir.Fetch()
-                | ir.Sort()
-                | ir.TopN()
-                | ir.Window()
-                | ir.Unnest()
-                | ir.IndexLookup()
-                | ir.LateralJoin()
-                | ir.PartialAggregate()
-                | ir.FinalAggregate()
-                | ir.Exchange()
-                | ir.User()
-                | ir.Iterate()
-                | ir.Recursion()
-                | ir.Rounds()
-            ):
-                return below[0].estimate
-            case ir.Shared() | ir.Reference() | ir.LoopInput() | ir.IndexTable():
-                raise InternalError(f"{relation.plan_path}: {type(relation).__name__} has no estimate of its own")
+                return replace(below[0], rows=min(below[0].rows, float(count)))
+            case ir.TopN() | ir.Fetch():
+                return below[0]
             case _:
-                assert_never(relation)
+                raise InternalError(f"{relation.plan_path}: the rows of a {relation.traits.name} are not estimated")
 
     def _rows_below(self, relation: ir.Relation) -> float:
         """The number of rows of all sources below."""
@@ -426,6 +421,19 @@ class _Finding:
             answer = max(answer, (yield child), key=lambda named: named.value)
         self._named[id(relation)] = relation, answer
         return answer
+
+
+def _together(
+    relation: ir.Relation,
+    placement: Placement,
+    inputs: Sequence[Alternative],
+    cost: float,
+    hashed: tuple[int, ...] | None = None,
+) -> Alternative:
+    """The relation over these alternatives of its inputs."""
+    rebuilt = tree.with_inputs(relation, [alternative.relation for alternative in inputs])
+    cost += sum(alternative.cost for alternative in inputs)
+    return Alternative(placement=placement, cost=cost, relation=rebuilt, hashed=hashed)
 
 
 def _with_inputs(relation: ir.Recursion | ir.Rounds, inputs: Mapping[int, ir.Relation]) -> ir.Relation:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import TypeAlias, assert_never
+from typing import TypeAlias
 
 from .. import ir
 from ..ir import tree
@@ -60,12 +60,8 @@ class _Finding:
         match relation:
             case ir.Read() | ir.LocalFiles():
                 return tuple((relation.source, name) for name in relation.names)
-            case ir.Filter() | ir.Sort() | ir.TopN() | ir.Fetch():
-                return below[0]
             case ir.Project():
                 return tuple(_origin(expression, below[0]) for expression in relation.expressions)
-            case ir.Window():
-                return (*below[0], *(None for _ in relation.calls))
             case ir.Aggregate():
                 keys = [_origin(key, below[0]) for key in relation.keys]
                 for key in keys:
@@ -78,30 +74,10 @@ class _Finding:
                 kept = [below[0 if side is relation.left else 1] for side in output_sides(relation)]
                 origins = tuple(origin for columns in kept for origin in columns)
                 return (*origins, *(None for _ in range(len(relation.schema) - len(origins))))
-            case (
-                ir.Set()
-                | ir.Expand()
-                | ir.Values()
-                | ir.Unnest()
-                | ir.IndexLookup()
-                | ir.IndexTable()
-                | ir.User()
-                | ir.LateralJoin()
-                | ir.MergeJoin()
-                | ir.StreamingAggregate()
-                | ir.Exchange()
-                | ir.Shared()
-                | ir.PartialAggregate()
-                | ir.FinalAggregate()
-                | ir.Iterate()
-                | ir.Reference()
-                | ir.LoopInput()
-                | ir.Recursion()
-                | ir.Rounds()
-            ):
-                return tuple(None for _ in relation.schema)
+            case _ if relation.traits.columns == "passed" and len(below) == 1:
+                return (*below[0], *(None for _ in range(len(relation.schema) - len(below[0]))))
             case _:
-                assert_never(relation)
+                return tuple(None for _ in relation.schema)
 
     def _note(self, key: Key | None) -> None:
         if key is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import assert_never
 
 from .. import ir
 
@@ -17,12 +16,8 @@ def described(relation: ir.Relation) -> str:  # noqa: C901 (a line per relation)
             return f"local files {relation.source} ({', '.join(relation.names)}){_declared(relation)}"
         case ir.Values():
             return f"values, {len(relation.rows)} rows"
-        case ir.Filter():
-            return "filter"
         case ir.Project():
             return f"project, {len(relation.expressions)} columns"
-        case ir.Fetch():
-            return "fetch"
         case ir.Sort():
             return f"sort, {len(relation.keys)} keys"
         case ir.TopN():
@@ -34,8 +29,6 @@ def described(relation: ir.Relation) -> str:  # noqa: C901 (a line per relation)
         case ir.Join() | ir.LateralJoin():
             lateral = "lateral " if isinstance(relation, ir.LateralJoin) else ""
             return f"{lateral}join, {relation.type.value}"
-        case ir.Cross():
-            return "cross"
         case ir.Set():
             return f"set, {relation.operation.value} of {len(relation.inputs)}"
         case ir.Window():
@@ -78,7 +71,7 @@ def described(relation: ir.Relation) -> str:  # noqa: C901 (a line per relation)
         case ir.Exchange():
             return f"exchange, {relation.routing.value}"
         case _:
-            assert_never(relation)
+            return relation.traits.name
 
 
 def _streams(relation: ir.User) -> Iterator[str]:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from .. import ir
-from ..cut.fragments import blocks
 from ..ir import tree
 from ..ir.visit import subqueries
 from .described import described
@@ -90,7 +89,7 @@ def _operators(
             depth=depth,
             what=what if name is None else f"{name}, {what}",
             plan_path=relation.plan_path,
-            marks=Marks(ends=relation is root, blocks=name is None and blocks(relation)),
+            marks=Marks(ends=relation is root, blocks=name is None and relation.traits.blocks),
         )
         stack.extend((child, depth + (len(below) > 1)) for child in reversed(below))
 

@@ -19,7 +19,7 @@ from .. import ir
 from ..changes.lower_changes import input_name, lower_loop
 from ..cut.column_selection import selection
 from ..cut.divide import DEPTH, Division, Section
-from ..cut.fragments import blocks, is_blocking, is_row_wise
+from ..cut.fragments import is_blocking, is_row_wise
 from ..cut.kernels import has_kernels
 from ..cut.operated import key_columns
 from ..ir import tree
@@ -188,7 +188,7 @@ def _lines(
             lines.append(_Line(depth=depth, relation=relation, role=role, number=number, parent=parent, marks=NONE))
             continue
         named = relation is not root and id(relation) in division.uses
-        marks = Marks(ends=ends and relation is root, blocks=not named and blocks(relation))
+        marks = Marks(ends=ends and relation is root, blocks=not named and relation.traits.blocks)
         lines.append(_Line(depth=depth, relation=relation, role=role, number=number, parent=parent, marks=marks))
         if named:
             continue

@@ -15,6 +15,8 @@ Walk plans with `planner.ir.walk`, never with plain recursion.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from .expressions import (
     Bound,
     BoundsKind,
@@ -68,10 +70,6 @@ from .planned import (
     Unnest,
     User,
 )
-from .relation import (
-    Operated,
-    Relation,
-)
 from .relations import (
     Aggregate,
     ColumnOrder,
@@ -96,6 +94,38 @@ from .relations import (
     Values,
     Window,
 )
+
+Operated: TypeAlias = Unnest | IndexLookup | MergeJoin | StreamingAggregate | Rounds | User
+"""Relations that have an operator of their own. The relations above and below them are fragments."""
+
+Relation: TypeAlias = (
+    Read
+    | LocalFiles
+    | Values
+    | Filter
+    | Project
+    | Fetch
+    | Sort
+    | TopN
+    | Aggregate
+    | Join
+    | LateralJoin
+    | Cross
+    | Set
+    | Window
+    | Expand
+    | Shared
+    | Iterate
+    | Reference
+    | LoopInput
+    | Recursion
+    | PartialAggregate
+    | FinalAggregate
+    | Exchange
+    | IndexTable
+    | Operated
+)
+"""All relations. Each kind has `parts` and `traits` (`planner/ir/traits.py`)."""
 
 __all__ = [
     "MOST_SHARED",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from .types import Boolean, Type
 
 if TYPE_CHECKING:
-    from .relation import Relation
+    from . import Relation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
+from . import traits as table
 from .relations import Schema
+from .traits import Parts
 
 if TYPE_CHECKING:
-    from .relation import Relation
+    from . import Relation
 
 
 class AtLimit(enum.Enum):
@@ -40,6 +42,8 @@ class Iterate:
     at_limit: AtLimit
     schema: Schema
     plan_path: str
+    parts: ClassVar = Parts(inputs=("body", "input"))
+    traits: ClassVar = table.ITERATE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -50,6 +54,8 @@ class Reference:
     name: str
     schema: Schema
     plan_path: str
+    parts: ClassVar = Parts()
+    traits: ClassVar = table.REFERENCE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -69,6 +75,8 @@ class Recursion:
     max_rows: int
     schema: Schema
     plan_path: str
+    parts: ClassVar = Parts(inputs=("base", "steps", "input"))
+    traits: ClassVar = table.RECURSION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -78,6 +86,8 @@ class LoopInput:
     port: int
     schema: Schema
     plan_path: str
+    parts: ClassVar = Parts()
+    traits: ClassVar = table.LOOP_INPUT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -96,3 +106,5 @@ class Rounds:
     max_seconds: float
     schema: Schema
     plan_path: str
+    parts: ClassVar = Parts(inputs=("inputs",))
+    traits: ClassVar = table.ROUNDS

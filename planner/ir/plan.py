@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ...operators.writing.modes import WriteMode
-from .relation import Relation
+
+if TYPE_CHECKING:
+    from . import Relation
 
 MOST_SHARED: Final = 200
 """The most shared relations of a plan. DuckDB's time and memory to plan shared relations in one statement grow with the

@@ -5,17 +5,19 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import pyarrow as pa
 
 from ...operators.user.user import UserStream
 from ...proto.graph import Executor
+from . import traits as table
 from .expressions import Direction, Expression, Field, Measure
 from .relations import ColumnOrder, JoinType, Schema
+from .traits import Parts
 
 if TYPE_CHECKING:
-    from .relation import Relation
+    from . import Relation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -29,6 +31,8 @@ class PartialAggregate:
     measures: tuple[Measure, ...]
     schema: Schema
     plan_path: str
+    parts: ClassVar = Parts(inputs=("input",), expressions=("keys", "measures"))
+    traits: ClassVar = table.PARTIAL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -42,6 +46,8 @@ class FinalAggregate:
     measures: tuple[Measure, ...]
     schema: Schema
     plan_path: str
+    parts: ClassVar = Parts(inputs=("input",))
+    traits: ClassVar = table.FINAL
 
 
 class Routing(enum.Enum):
@@ -76,6 +82,8 @@ class Exchange:
     plan_path: str
     keys: tuple[int, ...] = ()
     order: tuple[ColumnOrder, ...] = ()
+    parts: ClassVar = Parts(inputs=("input",))
+    traits: ClassVar = table.EXCHANGE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -92,6 +100,8 @@ class Unnest:
     outer: bool
     schema: Schema
     plan_path: str
+    parts: ClassVar = Parts(inputs=("input",), columns=("kept", "lists"))
+    traits: ClassVar = table.UNNEST
 
 
 KEPT_KIND: Final = "arrow"
@@ -119,6 +129,8 @@ class IndexTable:
     names: tuple[str, ...]
     schema: Schema
     plan_path: str
+    parts: ClassVar = Parts()
+    traits: ClassVar = table.INDEX_TABLE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -137,6 +149,8 @@ class IndexLookup:
     index: IndexUse
     schema: Schema
     plan_path: str
+    parts: ClassVar = Parts(inputs=("left", "right"), columns=("keys",))
+    traits: ClassVar = table.INDEX_LOOKUP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +179,8 @@ class MergeJoin:
     why: tuple[str, str]
     schema: Schema
     plan_path: str
+    parts: ClassVar = Parts(inputs=("left", "right"), expressions=("condition",))
+    traits: ClassVar = table.MERGE_JOIN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -180,6 +196,8 @@ class StreamingAggregate:
     why: str
     schema: Schema
     plan_path: str
+    parts: ClassVar = Parts(inputs=("input",), columns=("keys",), expressions=("measures",))
+    traits: ClassVar = table.STREAMING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -211,3 +229,5 @@ class User:
     declared: pa.Schema
     schema: Schema
     plan_path: str
+    parts: ClassVar = Parts(inputs=("inputs",))
+    traits: ClassVar = table.USER

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
+from . import traits as table
 from .expressions import Direction, Expression, Measure, SortKey, WindowCall
+from .traits import Parts, Traits
 from .types import Type
 
 if TYPE_CHECKING:
-    from .relation import Relation
+    from . import Relation
 
 Schema: TypeAlias = tuple[Type, ...]
 
@@ -43,6 +45,8 @@ class Read:
     whole: bool = False
     cut: tuple[str, int] | None = None
     order: tuple[ColumnOrder, ...] = ()
+    parts: ClassVar = Parts()
+    traits: ClassVar = table.READ
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +73,8 @@ class LocalFiles:
     whole: bool = False
     cut: tuple[str, int] | None = None
     order: tuple[ColumnOrder, ...] = ()
+    parts: ClassVar = Parts()
+    traits: ClassVar = table.READ
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -78,6 +84,8 @@ class Values:
     rows: tuple[tuple[Expression, ...], ...]
     schema: Schema
     plan_path: str
+    parts: ClassVar = Parts(expressions=("rows",))
+    traits: ClassVar = table.VALUES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -86,6 +94,8 @@ class Filter:
     condition: Expression
     schema: Schema
     plan_path: str
+    parts: ClassVar = Parts(inputs=("input",), expressions=("condition",))
+    traits: ClassVar = table.FILTER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -96,6 +106,8 @@ class Project:
     expressions: tuple[Expression, ...]
     schema: Schema
     plan_path: str
+    parts: ClassVar = Parts(inputs=("input",), expressions=("expressions",))
+    traits: ClassVar = table.PROJECT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -107,6 +119,8 @@ class Fetch:
     count: Expression | None
     schema: Schema
     plan_path: str
+    parts: ClassVar = Parts(inputs=("input",), expressions=("offset", "count"))
+    traits: ClassVar = table.FETCH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -115,6 +129,8 @@ class Sort:
     keys: tuple[SortKey, ...]
     schema: Schema
     plan_path: str
+    parts: ClassVar = Parts(inputs=("input",), expressions=("keys",))
+    traits: ClassVar = table.SORT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -128,6 +144,8 @@ class TopN:
     ties: bool
     schema: Schema
     plan_path: str
+    parts: ClassVar = Parts(inputs=("input",), expressions=("keys", "offset", "count"))
+    traits: ClassVar = table.TOP_N
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -144,6 +162,8 @@ class Aggregate:
     measures: tuple[Measure, ...]
     schema: Schema
     plan_path: str
+    parts: ClassVar = Parts(inputs=("input",), expressions=("keys", "measures"))
+    traits: ClassVar = table.AGGREGATE
 
 
 class JoinType(enum.Enum):
@@ -186,6 +206,8 @@ class Join:
     schema: Schema
     plan_path: str
     algorithm: JoinAlgorithm = JoinAlgorithm.ANY
+    parts: ClassVar = Parts(inputs=("left", "right"), expressions=("condition",))
+    traits: ClassVar = table.JOIN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -198,6 +220,8 @@ class LateralJoin:
     condition: Expression | None
     schema: Schema
     plan_path: str
+    parts: ClassVar = Parts(inputs=("left", "right"), expressions=("condition",))
+    traits: ClassVar = table.LATERAL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -206,6 +230,8 @@ class Cross:
     right: Relation
     schema: Schema
     plan_path: str
+    parts: ClassVar = Parts(inputs=("left", "right"))
+    traits: ClassVar = table.CROSS
 
 
 class SetOperation(enum.Enum):
@@ -225,6 +251,17 @@ class Set:
     operation: SetOperation
     schema: Schema
     plan_path: str
+    parts: ClassVar = Parts(inputs=("inputs",))
+
+    @property
+    def traits(self) -> Traits:
+        match self.operation:
+            case SetOperation.UNION_ALL:
+                return table.UNION_ALL
+            case SetOperation.UNION_DISTINCT:
+                return table.UNION
+            case _:
+                return table.SET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -235,6 +272,8 @@ class Window:
     calls: tuple[WindowCall, ...]
     schema: Schema
     plan_path: str
+    parts: ClassVar = Parts(inputs=("input",), expressions=("calls",))
+    traits: ClassVar = table.WINDOW
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -245,6 +284,8 @@ class Expand:
     alternatives: tuple[tuple[Expression, ...], ...]
     schema: Schema
     plan_path: str
+    parts: ClassVar = Parts(inputs=("input",), expressions=("alternatives",))
+    traits: ClassVar = table.EXPAND
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -254,3 +295,5 @@ class Shared:
     ordinal: int
     schema: Schema
     plan_path: str
+    parts: ClassVar = Parts()
+    traits: ClassVar = table.SHARED

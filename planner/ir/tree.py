@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import assert_never
+from typing import Any, assert_never
 
 from ...proto.errors import InternalError
 from .. import ir
@@ -17,27 +17,14 @@ from .. import ir
 
 def inputs(relation: ir.Relation) -> tuple[ir.Relation, ...]:
     """The relations that `relation` reads, left to right."""
-    match relation:
-        case ir.Read() | ir.LocalFiles() | ir.Values() | ir.Shared() | ir.IndexTable():
-            return ()
-        case ir.Reference() | ir.LoopInput():
-            return ()
-        case ir.Filter() | ir.Project() | ir.Fetch() | ir.Sort() | ir.TopN():
-            return (relation.input,)
-        case ir.Aggregate() | ir.Window() | ir.Expand() | ir.Unnest() | ir.StreamingAggregate():
-            return (relation.input,)
-        case ir.PartialAggregate() | ir.FinalAggregate() | ir.Exchange():
-            return (relation.input,)
-        case ir.Join() | ir.LateralJoin() | ir.Cross() | ir.IndexLookup() | ir.MergeJoin():
-            return (relation.left, relation.right)
-        case ir.Set() | ir.Rounds() | ir.User():
-            return relation.inputs
-        case ir.Iterate():
-            return (relation.body, *_given(relation.input))
-        case ir.Recursion():
-            return (*relation.base, *relation.steps, *_given(relation.input))
-        case _:
-            assert_never(relation)
+    relations: list[ir.Relation] = []
+    for name in relation.parts.inputs:
+        part = getattr(relation, name)
+        if isinstance(part, tuple):
+            relations.extend(part)
+        elif part is not None:
+            relations.append(part)
+    return tuple(relations)
 
 
 def with_inputs(relation: ir.Relation, new: Iterable[ir.Relation]) -> ir.Relation:
@@ -47,33 +34,15 @@ def with_inputs(relation: ir.Relation, new: Iterable[ir.Relation]) -> ir.Relatio
     new = tuple(new)
     if all(one is other for one, other in zip(new, inputs(relation), strict=True)):
         return relation
-    match relation:
-        case ir.Read() | ir.LocalFiles() | ir.Values() | ir.Shared() | ir.IndexTable():
-            return relation
-        case ir.Reference() | ir.LoopInput():
-            return relation
-        case ir.Filter() | ir.Project() | ir.Fetch() | ir.Sort() | ir.TopN():
-            return replace(relation, input=new[0])
-        case ir.Aggregate() | ir.Window() | ir.Expand() | ir.Unnest() | ir.StreamingAggregate():
-            return replace(relation, input=new[0])
-        case ir.PartialAggregate() | ir.FinalAggregate() | ir.Exchange():
-            return replace(relation, input=new[0])
-        case ir.Join() | ir.LateralJoin() | ir.Cross() | ir.IndexLookup() | ir.MergeJoin():
-            return replace(relation, left=new[0], right=new[1])
-        case ir.Set() | ir.Rounds() | ir.User():
-            return replace(relation, inputs=new)
-        case ir.Iterate():
-            return replace(relation, body=new[0], input=new[1] if len(new) > 1 else None)
-        case ir.Recursion():
-            first, last = len(relation.base), len(relation.base) + len(relation.steps)
-            entering = new[last] if len(new) > last else None
-            return replace(relation, base=new[:first], steps=new[first:last], input=entering)
-        case _:
-            assert_never(relation)
-
-
-def _given(relation: ir.Relation | None) -> tuple[ir.Relation, ...]:
-    return () if relation is None else (relation,)
+    take = iter(new)
+    changes: dict[str, Any] = {}
+    for name in relation.parts.inputs:
+        part = getattr(relation, name)
+        if isinstance(part, tuple):
+            changes[name] = tuple(next(take) for _ in part)
+        elif part is not None:
+            changes[name] = next(take)
+    return replace(relation, **changes)
 
 
 def all_of(relation: ir.Relation) -> ir.Project:
@@ -82,48 +51,16 @@ def all_of(relation: ir.Relation) -> ir.Project:
     return ir.Project(input=relation, expressions=columns, schema=relation.schema, plan_path=relation.plan_path)
 
 
-def expressions(  # noqa: C901 (a closed match, a line per case)
-    relation: ir.Relation,
-) -> tuple[ir.Expression, ...]:
+def expressions(relation: ir.Relation) -> tuple[ir.Expression, ...]:
     """The relation's own expressions, those of keys, measures and calls included."""
-    match relation:
-        case ir.Read() | ir.LocalFiles() | ir.Shared() | ir.IndexTable():
-            return ()
-        case ir.Cross() | ir.Set() | ir.FinalAggregate() | ir.Exchange() | ir.User():
-            return ()
-        case ir.Iterate() | ir.Reference() | ir.LoopInput() | ir.Recursion() | ir.Rounds():
-            return ()
-        case ir.Values():
-            return tuple(value for row in relation.rows for value in row)
-        case ir.Filter():
-            return (relation.condition,)
-        case ir.Project():
-            return relation.expressions
-        case ir.Fetch():
-            return _present(relation.offset, relation.count)
-        case ir.Sort():
-            return tuple(key.expression for key in relation.keys)
-        case ir.TopN():
-            return (*(key.expression for key in relation.keys), *_present(relation.offset, relation.count))
-        case ir.Aggregate() | ir.PartialAggregate() | ir.StreamingAggregate():
-            return (*relation.keys, *(part for measure in relation.measures for part in _of_measure(measure)))
-        case ir.Join() | ir.LateralJoin() | ir.MergeJoin():
-            return _present(relation.condition)
-        case ir.Window():
-            return tuple(part for call in relation.calls for part in _of_call(call))
-        case ir.Expand():
-            return tuple(value for alternative in relation.alternatives for value in alternative)
-        case ir.Unnest():
-            return (*relation.kept, *relation.lists)
-        case ir.IndexLookup():
-            return tuple(key for pair in relation.keys for key in pair)
-        case _:
-            assert_never(relation)
+    parts = relation.parts
+    own: list[ir.Expression] = []
+    for name in (*parts.columns, *parts.expressions):
+        _collect(getattr(relation, name), own)
+    return tuple(own)
 
 
-def with_expressions(  # noqa: C901 (a closed match, a line per case)
-    relation: ir.Relation, new: Iterable[ir.Expression]
-) -> ir.Relation:
+def with_expressions(relation: ir.Relation, new: Iterable[ir.Expression]) -> ir.Relation:
     """The same relation with other expressions of the same types. The relation itself if the expressions are the old
     ones.
     """
@@ -131,50 +68,45 @@ def with_expressions(  # noqa: C901 (a closed match, a line per case)
     if all(one is other for one, other in zip(new, expressions(relation), strict=True)):
         return relation
     take = iter(new)
-    match relation:
-        case ir.Read() | ir.LocalFiles() | ir.Shared() | ir.IndexTable():
-            return relation
-        case ir.Cross() | ir.Set() | ir.FinalAggregate() | ir.Exchange() | ir.User():
-            return relation
-        case ir.Iterate() | ir.Reference() | ir.LoopInput() | ir.Recursion() | ir.Rounds():
-            return relation
-        case ir.Values():
-            return replace(relation, rows=_rows(relation.rows, take))
-        case ir.Filter():
-            return replace(relation, condition=next(take))
-        case ir.Project():
-            return replace(relation, expressions=new)
-        case ir.Fetch():
-            return replace(relation, offset=_maybe(relation.offset, take), count=_maybe(relation.count, take))
-        case ir.Sort():
-            return replace(relation, keys=_keys(relation.keys, take))
-        case ir.TopN():
-            keys = _keys(relation.keys, take)
-            return replace(
-                relation, keys=keys, offset=_maybe(relation.offset, take), count=_maybe(relation.count, take)
-            )
-        case ir.Aggregate() | ir.PartialAggregate():
-            group = tuple(next(take) for _ in relation.keys)
-            return replace(
-                relation, keys=group, measures=tuple(_rebuilt_measure(measure, take) for measure in relation.measures)
-            )
-        case ir.StreamingAggregate():
-            columns = tuple(_field(take) for _ in relation.keys)
-            measures = tuple(_rebuilt_measure(measure, take) for measure in relation.measures)
-            return replace(relation, keys=columns, measures=measures)
-        case ir.Join() | ir.LateralJoin() | ir.MergeJoin():
-            return replace(relation, condition=next(take))
-        case ir.Window():
-            return replace(relation, calls=tuple(_rebuilt_call(call, take) for call in relation.calls))
-        case ir.Expand():
-            return replace(relation, alternatives=_rows(relation.alternatives, take))
-        case ir.Unnest():
-            kept = tuple(_field(take) for _ in relation.kept)
-            return replace(relation, kept=kept, lists=tuple(_field(take) for _ in relation.lists))
-        case ir.IndexLookup():
-            return replace(relation, keys=tuple((_field(take), _field(take)) for _ in relation.keys))
+    columns = map(_column, take)
+    changes = {name: _rebuilt(getattr(relation, name), columns) for name in relation.parts.columns}
+    changes |= {name: _rebuilt(getattr(relation, name), take) for name in relation.parts.expressions}
+    return replace(relation, **changes)
+
+
+def _collect(part: Any, into: list[ir.Expression]) -> None:
+    """Add the expressions of a field's value, in order."""
+    match part:
+        case tuple():
+            for item in part:
+                _collect(item, into)
+        case None | str():
+            pass
+        case ir.SortKey():
+            into.append(part.expression)
+        case ir.Measure():
+            into.extend(_of_measure(part))
+        case ir.WindowCall():
+            into.extend(_of_call(part))
         case _:
-            assert_never(relation)
+            into.append(part)
+
+
+def _rebuilt(part: Any, take: Iterator[ir.Expression]) -> Any:
+    """A field's value over as many other expressions, in the order of `_collect`."""
+    match part:
+        case tuple():
+            return tuple(_rebuilt(item, take) for item in part)
+        case None | str():
+            return part
+        case ir.SortKey():
+            return replace(part, expression=next(take))
+        case ir.Measure():
+            return _rebuilt_measure(part, take)
+        case ir.WindowCall():
+            return _rebuilt_call(part, take)
+        case _:
+            return next(take)
 
 
 def operands(expression: ir.Expression) -> tuple[ir.Expression, ...]:
@@ -246,8 +178,7 @@ def _maybe(old: ir.Expression | None, take: Iterator[ir.Expression]) -> ir.Expre
     return None if old is None else next(take)
 
 
-def _field(take: Iterator[ir.Expression]) -> ir.Field:
-    operand = next(take)
+def _column(operand: ir.Expression) -> ir.Field:
     if not isinstance(operand, ir.Field):
         raise InternalError("a column of an operator was replaced by something that is none")
     return operand

@@ -35,6 +35,10 @@ def subqueries(expression: ir.Expression) -> Iterator[ir.Subquery]:
     return (part for part in parts(expression) if isinstance(part, ir.Subquery))
 
 
+def has_subquery(expression: ir.Expression) -> bool:
+    return any(isinstance(part, ir.Subquery) for part in parts(expression))
+
+
 def transform(expression: ir.Expression, change: Callable[[ir.Expression], ir.Expression]) -> ir.Expression:
     """The expression with `change` applied to every part, innermost first."""
 

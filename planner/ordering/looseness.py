@@ -27,7 +27,7 @@ class Looseness:
         self._root = root
         self._ends = ends
         self._loose: dict[int, bool] = {}
-        self._reach = OuterReferences()
+        self._references = OuterReferences()
         unroll(self._step, root)
 
     def of(self, relation: ir.Relation) -> bool:
@@ -35,7 +35,7 @@ class Looseness:
 
     def is_closed(self, relation: ir.Relation) -> bool:
         """Tests whether the relation reads nothing of its enclosing queries."""
-        return self._reach.is_closed(relation)
+        return self._references.of(relation).closed
 
     def _step(self, relation: ir.Relation) -> Generator[ir.Relation, bool, bool]:
         if relation is not self._root and id(relation) in self._ends:
@@ -54,29 +54,24 @@ class Looseness:
 
 
 def _is_loose(relation: ir.Relation, below: bool, closed: bool) -> bool:
-    match relation:
-        case ir.Read() | ir.LocalFiles() | ir.Values() | ir.Shared() | ir.Reference():
+    match relation.traits.loose:
+        case "never":
             return False
-        case ir.Filter() | ir.Project() | ir.Expand():
-            return below or joins_rows(relation)
-        case ir.Join() | ir.LateralJoin() | ir.Cross():
+        case "always":
             return True
-        case ir.Aggregate() | ir.PartialAggregate() | ir.FinalAggregate():
-            return not closed or ((below or joins_rows(relation)) and is_exact(relation))
-        case ir.Set():
-            if relation.operation is ir.SetOperation.UNION_ALL:
-                return below
-            if relation.operation is not ir.SetOperation.UNION_DISTINCT:
-                return True
-            return not closed or (below and all(map(is_one_value, relation.schema)))
-        case ir.Sort() | ir.TopN() | ir.Fetch() | ir.Window() | ir.Exchange() | ir.Recursion():
-            return False
-        case ir.IndexTable() | ir.Unnest() | ir.IndexLookup() | ir.MergeJoin() | ir.StreamingAggregate():
-            return False
-        case ir.User() | ir.Iterate() | ir.Rounds() | ir.LoopInput():
-            return False  # never inside of a fragment
-        case _:
-            assert_never(relation)
+        case "as input":
+            return below or joins_rows(relation)
+        case "grouped":
+            return not closed or ((below or joins_rows(relation)) and _is_one_answer(relation))
+        case loose:
+            assert_never(loose)
+
+
+def _is_one_answer(relation: ir.Relation) -> bool:
+    """Tests whether groups are the same in any order of the input's rows."""
+    if isinstance(relation, ir.Aggregate | ir.PartialAggregate | ir.FinalAggregate):
+        return is_exact(relation)
+    return all(map(is_one_value, relation.schema))
 
 
 def joins_rows(relation: ir.Relation) -> bool:

@@ -18,7 +18,7 @@ from collections.abc import Container, Generator
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias, assert_never
 
-from ...proto.errors import InternalError, PlanError, Problem
+from ...proto.errors import PlanError, Problem
 from .. import ir
 from ..analysis.exact import is_exact, is_one_value, number_of_keys
 from ..functions import binding
@@ -86,9 +86,7 @@ class _Ordering:
             case _:
                 assert_never(demand)
 
-    def _relation(  # noqa: C901 (a line per relation)
-        self, relation: ir.Relation, outer: tuple[Positions, ...], demand: Demand
-    ) -> _Walk:
+    def _relation(self, relation: ir.Relation, outer: tuple[Positions, ...], demand: Demand) -> _Walk:
         match relation:
             case ir.Read() | ir.LocalFiles() | ir.Shared():
                 return self._leaf(relation, demand)
@@ -112,12 +110,8 @@ class _Ordering:
                 return (yield from self._recursion(relation, demand))
             case ir.Reference():
                 return Placed(relation, len(relation.schema))
-            case ir.Exchange() | ir.IndexTable() | ir.Unnest() | ir.IndexLookup():
-                raise InternalError(f"{relation.plan_path}: {type(relation).__name__} inside of a fragment")
-            case ir.MergeJoin() | ir.StreamingAggregate() | ir.User() | ir.Iterate() | ir.Rounds() | ir.LoopInput():
-                raise InternalError(f"{relation.plan_path}: {type(relation).__name__} inside of a fragment")
             case _:
-                assert_never(relation)
+                raise PlanError(_without_form(relation))
 
     # ---------------------------------------------------------------------------------------------------- leaves
 
@@ -301,6 +295,15 @@ class _Ordering:
             for subquery in subqueries(expression):
                 inner[id(subquery.relation)] = (yield _Visit(subquery.relation, rows, Demand.ROWS)).relation
         return moved(relation, rows, inner)
+
+
+def _without_form(relation: ir.Relation) -> Problem:
+    return Problem(
+        place=relation.plan_path,
+        reason="ORDER_NOT_REPEATABLE",
+        message=f"a {relation.traits.name} has no form whose rows are repeatable if its joins are larger than memory: "
+        'give the task more memory, or determinism="relaxed"',
+    )
 
 
 def _refused(relation: ir.Relation) -> Problem:

@@ -43,11 +43,11 @@ def share_common_subtrees(plan: ir.Plan) -> ir.Plan:
 
 def _count(root: ir.Relation, structure: Structure, numbers: Counter[int]) -> None:
     """Counts each candidate's occurrences in the plan. Relations inside a repetition are not counted again."""
-    closed = OuterReferences()
+    references = OuterReferences()
     stack = [root]
     while stack:
         visited = stack.pop()
-        if isinstance(visited, _COSTLY) and closed.is_closed(visited):
+        if isinstance(visited, _COSTLY) and references.of(visited).closed:
             number = structure.number(visited)
             numbers[number] += 1
             if numbers[number] > 1:

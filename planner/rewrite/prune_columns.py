@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias, assert_never
+from typing import Final, assert_never
 
 from ...proto.errors import InternalError
 from .. import ir
@@ -21,7 +21,8 @@ from ..ir import tree
 from ..ir.visit import Positions, moved, parts, subqueries
 from ..ir.walk import unroll
 
-Joining: TypeAlias = ir.Join | ir.LateralJoin | ir.Cross | ir.IndexLookup
+_LEFT_ALONE: Final = frozenset({ir.JoinType.LEFT_SEMI, ir.JoinType.LEFT_ANTI, ir.JoinType.LEFT_MARK})
+_RIGHT_ALONE: Final = frozenset({ir.JoinType.RIGHT_SEMI, ir.JoinType.RIGHT_ANTI, ir.JoinType.RIGHT_MARK})
 
 
 def prune_columns(plan: ir.Plan, *, narrow: bool = False) -> ir.Plan:
@@ -99,41 +100,27 @@ class _Used:
         else:
             self._all(subquery.relation)
 
-    def _pass_down(self, relation: ir.Relation) -> None:  # noqa: C901 (a closed match)
+    def _pass_down(self, relation: ir.Relation) -> None:
         """Marks the inputs' columns that go through this relation into its own used columns."""
         used = self.of(relation)
-        match relation:
-            case ir.Filter() | ir.Sort() | ir.Fetch() | ir.TopN():
-                self.of(relation.input).update(used)
-            case ir.Window():
-                self.of(relation.input).update(index for index in used if index < len(relation.input.schema))
-            case ir.Join() | ir.LateralJoin() | ir.Cross() | ir.IndexLookup():
+        match relation.traits.columns:
+            case "computed":
+                pass
+            case "passed":
+                for child in tree.inputs(relation):
+                    self.of(child).update(index for index in used if index < len(child.schema))
+            case "sides":
                 for index in used:
                     self._mark_side(relation, index)
-            case ir.Set():
-                for child in relation.inputs:
-                    if relation.operation is ir.SetOperation.UNION_ALL:
-                        self.of(child).update(used)
-                    else:
-                        self._all(child)
-            case ir.User():  # user code may read every column
-                for child in relation.inputs:
-                    self._all(child)
-            case ir.Iterate():  # all columns of a row decide whether the row is there already
+            case "all":
                 for child in tree.inputs(relation):
                     self._all(child)
-            case ir.Read() | ir.LocalFiles() | ir.IndexTable() | ir.Values() | ir.Shared() | ir.Reference():
-                pass
-            case ir.Project() | ir.Aggregate() | ir.Expand() | ir.Unnest():
-                pass
-            case ir.PartialAggregate() | ir.FinalAggregate() | ir.Exchange():
-                raise InternalError("columns are pruned before a plan is spread over channels")
-            case ir.MergeJoin() | ir.StreamingAggregate() | ir.Recursion() | ir.Rounds() | ir.LoopInput():
-                raise InternalError("columns are pruned before operators are chosen")
-            case _:
-                assert_never(relation)
+            case "never":
+                raise InternalError(f"{relation.plan_path}: columns are pruned before any {relation.traits.name}")
+            case columns:
+                assert_never(columns)
 
-    def _mark_side(self, relation: Joining, index: int) -> None:
+    def _mark_side(self, relation: ir.Relation, index: int) -> None:
         if index < sum(len(side.schema) for side in output_sides(relation)):
             self._mark(_Row(output_sides(relation)), index)
 
@@ -142,17 +129,16 @@ class _Used:
         return tree.expressions(_without(relation, self.of(relation)))
 
 
-def output_sides(relation: Joining) -> tuple[ir.Relation, ...]:
+def output_sides(relation: ir.Relation) -> tuple[ir.Relation, ...]:
     """The sides whose columns come out of a join; a mark follows them."""
-    if isinstance(relation, ir.Cross | ir.IndexLookup):
-        return (relation.left, relation.right)
-    match relation.type:
-        case ir.JoinType.LEFT_SEMI | ir.JoinType.LEFT_ANTI | ir.JoinType.LEFT_MARK:
-            return (relation.left,)
-        case ir.JoinType.RIGHT_SEMI | ir.JoinType.RIGHT_ANTI | ir.JoinType.RIGHT_MARK:
-            return (relation.right,)
+    sides = tree.inputs(relation)
+    match relation:
+        case ir.Join(type=type_) | ir.LateralJoin(type=type_) if type_ in _LEFT_ALONE:
+            return sides[:1]
+        case ir.Join(type=type_) | ir.LateralJoin(type=type_) if type_ in _RIGHT_ALONE:
+            return sides[1:]
         case _:
-            return (relation.left, relation.right)
+            return sides
 
 
 def _without(relation: ir.Relation, used: set[int]) -> ir.Relation:
@@ -197,13 +183,11 @@ def _kept_of(relation: ir.Relation, used: set[int]) -> tuple[int, ...]:
     """The columns of a relation that stay by its own decision, before its inputs drop any."""
     width = len(relation.schema)
     match relation:
-        case ir.Project() | ir.Values():
+        case ir.Project() | ir.Values() | ir.IndexTable():
             return tuple(sorted(used))
         case ir.Read() | ir.LocalFiles():
             checked = {key.column for key in relation.order}
             return tuple(sorted(used | checked))
-        case ir.IndexTable():
-            return tuple(sorted(used))
         case ir.Expand():
             return (*sorted(used - {width - 1}), width - 1)
         case ir.Aggregate():
@@ -216,16 +200,8 @@ def _kept_of(relation: ir.Relation, used: set[int]) -> tuple[int, ...]:
             first = len(relation.kept)
             items = range(first, first + len(relation.lists))
             return tuple(index for index in range(width) if index in used or index in items)
-        case ir.Filter() | ir.Fetch() | ir.Sort() | ir.TopN() | ir.Set() | ir.Shared() | ir.Exchange() | ir.User():
-            return tuple(range(width))
-        case ir.Join() | ir.LateralJoin() | ir.Cross() | ir.MergeJoin() | ir.IndexLookup():
-            return tuple(range(width))
-        case ir.PartialAggregate() | ir.FinalAggregate() | ir.StreamingAggregate():
-            return tuple(range(width))
-        case ir.Iterate() | ir.Reference() | ir.LoopInput() | ir.Recursion() | ir.Rounds():
-            return tuple(range(width))
         case _:
-            assert_never(relation)
+            return tuple(range(width))
 
 
 # ----------------------------------------------------------------------------------------- from the leaves up
@@ -322,17 +298,15 @@ def _joined(old: tuple[ir.Relation, ...], new: list[_Pruned]) -> Positions:
 
 def _kept_with(relation: ir.Relation, used: set[int], below: list[_Pruned]) -> tuple[int, ...]:
     """The old columns that come out after the inputs have dropped theirs."""
-    match relation:
-        case ir.Filter() | ir.Sort() | ir.Fetch() | ir.TopN():
-            return below[0].kept
-        case ir.Window():
-            first = len(relation.input.schema)
-            return (*below[0].kept, *(index for index in sorted(used) if index >= first))
-        case ir.Join() | ir.LateralJoin() | ir.Cross() | ir.IndexLookup():
+    sides = tree.inputs(relation)
+    match relation.traits.columns:
+        case "passed":
+            return (*below[0].kept, *(index for index in sorted(used) if index >= len(sides[0].schema)))
+        case "sides":
             kept: list[int] = []
             first = 0
             for side in output_sides(relation):
-                pruned = below[0] if side is relation.left else below[1]
+                pruned = below[0] if side is sides[0] else below[1]
                 kept.extend(first + index for index in pruned.kept)
                 first += len(side.schema)
             return (*kept, *range(first, len(relation.schema)))

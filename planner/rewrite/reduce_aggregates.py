@@ -49,7 +49,7 @@ class _Pair:
 class _Reducing:
     def __init__(self, shared: list[ir.Relation]) -> None:
         self.shared = shared
-        self._reach = OuterReferences()
+        self._references = OuterReferences()
 
     def change(self, relation: ir.Relation) -> ir.Relation:
         match relation:
@@ -77,7 +77,7 @@ class _Reducing:
         if aggregate is None or len(aggregate.grouping_sets) != 1 or len(self.shared) >= ir.MOST_SHARED:
             return None
         keys = [(pair, key) for pair in pairs if (key := _key(path, aggregate, pair.output)) is not None]
-        if not keys or not _is_selective(other) or not self._reach.is_closed(other):
+        if not keys or not _is_selective(other) or not self._references.of(other).closed:
             return None
         self.shared.append(other)
         reduced: ir.Relation = replace(aggregate, input=_semi_join(aggregate, keys, self._last(other), condition))

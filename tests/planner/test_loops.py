@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tidegate.planner import ir
-from tidegate.planner.analysis.outer_references import OuterReferences, loops_read
+from tidegate.planner.analysis.outer_references import OuterReferences
 from tidegate.planner.analysis.recursions import fixed, repeated, with_fixed
 from tidegate.planner.changes.change_nodes import RecomputeNode, SourceNode
 from tidegate.planner.changes.lower_changes import lower
@@ -257,8 +257,8 @@ def test_what_static_tables_feed_is_kept_but_not_what_came_back() -> None:
 
 def test_a_relation_reads_the_loops_that_it_is_inside_of() -> None:
     loop = closure()
-    assert loops_read(loop) == frozenset() == OuterReferences().loops(loop)
-    assert loops_read(loop.body) == {1} == OuterReferences().loops(loop.body)
+    assert OuterReferences().of(loop).loops == frozenset()
+    assert OuterReferences().of(loop.body).loops == {1}
 
 
 def test_the_parts_of_a_step_that_stay_the_same_can_be_replaced() -> None:

@@ -64,13 +64,13 @@ class Pulling:
     without a lateral join, from one that has them.
     """
 
-    def __init__(self, reach: OuterReferences, rewriting: Rewriting) -> None:
-        self._reach = reach
+    def __init__(self, references: OuterReferences, rewriting: Rewriting) -> None:
+        self._references = references
         self._rewriting = rewriting
 
     def step(self, relation: ir.Relation) -> Step:  # noqa: C901 (a line per relation)
         """A step of `unroll`. Raises `CannotPull`."""
-        if not self._reach.of(relation):
+        if not self._references.of(relation).rows:
             while isinstance(relation, ir.Sort):
                 relation = relation.input
             return Pulled(relation=relation, terms=(), columns=columns(relation.schema), one=_has_one_row(relation))
@@ -86,7 +86,7 @@ class Pulling:
             case ir.Cross() | ir.Join(type=ir.JoinType.INNER):
                 return _joined(relation, (yield relation.left), (yield relation.right))
             case ir.Join() if relation.type in _LEFT:
-                if self._reach.of(relation.right):
+                if self._references.of(relation.right).rows:
                     raise CannotPull(
                         f"inside the subquery, the right side of a {relation.type.value} join reads the outer row"
                     )

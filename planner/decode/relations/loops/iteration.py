@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from .... import ir
-from ....analysis.outer_references import loops_read
+from ....analysis.outer_references import OuterReferences
 from ....ir.types import Type
 from ... import poison
 from ...comparing import either_nullable
@@ -183,12 +183,13 @@ def _warn(decoder: Decoder, settled: _Settled, iteration: Any, plan_path: PlanPa
 
 def _growing(body: ir.Relation, loop: int) -> ir.Set | None:
     """A UNION ALL over a reference, with nothing above it that leaves out rows that are there already."""
+    references = OuterReferences()
     stack = [body]
     while stack:
         relation = stack.pop()
         match relation:
             case ir.Set(operation=ir.SetOperation.UNION_ALL):
-                if any(loop in loops_read(child) for child in relation.inputs):
+                if any(loop in references.of(child).loops for child in relation.inputs):
                     return relation
             case ir.Filter() | ir.Project() | ir.Sort():
                 stack.append(relation.input)

@@ -1,0 +1,99 @@
+"""The traits of each kind of relation: planner passes ask for a trait, and know no list of kinds.
+
+A kind has two attributes. `parts` names its fields with relations and expressions. `traits` is a row of the table
+below. A kind without one of the two, or a row without one of its columns, is a type error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """The fields of a kind that have parts of the plan, in order: `inputs` the relations that it reads, `expressions`
+    the expressions that it evaluates. `columns` come before `expressions`, and must stay whole columns.
+    """
+
+    inputs: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    expressions: tuple[str, ...] = ()
+
+
+Own = Literal["own"]
+"""The pass has a case for the kind."""
+
+Never = Literal["never"]
+"""The pass never meets the kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """A row of the table.
+
+    | Trait | Meaning |
+    |---|---|
+    | `name` | The kind, in the words of `explain`. |
+    | `row_wise` | Every row comes from one row of an input, in order. A leaf's rows are such rows. |
+    | `blocks` | As a part of a statement, it consumes all its input before its first row. |
+    | `order` | The order of its rows: none, or the first input's, kept column by column. |
+    | `columns` | The origin of its columns: computed by its expressions; passed, the inputs' columns first; sides, both |
+    | | inputs' columns one after the other; or computed from all columns of the inputs. |
+    | `rows` | The estimate of its rows: the first input's. |
+    | `loose` | Its order changes with the order in which DuckDB's joins give rows: never; always; as its input, or if |
+    | | its expressions join; grouped, if the same rows come out for any order of the input. |
+    | `distribution` | Its place on channels: row by row, where its input is; one place, alone or whole on each. |
+    | `changes` | Its form on changes: recomputed from all rows of its inputs. |
+    """
+
+    name: str
+    row_wise: bool
+    blocks: bool
+    order: Literal["none", "kept"] | Own
+    columns: Literal["computed", "passed", "sides", "all"] | Never
+    rows: Literal["input"] | Own | Never
+    loose: Literal["never", "as input", "grouped", "always"]
+    distribution: Literal["row by row", "one place"] | Own | Never
+    changes: Literal["recomputed"] | Own | Never
+
+
+# fmt: off
+T, F = True, False
+#                                      row-wise blocks order   columns     rows     loose       distribution  changes
+READ: Final = Traits("read",                 T, F, "own",  "computed", "own",   "never",    "own",        "own")
+VALUES: Final = Traits("values",             T, F, "none", "computed", "own",   "never",    "own",        "own")
+FILTER: Final = Traits("filter",             T, F, "kept", "passed",   "own",   "as input", "row by row", "own")
+PROJECT: Final = Traits("project",           T, F, "own",  "computed", "input", "as input", "row by row", "own")
+EXPAND: Final = Traits("expand",             T, F, "none", "computed", "own",   "as input", "row by row", "own")
+FETCH: Final = Traits("fetch",               F, F, "kept", "passed",   "own",   "never",    "own",        "own")
+SORT: Final = Traits("sort",                 F, T, "own",  "passed",   "input", "never",    "own",        "own")
+TOP_N: Final = Traits("top-n",               F, T, "own",  "passed",   "own",   "never",    "own",        "own")
+AGGREGATE: Final = Traits("aggregate",       F, T, "none", "computed", "own",   "grouped",  "own",        "own")
+PARTIAL: Final = Traits("partial aggregate", F, T, "none", "never",    "input", "grouped",  "never",      "never")
+FINAL: Final = Traits("final aggregate",     F, T, "none", "never",    "input", "grouped",  "never",      "never")
+JOIN: Final = Traits("join",                 F, F, "none", "sides",    "own",   "always",   "own",        "own")
+LATERAL: Final = Traits("lateral join",      F, F, "none", "sides",    "input", "always",   "own",        "never")
+CROSS: Final = Traits("cross",               F, F, "none", "sides",    "own",   "always",   "own",        "own")
+UNION_ALL: Final = Traits("set",             T, F, "none", "passed",   "own",   "as input", "own",        "own")
+UNION: Final = Traits("set",                 F, T, "none", "all",      "own",   "grouped",  "own",        "own")
+SET: Final = Traits("set",                   F, T, "none", "all",      "own",   "always",   "own",        "own")
+WINDOW: Final = Traits("window",             F, T, "none", "passed",   "input", "never",    "own",        "own")
+SHARED: Final = Traits("shared",             F, F, "none", "computed", "never", "never",    "never",      "never")
+EXCHANGE: Final = Traits("exchange",         F, F, "none", "never",    "input", "never",    "never",      "never")
+# Loops
+ITERATE: Final = Traits("loop",              F, F, "none", "all",      "input", "never",    "never",      "own")
+REFERENCE: Final = Traits("reference",       F, F, "none", "computed", "never", "never",    "never",      "own")
+LOOP_INPUT: Final = Traits("loop input",     F, F, "none", "never",    "never", "never",    "never",      "own")
+RECURSION: Final = Traits(
+                      "recursive statement", F, T, "own",  "never",    "input", "never",    "never",      "recomputed")
+ROUNDS: Final = Traits("loop in rounds",     F, F, "own",  "never",    "input", "never",    "never",      "never")
+# Relations with an operator of their own
+UNNEST: Final = Traits("unnest",             T, F, "own",  "computed", "input", "never",    "row by row", "own")
+INDEX_TABLE: Final = Traits("index table",   F, F, "none", "computed", "never", "never",    "never",      "own")
+INDEX_LOOKUP: Final = Traits("look-up",      T, F, "kept", "sides",    "input", "never",    "row by row", "own")
+MERGE_JOIN: Final = Traits("merge join",     F, F, "own",  "never",    "own",   "never",    "own",        "own")
+STREAMING: Final = Traits(
+                      "streaming aggregate", F, F, "own",  "never",    "own",   "never",    "own",        "own")
+USER: Final = Traits("user operator",        F, F, "none", "all",      "input", "never",    "own",        "own")
+# fmt: on
