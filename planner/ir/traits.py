@@ -38,8 +38,8 @@ class Traits:
     | `row_wise` | Every row comes from one row of an input, in order. A leaf's rows are such rows. |
     | `blocks` | As a part of a statement, it consumes all its input before its first row. |
     | `order` | The order of its rows: none, or the first input's, kept column by column. |
-    | `columns` | The origin of its columns: computed by its expressions; passed, the inputs' columns first; sides, both |
-    | | inputs' columns one after the other; or computed from all columns of the inputs. |
+    | `columns` | The origin of its columns: computed by its expressions; passed, the inputs' columns first; sides, |
+    | | both inputs' columns one after the other; or computed from all columns of the inputs. |
     | `rows` | The estimate of its rows: the first input's. |
     | `loose` | Its order changes with the order in which DuckDB's joins give rows: never; always; as its input, or if |
     | | its expressions join; grouped, if the same rows come out for any order of the input. |
