@@ -40,7 +40,7 @@ SECTIONS: Final = {
     ),
     "Run it": ("operations", "monitoring", "security", "operators-in-plans", "compatibility"),
     "Look it up": ("reasons", "api", "coverage", "glossary"),
-    "Work on it": ("architecture", "channels", "exchanges", "add-an-operator"),
+    "Work on it": ("architecture", "channels", "exchanges", "add-a-relation", "add-an-operator"),
 }
 
 
