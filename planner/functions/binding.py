@@ -27,7 +27,7 @@ from . import aliases, coercion, registry
 from . import function_names as names
 from .aliases import Alias, Argument, type_of
 from .argument_types import common_type, convert, fit, match_types
-from .derivation import derive
+from .derivation import READS_ARGUMENT, derive
 from .function_options import choose
 from .patterns import ArgumentType, Bindings, Signature
 from .registry import Implementation
@@ -189,7 +189,8 @@ def _choice(
     output: Type | None,
 ) -> _Choice | None:
     """The best candidate, remembered: plans repeat themselves, and trying twenty overloads takes a millisecond."""
-    key = (kind, base, compound, file, tuple(map(_kind_of_argument, arguments)), output)
+    reads = _reads(kind, base)
+    key = (kind, base, compound, file, tuple(_kind_of_argument(argument, reads) for argument in arguments), output)
     known = _CHOICES.get(key)
     if known is None:
         candidates = list(_candidates(kind, base, compound, file, arguments, output))
@@ -202,14 +203,37 @@ def _choice(
     return known
 
 
-def _kind_of_argument(argument: Argument) -> object:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reads:
+    """The values of literals that a choice depends on: of integers, where a result type has one in it, and of texts,
+    where a producer's own function has a word in it. Elsewhere calls with other values share a choice.
+    """
+
+    integers: bool
+    texts: bool
+
+
+@lru_cache(maxsize=1024)
+def _reads(kind: ir.FunctionKind, base: str) -> _Reads:
+    others = aliases.aliases(kind, base)
+    results = (
+        implementation.result
+        for name in (base, *(alias.name for alias in others))
+        for implementation in registry.implementations(kind, name)
+    )
+    return _Reads(integers=any(READS_ARGUMENT in result for result in results), texts=bool(others))
+
+
+def _kind_of_argument(argument: Argument, reads: _Reads) -> object:
     """The part of an argument that a choice depends on: its type, and for a literal also its value or its kind."""
     if not isinstance(argument, ir.Literal):
         return argument if isinstance(argument, str) else type_of(argument)
     match argument.value:
-        case None | int():
-            return argument.type, argument.value
-        case str(text):
+        case None:
+            return argument.type, None
+        case int(value):
+            return argument.type, value if reads.integers else len(str(abs(value)))
+        case str(text) if reads.texts:
             return argument.type, text[:_LONGEST_WORD]
         case _:
             return argument.type, True

@@ -14,6 +14,9 @@ from typing import Final
 from ..ir.types import Type
 from .patterns import Bindings, fill, parse
 
+READS_ARGUMENT: Final = "integer_parameter"
+"""The word of a program that reads the value of a literal argument."""
+
 _TOKEN: Final = re.compile(r"\s*(\d+|[A-Za-z_]\w*|[<>=!]=|[-+*<>?:(),])")
 _PRECEDENCE: Final[dict[str, int]] = {"<": 1, ">": 1, "<=": 1, ">=": 1, "==": 1, "!=": 1, "+": 2, "-": 2, "*": 3}
 _OPERATORS: Final[dict[str, Callable[[int, int], int]]] = {
@@ -84,7 +87,7 @@ class _Evaluation:
         if self._peek() != "(":
             return self._names[word] if word in self._names else self._names[word.upper()]
         self._take()
-        if word == "integer_parameter":
+        if word == READS_ARGUMENT:
             value = self._constants[self._take()]
             self._take()
             return value

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Final, TypeAlias
 
+from ...proto.errors import PlanError, Problem
 from ..ir import types as t
 from ..ir.types import Type
 
@@ -198,5 +199,12 @@ def fill(pattern: Pattern, bindings: Bindings, numbers: Mapping[str, int], *, ne
         return _LENGTH[name](length=number(parameters[0]), nullable=nullable)
     if name in _PRECISION:
         return _PRECISION[name](precision=number(parameters[0]), nullable=nullable)
-    simple = _SIMPLE[name]
+    simple = _SIMPLE.get(name)
+    if simple is None:
+        shown = name.removeprefix("u!")
+        raise PlanError(
+            Problem(
+                place="", reason="UNSUPPORTED_FUNCTION", message=f"the result has type {shown}, which is not supported"
+            )
+        )
     return t.nullable(simple) if nullable else t.required(simple)

@@ -12,6 +12,7 @@ from .field_shapes import AnyField, Descend, Hoist, Retype, Rule, Shape, shapes
 from .json_text import Json, JsonError, parse_json
 from .message_classes import pool
 from .message_nodes import Malformed, Message, Nodes
+from .plain_json import fill_plain
 
 _END: Final = ("end",)
 _LONGEST: Final = 500
@@ -50,7 +51,10 @@ class JsonNodes(Nodes):
         if not isinstance(value, dict):
             raise Malformed(f"expected an object for {name}, found {_kind(value)}")
         try:
-            json_format.ParseDict(self._rewrite(value, shapes()[name]), message)
+            rewritten = self._rewrite(value, shapes()[name])
+            if not fill_plain(message, rewritten):
+                message.Clear()
+                json_format.ParseDict(rewritten, message)
         except (json_format.ParseError, ValueError, TypeError, ArithmeticError) as error:
             sentence = str(error).partition("\n")[0]  # all known names follow, a page of them
             raise Malformed(f"not a valid {name}: {sentence[:_LONGEST]}") from error

@@ -3,7 +3,7 @@
 import pytest
 
 from tidegate.planner import ir
-from tidegate.planner.functions import bind, bind_scalar
+from tidegate.planner.functions import bind, bind_scalar, binding, registry
 from tidegate.planner.ir import types as t
 from tidegate.proto.errors import PlanError
 
@@ -91,3 +91,42 @@ def test_arguments_that_fit_nothing_are_a_problem_that_lists_the_candidates():
 def test_an_option_value_that_cannot_be_honoured_is_refused_by_name():
     with pytest.raises(PlanError, match="option rounding = CEILING is not supported"):
         bind(SCALAR, "add", None, [t.Float(bits=64)] * 2, options={"rounding": ["CEILING"]})
+
+
+VALUES = (0, -1, 7, 10, 99, 12_345, -(2**31), 2**40)
+"""Literals of one to thirteen digits."""
+
+
+def bound_to(name, kind, others, value):
+    """The binding of a call, as text; its refusal where there is none."""
+    try:
+        return repr(bind(kind, name, None, [*others, ir.Literal(value=value, type=I64)]))
+    except PlanError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("others", [(), (I64,), (PRICE,), (t.String(),), (t.Date(),)], ids=str)
+def test_a_binding_does_not_depend_on_the_literals_of_earlier_calls(others, monkeypatch):
+    for kind in (SCALAR, AGGREGATE):
+        for name in sorted(registry.names(kind)):
+            remembered = [bound_to(name, kind, others, value) for value in VALUES]
+            for value, known in zip(VALUES, remembered, strict=True):
+                monkeypatch.setattr(binding, "_CHOICES", {})
+                assert bound_to(name, kind, others, value) == known
+
+
+def test_calls_with_other_literals_are_not_chosen_for_again(monkeypatch):
+    tried = []
+    candidates = binding._candidates
+    monkeypatch.setattr(binding, "_CHOICES", {})
+    monkeypatch.setattr(binding, "_candidates", lambda *asked: tried.append(asked) or candidates(*asked))
+    for value in range(1_000):
+        bind(SCALAR, "add", None, [I64, ir.Literal(value=value, type=I64)])
+        bind(SCALAR, "equal", None, [t.String(), ir.Literal(value=f"text {value}", type=t.String())])
+    assert len(tried) == 4  # a choice for integers of each number of digits, and one for texts
+
+
+def test_a_function_whose_result_type_is_not_supported_is_refused():
+    with pytest.raises(PlanError, match="type geometry, which is not supported") as caught:
+        bind_scalar("point", None, [ir.Field(index=0, type=I64)] * 2)
+    assert caught.value.problems[0].reason == "UNSUPPORTED_FUNCTION"
