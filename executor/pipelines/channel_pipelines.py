@@ -7,14 +7,14 @@ that nothing that runs beside it can change its result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from ...operators.changes.network.network_statistics import LoopStatistics, OperatorStatistics
 from ...planner.physical.memory import instance_memory
-from ...planner.physical.pipelines import PhysicalNode, PhysicalPlan, Pipeline
+from ...planner.physical.pipelines import PhysicalNode, PhysicalPlan, Pipeline, read_from_sources, walk
 from .input_progress import InputRead, reads_of
-from .pipeline import PipelineInstance
+from .pipeline import PipelineInstance, Sent
 
 Make: TypeAlias = Callable[[PhysicalNode, int, int, int], PipelineInstance]
 """Makes an instance.
@@ -31,7 +31,7 @@ class Pipelines:
         self.physical = physical
         self.parallel = physical.parallel
         self.sources = frozenset(source for pipeline in physical.pipelines for source in pipeline.sources)
-        self.sent = sent_sources(physical.pipelines)
+        self.sent = sent_sources(physical.pipelines, physical)
         self._make = make
         self._made: dict[tuple[int, int], PipelineInstance] = {}
         self._reads: dict[tuple[int, int], tuple[InputRead, ...]] = {}
@@ -86,9 +86,13 @@ class Pipelines:
             instance.close()
 
 
-def sent_sources(pipelines: Sequence[Pipeline]) -> Mapping[int, tuple[str, ...]]:
-    """The sources of each exchange's rows, by the exchange's number."""
-    sent: dict[int, tuple[str, ...]] = {}
+def sent_sources(pipelines: Sequence[Pipeline], physical: PhysicalPlan | None = None) -> Sent:
+    """The sources of each exchange's rows, by the exchange's number, and of what `physical` keeps, by name."""
+    sent: dict[int | str, tuple[str, ...]] = {}
+    if physical is not None:
+        for kept in (*physical.kept, *physical.indexes):
+            reads = (read.source for node in walk(kept.root) for read in read_from_sources(node))
+            sent[kept.name] = tuple(dict.fromkeys(reads))
     for pipeline in pipelines:
         received = (source for number in pipeline.received for source in sent[number])
         sources = tuple(dict.fromkeys((*pipeline.sources, *received)))

@@ -12,7 +12,7 @@ import pyarrow as pa
 from ...operators.changes.network.network_statistics import LoopStatistics, OperatorStatistics
 from ...operators.core.operator import UNBOUNDED, Stream
 from ...operators.core.piece import Piece
-from ...planner.physical.pipelines import KeptNode, PhysicalNode, ReceiveNode, inputs
+from ...planner.physical.pipelines import KeptNode, LookupNode, PhysicalNode, ReceiveNode, inputs
 from ..runtime.meters import Meter, MeteredStream
 from .build_operators import Made, OperatorFactory, ReadSource, RunNode, make
 from .epoch_clock import context_row
@@ -22,6 +22,8 @@ from .key_shares import CutPieces
 from .pipeline_watermarks import Passed
 
 Pieces: TypeAlias = Mapping[str, Sequence[Piece]]
+Sent: TypeAlias = Mapping[int | str, Sequence[str]]
+"""The sources of rows that come from elsewhere: by an exchange's number, or by the name of kept rows or an index."""
 
 _NONE: Final = Passed()
 
@@ -45,7 +47,7 @@ class EpochInput:
     """The input of a run: pieces of its channel and of all channels, its ranges of keys, exchanges, and the clock.
 
     The run counts its rows in `read`, and reports statements that read files to `inputs`. `sent` names the sources of
-    the rows of each exchange.
+    rows that a pipeline does not read itself.
     """
 
     pieces: Pieces
@@ -57,7 +59,7 @@ class EpochInput:
     cut: CutPieces = field(default_factory=dict)
     inputs: Statements | None = None
     watermarks: Passed = _NONE
-    sent: Mapping[int, Sequence[str]] = field(default_factory=dict)
+    sent: Sent = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,6 +136,8 @@ class PipelineInstance:
                     built.operator.schema, batches, built.meter, inputs=streams, largest=self._factory.memory_limit
                 )
                 stream.reads({source.name: watermarks.get(source.name, UNBOUNDED) for source in built.sources})
+                if isinstance(built.node, LookupNode) and isinstance(built.node.index, str):
+                    stream.receives(epoch_input.sent.get(built.node.index, ()))
                 if built.leaf:
                     stream.readers += (built.meter, epoch_input.read)
                 stack.callback(stream.close)
@@ -154,6 +158,7 @@ class PipelineInstance:
         match node:
             case KeptNode():
                 stream = MeteredStream(node.schema, self._kept(node.name).read(), Meter("Kept", node.name))
+                stream.receives(run.epoch_input.sent.get(node.name, ()))
             case ReceiveNode():
                 stream = self._replayed(node, self._received(node, run), run)
             case _:

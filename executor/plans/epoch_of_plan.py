@@ -80,9 +80,10 @@ class PlanRun:
         self, error: ExecutionError, pipelines: Pipelines, source: str, pieces: Sequence[Piece]
     ) -> ExecutionError:
         """The error with the first split whose rows alone cause it, if there is one: rows are computed one by one."""
-        if not caused_by_rows(error) or error.sources != (source,):
-            return error
         computation = self._computation
+        tables = [name for name in error.sources or () if name != source]
+        if not caused_by_rows(error) or source not in (error.sources or ()) or {*tables} - computation.tables.keys():
+            return error
         by_split: dict[str, list[Piece]] = {}
         for piece in pieces:
             by_split.setdefault(piece.origin, []).append(piece)
@@ -93,7 +94,8 @@ class PlanRun:
                     """The rows are void: the epoch has failed."""
             except ExecutionError as failure:
                 if failure.message == error.message:
-                    return located(error, origin)
+                    more = (f"table {name!r}" for name in tables)
+                    return located(error, f"rows of {', '.join((origin, *more))}" if tables else origin)
                 return error
         return error
 

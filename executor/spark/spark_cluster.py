@@ -218,19 +218,25 @@ class SparkCluster:
             datasets = self._setting.datasets
             pipelines = physical.pipelines if datasets is None else datasets.pipelines(physical.pipelines)
             memory = [*memory, *[memory[-1]] * (len(pipelines) - len(memory))]
-            stages = list(self._made(pipelines, memory, "pipeline", None if datasets is None else datasets.kept_as))
+            kept_as = None if datasets is None else datasets.kept_as
+            stages = list(self._made(pipelines, memory, "pipeline", kept_as, physical))
             shipped = self._shipped[id(physical)] = (physical, stages)
             while len(self._shipped) > _PLANS_KEPT:
                 del self._shipped[next(iter(self._shipped))]
         return shipped[1]
 
     def _made(
-        self, pipelines: Sequence[Pipeline], memory: Sequence[int], name: str, dataset: KeptAs | None = None
+        self,
+        pipelines: Sequence[Pipeline],
+        memory: Sequence[int],
+        name: str,
+        dataset: KeptAs | None = None,
+        physical: PhysicalPlan | None = None,
     ) -> Iterator[Shipped]:
         fed: dict[int, Received] = {}
         plan_paths = places_of(pipelines)
         exchanges = sum(len(other.into) for other in pipelines)
-        sent = sent_sources(pipelines)
+        sent = sent_sources(pipelines, physical)
         for number, (pipeline, mine) in enumerate(zip(pipelines, memory, strict=True)):
             received = tuple(fed[number] for number in sorted(pipeline.received))
             for exchange in pipeline.into:

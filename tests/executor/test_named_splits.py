@@ -108,6 +108,25 @@ def test_a_table_is_named(client: tidegate.Client, how: dict[str, Any]) -> None:
 
 
 @MODES
+@pytest.mark.parametrize(
+    "join",
+    ["JOIN (SELECT k, max(s) AS s FROM r GROUP BY k) r ON l.k = r.k", "JOIN r ON l.k = r.k"],
+    ids=["kept", "all"],
+)
+@pytest.mark.parametrize("rows", [1, 5000])
+def test_a_table_is_named_beside_the_split_that_it_is_joined_with(
+    client: tidegate.Client, how: dict[str, Any], join: str, rows: int
+) -> None:
+    table = pa.table({"k": range(rows + 1), "v": [1] * (rows + 1), "s": ["x"] * (rows + 1)}, SCHEMA)
+    message = error_of(
+        client, f"SELECT CAST(l.s || r.s AS BIGINT) AS n FROM l {join}", {"l": GOOD}, tables={"r": table}, **how
+    )
+    assert message.endswith(
+        ("in rows of source 'l' (split 1), table 'r'", "in rows of table 'r', source 'l' (split 1)")
+    )
+
+
+@MODES
 def test_a_source_that_does_not_feed_what_failed_is_not_named(client: tidegate.Client, how: dict[str, Any]) -> None:
     sql = (
         "SELECT k, n FROM (SELECT k, sum(CAST(s AS BIGINT)) AS n FROM l GROUP BY k) "

@@ -24,7 +24,7 @@ from ....proto.dataset import Keyed
 from ....proto.values import TaskOptions
 from ...pipelines.build_operators import RunNode, Watched
 from ...pipelines.key_shares import CutPieces
-from ...pipelines.pipeline import Pieces
+from ...pipelines.pipeline import Pieces, Sent
 
 Turns: TypeAlias = Sequence[Pieces]
 
@@ -54,7 +54,7 @@ class Stage:
     - `plan_paths`: those of the exchanges that it feeds
     - `tables`: the tables over which it may open indexes
     - `kept`, `indexes`: the files of the kept rows and indexes that it reads
-    - `sent`: the sources of the rows of each exchange
+    - `sent`: the sources of rows that its pipeline does not read itself
     """
 
     number: int
@@ -72,7 +72,7 @@ class Stage:
     exchanges: int
     """The number of exchanges in the whole plan, which share the memory for waiting rows."""
     watched: Watched
-    sent: Mapping[int, Sequence[str]]
+    sent: Sent
     dataset: KeptAs | None = None
     """The form of its rows, if they are kept as a Dataset."""
 
