@@ -12,7 +12,15 @@ from typing import TypeAlias
 
 from ...operators.changes.network.network_statistics import LoopStatistics, OperatorStatistics
 from ...planner.physical.memory import instance_memory
-from ...planner.physical.pipelines import PhysicalNode, PhysicalPlan, Pipeline, read_from_sources, walk
+from ...planner.physical.pipelines import (
+    Kept,
+    KeptIndex,
+    PhysicalNode,
+    PhysicalPlan,
+    Pipeline,
+    read_from_sources,
+    walk,
+)
 from .input_progress import InputRead, reads_of
 from .pipeline import PipelineInstance, Sent
 
@@ -90,7 +98,8 @@ def sent_sources(pipelines: Sequence[Pipeline], physical: PhysicalPlan | None = 
     """The sources of each exchange's rows, by the exchange's number, and of what `physical` keeps, by name."""
     sent: dict[int | str, tuple[str, ...]] = {}
     if physical is not None:
-        for kept in (*physical.kept, *physical.indexes):
+        all_kept: tuple[Kept | KeptIndex, ...] = (*physical.kept, *physical.indexes)
+        for kept in all_kept:
             reads = (read.source for node in walk(kept.root) for read in read_from_sources(node))
             sent[kept.name] = tuple(dict.fromkeys(reads))
     for pipeline in pipelines:
