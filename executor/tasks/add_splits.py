@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Final
 
@@ -21,10 +21,6 @@ from .task_uploads import PassingUploads
 
 MOST_FOUND: Final = 10_000
 
-Changed = Callable[[bool, bool], None]
-"""Called under the lock after an addition. The arguments: the addition sealed an epoch; a thread should be woken.
-"""
-
 
 class Adding:
     """Adds the splits of each source one at a time.
@@ -33,13 +29,10 @@ class Adding:
     source holds up no other source.
     """
 
-    def __init__(
-        self, task_state: TaskState, computation: Computation, uploads: PassingUploads, changed: Changed
-    ) -> None:
+    def __init__(self, task_state: TaskState, computation: Computation, uploads: PassingUploads) -> None:
         self._task_state = task_state
         self._computation = computation
         self._uploads = uploads
-        self._changed = changed
         self._sources = {name: threading.Lock() for name in task_state.ledger.fed}
         self._admitting = threading.Lock()
         self._transacting = threading.Lock()
@@ -63,13 +56,13 @@ class Adding:
 
     # ------------------------------------------------------------------------------------------------ one split
 
-    def add(self, source: str, split: Split, sequence: int | None, epoch: int | None, *, wake: bool) -> Added:
+    def add(self, source: str, split: Split, sequence: int | None, epoch: int | None) -> Added:
         task_state = self._task_state
         with self._turn(source):
             with task_state.lock:
                 accepted, known = self._place(source, split, sequence, epoch)
                 if known is None and isinstance(split, InlineSplit) and self._fits(accepted, split):
-                    return self._enter(accepted, split, wake=wake)
+                    return self._enter(accepted, split)
             if known is not None:
                 return self._duplicate(accepted, split, known)
             self._accept(accepted, split)
@@ -79,7 +72,7 @@ class Adding:
                 except TidegateError:
                     task_state.queue.forget(accepted)
                     raise
-                return self._enter(accepted, split, wake=wake)
+                return self._enter(accepted, split)
 
     def _fits(self, accepted: AcceptedSplit, split: InlineSplit) -> bool:
         """Check that the source can have the rows, and put them in the queue; True if there was room in memory."""
@@ -101,10 +94,9 @@ class Adding:
                         waiting = self._waiting_for_a_seal(self._task_state.ledger)
                     self._task_state.queue.admit(accepted, _holding(split), [*waiting, *besides])
 
-    def _enter(self, accepted: AcceptedSplit, split: Split, *, wake: bool) -> Added:
+    def _enter(self, accepted: AcceptedSplit, split: Split) -> Added:
         answer = self._task_state.ledger.add(accepted)
         self._uploads.used_by(accepted, split)
-        self._changed(False, wake)
         return answer
 
     def _place(
@@ -167,9 +159,7 @@ class Adding:
 
     # --------------------------------------------------------------------------------------------- transactions
 
-    def transact(
-        self, transaction: Transaction, splits: Additions, epoch: int | None, seal: Seal | None, *, wake: bool
-    ) -> Transacted:
+    def transact(self, transaction: Transaction, splits: Additions, epoch: int | None, seal: Seal | None) -> Transacted:
         """Add all of the splits and the seal, or nothing."""
         check_transaction(transaction)
         task_state = self._task_state
@@ -197,7 +187,6 @@ class Adding:
                         record, added = task_state.ledger.commit(transaction, accepted, digest, seal)
                         for accepted_split, (_, split) in zip(accepted, splits, strict=True):
                             self._uploads.used_by(accepted_split, split)
-                        self._changed(seal is not None, wake)
                         return Transacted(epoch=record.epoch, added=tuple(added))
                     task_state.forget(accepted)  # meanwhile a seal that waits for later numbers has taken these numbers
 

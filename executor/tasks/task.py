@@ -84,7 +84,7 @@ class Task:
         self._slot = Slot(self._epoch_loop, principal, identity)
         self._scheduler = scheduler
         self._timers = timers
-        self._adding = Adding(self._task_state, computation, self._task_state.uploads, self._added)
+        self._adding = Adding(self._task_state, computation, self._task_state.uploads)
         self._subscriptions = 0
         self._events.tell(
             "task_created",
@@ -103,10 +103,11 @@ class Task:
         Without `wake` the caller calls `work` at once, so that no other thread needs to be found.
         """
         try:
-            added = [
-                self._adding.add(source, self._own(split), number, request.epoch, wake=wake)
-                for source, split, number in request.splits
-            ]
+            added = []
+            for source, split, number in request.splits:
+                added.append(self._adding.add(source, self._own(split), number, request.epoch))
+                with self._task_state.lock:
+                    self._may_run(wake=wake)
             sealed = None if request.seal is None else self.request_barrier(request.epoch, request.seal, wake=wake)
         except BaseException:
             self._scheduler.wake()
@@ -117,7 +118,14 @@ class Task:
         """Add splits and a seal as one transaction. `wake` as in `add_splits`."""
         self._check_checkpoint(request.seal)
         splits = [(source, self._own(split)) for source, split, _ in request.splits]
-        return self._adding.transact(transaction, splits, request.epoch, request.seal, wake=wake)
+        transacted = self._adding.transact(transaction, splits, request.epoch, request.seal)
+        if not transacted.replayed:
+            with self._task_state.lock:
+                if request.seal is None:
+                    self._may_run(wake=wake)
+                else:
+                    self._sealed(wake=wake)
+        return transacted
 
     def _own(self, split: Split) -> Split:
         """The split, with the task's `missing_columns` option if the split does not say its own."""
@@ -130,12 +138,6 @@ class Task:
         with self._task_state.lock:
             last = self._task_state.ledger.transactions.last(application)
         return None if last is None else Committed(version=last.version, epoch=last.epoch)
-
-    def _added(self, sealed: bool, wake: bool) -> None:
-        if sealed:
-            self._sealed(wake=wake)
-        else:
-            self._may_run(wake=wake)
 
     def _sealed(self, *, wake: bool) -> None:
         self._task_state.counters.barriers_requested += 1
