@@ -44,6 +44,8 @@ class FilePiece:
     - `file_groups`: the row groups (or record batches) of the file
     - `byte_count`: about the bytes of the piece
     - `row_bytes`: about the bytes of a row of the wanted columns, in the row group where it is largest
+    - `part_bytes`: about the bytes of what is decoded as a whole in the wanted columns, pages and long lists, where
+      these may be large
     - `checksums`: whether the file's pages have any
     - `never_null`: the columns that are known to hold no null
     - `batch_starts`: the first row of each record batch of an Arrow file
@@ -69,6 +71,7 @@ class FilePiece:
     file_groups: int | None = None
     byte_count: int | None = None
     row_bytes: int | None = None
+    part_bytes: int | None = None
     checksums: bool = False
     never_null: frozenset[str] = frozenset()
     key_bounds: tuple[tuple[str, int, int], ...] = ()

@@ -340,7 +340,8 @@ class Fragment(Operator):
         """The number of rows to hand out at once: a row may be made of one row of each input."""
         fixed = fixed_row_bytes(self.schema)
         most = BATCH_ROWS if fixed is not None else _TEXT_ROWS
-        return rows_within(BATCH_BYTES, max(fixed or 0, self._input_row_bytes()), most)
+        decoded = sum(max((p.row_bytes or 0 for p in pieces), default=0) for pieces in self._pieces.values())
+        return rows_within(BATCH_BYTES, max(fixed or 0, decoded, self._input_row_bytes()), most)
 
     def _bound(self) -> tuple[str, tuple[object, ...]]:
         return self._statement.bound(self._pieces, self._held.paths)

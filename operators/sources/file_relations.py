@@ -30,6 +30,8 @@ _KEPT: Final = 0.2
 _OWN: Final[Mapping[str, str]] = {}
 #: The widest rows that DuckDB may read: it reads 2,048 rows of a file at a time, however large they are.
 _WIDEST: Final = 8 << 10
+#: The most bytes of pages that DuckDB may hold of a file.
+_LARGEST_PART: Final = 64 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -71,6 +73,8 @@ def native_obstacle(pieces: Sequence[Piece], columns: Sequence[Column]) -> str |
             return f"DuckDB would take {piece.path} for a pattern"
         if (piece.row_bytes or 0) > _WIDEST:
             return f"{piece.path} has rows of about {piece.row_bytes:,} bytes, and DuckDB reads 2,048 rows at a time"
+        if (piece.part_bytes or 0) > _LARGEST_PART:
+            return f"{piece.path} has pages or lists that take {piece.part_bytes:,} bytes, which DuckDB does not bound"
         alike = seen is not None and seen[1] is piece.missing_columns and seen[0].equals(piece.schema)
         if not alike or piece.partition:
             obstacle = _schema_obstacle(piece, piece.schema, columns)

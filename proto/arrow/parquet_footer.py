@@ -22,6 +22,8 @@ BYTE_ARRAY: Final = 6
 INT96: Final = 3
 _INT32: Final = 1
 _INT64: Final = 2
+_FIXED: Final = 7
+_REPEATED: Final = 2
 #: The bytes of a bound, by physical type; of texts and bytes it may be any number.
 _BOUND_BYTES: Final = {0: 1, _INT32: 4, _INT64: 8, INT96: 12, 4: 4, 5: 8}
 _MAGIC: Final = b"PAR1"
@@ -51,13 +53,16 @@ class RandomFile(Protocol):
 class Leaf:
     """A column of values. `path` begins with the column of the file that the leaf is in. `unit` is the unit of a
     timestamp. `old_bounds` says whether the bounds of old writers hold for this leaf: old writers compared all values
-    as signed numbers.
+    as signed numbers. `width` is the bytes of a value as it is decoded, 0 for texts and bytes. `repeats` is the number
+    of lists around a value.
     """
 
     path: tuple[str, ...]
     physical: int
     unit: str | None
     old_bounds: bool
+    width: int
+    repeats: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +70,7 @@ class Chunk:
     """A leaf's values in one row group, nulls included. They take `compressed` bytes of the file from `start` on."""
 
     physical: int
+    codec: int
     values: int
     start: int
     compressed: int
@@ -149,28 +155,31 @@ def _check(group: RowGroup, leaves: Sequence[Leaf], size: int) -> None:
 def _leaves(elements: Sequence[Struct]) -> tuple[Leaf, ...]:
     """The leaves of the tree of columns, which is written depth first, each element with the number of its children."""
     leaves: list[Leaf] = []
-    above: list[tuple[str, int]] = []  # the elements around the next one, and how many children each still has
+    above: list[tuple[str, int, int]] = []  # the elements around the next one: children to come, and lists around them
     for element in elements:
         name, children = _name(element), element.get(5, 0)
         while above and above[-1][1] == 0:
             above.pop()
+        repeats = (above[-1][2] if above else 0) + (element.get(3) == _REPEATED)
         if children < 0 or (leaves and not above):
             raise Damaged("its columns do not form a tree")
         if above:
-            above[-1] = above[-1][0], above[-1][1] - 1
+            above[-1] = above[-1][0], above[-1][1] - 1, above[-1][2]
         if children or not above:
-            above.append((name, children))
+            above.append((name, children, repeats))
         else:
-            leaves.append(_leaf((*(part for part, _ in above[1:]), name), element))
-    if any(left for _, left in above):
+            leaves.append(_leaf((*(part for part, _, _ in above[1:]), name), element, repeats))
+    if any(left for _, left, _ in above):
         raise Damaged("its columns do not form a tree")
     return tuple(leaves)
 
 
-def _leaf(path: tuple[str, ...], element: Struct) -> Leaf:
+def _leaf(path: tuple[str, ...], element: Struct, repeats: int) -> Leaf:
     logical, converted, physical = element.get(10, {}).get(8, {}).get(2, {}), element.get(6, -1), _integer(element, 1)
     unit = next((_UNITS[number] for number in logical), None) or _CONVERTED_UNITS.get(converted)
-    return Leaf(path, physical, unit, physical in (_INT32, _INT64) and converted not in _UNSIGNED)
+    old_bounds = physical in (_INT32, _INT64) and converted not in _UNSIGNED
+    width = max(element.get(2, 0), 0) if physical == _FIXED else _BOUND_BYTES.get(physical, 0)
+    return Leaf(path, physical, unit, old_bounds, width, repeats)
 
 
 def _name(element: Struct) -> str:
@@ -192,6 +201,7 @@ def _chunk(chunk: Struct) -> Chunk:
     dictionary, start, statistics = column.get(11, 0), _integer(column, 9), column.get(12, {})
     return Chunk(
         physical=_integer(column, 1),
+        codec=_integer(column, 4),
         values=_integer(column, 5),
         # Some writers say 0 where there is no dictionary; where there is one it comes first.
         start=dictionary if 0 < dictionary < start else start,
@@ -242,8 +252,10 @@ def comparable(bound: bytes, leaf: Leaf, type_: pa.DataType) -> int | str | Deci
 _EMPTY: Final = struct_of({})
 _UNIT: Final = struct_of({1: _EMPTY, 2: _EMPTY, 3: _EMPTY})
 _LOGICAL: Final = struct_of({8: struct_of({2: _UNIT})})
-_ELEMENT: Final = struct_of({1: INTEGER, 4: BINARY, 5: INTEGER, 6: INTEGER, 10: _LOGICAL})
+_ELEMENT: Final = struct_of({1: INTEGER, 2: INTEGER, 3: INTEGER, 4: BINARY, 5: INTEGER, 6: INTEGER, 10: _LOGICAL})
 _STATISTICS: Final = struct_of({1: BINARY, 2: BINARY, 3: INTEGER, 5: BINARY, 6: BINARY})
-_COLUMN: Final = struct_of({1: INTEGER, 5: INTEGER, 6: INTEGER, 7: INTEGER, 9: INTEGER, 11: INTEGER, 12: _STATISTICS})
+_COLUMN: Final = struct_of(
+    {1: INTEGER, 4: INTEGER, 5: INTEGER, 6: INTEGER, 7: INTEGER, 9: INTEGER, 11: INTEGER, 12: _STATISTICS}
+)
 _GROUP: Final = struct_of({1: list_of(struct_of({3: _COLUMN}, _chunk)), 2: INTEGER, 3: INTEGER}, _group)
 _FILE: Final[Shape] = {2: list_of(_ELEMENT), 3: INTEGER, 4: list_of(_GROUP), 7: LENGTH}

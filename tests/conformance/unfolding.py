@@ -194,9 +194,7 @@ def _parquet_cases() -> dict[str, Bomb]:
     lists = pa.schema([("l", pa.list_(pa.int32()))])
     cases = {
         "a page": Bomb(make=parquet(lambda: texts(100_000), **ONE_PAGE), schema=TEXT, name="f.parquet", read=False),
-        "a page of numbers": Bomb(
-            make=parquet(numbers, **ONE_PAGE, column_encoding=None), schema=NUMBER, name="f.parquet", read=False
-        ),
+        "numbers": Bomb(make=parquet(numbers, use_dictionary=False), schema=NUMBER, name="f.parquet"),
         "a second page": Bomb(
             make=parquet(lambda: texts(100_000), **ONE_PAGE, data_page_version="2.0"),
             schema=TEXT,

@@ -6,14 +6,20 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pyarrow.fs import LocalFileSystem
 
 from tidegate.operators.core.piece import FilePiece
 from tidegate.operators.core.sizes import BATCH_BYTES
 from tidegate.operators.sources.file_relations import native_obstacle
+from tidegate.operators.sources.formats.format import PartTooLarge, RowTooLarge
 from tidegate.operators.sources.formats.parquet import ParquetReader
+from tidegate.operators.sources.formats.parquet_rows import cut_by_cost, row_items
+from tidegate.proto.arrow.parquet_footer import read_footer
 
 from .data import column, pieces_of
 
@@ -93,3 +99,128 @@ def test_short_texts_of_a_dictionary_are_read_in_large_batches(tmp_path: Path) -
     reader = ParquetReader(piece, asked, LocalFileSystem())
     assert next(reader.batches([0]))[1].num_rows == 65_536
     reader.close()
+
+
+def list_rows(counts: list[int], *, nested: bool = False) -> pa.Array:
+    offsets = np.cumsum([0, *counts]).astype(np.int32)
+    items = pa.array(np.zeros(int(offsets[-1]), np.int32))
+    inner = pa.ListArray.from_arrays(np.arange(len(items) + 1, dtype=np.int32), items) if nested else items
+    return pa.ListArray.from_arrays(offsets, inner)
+
+
+def reader_of(path: Path, name: str, type_: pa.DataType, largest: int = 64 << 20) -> ParquetReader:
+    asked = [column(name, type_)]
+    [piece, *_] = pieces_of(path, path.parent, asked)
+    assert isinstance(piece, FilePiece)
+    return ParquetReader(piece, asked, LocalFileSystem(use_mmap=False), largest)
+
+
+LISTS = pa.list_(pa.int32())
+WRITERS = {
+    "first form": {"data_page_version": "1.0"},
+    "second form": {"data_page_version": "2.0"},
+    "not compressed": {"compression": "none"},
+    "gzip": {"compression": "gzip"},
+    "lz4": {"compression": "lz4"},
+}
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+@given(
+    counts=st.lists(st.sampled_from([0, 1, 2, 9, 700]), min_size=1, max_size=300),
+    nested=st.booleans(),
+    nulls=st.booleans(),
+)
+def test_the_items_of_rows_are_counted_by_their_levels(
+    writer: str, counts: list[int], nested: bool, nulls: bool
+) -> None:
+    rows = list_rows(counts, nested=nested)
+    if nulls:
+        rows = pa.array([None if at % 3 == 1 else row for at, row in enumerate(rows.to_pylist())], rows.type)
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"l": rows}), sink, data_page_size=100, write_batch_size=7, **WRITERS[writer])
+    data = pa.BufferReader(sink.getvalue())
+    [leaf], [group] = read_footer(data).leaves, read_footer(data).groups
+    found = np.concatenate(list(row_items(data, group.chunks[0], leaf.repeats)))
+    assert found.tolist() == [max(len(row or ()), 1) for row in rows.to_pylist()]
+
+
+@given(st.lists(st.integers(0, 50), max_size=200), st.integers(1, 100), st.integers(1, 20))
+def test_runs_of_rows_cost_no_more_than_they_may(costs: list[int], most: int, most_rows: int) -> None:
+    blocks = [np.array(costs[at : at + 30], np.int64) for at in range(0, len(costs), 30)]
+    at = 0
+    for rows, cost in cut_by_cost(blocks, most, most_rows):
+        assert cost == sum(costs[at : at + rows])
+        assert 1 <= rows <= most_rows
+        assert rows == 1 or cost <= most
+        at += rows
+    assert at == len(costs)
+
+
+def test_lists_of_which_some_are_long_are_decoded_a_few_rows_at_a_time(tmp_path: Path) -> None:
+    counts = [1] * 50_000 + [1_000_000] * 40 + [2] * 50_000
+    pq.write_table(pa.table({"l": list_rows(counts)}), tmp_path / "l.parquet", compression="zstd", store_schema=False)
+    assert (tmp_path / "l.parquet").stat().st_size < 10_000
+    reader = reader_of(tmp_path / "l.parquet", "l", LISTS)
+    found: list[int] = []
+    before = pa.total_allocated_bytes()
+    for first, batch in reader.batches([0]):
+        assert first == len(found)
+        assert pa.total_allocated_bytes() - before <= 8 * BATCH_BYTES
+        found += pc.list_value_length(batch["l"]).to_pylist()
+    reader.close()
+    assert found == counts
+
+
+def test_a_row_with_too_many_items_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"l": list_rows([1] * 100_000 + [30_000_000])}), tmp_path / "l.parquet", store_schema=False)
+    reader = reader_of(tmp_path / "l.parquet", "l", LISTS)
+    with pytest.raises(RowTooLarge, match=r"row 100000 of row group 0 .* takes about 480,000,000 bytes"):
+        list(reader.batches([0]))
+    reader.close()
+    asked = [column("l", LISTS)]
+    obstacle = native_obstacle(pieces_of(tmp_path / "l.parquet", tmp_path, asked), asked)
+    assert "which DuckDB does not bound" in (obstacle or "")
+
+
+PAGES = {
+    "texts": (lambda: pa.array(["x" * 100_000] * 2_000), {"use_dictionary": False}),
+    "second form": (lambda: pa.array(["x" * 100_000] * 2_000), {"use_dictionary": False, "data_page_version": "2.0"}),
+    "a dictionary": (
+        lambda: pa.array([f"{row:06}" + "x" * 100_000 for row in range(2_000)]),
+        {"dictionary_pagesize_limit": 1 << 30},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", PAGES)
+def test_a_page_beyond_the_limit_is_refused_before_it_is_decoded(tmp_path: Path, case: str) -> None:
+    make, options = PAGES[case]
+    path = tmp_path / "t.parquet"
+    large = {"data_page_size": 1 << 30, "write_batch_size": 1 << 20}
+    pq.write_table(pa.table({"t": make()}), path, compression="zstd", store_schema=False, **large, **options)
+    assert path.stat().st_size < 2_000_000
+    reader = reader_of(path, "t", pa.string())
+    with pytest.raises(PartTooLarge, match="write smaller pages"):
+        list(reader.batches([0]))
+    reader.close()
+    reader = reader_of(path, "t", pa.string(), 1 << 30)
+    assert next(reader.batches([0]))[1]["t"][0].as_py()[-1] == "x"
+    reader.close()
+    asked = [column("t", pa.string())]
+    assert native_obstacle(pieces_of(path, tmp_path, asked), asked) is not None
+
+
+def test_long_texts_behind_many_short_ones_are_decoded_a_few_at_a_time(tmp_path: Path) -> None:
+    texts = ["a"] * 100_000 + ["x" * 100_000] * 1_000
+    pq.write_table(
+        pa.table({"t": texts}), tmp_path / "t.parquet", compression="zstd", use_dictionary=False, store_schema=False,
+        write_batch_size=10, data_page_size=1 << 20,
+    )  # fmt: skip
+    reader = reader_of(tmp_path / "t.parquet", "t", pa.string())
+    before, rows = pa.total_allocated_bytes(), 0
+    for _, batch in reader.batches([0]):
+        assert pa.total_allocated_bytes() - before <= 12 * BATCH_BYTES
+        rows += batch.num_rows
+    reader.close()
+    assert rows == len(texts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from typing import ClassVar, Protocol
+from typing import ClassVar, Final, Protocol
 
 import pyarrow as pa
 
@@ -16,6 +16,7 @@ from ..file_versions import PieceFiles
 #: The most rows up to which neighbouring row groups or record batches become one piece.
 PIECE_ROWS = 100_000
 BATCH_ROWS = 65_536
+_BESIDE: Final = 64 << 20
 
 
 class TooLarge(ValueError):
@@ -34,6 +35,11 @@ class PartTooLarge(TooLarge):
     """A part that can only be decoded as a whole: a page, a dictionary."""
 
     reason = "PART_TOO_LARGE"
+
+
+def room(largest: int) -> int:
+    """The bytes that a reader may take to decode what cannot be divided, where a row may have `largest`."""
+    return largest + _BESIDE
 
 
 def part_too_large(what: str, size: int, largest: int, smaller: str) -> PartTooLarge:

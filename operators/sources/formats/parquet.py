@@ -19,14 +19,18 @@ from ....proto.arrow.validation import each_validated, validated_schema
 from ...core.column import Column
 from ...core.piece import FilePiece
 from ...core.sizes import BATCH_BYTES, rows_within
-from ..file_versions import Files
-from .format import BATCH_ROWS, numbered
+from ..file_versions import UNLIMITED, Files, PieceFiles
+from .format import BATCH_ROWS, numbered, part_too_large, room
 from .matching import Names
 from .parquet_pages import has_checksums
 from .parquet_widths import Widths
 from .row_ranges import cut, within
 
 _LATER_ROWS: Final = 2 * BATCH_ROWS
+#: Rows of so many bytes, by the largest ones of the file, need no closer look.
+_FEW_BYTES: Final = 8 * BATCH_BYTES
+#: The rows of a file that DuckDB decodes together.
+VECTOR_ROWS: Final = 2_048
 #: Up to so many bytes of a row group's wanted columns are read without buffers, by one request a column.
 _WHOLE_BYTES: Final = 16 << 20
 #: In larger row groups so many bytes of each column are held and read at once.
@@ -46,7 +50,10 @@ class Parquet:
             schema = validated_schema(metadata.schema.to_arrow_schema().remove_metadata())
             wanted = _leaves(footer, _wanted(schema, columns))
             widths = Widths(file, metadata, footer)
-            row_bytes = max((widths.row_bytes(group, wanted) for group in range(len(footer.groups))), default=0)
+            numbers = range(len(footer.groups))
+            row_bytes = max((widths.row_bytes(group, wanted, densest=True) for group in numbers), default=0)
+            part_bytes = max((widths.held_bytes(group, wanted) for group in numbers), default=0)
+            list_bytes = max((widths.most_bytes(group, wanted, VECTOR_ROWS) for group in numbers), default=0)
             checksums = has_checksums(file, footer)
         known = replace(
             piece,
@@ -54,16 +61,24 @@ class Parquet:
             checksums=checksums,
             never_null=_never_null(footer, schema, columns),
             row_bytes=row_bytes,
+            part_bytes=max(part_bytes, list_bytes),
         )
         pieces = cut(known, [group.rows for group in footer.groups], [group.byte_size for group in footer.groups])
         return _with_key_bounds(pieces, footer, schema, columns)
 
-    def read(self, piece: FilePiece, columns: Sequence[Column], filesystem: Files) -> ParquetReader:
-        return ParquetReader(piece, columns, filesystem)
+    def read(self, piece: FilePiece, columns: Sequence[Column], filesystem: PieceFiles) -> ParquetReader:
+        return ParquetReader(piece, columns, filesystem, filesystem.largest)
 
 
 class ParquetReader:
-    def __init__(self, piece: FilePiece, columns: Sequence[Column], filesystem: Files) -> None:
+    """A reader of a file, of which no row may have more bytes than `largest`."""
+
+    def __init__(
+        self, piece: FilePiece, columns: Sequence[Column], filesystem: Files, largest: int = UNLIMITED
+    ) -> None:
+        self._largest = largest
+        self._part_bytes = piece.part_bytes
+        self._row_bytes = piece.row_bytes
         self._file = filesystem.open_input_file(piece.path)
         try:
             self._footer = read_footer(self._file)
@@ -89,29 +104,49 @@ class ParquetReader:
             return
         names = [self.schema.field(i).name for i in indices]
         read = chain.from_iterable(
-            self._read(self._at_once(group, names, most), group, names)
+            self._read(group, names, most)
             for group, most in zip(groups, chain([BATCH_ROWS], repeat(_LATER_ROWS)), strict=False)
         )
         for start, batch in within(read, first, self._rows):
             # A name with a dot also selects nested columns, so the columns are picked again by their own names.
             yield from numbered(start, batch.select(names), _LATER_ROWS)
 
-    def _at_once(self, group: int, names: Sequence[str], most: int) -> int:
-        """The number of rows to decode at a time."""
+    def _read(self, group: int, names: Sequence[str], most: int) -> Iterator[pa.RecordBatch]:
         leaves = _leaves(self._footer, set(names))
-        return rows_within(BATCH_BYTES, self._widths.row_bytes(group, leaves), most)
-
-    def _read(self, rows: int, group: int, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        self._check_pages(group, leaves)
+        counts = self._row_counts(group, leaves, most)
         read, promised = 0, self._footer.groups[group].rows
-        for batch in each_validated(
-            self._parquet.iter_batches(rows, row_groups=[group], columns=names, use_threads=False)
-        ):
+        asked = next(counts)
+        batches = self._parquet.iter_batches(asked, row_groups=[group], columns=names, use_threads=False)
+        for batch in each_validated(batches):
             read += batch.num_rows
+            asked -= batch.num_rows
             if read > promised:
                 break
             yield batch
+            if asked <= 0 and read < promised:
+                # A batch is cut where its next one is asked for.
+                asked = next(counts)
+                self._parquet.reader.set_batch_size(asked)
         if read != promised:
             raise pa.ArrowInvalid(f"row group {group} has other than the {promised:,} rows that its footer says")
+
+    def _row_counts(self, group: int, leaves: Sequence[int], most: int) -> Iterator[int]:
+        """The numbers of rows to decode at a time."""
+        known = self._row_bytes
+        has_lists = any(self._footer.leaves[at].repeats for at in leaves)
+        if known is not None and known * most <= _FEW_BYTES and not has_lists:
+            return repeat(rows_within(BATCH_BYTES, known, most))
+        return self._widths.row_counts(group, leaves, most, self._largest)
+
+    def _check_pages(self, group: int, leaves: Sequence[int]) -> None:
+        """Raise `PartTooLarge` where the pages of these leaves take more than there is room for."""
+        if self._part_bytes is not None and self._part_bytes <= room(self._largest):
+            return
+        size = self._widths.held_bytes(group, leaves)
+        if size > room(self._largest):
+            what = f"a page of each of the {len(leaves)} columns of row group {group}, with its dictionary,"
+            raise part_too_large(what, size, self._largest, "smaller pages (in pyarrow: write_batch_size)")
 
     def _groups(self) -> tuple[int, list[int]]:
         """The number of the first row of the row groups with wanted rows, and these row groups."""

@@ -16,13 +16,9 @@ from typing import Final
 import pyarrow as pa
 
 from ....proto.arrow.parquet_footer import Chunk, Footer, RandomFile, read_footer
-from ....proto.arrow.thrift import INTEGER, Damaged, Shape, Struct, read
+from ....proto.arrow.thrift import Damaged
+from .parquet_headers import CHECKSUM, SIZE, page_header
 
-_HEADER: Final[Shape] = {3: INTEGER, 4: INTEGER}
-_SIZE: Final = 3
-_CHECKSUM: Final = 4
-_FIRST_BYTES: Final = 1 << 12
-_MOST_BYTES: Final = 1 << 24
 _BLOCK_BYTES: Final = 1 << 20
 _REMEMBERED: Final = 10_000
 _UNSIGNED: Final = 0xFFFFFFFF
@@ -32,7 +28,7 @@ def has_checksums(file: RandomFile, footer: Footer) -> bool:
     """True where the file's first page has a checksum. The reader of the file refuses a damaged header."""
     for chunk in (chunk for group in footer.groups for chunk in group.chunks if chunk.compressed):
         try:
-            return _CHECKSUM in _header(file, chunk.start, chunk.start + chunk.compressed)[0]
+            return CHECKSUM in page_header(file, chunk.start, chunk.start + chunk.compressed)[0]
         except Damaged:
             return False
     return False
@@ -61,11 +57,11 @@ def _chunks(footer: Footer, names: frozenset[str], rows: tuple[int, int] | None)
 def _check(file: RandomFile, chunk: Chunk, name: str) -> None:
     at, end = chunk.start, chunk.start + chunk.compressed
     while at < end:
-        header, body = _header(file, at, end)
-        size = header.get(_SIZE, -1)
+        header, body = page_header(file, at, end)
+        size = header.get(SIZE, -1)
         if not 0 <= size <= end - body:
             raise Damaged(f"the page of column {name!r} at byte {at:,} is damaged")
-        if _CHECKSUM in header and _checksum(file, body, size) != header[_CHECKSUM] & _UNSIGNED:
+        if CHECKSUM in header and _checksum(file, body, size) != header[CHECKSUM] & _UNSIGNED:
             raise Damaged(f"the page of column {name!r} at byte {at:,} does not match its checksum")
         at = body + size
 
@@ -75,23 +71,6 @@ def _checksum(file: RandomFile, at: int, size: int) -> int:
     for start in range(at, at + size, _BLOCK_BYTES):
         checksum = zlib.crc32(file.read_at(min(_BLOCK_BYTES, at + size - start), start), checksum)
     return checksum
-
-
-def _header(file: RandomFile, at: int, end: int) -> tuple[Struct, int]:
-    """The header of the page at `at`, and the position of the page's body. A header has bounds of the page's values, of
-    any length.
-    """
-    size = _FIRST_BYTES
-    while True:
-        data = file.read_at(min(size, end - at), at)
-        try:
-            header, length = read(data, 0, _HEADER)
-        except Damaged:
-            if len(data) < size or size >= _MOST_BYTES:
-                raise
-            size *= 16
-            continue
-        return header, at + length
 
 
 class Verified:

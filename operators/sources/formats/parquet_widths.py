@@ -1,13 +1,15 @@
-"""The bytes of a decoded row of a Parquet file's row group, estimated before it is decoded.
+"""The bytes of the decoded rows of a Parquet file's row group, before they are decoded.
 
-The footer says how large a column is as it is encoded. A value that is written once, in a dictionary, and stands in
-many rows takes more once it is decoded, so the largest value of the dictionary counts for each row. A file of a few
-hundred bytes may decode to gigabytes.
+The footer says how large a column is as it is encoded. Values that take less there than once they are decoded count by
+the width of their type; a text that is written once, in a dictionary, and stands in many rows counts in each row as the
+largest one of the dictionary. Where lists may have more items than a few MiB, their levels say how many each row has. A
+file of a few hundred bytes may decode to gigabytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import repeat
 from typing import Final
 
 import numpy as np
@@ -18,43 +20,122 @@ from pyarrow import types as kinds
 
 from ....proto.arrow.parquet_footer import BYTE_ARRAY, Footer
 from ....proto.arrow.validation import each_validated
-from ...core.sizes import BATCH_BYTES
-from .format import BATCH_ROWS
+from ...core.sizes import BATCH_BYTES, rows_within
+from .format import BATCH_ROWS, RowTooLarge, room
+from .parquet_headers import ChunkPages, dictionary_bytes, measured, most_bytes
+from .parquet_rows import Counts, can_count, cut_by_cost, page_costs, row_items
 
 _MOST: Final = 8 * BATCH_BYTES
+#: Rows of lists whose items take more, with all that a reader needs for them, are not decoded together.
+_MOST_ITEMS: Final = 4 * BATCH_BYTES
+#: Up to so many bytes all lists of a row group may take together, where a row may have eight times as many.
+_MOST_LISTS: Final = 512 << 20
+#: Items that take so many times the bytes of the file are looked at.
+_FOLDED: Final = 128
+#: Pages of texts whose average is so many times that of all pages are counted one by one.
+_UNEVEN: Final = 4
+#: Pages that take less, all together, are not looked at.
+_SMALL: Final = 16 << 20
+_OFFSET: Final = 4
+_LEVELS: Final = 4
 _BUFFER_BYTES: Final = 64 << 10
 
 
 class Widths:
-    """The widths of rows of an open file. The file is read where a dictionary has to be looked at."""
+    """The widths of rows of an open file. The file is read where its pages and dictionaries have to be looked at."""
 
     def __init__(self, file: pa.NativeFile, metadata: pq.FileMetaData, footer: Footer) -> None:
         self._file = file
         self._metadata = metadata
         self._footer = footer
+        self._measured: dict[tuple[int, int], ChunkPages] = {}
+        self._largest: dict[tuple[int, int], int] = {}
 
-    def row_bytes(self, group: int, leaves: Sequence[int]) -> int:
-        """About the bytes of a row in these leaves: the average of values that are written in each row, and the largest
-        of values that are written once.
+    def held_bytes(self, group: int, leaves: Sequence[int]) -> int:
+        """About the bytes that a reader holds for the pages of these leaves: it reads them side by side."""
+        if self._are_small(group, leaves):
+            return 0
+        return sum(self._pages(group, at).held for at in leaves)
+
+    def row_bytes(self, group: int, leaves: Sequence[int], *, densest: bool = False) -> int:
+        """About the bytes of a row in these leaves: the average of values that are written in each row (or that of the
+        page where it is largest), and the largest of values that are written once.
         """
-        row_group = self._footer.groups[group]
-        rows = max(row_group.rows, 1)
-        written = sum(row_group.chunks[at].uncompressed for at in leaves)
-        return written // rows + sum(self._repeated(group, at, rows) for at in leaves)
+        is_small = self._are_small(group, leaves)
+        return sum(self._row_bytes(group, at, densest=densest, is_small=is_small) for at in leaves)
 
-    def _repeated(self, group: int, leaf: int, rows: int) -> int:
-        """The bytes of a row whose values all are the largest one of the leaf's dictionary; 0 where the leaf has no
-        dictionary or its values are small anyway.
+    def most_bytes(self, group: int, leaves: Sequence[int], rows: int) -> int:
+        """The most bytes that a reader needs for so many rows of a list with many more items than the file has bytes; 0
+        where there is no such list.
+        """
+        folded = [at for at in leaves if self._is_folded(group, at)]
+        windows = (
+            np.add.reduceat(block, np.arange(0, len(block), rows)).max()
+            for at in folded
+            for block in self._leaf_costs(group, at)
+        )
+        return int(max(windows, default=0))
+
+    def row_counts(self, group: int, leaves: Sequence[int], most: int, largest: int) -> Iterator[int]:
+        """The number of rows to decode at a time, `most` at most. Raises `RowTooLarge` for a row whose items take more
+        than they may where a row may have `largest` bytes.
+        """
+        row_bytes = self.row_bytes(group, leaves)
+        uneven = [at for at in leaves if self._is_uneven(group, at, most, largest)]
+        if not uneven:
+            yield from repeat(rows_within(BATCH_BYTES, row_bytes, most))
+        others = self.row_bytes(group, [at for at in leaves if at not in uneven])
+        row = 0
+        for rows, cost in cut_by_cost(self._costs(group, uneven, others), _MOST_ITEMS, most):
+            if rows == 1 and cost > room(largest):
+                raise RowTooLarge(
+                    f"row {row} of row group {group} (counted from 0) takes about {cost:,} bytes where its lists are "
+                    f"decoded, and the task's memory_limit is {largest:,}: raise memory_limit"
+                )
+            yield rows
+            row += rows
+        yield from repeat(1)
+
+    def _are_small(self, group: int, leaves: Sequence[int]) -> bool:
+        """True where the pages of these leaves are small, whatever they and the footer say."""
+        chunks = self._footer.groups[group].chunks
+        return sum(most_bytes(chunks[at]) for at in leaves) <= _SMALL
+
+    def _pages(self, group: int, leaf: int) -> ChunkPages:
+        key = group, leaf
+        if key not in self._measured:
+            self._measured[key] = measured(self._file, self._footer.groups[group].chunks[leaf])
+        return self._measured[key]
+
+    def _row_bytes(self, group: int, leaf: int, *, densest: bool, is_small: bool) -> int:
+        rows = max(self._footer.groups[group].rows, 1)
+        chunk = self._footer.groups[group].chunks[leaf]
+        count = self._pages(group, leaf).values if self._footer.leaves[leaf].repeats else rows
+        decoded = self._footer.leaves[leaf].width * count
+        written = chunk.uncompressed if is_small else self._pages(group, leaf).size
+        average = max(written, decoded) // rows
+        if densest and not is_small and not self._footer.leaves[leaf].repeats:
+            average = max(average, self._pages(group, leaf).densest)
+        return average + -(-count // rows) * self._repeated(group, leaf, count)
+
+    def _repeated(self, group: int, leaf: int, count: int) -> int:
+        """The bytes of the largest value of the leaf's dictionary; 0 where the leaf has no dictionary or its values are
+        small anyway.
         """
         chunk = self._footer.groups[group].chunks[leaf]
-        if chunk.physical != BYTE_ARRAY or not chunk.has_dictionary:
+        if chunk.physical != BYTE_ARRAY or not chunk.compressed:
             return 0
-        repeats = -(-chunk.values // rows)
-        if chunk.uncompressed * min(rows, BATCH_ROWS) * repeats <= _MOST:
+        dictionary = dictionary_bytes(self._file, chunk)
+        if dictionary * min(count, BATCH_ROWS) <= _MOST:
             return 0
-        return self._largest(group, ".".join(self._footer.leaves[leaf].path)) * repeats
+        key = group, leaf
+        if key not in self._largest:
+            held = 0 if self._are_small(group, [leaf]) else self._pages(group, leaf).held
+            path = ".".join(self._footer.leaves[leaf].path)
+            self._largest[key] = dictionary if held > _MOST else self._largest_value(group, path)
+        return self._largest[key]
 
-    def _largest(self, group: int, path: str) -> int:
+    def _largest_value(self, group: int, path: str) -> int:
         """The bytes of the largest value in the dictionary of a column."""
         parquet = pq.ParquetFile(
             self._file, metadata=self._metadata, read_dictionary=[path], pre_buffer=False, buffer_size=_BUFFER_BYTES
@@ -63,6 +144,47 @@ class Widths:
             each_validated(parquet.iter_batches(1, row_groups=[group], columns=[path], use_threads=False)), None
         )
         return 0 if first is None else max(map(_longest, first.columns), default=0)
+
+    def _is_uneven(self, group: int, leaf: int, most: int, largest: int) -> bool:
+        """True where some rows may take much more than the average says."""
+        chunk = self._footer.groups[group].chunks[leaf]
+        if self._footer.leaves[leaf].repeats:
+            allowed = max(_MOST, min(largest // 8, _MOST_LISTS))
+            return can_count(chunk) and (self._items_bytes(group, leaf) > allowed or self._is_folded(group, leaf))
+        if self._are_small(group, [leaf]):
+            return False
+        densest = self._pages(group, leaf).densest
+        return densest * most > _MOST and densest > _UNEVEN * self.row_bytes(group, [leaf])
+
+    def _is_folded(self, group: int, leaf: int) -> bool:
+        """True where a list has many more items than bytes of the file."""
+        chunk = self._footer.groups[group].chunks[leaf]
+        if not self._footer.leaves[leaf].repeats or not can_count(chunk):
+            return False
+        return self._items_bytes(group, leaf) > max(_MOST, _FOLDED * chunk.compressed)
+
+    def _costs(self, group: int, uneven: Sequence[int], others: int) -> Iterator[Counts]:
+        """The bytes of each row, with all that a reader needs for the items of its lists, in blocks of rows."""
+        streams = [self._leaf_costs(group, at) for at in uneven]
+        for blocks in zip(*streams, strict=True):
+            yield sum(blocks, np.int64(others))
+
+    def _leaf_costs(self, group: int, leaf: int) -> Iterator[Counts]:
+        chunk, repeats = self._footer.groups[group].chunks[leaf], self._footer.leaves[leaf].repeats
+        if not repeats:
+            return page_costs(self._file, chunk)
+        width = self._item_bytes(group, leaf)
+        return (block * width for block in row_items(self._file, chunk, repeats))
+
+    def _items_bytes(self, group: int, leaf: int) -> int:
+        """The bytes that a reader needs for all items of a leaf in lists."""
+        return self._pages(group, leaf).values * self._item_bytes(group, leaf)
+
+    def _item_bytes(self, group: int, leaf: int) -> int:
+        """The bytes that a reader needs for an item: its value and its levels, in memory that grows by doubling."""
+        pages = self._pages(group, leaf)
+        width = self._footer.leaves[leaf].width or pages.size // max(pages.values, 1) + _OFFSET
+        return 2 * (width + self._repeated(group, leaf, pages.values) + _LEVELS)
 
 
 def _longest(array: pa.Array) -> int:

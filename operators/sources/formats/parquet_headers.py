@@ -1,0 +1,119 @@
+"""The pages of a Parquet file's column chunks, by their headers alone.
+
+A page is decoded as a whole, and its header says how many bytes it takes then. The footer says so as well, for all
+pages of a chunk, but a reader does not compare the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from ....proto.arrow.parquet_footer import Chunk, RandomFile
+from ....proto.arrow.thrift import BOOLEAN, INTEGER, Damaged, Shape, Struct, read, struct_of
+from ...core.interrupts import look
+
+_FIRST_BYTES: Final = 1 << 8
+_MOST_BYTES: Final = 1 << 24
+_LOOK_AT: Final = 1 << 10
+#: The most bytes that a codec makes of a byte; of other codecs there is no telling.
+_EXPANSION: Final = {0: 1, 1: 22, 5: 255, 7: 255}
+_MOST_PAGE: Final = 1 << 31
+
+SIZE: Final = 3
+CHECKSUM: Final = 4
+_DICTIONARY: Final = 2
+_HEADER: Final[Shape] = {
+    1: INTEGER,
+    2: INTEGER,
+    SIZE: INTEGER,
+    CHECKSUM: INTEGER,
+    5: struct_of({1: INTEGER, 2: INTEGER}),
+    8: struct_of({1: INTEGER, 4: INTEGER, 6: INTEGER, 7: BOOLEAN}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page: `stored` bytes of the file from `at` on, `size` bytes once it is decompressed. `levels` is the number of
+    bytes that say where rows begin, where these bytes are not compressed.
+    """
+
+    at: int
+    stored: int
+    size: int
+    values: int
+    is_dictionary: bool
+    levels: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkPages:
+    """All pages of a chunk: the bytes that a reader holds for them, the values and bytes of all, and the bytes of a
+    value, on average, in the page where it is largest.
+    """
+
+    held: int
+    values: int
+    size: int
+    densest: int
+
+
+def page_header(file: RandomFile, at: int, end: int) -> tuple[Struct, int]:
+    """The header of the page at `at`, and the position of the page's body. A header has bounds of the page's values, of
+    any length.
+    """
+    size = _FIRST_BYTES
+    while True:
+        data = file.read_at(min(size, end - at), at)
+        try:
+            header, length = read(data, 0, _HEADER)
+        except Damaged:
+            if len(data) < size or size >= _MOST_BYTES:
+                raise
+            size *= 16
+            continue
+        return header, at + length
+
+
+def pages(file: RandomFile, chunk: Chunk) -> Iterator[Page]:
+    """The pages of a chunk, in order."""
+    at, end, number = chunk.start, chunk.start + chunk.compressed, 0
+    while at < end:
+        header, body = page_header(file, at, end)
+        stored, size = header.get(SIZE, -1), header.get(2, -1)
+        if not 0 <= stored <= end - body or size < 0:
+            raise Damaged(f"the page at byte {at:,} is damaged")
+        data = header.get(5) or header.get(8) or {}
+        levels = None if 8 not in header else header[8].get(6, 0)
+        yield Page(body, stored, size, data.get(1, 0), header.get(1) == _DICTIONARY, levels)
+        at = body + stored
+        number += 1
+        if number % _LOOK_AT == 0:
+            look()
+
+
+def measured(file: RandomFile, chunk: Chunk) -> ChunkPages:
+    """The pages of a chunk. A reader holds one page, compressed and not, and the values of the dictionary."""
+    held = dictionary = values = size = densest = 0
+    for page in pages(file, chunk):
+        size += page.size
+        if page.is_dictionary:
+            dictionary = max(dictionary, 2 * page.size)
+        else:
+            values += page.values
+            held = max(held, page.size + (page.stored if chunk.codec else 0))
+            densest = max(densest, page.size // max(page.values, 1))
+    return ChunkPages(held + dictionary, values, size, densest)
+
+
+def dictionary_bytes(file: RandomFile, chunk: Chunk) -> int:
+    """The bytes of the chunk's dictionary; 0 where it has none."""
+    first = next(pages(file, chunk), None)
+    return first.size if first is not None and first.is_dictionary else 0
+
+
+def most_bytes(chunk: Chunk) -> int:
+    """The most bytes that the pages of a chunk may take, whatever they and the footer say."""
+    return min(chunk.compressed * (_EXPANSION.get(chunk.codec, _MOST_PAGE) + 1), _MOST_PAGE)

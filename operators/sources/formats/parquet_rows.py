@@ -1,0 +1,152 @@
+"""The number of items of each row of a list column in a Parquet file, by its levels alone.
+
+A row may have any number of items, and a few bytes may stand for millions of them. The levels, which say where rows
+begin, stand before the values in each page, as runs of equal levels and as packed bits. They are read run by run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ....proto.arrow.parquet_footer import Chunk, RandomFile
+from ....proto.arrow.thrift import Damaged
+from ...core.interrupts import look
+from .parquet_headers import Page, pages
+
+Counts = npt.NDArray[np.int64]
+
+#: Rows are counted in blocks of so many.
+BLOCK_ROWS: Final = 1 << 16
+_CODECS: Final = {1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4_raw"}
+_LENGTH: Final = 4
+_BITS: Final = 8
+_PACKED: Final = 1 << 13
+_LOOK_AT: Final = 1 << 12
+
+
+def can_count(chunk: Chunk) -> bool:
+    """True where the levels of a chunk can be read."""
+    return not chunk.codec or chunk.codec in _CODECS
+
+
+def row_items(file: RandomFile, chunk: Chunk, repeats: int) -> Iterator[Counts]:
+    """The number of items (an empty list counts as one) of each row, in blocks of `BLOCK_ROWS`."""
+    return _blocks(_lengths(file, chunk, repeats.bit_length()))
+
+
+def page_costs(file: RandomFile, chunk: Chunk) -> Iterator[Counts]:
+    """The bytes of each row of a column without lists, by the averages of its pages, in blocks of `BLOCK_ROWS`."""
+    return _blocks(
+        np.full(min(BLOCK_ROWS, page.values - start), page.size // page.values, np.int64)
+        for page in pages(file, chunk)
+        for start in range(0, 0 if page.is_dictionary else page.values, BLOCK_ROWS)
+    )
+
+
+def _lengths(file: RandomFile, chunk: Chunk, width: int) -> Iterator[Counts]:
+    """The distances between the beginnings of rows."""
+    at = begin = 0
+    is_first = True
+    for page in pages(file, chunk):
+        if page.is_dictionary:
+            continue
+        for starts in _row_starts(_levels(file, chunk, page), width, page.values):
+            places = starts + at
+            if is_first:
+                is_first = not len(places)
+                begin = int(places[0]) if len(places) else begin
+                places = places[1:]
+            if len(places):
+                yield np.diff(places, prepend=begin)
+                begin = int(places[-1])
+        at += page.values
+    if not is_first:
+        yield np.array([at - begin], np.int64)
+
+
+def _levels(file: RandomFile, chunk: Chunk, page: Page) -> bytes:
+    """The bytes that say where the rows of a page begin."""
+    if page.levels is not None:
+        return bytes(file.read_at(min(page.levels, page.stored), page.at))
+    data = file.read_at(page.stored, page.at)
+    if chunk.codec:
+        data = pa.Codec(_CODECS[chunk.codec]).decompress(data, page.size, asbytes=True)
+    length = int.from_bytes(data[:_LENGTH], "little")
+    return bytes(data[_LENGTH : _LENGTH + length])
+
+
+def _row_starts(levels: bytes, width: int, count: int) -> Iterator[Counts]:
+    """The positions of the levels that are 0, among `count` levels."""
+    at = place = runs = 0
+    value_bytes = -(-width // _BITS)
+    while place < count:
+        if at >= len(levels):
+            raise Damaged("a page has fewer levels than values")
+        head, at = _varint(levels, at)
+        if head & 1:
+            size = (head >> 1) * width
+            packed = np.frombuffer(levels, np.uint8, min(size, len(levels) - at), at)
+            at += size
+            for start in range(0, len(packed), _PACKED * width):
+                bits = np.unpackbits(packed[start : start + _PACKED * width], bitorder="little")
+                zeros = np.flatnonzero(~bits[: len(bits) // width * width].reshape(-1, width).any(axis=1))
+                if len(zeros):
+                    yield zeros[zeros < count - place] + place
+                place += len(bits) // width
+        else:
+            length = min(head >> 1, count - place)
+            is_start = not any(levels[at : at + value_bytes])
+            at += value_bytes
+            for start in range(0, length if is_start else 0, BLOCK_ROWS):
+                yield np.arange(place + start, place + min(start + BLOCK_ROWS, length))
+            place += length
+        runs += 1
+        if runs % _LOOK_AT == 0:
+            look()
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    number = shift = 0
+    while at < len(data):
+        byte = data[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        if not byte & 0x80:
+            return number, at
+        shift += 7
+    raise Damaged("a page's levels end in the middle of a number")
+
+
+def _blocks(parts: Iterable[Counts]) -> Iterator[Counts]:
+    held: list[Counts] = []
+    rows = 0
+    for part in parts:
+        held.append(part)
+        rows += len(part)
+        if rows >= BLOCK_ROWS:
+            joined = np.concatenate(held)
+            while len(joined) >= BLOCK_ROWS:
+                yield joined[:BLOCK_ROWS]
+                joined = joined[BLOCK_ROWS:]
+            held, rows = [joined], len(joined)
+    if rows:
+        yield np.concatenate(held)
+
+
+def cut_by_cost(blocks: Iterable[Counts], most: int, most_rows: int) -> Iterator[tuple[int, int]]:
+    """Cut rows, whose costs are in blocks, into runs of at most `most_rows` rows that cost at most `most`, or of one
+    row: the number of rows of each run, and its cost.
+    """
+    for block in blocks:
+        up_to = np.cumsum(block)
+        start = spent = 0
+        while start < len(block):
+            end = int(np.searchsorted(up_to, spent + most, side="right"))
+            end = max(min(end, start + most_rows), start + 1)
+            yield end - start, int(up_to[end - 1]) - spent
+            start, spent = end, int(up_to[end - 1])
