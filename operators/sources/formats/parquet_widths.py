@@ -167,7 +167,10 @@ class Widths:
         """The bytes of each row, with all that a reader needs for the items of its lists, in blocks of rows."""
         streams = [self._leaf_costs(group, at) for at in uneven]
         for blocks in zip(*streams, strict=True):
-            yield sum(blocks, np.int64(others))
+            total = np.full(len(blocks[0]), others, np.int64)
+            for block in blocks:
+                total += block
+            yield total
 
     def _leaf_costs(self, group: int, leaf: int) -> Iterator[Counts]:
         chunk, repeats = self._footer.groups[group].chunks[leaf], self._footer.leaves[leaf].repeats
