@@ -56,14 +56,14 @@ def _lengths(file: RandomFile, chunk: Chunk, width: int) -> Iterator[Counts]:
         if page.is_dictionary:
             continue
         for starts in _row_starts(_levels(file, chunk, page), width, page.values):
-            places = starts + at
+            positions = starts + at
             if is_first:
-                is_first = not len(places)
-                begin = int(places[0]) if len(places) else begin
-                places = places[1:]
-            if len(places):
-                yield np.diff(places, prepend=begin)
-                begin = int(places[-1])
+                is_first = not len(positions)
+                begin = int(positions[0]) if len(positions) else begin
+                positions = positions[1:]
+            if len(positions):
+                yield np.diff(positions, prepend=begin)
+                begin = int(positions[-1])
         at += page.values
     if not is_first:
         yield np.array([at - begin], np.int64)
@@ -82,9 +82,9 @@ def _levels(file: RandomFile, chunk: Chunk, page: Page) -> bytes:
 
 def _row_starts(levels: bytes, width: int, count: int) -> Iterator[Counts]:
     """The positions of the levels that are 0, among `count` levels."""
-    at = place = runs = 0
+    at = position = runs = 0
     value_bytes = -(-width // _BITS)
-    while place < count:
+    while position < count:
         if at >= len(levels):
             raise Damaged("a page has fewer levels than values")
         head, at = _varint(levels, at)
@@ -96,15 +96,15 @@ def _row_starts(levels: bytes, width: int, count: int) -> Iterator[Counts]:
                 bits = np.unpackbits(packed[start : start + _PACKED * width], bitorder="little")
                 zeros = np.flatnonzero(~bits[: len(bits) // width * width].reshape(-1, width).any(axis=1))
                 if len(zeros):
-                    yield zeros[zeros < count - place] + place
-                place += len(bits) // width
+                    yield zeros[zeros < count - position] + position
+                position += len(bits) // width
         else:
-            length = min(head >> 1, count - place)
+            length = min(head >> 1, count - position)
             is_start = not any(levels[at : at + value_bytes])
             at += value_bytes
             for start in range(0, length if is_start else 0, BLOCK_ROWS):
-                yield np.arange(place + start, place + min(start + BLOCK_ROWS, length))
-            place += length
+                yield np.arange(position + start, position + min(start + BLOCK_ROWS, length))
+            position += length
         runs += 1
         if runs % _LOOK_AT == 0:
             look()
