@@ -270,7 +270,9 @@ def _weighed(weighing: Weighing, first: Numbers, others: Numbers | None) -> Numb
             weights: Numbers = np.maximum(np.minimum(first, others.min(axis=1, initial=np.iinfo(np.int64).max)), 0)
             return weights
         case Weighing.EXCEPT_ALL:
-            left: Numbers = np.maximum(first - np.maximum(others, 0).sum(axis=1), 0)
+            left: Numbers = np.maximum(first, 0)
+            for other in others.T:  # one by one: their sum may be beyond 64 bits
+                left = np.maximum(left - np.maximum(other, 0), 0)
             return left
         case _:
             assert_never(weighing)

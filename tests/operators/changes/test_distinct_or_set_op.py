@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -12,6 +13,7 @@ from tidegate.operators.changes import distinct_or_set_op as weigh
 from tidegate.operators.changes.distinct_or_set_op import DistinctOrSetOp, Weighing
 from tidegate.operators.changes.kept.arrangement import Arrangement
 from tidegate.operators.changes.kept.state_format import save_arrangement
+from tidegate.operators.changes.values.change import Change
 from tidegate.operators.testing import MemoryState
 from tidegate.proto.errors import CheckpointError
 
@@ -67,6 +69,14 @@ def test_at_every_time_it_has_given_what_the_weights_up_to_then_make(weighing: W
         check_timed(operator, lambda bags: expected(weighing, bags), [SCHEMA] * inputs, epochs, depth)
 
     check()
+
+
+def test_rows_that_others_have_more_often_than_64_bits_count_are_left_out() -> None:
+    operator = DistinctOrSetOp(SCHEMA, Weighing.EXCEPT_ALL, inputs=4)
+    row = pa.RecordBatch.from_pylist([{"a": 1, "b": "x"}], SCHEMA)
+    for port, copies in enumerate((5, 1 << 62, 1 << 62, 1 << 62)):
+        assert not list(operator.receive(port, Change.of_batch(row, np.array([copies]))))
+    assert not list(operator.decide(()))
 
 
 def test_the_format_before_what_was_given_out_was_kept_beside_what_came_in_is_refused_by_name() -> None:
