@@ -139,7 +139,7 @@ def test_a_stream_has_the_least_of_what_it_is_made_of(
     schema = pa.schema([("k", pa.int64())])
     streams = [BatchStream(schema, (), watermark) for watermark in inputs]
     stream = MeteredStream(schema, iter(()), Meter("Join", "here"), inputs=streams)
-    stream.reads(sources)
+    stream.reads({f"source {number}": watermark for number, watermark in enumerate(sources)})
     assert list(stream) == []
     assert stream.watermark == found
 
