@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeAlias, assert_never
 
 import numpy as np
@@ -16,6 +17,7 @@ import pyarrow as pa
 from pyarrow import types as kinds
 
 from ...proto.errors import ExecutionError
+from ..core.interrupts import beside, look
 from ..core.operator import StateReader, StateWriter
 from .kept.arrangement import Arrangement
 from .kept.present import sums_at
@@ -118,6 +120,7 @@ class Group(Keyed):
         keys = change.rows.select(self._key)
         numbers = [change.weights[:, None]]
         for measure in self._measures:
+            look()
             match measure:
                 case Count(column=at):
                     if at is not None:
@@ -125,7 +128,7 @@ class Group(Keyed):
                 case Sum(column=at):
                     value = change.rows.columns[at]
                     numbers.append((change.weights * _there(value))[:, None])
-                    numbers.append(split(value) * change.weights[:, None])
+                    numbers.append(beside(partial(_weighed, value, change.weights), len(change)))
                 case Extreme():
                     pass
                 case _:
@@ -163,7 +166,7 @@ class Group(Keyed):
 
     def _sum(self, numbers: Numbers, type_: pa.DataType, keys: Rows, asked: Index) -> Column:
         try:
-            return self._summed(numbers, type_)
+            return beside(lambda: self._summed(numbers, type_), len(numbers))
         except TooLarge as error:
             if not self._key:
                 raise
@@ -187,6 +190,11 @@ def _numbers(measure: GroupMeasure, schema: pa.Schema) -> int:
             return 1 + limbs_of(schema.field(at).type)
         case _:
             assert_never(measure)
+
+
+def _weighed(value: Column, weights: Numbers) -> Numbers:
+    limbs: Numbers = split(value) * weights[:, None]
+    return limbs
 
 
 def _there(value: Column) -> Numbers:

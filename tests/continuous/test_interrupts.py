@@ -9,13 +9,16 @@ import random
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from types import ModuleType
 from typing import Final
 
 import pyarrow as pa
 import pytest
 
 from tidegate.executor.tasks.epoch_loop import start_beside
+from tidegate.operators.changes import group
 from tidegate.operators.changes.change_operator import ChangeOperator
+from tidegate.operators.changes.kept import present
 from tidegate.operators.changes.network.channel_nodes import OperatorNode
 from tidegate.operators.changes.values import rows
 from tidegate.operators.core import interrupts
@@ -137,6 +140,28 @@ def test_every_operator_on_changes_looks_in_its_own_steps(looks: Counter[str]) -
 
 
 # ------------------------------------------------------------------------------------------------- calls beside
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "relation"),
+    [(present, "_sums_of", "aggregate, sums"), (group, "to_decimal", "aggregate, averages")],
+)
+def test_what_groups_do_over_all_rows_at_once_is_done_beside(
+    module: ModuleType, name: str, relation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[str] = []
+    call = getattr(module, name)
+
+    def noting(*arguments: object) -> object:
+        threads.append(threading.current_thread().name)
+        return call(*arguments)
+
+    monkeypatch.setattr(module, name, noting)
+    monkeypatch.setattr(interrupts, "MANY", 1)
+    with Running(build.plan(INCREMENTAL[relation])) as running, looking(Watch(lambda: None, start_beside)):
+        for epoch in history(3, 3):
+            running.epoch(epoch, SCHEMAS)
+    assert set(threads) == {"tidegate-beside"}
 
 
 def test_a_call_beside_is_waited_for_only_as_long_as_the_work_goes_on() -> None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from ...arrays.hashing import Hashes
 from ...arrays.ordering import Order
+from ...core.interrupts import beside
 from ..values.change import Change, Numbers, all_one
 from ..values.consolidate import Entries, group_starts, sum_groups
 from ..values.order_codes import canonical_orders, order_of, orders_of
@@ -132,8 +133,9 @@ class OrderedArrangement(Arrangement):
         if isinstance(run, PackedRun):
             asked, words = run.layout.key_words(keys)
             return np.arange(len(keys)) if asked is None else asked, *run.ranges(words)
-        start = np.searchsorted(run.key_hashes, hashes, side="left")
-        return np.arange(len(keys)), start, np.searchsorted(run.key_hashes, hashes, side="right") - start
+        start = beside(lambda: np.searchsorted(run.key_hashes, hashes, side="left"), len(keys))
+        end = beside(lambda: np.searchsorted(run.key_hashes, hashes, side="right"), len(keys))
+        return np.arange(len(keys)), start, end - start
 
     def _summed(self, keys: Rows, rows: Rows, weights: Numbers, asked: Index, cut: Mask) -> _Some:
         order = order_of(rows, self.orders, after=[asked])

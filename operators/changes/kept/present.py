@@ -10,6 +10,7 @@ import numpy as np
 
 from ....proto.errors import ExecutionError
 from ...arrays.ordering import Order
+from ...core.interrupts import beside
 from ..values.change import Numbers, Rounds
 from ..values.consolidate import group_starts, sum_groups
 from ..values.order_codes import order_of
@@ -80,6 +81,11 @@ def sums_at(matches: Found, time: Rounds, keys: int) -> Numbers:
     counted = counts_at(matches.rounds, time)
     if counted is not None:
         asked, weights = asked[counted], weights[counted]
+    return beside(lambda: _sums_of(asked, weights, keys), len(asked))
+
+
+def _sums_of(asked: Index, weights: Numbers, keys: int) -> Numbers:
+    """The sums of the weights of each of so many keys. `asked` has the key of each weight."""
     sums = np.zeros((keys, *weights.shape[1:]), dtype=np.int64)
     if not len(asked):
         return sums
