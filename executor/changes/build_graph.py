@@ -76,7 +76,7 @@ class _Level:
     counted: bool = True
     sources: tuple[str, ...] | None = None
     vertices: list[Vertex] = field(default_factory=list)
-    numbers: dict[int, int] = field(default_factory=dict)
+    numbers: dict[ChangeNode, int] = field(default_factory=dict)
     """Vertices of nodes, by the node's id."""
     inputs: list[Link] = field(default_factory=list)
     _entered: dict[int, int] = field(default_factory=dict)
@@ -107,19 +107,19 @@ class _Making:
     """
 
     factory: ChangeOperatorFactory
-    loops_read: Mapping[int, frozenset[int]]
-    sources_read: Mapping[int, tuple[str, ...]]
+    loops_read: Mapping[ChangeNode, frozenset[int]]
+    sources_read: Mapping[ChangeNode, tuple[str, ...]]
     named: frozenset[str]
     counted: bool
     entries: dict[str, int] = field(default_factory=dict)
 
     def step(self, wanted: _Wanted) -> Generator[_Wanted, int, int]:
         level, node = wanted
-        if level.parent is not None and level.loop not in self.loops_read[id(node)]:
+        if level.parent is not None and level.loop not in self.loops_read[node]:
             return level.from_outside((yield level.parent, node), node.schema)
-        if id(node) not in level.numbers:
-            level.numbers[id(node)] = yield from self._made(level, node)
-        return level.numbers[id(node)]
+        if node not in level.numbers:
+            level.numbers[node] = yield from self._made(level, node)
+        return level.numbers[node]
 
     def _made(self, level: _Level, node: ChangeNode) -> Generator[_Wanted, int, int]:
         match node:
@@ -140,7 +140,7 @@ class _Making:
 
     def _loop(self, level: _Level, node: LoopNode) -> Generator[_Wanted, int, int]:
         counted = self.counted or level.parent is not None
-        sources = self.sources_read[id(node)] if level.sources is None else level.sources
+        sources = self.sources_read[node] if level.sources is None else level.sources
         body = _Level(loop=node.loop, parent=level, depth=level.depth + counted, counted=counted, sources=sources)
         result = yield body, node.body
         entering = None if node.entering is None else Link((yield level, node.entering))
@@ -169,7 +169,7 @@ class _Making:
         )
 
     def _sources(self, level: _Level, node: Operated) -> tuple[str, ...] | None:
-        sources = self.sources_read[id(node)] if level.sources is None else level.sources
+        sources = self.sources_read[node] if level.sources is None else level.sources
         return sources if self.named.issuperset(sources) else None
 
     def _late(self, level: _Level, node: Operated) -> int | None:
@@ -180,7 +180,7 @@ class _Making:
         """
         if level.counted or level.loop is None:
             return None
-        inside = [at for at, child in enumerate(inputs_of(node)) if level.loop in self.loops_read[id(child)]]
+        inside = [at for at, child in enumerate(inputs_of(node)) if level.loop in self.loops_read[child]]
         return inside[0] if len(inside) == 1 and _comes_back(inputs_of(node)[inside[0]], level.loop) else None
 
 
@@ -198,33 +198,33 @@ def _comes_back(node: ChangeNode, loop: int) -> bool:
     return True
 
 
-def _loops_read(root: ChangeNode) -> Mapping[int, frozenset[int]]:
+def _loops_read(root: ChangeNode) -> Mapping[ChangeNode, frozenset[int]]:
     """The loops that each node is inside of and whose references it reads, by the node's id."""
-    loops_read: dict[int, frozenset[int]] = {}
+    loops_read: dict[ChangeNode, frozenset[int]] = {}
 
     def step(node: ChangeNode) -> Generator[ChangeNode, frozenset[int], frozenset[int]]:
-        if id(node) not in loops_read:
+        if node not in loops_read:
             loops: frozenset[int] = frozenset({node.loop}) if isinstance(node, BackNode) else frozenset()
             for child in inputs_of(node):
                 loops |= yield child
-            loops_read[id(node)] = loops - {node.loop} if isinstance(node, LoopNode) else loops
-        return loops_read[id(node)]
+            loops_read[node] = loops - {node.loop} if isinstance(node, LoopNode) else loops
+        return loops_read[node]
 
     unroll(step, root)
     return loops_read
 
 
-def _sources_read(root: ChangeNode) -> Mapping[int, tuple[str, ...]]:
+def _sources_read(root: ChangeNode) -> Mapping[ChangeNode, tuple[str, ...]]:
     """The sources of each node's rows, by the node's id. Rows that come back in a loop are left out."""
-    sources_read: dict[int, tuple[str, ...]] = {}
+    sources_read: dict[ChangeNode, tuple[str, ...]] = {}
 
     def step(node: ChangeNode) -> Generator[ChangeNode, tuple[str, ...], tuple[str, ...]]:
-        if id(node) not in sources_read:
+        if node not in sources_read:
             names = dict.fromkeys((node.source,) if isinstance(node, SourceNode) else ())
             for child in inputs_of(node):
                 names |= dict.fromkeys((yield child))
-            sources_read[id(node)] = tuple(names)
-        return sources_read[id(node)]
+            sources_read[node] = tuple(names)
+        return sources_read[node]
 
     unroll(step, root)
     return sources_read

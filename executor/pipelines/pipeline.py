@@ -188,7 +188,7 @@ class PipelineInstance:
 
 def _key(node: PhysicalNode) -> object:
     """The key of a node's rows. An exchange has one end, however many nodes read it."""
-    return ("exchange", node.exchange) if isinstance(node, ReceiveNode) else id(node)
+    return ("exchange", node.exchange) if isinstance(node, ReceiveNode) else node
 
 
 def _replay(stream: Stream, held: dict[object, list[pa.RecordBatch]], key: object) -> Iterator[pa.RecordBatch]:

@@ -24,30 +24,30 @@ def repeated(step: ir.Relation) -> Iterator[ir.Relation]:
 def fixed(step: ir.Relation) -> Iterator[ir.Relation]:
     """The largest relations inside a recursion's step that see the same rows in each round."""
     path = list(repeated(step))
-    on_it = set(map(id, path))
+    on_it = set(path)
     for relation in path:
-        yield from (child for child in tree.inputs(relation) if id(child) not in on_it)
+        yield from (child for child in tree.inputs(relation) if child not in on_it)
 
 
 def steady(recursion: ir.Recursion) -> tuple[ir.Relation, ...]:
     """All relations that a recursion reads beside its reference, each once."""
     inside = (relation for step in recursion.steps for relation in fixed(step))
     entering = () if recursion.input is None else (recursion.input,)
-    return tuple({id(relation): relation for relation in (*recursion.base, *inside, *entering)}.values())
+    return tuple(dict.fromkeys((*recursion.base, *inside, *entering)))
 
 
-def with_fixed(recursion: ir.Recursion, new: Mapping[int, ir.Relation]) -> ir.Recursion:
-    """The recursion with the relations of `steady` replaced. `new` is by the old relation's id."""
+def with_fixed(recursion: ir.Recursion, new: Mapping[ir.Relation, ir.Relation]) -> ir.Recursion:
+    """The recursion with the relations of `steady` replaced. `new` is by the old relation."""
 
     def step(relation: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Relation]:
-        if id(relation) in new:
-            return new[id(relation)]
+        if relation in new:
+            return new[relation]
         return (yield from rebuilt(relation))
 
     entering = recursion.input
     return replace(
         recursion,
-        base=tuple(new[id(relation)] for relation in recursion.base),
+        base=tuple(new[relation] for relation in recursion.base),
         steps=tuple(unroll(step, part) for part in recursion.steps),
-        input=None if entering is None else new[id(entering)],
+        input=None if entering is None else new[entering],
     )

@@ -23,11 +23,11 @@ _TYPES = get_args(Type)
 
 
 class Structure:
-    """Numbers for nodes. It holds on to its nodes, so that their ids stay unique."""
+    """Numbers for nodes."""
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
-        self._known: dict[int, tuple[_Node, int]] = {}
+        self._known: dict[_Node, int] = {}
         self._names: dict[type, tuple[str, ...]] = {}
 
     def number(self, node: _Node) -> int:
@@ -35,14 +35,14 @@ class Structure:
         return unroll(self._step, node)
 
     def _step(self, node: _Node) -> Generator[_Node, int, int]:
-        known = self._known.get(id(node))
+        known = self._known.get(node)
         if known is not None:
-            return known[1]
+            return known
         for child in _children(node):  # noqa: UP028 (a list's iterator takes no answers)
             yield child
         content = (type(node), *self._content(node))
         number = self._numbers.setdefault(content, len(self._numbers))
-        self._known[id(node)] = (node, number)
+        self._known[node] = number
         return number
 
     def _frozen(self, value: object) -> Hashable:
@@ -52,7 +52,7 @@ class Structure:
         if isinstance(value, ir.Literal):  # some literals are parts of a node without being its operands
             return (repr(value.value), value.type)
         if isinstance(value, _NODES):
-            return self._known[id(value)][1]
+            return self._known[value]
         if isinstance(value, tuple):
             return tuple(self._frozen(element) for element in value)
         if isinstance(value, Mapping):

@@ -27,7 +27,7 @@ def lower_by_recomputing(
     ends.extend(free)
     for child in (*inputs[len(free) :], *_subqueried(relation)):
         ends.extend(_leaves(child, shared))
-    ends = list({id(leaf): leaf for leaf in ends}.values())
+    ends = list(dict.fromkeys(ends))
     nodes = []
     for end in ends:
         nodes.append((yield end))  # noqa: PERF401 (a comprehension cannot yield)

@@ -40,24 +40,24 @@ def with_positions(expression: ir.Expression, position_of: Callable[[int], int])
 
 def render(root: ir.Relation, inputs: Sequence[ir.Relation], shared: Sequence[ir.Relation] = ()) -> str:
     """One SELECT for `root`, which reads each of `inputs` under the name of its input."""
-    names = {id(relation): f"in{number}" for number, relation in enumerate(inputs)}
+    names = {relation: f"in{number}" for number, relation in enumerate(inputs)}
     return Statement(_Inputs(names), shared).select(root)
 
 
 class _Inputs:
     """The leaves of such a statement."""
 
-    def __init__(self, names: Mapping[int, str]) -> None:
+    def __init__(self, names: Mapping[ir.Relation, str]) -> None:
         self._names = names
 
     def read(self, relation: ir.Read | ir.LocalFiles) -> tuple[str, Sequence[str]]:
-        name = self._names.get(id(relation))
+        name = self._names.get(relation)
         if name is None:
             raise InternalError(f"{relation.plan_path}: a statement over changes reads a source")
         return name, [f"c{at}" for at in range(len(relation.schema))]
 
     def edge(self, relation: ir.Relation) -> str | None:
-        return self._names.get(id(relation))
+        return self._names.get(relation)
 
     def clock(self, variable: ir.Clock) -> str:
         message = (

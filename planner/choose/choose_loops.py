@@ -59,21 +59,21 @@ def _round_by_round(
     loop: ir.Iterate, obstacle: Obstacle, options: TaskOptions, references: OuterReferences
 ) -> ir.Rounds:
     """The loop as `ir.Rounds`. Relations that read no reference become inputs; the rest is the loop's own."""
-    inputs: dict[int, tuple[ir.Relation, ir.LoopInput]] = {}
+    inputs: dict[ir.Relation, ir.LoopInput] = {}
 
     def step(relation: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Relation]:
         if not references.of(relation).closed:
             return (yield from rebuilt(relation))
-        if id(relation) not in inputs:
+        if relation not in inputs:
             port = ir.LoopInput(port=len(inputs), schema=relation.schema, plan_path=relation.plan_path)
-            inputs[id(relation)] = (relation, port)
-        return inputs[id(relation)][1]
+            inputs[relation] = port
+        return inputs[relation]
 
     body = unroll(step, loop.body)
     entering = None if loop.input is None else unroll(step, loop.input)
     where = "" if obstacle.plan_path == loop.plan_path else f" (at {obstacle.plan_path})"
     return ir.Rounds(
-        inputs=tuple(relation for relation, _ in inputs.values()),
+        inputs=tuple(inputs),
         iterate=replace(loop, body=body, input=entering),
         why=obstacle.why + where,
         max_rows=options.loop_rows,

@@ -41,33 +41,33 @@ class _Choosing:
     def __init__(self) -> None:
         self._sorted = SortednessTable()
         self._references = OuterReferences()
-        self._done: dict[int, tuple[ir.Relation, ir.Relation]] = {}
-        self._heights: dict[int, int] = {}
+        self._done: dict[ir.Relation, ir.Relation] = {}
+        self._heights: dict[ir.Relation, int] = {}
 
     def step(self, relation: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Relation]:
         """The relation with operators chosen in it and below it. A relation that is used twice is visited once."""
-        done = self._done.get(id(relation))
+        done = self._done.get(relation)
         if done is None:
-            done = self._done[id(relation)] = relation, (yield from self._chosen(relation))
-        return done[1]
+            done = self._done[relation] = yield from self._chosen(relation)
+        return done
 
     def _chosen(self, relation: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Relation]:
         below = []
         for side, child in enumerate(tree.inputs(relation)):
             lateral = isinstance(relation, ir.LateralJoin) and side == 1
             below.append(child if lateral else (yield child))
-        inner: dict[int, ir.Relation] = {}
+        inner: dict[ir.Relation, ir.Relation] = {}
         for expression in tree.expressions(relation):
             for subquery in subqueries(expression):
                 closed = self._references.of(subquery.relation).closed
-                inner[id(subquery.relation)] = (yield subquery.relation) if closed else subquery.relation
+                inner[subquery.relation] = (yield subquery.relation) if closed else subquery.relation
         rebuilt = tree.with_inputs(relation, below)
         if inner:
             rebuilt = with_subqueries(rebuilt, inner)
-        height = max((self._heights.get(id(child), 0) for child in (*below, *inner.values())), default=0)
+        height = max((self._heights.get(child, 0) for child in (*below, *inner.values())), default=0)
         chosen = self._operator(rebuilt) if height < NESTED else None
         result = chosen or rebuilt
-        self._heights[id(result)] = height + (chosen is not None)
+        self._heights[result] = height + (chosen is not None)
         return result
 
     def _operator(self, relation: ir.Relation) -> ir.MergeJoin | ir.StreamingAggregate | None:

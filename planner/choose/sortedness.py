@@ -43,19 +43,19 @@ class SortednessTable:
     """
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[ir.Relation, Sortedness]] = {}
+        self._known: dict[ir.Relation, Sortedness] = {}
 
     def of(self, relation: ir.Relation) -> Sortedness:
         return unroll(self._step, relation)
 
     def _step(self, relation: ir.Relation) -> Generator[ir.Relation, Sortedness, Sortedness]:
-        known = self._known.get(id(relation))
+        known = self._known.get(relation)
         if known is None:
             below: list[Sortedness] = []
             for child in tree.inputs(relation):
                 below.append((yield child))  # noqa: PERF401 (a comprehension cannot yield)
-            known = self._known[id(relation)] = relation, sortedness(relation, below)
-        return known[1]
+            known = self._known[relation] = sortedness(relation, below)
+        return known
 
 
 def sortedness(relation: ir.Relation, below: Sequence[Sortedness]) -> Sortedness:

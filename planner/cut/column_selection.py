@@ -19,15 +19,15 @@ class Selection:
     columns: tuple[int, ...]
 
 
-def selection(root: ir.Relation, ends: Container[int], *, row_wise: bool = False) -> Selection | None:
+def selection(root: ir.Relation, ends: Container[ir.Relation], *, row_wise: bool = False) -> Selection | None:
     """The selection that `root` is if it only takes columns from a source, a relation with an operator of its own, or
     an exchange; else None.
 
-    `ends` are relations, by their ids, that something else computes. Columns of a source are a selection only if they
+    `ends` are relations that something else computes. Columns of a source are a selection only if they
     are all of a `row_wise` section, whose rows a DuckDB statement would copy once more.
     """
     relation, columns = root, tuple(range(len(root.schema)))
-    while isinstance(relation, ir.Project) and (relation is root or id(relation) not in ends):
+    while isinstance(relation, ir.Project) and (relation is root or relation not in ends):
         taken = _columns(relation.expressions)
         if taken is None:
             return None

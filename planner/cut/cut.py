@@ -60,9 +60,9 @@ def _on(
     indexes = {index.name: _index(index, division, making) for index in division.indexes.values()}
     look_up = _looking_up(division, making, without)
     making = replace(making, shared=tuple(map(look_up, making.shared)))
-    nodes: dict[int, PhysicalNode] = {}
+    nodes: dict[ir.Relation, PhysicalNode] = {}
     kept: list[Kept] = []
-    uses: dict[str, list[int]] = {name: [] for name in division.kept}
+    uses: dict[str, list[ir.Relation]] = {name: [] for name in division.kept}
     for use, name in division.uses.items():
         uses[name].append(use)
     for name, part in division.kept.items():
@@ -110,7 +110,7 @@ def _looking_up(division: Division, making: Making, without: Container[str]) -> 
     names = {key: index.name for key, index in division.indexes.items()}
 
     def chosen(candidate: Candidate) -> bool:
-        name = names[id(candidate.table), candidate.keys]
+        name = names[candidate.table, candidate.keys]
         return name not in without and is_small(candidate, sizes)
 
     return lambda root: looked_up(root, division.lookups, chosen)
@@ -135,7 +135,7 @@ def _looked_into(*roots: PhysicalNode) -> set[str | OpenedIndex]:
 
 
 def _pipeline(
-    part: Section, making: Making, nodes: dict[int, PhysicalNode], output: pa.Schema, channels: int
+    part: Section, making: Making, nodes: dict[ir.Relation, PhysicalNode], output: pa.Schema, channels: int
 ) -> Pipeline:
     """A section as one pipeline; on several channels if each of its rows comes from one row of a source."""
     node = fragments(part, making, nodes, output)
@@ -161,12 +161,17 @@ def _spread(division: Division, root: ir.Relation, making: Making, channels: int
 
 
 def _pipelines(
-    division: Division, parts: Sequence[Stage], making: Making, nodes: dict[int, PhysicalNode], output: pa.Schema
+    division: Division,
+    parts: Sequence[Stage],
+    making: Making,
+    nodes: dict[ir.Relation, PhysicalNode],
+    output: pa.Schema,
 ) -> Iterator[Pipeline]:
     """The pipelines of a distributed plan, taken apart at its exchanges."""
     received: dict[int, PhysicalNode] = {}
     for stage in parts:
-        mine = ChainMap({use: received[number] for use, number in stage.receives.items()}, nodes)
+        ends: dict[ir.Relation, PhysicalNode] = {use: received[number] for use, number in stage.receives.items()}
+        mine = ChainMap(ends, nodes)
         part = section(making.shared, stage.root, division.facts, nodes)
         root = fragments(part, making, mine, output if stage is parts[-1] else None)
         into = []

@@ -54,10 +54,10 @@ class Division:
     sections: tuple[Section, ...]
     facts: FactTable
     kept: dict[str, Section] = field(default_factory=dict)
-    uses: dict[int, str] = field(default_factory=dict)
+    uses: dict[ir.Relation, str] = field(default_factory=dict)
     indexes: dict[IndexKey, Indexed] = field(default_factory=dict)
     tables: dict[str, Section] = field(default_factory=dict)
-    lookups: dict[int, Candidate] = field(default_factory=dict)
+    lookups: dict[ir.Relation, Candidate] = field(default_factory=dict)
     shared: tuple[ir.Relation, ...] = ()
 
 
@@ -68,7 +68,7 @@ def divide(plan: ir.Plan, static: Callable[[ir.Read], bool]) -> Division:
     indexes = indexed(everything, facts)
     lookups = candidates(everything, facts)
     for candidate in lookups.values():
-        key = id(candidate.table), candidate.keys
+        key = candidate.table, candidate.keys
         indexes.setdefault(key, Indexed(name=f"index{len(indexes)}", relation=candidate.table, keys=candidate.keys))
     tables = {index.name: section(plan.shared, index.relation, facts) for index in indexes.values()}
     if not facts.of(plan.root).fed:
@@ -84,7 +84,7 @@ def divide(plan: ir.Plan, static: Callable[[ir.Read], bool]) -> Division:
     kept = _Keeping(plan, facts)
     for root in roots:
         kept.look_below(root)
-    roots = tuple(tree.all_of(root) if id(root) in kept.uses else root for root in roots)
+    roots = tuple(tree.all_of(root) if root in kept.uses else root for root in roots)
     return Division(
         sections=tuple(
             section(plan.shared, root, facts, kept.uses, row_wise=branch_roots is not None) for root in roots
@@ -105,10 +105,10 @@ class _Keeping:
     def __init__(self, plan: ir.Plan, facts: FactTable) -> None:
         self._plan = plan
         self._facts = facts
-        self._names: dict[int, str] = {}
+        self._names: dict[ir.Relation, str] = {}
         self._seen: set[int] = set()
         self.roots: dict[str, ir.Relation] = {}
-        self.uses: dict[int, str] = {}
+        self.uses: dict[ir.Relation, str] = {}
 
     def look_below(self, root: ir.Relation) -> None:
         stack = [root]
@@ -116,7 +116,7 @@ class _Keeping:
             relation = stack.pop()
             definition = self._plan.shared[relation.ordinal] if isinstance(relation, ir.Shared) else relation
             if self._is_kept(relation):
-                self.uses[id(relation)] = self._name(definition)
+                self.uses[relation] = self._name(definition)
             elif isinstance(relation, ir.Shared):
                 if relation.ordinal not in self._seen:
                     self._seen.add(relation.ordinal)
@@ -132,7 +132,7 @@ class _Keeping:
         return not facts.fed and facts.closed and facts.reads > 0
 
     def _name(self, definition: ir.Relation) -> str:
-        name = self._names.setdefault(id(definition), f"kept{len(self._names)}")
+        name = self._names.setdefault(definition, f"kept{len(self._names)}")
         self.roots[name] = definition
         return name
 
@@ -158,7 +158,7 @@ def section(
     shared: Sequence[ir.Relation],
     root: ir.Relation,
     facts: FactTable,
-    uses: Container[int] = (),
+    uses: Container[ir.Relation] = (),
     *,
     row_wise: bool = False,
 ) -> Section:
@@ -173,9 +173,9 @@ class _Sectioning:
     """Finds the edges of a section. A step's result is the depth of the statement from which its relation comes."""
 
     def __init__(
-        self, shared: Sequence[ir.Relation], root: ir.Relation, facts: FactTable, uses: Container[int]
+        self, shared: Sequence[ir.Relation], root: ir.Relation, facts: FactTable, uses: Container[ir.Relation]
     ) -> None:
-        self.edges: dict[int, ir.Relation] = {}
+        self.edges: dict[ir.Relation, ir.Relation] = {}
         self._shared = shared
         self._root = root
         self._facts = facts
@@ -183,7 +183,7 @@ class _Sectioning:
         self._seen: set[int] = set()
 
     def step(self, relation: ir.Relation) -> Generator[ir.Relation, int, int]:
-        if id(relation) in self._uses or isinstance(relation, ir.Exchange):
+        if relation in self._uses or isinstance(relation, ir.Exchange):
             return 1
         if isinstance(relation, ir.Shared):
             if relation.ordinal not in self._seen:
@@ -217,8 +217,8 @@ class _Sectioning:
         self._add(relation)
 
     def _add(self, relation: ir.Relation) -> None:
-        if not (id(relation) in self._uses or isinstance(relation, ir.Exchange)):
-            self.edges.setdefault(id(relation), relation)
+        if not (relation in self._uses or isinstance(relation, ir.Exchange)):
+            self.edges.setdefault(relation, relation)
 
 
 def _correlated(plan_path: str) -> Problem:

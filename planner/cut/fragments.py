@@ -63,13 +63,13 @@ class Making:
 
 
 def fragments(
-    section: Section, making: Making, nodes: MutableMapping[int, PhysicalNode], output: pa.Schema | None
+    section: Section, making: Making, nodes: MutableMapping[ir.Relation, PhysicalNode], output: pa.Schema | None
 ) -> FragmentNode | SelectNode:
     """The section's fragments, each reading those before it. The last fragment is the section's root."""
-    mine = ChainMap[int, PhysicalNode]({}, nodes)
+    mine = ChainMap[ir.Relation, PhysicalNode]({}, nodes)
     lazy = _read_lazily(section)
     for edge in section.edges:
-        mine[id(edge)] = _edge(edge, making, mine, lazy=id(edge) in lazy)
+        mine[edge] = _edge(edge, making, mine, lazy=edge in lazy)
     if section.row_wise:
         mine |= _source_read(section.root, making, mine)
     return _selected(section.root, mine, output, row_wise=section.row_wise) or _Fragment(making, mine).of(
@@ -77,40 +77,42 @@ def fragments(
     )
 
 
-def _source_read(root: ir.Relation, making: Making, nodes: Mapping[int, PhysicalNode]) -> dict[int, PhysicalNode]:
+def _source_read(
+    root: ir.Relation, making: Making, nodes: Mapping[ir.Relation, PhysicalNode]
+) -> dict[ir.Relation, PhysicalNode]:
     """The source of a row-wise section that only selects columns."""
     selected = selection(root, nodes, row_wise=True)
     if selected is None or not isinstance(selected.input, ir.Read | ir.LocalFiles):
         return {}
     known = making.columns[selected.input.source]
     columns = tuple(known[name] for name in selected.input.names)
-    return {id(selected.input): _leaf(selected.input).scan(columns, making, selected.input.plan_path)}
+    return {selected.input: _leaf(selected.input).scan(columns, making, selected.input.plan_path)}
 
 
-def _edge(edge: ir.Relation, making: Making, nodes: Mapping[int, PhysicalNode], *, lazy: bool) -> PhysicalNode:
+def _edge(edge: ir.Relation, making: Making, nodes: Mapping[ir.Relation, PhysicalNode], *, lazy: bool) -> PhysicalNode:
     if isinstance(edge, ir.Operated):
-        return operator_node(edge, [nodes[id(child)] for child in tree.read_by(edge)], making.indexes)
+        return operator_node(edge, [nodes[child] for child in tree.read_by(edge)], making.indexes)
     return scanned(edge, making) or _selected(edge, nodes, None) or _Fragment(making, nodes).of(edge, None, lazy=lazy)
 
 
-def _read_lazily(section: Section) -> set[int]:
-    """The edges, by id, of which an operator may not want all rows, or wants the first rows soon."""
-    lazy: set[int] = set()
+def _read_lazily(section: Section) -> set[ir.Relation]:
+    """The edges of which an operator may not want all rows, or wants the first rows soon."""
+    lazy: set[ir.Relation] = set()
     for edge in reversed(section.edges):
         stops = isinstance(edge, ir.MergeJoin | ir.StreamingAggregate | ir.User)
-        if stops or (isinstance(edge, ir.Operated) and id(edge) in lazy):
-            lazy.update(map(id, tree.read_by(edge)))
+        if stops or (isinstance(edge, ir.Operated) and edge in lazy):
+            lazy.update(tree.read_by(edge))
     return lazy
 
 
 def _selected(
-    root: ir.Relation, nodes: Mapping[int, PhysicalNode], output: pa.Schema | None, *, row_wise: bool = False
+    root: ir.Relation, nodes: Mapping[ir.Relation, PhysicalNode], output: pa.Schema | None, *, row_wise: bool = False
 ) -> SelectNode | None:
     """A selection of columns of an operator's or a source's rows, which needs no statement; None if `root` is no
     selection.
     """
     selected = selection(root, nodes, row_wise=row_wise)
-    node = None if selected is None else nodes.get(id(selected.input))
+    node = None if selected is None else nodes.get(selected.input)
     if selected is None or node is None:
         return None
     return SelectNode(
@@ -186,13 +188,13 @@ class _Use:
 class _Fragment:
     """One fragment being made. It answers the statement's questions about its leaves and notes the leaves as inputs."""
 
-    def __init__(self, making: Making, nodes: Mapping[int, PhysicalNode]) -> None:
+    def __init__(self, making: Making, nodes: Mapping[ir.Relation, PhysicalNode]) -> None:
         self._making = making
         self._nodes = nodes
         self._sources: dict[_Leaf, _Use] = {}
-        self._streams: dict[int, tuple[PhysicalNode, _Use]] = {}
+        self._streams: dict[PhysicalNode, _Use] = {}
         self._clocks: list[ir.Clock] = []
-        self._weighed: Container[int] = ()
+        self._weighed: Container[ir.Relation] = ()
 
     def of(self, root: ir.Relation, output: pa.Schema | None, *, lazy: bool = False) -> FragmentNode:
         self._weighed = weighed(root, self._making.shared, self._nodes)
@@ -207,7 +209,7 @@ class _Fragment:
             StreamInput(
                 node=node, relation=use.relation, replayed=use.reads > 1, long=long.streams.get(use.relation, {})
             )
-            for node, use in (*scanned, *self._streams.values())
+            for node, use in (*scanned, *self._streams.items())
         )
         sizes = (self._making.shape[leaf.source].size_class for leaf in self._sources)
         size_class = max((*sizes, *(stream.node.size_class for stream in streams)), default=0)
@@ -244,19 +246,19 @@ class _Fragment:
         if use is None:
             use = self._sources[leaf] = _Use(relation=self._numbered(prefix), plan_path=relation.plan_path)
         use.reads += 1
-        use.weighed |= id(relation) in self._weighed
+        use.weighed |= relation in self._weighed
         for column in relation.names:
             use.columns.setdefault(column, self._making.columns[leaf.source][column])
             use.names.setdefault(column, f"c{len(use.names)}")
         return use.relation, [use.names[column] for column in relation.names]
 
     def edge(self, relation: ir.Relation) -> str | None:
-        node = self._nodes.get(id(relation))
+        node = self._nodes.get(relation)
         if node is None:
             return None
-        if id(node) not in self._streams:
-            self._streams[id(node)] = (node, _Use(relation=self._numbered("in"), plan_path=relation.plan_path))
-        _, use = self._streams[id(node)]
+        if node not in self._streams:
+            self._streams[node] = _Use(relation=self._numbered("in"), plan_path=relation.plan_path)
+        use = self._streams[node]
         use.reads += 1
         return use.relation
 
@@ -277,8 +279,8 @@ class _Fragment:
 
     def _columns_of(self, relation: ir.Relation) -> Sequence[tuple[int, pa.DataType]] | None:
         """The positions of an input's columns in its stream, and their types; None for a relation that is no input."""
-        if id(relation) in self._nodes:
-            return list(enumerate(self._nodes[id(relation)].schema.types))
+        if relation in self._nodes:
+            return list(enumerate(self._nodes[relation].schema.types))
         if isinstance(relation, ir.Read | ir.LocalFiles):
             columns = list(self._sources[_leaf(relation)].columns.values())
             positions = {column.name: at for at, column in enumerate(columns)}
@@ -293,8 +295,8 @@ class _Fragment:
 
     def _stream_of(self, relation: ir.Relation) -> StreamColumns | None:
         """The stream that an input's rows come from, and its columns; None for an input that DuckDB reads itself."""
-        if id(relation) in self._nodes:
-            _, use = self._streams[id(self._nodes[id(relation)])]
+        if relation in self._nodes:
+            use = self._streams[self._nodes[relation]]
         elif isinstance(relation, ir.Read | ir.LocalFiles) and self._feed(_leaf(relation)) is Feed.STREAM:
             use = self._sources[_leaf(relation)]
         else:
@@ -345,10 +347,10 @@ def sources_of(root: PhysicalNode) -> tuple[str, ...]:
     return tuple(names)
 
 
-def is_row_wise(root: ir.Relation, edges: Container[int]) -> bool:
+def is_row_wise(root: ir.Relation, edges: Container[ir.Relation]) -> bool:
     """Tests whether each row comes from one row of a single input, in order."""
     relation = root
-    while relation is root or id(relation) not in edges:
+    while relation is root or relation not in edges:
         if not relation.traits.row_wise or any(map(has_subquery, tree.expressions(relation))):
             return False
         inputs = tree.read_by(relation)
@@ -358,17 +360,17 @@ def is_row_wise(root: ir.Relation, edges: Container[int]) -> bool:
     return True
 
 
-def _passes_rows(root: ir.Relation, edges: Container[int]) -> bool:
+def _passes_rows(root: ir.Relation, edges: Container[ir.Relation]) -> bool:
     """Tests whether the rows are those of `is_row_wise`, or only a counted part of them."""
     while isinstance(root, ir.Fetch):
         root = root.input
-    return id(root) in edges or is_row_wise(root, edges)
+    return root in edges or is_row_wise(root, edges)
 
 
-def is_blocking(root: ir.Relation, edges: Container[int]) -> bool:
+def is_blocking(root: ir.Relation, edges: Container[ir.Relation]) -> bool:
     """Tests whether all input is consumed before the first row comes out."""
     relation = root
-    while relation is root or id(relation) not in edges:
+    while relation is root or relation not in edges:
         if relation.traits.blocks or isinstance(relation, ir.Values):
             return True
         if not isinstance(relation, ir.Filter | ir.Project | ir.Expand | ir.Fetch):

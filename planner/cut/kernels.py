@@ -95,11 +95,11 @@ def _has_entries(type_: pa.DataType) -> bool:
     return any(_has_entries(type_.field(at).type) for at in range(type_.num_fields))
 
 
-def has_kernels(root: ir.Relation, edges: Container[int]) -> bool:
+def has_kernels(root: ir.Relation, edges: Container[ir.Relation]) -> bool:
     """Tests whether kernels can compute `root` from `edges`, if the input is fed as one stream."""
 
     def source(relation: ir.Relation) -> Sequence[tuple[int, pa.DataType]] | None:
-        ends = isinstance(relation, ir.Read | ir.LocalFiles) or (relation is not root and id(relation) in edges)
+        ends = isinstance(relation, ir.Read | ir.LocalFiles) or (relation is not root and relation in edges)
         return list(enumerate(map(arrow_type, relation.schema))) if ends else None
 
     return isinstance(root, _Computed) and kernels(root, source) is not None

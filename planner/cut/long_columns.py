@@ -47,12 +47,12 @@ class LongColumns:
 def long_columns(
     root: ir.Relation,
     shared: Sequence[ir.Relation],
-    ends: Container[int],
+    ends: Container[ir.Relation],
     stream: Callable[[ir.Relation], StreamColumns | None],
     *,
     joins_hold: bool,
 ) -> LongColumns:
-    """The columns of the statement `root`. `ends` are relations, by id, that are computed elsewhere. `stream` tells the
+    """The columns of the statement `root`. `ends` are relations that are computed elsewhere. `stream` tells the
     columns of a leaf; None for a leaf that DuckDB reads itself. `joins_hold` says that joins hold their rows back.
     """
     finding = _Finding(shared, ends, stream, joins_hold=joins_hold)
@@ -71,7 +71,7 @@ class _Finding:
     def __init__(
         self,
         shared: Sequence[ir.Relation],
-        ends: Container[int],
+        ends: Container[ir.Relation],
         stream: Callable[[ir.Relation], StreamColumns | None],
         *,
         joins_hold: bool,
@@ -91,7 +91,7 @@ class _Finding:
         seen, held, ordered = map(self._leaders, (self._seen, self._held, self._ordered))
         compared = self._leaders(self._compared) | ordered
         wanted = held - seen
-        out = [self._leader((id(root), at)) for at in range(len(root.schema))]
+        out = [self._leader((root, at)) for at in range(len(root.schema))]
         streams: dict[str, dict[int, LongColumn]] = {}
         outside: set[_Node] = set()
         for node, (name, at) in self._leaves.items():
@@ -105,13 +105,13 @@ class _Finding:
 
     def walk(self, root: ir.Relation) -> None:
         stack = [root]
-        done: set[int] = set()
+        done: set[ir.Relation] = set()
         while stack:
             relation = stack.pop()
-            if id(relation) in done:
+            if relation in done:
                 continue
-            done.add(id(relation))
-            if isinstance(relation, ir.Read | ir.LocalFiles) or (relation is not root and id(relation) in self._ends):
+            done.add(relation)
+            if isinstance(relation, ir.Read | ir.LocalFiles) or (relation is not root and relation in self._ends):
                 self._leaf(relation)
                 continue
             inner = [
@@ -134,7 +134,7 @@ class _Finding:
         for at, (position, type_) in enumerate(columns):
             leaf = (name, position)
             self._leaves[leaf] = leaf
-            self._join((id(relation), at), leaf)
+            self._join((relation, at), leaf)
             if type_ not in _TEXTS:
                 self._seen.add(leaf)
 
@@ -245,10 +245,10 @@ class _Finding:
             self._sort(call.sorts, below)
             passed = _passed(call)
             if passed is None:
-                self._seen.add((id(relation), at))
+                self._seen.add((relation, at))
                 self._call(call, below)
             else:
-                self._pass(call, (id(relation), at), below[passed.index])
+                self._pass(call, (relation, at), below[passed.index])
                 self._look_at(call.arguments[1:], below)
 
     def _call(self, call: ir.Measure | ir.WindowCall, below: Sequence[_Node]) -> None:
@@ -263,9 +263,9 @@ class _Finding:
         below = _columns(relation.input)
         for at, expression in enumerate(expressions):
             if is_column(expression):
-                self._join((id(relation), at), below[expression.index])
+                self._join((relation, at), below[expression.index])
             else:
-                self._seen.add((id(relation), at))
+                self._seen.add((relation, at))
                 self._look_at((expression,), below)
 
     def _look_at(self, expressions: Iterator[object] | Sequence[object], below: Sequence[_Node]) -> None:
@@ -320,7 +320,7 @@ class _Finding:
 
 
 def _columns(relation: ir.Relation) -> list[_Node]:
-    return [(id(relation), at) for at in range(len(relation.schema))]
+    return [(relation, at) for at in range(len(relation.schema))]
 
 
 def _passed(call: ir.Measure | ir.WindowCall) -> ir.Field | None:

@@ -48,23 +48,25 @@ class Candidate:
         return tuple(column for _, column in self.pairs)
 
 
-def candidates(roots: Iterable[ir.Relation], facts: FactTable) -> dict[int, Candidate]:
-    """The candidates below the roots, by the join's id, innermost first."""
-    lookups: dict[int, Candidate] = {}
+def candidates(roots: Iterable[ir.Relation], facts: FactTable) -> dict[ir.Relation, Candidate]:
+    """The candidates below the roots, by the join, innermost first."""
+    lookups: dict[ir.Relation, Candidate] = {}
     for relation in reversed([visited for root in roots for visited in relations(root)]):
         if isinstance(relation, ir.Join) and facts.of(relation).closed:
             candidate = _candidate(relation, facts)
             if candidate is not None:
-                lookups[id(relation)] = candidate
+                lookups[relation] = candidate
     return lookups
 
 
-def looked_up(root: ir.Relation, lookups: Mapping[int, Candidate], chosen: Callable[[Candidate], bool]) -> ir.Relation:
+def looked_up(
+    root: ir.Relation, lookups: Mapping[ir.Relation, Candidate], chosen: Callable[[Candidate], bool]
+) -> ir.Relation:
     """The relation with the chosen joins as look-ups; the relation itself if there are none."""
 
     def step(relation: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Relation]:
         over = yield from rebuilt(relation)
-        candidate = lookups.get(id(relation))
+        candidate = lookups.get(relation)
         if candidate is None or not isinstance(over, ir.Join) or not chosen(candidate):
             return over
         return _lookup(candidate, over)
@@ -88,15 +90,15 @@ class Sizes:
     def __init__(self, facts: FactTable, rows: Mapping[str, int]) -> None:
         self._facts = facts
         self._rows = rows
-        self._known: dict[int, tuple[ir.Relation, Size]] = {}
+        self._known: dict[ir.Relation, Size] = {}
 
     def of(self, relation: ir.Relation) -> Size:
         return unroll(self._step, relation)
 
     def _step(self, relation: ir.Relation) -> Generator[ir.Relation, Size, Size]:
-        known = self._known.get(id(relation))
+        known = self._known.get(relation)
         if known is not None:
-            return known[1]
+            return known
         size = Size()
         if isinstance(relation, ir.Read | ir.LocalFiles):
             rows = self._rows[relation.source]
@@ -104,7 +106,7 @@ class Sizes:
         for child in beneath(relation):
             child_size = yield child
             size = Size(fed=size.fed + child_size.fed, most=max(size.most, child_size.most))
-        self._known[id(relation)] = relation, size
+        self._known[relation] = size
         return size
 
 

@@ -18,22 +18,22 @@ from ..ir.visit import is_column, parts, subqueries
 _JOINS: Final = (ir.Join, ir.Cross, ir.LateralJoin)
 
 
-def weighed(root: ir.Relation, shared: Sequence[ir.Relation], ends: Container[int]) -> set[int]:
-    """The reads below `root`, by id, that have no condition of their own, if there is a join. `ends` are relations, by
-    id, that are computed elsewhere.
+def weighed(root: ir.Relation, shared: Sequence[ir.Relation], ends: Container[ir.Relation]) -> set[ir.Relation]:
+    """The reads below `root` that have no condition of their own, if there is a join. `ends` are relations that are
+    computed elsewhere.
     """
-    wanted: set[int] = set()
-    narrowed: set[int] = set()
+    wanted: set[ir.Relation] = set()
+    narrowed: set[ir.Relation] = set()
     joins = False
     for relation, has_condition in _below(root, shared, ends):
         if isinstance(relation, ir.Read | ir.LocalFiles):
-            (narrowed if has_condition else wanted).add(id(relation))
+            (narrowed if has_condition else wanted).add(relation)
         joins |= isinstance(relation, _JOINS)
     return wanted - narrowed if joins else set()
 
 
 def _below(
-    root: ir.Relation, shared: Sequence[ir.Relation], ends: Container[int]
+    root: ir.Relation, shared: Sequence[ir.Relation], ends: Container[ir.Relation]
 ) -> Iterator[tuple[ir.Relation, bool]]:
     """Each relation, and whether a condition on one of its columns stands right above it, among filters and
     projections.
@@ -52,8 +52,8 @@ def _below(
         has_condition = has_condition and isinstance(relation, ir.Filter | ir.Project)
         if isinstance(relation, ir.Filter) and not has_condition:
             has_condition = any(map(_of_one_column, conjuncts(relation.condition)))
-        stack.extend((child, has_condition) for child in tree.inputs(relation) if id(child) not in ends)
-        stack.extend((child, False) for child in inner if id(child) not in ends)
+        stack.extend((child, has_condition) for child in tree.inputs(relation) if child not in ends)
+        stack.extend((child, False) for child in inner if child not in ends)
 
 
 def _of_one_column(term: ir.Expression) -> bool:

@@ -29,8 +29,8 @@ from ..physical.pipelines import (
 from ..physical.user_nodes import UserNode
 from .sorted_nodes import merge_join_node, streaming_aggregate_node
 
-IndexKey: TypeAlias = tuple[int, tuple[int, ...]]
-"""A relation, by its id, and the columns by which its rows are found."""
+IndexKey: TypeAlias = tuple[ir.Relation, tuple[int, ...]]
+"""A relation, and the columns by which its rows are found."""
 
 N = TypeVar("N", bound=PhysicalNode)
 
@@ -64,7 +64,7 @@ def indexed(roots: Iterable[ir.Relation], facts: FactTable) -> dict[IndexKey, In
                 raise PlanError(_changing(relation.right.plan_path))
             keys = key_columns(relation)
             name = f"index{len(indexes)}"
-            indexes.setdefault((id(relation.right), keys), Indexed(name=name, relation=relation.right, keys=keys))
+            indexes.setdefault((relation.right, keys), Indexed(name=name, relation=relation.right, keys=keys))
     return indexes
 
 
@@ -156,7 +156,7 @@ def _named(node: N, schema: pa.Schema, plan_path: str) -> N | SelectNode:
 def _index(relation: ir.IndexLookup, indexes: Mapping[IndexKey, Indexed]) -> str | OpenedIndex:
     use, keys = relation.index, key_columns(relation)
     if use.kind == ir.KEPT_KIND:
-        return indexes[id(relation.right), keys].name
+        return indexes[relation.right, keys].name
     columns = tuple(_columns(relation.right))
     return OpenedIndex(
         kind=use.kind,

@@ -116,7 +116,7 @@ class Decoder:
         self.root_path = PlanPath()
         self.write: ir.Write | None = None
         self._unfinished: set[int] = set()
-        self._anchored: dict[int, tuple[ir.Relation, int]] = {}
+        self._anchored: dict[ir.Relation, int] = {}
         self._depth = 0
         self._columns = 0
         self._subqueries = 0
@@ -191,8 +191,8 @@ class Decoder:
         anchors: dict[int, range] = {}
         schema: ir.Schema = ()
         for child in inputs:
-            if id(child) in self._anchored:
-                anchors[self._anchored[id(child)][1]] = range(len(schema), len(schema) + len(child.schema))
+            if child in self._anchored:
+                anchors[self._anchored[child]] = range(len(schema), len(schema) + len(child.schema))
             schema += child.schema
         if message.common.rel_anchor:
             anchors[message.common.rel_anchor] = range(len(schema))
@@ -296,7 +296,7 @@ class Decoder:
             return poison.RELATION
         relation = emit(relation, body.common, plan_path, self.problems)
         if body.common.rel_anchor and relation is not poison.RELATION:
-            self._anchored[id(relation)] = relation, body.common.rel_anchor
+            self._anchored[relation] = body.common.rel_anchor
         return relation
 
     def _expression(self, request: ExpressionRequest) -> Steps[ir.Expression]:

@@ -65,11 +65,11 @@ class Registry:
         bound = functions.bind_scalar(
             use.name, use.source, use.arguments, options=use.options, output=use.output, plan_path=use.plan_path
         )
-        arguments = {id(argument) for argument in use.arguments}
+        arguments = set(use.arguments)
         pending = [bound]
         while pending:  # the call, and the expressions that binding has put around it or between it and its arguments
             expression = pending.pop()
-            if id(expression) not in arguments:
+            if expression not in arguments:
                 if isinstance(expression, ir.Call):
                     check(expression)
                 pending.extend(tree.operands(expression))

@@ -53,7 +53,7 @@ _GROWTH: Final = 4.0
 class Spreading:
     """The basis of the choices: the plan, its sources' rows, the options.
 
-    `kept` are relations computed once for the task, by id; every channel reads them. `keys` are the columns by which
+    `kept` are relations computed once for the task; every channel reads them. `keys` are the columns by which
     sources may be cut, with the number of their ranges; a source is cut if `clustered` has the column, and a source
     with a declared order only if `rising` has it.
     """
@@ -62,7 +62,7 @@ class Spreading:
     rows: Mapping[str, int]
     facts: FactTable
     shared: Sequence[ir.Relation]
-    kept: Mapping[int, str] = field(default_factory=dict)
+    kept: Mapping[ir.Relation, str] = field(default_factory=dict)
     broadcast: Collection[str] = ()
     keys: Mapping[Key, int] = field(default_factory=dict)
     clustered: Mapping[str, Collection[str]] = field(default_factory=dict)
@@ -118,9 +118,9 @@ class _Finding:
     def __init__(self, root: ir.Relation, spreading: Spreading) -> None:
         self._spreading = spreading
         self._movement = Movement(spreading.channels)
-        self._known: dict[int, tuple[ir.Relation, Alternatives]] = {}
+        self._known: dict[ir.Relation, Alternatives] = {}
         self._shared: dict[int, ir.Relation] = {}
-        self._named: dict[int, tuple[ir.Relation, _Named]] = {}
+        self._named: dict[ir.Relation, _Named] = {}
         self._uses = Counter(
             relation.ordinal
             for start in (root, *spreading.shared)
@@ -135,14 +135,13 @@ class _Finding:
         return tuple(self._shared.get(at, relation) for at, relation in enumerate(self._spreading.shared))
 
     def step(self, relation: ir.Relation) -> Generator[ir.Relation, Alternatives, Alternatives]:
-        known = self._known.get(id(relation))
+        known = self._known.get(relation)
         if known is None:
-            alternatives = yield from self._alternatives_of(relation)
-            known = self._known[id(relation)] = (relation, alternatives)
-        return known[1]
+            known = self._known[relation] = yield from self._alternatives_of(relation)
+        return known
 
     def _alternatives_of(self, relation: ir.Relation) -> Generator[ir.Relation, Alternatives, Alternatives]:
-        if id(relation) in self._spreading.kept:
+        if relation in self._spreading.kept:
             rows = self._rows_below(relation)
             whole = Alternative(placement=Placement.WHOLE, cost=_READ * rows, relation=relation)
             return self._movement.closed(Estimate(rows, rows), [whole])
@@ -153,16 +152,16 @@ class _Finding:
         below: list[Alternatives] = []
         for child in tree.read_by(relation):
             below.append((yield child))  # noqa: PERF401 (a comprehension cannot yield)
-        inner: dict[int, ir.Relation] = {}
+        inner: dict[ir.Relation, ir.Relation] = {}
         cost = 0.0
         for expression in tree.expressions(relation):
             for subquery in subqueries(expression):
                 if self._spreading.facts.of(subquery.relation).references.rows:
-                    inner[id(subquery.relation)] = _in_place(subquery.relation)
+                    inner[subquery.relation] = _in_place(subquery.relation)
                     cost += _READ * self._rows_below(subquery.relation)
                 else:
                     whole = (yield subquery.relation).whole
-                    inner[id(subquery.relation)] = whole.relation
+                    inner[subquery.relation] = whole.relation
                     cost += whole.cost
         if inner:
             relation = with_subqueries(relation, inner)
@@ -176,13 +175,13 @@ class _Finding:
 
     def _of_loop(self, relation: ir.Recursion | ir.Rounds) -> Generator[ir.Relation, Alternatives, Alternatives]:
         """The alternatives of a loop: all of it in one place, from which its sorted rows may be dealt out."""
-        below: dict[int, Alternatives] = {}
+        below: dict[ir.Relation, Alternatives] = {}
         for child in relation.inputs if isinstance(relation, ir.Rounds) else steady(relation):
-            below[id(child)] = yield child
+            below[child] = yield child
         rows = _GROWTH * sum(alternatives.estimate.rows for alternatives in below.values())
         estimate = Estimate(rows, rows)
 
-        def together(placement: Placement, alternatives: Mapping[int, Alternative]) -> Alternative:
+        def together(placement: Placement, alternatives: Mapping[ir.Relation, Alternative]) -> Alternative:
             inputs = {number: alternative.relation for number, alternative in alternatives.items()}
             rebuilt = _with_inputs(relation, inputs)
             cost = sum(alternative.cost for alternative in alternatives.values()) + _HASHED * rows
@@ -411,15 +410,15 @@ class _Finding:
         return bool(self._spreading.broadcast) and unroll(self._named_step, side) is _Named.ALL
 
     def _named_step(self, relation: ir.Relation) -> Generator[ir.Relation, _Named, _Named]:
-        known = self._named.get(id(relation))
+        known = self._named.get(relation)
         if known is not None:
-            return known[1]
+            return known
         answer = _Named.NOTHING
         if isinstance(relation, ir.Read | ir.LocalFiles):
             answer = _Named.ALL if relation.source in self._spreading.broadcast else _Named.NOT_ALL
         for child in beneath(relation):
             answer = max(answer, (yield child), key=lambda named: named.value)
-        self._named[id(relation)] = relation, answer
+        self._named[relation] = answer
         return answer
 
 
@@ -436,11 +435,11 @@ def _together(
     return Alternative(placement=placement, cost=cost, relation=rebuilt, hashed=hashed)
 
 
-def _with_inputs(relation: ir.Recursion | ir.Rounds, inputs: Mapping[int, ir.Relation]) -> ir.Relation:
-    """The loop over other relations in place of those that it reads. `inputs` is by the old relation's id."""
+def _with_inputs(relation: ir.Recursion | ir.Rounds, inputs: Mapping[ir.Relation, ir.Relation]) -> ir.Relation:
+    """The loop over other relations in place of those that it reads. `inputs` is by the old relation."""
     if isinstance(relation, ir.Recursion):
         return with_fixed(relation, inputs)
-    return tree.with_inputs(relation, [inputs[id(child)] for child in relation.inputs])
+    return tree.with_inputs(relation, [inputs[child] for child in relation.inputs])
 
 
 def _in_place(relation: ir.Relation) -> ir.Relation:

@@ -20,29 +20,29 @@ class Stage:
 
     root: ir.Relation
     channels: int
-    receives: dict[int, int] = field(default_factory=dict)
+    receives: dict[ir.Exchange, int] = field(default_factory=dict)
     sends: dict[int, tuple[ir.Exchange, int]] = field(default_factory=dict)
 
 
 def stages(spread: Spread) -> list[Stage]:
     """The stages in order: every stage after those that send to it; the last stage is the root's."""
     last = Stage(_computed(spread.root), spread.channels)
-    known: dict[tuple[int, int], Stage] = {}
-    before: dict[int, list[Stage]] = {}
+    known: dict[tuple[ir.Relation, int], Stage] = {}
+    before: dict[Stage, list[Stage]] = {}
     numbers = 0
     to_do = [last]
     while to_do:
         stage = to_do.pop()
-        before[id(stage)] = []
+        before[stage] = []
         for exchange in _exchanges(stage.root, spread.shared):
-            key = (id(exchange.input), exchange.producers)
+            key = (exchange.input, exchange.producers)
             sender = known.get(key)
             if sender is None:
                 sender = known[key] = Stage(_computed(exchange.input), exchange.producers)
                 to_do.append(sender)
-            stage.receives[id(exchange)] = numbers
+            stage.receives[exchange] = numbers
             sender.sends[numbers] = (exchange, stage.channels)
-            before[id(stage)].append(sender)
+            before[stage].append(sender)
             numbers += 1
     return list(_in_order(last, before))
 
@@ -53,14 +53,14 @@ def _computed(root: ir.Relation) -> ir.Relation:
 
 def _exchanges(root: ir.Relation, shared: Sequence[ir.Relation]) -> Iterator[ir.Exchange]:
     """The exchanges right below a stage's root, each once, those that its shared relations read included."""
-    seen: set[int] = set()
+    seen: set[ir.Exchange] = set()
     used: set[int] = set()
     stack = [root]
     while stack:
         relation = stack.pop()
         if isinstance(relation, ir.Exchange):
-            if id(relation) not in seen:
-                seen.add(id(relation))
+            if relation not in seen:
+                seen.add(relation)
                 yield relation
             continue
         if isinstance(relation, ir.Shared):
@@ -72,16 +72,16 @@ def _exchanges(root: ir.Relation, shared: Sequence[ir.Relation]) -> Iterator[ir.
         stack.extend(reversed((*tree.inputs(relation), *inner)))
 
 
-def _in_order(last: Stage, before: dict[int, list[Stage]]) -> Iterator[Stage]:
-    done: set[int] = set()
+def _in_order(last: Stage, before: dict[Stage, list[Stage]]) -> Iterator[Stage]:
+    done: set[Stage] = set()
     stack: list[tuple[Stage, bool]] = [(last, False)]
     while stack:
         stage, below_done = stack.pop()
-        if id(stage) in done:
+        if stage in done:
             continue
         if below_done:
-            done.add(id(stage))
+            done.add(stage)
             yield stage
         else:
             stack.append((stage, True))
-            stack.extend((earlier, False) for earlier in reversed(before[id(stage)]))
+            stack.extend((earlier, False) for earlier in reversed(before[stage]))

@@ -31,7 +31,7 @@ def equated(roots: Sequence[ir.Relation], shared: Sequence[ir.Relation]) -> dict
 class _Finding:
     def __init__(self, shared: Sequence[ir.Relation]) -> None:
         self._shared = shared
-        self._known: dict[int, tuple[ir.Relation, _Origins]] = {}
+        self._known: dict[ir.Relation, _Origins] = {}
         self._parent: dict[Key, Key] = {}
 
     def numbers(self) -> dict[Key, int]:
@@ -39,11 +39,10 @@ class _Finding:
         return {key: leaders.setdefault(self._leader(key), len(leaders)) for key in self._parent}
 
     def step(self, relation: ir.Relation) -> Generator[ir.Relation, _Origins, _Origins]:
-        known = self._known.get(id(relation))
+        known = self._known.get(relation)
         if known is None:
-            origins = yield from self._found(relation)
-            known = self._known[id(relation)] = (relation, origins)
-        return known[1]
+            known = self._known[relation] = yield from self._found(relation)
+        return known
 
     def _found(self, relation: ir.Relation) -> Generator[ir.Relation, _Origins, _Origins]:
         if isinstance(relation, ir.Shared):

@@ -95,7 +95,7 @@ def operators_json(root: ChangeNode, called: Called = _SOURCES, *, channels: int
     Pipelines end in a task of so many `channels`; a loop's operators have no channels of their own.
     """
     lines = tuple(_lines(root, channels))
-    numbers = {id(line.node): line.number for line in lines}
+    numbers = {line.node: line.number for line in lines}
     return [_operator(line, numbers, called) for line in lines if line.first]
 
 
@@ -110,25 +110,25 @@ def nodes_of(root: ChangeNode) -> Iterator[ChangeNode]:
 
 
 def _lines(root: ChangeNode, channels: int | None = None) -> Iterator[_Line]:
-    numbers: dict[int, int] = {}
+    numbers: dict[ChangeNode, int] = {}
     ends = _ends(root, channels) if channels is not None else ()
     stack = [(root, 0)]
     while stack:
         node, depth = stack.pop()
-        first = id(node) not in numbers
-        number = numbers.setdefault(id(node), len(numbers) + 1)
-        yield _Line(number=number, depth=depth, node=node, first=first, ends=id(node) in ends)
+        first = node not in numbers
+        number = numbers.setdefault(node, len(numbers) + 1)
+        yield _Line(number=number, depth=depth, node=node, first=first, ends=node in ends)
         if first:
             below = inputs_of(node)
             stack.extend((child, depth + (len(below) > 1)) for child in reversed(below))
 
 
-def _ends(root: ChangeNode, channels: int) -> frozenset[int]:
-    """The identities of the operators that end a pipeline: their rows are the result, or go to the channel of their
+def _ends(root: ChangeNode, channels: int) -> frozenset[ChangeNode]:
+    """The operators that end a pipeline: their rows are the result, or go to the channel of their
     key.
     """
     by_key = nodes_of(root) if channels > 1 else ()
-    return frozenset((id(root), *(id(child) for node in by_key if takes_by_key(node) for child in inputs_of(node))))
+    return frozenset((root, *(child for node in by_key if takes_by_key(node) for child in inputs_of(node))))
 
 
 def takes_by_key(node: ChangeNode) -> bool:
@@ -141,7 +141,7 @@ def _blocks(node: ChangeNode) -> bool:
     return isinstance(node, WeighNode | GroupNode | TopNode | RegroupNode | WindowNode | RecomputeNode)
 
 
-def _operator(line: _Line, numbers: Mapping[int, int], called: Called) -> dict[str, Any]:
+def _operator(line: _Line, numbers: Mapping[ChangeNode, int], called: Called) -> dict[str, Any]:
     how, why = _work(line.node)
     return {
         "number": line.number,
@@ -150,7 +150,7 @@ def _operator(line: _Line, numbers: Mapping[int, int], called: Called) -> dict[s
         "work": how,
         "why": why,
         "columns": _fields(line.node.schema),
-        "inputs": [numbers[id(child)] for child in inputs_of(line.node)],
+        "inputs": [numbers[child] for child in inputs_of(line.node)],
         "place": line.node.plan_path,
         **_marks(line).json,
     }

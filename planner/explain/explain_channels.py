@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from ..distribution import distribute as spreading
+from ..ir import Relation
 from ..physical.pipelines import (
     Exchange,
     FileInput,
@@ -34,7 +35,7 @@ class Spread:
 
     physical: PhysicalPlan
     rows: Mapping[str, int]
-    kept: Mapping[int, str] = field(default_factory=dict)
+    kept: Mapping[Relation, str] = field(default_factory=dict)
     """The names of relations whose rows are computed once for the task."""
 
     @cached_property

@@ -66,7 +66,7 @@ class Operator:
 
 
 def operators_of(
-    roots: Sequence[ir.Relation], shared: Sequence[ir.Relation], kept: Mapping[int, str]
+    roots: Sequence[ir.Relation], shared: Sequence[ir.Relation], kept: Mapping[ir.Relation, str]
 ) -> tuple[tuple[Operator, ...], ...]:
     """The operators of each pipeline that computes one of `roots`, from the operator that ends the pipeline down to its
     exchanges and sources. `kept` names relations whose rows are there already.
@@ -76,15 +76,15 @@ def operators_of(
 
 
 def _operators(
-    root: ir.Relation, shared: Sequence[ir.Relation], kept: Mapping[int, str], halves: Mapping[int, str]
+    root: ir.Relation, shared: Sequence[ir.Relation], kept: Mapping[ir.Relation, str], halves: Mapping[ir.Relation, str]
 ) -> Iterator[Operator]:
     used: set[int] = set()
     stack = [(root, 0)]
     while stack:
         relation, depth = stack.pop()
-        below = () if relation is not root and id(relation) in kept else _below(relation, shared, used)
-        name = kept.get(id(relation)) if relation is not root else None
-        what = f"{halves.get(id(relation), '')}{described(relation)}"
+        below = () if relation is not root and relation in kept else _below(relation, shared, used)
+        name = kept.get(relation) if relation is not root else None
+        what = f"{halves.get(relation, '')}{described(relation)}"
         yield Operator(
             depth=depth,
             what=what if name is None else f"{name}, {what}",
@@ -107,11 +107,11 @@ def _below(relation: ir.Relation, shared: Sequence[ir.Relation], used: set[int])
     return (*tree.read_by(relation), *inner)
 
 
-def _halves(roots: Sequence[ir.Relation], shared: Sequence[ir.Relation]) -> dict[int, str]:
+def _halves(roots: Sequence[ir.Relation], shared: Sequence[ir.Relation]) -> dict[ir.Relation, str]:
     """The relations that are halves of one relation, on both sides of an exchange or below an exchange that merges what
     they sort.
     """
-    halves: dict[int, str] = {}
+    halves: dict[ir.Relation, str] = {}
     for root in roots:
         used: set[int] = set()
         stack = [root]
@@ -122,7 +122,7 @@ def _halves(roots: Sequence[ir.Relation], shared: Sequence[ir.Relation]) -> dict
             for exchange in (child for child in below if isinstance(child, ir.Exchange)):
                 sent = exchange.input
                 if type(sent) is type(relation) and sent.plan_path == relation.plan_path:
-                    halves |= {id(sent): "partial ", id(relation): "final "}
+                    halves |= {sent: "partial ", relation: "final "}
                 elif exchange.order and isinstance(sent, ir.Sort):
-                    halves[id(sent)] = "partial "
+                    halves[sent] = "partial "
     return halves

@@ -68,13 +68,13 @@ class _Fragment:
 class _Naming:
     """Names for fragments, by the relation that each computes."""
 
-    names: dict[int, str] = field(default_factory=dict)
+    names: dict[ir.Relation, str] = field(default_factory=dict)
     relations: int = 0
 
-    def of(self, relation: ir.Relation, ends: Container[int], *, row_wise: bool = False) -> str:
+    def of(self, relation: ir.Relation, ends: Container[ir.Relation], *, row_wise: bool = False) -> str:
         plain = "selection" if selection(relation, ends, row_wise=row_wise) else "fragment"
         kind = "operator" if isinstance(relation, ir.Operated) else plain
-        return self.names.setdefault(id(relation), f"{kind} {len(self.names) + 1}")
+        return self.names.setdefault(relation, f"{kind} {len(self.names) + 1}")
 
 
 def explain(
@@ -88,7 +88,7 @@ def explain(
     """The explanation of a plan. `spread` is the plan over several channels, or cut into stages."""
     naming = _Naming()
     tables = {name: _fragments(division, section, naming) for name, section in division.tables.items()}
-    perhaps = {division.indexes[id(candidate.table), candidate.keys].name for candidate in division.lookups.values()}
+    perhaps = {division.indexes[candidate.table, candidate.keys].name for candidate in division.lookups.values()}
     why = {name: _INDEXED_PERHAPS if name in perhaps else _INDEXED for name in tables}
     kept = {name: _fragments(division, section, naming) for name, section in division.kept.items()}
     whole = spread is None or len(spread.physical.pipelines) == len(division.sections)
@@ -140,14 +140,14 @@ def explain(
 
 def _fragments(division: Division, section: Section, naming: _Naming, *, ends: bool = False) -> tuple[_Fragment, ...]:
     """The section's fragments, the root's first. `ends` says that the section ends a pipeline."""
-    ends_at = {*map(id, section.edges), *division.uses}
+    ends_at = {*section.edges, *division.uses}
     naming.of(section.root, ends_at, row_wise=section.row_wise)
-    edges = {id(edge): naming.of(edge, ends_at) for edge in reversed(section.edges)}
+    edges = {edge: naming.of(edge, ends_at) for edge in reversed(section.edges)}
     fragments = [_fragment(division, section.root, "", edges, naming, ends=ends)]
-    operated = {id(child) for edge in section.edges if isinstance(edge, ir.Operated) for child in tree.read_by(edge)}
+    operated = {child for edge in section.edges if isinstance(edge, ir.Operated) for child in tree.read_by(edge)}
     for edge in reversed(section.edges):
         why = f"cut off, being {DEPTH} relations deep"
-        if isinstance(edge, ir.Operated) or id(edge) in operated:
+        if isinstance(edge, ir.Operated) or edge in operated:
             why = ""
         fragments.append(_fragment(division, edge, why, edges, naming))
     return tuple(fragments)
@@ -160,7 +160,13 @@ def _named_kept(kept: Mapping[str, Sequence[_Fragment]]) -> dict[str, Sequence[_
 
 
 def _fragment(
-    division: Division, root: ir.Relation, why: str, edges: Mapping[int, str], naming: _Naming, *, ends: bool = False
+    division: Division,
+    root: ir.Relation,
+    why: str,
+    edges: Mapping[ir.Relation, str],
+    naming: _Naming,
+    *,
+    ends: bool = False,
 ) -> _Fragment:
     stops = {*edges, *division.uses}
     return _Fragment(
@@ -175,7 +181,7 @@ def _fragment(
 
 
 def _lines(
-    division: Division, root: ir.Relation, edges: Mapping[int, str], naming: _Naming, *, ends: bool = False
+    division: Division, root: ir.Relation, edges: Mapping[ir.Relation, str], naming: _Naming, *, ends: bool = False
 ) -> tuple[_Line, ...]:
     lines: list[_Line] = []
     stack: list[tuple[ir.Relation, int, str, int | None]] = [(root, 0, "", None)]
@@ -183,11 +189,11 @@ def _lines(
         relation, depth, role, parent = stack.pop()
         naming.relations += 1
         number = naming.relations
-        if relation is not root and id(relation) in edges:
-            role = f"{role}{edges[id(relation)]}, "
+        if relation is not root and relation in edges:
+            role = f"{role}{edges[relation]}, "
             lines.append(_Line(depth=depth, relation=relation, role=role, number=number, parent=parent, marks=NONE))
             continue
-        named = relation is not root and id(relation) in division.uses
+        named = relation is not root and relation in division.uses
         marks = Marks(ends=ends and relation is root, blocks=not named and relation.traits.blocks)
         lines.append(_Line(depth=depth, relation=relation, role=role, number=number, parent=parent, marks=marks))
         if named:
@@ -340,11 +346,11 @@ def _called(loop: ir.Rounds) -> dict[str, str]:
 def _describe(division: Division, line: _Line) -> str:
     """The line of a relation. A kept result is named at its reads; at its computation it is the fragment's root."""
     if isinstance(line.relation, ir.IndexLookup):
-        index = division.indexes.get((id(line.relation.right), key_columns(line.relation)))
+        index = division.indexes.get((line.relation.right, key_columns(line.relation)))
         return f"{described(line.relation)} {index.name}" if index else described(line.relation)
-    candidate = division.lookups.get(id(line.relation))
+    candidate = division.lookups.get(line.relation)
     if candidate is not None:
-        name = division.indexes[id(candidate.table), candidate.keys].name
+        name = division.indexes[candidate.table, candidate.keys].name
         return f"{described(line.relation)}, or a look-up in kept index {name}"
-    kept = division.uses.get(id(line.relation)) if line.parent is not None else None
+    kept = division.uses.get(line.relation) if line.parent is not None else None
     return f"{kept}, {described(line.relation)}" if kept else described(line.relation)

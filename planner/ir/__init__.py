@@ -10,6 +10,7 @@ The shapes differ from Substrait's own, so that later passes have fewer cases:
 - `schema` is the tuple of column types; names exist only in `Read` and `Plan`.
 
 Nodes are compared and hashed by identity: plans can be thousands of levels deep, and a structural hash would recurse.
+What a pass knows of a node is in a dictionary by the node itself, which keeps the node alive.
 Walk plans with `planner.ir.walk`, never with plain recursion.
 """
 

@@ -68,21 +68,19 @@ def rebuilt(relation: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Rel
     for below in tree.inputs(relation):
         inputs.append((yield below))  # noqa: PERF401 (a comprehension cannot yield)
     over = tree.with_inputs(relation, inputs)
-    replaced: dict[int, ir.Relation] = {}
+    replaced: dict[ir.Relation, ir.Relation] = {}
     for expression in tree.expressions(relation):
         for subquery in subqueries(expression):
-            replaced[id(subquery.relation)] = yield subquery.relation
+            replaced[subquery.relation] = yield subquery.relation
     return with_subqueries(over, replaced) if replaced else over
 
 
-def with_subqueries(relation: ir.Relation, replaced: dict[int, ir.Relation]) -> ir.Relation:
-    """The relation with other relations in the subqueries of its own expressions. `replaced` is by the old relation's
-    id.
-    """
+def with_subqueries(relation: ir.Relation, replaced: dict[ir.Relation, ir.Relation]) -> ir.Relation:
+    """The relation with other relations in the subqueries of its own expressions. `replaced` is by the old relation."""
 
     def change(expression: ir.Expression) -> ir.Expression:
-        if isinstance(expression, ir.Subquery) and replaced[id(expression.relation)] is not expression.relation:
-            return replace(expression, relation=replaced[id(expression.relation)])
+        if isinstance(expression, ir.Subquery) and replaced[expression.relation] is not expression.relation:
+            return replace(expression, relation=replaced[expression.relation])
         return expression
 
     return tree.with_expressions(relation, (transform(expression, change) for expression in tree.expressions(relation)))
@@ -103,10 +101,10 @@ def beneath(relation: ir.Relation) -> tuple[ir.Relation, ...]:
     return (*tree.inputs(relation), *inner)
 
 
-def moved(relation: RelationT, rows: Sequence[Positions], inner: Mapping[int, ir.Relation]) -> RelationT:
+def moved(relation: RelationT, rows: Sequence[Positions], inner: Mapping[ir.Relation, ir.Relation]) -> RelationT:
     """The relation with its fields at the columns' new positions, and with the relations of its subqueries replaced.
 
-    `inner` has the new relations by the old relation's id. `rows[0]` has the moves of the relation's own row, `rows[n]`
+    `inner` has the new relations by the old relation. `rows[0]` has the moves of the relation's own row, `rows[n]`
     those of the n-th enclosing row.
     """
 
@@ -116,7 +114,7 @@ def moved(relation: RelationT, rows: Sequence[Positions], inner: Mapping[int, ir
                 index = rows[expression.outer][expression.index]
                 return expression if index == expression.index else replace(expression, index=index)
             case ir.Subquery():
-                new = inner[id(expression.relation)]
+                new = inner[expression.relation]
                 return expression if new is expression.relation else replace(expression, relation=new)
             case _:
                 return expression

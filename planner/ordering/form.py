@@ -39,7 +39,9 @@ class OrderedForm:
     statement was written.
     """
 
-    def __init__(self, root: ir.Relation, shared: Sequence[ir.Relation], ends: Container[int], render: Render) -> None:
+    def __init__(
+        self, root: ir.Relation, shared: Sequence[ir.Relation], ends: Container[ir.Relation], render: Render
+    ) -> None:
         self._root = root
         self._shared = shared
         self._ends = ends
@@ -85,7 +87,7 @@ class OrderedForm:
         stack: list[ir.Relation] = list(steady(root)) if isinstance(root, ir.Recursion) else [root]
         while stack:
             relation = stack.pop()
-            if relation is not self._root and id(relation) in self._ends:
+            if relation is not self._root and relation in self._ends:
                 continue
             yield relation
             if isinstance(relation, ir.Shared) and relation.ordinal not in seen:
@@ -98,7 +100,7 @@ class OrderedForm:
 class _Definitions(Sequence[ir.Relation]):
     """The common subtrees, each put in order at its use."""
 
-    def __init__(self, shared: Sequence[ir.Relation], ends: Container[int]) -> None:
+    def __init__(self, shared: Sequence[ir.Relation], ends: Container[ir.Relation]) -> None:
         self._shared = shared
         self._ends = ends
         self._made: dict[int, ir.Relation] = {}
@@ -112,7 +114,7 @@ class _Definitions(Sequence[ir.Relation]):
             return [self[number] for number in range(len(self))[at]]
         if at not in self._made:
             definition = self._shared[at]
-            read_as_is = id(definition) in self._ends  # rows that come from elsewhere are in order already
+            read_as_is = definition in self._ends  # rows that come from elsewhere are in order already
             self._made[at] = definition if read_as_is else ordered(definition, self._ends)
         return self._made[at]
 

@@ -23,22 +23,22 @@ from ..ir.walk import unroll
 class Looseness:
     """The looseness of every relation below `root`, down to the relations in `ends`, whose rows come in order."""
 
-    def __init__(self, root: ir.Relation, ends: Container[int]) -> None:
+    def __init__(self, root: ir.Relation, ends: Container[ir.Relation]) -> None:
         self._root = root
         self._ends = ends
-        self._loose: dict[int, bool] = {}
+        self._loose: dict[ir.Relation, bool] = {}
         self._references = OuterReferences()
         unroll(self._step, root)
 
     def of(self, relation: ir.Relation) -> bool:
-        return self._loose[id(relation)]
+        return self._loose[relation]
 
     def is_closed(self, relation: ir.Relation) -> bool:
         """Tests whether the relation reads nothing of its enclosing queries."""
         return self._references.of(relation).closed
 
     def _step(self, relation: ir.Relation) -> Generator[ir.Relation, bool, bool]:
-        if relation is not self._root and id(relation) in self._ends:
+        if relation is not self._root and relation in self._ends:
             loose = False
         else:
             below = []
@@ -49,7 +49,7 @@ class Looseness:
                     if isinstance(part, ir.Subquery):
                         yield part.relation
             loose = _is_loose(relation, any(below), self.is_closed(relation))
-        self._loose[id(relation)] = loose
+        self._loose[relation] = loose
         return loose
 
 

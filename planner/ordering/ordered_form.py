@@ -52,7 +52,7 @@ class _Visit:
 _Walk: TypeAlias = Generator[_Visit, Placed, Placed]
 
 
-def ordered(root: ir.Relation, ends: Container[int]) -> ir.Relation:
+def ordered(root: ir.Relation, ends: Container[ir.Relation]) -> ir.Relation:
     """The same rows as `root`'s, in an order that depends only on the rows that `root` reads: from sources, from common
     subtrees, and from the relations in `ends`. Raises `PlanError` if DuckDB leaves no room for a sort.
     """
@@ -60,7 +60,7 @@ def ordered(root: ir.Relation, ends: Container[int]) -> ir.Relation:
 
 
 class _Ordering:
-    def __init__(self, root: ir.Relation, ends: Container[int]) -> None:
+    def __init__(self, root: ir.Relation, ends: Container[ir.Relation]) -> None:
         self._root = root
         self._ends = ends
         self._loose = Looseness(root, ends)
@@ -68,7 +68,7 @@ class _Ordering:
 
     def step(self, visit: _Visit) -> _Walk:
         relation, demand = visit.relation, visit.demand
-        if relation is not self._root and id(relation) in self._ends:
+        if relation is not self._root and relation in self._ends:
             return self._leaf(relation, demand)
         loose = self._loose.of(relation)
         if demand is Demand.POSITIONS and not loose and isinstance(relation, ir.Filter | ir.Project):
@@ -290,10 +290,10 @@ class _Ordering:
     # ------------------------------------------------------------------------------------------------- expressions
 
     def _moved(self, relation: RelationT, rows: tuple[Positions, ...]) -> Generator[_Visit, Placed, RelationT]:
-        inner: dict[int, ir.Relation] = {}
+        inner: dict[ir.Relation, ir.Relation] = {}
         for expression in tree.expressions(relation):
             for subquery in subqueries(expression):
-                inner[id(subquery.relation)] = (yield _Visit(subquery.relation, rows, Demand.ROWS)).relation
+                inner[subquery.relation] = (yield _Visit(subquery.relation, rows, Demand.ROWS)).relation
         return moved(relation, rows, inner)
 
 

@@ -282,12 +282,12 @@ def inputs(node: PhysicalNode) -> tuple[PhysicalNode, ...]:
 
 def walk(root: PhysicalNode) -> Iterator[PhysicalNode]:
     """The node and all nodes that it reads from, each once, in order, a node before those below it."""
-    seen: set[int] = set()
+    seen: set[PhysicalNode] = set()
     stack = [root]
     while stack:
         node = stack.pop()
-        if id(node) not in seen:
-            seen.add(id(node))
+        if node not in seen:
+            seen.add(node)
             yield node
             stack.extend(reversed(inputs(node)))
 

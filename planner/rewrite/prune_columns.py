@@ -48,10 +48,10 @@ class _Row:
 
 
 class _Used:
-    """The columns of each relation, by its id, that are used above it."""
+    """The columns of each relation that are used above it."""
 
     def __init__(self) -> None:
-        self.columns: dict[int, set[int]] = {}
+        self.columns: dict[ir.Relation, set[int]] = {}
 
     def follow(self, root: ir.Relation) -> None:
         """Marks the columns used below a root. A relation is visited after all its readers: subqueries come before the
@@ -82,7 +82,7 @@ class _Used:
                             pass
 
     def of(self, relation: ir.Relation) -> set[int]:
-        return self.columns.setdefault(id(relation), set())
+        return self.columns.setdefault(relation, set())
 
     def _all(self, relation: ir.Relation) -> None:
         self.of(relation).update(range(len(relation.schema)))
@@ -238,24 +238,24 @@ class _Pruned:
 
 
 class _Pruning:
-    def __init__(self, used: Mapping[int, set[int]], *, narrow: bool) -> None:
+    def __init__(self, used: Mapping[ir.Relation, set[int]], *, narrow: bool) -> None:
         self._used = used
         self._narrow = narrow
 
     def step(self, visit: _Visit) -> Generator[_Visit, _Pruned, _Pruned]:
         relation, outer = visit.relation, visit.outer
-        used = self._used.get(id(relation), set())
+        used = self._used.get(relation, set())
         own = _without(relation, used)
         below: list[_Pruned] = []
         for child in tree.inputs(own):
             lateral = isinstance(own, ir.LateralJoin) and below
             below.append((yield _Visit(child, (_positions(below[0].kept), *outer) if lateral else outer)))
         rows = (_joined(tree.inputs(own), below), *outer)
-        inner: dict[int, ir.Relation] = {}
+        inner: dict[ir.Relation, ir.Relation] = {}
         for expression in tree.expressions(own):
             for subquery in subqueries(expression):
                 pruned = yield _Visit(subquery.relation, rows)
-                inner[id(subquery.relation)] = self._result(subquery, pruned)
+                inner[subquery.relation] = self._result(subquery, pruned)
         over = moved(own, rows, inner)
         if isinstance(own, ir.Iterate):
             inputs = [child.as_exactly(_all(own)) for child in below]

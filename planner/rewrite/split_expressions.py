@@ -56,13 +56,13 @@ def _movable(relation: ir.Relation) -> Callable[[ir.Expression], bool]:
         case ir.Filter() | ir.Project() | ir.Sort() | ir.Window() | ir.Expand():
             return lambda _: True
         case ir.TopN():
-            keys = {id(key.expression) for key in relation.keys}
-            return lambda expression: id(expression) in keys
+            keys = {key.expression for key in relation.keys}
+            return lambda expression: expression in keys
         case ir.Aggregate():
             guarded = {
-                id(part) for measure in relation.measures if measure.condition is not None for part in measure.arguments
+                part for measure in relation.measures if measure.condition is not None for part in measure.arguments
             }
-            return lambda expression: id(expression) not in guarded
+            return lambda expression: expression not in guarded
         case _:
             return lambda _: False
 

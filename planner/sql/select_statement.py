@@ -97,11 +97,11 @@ the relations that are never inside a fragment.
 @dataclass(frozen=True, slots=True)
 class _Inside:
     """The common table expressions of the recursions around a relation. `came_back` has the rows that came back to a
-    loop, by its number; `fixed` the rows that are the same in every round, by the relation's id.
+    loop, by its number; `fixed` the rows that are the same in every round, by the relation.
     """
 
     came_back: Mapping[int, str] = field(default_factory=dict)
-    fixed: Mapping[int, str] = field(default_factory=dict)
+    fixed: Mapping[ir.Relation, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +145,8 @@ class Statement:
 
     def _step(self, visit: _Visit) -> Generator[_Visit, str, str]:
         relation, outer, inside = visit.relation, visit.outer, visit.inside
-        if id(relation) in inside.fixed:
-            return rows_of(inside.fixed[id(relation)], len(relation.schema))
+        if relation in inside.fixed:
+            return rows_of(inside.fixed[relation], len(relation.schema))
         edge = None if relation is self._root else self._leaves.edge(relation)
         if edge is not None:
             return f"SELECT {select_list(f'{edge}.c{at}' for at in range(len(relation.schema)))} FROM {edge}"
@@ -166,10 +166,10 @@ class Statement:
             select = yield _Visit(below, around, inside)
             tables.append(writer.table(select, len(below.schema)))
         row = tuple(column for table in tables for column in table.columns)
-        inner: dict[int, str] = {}
+        inner: dict[ir.Relation, str] = {}
         for expression in tree.expressions(relation):
             for subquery in subqueries(expression):
-                inner[id(subquery.relation)] = yield _Visit(subquery.relation, (row, *outer), inside)
+                inner[subquery.relation] = yield _Visit(subquery.relation, (row, *outer), inside)
         try:
             return self._written(relation, tables, writer.with_subqueries(inner))
         except PlanError as error:
@@ -225,12 +225,12 @@ class Statement:
         around, inside = visit.outer, visit.inside
         entering = None if relation.input is None else (yield _Visit(relation.input, around, inside))
         fixed_tables: list[str] = []
-        same: dict[int, str] = {}
+        same: dict[ir.Relation, str] = {}
         for part in (part for step in relation.steps for part in fixed(step)):
-            if id(part) not in same:
+            if part not in same:
                 select = yield _Visit(part, around, inside)
-                same[id(part)] = names.fixed(len(same))
-                fixed_tables.append(materialized(same[id(part)], len(part.schema), select))
+                same[part] = names.fixed(len(same))
+                fixed_tables.append(materialized(same[part], len(part.schema), select))
         start: list[str] = []
         for part in relation.base:
             start.append((yield _Visit(part, around, inside)))  # noqa: PERF401 (a comprehension cannot yield)

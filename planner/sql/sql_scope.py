@@ -19,13 +19,13 @@ class TextScope:
 
     rows: tuple[tuple[str, ...], ...]
     clock: Callable[[ir.Clock], str]
-    subqueries: Mapping[int, str] = field(default_factory=dict)
+    subqueries: Mapping[ir.Relation, str] = field(default_factory=dict)
 
     def column(self, index: int, outer: int) -> str:
         return self.rows[outer][index]
 
     def subquery(self, relation: ir.Relation) -> str:
-        return self.subqueries[id(relation)]
+        return self.subqueries[relation]
 
     def context(self, variable: ir.Clock) -> str:
         return self.clock(variable)

@@ -45,7 +45,7 @@ class Writer:
         """The SELECT as a table with an alias of its own."""
         return Table(select=select, alias=f"r{next(self.aliases)}", width=width)
 
-    def with_subqueries(self, selects: Mapping[int, str]) -> Writer:
+    def with_subqueries(self, selects: Mapping[ir.Relation, str]) -> Writer:
         """A writer that knows the SELECTs of its expressions' subqueries, by the id of the subquery's relation."""
         return replace(self, scope=replace(self.scope, subqueries=selects))
 

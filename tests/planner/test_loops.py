@@ -268,7 +268,7 @@ def test_the_parts_of_a_step_that_stay_the_same_can_be_replaced() -> None:
     assert [type(relation).__name__ for relation in repeated(step)] == ["Project", "Join", "Reference"]
     assert list(fixed(step)) == [EDGES]
     other = read("others", a=I64, b=I64)
-    changed = with_fixed(found, {id(EDGES): other})
+    changed = with_fixed(found, {EDGES: other})
     assert list(fixed(changed.steps[0])) == [other]
     assert changed.base == (other,)
 

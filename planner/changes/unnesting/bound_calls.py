@@ -67,12 +67,12 @@ def stepped(value: ir.Expression, field: ir.Field) -> ir.Expression:
     return ir.NestedField(operand=value, steps=field.steps, type=field.type)
 
 
-def replaced(expression: ir.Expression, values: Mapping[int, ir.Expression]) -> ir.Expression:
-    """The expression with other parts, by the old part's id."""
+def replaced(expression: ir.Expression, values: Mapping[ir.Expression, ir.Expression]) -> ir.Expression:
+    """The expression with other parts, by the old part."""
 
     def step(part: ir.Expression) -> Generator[ir.Expression, ir.Expression, ir.Expression]:
-        if id(part) in values:
-            return values[id(part)]
+        if part in values:
+            return values[part]
         new = []
         for operand in operands(part):
             new.append((yield operand))  # noqa: PERF401 (a comprehension cannot yield)

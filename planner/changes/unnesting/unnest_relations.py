@@ -162,17 +162,17 @@ def _met(rows: Rows, term: ir.Expression, scalar: ir.Subquery) -> Generator[ir.R
     pulled = narrow(checked((yield scalar.relation), rows.plan_path))
     if not pulled.one or (pulled.padded and not _fails_without(term, scalar, pulled.columns[0])):
         return False
-    condition = replaced(term, {id(scalar): rows.met(pulled.columns[0])})
+    condition = replaced(term, {scalar: rows.met(pulled.columns[0])})
     rows.join(pulled, ir.JoinType.INNER, [*rows.terms(pulled), condition])
     return True
 
 
 def _fails_without(term: ir.Expression, scalar: ir.Subquery, value: ir.Expression) -> bool:
     """Tests whether the term is null if the scalar's relation has no row."""
-    outside: dict[int, ir.Expression] = {
-        id(part): replace(part, outer=part.outer + 1) for part in parts(term) if isinstance(part, ir.Field)
+    outside: dict[ir.Expression, ir.Expression] = {
+        part: replace(part, outer=part.outer + 1) for part in parts(term) if isinstance(part, ir.Field)
     }
-    return null_of_nulls(replaced(term, {**outside, id(scalar): value}))
+    return null_of_nulls(replaced(term, {**outside, scalar: value}))
 
 
 # --------------------------------------------------------------------------------------------------------- joins
@@ -192,16 +192,16 @@ def _join(relation: ir.Join, condition: ir.Expression) -> Steps:
     width = len(relation.left.schema)
     left = Rows(relation.left, relation.plan_path)
     right = Rows(relation.right, relation.plan_path, first=width)
-    of_left: dict[int, ir.Expression] = {}
-    of_right: dict[int, ir.Expression] = {}
+    of_left: dict[ir.Expression, ir.Expression] = {}
+    of_right: dict[ir.Expression, ir.Expression] = {}
     for term in conjuncts(condition):
         for subquery in subqueries(term):
             if _is_of_right(term, subquery, (yield subquery.relation), width):
                 mine = columns(relation.schema)[:width]  # which needles of the right side do not read
                 needles = tuple(placed(needle, (*mine, *columns(relation.right.schema))) for needle in subquery.needles)
-                of_right[id(subquery)] = yield from values_of(right, replace(subquery, needles=needles))
+                of_right[subquery] = yield from values_of(right, replace(subquery, needles=needles))
             else:
-                of_left[id(subquery)] = yield from values_of(left, subquery)
+                of_left[subquery] = yield from values_of(left, subquery)
     return _widened(relation, condition, (left, of_left), (right, of_right))
 
 
@@ -223,8 +223,8 @@ def _is_of_right(term: ir.Expression, subquery: ir.Subquery, pulled: Pulled, wid
 def _widened(
     relation: ir.Join,
     condition: ir.Expression,
-    left: tuple[Rows, dict[int, ir.Expression]],
-    right: tuple[Rows, dict[int, ir.Expression]],
+    left: tuple[Rows, dict[ir.Expression, ir.Expression]],
+    right: tuple[Rows, dict[ir.Expression, ir.Expression]],
 ) -> ir.Relation:
     """The join of sides that have the subqueries' values as columns. Its output has the old columns."""
     mine, theirs = left[0].relation.schema, right[0].relation.schema
@@ -232,7 +232,9 @@ def _widened(
     fields = (*columns(mine), *columns((*mine, *theirs))[len(mine) :])
     moved = (*fields[:old], *fields[len(mine) : len(mine) + own])
     values = {**left[1], **{key: placed(value, fields[len(mine) :]) for key, value in right[1].items()}}
-    kept = {id(part): placed(part, moved) for part in parts(condition) if isinstance(part, ir.Field)}
+    kept: dict[ir.Expression, ir.Expression] = {
+        part: placed(part, moved) for part in parts(condition) if isinstance(part, ir.Field)
+    }
     joined = ir.Join(
         left=left[0].relation,
         right=right[0].relation,

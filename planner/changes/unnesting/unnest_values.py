@@ -41,14 +41,14 @@ Values: TypeAlias = Generator[ir.Relation, Pulled, ir.Expression]
 
 def values_of(rows: Rows, expression: ir.Expression) -> Values:
     """The expression over `rows`, which get a column for each subquery in it."""
-    values: dict[int, ir.Expression] = {}
+    values: dict[ir.Expression, ir.Expression] = {}
     for subquery in reversed(list(subqueries(expression))):  # subqueries inside of other subqueries' needles come first
-        if id(subquery) in values:
+        if subquery in values:
             continue
         needles = tuple(replaced(needle, values) for needle in subquery.needles)
         if any(isinstance(part, ir.Parameter) for needle in needles for part in parts(needle)):
             raise CannotPull("a subquery reads a lambda's parameter")
-        values[id(subquery)] = yield from _value(rows, replace(subquery, needles=needles))
+        values[subquery] = yield from _value(rows, replace(subquery, needles=needles))
     return replaced(expression, values)
 
 

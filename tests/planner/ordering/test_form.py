@@ -45,5 +45,5 @@ def test_a_common_subtree_whose_rows_are_exchanged_is_read_as_it_is() -> None:
         read_from.append(shared[0])
         return "SELECT"
 
-    assert OrderedForm(used, (moved,), {id(moved)}, render).sql == "SELECT"
+    assert OrderedForm(used, (moved,), {moved}, render).sql == "SELECT"
     assert read_from == [moved]
