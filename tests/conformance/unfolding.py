@@ -142,9 +142,11 @@ def many_columns(ending: str, columns: int) -> Callable[[Path], None]:
     def make(path: Path) -> None:
         match ending:
             case "csv":
-                path.write_text("\n".join([",".join(names), *[",".join("1" * columns)] * 100]) + "\n")
+                # Names are empty but for the first one: a header line has at most a mebibyte.
+                lines = ["c0" + "," * (columns - 1), *[",".join("1" * columns)] * 10]
+                path.write_text("\n".join(lines) + "\n")
             case "json":
-                path.write_text((json.dumps(dict.fromkeys(names, 1)) + "\n") * 100)
+                path.write_text((json.dumps(dict.fromkeys(names, 1)) + "\n") * 10)
             case _:
                 rows = pa.table(dict.fromkeys(names, pa.array(np.zeros(131_072, np.int64))))
                 pq.write_table(rows, path, compression="zstd", store_schema=False)
@@ -245,8 +247,8 @@ def _parquet_cases() -> dict[str, Bomb]:
 BOMBS: Final[Mapping[str, Bomb]] = {
     **_arrow_cases(),
     **_parquet_cases(),
-    "csv: 393,000 columns": Bomb(make=many_columns("csv", 100_000), schema=C0, name="f.csv"),
-    "json: 393,000 columns": Bomb(make=many_columns("json", 393_000), schema=C0, name="f.json"),
+    "csv: 393,000 columns": Bomb(make=many_columns("csv", 393_000), schema=C0, name="f.csv", read=False),
+    "json: 393,000 columns": Bomb(make=many_columns("json", 393_000), schema=C0, name="f.json", read=False),
 }
 
 

@@ -107,3 +107,17 @@ def test_many_rows_beyond_the_limit_are_none() -> None:
     scan = Scan("t", [column("t", pa.string())], largest=900_000)
     scan.assign("t", [inline(batch)])
     assert sum(each.num_rows for each in scan.run(())) == 10_000
+
+
+def test_a_file_of_text_with_more_columns_than_there_is_room_for_is_refused(tmp_path: Path) -> None:
+    names = ",".join(f"c{number}" for number in range(3_000))
+    (tmp_path / "t.csv").write_text(f"{names}\n{',' * 2_999}\n")
+    for largest, rows in ((1 << 20, None), (2 << 20, 1)):
+        scan = Scan("t", [column("c0", pa.int64())], largest=largest)
+        scan.assign("t", pieces_of(tmp_path / "t.csv", tmp_path))
+        if rows is None:
+            with pytest.raises(SplitError, match=r"names 3,000 columns; .* there may be 2,048") as refused:
+                list(scan.run(()))
+            assert refused.value.reason == "ROW_TOO_LARGE"
+        else:
+            assert sum(batch.num_rows for batch in scan.run(())) == rows

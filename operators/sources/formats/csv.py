@@ -20,11 +20,13 @@ from ...core.column import Column
 from ...core.piece import FilePiece
 from ..file_versions import PieceFiles
 from . import text_blocks
-from .format import numbered
+from .format import RowTooLarge, numbered
 from .matching import Names
 from .text_blocks import CheckedText, counted_from, last_line_end, longest_row, too_long
 
 _LONGEST_LINE = 1 << 20
+#: About the bytes that a column takes while a file is read, whether the plan reads the column or not.
+_COLUMN_BYTES = 512
 #: pyarrow is fastest where it parses so many bytes at a time.
 _PART_BYTES = 1 << 20
 
@@ -51,6 +53,11 @@ class CsvReader:
         self._longest = longest_row(filesystem.largest)
         self._open: CheckedText | None = None
         names, self._has_rows = self._header()
+        if len(names) * _COLUMN_BYTES > filesystem.largest:
+            raise RowTooLarge(
+                f"its header names {len(names):,} columns; with a memory_limit of {filesystem.largest:,} there may be "
+                f"{filesystem.largest // _COLUMN_BYTES:,}: raise memory_limit"
+            )
         names_ = Names(names)
         types = {names_.position(column.name): column.type for column in columns}
         self.schema = pa.schema([(name, types.get(i, pa.string())) for i, name in enumerate(names)])
