@@ -86,7 +86,8 @@ class Postponed:
         """The error of the first of these rows, in canonical order, that fails."""
         rows = canonical(rows)
         at, error = first_failing(len(rows), lambda start, end: self._evaluate(rows.take(np.arange(start, end))), error)
-        return ExecutionError(f"{error.message}, in the row {rows.rows.described(self._schema, at)}")
+        sentence = f"{error.message}, in the row {rows.rows.described(self._schema, at)}"
+        return ExecutionError(sentence, reason=error.reason)
 
 
 def _at_once(change: Change) -> int:

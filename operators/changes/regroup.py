@@ -109,4 +109,4 @@ def failed_key(
         evaluate(rows.take(np.arange(start, end)), asked[start:end])
 
     at, error = first_failing(len(keys), some, error)
-    return ExecutionError(f"{error.message}, in the rows of the key {keys.described(schema, at)}")
+    return ExecutionError(f"{error.message}, in the rows of the key {keys.described(schema, at)}", reason=error.reason)

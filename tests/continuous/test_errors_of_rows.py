@@ -6,6 +6,7 @@ import functools
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import duckdb
@@ -14,10 +15,11 @@ import pytest
 
 import tidegate
 from tidegate.planner import ir
+from tidegate.planner.ir import types as t
 from tidegate.proto.errors import ExecutionError
 
 from ..loops.oracle import evaluate
-from ..planner.build import call, col, filtered, join, lit, plan
+from ..planner.build import I64, call, col, filtered, join, lit, plan, project, read
 from . import test_random_loops as loops
 from .histories import Changed, Epochs, Integral, Row, changes, multiset, planned, rows_of, total
 from .network import Running
@@ -171,6 +173,16 @@ def test_a_sum_that_is_too_large_names_its_place_and_its_key(client: tidegate.Cl
         ),
     ):
         task.run_epoch({"l": rows})
+
+
+def test_a_null_in_a_required_column_counts_only_for_rows_that_are_there() -> None:
+    required = replace(call("nullif", col(0), lit(0)), type=t.required(I64))
+    schemas = {"l": pa.schema([("k", pa.int64())])}
+    with Running(plan(project(read("l", k=I64), required))) as running:
+        assert rows_of(running.epoch({"l": [((0,), 1), ((5,), 1), ((0,), -1)]}, schemas)) == [(5, 1)]
+        with pytest.raises(ExecutionError, match=r"is required, and has a null, in the row \(0,\)") as caught:
+            running.epoch({"l": [((0,), 1)]}, schemas)
+    assert caught.value.reason == "NULL_IN_REQUIRED_COLUMN"
 
 
 def test_few_rows_wait_for_the_one_that_fails() -> None:

@@ -22,9 +22,13 @@ NUMBER: Final = pa.field("number", pa.int64())
 """The column behind the columns of rows that a statement is to tell apart."""
 
 
+_OF_ROWS: Final = {ExecutionError.default_reason, "NULL_IN_REQUIRED_COLUMN", "ROW_TOO_LARGE", "VALUE_LOST"}
+"""The reasons of errors that are of a statement's rows, and none where the rows do not exist."""
+
+
 class RowsFailed(ExecutionError):
-    """A statement failed because of the values of its rows: of a cast, an overflow. It travels as an
-    `ExecutionError`.
+    """A statement failed because of the values of its rows: of a cast, an overflow, a null that must not be. It travels
+    as an `ExecutionError`.
     """
 
 
@@ -65,8 +69,8 @@ class Evaluator:
         try:
             batches = list(self._fragment.run(streams))
         except ExecutionError as error:
-            if error.reason == ExecutionError.default_reason:
-                raise RowsFailed(error.message) from error
+            if error.reason in _OF_ROWS:
+                raise RowsFailed(error.message, reason=error.reason) from error
             raise
         return joined(batches, self.schema)
 
