@@ -26,9 +26,20 @@ _SETTINGS = (
 @functools.cache
 def tune_allocator() -> bool:
     """Tune the allocator; True where glibc took the settings. A second call changes nothing."""
-    if platform.libc_ver()[0] != "glibc":
+    if not _is_glibc():
         return False
     mallopt = ctypes.CDLL(None).mallopt
     mallopt.argtypes = (ctypes.c_int, ctypes.c_int)
     mallopt.restype = ctypes.c_int
     return all(any(mallopt(parameter, value) == 1 for value in values) for parameter, *values in _SETTINGS)
+
+
+def give_back() -> None:
+    """Give memory that is free back to the system, as far as whole pages are free: a task of milliseconds."""
+    if _is_glibc():
+        ctypes.CDLL(None).malloc_trim(ctypes.c_size_t(0))
+
+
+@functools.cache
+def _is_glibc() -> bool:
+    return platform.libc_ver()[0] == "glibc"

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from .sizes import batch_bytes, fixed_row_bytes, is_encoded, row_bytes
+from .wide_rows import concatenated
 
 BLOCK_ROWS: Final = 65_536
 BLOCK_BYTES: Final = 16 << 20
@@ -56,10 +57,10 @@ def gathered(
         held_rows += batch.num_rows
         held_bytes += batch_bytes(batch)
         if held_rows >= rows or held_bytes >= size:
-            yield from blocks((_concatenated(held),), most_rows, size)
+            yield from blocks((concatenated(held),), most_rows, size)
             held, held_rows, held_bytes = [], 0, 0
     if held_rows:
-        yield _concatenated(held)
+        yield concatenated(held)
 
 
 class _Held:
@@ -85,11 +86,11 @@ class _Held:
             self._batches.append(part if fitting == part.num_rows else part.slice(0, fitting))
             self.rows += fitting
             if len(self._batches) >= _COMPACT_AT:
-                self._batches = [_concatenated(self._batches)]
+                self._batches = [concatenated(self._batches)]
         return fitting
 
     def joined(self) -> pa.RecordBatch:
-        block = _concatenated(self._batches)
+        block = concatenated(self._batches)
         self._batches, self._uncounted = [], []
         self.rows = self._bytes = self._bound = 0
         return block
@@ -116,7 +117,3 @@ class _Held:
         fitting = max(fitting, 0 if self.rows else 1)
         self._bytes += int(up_to[fitting - 1]) if fitting else 0
         return fitting
-
-
-def _concatenated(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)

@@ -47,6 +47,8 @@ from .statement_inputs import ContextInput, ContextSource, FragmentInput, Stream
 _SMALL_BYTES = 8 << 20
 #: The rows that are handed out at once where rows behind the first ones may be wider.
 _TEXT_ROWS = 16_384
+#: Inputs that are held so that their rows may be fetched at once take one part in so many of the instance's memory.
+_FETCHED_SHARE = 8
 #: The long values beside a statement may take one part in so many of the instance's memory before they go to disk.
 _BESIDE_SHARE = 16
 
@@ -322,10 +324,10 @@ class Fragment(Operator):
         """True where the rows can be fetched at once. The rows of streams are held to find out."""
         if not self._statement.prepared:
             return False
-        size, room = 0, self._spill_room()
+        size, room, most = 0, self._spill_room(), min(FETCHED_BYTES, self._memory // _FETCHED_SHARE)
         for relation in self._inputs:
-            size += relation.hold(FETCHED_BYTES - size, room)
-        return size <= FETCHED_BYTES
+            size += relation.hold(most - size, room)
+        return size <= most
 
     def _fetched(self) -> Generator[pa.RecordBatch]:
         yield from self._statement.execute()

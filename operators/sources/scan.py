@@ -34,6 +34,7 @@ from ..core.column import Column
 from ..core.operator import Operator, Stream
 from ..core.piece import FilePiece, InlinePiece, KeyRange, Piece
 from ..core.sizes import is_encoded, row_beyond
+from ..core.wide_rows import PassingRows
 from .change_column import WEIGHT, BadChange, weights
 from .declared_order import DeclaredOrder
 from .file_relations import contiguous
@@ -102,12 +103,14 @@ class Scan(Operator):
     def _run(self) -> Iterator[pa.RecordBatch]:
         if self._order is not None:
             self._order.begin()
+        passing = PassingRows()
         for piece in _runs([piece for piece in self._pieces if _may_have_rows(piece)]):
             batches = self._inline(piece) if isinstance(piece, InlinePiece) else self._file(piece)
             first = 0
             with closing(batches):
                 for batch in batches:
                     self._check_size(batch, piece, first)
+                    passing.add(batch)
                     first += batch.num_rows
                     if self._interrupted:
                         raise ExecutionError(f"reading {describe(piece)} was interrupted", reason="INTERRUPTED")

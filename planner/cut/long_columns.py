@@ -2,7 +2,7 @@
 each other.
 
 Such a column's long values stay outside of DuckDB where an operator of the statement holds its rows back: a sort, a
-window, a grouping, a set operation or a join. Columns that are compared, or come out as one, go together: where the
+window, a grouping, a set operation or a join; and where they do not come out. Columns that are compared, or come out as one, go together: where the
 statement looks at the values of one of them, it sees the values of all.
 """
 
@@ -96,7 +96,7 @@ class _Finding:
         outside: set[_Node] = set()
         for node, (name, at) in self._leaves.items():
             leader = self._leader(node)
-            if leader in wanted:
+            if leader in wanted or (leader not in seen and leader not in out):
                 outside.add(leader)
                 streams.setdefault(name, {})[at] = LongColumn(
                     compared=leader in compared, kept=leader in out, ordered=leader in ordered

@@ -10,7 +10,17 @@ import pytest
 from .resident import ELSE, KINDS, MIB, SCHEMA, WIDTHS, batches, resident
 
 LIMIT = 64 * MIB
-ANSWERED = ("read", "arrow in one batch", "csv", "json", "sort", "join")
+ANSWERED = (
+    "read",
+    "arrow in one batch",
+    "csv",
+    "json",
+    "limit",
+    "sort",
+    "sort by the text",
+    "greatest by each key",
+    "join",
+)
 """Kinds that give their rows, although these are several times the limit."""
 
 

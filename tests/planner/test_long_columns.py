@@ -81,6 +81,7 @@ ORDERED = {"t": "compared ordered kept", "out": "1"}
         (topn(SORTED, [asc(K)], 3), KEPT),
         (sort(A, asc(T)), ORDERED),
         (sort(filtered(A, call("gt", T, lit("a"))), asc(K)), ORDERED),
+        (aggregate(A, [K], measure("count", T)), {"t": ""}),
         (aggregate(A, [K], measure("any_value", T)), KEPT),
         (aggregate(A, [K], measure("max", T)), ORDERED),
         (aggregate(SORTED, [], measure("max", T)), ORDERED | {"out": "0"}),

@@ -1,0 +1,60 @@
+"""The memory of wide rows, which goes back to the system soon.
+
+Allocators keep what is freed for the thread that took it. That is fast for narrow rows, whose arrays are small. Batches
+of wide rows are blocks of megabytes that one thread takes and another one frees: some hundred megabytes were kept so,
+beside all limits.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+from ...proto.allocator import give_back
+from .sizes import BATCH_BYTES, batch_bytes
+
+_WIDE: Final = 2 << 10
+"""The bytes of a row from which on it is wide."""
+_EVERY: Final = 32 << 20
+"""The bytes of wide rows after which freed memory is given back."""
+
+
+def is_wide(batch: pa.RecordBatch) -> bool:
+    """True where the batch's rows are wide. A batch of many rows is not asked for its bytes."""
+    rows = batch.num_rows
+    return 0 < rows <= BATCH_BYTES // _WIDE and batch_bytes(batch) >= _WIDE * rows
+
+
+def concatenated(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """The rows of one batch or more in one batch."""
+    if len(batches) == 1:
+        return batches[0]
+    return pa.concat_batches(batches, memory_pool=_POOL if is_wide(batches[0]) else None)
+
+
+class PassingRows:
+    """Rows that pass: after every 32 MiB of wide ones, freed memory goes back to the system."""
+
+    def __init__(self) -> None:
+        self._bytes = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        if not is_wide(batch):
+            return
+        self._bytes += batch_bytes(batch)
+        if self._bytes >= _EVERY:
+            self._bytes = 0
+            pa.default_memory_pool().release_unused()
+            give_back()
+
+
+def _pool() -> pa.MemoryPool | None:
+    """A pool that keeps nothing that is freed; None, the default one, where pyarrow has no other."""
+    if "jemalloc" not in pa.supported_memory_backends() or pa.default_memory_pool().backend_name == "jemalloc":
+        return None
+    pa.jemalloc_set_decay_ms(0)
+    return pa.jemalloc_memory_pool()
+
+
+_POOL: Final = _pool()
