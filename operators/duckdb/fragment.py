@@ -277,7 +277,7 @@ class Fragment(Operator):
         if self._by_blocks:
             return self._block_by_block(*self._inputs)
         if not self._joins():
-            return self._fetched() if self._is_small() else self._streamed(*self._bound())
+            return self._fetched() if self._is_small() else self._streamed(*self._bound(), last=True)
         if self._fits():
             return self._fetched() if self._is_small() else self._guarded()
         return self._in_order() if self._spill is Spill.ORDERED else self._checked()
@@ -332,10 +332,12 @@ class Fragment(Operator):
     def _fetched(self) -> Generator[pa.RecordBatch]:
         yield from self._statement.execute()
 
-    def _streamed(self, sql: str, values: Sequence[object]) -> Generator[pa.RecordBatch]:
+    def _streamed(self, sql: str, values: Sequence[object], *, last: bool = False) -> Generator[pa.RecordBatch]:
         room = self._spill_room()
         for relation in self._inputs:
             relation.hold(0, room)  # the first rows, which tell how wide they are
+            if last:
+                relation.read_last()
         return self._statement.stream(sql, values, self._batch_rows())
 
     def _batch_rows(self) -> int:

@@ -92,11 +92,16 @@ class HeldRows:
         for batch in self._rest:
             self._write(batch)
 
-    def read(self, *, again: bool) -> Iterator[pa.RecordBatch]:
-        """All rows, from the first one on. Rows in memory can always be read again; with `again`, the other rows,
-        too.
+    def read(self, *, again: bool, last: bool = False) -> Iterator[pa.RecordBatch]:
+        """All rows, from the first one on. Rows in memory can be read again unless this is the `last` reading; with
+        `again`, the other rows, too.
         """
-        yield from self._memory
+        if last:
+            in_memory, self._memory = self._memory[::-1], []
+            while in_memory:
+                yield in_memory.pop()
+        else:
+            yield from self._memory
         if self._path is not None:
             self.store()  # the rest of a reading that was closed before its end
         in_file = 0

@@ -90,6 +90,7 @@ class FragmentInput:
         self._stream: Stream | None = None
         self._held: HeldRows | None = None
         self._again = False
+        self._last = False
         self._asked = False
         self._block: pa.RecordBatch | None = None
 
@@ -144,6 +145,10 @@ class FragmentInput:
         """Hold also rows that only the running statement reads, so that it can be run again."""
         self._again = True
 
+    def read_last(self) -> None:
+        """Hand out the rows for the last time: none is kept in memory afterwards."""
+        self._last = True
+
     def read_again(self) -> None:
         """Hand out the same rows at the next read."""
         self._again = False
@@ -152,6 +157,7 @@ class FragmentInput:
     def end(self) -> None:
         """End the epoch: drop its stream and rows."""
         held, self._held, self._again, self._block, self._beside = self._held, None, False, None, None
+        self._last = False
         if held is not None:
             held.close()
         stream, self._stream = self._stream, None
@@ -194,7 +200,11 @@ class FragmentInput:
     def _rows(self, stream: Stream) -> Iterator[pa.RecordBatch]:
         if self._held is None and self._is_ordered and self._beside is not None:
             self._held = HeldRows(self._checked(self._cut(stream)), self._beside.room)
-        rows = self._checked(self._cut(stream)) if self._held is None else self._held.read(again=self._again)
+        rows = (
+            self._checked(self._cut(stream))
+            if self._held is None
+            else self._held.read(again=self._again, last=self._last)
+        )
         return self._in_order(rows)
 
     def _in_order(self, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

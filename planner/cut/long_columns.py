@@ -2,8 +2,8 @@
 each other.
 
 Such a column's long values stay outside of DuckDB where an operator of the statement holds its rows back: a sort, a
-window, a grouping, a set operation or a join; and where they do not come out. Columns that are compared, or come out as one, go together: where the
-statement looks at the values of one of them, it sees the values of all.
+window, a grouping, a set operation or a join; and where they do not come out. Columns that are compared, or come out as
+one, go together: where the statement looks at the values of one of them, it sees the values of all.
 """
 
 from __future__ import annotations
