@@ -23,7 +23,7 @@ _EVERY: Final = 32 << 20
 def is_wide(batch: pa.RecordBatch) -> bool:
     """True where the batch's rows are wide. A batch of many rows is not asked for its bytes."""
     rows = batch.num_rows
-    return 0 < rows <= BATCH_BYTES // _WIDE and batch_bytes(batch) >= _WIDE * rows
+    return bool(0 < rows <= BATCH_BYTES // _WIDE and batch_bytes(batch) >= _WIDE * rows)
 
 
 def concatenated(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
