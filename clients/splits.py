@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import pyarrow as pa
 
 from .numbers import check_watermark, checked_file
+from .proto.arrow.arrow_ipc import sendable
 from .proto.arrow.validation import validated
-from .proto.errors import InvalidRequest
+from .proto.errors import Exhausted, InvalidRequest
 from .proto.values import MIB, FileSplit, InlineSplit, MissingColumns, Split
 from .task_options import member
 
 CHUNK_BYTES = 1 * MIB
+INLINE_BYTES: Final = 16 * MIB
+"""A split of more Arrow data than this travels as a file."""
 
 
 class ArrowStream(Protocol):
@@ -145,8 +150,7 @@ def _split(data: Any, uploader: Uploader) -> Split:
         case pa.Table():
             return _checked(InlineSplit(schema=data.schema, batches=tuple(data.to_batches())))
         case _ if hasattr(data, "__arrow_c_stream__"):  # checking for a protocol's methods takes ten times as long
-            reader = pa.RecordBatchReader.from_stream(data)
-            return _checked(InlineSplit(schema=reader.schema, batches=tuple(reader)))
+            return _streamed(pa.RecordBatchReader.from_stream(data), uploader)
         case _ if hasattr(data, "__arrow_c_array__"):
             batch = pa.record_batch(data)
             return _checked(InlineSplit(schema=batch.schema, batches=(batch,)))
@@ -169,6 +173,39 @@ def _checked(split: InlineSplit) -> InlineSplit:
             f"the rows of a split are not valid Arrow data: {error}", reason="MALFORMED_ARROW"
         ) from error
     return split
+
+
+def _streamed(reader: pa.RecordBatchReader, uploader: Uploader) -> Split:
+    """The rows of a stream. Many rows are sent ahead as a file, so that they are never in memory all at once."""
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in reader:
+        held.append(batch)
+        size += pa.ipc.get_record_batch_size(batch)
+        if size > INLINE_BYTES:
+            with tempfile.TemporaryDirectory(prefix="tidegate-split-") as folder:
+                return _sent(reader.schema, chain(_taken(held), reader), Path(folder, "inline.arrow"), uploader)
+    return _checked(InlineSplit(schema=reader.schema, batches=tuple(held)))
+
+
+def _taken(held: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    while held:
+        yield held.pop(0)
+
+
+def _sent(schema: pa.Schema, batches: Iterator[pa.RecordBatch], path: Path, uploader: Uploader) -> Split:
+    """If the task has no room for a file, its memory may have: then the rows go inline, and the service decides."""
+    with pa.ipc.new_stream(str(path), sendable(InlineSplit(schema=schema, batches=())).schema) as writer:
+        for batch in batches:
+            for part in sendable(_checked(InlineSplit(schema=schema, batches=(batch,)))).batches:
+                writer.write_batch(part)
+    try:
+        return FileSplit(uploader(path.name, Upload(path)), format="inline")
+    except Exhausted as full:
+        if full.reason != "UPLOAD_TOO_LARGE":
+            raise
+    with pa.OSFile(str(path)) as source, pa.ipc.open_stream(source) as reader:
+        return InlineSplit(schema=reader.schema, batches=tuple(reader))
 
 
 def _ending(path: Path) -> str:

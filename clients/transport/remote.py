@@ -41,7 +41,7 @@ from ..proto.values import (
     Transacted,
     Transaction,
 )
-from ..splits import CHUNK_BYTES
+from ..splits import CHUNK_BYTES, INLINE_BYTES
 from ..task_options import ChosenOptions
 from .access import Access
 from .channel import Channel
@@ -50,7 +50,6 @@ from .result_streams import Streams
 
 TASKS: Final = "/tidegate.v1.TaskService/"
 PLANS: Final = "/tidegate.v1.PlanService/"
-INLINE_BYTES: Final = 16 * MIB  # a split of more Arrow data than this travels as a file
 MESSAGE_BYTES: Final = 48 * MIB  # of a split that must go into a message: a server takes 64 MiB unless told otherwise
 POLL_BYTES: Final = 2 * MIB
 LONGEST_WAIT: Final = 3600.0  # seconds; servers wait less

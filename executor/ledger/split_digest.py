@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
+from ...operators.core.blocks import blocks
 from ...proto.values import FileSplit, InlineSplit, MissingColumns, PlanBytes, Split, TaskOptions
 
 
@@ -35,11 +36,12 @@ def inline_digest(
     missing_columns: MissingColumns | None,
 ) -> bytes:
     """The digest of rows, independent of their batches, and of what the split says of them."""
-    whole = pa.Table.from_batches(batches, schema).unify_dictionaries().combine_chunks()
-    sink = pa.BufferOutputStream()
+    sink = _Hashed()
     with pa.ipc.new_stream(sink, schema) as writer:
-        writer.write_table(whole)
-    return _hash(sink.getvalue(), repr((watermark, change_column, missing_columns)).encode())
+        for block in blocks(pa.Table.from_batches(batches, schema).unify_dictionaries().to_batches()):
+            writer.write_batch(block)
+    sink.write(repr((watermark, change_column, missing_columns)).encode())
+    return sink.digest.digest()
 
 
 def creation_digest(
@@ -61,6 +63,25 @@ def split_digest(split: Split) -> bytes:
             return inline_digest(
                 split.schema, split.batches, split.watermark, split.change_column, split.missing_columns
             )
+
+
+class _Hashed:
+    """A file to write to, of which the digest alone is kept."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self.digest = hashlib.blake2b(digest_size=16)
+
+    def write(self, data: bytes) -> int:
+        self.digest.update(data)
+        return len(data)
+
+    def flush(self) -> None:
+        """Do nothing: no bytes are buffered."""
+
+    def close(self) -> None:
+        """Do nothing: more may be written."""
 
 
 def _hash(*parts: object) -> bytes:

@@ -31,10 +31,18 @@ def main(asked: dict[str, Any]) -> list[object]:
 
 
 def peak() -> int:
-    """The most that was resident in this process."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    [size] = [line.split()[1] for line in lines if line.startswith("VmHWM")]
-    return int(size) * 1024
+    """The most that was resident in this process, and in those that it started without the files of their libraries."""
+    children = [int(child) for listed in Path("/proc/self/task").glob("*/children") for child in _words(listed)]
+    return _size("self", "VmHWM") + sum(_size(child, "VmHWM") - _size(child, "RssFile") for child in children)
+
+
+def _size(process: object, name: str) -> int:
+    words = _words(Path(f"/proc/{process}/status"))
+    return int(words[words.index(f"{name}:") + 1]) * 1024
+
+
+def _words(file: Path) -> list[str]:
+    return file.read_text().split()
 
 
 if __name__ == "__main__":
