@@ -44,6 +44,7 @@ CHECKED = {
 }
 #: Files that this process has written itself, to a folder that is nobody else's, and deletes.
 OWN_FILES = {
+    "tidegate.splits",
     "tidegate.transport.holding",
     "tidegate.executor.pipelines.kept_rows",
     "tidegate.executor.runtime.batch_store",
