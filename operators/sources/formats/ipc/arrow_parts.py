@@ -106,7 +106,8 @@ class HeldDictionaries:
             return
         held = self.values.pop(number, None)
         before = held if message.is_delta else None
-        kept = [*self.values.values(), *([] if before is None else [before])]
+        # What is added to is copied.
+        kept = [*self.values.values(), *([] if before is None else [before, before])]
         size = decoded_bytes(file, message) + sum(values.nbytes for values in kept)
         if size > largest:
             raise part_too_large("a dictionary", size, largest, "smaller dictionaries, or plain columns")
