@@ -9,16 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any, assert_never
+from typing import Any, Final, assert_never, get_args
 
 from ...proto.errors import InternalError
 from .. import ir
 
+_WHOLE: Final = frozenset(get_args(ir.Expression))
+
 
 def inputs(relation: ir.Relation) -> tuple[ir.Relation, ...]:
     """The relations that `relation` reads, left to right."""
+    names = relation.parts.inputs
+    if not names:
+        return ()
     relations: list[ir.Relation] = []
-    for name in relation.parts.inputs:
+    for name in names:
         part = getattr(relation, name)
         if isinstance(part, tuple):
             relations.extend(part)
@@ -54,6 +59,8 @@ def all_of(relation: ir.Relation) -> ir.Project:
 def expressions(relation: ir.Relation) -> tuple[ir.Expression, ...]:
     """The relation's own expressions, those of keys, measures and calls included."""
     parts = relation.parts
+    if not (parts.columns or parts.expressions):
+        return ()
     own: list[ir.Expression] = []
     for name in (*parts.columns, *parts.expressions):
         _collect(getattr(relation, name), own)
@@ -79,7 +86,10 @@ def _collect(part: Any, into: list[ir.Expression]) -> None:
     match part:
         case tuple():
             for item in part:
-                _collect(item, into)
+                if type(item) in _WHOLE:
+                    into.append(item)
+                else:
+                    _collect(item, into)
         case None | str():
             pass
         case ir.SortKey():
