@@ -132,7 +132,7 @@ class LongValues:
                 os.unlink(path)
 
     def _named(self, array: pa.Array, column: LongColumn | None) -> pa.Array:
-        if column is None or not len(array):
+        if column is None or not _may_be_long(array):
             return array
         is_long = pc.greater(pc.binary_length(array), LONG).fill_null(False)
         count = is_long.true_count
@@ -206,6 +206,9 @@ class LongValues:
 
     def _replaced_in(self, array: pa.Array) -> _Replaced:
         """The names in a column of the statement's rows."""
+        if not _may_be_long(array):
+            nothing = np.zeros(0, np.int64)
+            return _Replaced(nothing, nothing, nothing, np.zeros((0, _END), np.uint8))
         is_name = pc.greater(pc.binary_length(array), LONG).fill_null(False)
         rows = np.flatnonzero(is_name.to_numpy(zero_copy_only=False))
         if not rows.size:
@@ -297,6 +300,14 @@ def _keys(digests: Sequence[bytes]) -> _Keys:
 
 def _numbers(digits: npt.NDArray[np.uint8]) -> _Numbers:
     return np.array([int(digit.tobytes(), 16) for digit in digits], np.int64)
+
+
+def _may_be_long(array: pa.Array) -> bool:
+    """False where no value is long. A look at the offsets alone, for the many columns without long values."""
+    if not len(array):
+        return False
+    offsets = np.frombuffer(array.buffers()[1], np.int32)[array.offset : array.offset + len(array) + 1]
+    return bool((offsets[1:] - offsets[:-1]).max() > LONG)
 
 
 def _parts(array: pa.Array) -> tuple[_Numbers, memoryview]:
