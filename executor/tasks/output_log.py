@@ -53,6 +53,8 @@ class OutputLog:
         self.completed = completed
         self._limit = memory_limit
         self._read = Cursor(completed + 1)
+        self._void = 0
+        """The epoch that failed last. Its reader may have rows that are not here any more."""
         self.rows = 0
         self.size = 0
 
@@ -141,6 +143,7 @@ class OutputLog:
 
     def void(self, epoch: int) -> None:
         """Drop the rows of an epoch that failed."""
+        self._void = epoch
         output = self._epochs.pop(epoch, None)
         if output is not None:
             self._free(output.chunks)
@@ -211,7 +214,7 @@ class OutputLog:
     def _check_exists(self, cursor: Cursor) -> None:
         """Raise if the cursor does not exist yet. A reader may have read rows of a failed epoch, which are void now."""
         barrier = self.barrier(cursor.epoch)
-        if barrier is not None and barrier.error is not None:
+        if cursor.epoch == self._void or (barrier is not None and barrier.error is not None):
             return
         if cursor.epoch > self.completed + 1 or cursor.row > self.produced(cursor.epoch)[0]:
             last = Cursor(self.completed + 1, self.produced(self.completed + 1)[0])

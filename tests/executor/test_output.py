@@ -8,8 +8,11 @@ import threading
 import time
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from tidegate.executor.runtime.batch_store import Holding, Quota
+from tidegate.executor.tasks.output_log import OutputLog
 from tidegate.proto.errors import Exhausted, InvalidRequest, NotFound, OutOfRange, Refused
 from tidegate.proto.values import Barrier, Blocked, BlockedState, Cursor, Data
 
@@ -78,6 +81,14 @@ def test_what_is_not_produced_cannot_be_acknowledged() -> None:
         for cursor in (Cursor(1, 1_001), Cursor(2, 1), Cursor(3)):
             with pytest.raises(OutOfRange, match="not produced yet"):
                 task.manager.acknowledge(task.id, cursor)
+
+
+def test_rows_of_an_epoch_that_fails_can_be_acknowledged_before_its_barrier() -> None:
+    output = OutputLog(1 << 20, Quota(1 << 20), 0)
+    batch = pa.record_batch({"a": pa.array(range(10))})
+    assert output.offer(1, Holding((batch,))) is None
+    output.void(1)
+    assert output.acknowledge(Cursor(1, 10))
 
 
 def test_acknowledging_twice_or_backwards_changes_nothing() -> None:

@@ -96,6 +96,15 @@ def test_every_format_gives_the_plans_rows_and_types(name: str, root: Path) -> N
     assert scanned(COLUMNS, pieces_of(written(name, root), root)) == ROWS.to_pylist()
 
 
+def test_a_parquet_file_without_rows_has_none(root: Path) -> None:
+    """Arrow writes a chunk of no rows as a row group, whose columns have no pages."""
+    schema = pa.schema([("n", pa.int64()), ("s", pa.string()), ("l", pa.list_(pa.string()))])
+    table = pa.table([pa.array([], field.type) for field in schema], schema=schema)
+    pq.write_table(table, root / "none.parquet")
+    columns = [column(field.name, field.type) for field in schema]
+    assert scanned(columns, pieces_of(root / "none.parquet", root, columns)) == []
+
+
 @formats
 def test_columns_go_by_name_in_the_plans_order_and_without_regard_to_case(name: str, root: Path) -> None:
     wanted = [column("B", pa.bool_()), column("i", pa.int64())]

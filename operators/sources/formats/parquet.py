@@ -50,7 +50,7 @@ class Parquet:
             schema = validated_schema(metadata.schema.to_arrow_schema().remove_metadata())
             wanted = _leaves(footer, _wanted(schema, columns))
             widths = Widths(file, metadata, footer)
-            numbers = range(len(footer.groups))
+            numbers = [number for number, group in enumerate(footer.groups) if group.rows]  # others have no pages
             row_bytes = max((widths.row_bytes(group, wanted, densest=True) for group in numbers), default=0)
             part_bytes = max((widths.held_bytes(group, wanted) for group in numbers), default=0)
             list_bytes = max((widths.most_bytes(group, wanted, VECTOR_ROWS) for group in numbers), default=0)
