@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 
 import pyarrow as pa
 import pytest
@@ -188,12 +189,15 @@ def test_a_task_of_a_server_that_has_started_anew_since_is_told_so(engine: Engin
 
 @pytest.mark.parametrize("principals", [False, True])
 def test_an_id_says_which_run_of_a_service_has_made_it(principals: bool) -> None:
-    act_for("alice")
-    before, now = Ownership(principals), Ownership(principals)
-    identity = before.new_identity()
-    assert (before.is_of_another_run(identity), now.is_of_another_run(identity)) == (False, True)
-    assert now.has(identity)  # whose it is stays so, for its checkpoints
-    assert not any(now.is_of_another_run(other) for other in ("", "none", identity.upper(), f"{identity}0"))
+    def check() -> None:
+        act_for("alice")
+        before, now = Ownership(principals), Ownership(principals)
+        identity = before.new_identity()
+        assert (before.is_of_another_run(identity), now.is_of_another_run(identity)) == (False, True)
+        assert now.has(identity)  # whose it is stays so, for its checkpoints
+        assert not any(now.is_of_another_run(other) for other in ("", "none", identity.upper(), f"{identity}0"))
+
+    copy_context().run(check)  # other tests act for nobody
 
 
 def test_a_closed_client_says_so() -> None:

@@ -18,6 +18,7 @@ from antlr4 import CommonTokenStream, InputStream
 from substrait_antlr.func_test_case.FuncTestCaseLexer import FuncTestCaseLexer
 from substrait_antlr.func_test_case.FuncTestCaseParser import FuncTestCaseParser
 
+import tidegate
 from tidegate.planner import ir
 from tidegate.planner.functions import Signature, bind_scalar
 from tidegate.planner.functions.patterns import Bindings, Pattern, fill, parse
@@ -285,8 +286,8 @@ def type_of(text: str) -> t.Type:
 def _filled(pattern: Pattern) -> t.Type:
     try:
         return fill(pattern, Bindings(), {})
-    except KeyError as missing:
-        raise Unreadable(f"type {missing}") from None
+    except tidegate.PlanError:
+        raise Unreadable(f"type {pattern.name!r}") from None
 
 
 def _literal(text: str, type_: t.Type) -> ir.Literal:

@@ -127,7 +127,8 @@ def test_what_overflows_is_the_error_that_it_is_in_duckdb(client: tidegate.Clien
     schema = pa.schema([("a", pa.int64())])
     rows = pa.table([pa.array([1, 2**63 - 1])], schema)
     [found] = outcomes(client, planned("SELECT a + 1 FROM t", schema), [rows])
-    assert answers == [False]
+    assert answers
+    assert not any(answers)
     assert "Overflow" in str(found)
 
 

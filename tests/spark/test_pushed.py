@@ -38,7 +38,7 @@ def test_an_attempt_that_is_killed_in_mid_push_brings_no_row_twice(
 
 
 def test_what_was_pushed_gives_its_room_back_when_it_is_acknowledged(spark: SparkSession, remote: Client) -> None:
-    task = remote.create_task(handed_on(), spill_quota=3_000)
+    task = remote.create_task(handed_on(), spill_quota=20_000)  # three files of 4 KiB each, but not six
     for number in range(1, 5):
         assert feed(computed(spark), task, "rows", how="pushed").epoch == number
         assert len(rows_of(task)) == 100
