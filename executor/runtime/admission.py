@@ -2,7 +2,7 @@
 
 A long step cannot be stopped, and threads in long steps that all run together end no sooner for it. Meanwhile every
 other thread waits for a processor, and for the interpreter's lock behind threads that wait for a processor. So a work
-whose last step was short runs at once, and the others wait where their principal has many of them. The more of them
+whose last steps were short runs at once, and the others wait where their principal has many of them. The more of them
 run, the longer the next one waits; none waits for another's end, which may never come.
 """
 

@@ -35,6 +35,8 @@ MOST_LONG: Final = 64
 """The most threads in long steps, beside one for each principal that has none."""
 _AT_ONCE: Final = 4
 """The fewest works of a principal that may step for long and start at once; as many as threads, if these are more."""
+_DOUBTS: Final = 8
+"""Short steps after a long one until a work's next step is taken for short: an epoch with a long step has others."""
 _LONG_NICENESS: Final = 5
 """The niceness of long steps: the thread gets about a third of the processor time of a normal one."""
 _LOOK_SECONDS: Final = LONG_NS / 4e9
@@ -58,16 +60,17 @@ class _State(enum.Enum):
 class Slot:
     """A work's place in the scheduler, and its owner. A slot submitted during a step of another has the same owner.
 
-    `short` says that the work's last step used little of a processor's time.
+    `doubts` is the number of short steps, ones that use little of a processor's time, that the work has to make until
+    its next step is taken for short, too.
     """
 
-    __slots__ = ("principal", "short", "state", "task", "work")
+    __slots__ = ("doubts", "principal", "state", "task", "work")
 
     def __init__(self, work: Work, principal: str = "", task: str = "") -> None:
         self.work = work
         self.principal = principal
         self.task = task
-        self.short = False
+        self.doubts = 1
         self.state = _State.IDLE
 
     @property
@@ -126,7 +129,7 @@ class Scheduler:
                 slot.state = _State.AGAIN
             elif slot.state is _State.IDLE:
                 if not slot.task and (stepped := self._stepped) is not None:
-                    slot.principal, slot.task, slot.short = stepped.principal, stepped.task, stepped.short
+                    slot.principal, slot.task, slot.doubts = stepped.principal, stepped.task, stepped.doubts
                 self._enqueue(slot, wake=wake)
 
     def wake(self) -> None:
@@ -184,7 +187,7 @@ class Scheduler:
         if self._closed:
             return
         slot.state = _State.QUEUED
-        if slot.short or self._admission.admit(slot):
+        if not slot.doubts or self._admission.admit(slot):
             self._put_in_line(slot, wake=wake)
         elif not self._watches:
             self._begin_to_watch()
@@ -291,7 +294,7 @@ class Scheduler:
         with self._lock:
             again = more or slot.state is _State.AGAIN
             slot.state = _State.IDLE
-            slot.short = processor_ns < LONG_NS
+            slot.doubts = _DOUBTS if processor_ns >= LONG_NS else max(0, slot.doubts - 1)
             for admitted in self._admission.ended(slot):
                 self._put_in_line(admitted)
             if again:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import threading
 import time
 import weakref
@@ -209,6 +210,36 @@ def test_few_works_with_long_steps_run_together() -> None:
 
     for task in range(12):
         few.submit(Slot(Steps(turn), "greedy", str(task)))
+    gate.wait(2)
+    gate.set()
+    few.close()
+    assert 1 <= most[0] < 12
+
+
+def test_works_with_short_steps_between_long_ones_do_not_all_run_together() -> None:
+    """As an epoch does: its rows are computed in a long step, and its barrier is given in a short one."""
+    few = Scheduler(2)
+    gate, lock = threading.Event(), threading.Lock()
+    running, most = [0], [0]
+
+    def turns() -> Callable[[], bool]:
+        steps = itertools.count()
+
+        def turn() -> bool:
+            if next(steps) % 2:
+                return not gate.is_set()
+            with lock:
+                running[0] += 1
+                most[0] = max(most[0], running[0])
+            more = burn(gate)
+            with lock:
+                running[0] -= 1
+            return more
+
+        return turn
+
+    for task in range(12):
+        few.submit(Slot(Steps(turns()), "greedy", str(task)))
     gate.wait(2)
     gate.set()
     few.close()
