@@ -77,7 +77,7 @@ class _Level:
     sources: tuple[str, ...] | None = None
     vertices: list[Vertex] = field(default_factory=list)
     numbers: dict[ChangeNode, int] = field(default_factory=dict)
-    """Vertices of nodes, by the node's id."""
+    """Vertices of nodes."""
     inputs: list[Link] = field(default_factory=list)
     _entered: dict[int, int] = field(default_factory=dict)
 
@@ -199,7 +199,7 @@ def _comes_back(node: ChangeNode, loop: int) -> bool:
 
 
 def _loops_read(root: ChangeNode) -> Mapping[ChangeNode, frozenset[int]]:
-    """The loops that each node is inside of and whose references it reads, by the node's id."""
+    """The loops that each node is inside of and whose references it reads."""
     loops_read: dict[ChangeNode, frozenset[int]] = {}
 
     def step(node: ChangeNode) -> Generator[ChangeNode, frozenset[int], frozenset[int]]:
@@ -215,7 +215,7 @@ def _loops_read(root: ChangeNode) -> Mapping[ChangeNode, frozenset[int]]:
 
 
 def _sources_read(root: ChangeNode) -> Mapping[ChangeNode, tuple[str, ...]]:
-    """The sources of each node's rows, by the node's id. Rows that come back in a loop are left out."""
+    """The sources of each node's rows. Rows that come back in a loop are left out."""
     sources_read: dict[ChangeNode, tuple[str, ...]] = {}
 
     def step(node: ChangeNode) -> Generator[ChangeNode, tuple[str, ...], tuple[str, ...]]:

@@ -45,10 +45,11 @@ class Admission(Generic[T]):
         works = self._works.get(work.principal)
         if works is None:
             works = self._works[work.principal] = _Works()
-        if not works.held and works.admit(work, self._at_once):
-            return True
-        works.held.append(work)
-        return False
+        if works.held or not works.may_admit(self._at_once):
+            works.held.append(work)
+            return False
+        works.admit(work, self._at_once)
+        return True
 
     def withdraw(self, work: T) -> bool:
         """Take a work out of those that are held back; False if it is not one of them."""
@@ -111,10 +112,7 @@ class _Works(Generic[T]):
     def may_admit(self, at_once: int) -> bool:
         return len(self.admitted) < at_once or (self.on_trial is None and time.monotonic_ns() >= self.next_ns)
 
-    def admit(self, work: T, at_once: int) -> bool:
-        if not self.may_admit(at_once):
-            return False
+    def admit(self, work: T, at_once: int) -> None:
         if len(self.admitted) >= at_once:
             self.on_trial = work
         self.admitted.add(work)
-        return True
