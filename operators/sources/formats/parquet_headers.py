@@ -21,13 +21,13 @@ _LOOK_AT: Final = 1 << 10
 _EXPANSION: Final = {0: 1, 1: 22, 5: 255, 7: 255}
 _MOST_PAGE: Final = 1 << 31
 
-SIZE: Final = 3
+_STORED: Final = 3
 CHECKSUM: Final = 4
 _DICTIONARY: Final = 2
 _HEADER: Final[Shape] = {
     1: INTEGER,
     2: INTEGER,
-    SIZE: INTEGER,
+    _STORED: INTEGER,
     CHECKSUM: INTEGER,
     5: struct_of({1: INTEGER, 2: INTEGER}),
     8: struct_of({1: INTEGER, 4: INTEGER, 6: INTEGER, 7: BOOLEAN}),
@@ -36,16 +36,18 @@ _HEADER: Final[Shape] = {
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page: `stored` bytes of the file from `at` on, `size` bytes once it is decompressed. `levels` is the number of
-    bytes that say where rows begin, where these bytes are not compressed.
+    """A page, whose header is at `header`: `stored` bytes of the file from `at` on, `size` bytes once it is
+    decompressed. `levels` is the number of bytes that say where rows begin, where these bytes are not compressed.
     """
 
+    header: int
     at: int
     stored: int
     size: int
     values: int
     is_dictionary: bool
     levels: int | None
+    checksum: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +79,19 @@ def page_header(file: RandomFile, at: int, end: int) -> tuple[Struct, int]:
         return header, at + length
 
 
-def pages(file: RandomFile, chunk: Chunk) -> Iterator[Page]:
-    """The pages of a chunk, in order."""
+def pages(file: RandomFile, chunk: Chunk, column: str = "") -> Iterator[Page]:
+    """The pages of a chunk, in order. Errors name the `column`."""
+    of_column = f" of column {column!r}" if column else ""
     at, end, number = chunk.start, chunk.start + chunk.compressed, 0
     while at < end:
         header, body = page_header(file, at, end)
-        stored, size = header.get(SIZE, -1), header.get(2, -1)
+        stored, size = header.get(_STORED, -1), header.get(2, -1)
         if not 0 <= stored <= end - body or size < 0:
-            raise Damaged(f"the page at byte {at:,} is damaged")
+            raise Damaged(f"the page{of_column} at byte {at:,} is damaged")
         data = header.get(5) or header.get(8) or {}
         levels = None if 8 not in header else header[8].get(6, 0)
-        yield Page(body, stored, size, data.get(1, 0), header.get(1) == _DICTIONARY, levels)
+        is_dictionary, checksum = header.get(1) == _DICTIONARY, header.get(CHECKSUM)
+        yield Page(at, body, stored, size, data.get(1, 0), is_dictionary, levels, checksum)
         at = body + stored
         number += 1
         if number % _LOOK_AT == 0:

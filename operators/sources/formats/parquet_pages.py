@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from ....proto.arrow.parquet_footer import Chunk, Footer, RandomFile, read_footer
 from ....proto.arrow.thrift import Damaged
-from .parquet_headers import CHECKSUM, SIZE, page_header
+from .parquet_headers import CHECKSUM, page_header, pages
 
 _BLOCK_BYTES: Final = 1 << 20
 _REMEMBERED: Final = 10_000
@@ -55,15 +55,9 @@ def _chunks(footer: Footer, names: frozenset[str], rows: tuple[int, int] | None)
 
 
 def _check(file: RandomFile, chunk: Chunk, name: str) -> None:
-    at, end = chunk.start, chunk.start + chunk.compressed
-    while at < end:
-        header, body = page_header(file, at, end)
-        size = header.get(SIZE, -1)
-        if not 0 <= size <= end - body:
-            raise Damaged(f"the page of column {name!r} at byte {at:,} is damaged")
-        if CHECKSUM in header and _checksum(file, body, size) != header[CHECKSUM] & _UNSIGNED:
-            raise Damaged(f"the page of column {name!r} at byte {at:,} does not match its checksum")
-        at = body + size
+    for page in pages(file, chunk, name):
+        if page.checksum is not None and _checksum(file, page.at, page.stored) != page.checksum & _UNSIGNED:
+            raise Damaged(f"the page of column {name!r} at byte {page.header:,} does not match its checksum")
 
 
 def _checksum(file: RandomFile, at: int, size: int) -> int:
