@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegate.executor.exchange.exchange import Exchange, Slice
+from tidegate.executor.exchange.routing import HashRouting
 from tidegate.executor.runtime.batch_store import Quota, SpillFiles
 from tidegate.operators.core.blocks import blocks
-from tidegate.operators.user.routing import HashRouting
 
 from .measure import Runs, Spread, interleave
 from .report import Report, Target, spread_text

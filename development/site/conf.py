@@ -28,12 +28,15 @@ suppress_warnings = ["misc.highlighting_failure"]  # consoles and output are not
 SECTIONS: Final = {
     "Use it": (
         "tasks-and-barriers",
+        "reading-results",
+        "options",
         "files",
         "continuous",
         "checkpoints",
         "plans-and-coverage",
         "loops",
         "task-graphs",
+        "task-graph-nodes",
         "task-graph-examples",
         "spark",
         "spark-executor",

@@ -22,9 +22,9 @@ from ...operators.arrays.sorted_merge import merged
 from ...operators.core.blocks import BLOCK_ROWS, blocks
 from ...operators.core.sizes import batch_bytes
 from ...operators.core.streams import BatchStream
-from ...operators.user.routing import HashRouting
 from ...proto.dataset import Hashed, Keyed, Ranged
 from ...proto.errors import InvalidRequest
+from ..exchange.routing import HashRouting
 from .dataset_files import DatasetFile
 from .keyed_dataset import Bounded, bounded
 

@@ -32,12 +32,12 @@ from ...operators.arrays.ordering import Ordering
 from ...operators.arrays.sorted_merge import merged
 from ...operators.core.blocks import blocks
 from ...operators.core.operator import Stream
-from ...operators.user.routing import Routing
 from ...proto.errors import ExecutionError, TaskCancelled
 from ..runtime.allowance import Allowance
 from ..runtime.batch_store import Quota, SpillFiles, Store
 from ..runtime.meters import Counts
 from .exchange_buffers import Answer, Block, Lanes
+from .routing import Routing
 
 Meanwhile: TypeAlias = Callable[[int], bool]
 

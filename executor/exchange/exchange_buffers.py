@@ -8,8 +8,8 @@ import enum
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ...operators.user.routing import Slices
 from ..runtime.batch_store import Holding, Store
+from .routing import Slices
 
 
 class Answer(enum.Enum):

@@ -13,7 +13,6 @@ from ...operators.arrays.ordering import Ordering
 from ...operators.core.batches import joined
 from ...operators.core.blocks import blocks
 from ...operators.core.operator import Stream
-from ...operators.user import routing
 from ...planner.ir import Routing
 from ...planner.physical import pipelines as planned
 from ...planner.physical.pipelines import Pipeline, Start
@@ -26,9 +25,10 @@ from ..runtime.allowance import Allowance
 from ..runtime.batch_store import SpillSpace
 from ..runtime.meters import Counts, Meters
 from ..runtime.scheduler import Scheduler
+from . import routing
 from .epoch_scheduler import Driver, EpochScheduler
 from .exchange import Exchange, Meanwhile
-from .routings import places_of, routing_of
+from .planned_exchanges import plan_paths_of, routing_of
 
 Rows: TypeAlias = Generator[pa.RecordBatch]
 
@@ -110,7 +110,7 @@ class ParallelRun:
         chosen = pipelines.physical.pipelines[first:last]
         exchanges = [exchange for pipeline in chosen for exchange in pipeline.into]
         room = execution_context.exchange_bytes // max(len(exchanges), 1)
-        plan_paths = places_of(chosen)
+        plan_paths = plan_paths_of(chosen)
         self._noted = [
             (
                 self._exchange(exchange, chosen, room, plan_paths.get(exchange.number, "")),

@@ -23,7 +23,7 @@ from ...planner.physical.pipelines import Exchange, LookupNode, OpenedIndex, Phy
 from ...proto.errors import ExecutionError, InternalError
 from ...proto.statistics import StageStatistics
 from ...proto.values import TaskOptions
-from ..exchange.routings import places_of
+from ..exchange.planned_exchanges import plan_paths_of
 from ..pipelines.build_operators import Watched
 from ..pipelines.channel_pipelines import sent_sources
 from ..pipelines.input_progress import InputProgress
@@ -234,7 +234,7 @@ class SparkCluster:
         physical: PhysicalPlan | None = None,
     ) -> Iterator[Shipped]:
         fed: dict[int, Received] = {}
-        plan_paths = places_of(pipelines)
+        plan_paths = plan_paths_of(pipelines)
         exchanges = sum(len(other.into) for other in pipelines)
         sent = sent_sources(pipelines, physical)
         for number, (pipeline, mine) in enumerate(zip(pipelines, memory, strict=True)):

@@ -1,1 +1,1 @@
-"""Runs user code: the nodes of graphs, their loops and unions, and the routing of rows to channels."""
+"""Runs user code: the nodes of graphs, their loops and unions."""

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from tidegate.executor.exchange.exchange import Exchange, Slice
 from tidegate.executor.exchange.exchange_buffers import Answer
+from tidegate.executor.exchange.routing import HashRouting, Routing
 from tidegate.executor.runtime.allowance import Allowance
 from tidegate.executor.runtime.batch_store import Quota, SpillFiles
 from tidegate.operators.core.streams import BatchStream
-from tidegate.operators.user.routing import HashRouting, Routing
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string())])
 PLENTY = 1 << 40

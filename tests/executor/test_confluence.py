@@ -14,12 +14,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tidegate.executor.exchange.routing import Broadcast, HashRouting, RoundRobinBlocks, Routing
 from tidegate.operators.arrays.digest import digest
 from tidegate.operators.arrays.ordering import Order, Ordering
 from tidegate.operators.core.blocks import BLOCK_ROWS
 from tidegate.operators.core.operator import Operator, Stream
 from tidegate.operators.core.streams import BatchStream
-from tidegate.operators.user.routing import Broadcast, HashRouting, RoundRobinBlocks, Routing
 from tidegate.testing import check_operator
 
 from ..searching import tries

@@ -11,8 +11,8 @@ import pytest
 
 from tidegate.executor.exchange.epoch_scheduler import Driver, EpochScheduler
 from tidegate.executor.exchange.exchange import Exchange, Slice
+from tidegate.executor.exchange.routing import Broadcast
 from tidegate.executor.runtime.scheduler import Scheduler
-from tidegate.operators.user.routing import Broadcast
 from tidegate.proto.errors import ExecutionError
 
 from .exchanging import SECONDS, Made, block

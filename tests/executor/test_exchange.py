@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.executor.exchange.exchange_buffers import Answer
+from tidegate.executor.exchange.routing import Broadcast, HashRouting, RoundRobinBlocks, Routing, Slices
 from tidegate.operators.arrays.ordering import Order, Ordering
 from tidegate.operators.core.blocks import BLOCK_ROWS, blocks
 from tidegate.operators.core.sizes import batch_bytes
-from tidegate.operators.user.routing import Broadcast, HashRouting, RoundRobinBlocks, Routing, Slices
 from tidegate.proto.errors import ExecutionError, Exhausted, TaskCancelled
 
 from .exchanging import SCHEMA, SECONDS, Made, block, hashed, in_threads, keys_of, pulled, push_all, read, stream

@@ -12,7 +12,7 @@ import pytest
 
 from tidegate.executor.exchange.exchange import Exchange, Meanwhile
 from tidegate.executor.exchange.exchange_buffers import Answer
-from tidegate.operators.user.routing import Broadcast
+from tidegate.executor.exchange.routing import Broadcast
 
 from .exchanging import SECONDS, Made, block, hashed, in_threads, keys_of, pulled, push_all, read, stream
 

@@ -69,7 +69,7 @@ def refusals() -> Iterator[tuple[str, str]]:
 
 
 def test_the_options_are_those_of_a_task_with_their_defaults() -> None:
-    listed = {row[0].strip("`"): row[1] for row in rows("tasks-and-barriers.md", "Options")}
+    listed = {row[0].strip("`"): row[1] for row in rows("options.md", "Options")}
     assert listed == {field.name: shown(field.default) for field in dataclasses.fields(TaskOptions)}
 
 

@@ -17,12 +17,12 @@ from ....operators.arrays.ordering import Ordering
 from ....operators.arrays.sorted_merge import merged
 from ....operators.core.operator import Stream
 from ....operators.core.streams import BatchStream
-from ....operators.user.routing import Broadcast
 from ....planner.ir import Routing
 from ....planner.physical.stages import is_shared
 from ....proto.arrow.validation import each_validated
 from ....proto.errors import InternalError
 from ...exchange.exchange import Exchange
+from ...exchange.routing import Broadcast
 from ...runtime.batch_store import SpillSpace
 from . import task_failures as failures
 from .parcels import Kind, Parcel, by_producer, decoded

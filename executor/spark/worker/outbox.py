@@ -15,7 +15,7 @@ from ....operators.core.sizes import batch_bytes
 from ....planner.physical.pipelines import Exchange
 from ....planner.physical.stages import is_shared
 from ....proto.errors import ExecutionError, TidegateError
-from ...exchange.routings import routing_of
+from ...exchange.planned_exchanges import routing_of
 from ...runtime.meters import Meter
 from . import task_failures as failures
 from .parcels import BEFORE_ALL, Kind, Parcel, by_producer, encoded

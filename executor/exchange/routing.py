@@ -15,10 +15,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...operators.arrays.hashing import MAX_CHANNELS, channel_of, hash_columns, hashable
+from ...operators.user.user_code import UserCode
 from ...proto.errors import ExecutionError
 from ...proto.graph import Choose
-from ..arrays.hashing import MAX_CHANNELS, channel_of, hash_columns, hashable
-from .user_code import UserCode
 
 Slices: TypeAlias = tuple[pa.RecordBatch, ...]
 

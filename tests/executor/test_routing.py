@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tidegate.executor.exchange.routing import Broadcast, HashRouting, RoundRobinBlocks
 from tidegate.operators.arrays.hashing import channel_of, hash_columns
-from tidegate.operators.user.routing import Broadcast, HashRouting, RoundRobinBlocks
 from tidegate.proto.errors import ExecutionError
 
 KEYS = st.lists(st.tuples(st.none() | st.integers(-5, 5), st.none() | st.text("ab", max_size=2)))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import assert_never
 
-from ...operators.user import routing
 from ...planner.ir import Routing
 from ...planner.physical import pipelines as planned
 from ...planner.physical.pipelines import Pipeline
+from . import routing
 
 
-def places_of(chosen: Sequence[Pipeline]) -> Mapping[int, str]:
+def plan_paths_of(chosen: Sequence[Pipeline]) -> Mapping[int, str]:
     """The plan path of each exchange, by its number."""
     nodes = (node for pipeline in chosen for node in planned.walk(pipeline.root))
     return {node.exchange: node.plan_path for node in nodes if isinstance(node, planned.ReceiveNode)}
