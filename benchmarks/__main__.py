@@ -89,17 +89,23 @@ def main() -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(prog="python -m benchmarks", description="Tidegate beside its peers, in one run.")
+    argument_parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description="Tidegate beside its peers, in one run."
+    )
     defaults = Settings()
     now = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     cases = f"one of {', '.join(CASES)}, or {ALL} (the default)"
-    made.add_argument("cases", nargs="*", default=[ALL], type=_case, metavar="CASE", help=cases)
-    made.add_argument("--scale", type=float, default=defaults.scale, help="TPC-H scale factor (%(default)s)")
-    made.add_argument("--rounds", type=int, default=defaults.rounds, help="runs of each contender (%(default)s)")
-    made.add_argument("--json", type=Path, default=TOP / "benchmarks" / "results" / f"{now}.json")
-    made.add_argument("--case-seconds", type=float, default=CASE_SECONDS, help="then a case is given up (%(default)s)")
-    made.add_argument("--fail-on-missed", action="store_true", help="exit code 1 when a target is missed")
-    return made
+    argument_parser.add_argument("cases", nargs="*", default=[ALL], type=_case, metavar="CASE", help=cases)
+    argument_parser.add_argument("--scale", type=float, default=defaults.scale, help="TPC-H scale factor (%(default)s)")
+    argument_parser.add_argument(
+        "--rounds", type=int, default=defaults.rounds, help="runs of each contender (%(default)s)"
+    )
+    argument_parser.add_argument("--json", type=Path, default=TOP / "benchmarks" / "results" / f"{now}.json")
+    argument_parser.add_argument(
+        "--case-seconds", type=float, default=CASE_SECONDS, help="then a case is given up (%(default)s)"
+    )
+    argument_parser.add_argument("--fail-on-missed", action="store_true", help="exit code 1 when a target is missed")
+    return argument_parser
 
 
 def _case(name: str) -> str:

@@ -44,7 +44,7 @@ def run(settings: Settings) -> Report:
                 runs[name] = interleave(contenders, settings.rounds)
                 ratio = runs[name].ratio(MANY, ONE)
                 if ratio is not None and ratio.median > SLOWEST:
-                    two = {each: contenders[each] for each in (MANY, ONE)}
+                    two = {name: contenders[name] for name in (MANY, ONE)}
                     longer[name] = interleave(two, settings.rounds * AGAIN)
     return report(settings, runs, longer)
 
@@ -52,25 +52,25 @@ def run(settings: Settings) -> Report:
 def report(settings: Settings, runs: Mapping[str, Runs], longer: Mapping[str, Runs]) -> Report:
     """`longer` has the queries that were measured again, in more rounds."""
     total = summed(runs, CONTENDERS)
-    slowest = [ratio for each in {**runs, **longer}.values() if (ratio := each.ratio(MANY, ONE)) is not None]
-    again = [(f"{name}, {settings.rounds * AGAIN} rounds", each) for name, each in longer.items()]
+    slowest = [ratio for timings in {**runs, **longer}.values() if (ratio := timings.ratio(MANY, ONE)) is not None]
+    again = [(f"{name}, {settings.rounds * AGAIN} rounds", timings) for name, timings in longer.items()]
     return Report(
         case="channels",
         title=f"TPC-H scale {settings.scale:g} in strict tasks: median ms of {settings.rounds} runs",
         header=["query", *CONTENDERS, "over relaxed", "over one channel"],
-        rows=[_row(name, each) for name, each in (*runs.items(), *again, ("total", total))],
+        rows=[_row(name, timings) for name, timings in (*runs.items(), *again, ("total", total))],
         targets=[
             Target("total over relaxed", total.ratio(MANY, RELAXED), 1.35),
             Target("total over one channel", total.ratio(MANY, ONE), 0.8),
-            Target("the slowest query over one channel", max(slowest, key=lambda each: each.median), SLOWEST),
+            Target("the slowest query over one channel", max(slowest, key=lambda ratio: ratio.median), SLOWEST),
         ],
-        notes=[f"{name}: {why}" for each in runs.values() for name, why in each.left_out.items()],
-        figures={name: {"seconds": each.seconds} for name, each in runs.items()},
+        notes=[f"{name}: {why}" for timings in runs.values() for name, why in timings.left_out.items()],
+        figures={name: {"seconds": timings.seconds} for name, timings in runs.items()},
     )
 
 
 def _row(name: str, runs: Runs) -> list[str]:
-    times = [f"{runs.spread(each).median * 1e3:.0f}" if each in runs.seconds else "-" for each in CONTENDERS]
+    times = [f"{runs.spread(name).median * 1e3:.0f}" if name in runs.seconds else "-" for name in CONTENDERS]
     return [name, *times, _text(runs.ratio(MANY, RELAXED)), _text(runs.ratio(MANY, ONE))]
 
 

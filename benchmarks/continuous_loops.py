@@ -45,19 +45,19 @@ def run(settings: Settings) -> Report:
     with ExitStack() as stack:
         client = stack.enter_context(tidegate.local())
         task = stack.enter_context(client.create_task(loop.plan, mode="continuous", channels=1))
-        found = [task.run_epoch({"edges": edges, "roots": roots}).table()]
+        answers = [task.run_epoch({"edges": edges, "roots": roots}).table()]
         changes = single_changes(edges, settings)
         seconds: dict[str, list[float]] = {INSERT: [], RANDOM: [], CARRYING: []}
         for kind, change in changes:
             taken, answer = timed(task, change)
             seconds[kind].append(taken)
-            found.append(answer)
+            answers.append(answer)
         connection = stack.enter_context(duckdb.connect(config={"threads": 1}))
         connection.register("given", pa.concat_tables([with_weight(edges, 1), *(change for _, change in changes)]))
         connection.execute("CREATE TABLE edges AS SELECT a, b FROM given GROUP BY a, b HAVING sum(_weight) > 0")
         connection.register("roots", roots)
         again = interleave({DUCKDB: lambda: connection.sql(loop.sql).to_arrow_table()}, settings.rounds)
-        check(connection, loop.sql, pa.concat_tables(found))
+        check(connection, loop.sql, pa.concat_tables(answers))
         near = at_the_root(client, loop.plan, {"edges": edges, "roots": roots}, settings.rounds)
         smaller = replace(settings, view_nodes=settings.view_peer_nodes)
         graph = loop_plans.random_graph(smaller.view_nodes, 3 * smaller.view_nodes)
@@ -136,7 +136,7 @@ def check(connection: duckdb.DuckDBPyConnection, sql: str, changes: pa.Table) ->
 
 def report(edges: int, seconds: Mapping[str, list[float]], again: Runs, near: Runs, beside: Beside) -> Report:
     whole = again.spread(DUCKDB).median
-    every = [one for each in seconds.values() for one in each]
+    every = [one for times in seconds.values() for one in times]
     rows, targets = [], []
     for percent, name, bound in ((50, "median", 0.01), (95, "95th percentile", 0.05)):
         for kind, taken in {**seconds, "all": every}.items():

@@ -59,7 +59,7 @@ def table(key: str, rows: int) -> pa.Table:
 
 def contenders(rows: pa.Table, folder: Path) -> dict[str, Callable[[], object]]:
     cut = list(blocks(rows.to_batches()))
-    orders = [pa.array(np.argsort(np.arange(each.num_rows) * 7 % CHANNELS, kind="stable")) for each in cut]
+    orders = [pa.array(np.argsort(np.arange(block.num_rows) * 7 % CHANNELS, kind="stable")) for block in cut]
     return {
         ROUTED: partial(route, HashRouting(rows.schema, (0,), CHANNELS), cut),
         EXCHANGED: partial(exchange, cut, 1 << 30, folder),
@@ -82,7 +82,7 @@ def take(cut: Sequence[pa.RecordBatch], orders: Sequence[pa.Array]) -> None:
 
 def exchange(cut: Sequence[pa.RecordBatch], memory_limit: int, folder: Path) -> None:
     """Every block pushed, and every channel's slice of it read; or, where memory is short, all pushed and then read."""
-    made = Exchange(
+    shuffle = Exchange(
         cut[0].schema,
         HashRouting(cut[0].schema, (0,), CHANNELS),
         producers=1,
@@ -92,16 +92,16 @@ def exchange(cut: Sequence[pa.RecordBatch], memory_limit: int, folder: Path) -> 
         files=SpillFiles(folder),
     )
     for block in cut:
-        made.push(0, block)
+        shuffle.push(0, block)
         if memory_limit:
-            drain(made)
-    made.end(0)
-    drain(made)
+            drain(shuffle)
+    shuffle.end(0)
+    drain(shuffle)
 
 
-def drain(made: Exchange) -> None:
-    for consumer in range(made.consumers):
-        while isinstance(made.pull(consumer), Slice):
+def drain(shuffle: Exchange) -> None:
+    for consumer in range(shuffle.consumers):
+        while isinstance(shuffle.pull(consumer), Slice):
             pass
 
 
@@ -115,7 +115,7 @@ def sort_by_channel(rows: pa.Table) -> pa.Table:
 def report(rows: int, runs: dict[str, Runs]) -> Report:
     def speed(key: str, name: str) -> Spread | None:
         seconds = runs[key].seconds.get(name)
-        return None if seconds is None else Spread.of(tuple(rows / each / 1e6 for each in seconds))
+        return None if seconds is None else Spread.of(tuple(rows / elapsed / 1e6 for elapsed in seconds))
 
     targets = []
     for key, least in MILLIONS.items():
@@ -127,10 +127,10 @@ def report(rows: int, runs: dict[str, Runs]) -> Report:
         title=f"Hash exchange on one core: {rows:,} rows to {CHANNELS} channels",
         header=["million rows/s", *(f"{key} key" for key in runs)],
         rows=[
-            [name, *(spread_text(found) if (found := cells[key].get(name)) else "-" for key in runs)]
+            [name, *(spread_text(spread) if (spread := cells[key].get(name)) else "-" for key in runs)]
             for name in (ROUTED, EXCHANGED, SPILLED, TAKEN, PEER)
         ],
         targets=targets,
         notes=[f"{key} key, {name}: {why}" for key in runs for name, why in runs[key].left_out.items()],
-        figures={"seconds": {key: each.seconds for key, each in runs.items()}, "rows": rows},
+        figures={"seconds": {key: timings.seconds for key, timings in runs.items()}, "rows": rows},
     )

@@ -40,7 +40,7 @@ def run(settings: Settings) -> Report:
     links = loop_plans.random_graph(pages, settings.ranked_edges).rename_columns(["page", "to"])
     expected = added_up(links, pages)
     with ExitStack() as stack:
-        contenders = made(links, pages, settings, stack)
+        contenders = set_up(links, pages, settings, stack)
         for name, ranks in contenders.items():
             check(name, ranks(), expected)
         runs = interleave(contenders, settings.rounds)
@@ -62,7 +62,7 @@ def run(settings: Settings) -> Report:
     )
 
 
-def made(links: pa.Table, pages: int, settings: Settings, stack: ExitStack) -> dict[str, Callable[[], Ranks]]:
+def set_up(links: pa.Table, pages: int, settings: Settings, stack: ExitStack) -> dict[str, Callable[[], Ranks]]:
     """Contenders that give the rank of each page in order."""
     example = runpy.run_path(str(TOP / "examples" / "page_rank.py"))
     client = stack.enter_context(tidegate.local())
@@ -98,11 +98,11 @@ def epochs(
 ) -> Ranks:
     graph = tidegate.TaskGraph()
     example["end_in_ranks"](graph, graph.source("ranks", example["RANKS"]), links, pages)
-    given: Any = ranks
+    current: Any = ranks
     with client.create_task(graph) as task:
         for _ in range(ROUNDS):
-            given = task.run_epoch({"ranks": given}).table()
-    return in_order(given.select(["page", "rank"]))
+            current = task.run_epoch({"ranks": current}).table()
+    return in_order(current.select(["page", "rank"]))
 
 
 def statements(connection: duckdb.DuckDBPyConnection, pages: int, links: str) -> Ranks:

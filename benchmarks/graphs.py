@@ -87,7 +87,7 @@ def answer(task: tidegate.Task) -> pa.Table:
 
 
 def same(contenders: dict[str, Callable[[], pa.Table]]) -> None:
-    expected, *others = ([tuple(row.values()) for row in each().to_pylist()] for each in contenders.values())
+    expected, *others = ([tuple(row.values()) for row in contender().to_pylist()] for contender in contenders.values())
     if any(other != expected for other in others):
         raise ValueError("the answers differ")
 
@@ -109,7 +109,7 @@ def pass_on(settings: Settings) -> Spread:
             contenders[name] = partial(answer, task)
         runs = interleave(contenders, settings.rounds)
     added = (long - short for long, short in zip(runs.seconds[LONG], runs.seconds[SHORT], strict=True))
-    return Spread.of(tuple(each * 1e6 / (8 * settings.graph_batches) for each in added))
+    return Spread.of(tuple(elapsed * 1e6 / (8 * settings.graph_batches) for elapsed in added))
 
 
 def _row(name: str, runs: Runs, contender: str) -> list[str]:

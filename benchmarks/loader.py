@@ -57,7 +57,7 @@ def sample_files(data: Path, size: int) -> Path:
     count = max(1, size // (FILES * (BYTES + 4 * FLOATS)))
     random = np.random.default_rng(5)
     for number in range(FILES):
-        offsets = [np.arange(count + 1, dtype=np.int32) * each for each in (BYTES, FLOATS)]
+        offsets = [np.arange(count + 1, dtype=np.int32) * width for width in (BYTES, FLOATS)]
         table = pa.table(
             {
                 "id": np.arange(number * count, (number + 1) * count),
@@ -98,12 +98,14 @@ def check(read: int, rows: int) -> None:
 
 def report(folder: Path, runs: Runs, first: dict[str, Spread]) -> Report:
     size = sum(file.stat().st_size for file in folder.iterdir())
-    speed = {name: Spread.of(tuple(size / each / 1e6 for each in seconds)) for name, seconds in runs.seconds.items()}
-    rows = [[name, spread_text(each), "-"] for name, each in speed.items()]
+    speed = {
+        name: Spread.of(tuple(size / elapsed / 1e6 for elapsed in seconds)) for name, seconds in runs.seconds.items()
+    }
+    rows = [[name, spread_text(spread), "-"] for name, spread in speed.items()]
     targets = []
-    for where, each in first.items():
+    for where, spread in first.items():
         name = f"Tidegate {where}"
-        milliseconds = each.scaled(1e3)
+        milliseconds = spread.scaled(1e3)
         rows = [[*row[:2], spread_text(milliseconds)] if row[0] == name else row for row in rows]
         targets.append(Target(f"{where}: ms to the first batch", milliseconds, FIRST_MS))
         targets.append(

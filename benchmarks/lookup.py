@@ -71,20 +71,20 @@ def probes(table: pa.Table, key: str, count: int, rows: int) -> list[pa.Table]:
     """`count` inputs of `rows` rows; nine keys of ten are in the table."""
     random = np.random.default_rng(11)
     keys = [pa.array(random.integers(0, table.num_rows * 10 // 9, rows)) for _ in range(count)]
-    return [pa.table({"n": range(rows), "k": each.cast(table.schema.field(key).type)}) for each in keys]
+    return [pa.table({"n": range(rows), "k": key_column.cast(table.schema.field(key).type)}) for key_column in keys]
 
 
 def epoch_costs(settings: Settings, table: pa.Table, key: str) -> Runs:
     """Seconds of an epoch of 1,000 rows."""
-    given = probes(table, key, EPOCHS, ROWS)
+    probe_tables = probes(table, key, EPOCHS, ROWS)
     index = index_of(table, key)
-    with closing(joining(index, given[0].schema)) as operator, ExitStack() as stack:
+    with closing(joining(index, probe_tables[0].schema)) as operator, ExitStack() as stack:
         connection = stack.enter_context(duckdb.connect(config={"threads": settings.threads}))
         connection.register("given_table", table)
         connection.execute("CREATE TABLE kept AS SELECT * FROM given_table")
         contenders: dict[str, Callable[[], object]] = {
-            INDEX: lambda: [one_epoch(operator, each) for each in given],
-            DUCKDB: lambda: [asked_anew(connection, key, each) for each in given],
+            INDEX: lambda: [one_epoch(operator, probe_table) for probe_table in probe_tables],
+            DUCKDB: lambda: [asked_anew(connection, key, probe_table) for probe_table in probe_tables],
         }
         runs = interleave(contenders, settings.rounds)
     return Runs({name: tuple(s / EPOCHS for s in seconds) for name, seconds in runs.seconds.items()}, runs.left_out)
@@ -93,23 +93,23 @@ def epoch_costs(settings: Settings, table: pa.Table, key: str) -> Runs:
 def latencies(settings: Settings, table: pa.Table) -> Runs:
     """Seconds of one input of many look-up batches."""
     index = index_of(table, "int64")
-    [given] = probes(table, "int64", 1, settings.lookup_batch_rows * BATCHES)
+    [probe_table] = probes(table, "int64", 1, settings.lookup_batch_rows * BATCHES)
     delayed = Delayed(index, LATENCY)
     threads = LookupThreads()
     with closing(threads):
         contenders: dict[str, Callable[[], object]] = {}
-        for name, each, prefetch in (
+        for name, contender_index, prefetch in (
             (AT_ONCE, index, 16),
             *((f"prefetch {prefetch}", delayed, prefetch) for prefetch in PREFETCH),
         ):
             operator = joining(
-                each,
-                given.schema,
+                contender_index,
+                probe_table.schema,
                 prefetch=prefetch,
                 batch_rows=settings.lookup_batch_rows,
                 submit=threads.lookup_queue(prefetch + 1).submit,
             )
-            contenders[name] = partial(one_epoch, operator, given)
+            contenders[name] = partial(one_epoch, operator, probe_table)
         return interleave(contenders, settings.rounds)
 
 
@@ -122,12 +122,12 @@ def joining(index: Index, probe: pa.Schema, **options: object) -> IndexLookupJoi
     return IndexLookupJoin(schema=schema, probe=probe, keys=[1], index=index, **options)  # type: ignore[arg-type]
 
 
-def one_epoch(operator: IndexLookupJoin, given: pa.Table) -> Sequence[pa.RecordBatch]:
-    return list(operator.run([BatchStream(given.schema, given.to_batches())]))
+def one_epoch(operator: IndexLookupJoin, probe_table: pa.Table) -> Sequence[pa.RecordBatch]:
+    return list(operator.run([BatchStream(probe_table.schema, probe_table.to_batches())]))
 
 
-def asked_anew(connection: duckdb.DuckDBPyConnection, key: str, given: pa.Table) -> pa.Table:
-    connection.register("given", given)
+def asked_anew(connection: duckdb.DuckDBPyConnection, key: str, probe_table: pa.Table) -> pa.Table:
+    connection.register("given", probe_table)
     answer = connection.sql(f"SELECT n, k, v, w FROM given JOIN kept ON k = kept.{key}").to_arrow_table()
     connection.unregister("given")
     return answer

@@ -77,15 +77,15 @@ def run(process: subprocess.Popen[str], rows: int, seconds: float) -> None:
     clock = threading.Timer(seconds, end)
     clock.start()
     try:
-        found = int(ask(process, "run"))
+        peer_rows = int(ask(process, "run"))
     except (RuntimeError, BrokenPipeError):
         if late.is_set():
             raise StoppedError(seconds) from None
         raise
     finally:
         clock.cancel()
-    if found != rows:
-        raise AssertionError(f"a peer has {found} rows, and Tidegate {rows}")
+    if peer_rows != rows:
+        raise AssertionError(f"a peer has {peer_rows} rows, and Tidegate {rows}")
 
 
 def started(command: list[str], stack: ExitStack) -> subprocess.Popen[str]:

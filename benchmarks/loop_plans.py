@@ -29,8 +29,8 @@ def reachable() -> Loop:
     """Of `roots(a)` and `edges(a, b)`: all nodes that edges lead to from the roots."""
     edges = plan.read_named_table("edges", _columns("a", "b"))
 
-    def further(found: Any) -> Any:
-        return plan.select(plan.join(found, edges, _equal(0, 1), JoinRel.JOIN_TYPE_INNER), [column(2)])
+    def further(reached: Any) -> Any:
+        return plan.select(plan.join(reached, edges, _equal(0, 1), JoinRel.JOIN_TYPE_INNER), [column(2)])
 
     loop = iterate("reachable", plan.read_named_table("roots", _columns("a")), further, distinct=True)
     return Loop(
@@ -72,8 +72,8 @@ def components() -> bytes:
 def swapping(rounds: int) -> bytes:
     """Of `edges(a, b)`: so many rounds in which each of them is turned round and handed on."""
 
-    def swapped(found: Any) -> Any:
-        return plan.select(found, [column(1), column(0)])
+    def swapped(pairs: Any) -> Any:
+        return plan.select(pairs, [column(1), column(0)])
 
     edges = plan.read_named_table("edges", _columns("a", "b"))
     return _bytes(iterate("swapping", edges, swapped, max_rounds=rounds, at_limit="return"))
@@ -98,8 +98,8 @@ def ranks(damping: float, rounds: int) -> Loop:
     share = _arithmetic("divide", literal(damping, fp64()), cast(column(3), fp64()))
     links = plan.select(plan.join(edges, degrees, _equal(0, 2), JoinRel.JOIN_TYPE_INNER), [column(0), column(1), share])
 
-    def handed_on(found: Any) -> Any:
-        onward = plan.join(found, links, _equal(0, 2), JoinRel.JOIN_TYPE_INNER)
+    def handed_on(ranks: Any) -> Any:
+        onward = plan.join(ranks, links, _equal(0, 2), JoinRel.JOIN_TYPE_INNER)
         shares = plan.select(onward, [column(3), _arithmetic("multiply", column(1), column(4))])
         total = aggregate_function("extension:io.substrait:functions_arithmetic", "sum", expressions=[column(1)])
         return plan.aggregate(plan.set([nodes, shares], SetRel.SET_OP_UNION_ALL), [column(0)], [total])

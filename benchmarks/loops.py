@@ -69,7 +69,7 @@ def run(settings: Settings) -> Report:
     figures: dict[str, object] = {}
     for name, workload in workloads(settings).items():
         with ExitStack() as stack:
-            contenders = made(workload, stack)
+            contenders = set_up(workload, stack)
             count = counted(contenders)
             runs = interleave(contenders, settings.rounds)
             beside = beside_peer(PATHWAY, workload, count, contenders, min(settings.rounds, PEER_ROUNDS))
@@ -79,7 +79,7 @@ def run(settings: Settings) -> Report:
         figures[name] = {"seconds": runs.seconds, "beside peers": beside.seconds, "stopped": beside.stopped}
     name, workload = short_chain(settings)
     with ExitStack() as stack:
-        contenders = made(workload, stack)
+        contenders = set_up(workload, stack)
         count = counted(contenders)
         beside = beside_peer(SPARK, workload, count, contenders, min(settings.rounds, PEER_ROUNDS))
     rows += rows_of(name, beside, [STATEMENT, ROUNDS, DUCKDB, SPARK.name])
@@ -129,12 +129,12 @@ def short_chain(settings: Settings) -> tuple[str, Workload]:
 def rounds_loops(rounds: int) -> Iterator[tuple[str, float, Fed, Fed]]:
     """For each kind of round its name, how many microseconds it may take, and a loop of many of them and one of few."""
     row = pa.table({"a": [1], "b": [2]})
-    many, few = (Fed(loop_plans.swapping(each), {"edges": row}) for each in (rounds, FEW_ROUNDS))
+    many, few = (Fed(loop_plans.swapping(count), {"edges": row}) for count in (rounds, FEW_ROUNDS))
     yield "a round that hands on a row", 150, many, few
     roots = pa.table({"a": range(HANDFUL)})
     reach = loop_plans.reachable().plan
-    chains = ({"edges": loop_plans.chains(each, HANDFUL), "roots": roots} for each in (rounds, FEW_ROUNDS))
-    many, few = (Fed(reach, each) for each in chains)
+    chains = ({"edges": loop_plans.chains(count, HANDFUL), "roots": roots} for count in (rounds, FEW_ROUNDS))
+    many, few = (Fed(reach, chain) for chain in chains)
     yield "a round of join and distinct with a handful of rows", 500, many, few
 
 
@@ -151,7 +151,7 @@ def a_round(many: Fed, few: Fed, more: int, times: int) -> tuple[Spread, Mapping
     return Spread.of(tuple((long - short) / max(more, 1) for long, short in pairs)), seconds
 
 
-def made(workload: Workload, stack: ExitStack) -> dict[str, Callable[[], int]]:
+def set_up(workload: Workload, stack: ExitStack) -> dict[str, Callable[[], int]]:
     """Contenders that give their number of rows."""
     client = stack.enter_context(tidegate.local())
     statement = stack.enter_context(client.create_task(workload.loop.plan, channels=1))
@@ -208,15 +208,15 @@ def counted(contenders: Mapping[str, Callable[[], int]]) -> int:
 
 def rows_of(workload: str, runs: Runs, names: Iterable[str]) -> list[list[str]]:
     """The table's, of those that ran."""
-    found = []
+    table_rows = []
     for name in names:
         over = "over " if name in runs.stopped else ""
         if not over and name not in runs.seconds:
             continue
         took = f"{over}{runs.stopped[name] * 1e3:.3g}" if over else _milliseconds(runs.spread(name))
         ratio = runs.ratio(name, DUCKDB)
-        found.append([workload, name, took, over + spread_text(ratio) if ratio else "-"])
-    return found
+        table_rows.append([workload, name, took, over + spread_text(ratio) if ratio else "-"])
+    return table_rows
 
 
 def notes_of(workload: str, runs: Runs) -> list[str]:

@@ -51,7 +51,7 @@ class Runs:
         not run.
         """
         if name in self.stopped and to in self.seconds:
-            return Spread.of(tuple(self.stopped[name] / each for each in self.seconds[to]))
+            return Spread.of(tuple(self.stopped[name] / elapsed for elapsed in self.seconds[to]))
         if name not in self.seconds or to not in self.seconds:
             return None
         return Spread.of(tuple(a / b for a, b in zip(self.seconds[name], self.seconds[to], strict=True)))
@@ -103,10 +103,10 @@ def _clocked(contender: Callable[[], object]) -> float:
 
 def summed(runs: Mapping[str, Runs], names: tuple[str, ...]) -> Runs:
     """The total over several cases, round by round, of the contenders among `names` that ran in all of them."""
-    whole = [name for name in names if all(name in each.seconds for each in runs.values())]
+    whole = [name for name in names if all(name in run.seconds for run in runs.values())]
     totals = {
-        name: tuple(sum(each) for each in zip(*(run.seconds[name] for run in runs.values()), strict=True))
+        name: tuple(sum(of_round) for of_round in zip(*(run.seconds[name] for run in runs.values()), strict=True))
         for name in whole
     }
-    missing = {name: f"ran {sum(name in each.seconds for each in runs.values())} of {len(runs)}" for name in names}
+    missing = {name: f"ran {sum(name in run.seconds for run in runs.values())} of {len(runs)}" for name in names}
     return Runs(totals, {name: why for name, why in missing.items() if name not in totals})

@@ -96,12 +96,12 @@ def moved_bytes(
     with client.create_task(plan.path, executor="spark", spark=spark, channels=channels) as task:
         several = {name: times if name.lower() == "lineitem" else 1 for name in task.sources}
         task.run_epoch({name: [files[name.lower()]] * several[name] for name in task.sources}).table()
-        return sum(each.bytes_out for each in task.statistics().operators if each.operator == "Stage")
+        return sum(operator.bytes_out for operator in task.statistics().operators if operator.operator == "Stage")
 
 
 def report(settings: Settings, runs: Mapping[str, Runs], small: Runs, moved: Mapping[tuple[int, int], int]) -> Report:
     total = summed(runs, (OURS, SPARK))
-    rows = [_row(name, each, SPARK) for name, each in runs.items()]
+    rows = [_row(name, timings, SPARK) for name, timings in runs.items()]
     rows += [_row("total", total, SPARK), _row(SMALL, small, EMPTY)]
     rows += [
         [f"q{MOVED_BY}, {channels} channels, line items {times} times: MB moved", f"{size / 1e6:.2f}", "", ""]
@@ -120,7 +120,7 @@ def report(settings: Settings, runs: Mapping[str, Runs], small: Runs, moved: Map
         ],
         notes=[f"{name}: left out of the total, {why}" for name, why in left_out.items()],
         figures={
-            **{name: {"seconds": each.seconds, "left_out": each.left_out} for name, each in runs.items()},
+            **{name: {"seconds": timings.seconds, "left_out": timings.left_out} for name, timings in runs.items()},
             SMALL: {"seconds": small.seconds, "left_out": small.left_out},
             "moved": {f"{channels} channels, {times} times": size for (channels, times), size in moved.items()},
         },
@@ -128,6 +128,6 @@ def report(settings: Settings, runs: Mapping[str, Runs], small: Runs, moved: Map
 
 
 def _row(name: str, runs: Runs, peer: str) -> list[str]:
-    times = [f"{runs.spread(each).median * 1e3:.0f}" if each in runs.seconds else "-" for each in (OURS, peer)]
+    times = [f"{runs.spread(name).median * 1e3:.0f}" if name in runs.seconds else "-" for name in (OURS, peer)]
     ratio = runs.ratio(OURS, peer)
     return [name, *times, "-" if ratio is None else f"{ratio.median:.2f}"]

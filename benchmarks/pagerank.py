@@ -71,7 +71,7 @@ def run(settings: Settings) -> Report:
     web = Web(loop_plans.random_graph(nodes, settings.ranked_edges), nodes)
     expected = added_up(web)
     with ExitStack() as stack:
-        contenders, missing = made(web, stack)
+        contenders, missing = set_up(web, stack)
         for name, ranks in contenders.items():
             check(name, ranks(), expected)
         runs = interleave(contenders, settings.rounds)
@@ -93,7 +93,7 @@ def run(settings: Settings) -> Report:
     )
 
 
-def made(web: Web, stack: ExitStack) -> tuple[dict[str, Callable[[], Ranks]], list[str]]:
+def set_up(web: Web, stack: ExitStack) -> tuple[dict[str, Callable[[], Ranks]], list[str]]:
     """Contenders that give the rank of each node in order, and a line for each that is not there."""
     loop = loop_plans.ranks(DAMPING, ROUNDS + 1)
     tables = web.tables()
@@ -127,7 +127,7 @@ def statements(connection: duckdb.DuckDBPyConnection, next_ranks: str) -> Ranks:
 
 def recursive(connection: duckdb.DuckDBPyConnection) -> Ranks:
     """Its step has `ranks` once, so each node gives itself what it is jumped to with, by an edge of its own."""
-    found = connection.sql(
+    ranked = connection.sql(
         f"""WITH RECURSIVE links AS MATERIALIZED (
             SELECT a, b, share, 0::DOUBLE AS jump FROM ({_LINKS}) UNION ALL SELECT a, a, 0, jump FROM nodes
         ), ranks(number, a, rank) AS (
@@ -138,7 +138,7 @@ def recursive(connection: duckdb.DuckDBPyConnection) -> Ranks:
         )
         SELECT a, rank FROM ranks WHERE number = {ROUNDS}"""
     )
-    return in_order(found.to_arrow_table())
+    return in_order(ranked.to_arrow_table())
 
 
 _LINKS = (

@@ -26,12 +26,12 @@ def main() -> None:
 def reachable(edges: Any, roots: Any) -> Any:
     links = pathway.debug.table_from_pandas(edges)
 
-    def further(found: Any, links: Any) -> dict[str, Any]:
-        next_ = found.join(links, found.a == links.a).select(a=links.b)
-        return {"found": distinct(found.concat_reindex(next_), "a"), "links": links}
+    def further(reached: Any, links: Any) -> dict[str, Any]:
+        next_ = reached.join(links, reached.a == links.a).select(a=links.b)
+        return {"reached": distinct(reached.concat_reindex(next_), "a"), "links": links}
 
     start = distinct(pathway.debug.table_from_pandas(roots), "a")
-    return pathway.iterate(further, found=pathway.iterate_universe(start), links=links).found
+    return pathway.iterate(further, reached=pathway.iterate_universe(start), links=links).reached
 
 
 def closure(edges: Any) -> Any:

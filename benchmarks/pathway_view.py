@@ -94,18 +94,18 @@ def main() -> None:
     edges = pathway.io.python.read(subject, schema=Edge, autocommit_duration_ms=None)
     links = edges.select(edges.a, edges.b)
     start = distinct(pathway.debug.table_from_pandas(pd.read_csv(folder / "roots.csv")), "a")
-    found = pathway.iterate(further, found=pathway.iterate_universe(start), links=links, start=start).found
+    reached = pathway.iterate(further, reached=pathway.iterate_universe(start), links=links, start=start).reached
     counts = links.reduce(a=pathway.reducers.count())
-    both = pathway.Table.concat_reindex(found.select(found.a, edges=0), counts.select(counts.a, edges=1))
+    both = pathway.Table.concat_reindex(reached.select(reached.a, edges=0), counts.select(counts.a, edges=1))
     pathway.io.subscribe(both, on_change=view.change, on_time_end=view.close)
     pathway.run(monitoring_level=pathway.MonitoringLevel.NONE)
     print(view.rows, flush=True)
 
 
-def further(found: Any, links: Any, start: Any) -> dict[str, Any]:
+def further(reached: Any, links: Any, start: Any) -> dict[str, Any]:
     """From the start anew in each round: what is reached by itself alone must go when an edge into it does."""
-    onward = found.join(links, found.a == links.a).select(a=links.b)
-    return {"found": distinct(start.concat_reindex(onward), "a"), "links": links, "start": start}
+    onward = reached.join(links, reached.a == links.a).select(a=links.b)
+    return {"reached": distinct(start.concat_reindex(onward), "a"), "links": links, "start": start}
 
 
 if __name__ == "__main__":

@@ -69,9 +69,9 @@ def function(name: str, *arguments: Node) -> Node:
 
 
 def call(name: str, *arguments: Node) -> Node:
-    made = function(name, *arguments)
+    expression = function(name, *arguments)
     boolean = name in ("gt", "and", "equal")
-    return {"scalarFunction": {**made, "outputType": {"bool": _REQUIRED}} if boolean else made}
+    return {"scalarFunction": {**expression, "outputType": {"bool": _REQUIRED}} if boolean else expression}
 
 
 def filtered(below: Node, condition: Node) -> Node:
@@ -97,7 +97,7 @@ def in_list(size: int) -> Node:
 
 def in_subqueries(size: int) -> Node:
     haystacks = (filtered(read("m"), call("gt", field(), number(at))) for at in range(size))
-    asked = [{"subquery": {"inPredicate": {"needles": [field()], "haystack": each}}} for each in haystacks]
+    asked = [{"subquery": {"inPredicate": {"needles": [field()], "haystack": haystack}}} for haystack in haystacks]
     return filtered(read(), call("and", *asked))
 
 
@@ -204,10 +204,10 @@ SHAPES: Final[dict[str, Shape]] = {
     "literals in a list": Shape(in_list, 100_000),
     "subqueries in a filter": Shape(in_subqueries, 100),
     "a deep expression": Shape(
-        lambda n: projected(read(), 1, [deep(n, lambda each, at: call("add", each, number(at)), field())]), 4_900
+        lambda n: projected(read(), 1, [deep(n, lambda inner, at: call("add", inner, number(at)), field())]), 4_900
     ),
     "deep filters": Shape(
-        lambda n: deep(n, lambda each, at: filtered(each, call("gt", field(), number(-at))), read()), 9_000
+        lambda n: deep(n, lambda inner, at: filtered(inner, call("gt", field(), number(-at))), read()), 9_000
     ),
     "cases": Shape(cases, 20_000),
     "columns read": Shape(lambda n: read(columns=n), 10_000, lambda n: n),
@@ -227,7 +227,7 @@ SHAPES: Final[dict[str, Shape]] = {
     "joins": Shape(joined, 400),
     "sources of a union": Shape(united, 3_200),
     "continuous filters": Shape(
-        lambda n: deep(n, lambda each, at: filtered(each, call("gt", field(), number(-at))), read()),
+        lambda n: deep(n, lambda inner, at: filtered(inner, call("gt", field(), number(-at))), read()),
         9_000,
         mode="continuous",
     ),

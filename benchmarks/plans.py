@@ -39,9 +39,9 @@ def samples() -> bytes:
 
 def static_join() -> bytes:
     """Of `given(n, k)` and `kept(int64, v, w)`: the rows where k is int64, as n, k, v, w."""
-    given = sub.read_named_table("given", {"n": sub.i64, "k": sub.i64})
+    fed = sub.read_named_table("given", {"n": sub.i64, "k": sub.i64})
     kept = sub.read_named_table("kept", {"int64": sub.i64, "v": sub.fp64, "w": sub.i64})
-    joined = given.join(kept, sub.col("k") == sub.col("int64")).select("n", "k", "v", "w")
+    joined = fed.join(kept, sub.col("k") == sub.col("int64")).select("n", "k", "v", "w")
     return bytes(joined.to_plan().SerializeToString())
 
 
@@ -59,7 +59,7 @@ def sorted_groups() -> bytes:
     columns = {"k": sub.i64, "a": sub.i64, "b": sub.fp64}
     grouped = sub.read_named_table("rows", columns).group_by("k")
     measures = (sub.f.sum(sub.col("a")), sub.f.count(sub.col("k")), sub.f.min(sub.col("b")))
-    return _sorted_by_first(grouped.agg(*(each.alias(name) for each, name in zip(measures, "snm", strict=True))))
+    return _sorted_by_first(grouped.agg(*(measure.alias(name) for measure, name in zip(measures, "snm", strict=True))))
 
 
 def sorted_sides() -> bytes:
@@ -88,8 +88,8 @@ def _reads(message: Message) -> Iterator[Rel]:
     for field, value in message.ListFields():
         if field.message_type is None:
             continue
-        for each in value if field.is_repeated else (value,):
-            if isinstance(each, Rel) and each.WhichOneof("rel_type") == "read":
-                yield each
+        for part in value if field.is_repeated else (value,):
+            if isinstance(part, Rel) and part.WhichOneof("rel_type") == "read":
+                yield part
             else:
-                yield from _reads(each)
+                yield from _reads(part)

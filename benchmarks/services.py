@@ -50,10 +50,10 @@ def _process(command: Sequence[str], folder: Path, *, start_seconds: float = STA
     _running.add(process)
     try:
         line = within(start_seconds, lambda: process.stdout.readline() if process.stdout is not None else "")
-        found = re.search(r"\S+:\d+", line)
-        if found is None:
+        address = re.search(r"\S+:\d+", line)
+        if address is None:
             raise RuntimeError(f"{' '.join(command)} did not say where it listens: {line!r}")
-        yield found.group()
+        yield address.group()
     finally:
         process.terminate()
         try:

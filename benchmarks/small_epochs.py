@@ -87,7 +87,7 @@ def ask(method: Callable[[bytes], bytes], split: pa.Table) -> pa.Table:
 
 def each_epoch(runs: Runs, repeats: dict[str, int]) -> Runs:
     """Seconds of one epoch, from those of many."""
-    seconds = {name: tuple(each / repeats[name] for each in values) for name, values in runs.seconds.items()}
+    seconds = {name: tuple(elapsed / repeats[name] for elapsed in values) for name, values in runs.seconds.items()}
     return Runs(seconds, runs.left_out)
 
 

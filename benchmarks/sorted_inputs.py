@@ -45,7 +45,7 @@ def run(settings: Settings) -> Report:
     rows, targets, notes = [], [], []
     figures: dict[str, object] = {}
     for name, repeated, text in VARIANTS:
-        left, right = (side(settings.merge_rows, *each, text=text) for each in ((1, repeated), (2, 1)))
+        left, right = (side(settings.merge_rows, *key_shape, text=text) for key_shape in ((1, repeated), (2, 1)))
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             contenders: dict[str, Callable[[], object]] = {MERGE: partial(count, partial(merged, left, right, folder))}

@@ -45,7 +45,7 @@ def run(plan: bytes, sql: str, tables: Mapping[str, pa.Table], settings: Setting
         counts = {name: contender() for name, contender in contenders.items()}
         if len(set(counts.values())) != 1:
             raise AssertionError(f"different numbers of rows: {counts}")
-        if not {"MergeJoin", "StreamingAggregate"} & {each.operator for each in task.statistics().operators}:
+        if not {"MergeJoin", "StreamingAggregate"} & {operator.operator for operator in task.statistics().operators}:
             raise AssertionError("the plan has no operator that relies on order")
         return interleave(contenders, settings.rounds)
 

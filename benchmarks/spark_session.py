@@ -30,10 +30,10 @@ def session(folder: Path, cores: int) -> Iterator[Any]:
     }
     for name, value in settings.items():
         builder = builder.config(name, value)
-    found = SparkSession.getActiveSession()
-    made = builder.getOrCreate() if found is None else found
+    active = SparkSession.getActiveSession()
+    spark = builder.getOrCreate() if active is None else active
     try:
-        yield made
+        yield spark
     finally:
-        if found is None:
-            made.stop()
+        if active is None:
+            spark.stop()

@@ -28,7 +28,7 @@ _COLUMNS = ("int64", "v", "w")
 
 def run(settings: Settings) -> Report:
     table = rows_of_table(settings.lookup_rows)
-    given = [each.combine_chunks() for each in probes(table, "int64", EPOCHS, ROWS)]
+    probe_tables = [probe_table.combine_chunks() for probe_table in probes(table, "int64", EPOCHS, ROWS)]
     with ExitStack() as stack:
         client = stack.enter_context(embedded())
         task = stack.enter_context(
@@ -37,26 +37,26 @@ def run(settings: Settings) -> Report:
         connection = stack.enter_context(duckdb.connect(config={"threads": settings.threads}))
         connection.register("given_table", table)
         connection.execute("CREATE TABLE kept AS SELECT * FROM given_table")
-        checked(task, connection, given[0])
-        turns: Iterator[pa.Table] = cycle(given)
+        checked(task, connection, probe_tables[0])
+        turns: Iterator[pa.Table] = cycle(probe_tables)
         contenders: dict[str, Callable[[], object]] = {
             TASK: lambda: [one_epoch(task, next(turns)) for _ in range(EPOCHS)],
             DUCKDB: lambda: [asked_anew(connection, "int64", next(turns)) for _ in range(EPOCHS)],
         }
         runs = interleave(contenders, settings.rounds)
     return report(
-        settings, Runs({n: tuple(s / EPOCHS for s in each) for n, each in runs.seconds.items()}, runs.left_out)
+        settings, Runs({n: tuple(s / EPOCHS for s in times) for n, times in runs.seconds.items()}, runs.left_out)
     )
 
 
-def one_epoch(task: tidegate.Task, given: pa.Table) -> pa.Table:
-    return task.run_epoch({"given": given}).table()
+def one_epoch(task: tidegate.Task, probe_table: pa.Table) -> pa.Table:
+    return task.run_epoch({"given": probe_table}).table()
 
 
-def checked(task: tidegate.Task, connection: duckdb.DuckDBPyConnection, given: pa.Table) -> None:
+def checked(task: tidegate.Task, connection: duckdb.DuckDBPyConnection, probe_table: pa.Table) -> None:
     """The answers are the same; the index is made here, once."""
-    mine = one_epoch(task, given).sort_by("n")
-    other = asked_anew(connection, "int64", given).sort_by("n")
+    mine = one_epoch(task, probe_table).sort_by("n")
+    other = asked_anew(connection, "int64", probe_table).sort_by("n")
     if not mine.column("w").equals(other.column("w")):
         raise ValueError("the answers differ")
 

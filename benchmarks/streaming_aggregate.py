@@ -38,10 +38,10 @@ TIDEGATE, ONE, TWO = "Tidegate streaming", "DuckDB, 1 thread", "DuckDB, 2 thread
 
 def run(settings: Settings) -> Report:
     runs, in_plans, reads, growth = {}, {}, {}, {}
-    for each in GROUP_ROWS:
-        rows = sorted_rows(settings.aggregate_rows, each)
+    for group_rows in GROUP_ROWS:
+        rows = sorted_rows(settings.aggregate_rows, group_rows)
         with ExitStack() as stack:
-            operator = stack.enter_context(closing(made(stack)))
+            operator = stack.enter_context(closing(set_up(stack)))
             contenders: dict[str, Callable[[], object]] = {TIDEGATE: partial(stream, operator, rows)}
             for name, threads in ((ONE, 1), (TWO, 2)):
                 connection = stack.enter_context(duckdb.connect(config={"threads": threads, "memory_limit": "4GiB"}))
@@ -50,9 +50,9 @@ def run(settings: Settings) -> Report:
             answers = {name: contender() for name, contender in contenders.items()}
             if len(set(answers.values())) != 1:
                 raise AssertionError(f"different numbers of groups: {answers}")
-            runs[each] = interleave(contenders, settings.rounds)
-            reads[each], growth[each] = first_output(operator, rows), held(operator, rows)
-        in_plans[each] = sorted_plans.run(plans.sorted_groups(), SQL, {"rows": rows}, settings)
+            runs[group_rows] = interleave(contenders, settings.rounds)
+            reads[group_rows], growth[group_rows] = first_output(operator, rows), held(operator, rows)
+        in_plans[group_rows] = sorted_plans.run(plans.sorted_groups(), SQL, {"rows": rows}, settings)
     return report(settings, runs, in_plans, reads, growth)
 
 
@@ -64,7 +64,7 @@ def sorted_rows(rows: int, group_rows: int) -> pa.Table:
     return pa.Table.from_batches(table.to_batches(max_chunksize=BATCH_ROWS), INPUT)
 
 
-def made(stack: ExitStack) -> StreamingAggregate:
+def set_up(stack: ExitStack) -> StreamingAggregate:
     folder = stack.enter_context(tempfile.TemporaryDirectory())
     instance = stack.enter_context(closing(Instance(InstanceSettings(memory_limit=MEMORY), folder)))
     measures = [
@@ -110,26 +110,30 @@ def report(
     growth: dict[int, float],
 ) -> Report:
     table, targets = [], []
-    for each, found in runs.items():
-        for name in found.seconds:
-            ratio = found.ratio(name, ONE)
-            cells = [f"{spread_text(found.spread(name))}", "-" if ratio is None else spread_text(ratio)]
-            table.append([f"{each} rows a group: {name}", *cells])
-        targets.append(Target(f"{each} rows a group: over {ONE}", found.ratio(TIDEGATE, ONE), 1.0))
-        targets.append(Target(f"{each} rows a group: share read before the first output", _exact(reads[each]), 0.01))
-        targets.append(Target(f"{each} rows a group: memory at the end over the beginning", _exact(growth[each]), 1.5))
-    for each, found in in_plans.items():
-        table += [[f"{each} rows a group: {name}", *cells] for name, *cells in sorted_plans.rows(found)]
-        ratio = found.ratio(sorted_plans.TASK, sorted_plans.QUERY)
-        targets.append(Target(f"{each} rows a group: {sorted_plans.TASK}, over {sorted_plans.QUERY}", ratio, 1.0))
+    for group_rows, timings in runs.items():
+        for name in timings.seconds:
+            ratio = timings.ratio(name, ONE)
+            cells = [f"{spread_text(timings.spread(name))}", "-" if ratio is None else spread_text(ratio)]
+            table.append([f"{group_rows} rows a group: {name}", *cells])
+        targets.append(Target(f"{group_rows} rows a group: over {ONE}", timings.ratio(TIDEGATE, ONE), 1.0))
+        targets.append(
+            Target(f"{group_rows} rows a group: share read before the first output", _exact(reads[group_rows]), 0.01)
+        )
+        targets.append(
+            Target(f"{group_rows} rows a group: memory at the end over the beginning", _exact(growth[group_rows]), 1.5)
+        )
+    for group_rows, timings in in_plans.items():
+        table += [[f"{group_rows} rows a group: {name}", *cells] for name, *cells in sorted_plans.rows(timings)]
+        ratio = timings.ratio(sorted_plans.TASK, sorted_plans.QUERY)
+        targets.append(Target(f"{group_rows} rows a group: {sorted_plans.TASK}, over {sorted_plans.QUERY}", ratio, 1.0))
     return Report(
         case="aggregate",
         title=f"Sorted groups: sum, count and min of {settings.aggregate_rows:,} rows, fed as Arrow",
         header=["", "s", f"over {ONE}"],
         rows=table,
         targets=targets,
-        notes=[f"{name}: {why}" for found in runs.values() for name, why in found.left_out.items()],
-        figures={"seconds": {str(each): found.seconds for each, found in runs.items()}},
+        notes=[f"{name}: {why}" for timings in runs.values() for name, why in timings.left_out.items()],
+        figures={"seconds": {str(group_rows): timings.seconds for group_rows, timings in runs.items()}},
     )
 
 

@@ -96,12 +96,12 @@ def read_flight(address: str, rows: int) -> None:
 
 
 def report(size: int, runs: Runs) -> Report:
-    speed = {name: Spread.of(tuple(size / each / 1e6 for each in runs.seconds[name])) for name in runs.seconds}
+    speed = {name: Spread.of(tuple(size / elapsed / 1e6 for elapsed in runs.seconds[name])) for name in runs.seconds}
     return Report(
         case="throughput",
         title=f"Result throughput on the loopback: {size / 1e9:.2g} GB, {COLUMNS} float64 columns",
         header=["", "MB/s"],
-        rows=[[name, spread_text(each)] for name, each in speed.items()],
+        rows=[[name, spread_text(spread)] for name, spread in speed.items()],
         targets=[Target("Tidegate over Flight, throughput", runs.ratio(FLIGHT, TIDEGATE), 0.7, "at least")],
         notes=[f"{name}: {why}" for name, why in runs.left_out.items()],
         figures={"seconds": runs.seconds, "bytes": size},

@@ -47,11 +47,11 @@ def data(folder: Path, scale: float) -> Mapping[str, Path]:
 
     Written once more by pyarrow: plain strings, and decimals as integers, which every reader takes fastest.
     """
-    place = folder / f"tpch-{scale:g}"
-    files = {table: place / f"{table}.parquet" for table in TABLES}
+    data_folder = folder / f"tpch-{scale:g}"
+    files = {table: data_folder / f"{table}.parquet" for table in TABLES}
     if not all(path.exists() for path in files.values()):
-        place.mkdir(parents=True, exist_ok=True)
-        raw = place / "raw"
+        data_folder.mkdir(parents=True, exist_ok=True)
+        raw = data_folder / "raw"
         command = [_generator(), "parquet", "--quiet", "-s", f"{scale:g}", "--output-dir", str(raw)]
         subprocess.run(command, check=True)
         for table, path in files.items():
@@ -63,10 +63,10 @@ def data(folder: Path, scale: float) -> Mapping[str, Path]:
 def _generator() -> str:
     """The program of the extra `bench`: beside this Python, or wherever it is found."""
     folders = [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
-    found = shutil.which("tpchgen-cli", path=os.pathsep.join(folders))
-    if found is None:
+    generator = shutil.which("tpchgen-cli", path=os.pathsep.join(folders))
+    if generator is None:
         raise RuntimeError("tpchgen-cli is not installed: it comes with the extra `bench`")
-    return found
+    return generator
 
 
 def _rewrite(source: Path, target: Path) -> None:

@@ -56,12 +56,12 @@ def epoch_runner(
     tasks: ExitStack, client: tidegate.Client, plan: tpch.Plan, files: Mapping[str, Path], **options: Any
 ) -> Callable[[], pa.Table]:
     """One run is one epoch of a task made at the first run, over all files of the tables that the plan reads."""
-    made: list[tidegate.Task] = []
+    created: list[tidegate.Task] = []
 
     def epoch() -> pa.Table:
-        if not made:
-            made.append(tasks.enter_context(client.create_task(plan.path, **options)))
-        [task] = made
+        if not created:
+            created.append(tasks.enter_context(client.create_task(plan.path, **options)))
+        [task] = created
         return task.run_epoch({name: files[name.lower()] for name in task.sources}).table()
 
     return epoch
@@ -69,11 +69,11 @@ def epoch_runner(
 
 def report(settings: Settings, runs: Mapping[str, Runs]) -> Report:
     total = summed(runs, CONTENDERS)
-    rows = [_row(name, each) for name, each in runs.items()]
+    rows = [_row(name, timings) for name, timings in runs.items()]
     rows.append(_row("total", total))
     notes = [f"{name}: left out of the total, {why}" for name, why in total.left_out.items()]
     for name in CONTENDERS:
-        reasons = {each.left_out[name] for each in runs.values() if name in each.left_out}
+        reasons = {timings.left_out[name] for timings in runs.values() if name in timings.left_out}
         notes += [f"{name}: {reason}" for reason in sorted(reasons)[:3]]
     return Report(
         case="tpch",
@@ -86,12 +86,12 @@ def report(settings: Settings, runs: Mapping[str, Runs]) -> Report:
             Target("total, embedded over DataFusion", total.ratio(EMBEDDED, DATAFUSION), 1.0),
         ],
         notes=notes,
-        figures={name: {"seconds": each.seconds, "left_out": each.left_out} for name, each in runs.items()},
+        figures={name: {"seconds": timings.seconds, "left_out": timings.left_out} for name, timings in runs.items()},
     )
 
 
 def _row(name: str, runs: Runs) -> list[str]:
-    times = [f"{runs.spread(each).median * 1e3:.0f}" if each in runs.seconds else "-" for each in CONTENDERS]
+    times = [f"{runs.spread(name).median * 1e3:.0f}" if name in runs.seconds else "-" for name in CONTENDERS]
     ratios = [runs.ratio(EMBEDDED, DUCKDB), runs.ratio(GRPC, DUCKDB), runs.ratio(EMBEDDED, DATAFUSION)]
     return [name, *times, *map(_ratio_text, ratios)]
 

@@ -66,6 +66,6 @@ def beside_pathway(
 def check(process: subprocess.Popen[str], rows: int) -> None:
     assert process.stdin is not None
     process.stdin.close()
-    found = int(answer(process))
-    if found != rows:
-        raise AssertionError(f"Pathway's view has {found} rows, and Tidegate's {rows}")
+    peer_rows = int(answer(process))
+    if peer_rows != rows:
+        raise AssertionError(f"Pathway's view has {peer_rows} rows, and Tidegate's {rows}")

@@ -57,18 +57,18 @@ class PublicName:
         """The public methods and properties of a class, in the order in which they are defined."""
         if not inspect.isclass(self.value) or issubclass(self.value, BaseException):
             return []
-        found = {}
+        members_by_name = {}
         for base in reversed(self.value.__mro__):
             if base.__module__.startswith("tidegate"):
                 for name, member in vars(base).items():
                     if _is_public(self.name, name, member):
-                        found[name] = Member(name=name, value=member)
-        return list(found.values())
+                        members_by_name[name] = Member(name=name, value=member)
+        return list(members_by_name.values())
 
     def _docstring_of_value(self) -> str:
         """The string below the assignment of the value, in the module that assigns it."""
-        modules = [each for path, each in sorted(sys.modules.items()) if path.startswith("tidegate.")]
-        defining = (each for each in modules if vars(each).get(self.name) is self.value)
+        modules = [module for path, module in sorted(sys.modules.items()) if path.startswith("tidegate.")]
+        defining = (module for module in modules if vars(module).get(self.name) is self.value)
         return next(filter(None, (_docstring_below(self.name, module) for module in defining)), "")
 
 

@@ -43,8 +43,8 @@ def _files() -> Sequence[FileDescriptorProto]:
 
     folder = generate.HERE / generate.PACKAGE
     sources = sorted(folder.glob("*.proto"))
-    with tempfile.TemporaryDirectory() as made:
-        target = Path(made) / "descriptors"
+    with tempfile.TemporaryDirectory() as temporary:
+        target = Path(temporary) / "descriptors"
         well_known = resources.files("grpc_tools") / "_proto"
         arguments = [f"-I{generate.HERE}", f"-I{well_known}", "--include_source_info", f"--descriptor_set_out={target}"]
         if protoc.main(["protoc", *arguments, *map(str, sources)]) != 0:
@@ -117,7 +117,7 @@ def _type(field: FieldDescriptorProto, message: DescriptorProto) -> str:
     entries = {entry.name: entry for entry in message.nested_type if entry.options.map_entry}
     name = _short(field.type_name) if field.type_name else _SCALARS[field.type]
     if (entry := entries.get(name.rpartition(".")[2])) is not None:
-        return f"map of {' to '.join(_type(each, entry) for each in entry.field)}"
+        return f"map of {' to '.join(_type(field, entry) for field in entry.field)}"
     if field.label == FieldDescriptorProto.LABEL_REPEATED:
         return f"repeated `{name}`"
     if field.proto3_optional:

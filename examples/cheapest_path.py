@@ -40,8 +40,8 @@ def costs() -> Plan:
     )
     start = p.read_named_table("start", named_struct(["city", "cost"], struct([text, number], nullable=False)))
 
-    def cheapest(found: p.UnboundPlan) -> p.UnboundPlan:
-        onward = p.join(found, roads, _call("comparison", "equal", column(0), column(2)), JoinRel.JOIN_TYPE_INNER)
+    def cheapest(paths: p.UnboundPlan) -> p.UnboundPlan:
+        onward = p.join(paths, roads, _call("comparison", "equal", column(0), column(2)), JoinRel.JOIN_TYPE_INNER)
         further = p.select(onward, [column(3), _call("arithmetic", "add", column(1), column(4))])
         every = p.set([start, further], SetRel.SET_OP_UNION_ALL)
         least = aggregate_function(

@@ -29,7 +29,7 @@ def main() -> None:
     with tidegate.local() as client:
         allowed = client.query(permissions(), {"memberships": MEMBERSHIPS, "grants": GRANTS}).to_pylist()
     known = {(row["member"], row["document"]) for row in allowed}
-    for who, what in zip(*(each.to_pylist() for each in ASKED.columns), strict=True):
+    for who, what in zip(*(asked_column.to_pylist() for asked_column in ASKED.columns), strict=True):
         print(f"{who} may {'' if (who, what) in known else 'not '}read the {what}")
 
 

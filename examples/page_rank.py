@@ -48,7 +48,7 @@ class Round:
 
     def __init__(self, pages: int) -> None:
         self.pages = pages
-        self.given = np.zeros(pages)  # the rank that a page gives along each of its links
+        self.per_link = np.zeros(pages)  # the rank that a page gives along each of its links
         self.received = np.zeros(pages)
         self.lost = 0.0  # the rank of pages without links
         self.mine: list[pa.RecordBatch] = []
@@ -58,14 +58,14 @@ class Round:
             match stream:
                 case "ranks":
                     page, links, rank = (column.to_numpy() for column in batch.columns)
-                    self.given[page] = rank / np.maximum(links, 1)
+                    self.per_link[page] = rank / np.maximum(links, 1)
                     self.lost += rank[links == 0].sum()
                 case "pages":
                     self.mine.append(batch)
                 case "links":
                     to, pages = batch["to"].to_numpy(), batch["pages"]
                     first = pages.offsets.to_numpy()[:-1] - pages.offsets[0].as_py()  # the start of each page's list
-                    self.received[to] = np.add.reduceat(self.given[pages.flatten()], first)
+                    self.received[to] = np.add.reduceat(self.per_link[pages.flatten()], first)
 
     def done(self, channel: int) -> Iterator[pa.RecordBatch]:
         for mine in self.mine:

@@ -103,10 +103,10 @@ def service(folder: Path) -> Iterator[str]:
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             ready = process.stdout.readline() if process.stdout is not None else ""
-            found = re.search(r"\S+:\d+", ready)
-            if found is None:
+            address = re.search(r"\S+:\d+", ready)
+            if address is None:
                 sys.exit(f"the service did not start: {ready}")
-            yield found.group()
+            yield address.group()
         finally:
             process.terminate()
 

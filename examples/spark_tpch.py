@@ -64,10 +64,10 @@ def main() -> None:
         spark = session(Path(folder))
         with tidegate.local() as client:
             for number, plan in plans(files).items():
-                told, there = answered(client, plan, files, spark)
+                summary, there = answered(client, plan, files, spark)
                 _, here = answered(client, plan, files)
                 same = "the same" if there.equals(here) else "NOT THE SAME"
-                print(f"query {number}: {told}, {same} as in this process")
+                print(f"query {number}: {summary}, {same} as in this process")
 
 
 def answered(

@@ -101,6 +101,6 @@ if __name__ == "__main__":
     if len(sys.argv) > 1:
         main(Path(sys.argv[1]))
     else:
-        with tempfile.TemporaryDirectory() as made:
-            small_files(Path(made))
-            main(Path(made))
+        with tempfile.TemporaryDirectory() as temporary:
+            small_files(Path(temporary))
+            main(Path(temporary))

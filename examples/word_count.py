@@ -27,8 +27,8 @@ def lines_of(folder: Path) -> Iterator[tuple[str]]:
 
 def words(batch: pa.RecordBatch) -> pa.RecordBatch:
     """Cuts lines into words: a row for each word, in lower case."""
-    found = pc.list_flatten(pc.split_pattern_regex(pc.utf8_lower(batch["line"]), r"[^\pL']+"))
-    return pa.record_batch({"word": found.filter(pc.not_equal(found, ""))})
+    split_words = pc.list_flatten(pc.split_pattern_regex(pc.utf8_lower(batch["line"]), r"[^\pL']+"))
+    return pa.record_batch({"word": split_words.filter(pc.not_equal(split_words, ""))})
 
 
 class Count:

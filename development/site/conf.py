@@ -51,9 +51,9 @@ def _add_navigation(_: Sphinx, page: str, source: list[str]) -> None:
     """Give the first page the sections of the sidebar; the page itself has its links in tables."""
     if page == root_doc:
         for title, pages in SECTIONS.items():
-            source[0] += _toctree(title, [f"docs/{each}" for each in pages])
-        operators = sorted(each.stem for each in (TOP / "docs" / "operators").glob("*.md"))
-        source[0] += _toctree("Operators", [f"docs/operators/{each}" for each in operators])
+            source[0] += _toctree(title, [f"docs/{page_name}" for page_name in pages])
+        operators = sorted(operator_page.stem for operator_page in (TOP / "docs" / "operators").glob("*.md"))
+        source[0] += _toctree("Operators", [f"docs/operators/{operator}" for operator in operators])
         source[0] += _toctree("The project", ["CHANGELOG", "CONTRIBUTING", "SECURITY"])
     source[0] = re.sub(r"^```(\w+) .*$", r"```\1", source[0], flags=re.MULTILINE)  # `python runnable` is Python
 
