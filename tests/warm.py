@@ -13,7 +13,7 @@ from tidegate.operators.duckdb.instances import Instance, InstancePool, Instance
 @pytest.fixture(scope="module")
 def warm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
     pool = InstancePool(tmp_path_factory.mktemp("spill"), engine=PrivateEngine())
-    made = pool.take(InstanceSettings(memory_limit=1 << 30, roots=()))
-    yield made
-    made.close()
+    instance = pool.take(InstanceSettings(memory_limit=1 << 30, roots=()))
+    yield instance
+    instance.close()
     pool.close()

@@ -100,23 +100,23 @@ def test_this_machine_is_told_from_others(address: str, here: bool) -> None:
 
 
 def test_nothing_that_is_shown_or_shipped_has_a_token_in_it(file: Path) -> None:
-    given, filed = access(HERE, token=GIVEN), access(HERE, token_file=file)
-    assert GIVEN not in repr(given)
-    assert GIVEN.encode() not in pickle.dumps(given)
+    inline, filed = access(HERE, token=GIVEN), access(HERE, token_file=file)
+    assert GIVEN not in repr(inline)
+    assert GIVEN.encode() not in pickle.dumps(inline)
     assert FILED.encode() not in pickle.dumps(filed)
 
 
 def test_where_it_is_unpacked_the_token_is_taken_from_what_is_there(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given, filed = (
-        pickle.loads(pickle.dumps(each)) for each in (access(HERE, token=GIVEN), access(HERE, token_file=file))
+    inline, filed = (
+        pickle.loads(pickle.dumps(access_)) for access_ in (access(HERE, token=GIVEN), access(HERE, token_file=file))
     )
     assert filed.metadata() == sent(FILED)
-    again = pickle.loads(pickle.dumps(given))
-    for each in (given, again):
+    again = pickle.loads(pickle.dumps(inline))
+    for access_ in (inline, again):
         with pytest.raises(tidegate.Unauthenticated, match="given to the client as text") as refused:
-            each.metadata()
+            access_.metadata()
         assert refused.value.reason == "TOKEN_MISSING"
     monkeypatch.setenv("TIDEGATE_TOKEN", SET)
     assert again.metadata() == sent(SET)
@@ -130,8 +130,8 @@ def test_the_environment_says_whether_tls_where_nobody_else_does(
     said: str, tls: bool, authorities: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TIDEGATE_TLS", said)
-    found = access(THERE)
-    assert (found.tls, found.authorities) == (tls, authorities)
+    from_environment = access(THERE)
+    assert (from_environment.tls, from_environment.authorities) == (tls, authorities)
     assert not access(THERE, tls=False).tls
     assert access(THERE, tls="other.pem").authorities == str(Path("other.pem").absolute())
 

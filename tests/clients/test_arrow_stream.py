@@ -29,8 +29,8 @@ def test_arrow_reads_it_as_a_stream(epoch: tidegate.Epoch) -> None:
 
 
 def test_duckdb_reads_it_by_the_name_of_a_variable(epoch: tidegate.Epoch) -> None:
-    found = duckdb.sql("SELECT count(*), sum(x) FROM epoch").fetchall()
-    assert found == [(200_000, sum(range(200_000)))]
+    counted = duckdb.sql("SELECT count(*), sum(x) FROM epoch").fetchall()
+    assert counted == [(200_000, sum(range(200_000)))]
 
 
 def test_pandas_takes_it(epoch: tidegate.Epoch) -> None:

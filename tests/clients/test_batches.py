@@ -69,12 +69,12 @@ def test_what_reads_the_task_after_batches_that_were_left_goes_on_behind_them(
 ) -> None:
     task = fed(start(), [[1, 2, 3], [4, 5]], [[6, 7]], [[8]])
     left = task.batches(rows=2, prefetch=prefetch)
-    found = [value for _ in range(taken) for value in values(next(left))]
+    seen = [value for _ in range(taken) for value in values(next(left))]
     with task.batches(rows=3, prefetch=prefetch) as batches:
-        found += values(next(batches))
+        seen += values(next(batches))
     while task.cursor < tidegate.Cursor(4, 0):
-        found += values(task.read_epoch())
-    assert found == [1, 2, 3, 4, 5, 6, 7, 8]
+        seen += values(task.read_epoch())
+    assert seen == [1, 2, 3, 4, 5, 6, 7, 8]
     left.close()
 
 
@@ -82,12 +82,12 @@ def test_what_reads_the_task_after_batches_that_were_left_goes_on_behind_them(
 def test_batches_go_on_behind_an_epoch_that_was_skipped(inject: Start, prefetch: int) -> None:
     task = fed(inject(on_error="skip_epoch"), [[1, 2]], [[3], [POISON]], [[5, 6]])
     batches = task.batches(prefetch=prefetch)
-    found = values(next(batches))
+    seen = values(next(batches))
     with pytest.raises(tidegate.EpochError):
         list(batches)
     assert task.cursor == tidegate.Cursor(3, 0)
-    found.extend(value for batch in task.batches(prefetch=prefetch) for value in values(batch))
-    assert found == [1, 2, 5, 6]
+    seen.extend(value for batch in task.batches(prefetch=prefetch) for value in values(batch))
+    assert seen == [1, 2, 5, 6]
 
 
 def test_rows_come_before_their_epoch_is_sealed(start: Start) -> None:

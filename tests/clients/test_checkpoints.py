@@ -107,11 +107,11 @@ def test_checkpoints_outlive_their_task_and_are_listed_by_epoch(adding: Callable
         for name in ("z", "a"):
             task.run_epoch({"a": tidegate.FileSplit("1", watermark=7)}, checkpoint=name)
     listed = client.checkpoints(task.id)
-    assert [(each.id, each.epoch, each.watermark) for each in listed] == [
+    assert [(checkpoint.id, checkpoint.epoch, checkpoint.watermark) for checkpoint in listed] == [
         (f"{task.id}/z", 1, 7),
         (f"{task.id}/a", 2, 7),
     ]
-    assert all(each.size > 0 for each in listed)
+    assert all(checkpoint.size > 0 for checkpoint in listed)
 
 
 def test_a_name_that_is_given_again_replaces_the_checkpoint(adding: Callable[..., Client]) -> None:
@@ -119,7 +119,7 @@ def test_a_name_that_is_given_again_replaces_the_checkpoint(adding: Callable[...
     task = client.create_task(b"plan")
     for number in (1, 2):
         task.run_epoch({"a": numbers(number)}, checkpoint="last")
-    assert [each.epoch for each in task.checkpoints()] == [2]
+    assert [checkpoint.epoch for checkpoint in task.checkpoints()] == [2]
 
 
 def test_a_checkpoint_that_fails_leaves_the_epoch_and_the_older_checkpoints_as_they_are(
@@ -134,7 +134,7 @@ def test_a_checkpoint_that_fails_leaves_the_epoch_and_the_older_checkpoints_as_t
     assert values(epoch) == [3]
     with pytest.raises(tidegate.CheckpointError, match="'last' cannot be written: no space"):
         _ = epoch.checkpoint
-    assert [each.epoch for each in task.checkpoints()] == [1]
+    assert [checkpoint.epoch for checkpoint in task.checkpoints()] == [1]
     assert task.run_epoch({"a": numbers(3)}, checkpoint="last").checkpoint == f"{task.id}/last"
 
 
@@ -231,7 +231,7 @@ def test_a_damaged_checkpoint_makes_no_task(adding: Callable[..., Client], root:
     file.write_bytes(b"")
     with pytest.raises(tidegate.CheckpointError, match="is damaged"):
         client.create_task(b"plan", restore=taken)
-    assert [each.id for each in client.tasks()] == [task.id]
+    assert [listed_task.id for listed_task in client.tasks()] == [task.id]
 
 
 def test_state_of_another_version_makes_no_task(open_client: OpenClient, root: Path) -> None:

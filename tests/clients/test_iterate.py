@@ -50,13 +50,13 @@ def first_of(rows: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[tidegate.Client]:
-    with tidegate.local() as found:
-        yield found
+    with tidegate.local() as local_client:
+        yield local_client
 
 
 def answer(client: tidegate.Client, plan: Any) -> list[tuple[object, ...]]:
-    found = client.query(plan(REGISTRY), {"edges": EDGES})
-    return list(zip(*(each.to_pylist() for each in found.columns), strict=True))
+    result = client.query(plan(REGISTRY), {"edges": EDGES})
+    return list(zip(*(result_column.to_pylist() for result_column in result.columns), strict=True))
 
 
 def decoded(plan: Any) -> ir.Relation:
@@ -107,10 +107,10 @@ def test_a_loop_inside_of_another_may_read_both() -> None:
         return iterate("inner", first_of(edges()), inner)
 
     root = decoded(iterate("outer", ones(), outer_body))
-    loops = [each for each in relations(root) if isinstance(each, ir.Iterate)]
-    back = {each.name: each.loop for each in relations(root) if isinstance(each, ir.Reference)}
-    assert back == {each.name: each.loop for each in loops}
-    assert [each.name for each in loops] == ["outer", "inner"]
+    loops = [relation for relation in relations(root) if isinstance(relation, ir.Iterate)]
+    back = {relation.name: relation.loop for relation in relations(root) if isinstance(relation, ir.Reference)}
+    assert back == {loop.name: loop.loop for loop in loops}
+    assert [loop.name for loop in loops] == ["outer", "inner"]
 
 
 def test_two_loops_that_read_each_other_find_what_both_mean(client: tidegate.Client) -> None:

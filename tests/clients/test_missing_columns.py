@@ -29,7 +29,7 @@ def client(open_client: Callable[..., Client], tmp_path: Path) -> Client:
     return open_client(PlanEngine([str(tmp_path)], tmp_path / "service"))
 
 
-def given(form: str, folder: Path) -> object:
+def split_in_form(form: str, folder: Path) -> object:
     match form:
         case "inline":
             return ROWS
@@ -53,7 +53,7 @@ def test_it_is_an_error_that_lists_the_columns_there_are(
         client.create_task(plan(read("l", "k", "v"), "k", "v"), **how) as task,
         pytest.raises(tidegate.TidegateError, match=TEXT) as refused,
     ):
-        answer(task, given(form, tmp_path))
+        answer(task, split_in_form(form, tmp_path))
     assert refused.value.reason == "MISSING_COLUMN"
 
 
@@ -62,7 +62,7 @@ def test_it_is_an_error_that_lists_the_columns_there_are(
 def test_it_is_null_where_the_task_says_so(client: Client, tmp_path: Path, how: dict[str, object], form: str) -> None:
     with client.create_task(plan(read("l", "k", "v"), "k", "v"), missing_columns="null", **how) as task:
         assert task.options.missing_columns is tidegate.MissingColumns.NULL
-        assert answer(task, given(form, tmp_path))[:1] == KEPT[:1]
+        assert answer(task, split_in_form(form, tmp_path))[:1] == KEPT[:1]
         own = tidegate.FileSplit(str(tmp_path / "rows.parquet"), missing_columns="error")  # goes before the task's
         with pytest.raises(tidegate.TidegateError, match=TEXT):
             answer(task, own)
@@ -72,19 +72,19 @@ def test_it_is_null_where_the_task_says_so(client: Client, tmp_path: Path, how: 
 @FORMS
 def test_it_is_null_where_the_split_says_so(client: Client, tmp_path: Path, how: dict[str, object], form: str) -> None:
     with client.create_task(plan(read("l", "k", "v"), "k", "v"), **how) as task:
-        assert answer(task, tidegate.MissingAsNull(given(form, tmp_path)))[:1] == KEPT[:1]
-        assert task.add_split("l", given(form, tmp_path), sequence=2, missing_columns="null").duplicate is False
+        assert answer(task, tidegate.MissingAsNull(split_in_form(form, tmp_path)))[:1] == KEPT[:1]
+        assert task.add_split("l", split_in_form(form, tmp_path), sequence=2, missing_columns="null").duplicate is False
         if form != "large":
-            assert task.add_split("l", given(form, tmp_path), sequence=2, missing_columns="null").duplicate
+            assert task.add_split("l", split_in_form(form, tmp_path), sequence=2, missing_columns="null").duplicate
             with pytest.raises(tidegate.Refused, match="other content"):
-                task.add_split("l", given(form, tmp_path), sequence=2, missing_columns="error")
+                task.add_split("l", split_in_form(form, tmp_path), sequence=2, missing_columns="error")
 
 
 @pytest.mark.parametrize("how", [{}, {"mode": "continuous"}], ids=str)
 @pytest.mark.parametrize("form", ["inline", "file"])
 def test_a_table_says_so_too(client: Client, tmp_path: Path, how: dict[str, object], form: str) -> None:
     query = plan(joined(read("f", "k"), read("l", "k", "v"), 1), "x", "k", "v")
-    table = given(form, tmp_path)
+    table = split_in_form(form, tmp_path)
     with (
         pytest.raises(tidegate.TidegateError, match=TEXT),
         client.create_task(query, tables={"l": table}, **how) as task,
@@ -129,9 +129,9 @@ def test_a_field_of_a_struct_is_missed_like_a_column(tmp_path: Path) -> None:
     """In lists and maps too, as rows and as files of any kind that has types."""
     pair, nested = pa.struct([("a", pa.int64()), ("b", pa.int64())]), pa.struct([("a", pa.int64())])
     for wrap in (lambda of: of, pa.list_, lambda of: pa.map_(pa.string(), of), lambda of: pa.struct([("s", of)])):
-        wanted, found = wrap(pair), wrap(nested)
+        wanted, present = wrap(pair), wrap(nested)
         path = "s.b" if wanted.num_fields == 1 and pa.types.is_struct(wanted) else "b"
-        lacking = pa.table({"v": pa.array([None], found)})
+        lacking = pa.table({"v": pa.array([None], present)})
         pq.write_table(lacking, tmp_path / "lacking.parquet")
         orc.write_table(lacking, tmp_path / "lacking.orc")
         with pa.ipc.new_file(tmp_path / "lacking.arrow", lacking.schema) as writer:

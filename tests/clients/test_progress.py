@@ -117,6 +117,6 @@ def test_a_query_writes_its_line_over_on_a_terminal(
 
 
 def test_a_function_is_told_how_far_a_query_is(client: Client, small: str) -> None:
-    told = []
-    client.query(SUM, {"t": small}, progress=told.append)
-    assert (told[-1].rows, told[-1].share) == (3, 1.0)
+    reports = []
+    client.query(SUM, {"t": small}, progress=reports.append)
+    assert (reports[-1].rows, reports[-1].share) == (3, 1.0)

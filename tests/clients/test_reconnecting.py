@@ -73,9 +73,9 @@ class Proxy:
                         return
 
     def cut(self) -> None:
-        for each in self._open:
+        for connection in self._open:
             with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
         self._open.clear()
 
     def close(self) -> None:
@@ -211,8 +211,11 @@ def test_threads_that_feed_at_the_same_time_get_answers_of_their_own(engine: Eng
     with fake_server(engine) as address, tidegate.connect(address) as client, ThreadPoolExecutor(8) as pool:
         tasks = [client.create_task(PLAN) for _ in range(8)]
         for epoch in range(10):
-            made = pool.map(lambda each, n=epoch: each[1].run_epoch({"a": numbers(n, each[0])}), enumerate(tasks))
-            assert [epoch.table()["x"].to_pylist() for epoch in made] == [[epoch, at] for at in range(8)]
+            epochs = pool.map(
+                lambda numbered_task, n=epoch: numbered_task[1].run_epoch({"a": numbers(n, numbered_task[0])}),
+                enumerate(tasks),
+            )
+            assert [epoch.table()["x"].to_pylist() for epoch in epochs] == [[epoch, at] for at in range(8)]
 
 
 def test_a_client_that_has_fed_leaves_no_thread_behind(engine: Engine) -> None:

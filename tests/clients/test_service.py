@@ -26,12 +26,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module", params=["local", "grpc"])
 def client(request: pytest.FixtureRequest, folder: Path) -> Iterator[Client]:
     if request.param == "local":
-        with tidegate.local(roots=[folder]) as made:
-            yield made
+        with tidegate.local(roots=[folder]) as opened:
+            yield opened
         return
     command = ("tidegate.server.cli", "serve", "--listen", "127.0.0.1:0", "--root", str(folder))
-    with server_process(*command) as server, tidegate.connect(server.address) as made:
-        yield made
+    with server_process(*command) as server, tidegate.connect(server.address) as opened:
+        yield opened
         assert server.end() == 0
 
 
@@ -48,12 +48,12 @@ def rows(**columns: list[int]) -> pa.Table:
 @pytest.fixture
 def files(folder: Path, tmp_path: Path) -> Callable[[str, pa.Table], str]:
     """Write a Parquet file below the root and tell its path."""
-    place = folder / tmp_path.name
+    subfolder = folder / tmp_path.name
 
     def write(name: str, table: pa.Table) -> str:
-        place.mkdir(exist_ok=True)
-        parquet.write_table(table, place / name)
-        return str(place / name)
+        subfolder.mkdir(exist_ok=True)
+        parquet.write_table(table, subfolder / name)
+        return str(subfolder / name)
 
     return write
 
@@ -140,9 +140,9 @@ def test_the_files_that_a_split_would_be_of_are_found_and_none_is_added(client: 
         (days / f"day={day}").mkdir(parents=True, exist_ok=True)
         parquet.write_table(rows(k=[1], v=[1]), days / f"day={day}" / "f.parquet")
     with client.create_task(plans.totals()) as task:
-        found = task.find_files("rows", days)
-        assert [file.folders for file in found] == [(("day", None),), (("day", "a"),), (("day", "b"),)]
-        assert {(file.format, Path(file.path).stat().st_size == file.size) for file in found} == {("parquet", True)}
+        listed = task.find_files("rows", days)
+        assert [file.folders for file in listed] == [(("day", None),), (("day", "a"),), (("day", "b"),)]
+        assert {(file.format, Path(file.path).stat().st_size == file.size) for file in listed} == {("parquet", True)}
         assert task.info().sources[0].last_added == 0
 
 
@@ -248,8 +248,8 @@ def test_explain_and_capabilities(client: Client) -> None:
 
 
 def test_a_plan_may_be_json(client: Client) -> None:
-    given = {"rows": rows(k=[2, 1, 2], v=[1, 2, 3])}
-    assert client.query(plans.totals_json(), given).equals(client.query(plans.totals(), given))
+    splits = {"rows": rows(k=[2, 1, 2], v=[1, 2, 3])}
+    assert client.query(plans.totals_json(), splits).equals(client.query(plans.totals(), splits))
 
 
 def test_a_plan_of_two_thousand_relations_one_in_another(client: Client) -> None:

@@ -218,7 +218,7 @@ def test_both_ways_give_the_same_frames() -> None:
                 reader = other.task(task.id, cursor=tidegate.Cursor(1, 17))
                 frames = []
                 while not frames or not isinstance(frames[-1], tidegate.Barrier):
-                    frames += [each for each in reader.next(wait=10) if not isinstance(each, tidegate.Blocked)]
+                    frames += [frame for frame in reader.next(wait=10) if not isinstance(frame, tidegate.Blocked)]
                 batches = [batch for frame in frames[:-1] for batch in frame.batches]
                 tables.append((pa.Table.from_batches(batches), frames[-1]))
         assert tables[0] == tables[1]

@@ -54,7 +54,7 @@ def test_an_epoch_without_splits_is_empty(start: Start) -> None:
 def test_the_same_in_steps(start: Start) -> None:
     task = start()
     added = [task.add_split("a", numbers(n)) for n in (1, 2)]
-    assert [(each.sequence, each.epoch, each.duplicate) for each in added] == [(1, 1, False), (2, 1, False)]
+    assert [(answer.sequence, answer.epoch, answer.duplicate) for answer in added] == [(1, 1, False), (2, 1, False)]
     assert task.request_barrier() == 1
     assert values(task.read_epoch()) == [1, 2]
 

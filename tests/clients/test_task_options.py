@@ -21,7 +21,7 @@ TYPES = get_type_hints(Options)
 
 def literals(option: str) -> set[str]:
     kinds = get_args(TYPES[option]) if get_origin(TYPES[option]) is not Literal else (TYPES[option],)
-    return {text for each in kinds if get_origin(each) is Literal for text in get_args(each)}
+    return {text for kind in kinds if get_origin(kind) is Literal for text in get_args(kind)}
 
 
 def test_every_option_of_a_task_has_a_type() -> None:

@@ -34,7 +34,11 @@ def test_a_transaction_happens_once(start: Start) -> None:
     again = task.transact("app", 1, {"a": [numbers(1), numbers(2)]}, seal=True)
     assert (first.epoch, first.replayed, first.same) == (1, False, True)
     assert (again.epoch, again.replayed, again.same) == (1, True, True)
-    assert [each.sequence for each in again.added] == [each.sequence for each in first.added] == [1, 2]
+    assert (
+        [added_split.sequence for added_split in again.added]
+        == [added_split.sequence for added_split in first.added]
+        == [1, 2]
+    )
     assert values(task.read_epoch()) == [1, 2]
     assert task.last_transaction("app") == tidegate.Committed(version=1, epoch=1)
     assert task.last_transaction("nobody") is None

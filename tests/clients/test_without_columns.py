@@ -89,16 +89,16 @@ def test_a_projection_of_constants_has_a_row_for_each(
             kept = most if how.get("mode") else {"l": 0, "r": 0}
             before = duckdb_count(sql, **kept)
             kept["l"], kept["r"] = kept["l"] + left, kept["r"] + right
-            found = task.run_epoch({name: fed[name] for name in task.sources}).table()
-            assert weight(found) == duckdb_count(sql, **kept) - (before if how.get("mode") else 0)
+            result = task.run_epoch({name: fed[name] for name in task.sources}).table()
+            assert weight(result) == duckdb_count(sql, **kept) - (before if how.get("mode") else 0)
 
 
 def duckdb_count(sql: str, **times: int) -> int:
     """What DuckDB says of the rows so many times."""
     with duckdb.connect() as connection:
         connection.register("rows", ROWS)
-        for name, each in times.items():
-            connection.execute(f"CREATE TABLE {name} AS SELECT rows.* FROM rows, range({each})")
+        for name, count in times.items():
+            connection.execute(f"CREATE TABLE {name} AS SELECT rows.* FROM rows, range({count})")
         row = connection.execute(f"SELECT count(*) FROM ({sql})").fetchone()
         assert row is not None
         return int(row[0])
@@ -130,8 +130,8 @@ def test_a_source_of_which_no_column_is_read_is_counted(client: Client, tmp_path
         total = 0
         for split in [*files(tmp_path).values(), ROWS, ROWS.select([]), batch_of((), 3, pa.schema([]))]:
             total += 3
-            found = task.run_epoch({"l": split}).table()
-            assert max(found["n"].to_pylist()) == (total if how.get("mode") else 3)
+            result = task.run_epoch({"l": split}).table()
+            assert max(result["n"].to_pylist()) == (total if how.get("mode") else 3)
 
 
 def test_an_arrow_file_of_rows_without_columns_is_counted(client: Client, tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_a_format_without_room_for_rows_without_columns_is_refused() -> None:
 
 @pytest.mark.parametrize("form", ["binary", "json"])
 def test_a_plan_may_read_no_column_and_give_none(client: Client, form: str) -> None:
-    given = plan(read("l"))
-    assert isinstance(given, PlanBytes)
-    with client.create_task(given) as task:
+    plan_bytes = plan(read("l"))
+    assert isinstance(plan_bytes, PlanBytes)
+    with client.create_task(plan_bytes) as task:
         assert task.run_epoch({"l": ROWS}).table().num_rows == 3

@@ -56,7 +56,7 @@ def test_a_service_that_writes_no_tables_refuses_with_the_place_in_the_plan(
 ) -> None:
     with pytest.raises(PlanError, match="--write-root") as error:
         open_client(PlanEngine([], tmp_path)).create_task(plans.totals_written("totals"))
-    assert [(each.reason, each.place) for each in error.value.problems] == [
+    assert [(problem.reason, problem.place) for problem in error.value.problems] == [
         ("WRITES_NOT_ALLOWED", "relations[0].root.input.write")
     ]
 

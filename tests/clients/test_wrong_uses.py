@@ -91,10 +91,10 @@ def test_versions_that_are_no_whole_numbers_are_refused(start: Start, numbers: d
 
 def test_a_place_thousands_of_levels_deep_is_told_by_its_ends() -> None:
     problem = Problem(place="relations[0]" + ".fetch.input" * 10_000 + ".read", reason="TOO_DEEP", message="too deep")
-    told = str(tidegate.PlanError(problem))
-    assert told.startswith("relations[0].fetch.input.fetch")
-    assert told.endswith(".fetch.input.read: too deep")
-    assert len(told) < LONGEST_PLACE + 20
+    sentence = str(tidegate.PlanError(problem))
+    assert sentence.startswith("relations[0].fetch.input.fetch")
+    assert sentence.endswith(".fetch.input.read: too deep")
+    assert len(sentence) < LONGEST_PLACE + 20
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def of_spark(path: str) -> bool:
 class Beginning:
     """The names that an example begins with, each made when the example uses it."""
 
-    def __init__(self, folder: Path, stack: contextlib.ExitStack, **given: object) -> None:
+    def __init__(self, folder: Path, stack: contextlib.ExitStack, **extra_names: object) -> None:
         self._folder = folder
         self._stack = stack
         self._names: dict[str, Any] = {
@@ -58,7 +58,7 @@ class Beginning:
             "pc": pc,
             "pathlib": pathlib,
             "folder": folder,
-            **given,
+            **extra_names,
         }
         self._makers: dict[str, Callable[[], object]] = {
             "monday": lambda: pa.table({"item": ["tea", "cup", "tea"], "amount": [3, 8, 4]}),
@@ -117,7 +117,9 @@ def _plan() -> bytes:
 def _count(beginning: Beginning) -> Any:
     names = {"pa": pa, "tidegate": tidegate, "monday": beginning["monday"]}
     text = examples()["tidegate.Executor"]
-    [definition] = [each.source for each in doctest.DocTestParser().get_examples(text) if "class Count" in each.source]
+    [definition] = [
+        example.source for example in doctest.DocTestParser().get_examples(text) if "class Count" in example.source
+    ]
     exec(definition, names)
     return names["Count"]
 
@@ -130,19 +132,19 @@ def _of_page(name: str) -> Any:
     return getattr(module, name)
 
 
-def run(path: str, folder: Path, **given: object) -> None:
+def run(path: str, folder: Path, **extra_names: object) -> None:
     """Run the example of a name in a folder. Raises what went wrong, as doctest tells it."""
     text = examples()[path]
     with contextlib.ExitStack() as stack, contextlib.chdir(folder):
-        names = dict(Beginning(folder, stack, **given).used_by(text))
+        names = dict(Beginning(folder, stack, **extra_names).used_by(text))
         test = doctest.DocTestParser().get_doctest(text, names, path, None, None)
-        told: list[str] = []
+        failures: list[str] = []
         runner = doctest.DocTestRunner(verbose=False, optionflags=FLAGS)
-        runner.run(test, out=told.append, clear_globs=False)
-        for made in test.globs.values():
-            if isinstance(made, tidegate.Client | tidegate.Dataset):
-                made.close()
-        assert not told, "".join(told)
+        runner.run(test, out=failures.append, clear_globs=False)
+        for value in test.globs.values():
+            if isinstance(value, tidegate.Client | tidegate.Dataset):
+                value.close()
+        assert not failures, "".join(failures)
 
 
 __all__ = ["PublicName", "examples", "of_spark", "run", "without_examples"]

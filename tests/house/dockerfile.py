@@ -24,7 +24,11 @@ class Dockerfile:
 
     @property
     def labels(self) -> dict[str, str]:
-        return {name: value for each in self.all("LABEL") for name, value in re.findall(r'(\S+?)="([^"]*)"', each)}
+        return {
+            name: value
+            for instruction in self.all("LABEL")
+            for name, value in re.findall(r'(\S+?)="([^"]*)"', instruction)
+        }
 
     @property
     def volumes(self) -> list[str]:

@@ -56,13 +56,13 @@ class Module:
 @cache
 def modules() -> dict[str, Module]:
     """Every Python module under the package folders, by its full name."""
-    found = {}
+    by_name = {}
     for package, folder in FOLDERS.items():
         for path in sorted((TOP / folder).rglob("*.py")):
             parts = path.relative_to(TOP / folder).with_suffix("").parts
             name = ".".join((package, *parts)).removesuffix(".__init__")
-            found[name] = Module(name, path)
-    return found
+            by_name[name] = Module(name, path)
+    return by_name
 
 
 def _imports(module: Module, node: ast.AST, *, late: bool, run: bool) -> Iterator[Import]:

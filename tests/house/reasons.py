@@ -13,14 +13,18 @@ from tidegate.proto import errors
 from .modules import TOP, modules
 
 
-def _is_error(each: object) -> bool:
-    return isinstance(each, type) and issubclass(each, errors.TidegateError) and each is not errors.PlanError
+def _is_error(candidate: object) -> bool:
+    return (
+        isinstance(candidate, type)
+        and issubclass(candidate, errors.TidegateError)
+        and candidate is not errors.PlanError
+    )
 
 
 _REASON = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*")
 _CODED = re.compile(r"`([^`]+)`")
 
-DEFAULTS = {each.__name__: each.default_reason for each in vars(errors).values() if _is_error(each)}
+DEFAULTS = {member.__name__: member.default_reason for member in vars(errors).values() if _is_error(member)}
 """Of each error that is raised without a reason of its own."""
 
 
@@ -33,67 +37,74 @@ class Given:
 
 
 @cache
-def given() -> frozenset[Given]:
+def given_reasons() -> frozenset[Given]:
     """Every constant that becomes the `reason` of something: as a keyword, a default, or an argument in its place."""
     trees = {module: module.tree for module in modules().values()}
     takers = _takers(trees.values())
-    found = set()
+    reasons = set()
     for module, tree in trees.items():
         names = _named(tree)
         for node in ast.walk(tree):
             for value in _values(node, takers):
                 for reason in _reasons(value, names):
-                    found.add(Given(reason, f"{module.path.relative_to(TOP)}:{getattr(node, 'lineno', 0)}"))
-    return frozenset(found)
+                    reasons.add(Given(reason, f"{module.path.relative_to(TOP)}:{getattr(node, 'lineno', 0)}"))
+    return frozenset(reasons)
 
 
 def _takers(trees: Iterable[ast.Module]) -> dict[str, int]:
     """Functions that take a `reason` by place: at which one, `self` left out."""
-    found = {}
+    positions = {}
     for tree in trees:
         for node in ast.walk(tree):
             match node:
                 case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                    names = [each.arg for each in node.args.args if each.arg != "self"]
+                    names = [argument.arg for argument in node.args.args if argument.arg != "self"]
                     if "reason" in names:
-                        found[name] = names.index("reason")
-                case ast.ClassDef(name=name, body=body) if (made := _maker(body)) is not None:
-                    names = [each.arg for each in made.args.args[1:]]
+                        positions[name] = names.index("reason")
+                case ast.ClassDef(name=name, body=body) if (maker := _maker(body)) is not None:
+                    names = [argument.arg for argument in maker.args.args[1:]]
                     if "reason" in names:
-                        found[name] = names.index("reason")
+                        positions[name] = names.index("reason")
                 case ast.ClassDef(name=name, body=body) if _is_dataclass(node):
-                    fields = [each.target for each in body if isinstance(each, ast.AnnAssign)]
-                    names = [each.id for each in fields if isinstance(each, ast.Name)]
+                    fields = [statement.target for statement in body if isinstance(statement, ast.AnnAssign)]
+                    names = [target.id for target in fields if isinstance(target, ast.Name)]
                     if "reason" in names:
-                        found[name] = names.index("reason")
+                        positions[name] = names.index("reason")
                 case _:
                     pass
-    return found
+    return positions
 
 
 def _maker(body: Sequence[ast.stmt]) -> ast.FunctionDef | None:
-    return next((each for each in body if isinstance(each, ast.FunctionDef) and each.name == "__init__"), None)
+    return next(
+        (statement for statement in body if isinstance(statement, ast.FunctionDef) and statement.name == "__init__"),
+        None,
+    )
 
 
 def _is_dataclass(node: ast.ClassDef) -> bool:
-    return any("dataclass" in ast.unparse(each) for each in node.decorator_list)
+    return any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list)
 
 
 def _values(node: ast.AST, takers: dict[str, int]) -> Iterator[ast.expr]:
     match node:
         case ast.Call():
-            yield from (each.value for each in node.keywords if each.arg == "reason")
+            yield from (keyword.value for keyword in node.keywords if keyword.arg == "reason")
             name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             at = takers.get(name)
             if at is not None and at < len(node.args):
                 yield node.args[at]
-            if name in DEFAULTS and not any(each.arg == "reason" for each in node.keywords):
+            if name in DEFAULTS and not any(keyword.arg == "reason" for keyword in node.keywords):
                 yield ast.Constant(DEFAULTS[name])
         case ast.FunctionDef() | ast.AsyncFunctionDef():
-            names = [each.arg for each in node.args.args][::-1]
-            yield from (each for name, each in zip(names, node.args.defaults[::-1], strict=False) if name == "reason")
-            for each, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True):
-                if each.arg == "reason" and default is not None:
+            names = [argument.arg for argument in node.args.args][::-1]
+            yield from (
+                default_value
+                for name, default_value in zip(names, node.args.defaults[::-1], strict=False)
+                if name == "reason"
+            )
+            for argument, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True):
+                if argument.arg == "reason" and default is not None:
                     yield default
         case ast.AnnAssign(target=ast.Name(id="reason"), value=ast.expr() as value):
             yield value
@@ -103,16 +114,16 @@ def _values(node: ast.AST, takers: dict[str, int]) -> Iterator[ast.expr]:
 
 def _named(tree: ast.Module) -> dict[str, ast.expr]:
     """The module's own names for values."""
-    found: dict[str, ast.expr] = {}
+    values_by_name: dict[str, ast.expr] = {}
     for node in tree.body:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                found[name] = value
+                values_by_name[name] = value
             case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
-                found[name] = value
+                values_by_name[name] = value
             case _:
                 pass
-    return found
+    return values_by_name
 
 
 def _reasons(value: ast.expr, constants: dict[str, ast.expr]) -> Iterator[str]:
@@ -139,13 +150,13 @@ def constants() -> frozenset[str]:
 @cache
 def listed() -> dict[str, str]:
     """Every reason that a table of reasons lists, with the page that it is on."""
-    found = {}
+    pages_by_reason = {}
     for page in sorted((TOP / "docs").rglob("*.md")):
         for line in _rows_of_reasons(page.read_text()):
             for code in _CODED.findall(line.strip("|").split(" | ")[0]):
                 if _REASON.fullmatch(code):
-                    found[code] = str(page.relative_to(TOP))
-    return found
+                    pages_by_reason[code] = str(page.relative_to(TOP))
+    return pages_by_reason
 
 
 def _rows_of_reasons(text: str) -> Iterator[str]:

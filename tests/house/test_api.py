@@ -17,7 +17,9 @@ def test_every_public_name_has_an_example() -> None:
 
 
 def test_every_public_member_of_a_class_has_a_docstring() -> None:
-    assert [f"{name.path}.{each.name}" for name in public_names() for each in name.members if not each.docstring] == []
+    assert [
+        f"{name.path}.{member.name}" for name in public_names() for member in name.members if not member.docstring
+    ] == []
 
 
 @pytest.mark.parametrize("path", [path for path in api_examples.examples() if not api_examples.of_spark(path)])

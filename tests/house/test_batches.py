@@ -18,11 +18,11 @@ INSIDE = [
 
 @pytest.mark.parametrize("module", INSIDE, ids=lambda module: module.name)
 def test_no_batch_is_made_of_a_schema_that_may_have_no_columns(module: Module) -> None:
-    found = [
+    lines = [
         node.lineno
         for node in ast.walk(module.tree)
         if isinstance(node, ast.Call)
         and ast.unparse(node.func) == "pa.RecordBatch.from_arrays"
-        and any(each.arg == "schema" and not ast.unparse(each.value).isupper() for each in node.keywords)
+        and any(keyword.arg == "schema" and not ast.unparse(keyword.value).isupper() for keyword in node.keywords)
     ]
-    assert not found, f"{module.path}: lines {found} make batches that lose rows without columns: use {MAKING}.batch_of"
+    assert not lines, f"{module.path}: lines {lines} make batches that lose rows without columns: use {MAKING}.batch_of"

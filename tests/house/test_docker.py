@@ -29,10 +29,10 @@ PORT, FLIGHT = "50051", "50052"
 def here(command: list[str], port: str, folder: Path) -> list[str]:
     """The image's command with this machine's programs, free ports of the loopback and folders of our own."""
     programs = {"tidegate": str(Path(sys.executable).with_name("tidegate")), "python": sys.executable}
-    places = {"/data": str(folder / "data"), "/var/lib/tidegate": str(folder / "spill")}
+    folders = {"/data": str(folder / "data"), "/var/lib/tidegate": str(folder / "spill")}
     first, *rest = command
-    moved = [places.get(each, each).replace("0.0.0.0", "127.0.0.1").replace(PORT, port) for each in rest]
-    moved = [each.replace(f":{FLIGHT}", ":0") for each in moved]
+    moved = [folders.get(argument, argument).replace("0.0.0.0", "127.0.0.1").replace(PORT, port) for argument in rest]
+    moved = [argument.replace(f":{FLIGHT}", ":0") for argument in moved]
     return [programs[first], *moved]
 
 
@@ -72,9 +72,9 @@ def test_the_image_runs_as_a_user_in_numbers_who_is_not_root() -> None:
     user, group = IMAGE.last("USER").split(":")
     assert (user.isdigit(), group.isdigit()) == (True, True)
     assert 0 not in (int(user), int(group))
-    (made,) = [each for each in IMAGE.all("RUN") if "useradd" in each]
-    assert f"useradd --create-home --uid {user} --gid {group} " in made
-    assert f"chown {user}:{group} /var/lib/tidegate" in made
+    (user_command,) = [command for command in IMAGE.all("RUN") if "useradd" in command]
+    assert f"useradd --create-home --uid {user} --gid {group} " in user_command
+    assert f"chown {user}:{group} /var/lib/tidegate" in user_command
 
 
 def test_the_image_is_labelled_with_what_it_is() -> None:
@@ -94,8 +94,8 @@ def test_the_image_is_labelled_with_what_it_is() -> None:
 
 def test_the_ports_that_are_exposed_are_those_that_are_served_and_one_is_checked() -> None:
     assert IMAGE.last("EXPOSE") == f"{PORT} {FLIGHT}"
-    assert any(each.endswith(f":{FLIGHT}") for each in IMAGE.command)
-    assert any(each.endswith(f":{PORT}") for each in IMAGE.command)
+    assert any(argument.endswith(f":{FLIGHT}") for argument in IMAGE.command)
+    assert any(argument.endswith(f":{PORT}") for argument in IMAGE.command)
     assert IMAGE.health_command[-1].endswith(f":{PORT}")
 
 
@@ -120,7 +120,7 @@ def test_the_compose_file_builds_this_image_and_keeps_to_the_loopback(service: d
 def test_what_the_compose_file_mounts_is_what_the_image_reads_and_writes(
     compose: dict[str, Any], service: dict[str, Any]
 ) -> None:
-    mounts = dict(re.fullmatch(r"(.+?):(/[^:]+)(?::ro)?", each).groups() for each in service["volumes"])  # type: ignore[union-attr]
+    mounts = dict(re.fullmatch(r"(.+?):(/[^:]+)(?::ro)?", volume).groups() for volume in service["volumes"])  # type: ignore[union-attr]
     assert list(mounts.values()) == IMAGE.volumes
     assert service["volumes"][0].endswith(":/data:ro")
     kept = [name for name in mounts if not re.match(r"[./$]", name)]

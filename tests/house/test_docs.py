@@ -75,7 +75,7 @@ def test_modules_that_a_document_names_exist(document: Path) -> None:
 OF_GRAPHS = {BatchFunctionOperator, Iterate, Union}
 
 
-@pytest.mark.parametrize("operator", sorted(operators() - OF_GRAPHS, key=lambda each: each.__name__))
+@pytest.mark.parametrize("operator", sorted(operators() - OF_GRAPHS, key=lambda class_: class_.__name__))
 def test_an_operator_has_a_page_that_states_its_contract(operator: type[Operator]) -> None:
     page = "-".join(re.findall("[A-Z][a-z]*", operator.__name__)).lower() + ".md"
     folder = TOP / "docs" / "operators"

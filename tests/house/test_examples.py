@@ -148,8 +148,8 @@ def web() -> pa.Table:
 def ranks(web: pa.Table) -> dict[int, float]:
     """As the example finds them, in so many rounds that another changes nothing to speak of."""
     with tidegate.local() as client:
-        found = names_of("page_rank")["page_rank"](client, web, PAGES, 100).table()
-    return dict(zip(found["page"].to_pylist(), found["rank"].to_pylist(), strict=True))
+        ranked = names_of("page_rank")["page_rank"](client, web, PAGES, 100).table()
+    return dict(zip(ranked["page"].to_pylist(), ranked["rank"].to_pylist(), strict=True))
 
 
 def test_page_ranks_are_those_of_networkx(web: pa.Table, ranks: dict[int, float]) -> None:
@@ -197,13 +197,13 @@ def test_the_words_of_files_are_counted(tmp_path: Path) -> None:
 def test_counts_of_words_are_duckdbs(tmp_path: Path) -> None:
     for file in (TOP / "docs").glob("*.md"):
         (tmp_path / f"{file.stem}.txt").write_text(file.read_text())
-    found = names_of("word_count")["word_count"](tmp_path).table()
+    counted = names_of("word_count")["word_count"](tmp_path).table()
     words = r"unnest(regexp_split_to_array(lower(content), '[^\pL'']+'))"
     expected = duckdb.sql(
         f"SELECT word, count(*) FROM (SELECT {words} AS word FROM read_text('{tmp_path}/*.txt')) "
         "WHERE word <> '' GROUP BY word"
     ).fetchall()
-    assert sorted(zip(*found.to_pydict().values(), strict=True)) == sorted(expected)
+    assert sorted(zip(*counted.to_pydict().values(), strict=True)) == sorted(expected)
     assert len(expected) > 1000
 
 

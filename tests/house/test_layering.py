@@ -50,34 +50,38 @@ def allowed(module: Module, target: str) -> bool:
 def imports(*, own: bool) -> Iterator[tuple[Module, Import]]:
     """Every import of our own modules, or of others'."""
     for module in OWN:
-        yield from ((module, each) for each in module.imports if each.own == own)
+        yield from ((module, import_) for import_ in module.imports if import_.own == own)
 
 
-def place(module: Module, each: Import) -> str:
-    return f"{module.path.relative_to(TOP)}:{each.line} imports {each.name}"
+def where(module: Module, import_: Import) -> str:
+    return f"{module.path.relative_to(TOP)}:{import_.line} imports {import_.name}"
 
 
 def test_imports_point_one_way() -> None:
-    assert [place(module, each) for module, each in imports(own=True) if not allowed(module, each.name)] == []
+    assert [where(module, import_) for module, import_ in imports(own=True) if not allowed(module, import_.name)] == []
 
 
 def test_imports_between_our_own_modules_are_relative() -> None:
-    assert [place(module, each) for module, each in imports(own=True) if not each.relative] == []
+    assert [where(module, import_) for module, import_ in imports(own=True) if not import_.relative] == []
 
 
-def of_spark(module: Module, each: Import) -> bool:
+def of_spark(module: Module, import_: Import) -> bool:
     """Sub-packages for those who have Spark; nothing else imports them before it is asked for Spark."""
-    return module.name.startswith(("tidegate.executor.spark.", "tidegate.spark.")) and each.name.startswith("pyspark")
+    return module.name.startswith(("tidegate.executor.spark.", "tidegate.spark.")) and import_.name.startswith(
+        "pyspark"
+    )
 
 
 def test_the_core_does_without_the_extras() -> None:
     theirs = {("tidegate.proto.generate", "grpc_tools"), ("tidegate.operators.indexes.sql", "adbc_driver_sqlite")}
     touched = [
-        (module, each)
-        for module, each in imports(own=False)
-        if each.name.split(".")[0] in EXTRAS and (module.name, each.name) not in theirs and not of_spark(module, each)
+        (module, import_)
+        for module, import_ in imports(own=False)
+        if import_.name.split(".")[0] in EXTRAS
+        and (module.name, import_.name) not in theirs
+        and not of_spark(module, import_)
     ]
-    assert [place(*each) for each in touched] == []
+    assert [where(*touch) for touch in touched] == []
 
 
 def test_the_import_rule_refuses_an_import_that_points_up() -> None:

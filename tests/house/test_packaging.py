@@ -33,7 +33,7 @@ class Distribution:
 
 def run(*command: str | Path, cwd: Path) -> str:
     environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "MYPYPATH")}
-    done = subprocess.run([str(each) for each in command], cwd=cwd, env=environment, capture_output=True, text=True)
+    done = subprocess.run([str(part) for part in command], cwd=cwd, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
@@ -44,16 +44,16 @@ def distribution(tmp_path_factory: pytest.TempPathFactory) -> Distribution:
 
     The environment sees the dependencies of this one through a path file, so nothing is downloaded.
     """
-    place = tmp_path_factory.mktemp("distribution")
-    tree, made = place / "tree", place / "made"
+    folder = tmp_path_factory.mktemp("distribution")
+    tree, built = folder / "tree", folder / "made"
     shutil.copytree(TOP, tree, ignore=shutil.ignore_patterns(*LEFT_OUT))
-    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", made, tree, cwd=place)
-    environment = place / "environment"
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", built, tree, cwd=folder)
+    environment = folder / "environment"
     venv.create(environment, with_pip=False, symlinks=True)
     python = environment / "bin" / "python"
-    packages = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=place).strip())
-    [wheel], [sdist] = made.glob("*.whl"), made.glob("*.tar.gz")
-    run(sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--target", packages, wheel, cwd=place)
+    packages = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder).strip())
+    [wheel], [sdist] = built.glob("*.whl"), built.glob("*.tar.gz")
+    run(sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--target", packages, wheel, cwd=folder)
     (packages / "dependencies.pth").write_text("\n".join(dependency_folders()) + "\n")
     return Distribution(sdist, wheel, python)
 
@@ -142,7 +142,11 @@ def test_the_changelog_begins_with_what_is_not_released_and_knows_no_later_versi
 def test_the_constraints_are_within_the_ranges_of_the_project() -> None:
     versions = constraints()
     wanted = [Requirement(text) for text in requirements()]
-    assert [str(each) for each in wanted if versions.get(canonicalize_name(each.name)) not in each.specifier] == []
+    assert [
+        str(requirement)
+        for requirement in wanted
+        if versions.get(canonicalize_name(requirement.name)) not in requirement.specifier
+    ] == []
 
 
 def test_the_constraints_name_everything_that_is_installed_with_the_project() -> None:

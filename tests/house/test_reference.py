@@ -17,16 +17,16 @@ from tidegate.proto import errors
 from tidegate.proto.values import GIB, MIB, TaskOptions
 
 from .modules import TOP, modules
-from .reasons import constants, given, listed
+from .reasons import constants, given_reasons, listed
 
-REFUSALS = {each.__name__: each.default_reason for each in errors.RequestError.__subclasses__()}
+REFUSALS = {error.__name__: error.default_reason for error in errors.RequestError.__subclasses__()}
 
 
 def section(page: str, title: str) -> str:
     text = (TOP / "docs" / page).read_text()
-    found = re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
-    assert found is not None, f"{page} has no section {title!r}"
-    return found.group(1)
+    heading = re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    assert heading is not None, f"{page} has no section {title!r}"
+    return heading.group(1)
 
 
 def rows(page: str, title: str) -> Iterator[list[str]]:
@@ -60,10 +60,10 @@ def refusals() -> Iterator[tuple[str, str]]:
         for node in ast.walk(module.tree):
             match node:
                 case ast.Call(func=ast.Name(id=name)) if name in REFUSALS:
-                    given = [each.value for each in node.keywords if each.arg == "reason"]
-                    if not given:
+                    reasons = [keyword.value for keyword in node.keywords if keyword.arg == "reason"]
+                    if not reasons:
                         yield REFUSALS[name], name
-                    for reason in given:
+                    for reason in reasons:
                         if isinstance(reason, ast.Constant):
                             yield str(reason.value), name
 
@@ -79,7 +79,7 @@ def test_every_refusal_is_listed_with_its_reason_and_error() -> None:
 
 
 def test_every_reason_that_the_code_gives_is_in_a_table_of_the_pages() -> None:
-    assert sorted((each.reason, each.where) for each in given() if each.reason not in listed()) == []
+    assert sorted((use.reason, use.where) for use in given_reasons() if use.reason not in listed()) == []
 
 
 def test_every_reason_in_a_table_is_in_the_code() -> None:
@@ -91,13 +91,15 @@ def test_every_reason_in_a_table_is_in_the_code() -> None:
     ["EPOCH_SECONDS", "LOOP_ROWS", "CIRCLE", "PLAN_TOO_LARGE", "BAD_BOUND", "SPLIT_UNREADABLE", "SPARK_FAILED"],
 )
 def test_reasons_are_found_however_the_code_gives_them(reason: str) -> None:
-    assert reason in {each.reason for each in given()}
+    assert reason in {use.reason for use in given_reasons()}
 
 
 def test_the_limits_of_plans_are_in_the_operations_page_in_their_order() -> None:
     page = (TOP / "docs" / "operations.md").read_text()
     table = page.partition("| In one plan | At most |")[2].partition("\n\n")[0]
-    assert re.findall(r"^\| \w.*? \| ([\d,]+) \|", table, re.MULTILINE) == [f"{each.most:,}" for each in limits.LIMITS]
+    assert re.findall(r"^\| \w.*? \| ([\d,]+) \|", table, re.MULTILINE) == [
+        f"{limit.most:,}" for limit in limits.LIMITS
+    ]
 
 
 def test_every_option_of_serve_is_in_the_operations_page() -> None:

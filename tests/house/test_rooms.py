@@ -13,7 +13,7 @@ import pytest
 
 from .modules import TOP, Module, modules
 
-OWN: Final = {name: each for name, each in modules().items() if not name.startswith("tidegate.proto.tidegate")}
+OWN: Final = {name: module for name, module in modules().items() if not name.startswith("tidegate.proto.tidegate")}
 MOST_FILES: Final = 17
 FLAT: Final = ""
 """The files of a package that are in no room of it."""
@@ -101,20 +101,20 @@ def room(name: str) -> tuple[str, str]:
 
 def imported(module: Module) -> Iterator[tuple[str, int]]:
     """The project's own modules that a module imports when it runs, also inside of functions, with the lines."""
-    for each in module.imports:
-        target = each.name
-        while each.own and target not in OWN:
+    for import_ in module.imports:
+        target = import_.name
+        while import_.own and target not in OWN:
             target = target.rpartition(".")[0]
-        if each.own and each.at_run and target != module.name:
-            yield target, each.line
+        if import_.own and import_.at_run and target != module.name:
+            yield target, import_.line
 
 
 def test_every_folder_is_in_the_order_of_rooms() -> None:
-    found = defaultdict(set)
+    rooms = defaultdict(set)
     for name in OWN:
         package, inside = room(name)
-        found[package].add(inside)
-    assert {package: inside - {FLAT, "values"} for package, inside in found.items()} == {
+        rooms[package].add(inside)
+    assert {package: inside - {FLAT, "values"} for package, inside in rooms.items()} == {
         package: set(rooms) - {FLAT, "values"} for package, rooms in ROOMS.items()
     }
 

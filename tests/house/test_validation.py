@@ -80,5 +80,5 @@ def test_every_place_that_reads_rows_checks_them_or_says_why_not() -> None:
 
 def test_places_that_check_use_the_one_check() -> None:
     for name in CHECKED:
-        used = {each.name for each in modules()[name].imports}
+        used = {import_.name for import_ in modules()[name].imports}
         assert "tidegate.proto.arrow.validation" in used, f"{name} reads rows from outside and does not check them"

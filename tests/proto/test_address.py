@@ -8,7 +8,7 @@ from tidegate.proto.address import beside, placeless
 
 
 @pytest.mark.parametrize(
-    ("address", "reached", "found"),
+    ("address", "reached", "expected"),
     [
         ("0.0.0.0:50052", "db.example:50051", "db.example:50052"),
         ("[::]:50052", "[::1]:50051", "[::1]:50052"),
@@ -19,6 +19,6 @@ from tidegate.proto.address import beside, placeless
     ],
 )
 def test_another_address_of_a_server_is_found_beside_the_one_it_is_reached_at(
-    address: str, reached: str, found: str | None
+    address: str, reached: str, expected: str | None
 ) -> None:
-    assert beside(reached, placeless(address)) == found
+    assert beside(reached, placeless(address)) == expected

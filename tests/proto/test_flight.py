@@ -20,9 +20,9 @@ SCHEMA = pa.schema([("x", pa.int64())])
 def test_each_batch_of_a_frame_says_where_it_stands() -> None:
     rows = [pa.record_batch({"x": range(count)}) for count in (3, 4)]
     frame = Data(cursor=Cursor(2, 10), rows=7, batches=tuple(rows))
-    read = [flight.read_frame(*each) for each in flight.frame_batches(frame, flight.no_rows(SCHEMA))]
-    assert [(each.cursor, each.rows) for each in read] == [(Cursor(2, 10), 3), (Cursor(2, 13), 4)]
-    assert [each.batches for each in read] == [(batch,) for batch in rows]
+    read = [flight.read_frame(*frame_batch) for frame_batch in flight.frame_batches(frame, flight.no_rows(SCHEMA))]
+    assert [(data.cursor, data.rows) for data in read] == [(Cursor(2, 10), 3), (Cursor(2, 13), 4)]
+    assert [data.batches for data in read] == [(batch,) for batch in rows]
 
 
 @pytest.mark.parametrize(

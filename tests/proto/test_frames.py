@@ -58,14 +58,14 @@ frame = st.one_of(
 def described(frames: list[Frame]) -> list[object]:
     """Frames as comparable values, with one batch per DATA as the wire has it."""
     out: list[object] = []
-    for each in frames:
-        if isinstance(each, Data):
-            row = each.cursor.row
-            for part in each.batches:
-                out.append((each.cursor.epoch, row, part.num_rows, part.to_pylist()))
+    for answer_frame in frames:
+        if isinstance(answer_frame, Data):
+            row = answer_frame.cursor.row
+            for part in answer_frame.batches:
+                out.append((answer_frame.cursor.epoch, row, part.num_rows, part.to_pylist()))
                 row += part.num_rows
         else:
-            out.append(each)
+            out.append(answer_frame)
     return out
 
 
@@ -81,7 +81,7 @@ def stock(frames: list[Frame]) -> Message:
         if isinstance(frame, Data)
         for i, b in enumerate(frame.batches)
     ]
-    return pb.NextResponse(frames=[messages.frame_message(each) for each in single])
+    return pb.NextResponse(frames=[messages.frame_message(answer_frame) for answer_frame in single])
 
 
 @given(st.lists(frame, max_size=4))

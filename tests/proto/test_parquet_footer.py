@@ -48,11 +48,11 @@ def footer_of(data: bytes) -> Footer:
 @pytest.mark.parametrize("options", [{}, {"use_dictionary": False}, {"version": "1.0"}, {"write_statistics": False}])
 def test_a_footer_says_what_pyarrow_says(options: dict[str, Any]) -> None:
     data = written(**options)
-    found, expected = footer_of(data), pq.read_metadata(pa.BufferReader(data))
-    assert [".".join(leaf.path) for leaf in found.leaves] == [
+    parsed, expected = footer_of(data), pq.read_metadata(pa.BufferReader(data))
+    assert [".".join(leaf.path) for leaf in parsed.leaves] == [
         expected.schema.column(i).path for i in range(len(expected.schema))
     ]
-    for number, group in enumerate(found.groups):
+    for number, group in enumerate(parsed.groups):
         other = expected.row_group(number)
         assert (group.rows, group.byte_size) == (other.num_rows, other.total_byte_size)
         for at, chunk in enumerate(group.chunks):
@@ -62,18 +62,18 @@ def test_a_footer_says_what_pyarrow_says(options: dict[str, Any]) -> None:
             assert chunk.has_dictionary == column.has_dictionary_page
             assert chunk.start == (column.dictionary_page_offset or column.data_page_offset)
             assert chunk.nulls == (column.statistics.null_count if column.statistics else None)
-            bounds = found.bounds(group, at)
+            bounds = parsed.bounds(group, at)
             assert (bounds is not None) == bool(column.statistics and column.statistics.has_min_max)
 
 
 def test_bounds_are_those_of_the_values() -> None:
     data = written(TABLE.slice(0, 3))
-    found = footer_of(data)
+    parsed = footer_of(data)
     values = {}
-    for name, at in found.positions.items():
-        bounds = found.bounds(found.groups[0], at)
+    for name, at in parsed.positions.items():
+        bounds = parsed.bounds(parsed.groups[0], at)
         assert bounds is not None
-        values[name] = tuple(comparable(bound, found.leaves[at], TABLE.schema.field(name).type) for bound in bounds)
+        values[name] = tuple(comparable(bound, parsed.leaves[at], TABLE.schema.field(name).type) for bound in bounds)
     assert values == {
         "number": (-5, 3),
         "small": (-3, 2),
@@ -124,11 +124,11 @@ def test_damaged_footers_are_refused_or_read(seed: int) -> None:
     for _ in range(rng.choice([1, 2, 8])):
         data[len(data) - 8 - rng.randrange(1, footer)] = rng.randrange(256)
     with suppress(ValueError):
-        found = footer_of(bytes(data))
-        for group in found.groups:
-            assert len(group.chunks) == len(found.leaves)
-            for at in range(len(found.leaves)):
-                found.bounds(group, at)
+        parsed = footer_of(bytes(data))
+        for group in parsed.groups:
+            assert len(group.chunks) == len(parsed.leaves)
+            for at in range(len(parsed.leaves)):
+                parsed.bounds(group, at)
 
 
 WHOLE = written()

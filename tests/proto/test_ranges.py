@@ -21,14 +21,14 @@ OTHERS = (FieldDescriptor.CPPTYPE_BOOL, FieldDescriptor.CPPTYPE_ENUM, FieldDescr
 
 def numbers(message: Descriptor) -> set[str]:
     """Names of the fields with numbers in a message and all inside it; of a map, its own."""
-    found = set()
+    names = set()
     for field in message.fields:
         inner = field.message_type
         if inner is None:
-            found |= set() if field.cpp_type in OTHERS else {field.name}
+            names |= set() if field.cpp_type in OTHERS else {field.name}
         else:
-            found |= {field.name if name in ("key", "value") else name for name in numbers(inner)}
-    return found
+            names |= {field.name if name in ("key", "value") else name for name in numbers(inner)}
+    return names
 
 
 def test_every_number_of_every_request_has_a_range_and_no_range_is_left_over() -> None:

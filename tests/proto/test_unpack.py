@@ -69,7 +69,7 @@ def test_rows_that_take_no_space_are_sent_a_few_at_once() -> None:
     batch = pa.record_batch({"c": pa.nulls(200_000)})
     sent = sendable(InlineSplit(schema=batch.schema, batches=(batch,)))
     _, read = read_untrusted_stream(stream_bytes(sent.schema, sent.batches))
-    assert sum(each.num_rows for each in read) == 200_000
+    assert sum(batch.num_rows for batch in read) == 200_000
 
 
 def test_what_a_server_takes_is_sent_as_it_is() -> None:

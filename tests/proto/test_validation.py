@@ -37,19 +37,19 @@ ARRAYS = [
 ]
 
 
-def rebuilt(array: pa.Array, at: list[int], byte: int, place: int) -> pa.Array:
+def rebuilt(array: pa.Array, at: list[int], byte: int, position: int) -> pa.Array:
     """The array with a byte changed: of the buffer that `at` leads to, through children."""
     buffers = array.buffers()[: 1 + _own(array.type)]
     children = _children(array)
     if children and at and at[0] % 2:
         which = at[0] // 2 % len(children)
-        children[which] = rebuilt(children[which], at[1:], byte, place)
+        children[which] = rebuilt(children[which], at[1:], byte, position)
     else:
         present = [number for number, buffer in enumerate(buffers) if buffer is not None and buffer.size]
         assume(bool(present))
         number = present[(at[0] if at else 0) // 2 % len(present)]
         changed = bytearray(buffers[number].to_pybytes())
-        changed[place % len(changed)] = byte
+        changed[position % len(changed)] = byte
         buffers[number] = pa.py_buffer(bytes(changed))
     if pa.types.is_dictionary(array.type):
         indices = pa.Array.from_buffers(array.type.index_type, len(array), buffers, array.null_count)
@@ -94,8 +94,8 @@ def is_refused(batch: pa.RecordBatch) -> bool:
     st.sampled_from([0, 1, 2, 0x7F, 0x80, 0xC3, 0xFF]),
     st.integers(0, 200),
 )
-def test_what_arrow_finds_in_damaged_arrays_is_found(array: pa.Array, at: list[int], byte: int, place: int) -> None:
-    batch = pa.record_batch({"x": rebuilt(array, at, byte, place)})
+def test_what_arrow_finds_in_damaged_arrays_is_found(array: pa.Array, at: list[int], byte: int, position: int) -> None:
+    batch = pa.record_batch({"x": rebuilt(array, at, byte, position)})
     try:
         batch.validate(full=True)
     except pa.ArrowInvalid:
@@ -128,7 +128,7 @@ NO_CHARACTERS = [
     *(b"\xed\xa0\x80", b"\xed\xbf\xbf"),  # halves of pairs
     *(b"\xf4\x90\x80\x80", b"\xf5\x80\x80\x80", b"\xfe", b"\xff"),  # beyond the last one
 ]
-RIGHT = st.sampled_from([*(each.encode() for each in CHARACTERS), b"words"])
+RIGHT = st.sampled_from([*(character.encode() for character in CHARACTERS), b"words"])
 WRONG = st.sampled_from(NO_CHARACTERS) | st.binary(max_size=4)
 
 
@@ -139,7 +139,7 @@ def test_text_is_checked_as_arrow_checks_it(data: st.DataObject, type_: pa.DataT
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), min_size=2, max_size=12)))
     missing = data.draw(st.lists(st.booleans(), min_size=len(cuts) - 1, max_size=len(cuts) - 1))
     width = np.int32 if type_ == pa.string() else np.int64
-    bits = pa.array([not each for each in missing]).buffers()[1] if any(missing) else None
+    bits = pa.array([not is_missing for is_missing in missing]).buffers()[1] if any(missing) else None
     buffers = [bits, pa.py_buffer(np.array(cuts, width)), pa.py_buffer(text)]
     array = pa.Array.from_buffers(type_, len(cuts) - 1, buffers, sum(missing))
     start = data.draw(st.integers(0, len(array)))

@@ -29,8 +29,8 @@ def handed_on(columns: dict[str, object] = KV, name: str = "rows") -> bytes:
 
 @pytest.fixture
 def client() -> Iterator[Client]:
-    with tidegate.local() as made:
-        yield made
+    with tidegate.local() as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -38,8 +38,8 @@ def remote(tmp_path: Path) -> Iterator[Client]:
     """Over gRPC, so that executors reach the service."""
     spill = tmp_path / "server"
     spill.mkdir()
-    with remote_client(PlanEngine(["/"], spill)) as made:
-        yield made
+    with remote_client(PlanEngine(["/"], spill)) as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -52,12 +52,12 @@ def table(tmp_path: Path) -> Write:
     """Writes a table of Parquet files: `table(first, second, row_group_size=...)`."""
 
     def write(*parts: pa.Table | dict[str, list[object]], folder: str = "table", **options: object) -> Path:
-        place = tmp_path / folder
-        place.mkdir(parents=True, exist_ok=True)
+        folder_path = tmp_path / folder
+        folder_path.mkdir(parents=True, exist_ok=True)
         for number, part in enumerate(parts):
             rows = part if isinstance(part, pa.Table) else pa.table(part)
-            pq.write_table(rows, place / f"part-{number}.parquet", **options)
-        return place
+            pq.write_table(rows, folder_path / f"part-{number}.parquet", **options)
+        return folder_path
 
     return write
 

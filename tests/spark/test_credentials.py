@@ -28,7 +28,7 @@ ALICE, BOB = "alice-has-this-token-0001", "bob-has-another-token-0002"
 
 
 @dataclass(frozen=True)
-class Place:
+class SecureServer:
     """A server over TLS that knows alice and bob, and the files that they show and check."""
 
     address: str
@@ -43,7 +43,7 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def secure_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureServer]:
     folder = tmp_path_factory.mktemp("server")
     files = {}
     for who, token in (("alice", ALICE), ("bob", BOB)):
@@ -59,18 +59,20 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     }
     engine = PlanEngine([str(tmp_path_factory.getbasetemp())], folder)
     with manager(engine, principals=True) as backend, served(backend, **how) as address:
-        yield Place(address, files, folder / "authority.pem")
+        yield SecureServer(address, files, folder / "authority.pem")
 
 
-def test_executors_push_with_the_clients_token_file_over_tls(spark: SparkSession, place: Place) -> None:
-    with place.connect() as client, client.create_task(handed_on()) as task:
+def test_executors_push_with_the_clients_token_file_over_tls(spark: SparkSession, secure_server: SecureServer) -> None:
+    with secure_server.connect() as client, client.create_task(handed_on()) as task:
         assert feed(computed(spark), task, "rows", how="pushed").rows == 100
         assert [row["k"] for row in rows_of(task)] == list(range(100))
 
 
-def test_a_token_that_was_given_as_text_is_not_sent_to_executors(spark: SparkSession, place: Place) -> None:
+def test_a_token_that_was_given_as_text_is_not_sent_to_executors(
+    spark: SparkSession, secure_server: SecureServer
+) -> None:
     with (
-        tidegate.connect(place.address, token=ALICE, tls=place.authorities) as client,
+        tidegate.connect(secure_server.address, token=ALICE, tls=secure_server.authorities) as client,
         client.create_task(handed_on()) as task,
         pytest.raises(tidegate.Unauthenticated, match="does not send to other processes") as refused,
     ):
@@ -78,31 +80,35 @@ def test_a_token_that_was_given_as_text_is_not_sent_to_executors(spark: SparkSes
     assert ALICE not in str(refused.value)
 
 
-def test_the_data_source_reads_and_writes_with_a_token_file(spark: SparkSession, place: Place) -> None:
+def test_the_data_source_reads_and_writes_with_a_token_file(spark: SparkSession, secure_server: SecureServer) -> None:
     tidegate.spark.register(spark)
-    with place.connect() as client, client.create_task(handed_on()) as task:
-        writer = computed(spark).write.format("tidegate").mode("append").options(**place.options())
+    with secure_server.connect() as client, client.create_task(handed_on()) as task:
+        writer = computed(spark).write.format("tidegate").mode("append").options(**secure_server.options())
         writer.option("task", task.id).option("source", "rows").save()
-        frame = spark.read.format("tidegate").options(**place.options()).option("task", task.id).load()
+        frame = spark.read.format("tidegate").options(**secure_server.options()).option("task", task.id).load()
         assert sorted(row["k"] for row in frame.collect()) == list(range(100))
         shown = frame._jdf.queryExecution().toString()
         assert ALICE not in shown
 
 
-def test_the_data_source_says_who_may_not(spark: SparkSession, place: Place) -> None:
+def test_the_data_source_says_who_may_not(spark: SparkSession, secure_server: SecureServer) -> None:
     tidegate.spark.register(spark)
-    with place.connect() as client, client.create_task(handed_on()) as task:
+    with secure_server.connect() as client, client.create_task(handed_on()) as task:
         reader = spark.read.format("tidegate").option("task", task.id)
         with pytest.raises(Exception, match="there is no task"):
-            reader.options(**place.options("bob")).load()
+            reader.options(**secure_server.options("bob")).load()
         with pytest.raises(Exception, match="is not a token"):
-            reader.options(**place.options()).option("tokenFile", "/dev/null").load()
+            reader.options(**secure_server.options()).option("tokenFile", "/dev/null").load()
 
 
 def test_what_one_principal_has_staged_is_not_swept_by_another(
-    spark: SparkSession, place: Place, tmp_path: Path
+    spark: SparkSession, secure_server: SecureServer, tmp_path: Path
 ) -> None:
-    with place.connect("alice") as alice, place.connect("bob") as bob, alice.create_task(handed_on()) as task:
+    with (
+        secure_server.connect("alice") as alice,
+        secure_server.connect("bob") as bob,
+        alice.create_task(handed_on()) as task,
+    ):
         fed = feed(computed(spark), task, "rows", how="staged", staging=tmp_path)
         assert sweep(tmp_path, bob) == []
         assert len(rows_of(task)) == fed.rows

@@ -36,9 +36,9 @@ TABLE = pa.table({"k": pa.array(range(1000), pa.int64()), "n": pa.array(range(10
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("served")
     pq.write_table(TABLE, folder / "rows.parquet")
-    with fake_server(PlanEngine([str(folder)], folder)) as found:
-        served[found] = folder
-        yield found
+    with fake_server(PlanEngine([str(folder)], folder)) as host_port:
+        served[host_port] = folder
+        yield host_port
 
 
 served: dict[str, Path] = {}
@@ -46,8 +46,8 @@ served: dict[str, Path] = {}
 
 @pytest.fixture(scope="module")
 def client(address: str) -> Iterator[Client]:
-    with tidegate.connect(address) as made:
-        yield made
+    with tidegate.connect(address) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")
@@ -176,8 +176,8 @@ def test_a_streaming_sink_feeds_an_epoch_for_each_batch(
 def test_a_part_of_a_plan_has_the_columns_and_rows_asked_for(
     encoding: str, columns: tuple[str, ...] | None, limit: int | None
 ) -> None:
-    made = frame_of_rows().to_plan()
-    whole = plan_bytes(made) if encoding == "binary" else PlanBytes(json=MessageToJson(made))
+    plan = frame_of_rows().to_plan()
+    whole = plan_bytes(plan) if encoding == "binary" else PlanBytes(json=MessageToJson(plan))
     rows = pa.table({"k": [1, 2, 3], "v": [4, 5, 6]})
     part = part_of(whole, rows.schema, columns, limit)
     with tidegate.local() as client, client.create_task(part) as task:

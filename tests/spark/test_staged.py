@@ -124,9 +124,9 @@ def test_a_column_that_the_dataframe_lacks_is_refused_unless_it_is_said_to_be_nu
     feed(frame, task, "rows", staging=tmp_path, missing_columns="null")
     with client.create_task(handed_on(), missing_columns="null") as lenient:
         feed(frame, lenient, "rows", staging=tmp_path)
-        for each in (task, lenient):
-            each.request_barrier()
-            assert each.read_epoch().to_pylist() == [{"k": 0, "v": None}, {"k": 1, "v": None}]
+        for either in (task, lenient):
+            either.request_barrier()
+            assert either.read_epoch().to_pylist() == [{"k": 0, "v": None}, {"k": 1, "v": None}]
 
 
 @pytest.mark.parametrize(
@@ -210,18 +210,18 @@ def test_files_stay_while_a_checkpoint_would_have_their_epoch_replayed(spark: Sp
 def test_what_a_killed_driver_has_left_goes_at_the_next_feed(spark: SparkSession, task: Task, tmp_path: Path) -> None:
     fed = feed(computed(spark), task, "rows", staging=tmp_path)
     manifest = tmp_path / str(fed.transaction) / "_manifest.json"
-    found = json.loads(manifest.read_text())
-    found["users"][0]["service"] = f"process:{os.uname().nodename}:{2**22 + 1}:0"
-    manifest.write_text(json.dumps(found))
+    contents = json.loads(manifest.read_text())
+    contents["users"][0]["service"] = f"process:{os.uname().nodename}:{2**22 + 1}:0"
+    manifest.write_text(json.dumps(contents))
     assert sweep(tmp_path, task) == [fed.transaction]
 
 
 def test_what_other_services_use_is_left_to_them(spark: SparkSession, task: Task, tmp_path: Path) -> None:
     fed = feed(computed(spark), task, "rows", staging=tmp_path)
     manifest = tmp_path / str(fed.transaction) / "_manifest.json"
-    found = json.loads(manifest.read_text())
-    found["users"][0]["service"] = "elsewhere:50051"
-    manifest.write_text(json.dumps(found))
+    contents = json.loads(manifest.read_text())
+    contents["users"][0]["service"] = "elsewhere:50051"
+    manifest.write_text(json.dumps(contents))
     assert sweep(tmp_path, task) == []
 
 

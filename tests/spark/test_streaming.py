@@ -51,8 +51,8 @@ class Rows:
 
     def add(self, *rows: Any) -> None:
         self.files += 1
-        made = [row if isinstance(row, dict) else {"n": row} for row in rows]
-        write(self.folder / "rows", self.files, *made)
+        records = [row if isinstance(row, dict) else {"n": row} for row in rows]
+        write(self.folder / "rows", self.files, *records)
 
     def frame(self, schema: str = "n long") -> DataFrame:
         reader = self.session.readStream.schema(schema).option("maxFilesPerTrigger", 1)
@@ -74,8 +74,8 @@ def rows(spark: SparkSession, tmp_path: Path) -> Rows:
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[Client]:
     (tmp_path / "checkpoints").mkdir()
-    with tidegate.local(checkpoint_root=tmp_path / "checkpoints") as made:
-        yield made
+    with tidegate.local(checkpoint_root=tmp_path / "checkpoints") as opened:
+        yield opened
 
 
 def values(table: pa.Table) -> list[int]:

@@ -54,9 +54,9 @@ def test_values_of_every_type_are_those_that_spark_collects(
     task = remote.create_task(handed_on(columns()))
     feed(frame, task, "rows", how=how, staging=tmp_path)
     task.request_barrier()
-    found, spoken = task.read_epoch(), frame.toArrow()
-    assert [column.to_pylist() for column in found.columns] == [
-        column.cast(field.type).to_pylist() for column, field in zip(spoken.columns, found.schema, strict=True)
+    received, spoken = task.read_epoch(), frame.toArrow()
+    assert [column.to_pylist() for column in received.columns] == [
+        column.cast(field.type).to_pylist() for column, field in zip(spoken.columns, received.schema, strict=True)
     ]
 
 
