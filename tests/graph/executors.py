@@ -60,10 +60,10 @@ class HashJoin:
                 for key, value in rows:
                     self.built.setdefault(key, []).append(value)
                 continue
-            found = [(key, value, other) for key, value in rows for other in self.built.get(key, ())]
-            if found:
+            joined = [(key, value, other) for key, value in rows for other in self.built.get(key, ())]
+            if joined:
                 yield pa.record_batch(
-                    [pa.array(column, pa.int64()) for column in zip(*found, strict=True)], schema=self.schema
+                    [pa.array(column, pa.int64()) for column in zip(*joined, strict=True)], schema=self.schema
                 )
 
     def done(self, channel: int) -> None:
@@ -112,8 +112,8 @@ def fed(graph: TaskGraph, name: str = "numbers") -> Stream:
 
 def sums(table: pa.Table) -> pa.Table:
     """What `SumByKey` is to give, as Arrow computes it."""
-    found = table.group_by("k").aggregate([("v", "sum")]).sort_by("k")
-    return pa.table({"k": found["k"], "total": found["v_sum"]}, schema=SUMS)
+    totals = table.group_by("k").aggregate([("v", "sum")]).sort_by("k")
+    return pa.table({"k": totals["k"], "total": totals["v_sum"]}, schema=SUMS)
 
 
 __all__ = ["CALLS", "NUMBERS", "SUMS", "Calls", "Executor", "First", "HashJoin", "PassOn", "SumByKey", "fed", "numbers"]

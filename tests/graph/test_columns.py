@@ -83,9 +83,9 @@ def test_views_of_texts_and_run_ends_go_through_exchanges_as_plain_values(
 ) -> None:
     graph = TaskGraph()
     graph.collect(build(graph, graph.read_arrow(VIEWS)))
-    found = client.run_graph(graph).table()
-    assert found.schema.types == TEXTS.types
-    kept = sorted(map(repr, found.slice(0, 4).to_pylist()))
+    result = client.run_graph(graph).table()
+    assert result.schema.types == TEXTS.types
+    kept = sorted(map(repr, result.slice(0, 4).to_pylist()))
     assert kept == sorted(map(repr, VIEWS.to_pylist()))
 
 
@@ -93,8 +93,8 @@ class Views(PassOn):
     """Gives texts as some libraries keep them."""
 
     def execute(self, batches: Sequence[pa.RecordBatch], stream: str, channel: int) -> Sequence[pa.RecordBatch]:
-        given = VIEWS.combine_chunks().to_batches()
-        return given if batches else ()
+        batches_ = VIEWS.combine_chunks().to_batches()
+        return batches_ if batches else ()
 
 
 def test_what_an_executor_gives_may_keep_its_texts_in_another_way(client: Client) -> None:

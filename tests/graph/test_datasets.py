@@ -19,14 +19,14 @@ from tidegate.proto.dataset import Keyed
 from .executors import CALLS, NUMBERS, SUMS, Calls, HashJoin, PassOn, SumByKey, fed, numbers, sums
 
 
-def made(client: Client, table: pa.Table) -> Dataset:
+def dataset_of(client: Client, table: pa.Table) -> Dataset:
     graph = TaskGraph()
     graph.blocking("kept", PassOn, fed(graph))
     return client.run_graph(graph, {"numbers": table})
 
 
-def files(place: Path) -> list[Path]:
-    return [path for path in place.rglob("*") if path.is_file()]
+def files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_a_dataset_has_its_graphs_rows_in_order_as_often_as_one_likes(
     client: Client, most_in_memory: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dataset_files, "MOST_IN_MEMORY", most_in_memory)
-    dataset = made(client, numbers(300_000))
+    dataset = dataset_of(client, numbers(300_000))
     assert (dataset.rows, dataset.schema) == (300_000, NUMBERS)
     assert dataset.table() == pa.Table.from_batches(list(dataset)) == numbers(300_000)
     assert pa.table(dataset) == numbers(300_000)
@@ -48,7 +48,7 @@ def test_a_dataset_has_its_graphs_rows_in_order_as_often_as_one_likes(
 
 def test_it_is_there_when_its_graph_and_client_are_gone() -> None:
     with tidegate.local() as client:
-        dataset = made(client, numbers(10))
+        dataset = dataset_of(client, numbers(10))
     assert dataset.table() == numbers(10)
 
 
@@ -60,7 +60,7 @@ def test_a_graph_may_be_run_without_a_client() -> None:
 
 def test_its_files_are_gone_when_nothing_refers_to_it(tmp_path: Path) -> None:
     with tidegate.local(spill_directory=tmp_path) as client:
-        dataset = made(client, numbers(10))
+        dataset = dataset_of(client, numbers(10))
     kept = [Path(split.path) for split in dataset.splits()]
     assert all(path.exists() for path in kept)
     del dataset
@@ -70,7 +70,7 @@ def test_its_files_are_gone_when_nothing_refers_to_it(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("on_disk")
 def test_closing_it_removes_its_files_and_leaves_what_was_read(tmp_path: Path) -> None:
-    with tidegate.local(spill_directory=tmp_path) as client, made(client, numbers(100)) as dataset:
+    with tidegate.local(spill_directory=tmp_path) as client, dataset_of(client, numbers(100)) as dataset:
         table = dataset.table()
         assert dataset.size > 0
     assert dataset.closed
@@ -83,7 +83,7 @@ def test_closing_it_removes_its_files_and_leaves_what_was_read(tmp_path: Path) -
 
 
 def test_a_dataset_without_rows_has_a_schema(client: Client) -> None:
-    dataset = made(client, numbers(0))
+    dataset = dataset_of(client, numbers(0))
     assert dataset.table() == numbers(0)
     graph = TaskGraph()
     graph.collect(graph.read_dataset(dataset))
@@ -91,7 +91,7 @@ def test_a_dataset_without_rows_has_a_schema(client: Client) -> None:
 
 
 def test_it_is_a_stream_of_a_later_graph(client: Client) -> None:
-    dataset = made(client, numbers(100_000))
+    dataset = dataset_of(client, numbers(100_000))
     graph = TaskGraph()
     stream = graph.read_dataset(dataset)
     del dataset
@@ -102,7 +102,7 @@ def test_it_is_a_stream_of_a_later_graph(client: Client) -> None:
 
 def test_it_is_a_static_side_in_every_epoch_of_a_task(client: Client) -> None:
     graph = TaskGraph()
-    streams = {"build": graph.read_dataset(made(client, numbers(7, start=70))), "probe": fed(graph)}
+    streams = {"build": graph.read_dataset(dataset_of(client, numbers(7, start=70))), "probe": fed(graph)}
     options = {"partition": {"build": None, "probe": tidegate.SPREAD}, "after": {"probe": "build"}}
     graph.blocking("join", HashJoin, streams, channels=2, schema=HashJoin.schema, **options)
     with client.create_task(graph) as task:
@@ -131,13 +131,13 @@ def test_it_is_a_split_of_a_fed_source(client: Client) -> None:
     graph.blocking("sums", SumByKey, fed(graph), channels=2, partition="k", schema=SUMS)
     with client.create_task(graph) as task:
         for dataset in (client.dataset(numbers(100)), client.dataset(numbers(9, keys=2), keyed=tidegate.Ranged("v"))):
-            found = task.run_epoch({"numbers": dataset}).table()
-            assert found.sort_by("k") == sums(dataset.table())
+            result = task.run_epoch({"numbers": dataset}).table()
+            assert result.sort_by("k") == sums(dataset.table())
 
 
 def test_a_small_dataset_has_files_once_somebody_asks_for_them(tmp_path: Path) -> None:
     with tidegate.local(spill_directory=tmp_path) as client:
-        dataset = made(client, numbers(1000))
+        dataset = dataset_of(client, numbers(1000))
         before = list(dataset)
         assert not list(tmp_path.rglob("*.arrow"))
         assert [Path(split.path) for split in dataset.splits()] == list(tmp_path.rglob("*.arrow"))
@@ -147,7 +147,7 @@ def test_a_small_dataset_has_files_once_somebody_asks_for_them(tmp_path: Path) -
 def test_a_large_dataset_is_in_files_alone(tmp_path: Path) -> None:
     held = dataset_files.memory.used
     with tidegate.local(spill_directory=tmp_path) as client:
-        dataset = made(client, numbers(600_000))
+        dataset = dataset_of(client, numbers(600_000))
         assert sum(path.stat().st_size for path in tmp_path.rglob("*.arrow")) >= 600_000 * 16
         assert dataset_files.memory.used == held
         assert dataset.table() == numbers(600_000)
@@ -162,7 +162,7 @@ def test_what_all_datasets_keep_in_memory_has_a_bound(tmp_path: Path, monkeypatc
         first.close()
         fourth = client.dataset(numbers(1000))
         assert len(list(tmp_path.rglob("*.arrow"))) == 1
-        assert [each.table() for each in (second, third, fourth)] == [numbers(1000)] * 3
+        assert [dataset.table() for dataset in (second, third, fourth)] == [numbers(1000)] * 3
     del second, third, fourth
     gc.collect()
     assert dataset_files.memory.used <= held
@@ -191,7 +191,7 @@ def test_a_failed_graph_leaves_no_files(tmp_path: Path) -> None:
 
 
 def test_a_dataset_that_was_closed_is_refused_as_an_input(client: Client) -> None:
-    dataset = made(client, numbers(1))
+    dataset = dataset_of(client, numbers(1))
     graph = TaskGraph()
     graph.collect(graph.read_dataset(dataset))
     dataset.close()
@@ -212,7 +212,7 @@ def test_its_files_are_a_checkpoints(client: Client) -> None:
     from tidegate.executor.checkpoints.checkpoint_folder import CheckpointFolder
     from tidegate.executor.checkpoints.disk import LocalDisk
 
-    dataset = made(client, numbers(300_000))
+    dataset = dataset_of(client, numbers(300_000))
     folder = CheckpointFolder(LocalDisk(), Path(dataset.splits()[0].path).parent)
     manifest = folder.manifest("dataset")
     parts = [folder.table(manifest, part) for part in manifest.parts]

@@ -45,7 +45,7 @@ def test_the_error_has_the_users_traceback_and_where_it_happened(client: Client)
 def test_the_log_has_the_error_with_its_traceback(client: Client, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR), pytest.raises(tidegate.TaskFailed):
         client.run_graph(broken(Breaks), {"numbers": numbers(1)})
-    [record] = [each for each in caplog.records if "user code failed" in each.message]
+    [record] = [record_ for record_ in caplog.records if "user code failed" in record_.message]
     assert "epoch 1" in record.message
     assert record.exc_info is not None
     assert record.exc_info[0] is ZeroDivisionError

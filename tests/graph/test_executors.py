@@ -85,11 +85,11 @@ def test_a_join_builds_before_it_probes_on_any_number_of_channels(client: Client
 
 
 def test_every_channel_and_epoch_has_an_executor_of_its_own(client: Client) -> None:
-    made = itertools.count()
+    numbers_ = itertools.count()
 
     class Numbered(PassOn):
         def __init__(self) -> None:
-            self.number = next(made)
+            self.number = next(numbers_)
 
         def done(self, channel: int) -> pa.RecordBatch:
             return pa.record_batch({"k": [channel], "v": [self.number]}, schema=NUMBERS)
@@ -114,8 +114,8 @@ def test_a_graph_is_a_task_whose_epochs_answer_for_their_own_splits_alone(client
         assert [epoch.table() for epoch in task.epochs()] == [sums(numbers(200)), sums(numbers(200, start=500))]
 
 
-@pytest.mark.parametrize("given", ["none", "batch", "table", "list", "generator", "empty"])
-def test_rows_may_be_given_in_any_form_of_arrow(client: Client, given: str) -> None:
+@pytest.mark.parametrize("form", ["none", "batch", "table", "list", "generator", "empty"])
+def test_rows_may_be_given_in_any_form_of_arrow(client: Client, form: str) -> None:
     rows = numbers(2)
     forms = {
         "none": None,
@@ -128,13 +128,11 @@ def test_rows_may_be_given_in_any_form_of_arrow(client: Client, given: str) -> N
 
     class Gives(PassOn):
         def done(self, channel: int) -> object:
-            return forms[given]
+            return forms[form]
 
     graph = TaskGraph()
     graph.blocking("gives", Gives, fed(graph))
-    assert client.run_graph(graph, {"numbers": []}).table() == (
-        rows.slice(0, 0) if given in ("none", "empty") else rows
-    )
+    assert client.run_graph(graph, {"numbers": []}).table() == (rows.slice(0, 0) if form in ("none", "empty") else rows)
 
 
 @settings(max_examples=tries(25), deadline=None)
@@ -204,7 +202,7 @@ def test_early_termination_reads_only_the_row_groups_it_needs(client: Client, tm
     graph.blocking("first", First, graph.read_parquet(path, name="many", stride=10))
     with client.create_task(graph) as task:
         assert task.run_epoch({}).table() == numbers(3)
-        [scan] = [each for each in task.statistics().operators if each.operator == "Scan"]
+        [scan] = [operator for operator in task.statistics().operators if operator.operator == "Scan"]
     assert scan.rows_out < 100_000
 
 

@@ -96,7 +96,11 @@ def test_files_are_read_by_as_many_channels_as_their_reader_has(client: Client, 
     graph.blocking("sums", SumByKey, again, schema=SUMS)
     with client.create_task(graph) as task:
         assert task.run_epoch({}).table() == sums(TABLE)
-        scans = {each.channel: each.rows_out for each in task.statistics().operators if each.operator == "Scan"}
+        scans = {
+            operator.channel: operator.rows_out
+            for operator in task.statistics().operators
+            if operator.operator == "Scan"
+        }
     assert scans == {0: 250, 1: 250, 2: 250, 3: 250}
 
 

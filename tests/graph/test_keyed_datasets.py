@@ -33,7 +33,7 @@ def small_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "RUN_BLOCKS", 1)
 
 
-def made(client: Client, table: pa.Table, keyed: Hashed | Ranged) -> KeyedDataset:
+def dataset_of(client: Client, table: pa.Table, keyed: Hashed | Ranged) -> KeyedDataset:
     dataset = client.dataset(table, keyed=keyed)
     assert isinstance(dataset, KeyedDataset)
     return dataset
@@ -58,7 +58,7 @@ def test_a_graphs_rows_are_found_by_their_key(
 def test_no_more_is_put_together_than_fits_in_a_batch(
     client: Client, keyed: Hashed | Ranged, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows, whole = numbers(300_000), made(client, numbers(300_000), keyed).table()
+    rows, whole = numbers(300_000), dataset_of(client, numbers(300_000), keyed).table()
     together: list[int] = []
 
     def concat(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
@@ -67,7 +67,7 @@ def test_no_more_is_put_together_than_fits_in_a_batch(
 
     monkeypatch.setattr(writing, "MOST_TOGETHER", 1 << 20)
     monkeypatch.setattr(writing, "concat_batches", concat)
-    assert made(client, rows, keyed).table() == whole
+    assert dataset_of(client, rows, keyed).table() == whole
     assert max(together) <= 1 << 20
 
 
@@ -75,7 +75,7 @@ def test_no_more_is_put_together_than_fits_in_a_batch(
 @given(st.lists(st.none() | st.floats(width=16) | st.sampled_from([0.0, -0.0, 1.0]), max_size=40))
 def test_any_key_is_found_nulls_and_what_is_no_number_too(client: Client, keys: list[float | None]) -> None:
     table = pa.table({"k": pa.array(keys, pa.float64(), from_pandas=False), "v": range(len(keys))}, schema=FLOATS)
-    datasets = [made(client, table, keyed) for keyed in KINDS]
+    datasets = [dataset_of(client, table, keyed) for keyed in KINDS]
     for key in (*keys, 2.5):
         same = [at for at, other in enumerate(keys) if other == key or (is_nan(other) and is_nan(key))]
         assert [dataset.lookup(key)["v"].to_pylist() for dataset in datasets] == [same] * len(KINDS)
@@ -95,20 +95,20 @@ def test_a_range_has_the_rows_between_in_order(
     client: Client, keys: list[int | None], low: int | None, high: int | None
 ) -> None:
     table = pa.table({"k": pa.array(keys, pa.int64()), "v": range(len(keys))}, schema=NUMBERS)
-    found = made(client, table, Ranged("k")).range(low, high)
+    between = dataset_of(client, table, Ranged("k")).range(low, high)
     inside = [(key, at) for at, key in enumerate(keys) if key is not None]
     inside = [(key, at) for key, at in inside if (low is None or key >= low) and (high is None or key < high)]
-    assert [tuple(row.values()) for row in found.to_pylist()] == sorted(inside)
+    assert [tuple(row.values()) for row in between.to_pylist()] == sorted(inside)
 
 
 @pytest.mark.usefixtures("small_runs")
 def test_more_rows_than_are_sorted_at_a_time_come_in_one_order(client: Client, tmp_path: Path) -> None:
     keys = np.arange(200_000) * 7919 % 100_003
-    dataset = made(client, pa.table({"k": keys, "v": range(200_000)}, schema=NUMBERS), Ranged("k"))
+    dataset = dataset_of(client, pa.table({"k": keys, "v": range(200_000)}, schema=NUMBERS), Ranged("k"))
     order = np.argsort(keys, kind="stable")
-    found = dataset.table()
-    assert np.array_equal(found["k"].to_numpy(), keys[order])
-    assert np.array_equal(found["v"].to_numpy(), order)
+    ranged = dataset.table()
+    assert np.array_equal(ranged["k"].to_numpy(), keys[order])
+    assert np.array_equal(ranged["v"].to_numpy(), order)
     assert dataset.range(500, 503).num_rows == np.count_nonzero((keys >= 500) & (keys < 503))
     assert len({Path(split.path).name for split in dataset.splits()}) == len(
         list(Path(dataset.splits()[0].path).parent.glob("*.arrow"))
@@ -117,7 +117,7 @@ def test_more_rows_than_are_sorted_at_a_time_come_in_one_order(client: Client, t
 
 def test_a_lookup_reads_only_the_files_its_key_may_be_in(client: Client) -> None:
     for keyed in (Hashed(("v",), partitions=8), Ranged("v")):
-        dataset = made(client, numbers(300_000), keyed)
+        dataset = dataset_of(client, numbers(300_000), keyed)
         wanted = [path for split in dataset.splits() if holds(path := Path(split.path), 123_456)]
         for split in dataset.splits():
             if Path(split.path) not in wanted:
@@ -145,14 +145,14 @@ def holds(path: Path, value: int) -> bool:
 def test_keys_may_have_any_type_that_has_an_order(client: Client, values: list[object]) -> None:
     table = pa.table({"k": values, "v": list(range(len(values)))})
     for keyed in KINDS:
-        dataset = made(client, table, keyed)
+        dataset = dataset_of(client, table, keyed)
         for value in values:
             same = [at for at, other in enumerate(values) if other == value]
             assert dataset.lookup(value)["v"].to_pylist() == same
 
 
 def test_a_key_may_have_several_columns(client: Client) -> None:
-    dataset = made(client, numbers(1000), Hashed(("k", "v")))
+    dataset = dataset_of(client, numbers(1000), Hashed(("k", "v")))
     assert dataset.lookup(3, 10).to_pylist() == [{"k": 3, "v": 10}]
     assert dataset.lookup(3, 11).num_rows == 0
 
@@ -164,7 +164,7 @@ def test_a_key_of_one_column_may_be_its_name() -> None:
 def test_a_keyed_dataset_is_an_input_as_any_other(client: Client) -> None:
     for keyed in KINDS:
         graph = TaskGraph()
-        rows = graph.read_dataset(made(client, numbers(10_000), keyed))
+        rows = graph.read_dataset(dataset_of(client, numbers(10_000), keyed))
         graph.blocking("sums", SumByKey, rows, channels=2, partition="k", schema=SUMS)
         assert client.run_graph(graph).table().sort_by("k") == sums(numbers(10_000))
 
@@ -190,7 +190,7 @@ def test_what_is_no_key_is_refused(client: Client) -> None:
 
 
 def test_what_cannot_be_looked_up_is_refused(client: Client) -> None:
-    hashed, ranged = (made(client, numbers(3), keyed) for keyed in (Hashed(("k",)), Ranged("k")))
+    hashed, ranged = (dataset_of(client, numbers(3), keyed) for keyed in (Hashed(("k",)), Ranged("k")))
     for look in (lambda: hashed.lookup("a"), lambda: hashed.lookup(1, 2), hashed.range, lambda: ranged.range("a")):
         with pytest.raises(tidegate.InvalidRequest) as raised:
             look()
@@ -201,16 +201,16 @@ def test_what_cannot_be_looked_up_is_refused(client: Client) -> None:
 
 
 def test_a_partition_lies_in_blocks_that_are_read_as_they_are(client: Client) -> None:
-    dataset = made(client, numbers(300_000), Hashed(("k",), partitions=2))
+    dataset = dataset_of(client, numbers(300_000), Hashed(("k",), partitions=2))
     one, two = dataset.partitions()
     assert [batch.num_rows for batch in one[:-1]] == [65_536] * (len(one) - 1)
     assert sum(batch.num_rows for batch in (*one, *two)) == 300_000
-    found = Addresses()
+    addresses = Addresses()
     graph = TaskGraph()
-    graph.blocking("rows", lambda: found, graph.read_dataset(dataset), partition="k", channels=2)
+    graph.blocking("rows", lambda: addresses, graph.read_dataset(dataset), partition="k", channels=2)
     client.run_graph(graph)
     lies = {batch["v"].buffers()[1].address for batch in (*one, *two)}
-    assert set(found.seen) == lies
+    assert set(addresses.seen) == lies
 
 
 class Addresses(PassOn):

@@ -61,8 +61,8 @@ def test_it_is_null_where_the_file_or_the_task_says_so(tmp_path: Path, kind: str
     else:
         lacking = tidegate.FileSplit(path, missing_columns=said)
     with tidegate.local() as client:
-        found = client.run_graph(graph_of(tmp_path, kind, lacking, None), **options).table()
-    assert found["v"].to_pylist() == [3, 4, None]
+        result = client.run_graph(graph_of(tmp_path, kind, lacking, None), **options).table()
+    assert result["v"].to_pylist() == [3, 4, None]
 
 
 def test_another_word_is_refused_when_the_graph_is_built(tmp_path: Path) -> None:

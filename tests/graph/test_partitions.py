@@ -31,10 +31,10 @@ def channels_of(client: Client, partition: object, table: pa.Table, channels: in
     """The values of v on each channel, in order."""
     graph = TaskGraph()
     graph.blocking("labelled", Labelled, fed(graph), channels=channels, partition=partition)
-    found: dict[int, list[int]] = {channel: [] for channel in range(channels)}
+    by_channel: dict[int, list[int]] = {channel: [] for channel in range(channels)}
     for row in client.run_graph(graph, {"numbers": table}).table().to_pylist():
-        found[row["k"]].append(row["v"])
-    return found
+        by_channel[row["k"]].append(row["v"])
+    return by_channel
 
 
 def test_none_gives_all_rows_to_all_channels(client: Client) -> None:
@@ -42,16 +42,16 @@ def test_none_gives_all_rows_to_all_channels(client: Client) -> None:
 
 
 def test_equal_keys_go_to_one_channel_in_their_order(client: Client) -> None:
-    found = channels_of(client, "k", numbers(1000))
-    homes = {value % 7: channel for channel, values in found.items() for value in values}
+    by_channel = channels_of(client, "k", numbers(1000))
+    homes = {value % 7: channel for channel, values in by_channel.items() for value in values}
     expected = {channel: [v for v in range(1000) if homes[v % 7] == channel] for channel in range(3)}
-    assert {channel: sorted(values) for channel, values in found.items()} == expected
+    assert {channel: sorted(values) for channel, values in by_channel.items()} == expected
 
 
 def test_several_columns_are_one_key(client: Client) -> None:
-    found = channels_of(client, ("k", "v"), pa.concat_tables([numbers(50), numbers(50)]))
-    assert all(values.count(value) == 2 for values in found.values() for value in values)
-    assert sorted(value for values in found.values() for value in values) == sorted([*range(50), *range(50)])
+    by_channel = channels_of(client, ("k", "v"), pa.concat_tables([numbers(50), numbers(50)]))
+    assert all(values.count(value) == 2 for values in by_channel.values() for value in values)
+    assert sorted(value for values in by_channel.values() for value in values) == sorted([*range(50), *range(50)])
 
 
 def test_a_function_chooses_the_channel_of_each_row(client: Client) -> None:
@@ -62,9 +62,9 @@ def test_a_function_chooses_the_channel_of_each_row(client: Client) -> None:
 
 
 def test_spread_rows_are_each_on_one_channel(client: Client) -> None:
-    found = channels_of(client, tidegate.SPREAD, numbers(300_000))
-    assert sorted(value for values in found.values() for value in values) == list(range(300_000))
-    assert all(found.values())
+    by_channel = channels_of(client, tidegate.SPREAD, numbers(300_000))
+    assert sorted(value for values in by_channel.values() for value in values) == list(range(300_000))
+    assert all(by_channel.values())
 
 
 def test_spread_rows_stay_on_their_channel_from_node_to_node(client: Client) -> None:
@@ -98,11 +98,11 @@ def test_a_partition_function_that_breaks_is_told_with_the_channel_that_gave_the
 
 
 def test_a_result_read_twice_is_made_once(client: Client) -> None:
-    made = []
+    row_counts = []
 
     class Counted(PassOn):
         def execute(self, batches: Sequence[pa.RecordBatch], stream: str, channel: int) -> object:
-            made.append(sum(batch.num_rows for batch in batches))
+            row_counts.append(sum(batch.num_rows for batch in batches))
             return batches
 
     graph = TaskGraph()
@@ -115,7 +115,7 @@ def test_a_result_read_twice_is_made_once(client: Client) -> None:
     query = "SELECT k, v, sum(v) OVER (PARTITION BY k)::BIGINT AS w FROM t ORDER BY v"
     expected = duckdb.from_arrow(numbers(500)).query("t", query)
     assert rows.sort_by("v").to_pydict() == expected.to_arrow_table().to_pydict()
-    assert sum(made) == 500
+    assert sum(row_counts) == 500
 
 
 def strict_digest(threads: int, cut: int, rows: int = 200_000) -> str:

@@ -18,41 +18,41 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def graph(name: str = "join") -> TaskGraph:
     """A stream that passes a layer of pipelines, another that passes nodes of its reader's pipeline."""
-    made = TaskGraph()
-    orders, items = fed(made, "orders"), fed(made, "items")
+    task_graph = TaskGraph()
+    orders, items = fed(task_graph, "orders"), fed(task_graph, "items")
     streams = {"build": orders, "probe": items.map(lambda batch: batch, name="large")}
     waits = {"probe": "build"}
-    join = made.node(name, HashJoin, streams, schema=HashJoin.schema, channels=3, partition="k", after=waits)
+    join = task_graph.node(name, HashJoin, streams, schema=HashJoin.schema, channels=3, partition="k", after=waits)
     columns = join.map(lambda batch: batch.select(["k", "v"]), name="columns")
-    both = made.union(columns, made.node("first", First, orders), name="both")
-    made.blocking("sums", SumByKey, both, schema=SUMS, channels=2, partition="k")
-    return made
+    both = task_graph.union(columns, task_graph.node("first", First, orders), name="both")
+    task_graph.blocking("sums", SumByKey, both, schema=SUMS, channels=2, partition="k")
+    return task_graph
 
 
-def drawn(made: TaskGraph) -> ET.Element:
-    svg = made.explain().svg
+def drawn(task_graph: TaskGraph) -> ET.Element:
+    svg = task_graph.explain().svg
     assert svg is not None
     return ET.fromstring(svg)
 
 
 def texts(root: ET.Element, kind: str) -> list[str]:
-    return [each.text or "" for each in root.iter(f"{SVG}text") if each.get("class") == kind]
+    return [element.text or "" for element in root.iter(f"{SVG}text") if element.get("class") == kind]
 
 
 def boxes(root: ET.Element, kind: str) -> list[tuple[float, float, float, float]]:
     """Left, top, right, bottom."""
-    found = [each for each in root.iter(f"{SVG}rect") if kind in each.get("class", "").split()]
-    sizes = [tuple(float(each.get(key, "")) for key in ("x", "y", "width", "height")) for each in found]
+    rectangles = [box for box in root.iter(f"{SVG}rect") if kind in box.get("class", "").split()]
+    sizes = [tuple(float(box.get(key, "")) for key in ("x", "y", "width", "height")) for box in rectangles]
     return [(x, y, x + width, y + height) for x, y, width, height in sizes]
 
 
 def test_the_files_that_a_graph_ends_in_are_told(client: Client) -> None:
-    made = TaskGraph()
-    made.write(made.source("numbers", NUMBERS), "/somewhere/else", format="csv", mode="replace")
-    found = client.explain(made)
-    assert "written to /somewhere/else as csv (replace)" in found.text
-    assert json.loads(found.json)["written"] == {"folder": "/somewhere/else", "format": "csv", "mode": "replace"}
-    assert "\u25c2 written to /somewhere/else as csv (replace)" in (found.svg or "")
+    task_graph = TaskGraph()
+    task_graph.write(task_graph.source("numbers", NUMBERS), "/somewhere/else", format="csv", mode="replace")
+    explained = client.explain(task_graph)
+    assert "written to /somewhere/else as csv (replace)" in explained.text
+    assert json.loads(explained.json)["written"] == {"folder": "/somewhere/else", "format": "csv", "mode": "replace"}
+    assert "\u25c2 written to /somewhere/else as csv (replace)" in (explained.svg or "")
 
 
 def test_it_has_every_node_pipeline_and_stream_with_its_routing() -> None:
@@ -60,7 +60,7 @@ def test_it_has_every_node_pipeline_and_stream_with_its_routing() -> None:
     assert sorted(texts(root, "name")) == ["both", "columns", "first", "items", "join", "large", "orders", "sums"]
     assert texts(root, "title")[-1] == "pipeline 5, 2 channels"
     assert "\u25b8 probe: by k, exchange 3 hash, after build" in texts(root, "stream")
-    edges = [each.get("class") for each in root.iter(f"{SVG}path") if each.get("class")]
+    edges = [path.get("class") for path in root.iter(f"{SVG}path") if path.get("class")]
     assert (edges.count("exchange"), edges.count("direct")) == (5, 3)
 
 
@@ -70,22 +70,24 @@ def test_it_is_the_same_each_time() -> None:
 
 @pytest.mark.parametrize("name", ["<script>alert(1)</script>", 'a"b&c]]>', "x\ny", "n" * 500])
 def test_names_are_escaped_and_shortened(name: str) -> None:
-    (shown,) = [each for each in texts(drawn(graph(name)), "name") if each[0] == name[0] and each != "orders"]
+    (shown,) = [text for text in texts(drawn(graph(name)), "name") if text[0] == name[0] and text != "orders"]
     assert len(shown) <= 52
     assert shown[:5] == name[:5].replace("\n", " ")
 
 
 @pytest.mark.parametrize("kind", ["pipeline", "node"])
 def test_no_box_lies_over_another(kind: str) -> None:
-    found = boxes(drawn(graph()), kind)
-    for at, (left, top, right, bottom) in enumerate(found):
-        for x, y, other_right, other_bottom in found[at + 1 :]:
+    corners = boxes(drawn(graph()), kind)
+    for at, (left, top, right, bottom) in enumerate(corners):
+        for x, y, other_right, other_bottom in corners[at + 1 :]:
             assert right <= x or other_right <= left or bottom <= y or other_bottom <= top
 
 
 def test_the_picture_in_the_docs_is_that_of_the_example() -> None:
     document = TOP / "docs" / "task-graphs.md"
-    made: dict[str, TaskGraph] = {}
-    exec(next(examples(document)).code, made)
+    names: dict[str, TaskGraph] = {}
+    exec(next(examples(document)).code, names)
     picture: Path = TOP / "docs" / "task-graph.svg"
-    assert picture.read_text() == made["graph"].explain().svg, "draw it again: graph.explain().svg of the first example"
+    assert picture.read_text() == names["graph"].explain().svg, (
+        "draw it again: graph.explain().svg of the first example"
+    )

@@ -57,7 +57,7 @@ def test_statistics_say_while_a_graph_runs_how_far_it_is(
         after = task.statistics()
     assert during.progress == {"numbers": SourceProgress(rows=200, total=1000)}
     assert during.progress["numbers"].share == 0.2
-    assert {each.place: each.rows_out for each in during.operators} == {"numbers": 200, "gate": 100}
+    assert {operator.place: operator.rows_out for operator in during.operators} == {"numbers": 200, "gate": 100}
     assert after.progress == {"numbers": SourceProgress(rows=1000, total=1000)}
 
 
@@ -66,16 +66,16 @@ def test_what_went_into_an_exchange_is_told_before_it_is_read(
 ) -> None:
     reached, go_on = gates
     graph = TaskGraph()
-    made = graph.node("made", PassOn, graph.source("numbers", NUMBERS))
-    graph.blocking("gate", lambda: Gate(reached, go_on), made, channels=2, partition=None)
+    passed_on = graph.node("made", PassOn, graph.source("numbers", NUMBERS))
+    graph.blocking("gate", lambda: Gate(reached, go_on), passed_on, channels=2, partition=None)
     with client.create_task(graph) as task:
         task.add_split("numbers", numbers(300_000))
         task.request_barrier()
         assert reached.wait(60)
-        told = [each for each in task.statistics().operators if each.place == "gate.rows"]
+        gate_statistics = [operator for operator in task.statistics().operators if operator.place == "gate.rows"]
         go_on.set()
         task.read_epoch()
-    assert 2 * 65_536 <= sum(each.rows_in for each in told) <= 300_000
+    assert 2 * 65_536 <= sum(operator.rows_in for operator in gate_statistics) <= 300_000
 
 
 def test_each_epoch_is_told_for_itself(client: Client) -> None:
@@ -112,24 +112,24 @@ def test_inputs_tell_how_many_rows_they_have_where_they_know(client: Client, tmp
             graph.read_iterable([(1, 2)], NUMBERS, name="pairs"),
         )
     )
-    told: list[GraphProgress] = []
-    client.run_graph(graph, progress=told.append)
-    assert {name: (each.rows, each.total) for name, each in told[-1].sources.items()} == {
+    reports: list[GraphProgress] = []
+    client.run_graph(graph, progress=reports.append)
+    assert {name: (source.rows, source.total) for name, source in reports[-1].sources.items()} == {
         "parquet1": (10, 10),
         "csv1": (20, None),
         "iterable1": (30, 30),
         "pairs": (1, None),
     }
-    assert (told[-1].rows, told[-1].share) == (61, 1.0)
+    assert (reports[-1].rows, reports[-1].share) == (61, 1.0)
 
 
 def test_a_source_that_its_reader_had_enough_of_stays_unread() -> None:
     graph = TaskGraph()
     batches = numbers(1000).to_batches(max_chunksize=10)
     graph.blocking("first", First, graph.read_iterable(batches, NUMBERS, name="numbers", stride=10))
-    told: list[GraphProgress] = []
-    assert graph.run(progress=told.append).rows == 3
-    share = told[-1].sources["numbers"].share
+    reports: list[GraphProgress] = []
+    assert graph.run(progress=reports.append).rows == 3
+    share = reports[-1].sources["numbers"].share
     assert share is not None
     assert share < 0.1
 
@@ -138,10 +138,10 @@ def test_a_function_is_told_while_the_graph_runs(
     client: Client, gates: tuple[threading.Event, threading.Event]
 ) -> None:
     reached, go_on = gates
-    told: list[GraphProgress] = []
+    reports: list[GraphProgress] = []
 
     def tell(progress: GraphProgress) -> None:
-        told.append(progress)
+        reports.append(progress)
         if progress.rows == 200:  # without a snapshot of its middle the graph does not go on
             go_on.set()
 
@@ -149,9 +149,9 @@ def test_a_function_is_told_while_the_graph_runs(
     graph.blocking("gate", lambda: Gate(reached, go_on), graph.source("numbers", NUMBERS, stride=100))
     rows = pa.Table.from_batches(numbers(1000).to_batches(max_chunksize=100))
     client.run_graph(graph, {"numbers": rows}, progress=tell)
-    assert told[-1].rows == 1000
-    assert told[-1].share == 1.0
-    assert {each.place for each in told[-1].nodes} >= {"numbers", "gate"}
+    assert reports[-1].rows == 1000
+    assert reports[-1].share == 1.0
+    assert {node.place for node in reports[-1].nodes} >= {"numbers", "gate"}
 
 
 def test_what_the_function_raises_is_raised_where_the_graph_was_run(client: Client) -> None:

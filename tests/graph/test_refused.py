@@ -167,7 +167,7 @@ WRONG: list[tuple[Callable[[TaskGraph], None], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("wrong", "reason", "said"), WRONG, ids=[each[0].__name__ for each in WRONG])
+@pytest.mark.parametrize(("wrong", "reason", "said"), WRONG, ids=[case[0].__name__ for case in WRONG])
 def test_a_wrong_graph_is_refused_before_it_runs(
     client: Client, wrong: Callable[[TaskGraph], None], reason: str, said: str
 ) -> None:

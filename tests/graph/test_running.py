@@ -53,7 +53,7 @@ def test_rows_that_wait_between_nodes_spill(client: Client) -> None:
     graph.blocking("join", HashJoin, {"build": build, "probe": rows}, after={"probe": "build"}, schema=HashJoin.schema)
     with client.create_task(graph, queue_bytes=1 << 20) as task:
         assert task.run_epoch({"numbers": numbers(300_000)}).rows == 300_000
-        assert sum(each.spilled_bytes for each in task.statistics().operators) > 0
+        assert sum(operator.spilled_bytes for operator in task.statistics().operators) > 0
 
 
 def test_an_epoch_that_moves_more_than_it_may_fails_by_name(client: Client) -> None:

@@ -40,8 +40,8 @@ def over_numbers(statement: str, **more: object) -> TaskGraph:
     ],
 )
 def test_a_statement_reads_its_streams_by_name(statement: str, rows: list[tuple[int, ...]], client: Client) -> None:
-    found = client.run_graph(over_numbers(statement), {"numbers": numbers(20)}).table()
-    assert list(zip(*found.to_pydict().values(), strict=True)) == rows
+    table = client.run_graph(over_numbers(statement), {"numbers": numbers(20)}).table()
+    assert list(zip(*table.to_pydict().values(), strict=True)) == rows
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_files_are_read_by_the_statement_and_only_as_far_as_it_needs(files: Path
     with tidegate.local(roots=[files]) as client, client.create_task(graph) as task:
         assert "whose files it reads itself" in client.explain(graph).text
         assert [task.run_epoch({}).table().to_pylist() for _ in range(2)] == [[{"n": 100, "least": 2_900}]] * 2
-        assert {each.operator for each in task.statistics().operators} == {"Fragment"}
+        assert {operator.operator for operator in task.statistics().operators} == {"Fragment"}
 
 
 def test_a_file_that_others_read_too_is_read_by_each_as_it_can(files: Path) -> None:
@@ -128,16 +128,16 @@ def test_splits_that_are_files_are_read_by_the_statement_too(files: Path) -> Non
         inline = task.run_epoch({"numbers": numbers(10)}).table()["s"].to_pylist()
         in_file = task.run_epoch({"numbers": str(files / "part1.parquet")}).table()["s"].to_pylist()
         assert (inline, in_file) == ([45], [sum(range(1_000, 2_000))])
-        assert {each.operator for each in task.statistics().operators} >= {"Fragment", "Scan"}
+        assert {operator.operator for operator in task.statistics().operators} >= {"Fragment", "Scan"}
 
 
 def test_a_join_in_a_statement_that_is_too_large_to_repeat_is_refused(client: Client) -> None:
     graph = TaskGraph()
     streams = {"a": graph.source("a", NUMBERS), "b": graph.source("b", NUMBERS)}
     graph.collect(graph.sql("query", "SELECT a.v, b.k FROM a JOIN b USING (v)", streams))
-    given = {"a": numbers(400_000), "b": numbers(400_000)}
+    tables = {"a": numbers(400_000), "b": numbers(400_000)}
     with pytest.raises(tidegate.TaskFailed) as raised:
-        client.run_graph(graph, given, memory_limit=32 << 20)
+        client.run_graph(graph, tables, memory_limit=32 << 20)
     assert raised.value.reason == "JOIN_BUILD_TOO_LARGE"
-    relaxed = client.run_graph(graph, given, memory_limit=64 << 20, determinism="relaxed")
+    relaxed = client.run_graph(graph, tables, memory_limit=64 << 20, determinism="relaxed")
     assert relaxed.rows == 400_000

@@ -23,9 +23,9 @@ Build = Callable[[TaskGraph, int], Stream]
 def prices(rows: int = 3_000) -> pa.Table:
     """Keys that no number has, a null now and then, and rows that are there twice."""
     at = range(rows)
-    keys = [None if each % 97 == 0 else each % 11 for each in at]
+    keys = [None if number % 97 == 0 else number % 11 for number in at]
     return pa.table(
-        {"k": keys, "price": [each % 50 / 4 for each in at], "name": [f"n{each % 5}" for each in at]}, PRICES
+        {"k": keys, "price": [number % 50 / 4 for number in at], "name": [f"n{number % 5}" for number in at]}, PRICES
     )
 
 
@@ -115,8 +115,8 @@ def splits(build: Build) -> dict[str, pa.Table]:
     graph = TaskGraph()
     build(graph, 1)
     few = "_join" in build.__name__  # their keys meet very many rows
-    given = {"numbers": numbers(2_000, keys=9), "prices": prices(300) if few else prices()}
-    return {node.name: given[node.name] for node in graph.value.nodes if node.name in given}
+    tables = {"numbers": numbers(2_000, keys=9), "prices": prices(300) if few else prices()}
+    return {node.name: tables[node.name] for node in graph.value.nodes if node.name in tables}
 
 
 def ended(build: Build, channels: int) -> TaskGraph:
@@ -134,30 +134,30 @@ def answer(build: Build, tables: dict[str, pa.Table]) -> pa.Table:
 
 def in_order(table: pa.Table) -> list[tuple[object, ...]]:
     rows = zip(*table.to_pydict().values(), strict=True)
-    return sorted(rows, key=lambda row: [(each is None, each) for each in row])
+    return sorted(rows, key=lambda row: [(value is None, value) for value in row])
 
 
 @CASES
 @pytest.mark.parametrize("channels", [1, 3])
 def test_it_gives_what_sql_gives(build: Build, channels: int, client: Client) -> None:
-    given = splits(build)
-    found, expected = client.run_graph(ended(build, channels), given).table(), answer(build, given)
-    assert found.schema.names == expected.schema.names
-    assert found.schema.types == expected.schema.types
-    assert in_order(found) == in_order(expected)
+    tables = splits(build)
+    result, expected = client.run_graph(ended(build, channels), tables).table(), answer(build, tables)
+    assert result.schema.names == expected.schema.names
+    assert result.schema.types == expected.schema.types
+    assert in_order(result) == in_order(expected)
     if build in ORDERED:
-        assert found.to_pylist() == expected.to_pylist()
+        assert result.to_pylist() == expected.to_pylist()
 
 
 @CASES
 def test_every_epoch_begins_anew(build: Build, client: Client) -> None:
-    given = splits(build)
-    few = {name: table.slice(0, 20) for name, table in given.items()}
+    tables = splits(build)
+    few = {name: table.slice(0, 20) for name, table in tables.items()}
     with client.create_task(ended(build, 2)) as task:
-        found = [task.run_epoch(each).table() for each in (given, few, {}, given)]
-    assert found[0].equals(found[3])
-    assert in_order(found[1]) == in_order(answer(build, few))
-    assert found[2].num_rows == (build is a_count)
+        results = [task.run_epoch(epoch_input).table() for epoch_input in (tables, few, {}, tables)]
+    assert results[0].equals(results[3])
+    assert in_order(results[1]) == in_order(answer(build, few))
+    assert results[2].num_rows == (build is a_count)
 
 
 def in_pieces(table: pa.Table, rows: int) -> list[pa.Table]:
@@ -170,59 +170,59 @@ def test_how_its_streams_arrive_does_not_show(build: Build, channels: int, clien
     """Confluence: the streams' splits in turn, one stream after the other, or the other way round, in batches of any
     size; where rows come in another order, the same rows.
     """
-    given = {name: table.slice(0, 150) for name, table in splits(build).items()}
-    cut = {name: in_pieces(table, 40) for name, table in given.items()}
-    rows_each = {name: pa.Table.from_batches(table.to_batches(1)) for name, table in given.items()}
-    others = {name: table.take(pa.array(range(len(table))[::-1])) for name, table in given.items()}
+    tables = {name: table.slice(0, 150) for name, table in splits(build).items()}
+    cut = {name: in_pieces(table, 40) for name, table in tables.items()}
+    rows_each = {name: pa.Table.from_batches(table.to_batches(1)) for name, table in tables.items()}
+    others = {name: table.take(pa.array(range(len(table))[::-1])) for name, table in tables.items()}
     in_turn = [
         (name, piece) for pieces in zip(*cut.values(), strict=False) for name, piece in zip(cut, pieces, strict=True)
     ]
     in_turn += [(name, piece) for name in cut for piece in cut[name][min(map(len, cut.values())) :]]
     arrivals: list[list[tuple[str, pa.Table]]] = [
-        list(given.items()),
+        list(tables.items()),
         [(name, piece) for name in cut for piece in cut[name]],
         [(name, piece) for name in reversed(cut) for piece in cut[name]],
         in_turn,
         list(rows_each.items()),
     ]
-    found: list[pa.Table] = []
+    results: list[pa.Table] = []
     with client.create_task(ended(build, channels)) as task:
         for arrival in (*arrivals, list(others.items())):
             for name, piece in arrival:
                 task.add_split(name, piece)
             task.request_barrier()
-            found.append(task.read_epoch())
-    assert len({digest(table.schema, table.to_batches()) for table in found[:-1]}) == 1
-    assert in_order(found[-1]) == in_order(found[0]) == in_order(answer(build, given))
+            results.append(task.read_epoch())
+    assert len({digest(table.schema, table.to_batches()) for table in results[:-1]}) == 1
+    assert in_order(results[-1]) == in_order(results[0]) == in_order(answer(build, tables))
 
 
 @CASES
 def test_threads_and_cuts_do_not_show(build: Build) -> None:
-    given = {name: pa.concat_tables([table] * 30) for name, table in splits(build).items()}
+    tables = {name: pa.concat_tables([table] * 30) for name, table in splits(build).items()}
     if "_join" in build.__name__:
-        given = {name: table.slice(0, 300 if name == "prices" else 70_000) for name, table in given.items()}
-    found = set()
+        tables = {name: table.slice(0, 300 if name == "prices" else 70_000) for name, table in tables.items()}
+    digests = set()
     for threads, cut in ((1, 777), (4, 65_536)):
         with tidegate.local(threads=threads) as client:
-            cuts = {name: pa.Table.from_batches(table.to_batches(cut)) for name, table in given.items()}
+            cuts = {name: pa.Table.from_batches(table.to_batches(cut)) for name, table in tables.items()}
             result = client.run_graph(ended(build, 3), cuts).table()
-            found.add(digest(result.schema, result.to_batches()))
-    assert len(found) == 1
+            digests.add(digest(result.schema, result.to_batches()))
+    assert len(digests) == 1
 
 
 @pytest.mark.parametrize("build", [an_inner_join, a_sum, distinct_rows, a_sort], ids=lambda build: build.__name__)
 def test_what_is_larger_than_memory_spills(build: Build) -> None:
     rows = numbers(600_000, keys=300_000)
-    given = {
+    tables = {
         "numbers": rows,
         "prices": pa.table({"k": rows["v"], "price": rows["v"].cast("double"), "name": rows["v"].cast("string")}),
     }
     graph = ended(build, 1)
     names = [node.name for node in graph.value.nodes]
     with tidegate.local() as client, client.create_task(graph, memory_limit=64 << 20) as task:
-        found = [task.run_epoch({name: given[name] for name in given if name in names}).rows for _ in range(2)]
+        row_counts = [task.run_epoch({name: tables[name] for name in tables if name in names}).rows for _ in range(2)]
     expected = {an_inner_join: 600_000, a_sum: 300_000, distinct_rows: 600_000, a_sort: 600_000}
-    assert found == [expected[build]] * 2
+    assert row_counts == [expected[build]] * 2
 
 
 def test_an_order_over_channels_is_that_of_one(client: Client) -> None:
@@ -241,9 +241,9 @@ def test_stock_nodes_stand_between_executors_and_functions(client: Client) -> No
     sums = graph.aggregate("sums", even, "k", {"total": ("sum", "v")}, channels=2)
     named = graph.join("named", sums, graph.distinct("keys", rows, "k"), on="k", channels=2)
     graph.collect(graph.top("best", graph.union(named, named), 2, "total", descending=True))
-    found = client.run_graph(graph, {"numbers": numbers(1_000)}).table()
-    totals = [sum(each for each in range(0, 1_000, 2) if each % 7 == key) for key in range(7)]
-    assert found["total"].to_pylist() == [max(totals)] * 2
+    table = client.run_graph(graph, {"numbers": numbers(1_000)}).table()
+    totals = [sum(number for number in range(0, 1_000, 2) if number % 7 == key) for key in range(7)]
+    assert table["total"].to_pylist() == [max(totals)] * 2
 
 
 @pytest.mark.parametrize(

@@ -19,26 +19,28 @@ from .test_stock import ANSWERS, CASES, ORDERED, Build, answer, ended, prices
 def fragment(graph: TaskGraph, instance: Instance) -> tuple[list[str], Fragment]:
     """Of a graph with one stock node: which sources its streams are, and its operator."""
     steps, schemas = steps_of(ordered(graph.value), {})
-    (step,) = (each for each in steps if isinstance(each, SqlStep))
-    read = [each.source for each in step.inputs]
+    (step,) = (step_ for step_ in steps if isinstance(step_, SqlStep))
+    read = [input_.source for input_ in step.inputs]
     streams = [
         StreamSource(relation=relation(at), schema=schemas[source], size_class=1_000) for at, source in enumerate(read)
     ]
-    made = Fragment(step.sql, schema=step.schema, instance=instance, streams=streams, strict=True, plan_path=step.name)
-    return read, made
+    operator = Fragment(
+        step.sql, schema=step.schema, instance=instance, streams=streams, strict=True, plan_path=step.name
+    )
+    return read, operator
 
 
 @CASES
 def test_it_keeps_the_rules_of_operators_and_gives_what_sql_gives(build: Build, warm: Instance) -> None:
     graph = ended(build, 1)
-    given = [
+    inputs = [
         {"numbers": numbers(7, keys=4), "prices": prices(9)},
         {"numbers": numbers(0), "prices": prices(3)},
         {"numbers": numbers(5, keys=2), "prices": prices(5).slice(2)},
     ]
     read, _ = fragment(graph, warm)
-    epochs: list[list[pa.Table]] = [[tables[source] for source in read] for tables in given]
-    expected = [answer(build, {source: tables[source] for source in read}) for tables in given]
+    epochs: list[list[pa.Table]] = [[tables[source] for source in read] for tables in inputs]
+    expected = [answer(build, {source: tables[source] for source in read}) for tables in inputs]
     check_operator(lambda: fragment(graph, warm)[1], epochs, expected=expected, ordered=build in ORDERED)
 
 

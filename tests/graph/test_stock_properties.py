@@ -47,7 +47,7 @@ def client() -> Iterator[Client]:
 
 def table(rows: Rows, schema: pa.Schema) -> pa.Table:
     columns = zip(*rows, strict=True) if rows else [()] * len(schema)
-    return pa.table([pa.array(each, field.type) for each, field in zip(columns, schema, strict=True)], schema)
+    return pa.table([pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema)
 
 
 def two(graph: TaskGraph) -> tuple[Stream, Stream]:
@@ -58,10 +58,10 @@ def names(columns: Sequence[str]) -> list[str]:
     return [f'"{column}"' for column in columns]
 
 
-def comparable(found: pa.Table) -> list[str]:
+def comparable(result: pa.Table) -> list[str]:
     """Rows in which -0.0 is 0.0 and NaN is equal to itself: which of equal values a key is told by, nobody says."""
-    rows = zip(*(column.to_pylist() for column in found.columns), strict=True)
-    return [repr(tuple(each + 0.0 if isinstance(each, float) else each for each in row)) for row in rows]
+    rows = zip(*(column.to_pylist() for column in result.columns), strict=True)
+    return [repr(tuple(value + 0.0 if isinstance(value, float) else value for value in row)) for row in rows]
 
 
 def check(client: Client, graph: TaskGraph, end: Stream, sql: str, epochs: Sequence[tuple[Rows, Rows]]) -> None:
@@ -70,10 +70,10 @@ def check(client: Client, graph: TaskGraph, end: Stream, sql: str, epochs: Seque
     with client.create_task(graph) as task:
         for one, other in epochs:
             tables = {"one": table(one, SCHEMA), "other": table(other, OTHER)}
-            found = task.run_epoch({name: tables[name] for name in task.sources}).table()
+            result = task.run_epoch({name: tables[name] for name in task.sources}).table()
             expected = answer(sql, tables)
-            assert found.schema.names == expected.schema.names
-            assert sorted(comparable(found)) == sorted(comparable(expected))
+            assert result.schema.names == expected.schema.names
+            assert sorted(comparable(result)) == sorted(comparable(expected))
 
 
 def answer(sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
@@ -95,8 +95,8 @@ def test_joins(client: Client, how: str, on: list[str], epochs: list[tuple[Rows,
     columns = [f"{before} AS {after}" for before, after in zip(names(OTHER.names), names(renamed), strict=True)]
     right = f"SELECT {', '.join(columns)} FROM other"
     streams = one, graph.sql("renamed", right, {"other": other})
-    given = [*SCHEMA.names, *([] if how in ("semi", "anti") else [each for each in renamed if each not in on])]
-    sql = f"SELECT {', '.join(names(given))} FROM one {how} JOIN ({right}) USING ({', '.join(names(on))})"
+    result_columns = [*SCHEMA.names, *([] if how in ("semi", "anti") else [name for name in renamed if name not in on])]
+    sql = f"SELECT {', '.join(names(result_columns))} FROM one {how} JOIN ({right}) USING ({', '.join(names(on))})"
     check(client, graph, graph.join("node", *streams, on=on, how=how, channels=channels), sql, epochs)
 
 
@@ -115,10 +115,10 @@ def test_aggregates(client: Client, by: list[str], epochs: list[tuple[Rows, Rows
         "the most": ("max", "the x"),
     }
     node = graph.aggregate("node", few, by, measures, channels=channels if by else 1)
-    made = """count(*) AS rows, count("the x") AS known, count(DISTINCT s) AS kinds, sum(k)::BIGINT AS total,
+    aggregates = """count(*) AS rows, count("the x") AS known, count(DISTINCT s) AS kinds, sum(k)::BIGINT AS total,
               avg(k) AS middle, min(s) AS least, max("the x") AS "the most" """
     grouped = f"GROUP BY {', '.join(names(by))}" if by else ""
-    sql = f"SELECT {', '.join([*names(by), made])} FROM one WHERE k IS NULL OR k < 100 {grouped}"
+    sql = f"SELECT {', '.join([*names(by), aggregates])} FROM one WHERE k IS NULL OR k < 100 {grouped}"
     check(client, graph, node, sql, epochs)
 
 
@@ -152,8 +152,8 @@ def test_sorts_and_first_rows(
     sql = f"SELECT * FROM one ORDER BY {by} {'' if first is None else f'LIMIT {first}'}"
     with client.create_task(graph) as task:
         for one, _ in epochs:
-            found = task.run_epoch({"one": table(one, SCHEMA)}).table()
-            assert comparable(found) == comparable(answer(sql, {"one": table(one, SCHEMA)}))
+            result = task.run_epoch({"one": table(one, SCHEMA)}).table()
+            assert comparable(result) == comparable(answer(sql, {"one": table(one, SCHEMA)}))
 
 
 @many

@@ -46,11 +46,11 @@ def test_explain_shows_nodes_in_their_pipelines_and_the_exchanges_between(client
 
 
 def test_explain_is_there_for_programs_too() -> None:
-    told = json.loads(join_graph(channels=1).explain().json)
-    assert told["pipelines"] == 1
-    assert [node["name"] for node in told["nodes"] if node["ends_pipeline"]] == ["end"]
+    document = json.loads(join_graph(channels=1).explain().json)
+    assert document["pipelines"] == 1
+    assert [node["name"] for node in document["nodes"] if node["ends_pipeline"]] == ["end"]
     assert join_graph().explain().svg.count("ends the pipeline</text>") == 4
-    assert {node["name"]: node["channels"] for node in told["nodes"]} == dict.fromkeys(
+    assert {node["name"]: node["channels"] for node in document["nodes"]} == dict.fromkeys(
         ("left", "right", "same", "join", "end"), 1
     )
 
@@ -58,11 +58,13 @@ def test_explain_is_there_for_programs_too() -> None:
 def test_statistics_are_told_of_each_node_and_channel(client: Client) -> None:
     with client.create_task(join_graph()) as task:
         rows = task.run_epoch({"left": numbers(7), "right": numbers(100)}).rows
-        told = {(each.operator, each.place, each.channel): each for each in task.statistics().operators}
-    joins = [told["User", "join", channel] for channel in (0, 1)]
-    assert [sum(getattr(each, name) for each in joins) for name in ("rows_in", "rows_out")] == [107, rows]
-    assert sum(told["Exchange", "join.build", channel].rows_out for channel in (0, 1)) == 7
-    assert told["User", "end", 0].rows_in == rows == 100
+        by_node = {
+            (operator.operator, operator.place, operator.channel): operator for operator in task.statistics().operators
+        }
+    joins = [by_node["User", "join", channel] for channel in (0, 1)]
+    assert [sum(getattr(join, name) for join in joins) for name in ("rows_in", "rows_out")] == [107, rows]
+    assert sum(by_node["Exchange", "join.build", channel].rows_out for channel in (0, 1)) == 7
+    assert by_node["User", "end", 0].rows_in == rows == 100
 
 
 def test_a_checkpoint_of_a_graph_is_refused_as_such(tmp_path: Path) -> None:
@@ -81,11 +83,13 @@ def test_what_went_into_an_exchange_is_told_of_the_channel_that_gave_it(client: 
     graph.blocking("end", PassOn, parted)
     with client.create_task(graph) as task:
         task.run_epoch({"numbers": numbers(100)})
-        told = {(each.operator, each.place, each.channel): each for each in task.statistics().operators}
-    given = [told["User", "parted", channel].rows_out for channel in (0, 1)]
-    assert [told["Exchange", "end.rows", channel].rows_in for channel in (0, 1)] == given
-    assert min(given) > 0
-    assert told["Exchange", "end.rows", 0].rows_out == sum(given) == 100
+        by_node = {
+            (operator.operator, operator.place, operator.channel): operator for operator in task.statistics().operators
+        }
+    sent = [by_node["User", "parted", channel].rows_out for channel in (0, 1)]
+    assert [by_node["Exchange", "end.rows", channel].rows_in for channel in (0, 1)] == sent
+    assert min(sent) > 0
+    assert by_node["Exchange", "end.rows", 0].rows_out == sum(sent) == 100
 
 
 JOIN_EPOCHS = [[numbers(6, keys=3), numbers(9, keys=4)], [numbers(4, keys=2), numbers(5, keys=3)]]

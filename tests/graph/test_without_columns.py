@@ -81,7 +81,7 @@ def test_files_of_which_no_column_is_read_have_them(client: Client, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("partition", "found"),
+    ("partition", "expected"),
     [
         (tidegate.SPREAD, [33_335, 33_335, 33_335]),
         (None, [100_005] * 3),
@@ -89,11 +89,11 @@ def test_files_of_which_no_column_is_read_have_them(client: Client, tmp_path: Pa
     ],
     ids=["spread", "to all", "by a function"],
 )
-def test_they_are_dealt_to_channels(client: Client, partition: object, found: list[int]) -> None:
+def test_they_are_dealt_to_channels(client: Client, partition: object, expected: list[int]) -> None:
     def source(graph: TaskGraph) -> Stream:
         return graph.source("rows", NONE, stride=200_000)
 
-    assert counts(client, source, bare(5), bare(100_000), channels=3, partition=partition) == found
+    assert counts(client, source, bare(5), bare(100_000), channels=3, partition=partition) == expected
 
 
 def test_functions_and_unions_pass_them_on(client: Client) -> None:
@@ -109,9 +109,9 @@ def test_datasets_keep_them(client: Client, most_in_memory: int, monkeypatch: py
     monkeypatch.setattr(dataset_files, "MOST_IN_MEMORY", most_in_memory)
     graph = TaskGraph()
     graph.blocking("kept", PassOn, graph.source("rows", NONE))
-    made = client.run_graph(graph, {"rows": [bare(3), bare(70_000)]})
+    kept = client.run_graph(graph, {"rows": [bare(3), bare(70_000)]})
     counted = plan(summed(ones(read("rows"))), "one", "n")
-    for dataset in (made, client.dataset(bare(70_003))):
+    for dataset in (kept, client.dataset(bare(70_003))):
         assert (dataset.rows, dataset.table().num_rows, pa.table(dataset).num_rows) == (70_003,) * 3
         assert counts(client, lambda graph, dataset=dataset: graph.read_dataset(dataset)) == [70_003]
         assert client.query(counted, {"rows": dataset})["n"].to_pylist() == [70_003]

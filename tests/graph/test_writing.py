@@ -33,8 +33,8 @@ def test_each_epoch_is_a_file(format_: str, read: Callable[[Path], pa.Table], tm
     with client.create_task(written(tmp_path / "out", format=format_)) as task:
         for epoch in range(2):
             assert task.run_epoch({"numbers": numbers(100, start=epoch)}).rows == 0
-    found = sorted((tmp_path / "out").iterdir())
-    assert [read(path)["v"].to_pylist() for path in found] == [list(range(100)), list(range(1, 101))]
+    files = sorted((tmp_path / "out").iterdir())
+    assert [read(path)["v"].to_pylist() for path in files] == [list(range(100)), list(range(1, 101))]
 
 
 class Fails(PassOn):

@@ -14,8 +14,8 @@ from tidegate.operators.sources.formats import orc_readers
 
 @pytest.fixture(params=[PrivateEngine, PublicEngine], ids=["private", "public"])
 def engine(request: pytest.FixtureRequest) -> Engine:
-    made: Engine = request.param()
-    return made
+    chosen: Engine = request.param()
+    return chosen
 
 
 @pytest.fixture
@@ -28,16 +28,16 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def pool(tmp_path: Path, engine: Engine) -> Iterator[InstancePool]:
-    made = InstancePool(tmp_path / "spill", engine=engine)
-    yield made
-    made.close()
+    pool_ = InstancePool(tmp_path / "spill", engine=engine)
+    yield pool_
+    pool_.close()
 
 
 @pytest.fixture
 def instance(pool: InstancePool, root: Path) -> Iterator[Instance]:
-    made = pool.take(InstanceSettings(memory_limit=1 << 30, roots=(str(root),)))
-    yield made
-    made.close()
+    instance_ = pool.take(InstanceSettings(memory_limit=1 << 30, roots=(str(root),)))
+    yield instance_
+    instance_.close()
 
 
 @pytest.fixture

@@ -126,25 +126,25 @@ def texts(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
-        for each in value.values():
-            yield from texts(each)
+        for part in value.values():
+            yield from texts(part)
     elif isinstance(value, list):
-        for each in value:
-            yield from texts(each)
+        for part in value:
+            yield from texts(part)
 
 
 def check(rows: list[pa.RecordBatch], data: bytes, *, plain: bool) -> None:
     """No text that is not the file's; kernels and DuckDB may have them all."""
     if not rows:
         return
-    found = pa.Table.from_batches(rows)
-    found.validate(full=True)
+    table = pa.Table.from_batches(rows)
+    table.validate(full=True)
     unquoted = _unquoted(data)  # CSV joins what is before, inside and behind quotes
-    for each in found.to_pylist():
-        for text in texts(each):
+    for row in table.to_pylist():
+        for text in texts(row):
             assert ELSEWHERE[:12] not in text, f"memory of others: {text!r}"
             assert not plain or _unquoted(text.encode()) in unquoted, f"not of the file: {text!r}"
-    duckdb.from_arrow(found).query("rows", "SELECT max(s), count(*) FROM rows").fetchall()
+    duckdb.from_arrow(table).query("rows", "SELECT max(s), count(*) FROM rows").fetchall()
 
 
 def _unquoted(data: bytes) -> bytes:
@@ -158,9 +158,9 @@ def told_rows(pieces: Sequence[Piece], kind: str, data: bytes, asked: Sequence[C
             wanted = [stream.schema.get_field_index(column.name) for column in asked]
         with pa.ipc.open_stream(data, options=pa.ipc.IpcReadOptions(included_fields=wanted)) as stream:
             return sum(batch.num_rows for batch in stream)
-    told = [piece.row_count for piece in pieces]
-    if None not in told:
-        return sum(each or 0 for each in told)
+    counts = [piece.row_count for piece in pieces]
+    if None not in counts:
+        return sum(count or 0 for count in counts)
     if kind == "json":
         return _json_values(data)
     return sum(1 for line in data.replace(b"\r", b"\n").split(b"\n") if line.strip()) - 1
@@ -209,12 +209,14 @@ def main(folder: Path, kind: str, first: int, count: int) -> None:
                 read = list(scan.run([]))
                 answered += bool(read)
                 check(read, data, plain=plain)
-                found = sum(batch.num_rows for batch in read)
-                told = told_rows(pieces, kind, data, asked)
+                row_count = sum(batch.num_rows for batch in read)
+                promised = told_rows(pieces, kind, data, asked)
                 # A quote that opens where another closed makes one row of two lines of CSV.
-                assert found == told or (kind == "csv" and found < told), f"{found} rows of {told}"
+                assert row_count == promised or (kind == "csv" and row_count < promised), (
+                    f"{row_count} rows of {promised}"
+                )
                 if is_sealed(kind, whole, data):
-                    assert pa.Table.from_batches(read).equals(rows.select([each.name for each in asked]))
+                    assert pa.Table.from_batches(read).equals(rows.select([field.name for field in asked]))
                 if native_obstacle(pieces, asked) is None:
                     fragment = _fragment(instance, asked)
                     fragment.assign("t", pieces)

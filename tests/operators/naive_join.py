@@ -32,10 +32,10 @@ def compare(one: Any, two: Any, key: JoinKey) -> int:
 
 
 def sorted_rows(rows: Sequence[Row], keys: Sequence[JoinKey], side: str) -> list[Row]:
-    places = [getattr(key, side) for key in keys]
+    sides = [getattr(key, side) for key in keys]
 
     def by_keys(one: Row, two: Row) -> int:
-        orders = (compare(one[i], two[i], key) for i, key in zip(places, keys, strict=True))
+        orders = (compare(one[i], two[i], key) for i, key in zip(sides, keys, strict=True))
         return next((order for order in orders if order), 0)
 
     return sorted(rows, key=cmp_to_key(by_keys))
@@ -70,13 +70,15 @@ def naive_join(
         case MergeJoinType.LEFT_ANTI:
             return [row for row, js in zip(left, matches, strict=True) if not js]
         case MergeJoinType.RIGHT_SEMI:
-            return [row for row, found in zip(right, back, strict=True) if found]
+            return [row for row, partners in zip(right, back, strict=True) if partners]
         case MergeJoinType.RIGHT_ANTI:
-            return [row for row, found in zip(right, back, strict=True) if not found]
+            return [row for row, partners in zip(right, back, strict=True) if not partners]
         case MergeJoinType.RIGHT_SINGLE:
-            if any(len(found) > 1 for found in back):
+            if any(len(partners) > 1 for partners in back):
                 raise TwoMatches
-            return [(*(left[found[0]] if found else [None] * widths[0]), *right[j]) for j, found in enumerate(back)]
+            return [
+                (*(left[partners[0]] if partners else [None] * widths[0]), *right[j]) for j, partners in enumerate(back)
+            ]
         case MergeJoinType.LEFT_SINGLE if any(len(js) > 1 for js in matches):
             raise TwoMatches
     return _pairs(left, right, keys, type_, widths, matches)
@@ -90,15 +92,15 @@ def _pairs(
     widths: tuple[int, int],
     matches: Sequence[Sequence[int]],
 ) -> list[Row]:
-    found: list[Row] = []
+    pairs: list[Row] = []
     lost = [j for j in range(len(right)) if not any(j in js for js in matches)] if type_ in RIGHT_ALONE else []
     for row, js in zip(left, matches, strict=True):
         while lost and _key_order(row, right[lost[0]], keys) > 0:
-            found.append((*[None] * widths[0], *right[lost.pop(0)]))
-        found += [(*row, *right[j]) for j in js]
+            pairs.append((*[None] * widths[0], *right[lost.pop(0)]))
+        pairs += [(*row, *right[j]) for j in js]
         if not js and type_ in LEFT_ALONE:
-            found.append((*row, *[None] * widths[1]))
-    return [*found, *((*[None] * widths[0], *right[j]) for j in lost)]
+            pairs.append((*row, *[None] * widths[1]))
+    return [*pairs, *((*[None] * widths[0], *right[j]) for j in lost)]
 
 
 def _key_order(left: Row, right: Row, keys: Sequence[JoinKey]) -> int:

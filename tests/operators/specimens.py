@@ -25,8 +25,8 @@ def batch(values: Sequence[int]) -> pa.RecordBatch:
 
 
 def values_of(rows: Rows) -> Iterator[int]:
-    for each in rows:
-        yield from each["x"].to_pylist()
+    for batch in rows:
+        yield from batch["x"].to_pylist()
 
 
 # --- right ---------------------------------------------------------------------------------------------------------
@@ -52,8 +52,8 @@ class RunningSum(Operator):
 
     def run(self, inputs: Sequence[Stream]) -> Rows:
         with closing(inputs[0]):
-            for each in inputs[0]:
-                self._sum += pc.sum(each["x"]).as_py() or 0
+            for input_batch in inputs[0]:
+                self._sum += pc.sum(input_batch["x"]).as_py() or 0
             yield batch([self._sum])
 
     def save(self, state: StateWriter) -> None:
@@ -70,10 +70,10 @@ class Concatenated(Operator):
 
     def run(self, inputs: Sequence[Stream]) -> Rows:
         with ExitStack() as stack:
-            for each in inputs:
-                stack.callback(each.close)
-            for each in inputs:
-                yield from each
+            for stream in inputs:
+                stack.callback(stream.close)
+            for stream in inputs:
+                yield from stream
 
 
 # --- wrong across epochs -------------------------------------------------------------------------------------------
@@ -101,18 +101,18 @@ class RemembersABrokenEpoch(PassOn):
         self._held: list[pa.RecordBatch] = []
 
     def run(self, inputs: Sequence[Stream]) -> Rows:
-        for each in super().run(inputs):
-            self._held.append(each)
+        for out in super().run(inputs):
+            self._held.append(out)
         held, self._held = self._held, []
         yield from held
 
 
 class NeverTwiceTheSame(PassOn):
-    made = itertools.count()
+    count = itertools.count()
 
     def run(self, inputs: Sequence[Stream]) -> Rows:
         list(super().run(inputs))
-        yield batch([next(self.made)])
+        yield batch([next(self.count)])
 
 
 # --- wrong about batches -------------------------------------------------------------------------------------------
@@ -122,12 +122,12 @@ class DependsOnBatchCuts(PassOn):
     """The first row of each batch."""
 
     def run(self, inputs: Sequence[Stream]) -> Rows:
-        yield from (each.slice(0, 1) for each in super().run(inputs))
+        yield from (out.slice(0, 1) for out in super().run(inputs))
 
 
 class StopsAtAnEmptyBatch(PassOn):
     def run(self, inputs: Sequence[Stream]) -> Rows:
-        yield from itertools.takewhile(lambda each: each.num_rows > 0, super().run(inputs))
+        yield from itertools.takewhile(lambda out: out.num_rows > 0, super().run(inputs))
 
 
 class CountsBatchesOfNothing(PassOn):
@@ -135,7 +135,7 @@ class CountsBatchesOfNothing(PassOn):
 
     def run(self, inputs: Sequence[Stream]) -> Rows:
         batches = list(super().run(inputs))
-        yield from batches if any(each.num_rows for each in batches) else [batch([len(batches)])]
+        yield from batches if any(part.num_rows for part in batches) else [batch([len(batches)])]
 
 
 class DropsTheLastBatch(PassOn):
@@ -143,10 +143,10 @@ class DropsTheLastBatch(PassOn):
 
     def run(self, inputs: Sequence[Stream]) -> Rows:
         held: pa.RecordBatch | None = None
-        for each in super().run(inputs):
+        for out in super().run(inputs):
             if held is not None:
                 yield held
-            held = each
+            held = out
 
 
 class DropsTheTail(PassOn):
@@ -173,10 +173,10 @@ class ReadsInTurns(Concatenated):
 
     def run(self, inputs: Sequence[Stream]) -> Rows:
         with ExitStack() as stack:
-            for each in inputs:
-                stack.callback(each.close)
+            for stream in inputs:
+                stack.callback(stream.close)
             for turn in itertools.zip_longest(*inputs):
-                yield from (each for each in turn if each is not None)
+                yield from (head for head in turn if head is not None)
 
 
 class DependsOnWhatCameFirst(Concatenated):
@@ -194,8 +194,8 @@ class DependsOnTheOrderOfRows(Concatenated):
     """The first row's value on every row."""
 
     def run(self, inputs: Sequence[Stream]) -> Rows:
-        found = list(values_of(super().run(inputs)))
-        yield batch(found[:1] * len(found))
+        values = list(values_of(super().run(inputs)))
+        yield batch(values[:1] * len(values))
 
 
 # --- wrong about closing -------------------------------------------------------------------------------------------
@@ -208,8 +208,8 @@ class LeavesItsInputOpen(PassOn):
 
 class IgnoresAnEarlyClose(PassOn):
     def run(self, inputs: Sequence[Stream]) -> Rows:
-        for each in inputs[0]:  # noqa: UP028 - `yield from` would pass the close on
-            yield each
+        for out in inputs[0]:  # noqa: UP028 - `yield from` would pass the close on
+            yield out
         inputs[0].close()
 
 

@@ -84,8 +84,8 @@ def file_of(*batches: pa.RecordBatch, stream: bool = False, codec: str | None = 
     sink = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression=codec, emit_dictionary_deltas=True)
     with (pa.ipc.new_stream if stream else pa.ipc.new_file)(sink, batches[0].schema, options=options) as writer:
-        for each in batches:
-            writer.write_batch(each)
+        for part in batches:
+            writer.write_batch(part)
     return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
 
@@ -96,14 +96,14 @@ def reader_of(path: Path, **options: object) -> arrow_format.ArrowReader:
 
 
 def read(reader: arrow_format.ArrowReader, indices: Sequence[int]) -> list[pa.RecordBatch]:
-    found, at = [], None
+    parts, at = [], None
     for first, part in reader.batches(indices):
         part.validate(full=True)
         assert at in (None, first)
         at = first + part.num_rows
-        found.append(part)
+        parts.append(part)
     reader.close()
-    return found
+    return parts
 
 
 BATCHES = {nulls: batch(nulls=nulls) for nulls in (True, False)}
@@ -139,8 +139,8 @@ def test_the_parts_are_the_batch(
         mock.patch.object(arrow_format, "LARGE", 0),
         mock.patch.object(arrow_format, "_MOST_AT_ONCE", 0),
     ):
-        found = read(reader_of(path, rows=None if stream else (start, end)), range(len(whole.schema)))
-    assert pa.Table.from_batches(found, whole.schema) == pa.Table.from_batches([whole.slice(start, end - start)])
+        parts = read(reader_of(path, rows=None if stream else (start, end)), range(len(whole.schema)))
+    assert pa.Table.from_batches(parts, whole.schema) == pa.Table.from_batches([whole.slice(start, end - start)])
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -150,8 +150,8 @@ def test_only_the_wanted_columns_are_read(tmp_path: Path, stream: bool, codec: s
     path = tmp_path / "some.arrow"
     path.write_bytes(file_of(whole, stream=stream, codec=codec))
     with mock.patch.object(arrow_format, "LARGE", 0), mock.patch.object(arrow_format, "_MOST_AT_ONCE", 0):
-        found = read(reader_of(path), [14, 9, 3])
-    assert pa.Table.from_batches(found) == pa.Table.from_batches([whole.select([14, 9, 3])])
+        parts = read(reader_of(path), [14, 9, 3])
+    assert pa.Table.from_batches(parts) == pa.Table.from_batches([whole.select([14, 9, 3])])
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -165,8 +165,8 @@ def test_dictionaries_that_grow_from_batch_to_batch(tmp_path: Path, stream: bool
     path = tmp_path / "deltas.arrow"
     path.write_bytes(file_of(*batches, stream=stream, codec=codec))
     with mock.patch.object(arrow_format, "LARGE", 0), mock.patch.object(arrow_format, "_MOST_AT_ONCE", 0):
-        found = read(reader_of(path), [0])
-    assert [text for part in found for text in part["t"].to_pylist()] == ["0", "1", "0", "7", "0", "30"]
+        parts = read(reader_of(path), [0])
+    assert [text for part in parts for text in part["t"].to_pylist()] == ["0", "1", "0", "7", "0", "30"]
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -221,8 +221,8 @@ def test_what_is_not_wanted_may_be_large(tmp_path: Path, codec: str | None) -> N
     batches = [large(case).column(0) for case in ("dictionary", "row")]
     rows = pa.record_batch([batches[0], batches[1].slice(0, 2), pa.array([7, 8])], names=["d", "t", "n"])
     path.write_bytes(file_of(rows, codec=codec))
-    found = read(reader_of(path), [2])
-    assert [number for part in found for number in part["n"].to_pylist()] == [7, 8]
+    parts = read(reader_of(path), [2])
+    assert [number for part in parts for number in part["n"].to_pylist()] == [7, 8]
 
 
 @pytest.mark.parametrize("stated", [0, 7, -2])
@@ -261,10 +261,10 @@ def test_a_large_file_of_several_batches_has_their_rows(
             writer.write_batch(rows)
     monkeypatch.setattr(arrow_format, "LARGE", large)
     assert path.stat().st_size > large
-    found = []
+    parts = []
     for piece in pieces_of(path, tmp_path):
         assert isinstance(piece, FilePiece)
         reader = arrow_format.ArrowReader(piece, LocalFileSystem(use_mmap=False))
-        found += [part for _, part in reader.batches(range(len(rows.schema)))]
+        parts += [part for _, part in reader.batches(range(len(rows.schema)))]
         reader.close()
-    assert pa.Table.from_batches(found, rows.schema) == pa.Table.from_batches([rows] * 10)
+    assert pa.Table.from_batches(parts, rows.schema) == pa.Table.from_batches([rows] * 10)

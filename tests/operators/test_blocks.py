@@ -20,10 +20,10 @@ def batches(*sizes: int) -> list[pa.RecordBatch]:
 
 @given(st.lists(st.integers(0, 25)), st.integers(1, 10))
 def test_all_rows_in_order_in_full_blocks_and_a_short_last_one(sizes: list[int], rows: int) -> None:
-    found = list(blocks(batches(*sizes), rows))
-    assert [x for block in found for x in block["x"].to_pylist()] == list(range(sum(sizes)))
-    assert all(block.num_rows == rows for block in found[:-1])
-    assert all(0 < block.num_rows <= rows for block in found[-1:])
+    cut = list(blocks(batches(*sizes), rows))
+    assert [x for block in cut for x in block["x"].to_pylist()] == list(range(sum(sizes)))
+    assert all(block.num_rows == rows for block in cut[:-1])
+    assert all(0 < block.num_rows <= rows for block in cut[-1:])
 
 
 def test_a_block_has_65536_rows() -> None:
@@ -60,13 +60,13 @@ def texts(*lengths: int | None) -> pa.RecordBatch:
 
 
 def test_a_block_ends_before_the_row_with_which_it_would_be_too_large() -> None:
-    found = list(blocks([texts(40, 30, 30, 1, 99, None, 2)], 100, 100))
-    assert [[len(x or "") for x in block["x"].to_pylist()] for block in found] == [[40, 30, 30], [1, 99, 0], [2]]
+    cut = list(blocks([texts(40, 30, 30, 1, 99, None, 2)], 100, 100))
+    assert [[len(x or "") for x in block["x"].to_pylist()] for block in cut] == [[40, 30, 30], [1, 99, 0], [2]]
 
 
 def test_a_row_that_is_larger_than_a_block_is_one_by_itself() -> None:
-    found = list(blocks([texts(5, 300, 200, 5, 6)], 100, 100))
-    assert [block.num_rows for block in found] == [1, 1, 1, 2]
+    cut = list(blocks([texts(5, 300, 200, 5, 6)], 100, 100))
+    assert [block.num_rows for block in cut] == [1, 1, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -92,9 +92,9 @@ def test_blocks_end_at_the_same_rows_however_they_come(type_: pa.DataType, data:
     parts = [batch.slice(start, end - start) for start, end in itertools.pairwise(cuts)]
     if data.draw(st.booleans()):
         parts = [pa.record_batch({"x": pa.array(part["x"].to_pylist(), type_)}) for part in parts]
-    found = list(blocks(parts, 20, 40))
-    assert [block.num_rows for block in found] == whole
-    assert [x for block in found for x in block["x"].to_pylist()] == batch["x"].to_pylist()
+    cut = list(blocks(parts, 20, 40))
+    assert [block.num_rows for block in cut] == whole
+    assert [x for block in cut for x in block["x"].to_pylist()] == batch["x"].to_pylist()
 
 
 def values_of(type_: pa.DataType) -> st.SearchStrategy[object]:

@@ -49,7 +49,7 @@ class Backwards:
 
 
 def values(fragment: Fragment, *tables: pa.Table) -> list[int]:
-    return [value for batch in fragment.run([stream(each) for each in tables]) for value in batch["x"].to_pylist()]
+    return [value for batch in fragment.run([stream(table) for table in tables]) for value in batch["x"].to_pylist()]
 
 
 def test_a_small_build_beside_a_large_probe_is_run(small: Instance) -> None:
@@ -160,7 +160,7 @@ def test_a_run_in_order_that_is_closed_early_leaves_nothing_behind(small: Instan
     assert next(output)["x"][0].as_py() == 899_999
     output.close()
     assert os.listdir(small.temp_folder) == []
-    assert [next(each, None) for each in inputs] == [None, None]
+    assert [next(stream, None) for stream in inputs] == [None, None]
     assert run(fragment, numbers(2), numbers(2)) == [{"x": 0}, {"x": 1}]
 
 

@@ -42,11 +42,11 @@ VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {
 @st.composite
 def tables(draw: st.DrawFn) -> pa.Table:
     types = draw(st.lists(st.sampled_from(list(VALUES)), min_size=1, max_size=3))
-    columns = [VALUES[each] | st.none() if draw(st.booleans()) else VALUES[each] for each in types]
+    columns = [VALUES[type_] | st.none() if draw(st.booleans()) else VALUES[type_] for type_ in types]
     rows = draw(st.lists(st.tuples(*columns), max_size=30))
-    schema = pa.schema([(f"c{at}", each) for at, each in enumerate(types)])
+    schema = pa.schema([(f"c{at}", type_) for at, type_ in enumerate(types)])
     return pa.Table.from_arrays(
-        [pa.array([row[at] for row in rows], each) for at, each in enumerate(types)], schema=schema
+        [pa.array([row[at] for row in rows], type_) for at, type_ in enumerate(types)], schema=schema
     )
 
 
@@ -67,18 +67,18 @@ def rows_of(table: pa.Table) -> list[tuple[Any, ...]]:
 
 
 def put_in_order(table: pa.Table, folder: Path, most: int, batch: int | None = None) -> pa.Table:
-    found = in_canonical_order(table.to_batches(max_chunksize=batch), table.schema, most, SpillRoom(str(folder)))
-    return pa.Table.from_batches(found, table.schema)
+    in_order = in_canonical_order(table.to_batches(max_chunksize=batch), table.schema, most, SpillRoom(str(folder)))
+    return pa.Table.from_batches(in_order, table.schema)
 
 
 @given(tables(), st.sampled_from([0, 200, 1 << 20]), st.sampled_from([None, 1, 4]))
 @settings(max_examples=tries(300))
 def test_rows_come_in_canonical_order_whether_they_spill_or_not(table: pa.Table, most: int, batch: int | None) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        found = put_in_order(table, Path(folder), most, batch)
+        ordered = put_in_order(table, Path(folder), most, batch)
         assert list(Path(folder).iterdir()) == []
-    assert [key(row) for row in rows_of(found)] == sorted(key(row) for row in rows_of(table))
-    assert found.schema == table.schema
+    assert [key(row) for row in rows_of(ordered)] == sorted(key(row) for row in rows_of(table))
+    assert ordered.schema == table.schema
 
 
 def numbers(rows: int) -> pa.Table:
@@ -86,8 +86,8 @@ def numbers(rows: int) -> pa.Table:
 
 
 def test_rows_come_in_blocks(tmp_path: Path) -> None:
-    found = put_in_order(numbers(BLOCK_ROWS + 5), tmp_path, 1 << 30)
-    assert [batch.num_rows for batch in found.to_batches()] == [BLOCK_ROWS, 5]
+    ordered = put_in_order(numbers(BLOCK_ROWS + 5), tmp_path, 1 << 30)
+    assert [batch.num_rows for batch in ordered.to_batches()] == [BLOCK_ROWS, 5]
 
 
 def test_files_go_when_the_rows_are_not_read_to_their_end(tmp_path: Path) -> None:

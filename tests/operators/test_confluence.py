@@ -61,7 +61,7 @@ LARGE = 100_000_000
 def rows(seed: int, count: int, keys: int) -> pa.Table:
     """Keys that repeat, some null, each row with a number of its own."""
     numbers = np.random.PCG64(seed).random_raw(count)
-    ks = [None if each % 11 == 0 else int(each % keys) for each in numbers.tolist()]
+    ks = [None if number % 11 == 0 else int(number % keys) for number in numbers.tolist()]
     return pa.table({"k": pa.array(ks, pa.int64()), "v": pa.array(range(count), pa.int64())})
 
 
@@ -83,8 +83,8 @@ def in_any_order_of_a_key(epoch: Epoch, chooser: random.Random) -> Epoch:
     """Sorted all the same: pyarrow's sort is not stable, so the new order of equal keys is a column to sort by."""
     tables = []
     for table in epoch:
-        place = pa.array([chooser.random() for _ in range(len(table))], pa.float64())
-        order = table.append_column("place", place).sort_by([*BY_KEY, ("place", "ascending")])
+        draws = pa.array([chooser.random() for _ in range(len(table))], pa.float64())
+        order = table.append_column("place", draws).sort_by([*BY_KEY, ("place", "ascending")])
         tables.append(order.drop_columns(["place"]))
     return tables
 
@@ -152,11 +152,11 @@ def test_an_engine_s_order_does_not_show_how_many_rows_are_cut(warm: Instance, s
     tables = rows(5, 70_000, 20_000), rows(6, 90_001, 20_000)
     sql = STATEMENTS["full"]
     fragment = over_streams(warm, sql, schema_of(sql), *tables, size_class=LARGE)
-    found = set()
-    for each in ((LARGE,), (LARGE,)), (sizes[::2], sizes[1::2]), (sizes, (65_537,)):
-        cuts = [BatchStream(table.schema, cut(table, size)) for table, size in zip(tables, each, strict=True)]
-        found.add(digest(fragment.schema, fragment.run(cuts)))
-    assert len(found) == 1
+    digests = set()
+    for split_sizes in ((LARGE,), (LARGE,)), (sizes[::2], sizes[1::2]), (sizes, (65_537,)):
+        cuts = [BatchStream(table.schema, cut(table, size)) for table, size in zip(tables, split_sizes, strict=True)]
+        digests.add(digest(fragment.schema, fragment.run(cuts)))
+    assert len(digests) == 1
 
 
 # --- operators of our own ----------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ class Merged(Operator):
 
 @pytest.mark.parametrize("inputs", [2, 3, 5])
 def test_a_merge_of_sorted_streams(inputs: int) -> None:
-    epochs = [[by_key(rows(7 * epoch + each, 9, 3)) for each in range(inputs)] for epoch in range(2)]
+    epochs = [[by_key(rows(7 * epoch + number, 9, 3)) for number in range(inputs)] for epoch in range(2)]
     check_operator(Merged, epochs, reordered=in_any_order_of_a_key)
 
 
@@ -207,12 +207,12 @@ def test_a_look_up_join_whose_index_answers_in_any_order(
 ) -> None:
     """The index's answers are a second input: they come last first, at random, or as soon as they are asked for."""
     table = pa.table({"k": pa.array(values, pa.int64())})
-    found = set()
+    digests = set()
     for submit, ahead in (at_once, 0), (LastFirst(), prefetch), (AtRandom(chooser), prefetch), (AtRandom(chooser), 256):
         operator = squares(batch_rows=3, prefetch=ahead, submit=submit, join=kind)
         batches = table.to_batches(max_chunksize=chooser.randint(1, 9))
-        found.add(digest(operator.schema, operator.run([BatchStream(table.schema, batches)])))
-    assert len(found) == 1
+        digests.add(digest(operator.schema, operator.run([BatchStream(table.schema, batches)])))
+    assert len(digests) == 1
 
 
 @pytest.mark.parametrize("channels", [1, 3])
@@ -226,7 +226,7 @@ def test_a_loop_that_is_computed_anew_in_every_round(warm: Instance) -> None:
 
 @pytest.mark.parametrize("inputs", [2, 3])
 def test_a_union_of_streams(inputs: int) -> None:
-    epochs = [[rows(5 * epoch + each, 7, 3) for each in range(inputs)] for epoch in range(2)]
+    epochs = [[rows(5 * epoch + number, 7, 3) for number in range(inputs)] for epoch in range(2)]
     check_operator(lambda: Union(SMALL[0][0].schema), epochs, reordered=in_any_order)
 
 
@@ -241,8 +241,8 @@ class Pairs:
             if stream == "build":
                 self._values.setdefault(row["k"], []).append(row["v"])
             elif row["k"] in self._values:
-                found = self._values[row["k"]]
-                yield pa.record_batch({"k": pa.array([row["v"]] * len(found)), "v": pa.array(found)})
+                values = self._values[row["k"]]
+                yield pa.record_batch({"k": pa.array([row["v"]] * len(values)), "v": pa.array(values)})
 
     def done(self, channel: int) -> None:
         return None
@@ -274,12 +274,12 @@ def operators() -> set[type[Operator]]:
     """All that the package defines."""
     for module in pkgutil.walk_packages(tidegate.operators.__path__, "tidegate.operators."):
         importlib.import_module(module.name)
-    found, pending = set[type[Operator]](), [Operator]
+    classes, pending = set[type[Operator]](), [Operator]
     while pending:
         known = pending.pop().__subclasses__()
         pending += known
-        found.update(each for each in known if each.__module__.startswith("tidegate."))
-    return found
+        classes.update(class_ for class_ in known if class_.__module__.startswith("tidegate."))
+    return classes
 
 
 def test_every_operator_of_several_inputs_has_a_case_here() -> None:

@@ -20,8 +20,10 @@ BY_BOTH = [Order(column=0, descending=True, nulls_first=True), Order(column=1)]
 
 def piece(origin: str, *batches: Sequence[tuple[int | None, str | None]]) -> InlinePiece:
     schema = pa.schema([("k", pa.int64()), ("s", pa.string())])
-    made = tuple(pa.record_batch([list(each) for each in zip(*rows, strict=True)], schema=schema) for rows in batches)
-    return InlinePiece(batches=made, schema=schema, origin=origin, row_count=sum(map(len, batches)))
+    record_batches = tuple(
+        pa.record_batch([list(column) for column in zip(*rows, strict=True)], schema=schema) for rows in batches
+    )
+    return InlinePiece(batches=record_batches, schema=schema, origin=origin, row_count=sum(map(len, batches)))
 
 
 def scanned(*pieces: InlinePiece, order: Sequence[Order] = BY_BOTH) -> int:

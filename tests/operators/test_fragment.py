@@ -31,12 +31,12 @@ def counting(batches: int, rows: int = 65_536) -> tuple[BatchStream, Callable[[]
     taken = itertools.count()
     last = [0]
 
-    def made() -> Iterator[pa.RecordBatch]:
+    def counted_batches() -> Iterator[pa.RecordBatch]:
         for i in range(batches):
             last[0] = next(taken) + 1
             yield pa.record_batch({"x": np.arange(i * rows, (i + 1) * rows)})
 
-    return BatchStream(X, made()), lambda: last[0]
+    return BatchStream(X, counted_batches()), lambda: last[0]
 
 
 def test_each_epoch_sees_its_own_rows_alone(instance: Instance) -> None:

@@ -84,9 +84,9 @@ def test_a_part_that_is_weighed_is_read_once(
     write_three(root)
     source = FileSource(source="t", relation="t", columns=tuple(X), weighed=True, placed=placed)
     pieces = [piece for piece in pieces_of(root / "a.parquet", root, X, rows=rows) if isinstance(piece, FilePiece)]
-    made = define(source, pieces, 1)
-    found = instance.connect().execute(f"WITH {made.sql} SELECT c0 FROM t", list(made.values)).fetchall()
-    assert found == [(x,) for x in range(*rows)]
+    definition = define(source, pieces, 1)
+    selected = instance.connect().execute(f"WITH {definition.sql} SELECT c0 FROM t", list(definition.values)).fetchall()
+    assert selected == [(x,) for x in range(*rows)]
 
 
 @pytest.mark.parametrize(("rows", "expected"), [((0, 100), 200), ((0, 500), 600), ((100, 1000), 1000)])
@@ -96,8 +96,14 @@ def test_duckdb_expects_about_the_rows_of_a_part_that_is_weighed(
     """A whole number of fifths of the file."""
     path = write(root / "f.parquet", pa.table({"x": range(1000)}))
     source = FileSource(source="t", relation="t", columns=tuple(X), weighed=True)
-    made = define(source, [each for each in pieces_of(path, root, X, rows=rows) if isinstance(each, FilePiece)], 1)
-    row = instance.connect().execute(f"EXPLAIN (FORMAT JSON) WITH {made.sql} SELECT c0 FROM t", made.values).fetchone()
+    definition = define(
+        source, [piece for piece in pieces_of(path, root, X, rows=rows) if isinstance(piece, FilePiece)], 1
+    )
+    row = (
+        instance.connect()
+        .execute(f"EXPLAIN (FORMAT JSON) WITH {definition.sql} SELECT c0 FROM t", definition.values)
+        .fetchone()
+    )
     assert row is not None
     assert f'"Estimated Cardinality": "{expected}"' in row[1]
 
@@ -314,9 +320,11 @@ def test_duckdb_is_asked_for_joins_only_where_nothing_is_known(
         ordered=Known(builds),
     )  # fmt: skip
     fragment.assign("t", pieces_of(path, root))
-    found: list[str] = []
+    explanations: list[str] = []
     explain = Statement.explained_joins
-    monkeypatch.setattr(Statement, "explained_joins", lambda self, *how: (found.append(""), explain(self, *how))[1])
+    monkeypatch.setattr(
+        Statement, "explained_joins", lambda self, *how: (explanations.append(""), explain(self, *how))[1]
+    )
     assert run(fragment) == [{"x": 499_999_500_000}]
-    assert len(found) == asked
+    assert len(explanations) == asked
     small.close()

@@ -50,7 +50,7 @@ def naive(value: object) -> int:
             words = [int.from_bytes(value[at : at + 8], "little") for at in range(0, len(value), 8)]
             return mix(sequence_word(words, len(value)))
         case list():
-            return mix(sequence_word([naive(each) for each in value], len(value)))
+            return mix(sequence_word([naive(item) for item in value], len(value)))
         case dict():
             return naive_columns(list(value.values()))
     raise NotImplementedError(type(value))
@@ -66,7 +66,7 @@ def decimal_word(value: Decimal) -> int:
 
 
 def sequence_word(words: Sequence[int], length: int) -> int:
-    return (sum(mix((word + (place + 1) * M3) % M) for place, word in enumerate(words)) + length) % M
+    return (sum(mix((word + (position + 1) * M3) % M) for position, word in enumerate(words)) + length) % M
 
 
 def naive_columns(values: Sequence[object]) -> int:
@@ -240,10 +240,10 @@ def test_bytes_as_described(values: list[bytes | None]) -> None:
 
 
 def test_many_and_long_texts_hash_as_each_by_itself() -> None:
-    texts = pa.array(["x" * (place % 97) for place in range(10_000)] + ["y" * 3_000_000, None, "z"])
-    found = hash_array(texts)
-    for place in (0, 4_095, 4_096, 9_999, 10_000, 10_001, 10_002):
-        assert found[place] == hash_array(texts.slice(place, 1))[0]
+    texts = pa.array(["x" * (position % 97) for position in range(10_000)] + ["y" * 3_000_000, None, "z"])
+    hashes = hash_array(texts)
+    for position in (0, 4_095, 4_096, 9_999, 10_000, 10_001, 10_002):
+        assert hashes[position] == hash_array(texts.slice(position, 1))[0]
 
 
 @given(st.lists(st.none() | st.lists(st.none() | st.text(max_size=10), max_size=5), min_size=1))
@@ -254,7 +254,7 @@ def test_lists_as_described(values: list[list[str | None] | None]) -> None:
 @given(st.lists(st.integers(-(10**60), 10**60), min_size=1), st.integers(0, 15))
 def test_decimals_as_described_and_without_their_trailing_zeros(unscaled: list[int], zeros: int) -> None:
     with decimal.localcontext(prec=80):
-        values = [Decimal(each).scaleb(-10) for each in unscaled]
+        values = [Decimal(number).scaleb(-10) for number in unscaled]
         wider = pa.array(values, pa.decimal256(75 if zeros < 15 else 76, 10 + min(zeros, 15)))
         assert hash_array(wider).tolist() == [naive(value) for value in values]
 
@@ -286,15 +286,15 @@ def test_keys_spread_evenly_over_channels(keys: str, channels: int) -> None:
 
 
 def test_pairs_of_small_integers_do_not_collide() -> None:
-    left, right = (each.ravel() for each in np.meshgrid(np.arange(300), np.arange(300)))
+    left, right = (axis.ravel() for axis in np.meshgrid(np.arange(300), np.arange(300)))
     assert len(np.unique(hash_columns([pa.array(left), pa.array(right)]))) == 90_000
 
 
 @pytest.mark.parametrize(("channels", "dtype"), [(1, "u1"), (256, "u1"), (257, "u2"), (65_536, "u2")])
 def test_a_channel_is_as_narrow_as_the_number_of_channels(channels: int, dtype: str) -> None:
-    found = channel_of(np.array([0, 1 << 63, M - 1], dtype=np.uint64), channels)
-    assert found.dtype == np.dtype(dtype)
-    assert found.tolist() == [0, channels // 2, channels - 1]
+    channel_numbers = channel_of(np.array([0, 1 << 63, M - 1], dtype=np.uint64), channels)
+    assert channel_numbers.dtype == np.dtype(dtype)
+    assert channel_numbers.tolist() == [0, channels // 2, channels - 1]
 
 
 @pytest.mark.parametrize("channels", [0, 65_537])

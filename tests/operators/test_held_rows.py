@@ -20,8 +20,8 @@ def batch(numbers: list[int], text: str) -> pa.RecordBatch:
 def test_rows_are_read_again_in_order_wherever_they_are(limit: int, spilled: bool, tmp_path: Path) -> None:
     held = HeldRows(SCHEMA, Holding(memory_limit=limit, folder=tmp_path / "held"))
     added = [batch([1, 2], "a"), batch([3], "b"), batch([4, 5, 6], "c")]
-    for each in added:
-        held.add(each)
+    for added_batch in added:
+        held.add(added_batch)
     held.seal()
     assert (held.rows, held.spilled) == (6, spilled)
     for _ in range(2):

@@ -26,8 +26,8 @@ def values(folder: Path, most: int, limit: int | None = None) -> LongValues:
 
 
 def rows(type_: pa.DataType) -> pa.RecordBatch:
-    found = [None if text is None else text.encode() for text in TEXTS]
-    return pa.record_batch({"k": range(len(TEXTS)), "t": pa.array(found, pa.binary()).cast(type_)})
+    encoded = [None if text is None else text.encode() for text in TEXTS]
+    return pa.record_batch({"k": range(len(TEXTS)), "t": pa.array(encoded, pa.binary()).cast(type_)})
 
 
 def reversed_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -44,8 +44,8 @@ def test_values_come_back_in_any_order(tmp_path: Path, type_: pa.DataType, colum
         named = beside.named(part, {1: column})
         assert max(len(text) for text in named["t"].to_pylist() if text is not None) == LONG + 1
         named.validate(full=True)
-        [found] = beside.restored(reversed_rows(named), (1,))
-        assert found.equals(reversed_rows(part))
+        [long_part] = beside.restored(reversed_rows(named), (1,))
+        assert long_part.equals(reversed_rows(part))
     assert (len(list(tmp_path.iterdir())) == 0) == (most == 1 << 20)
     beside.close()
     assert not list(tmp_path.iterdir())
@@ -65,8 +65,8 @@ def test_names_of_compared_values_are_the_same_in_every_run(tmp_path: Path) -> N
     one, other = values(tmp_path, 0), values(tmp_path, 0)
     other.named(pa.record_batch({"t": ["a" * 9_000]}), {0: COMPARED})
     assert one.named(batch, {0: COMPARED}).equals(other.named(batch, {0: COMPARED}))
-    for each in (one, other):
-        each.close()
+    for namer in (one, other):
+        namer.close()
 
 
 def test_values_that_do_not_come_out_are_not_kept(tmp_path: Path) -> None:
@@ -111,8 +111,10 @@ def test_names_of_ordered_values_have_the_order_of_the_values(tmp_path: Path, ty
     for part in ordered:
         part.validate(full=True)
     assert pc.rank(names.combine_chunks(), tiebreaker="dense").equals(pc.rank(array, tiebreaker="dense"))
-    found = [row for part in ordered for piece in beside.restored(part, (0,)) for row in piece["t"].to_pylist()]
-    assert found == array.to_pylist()
+    restored_texts = [
+        row for part in ordered for piece in beside.restored(part, (0,)) for row in piece["t"].to_pylist()
+    ]
+    assert restored_texts == array.to_pylist()
     beside.close()
 
 

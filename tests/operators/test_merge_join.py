@@ -220,9 +220,9 @@ def one_key(rows: int) -> pa.Table:
 def test_a_group_of_many_batches_on_both_sides_is_joined_row_by_row(memory: int, tmp_path: Path) -> None:
     left, right = one_key(5), one_key(BLOCK_ROWS * 2 + 3)
     inner = join(left.schema, right.schema, Holding(memory_limit=memory, folder=tmp_path))
-    found = pa.Table.from_batches(inner.run([stream(left, 2), stream(right, 40_000)]), inner.schema)
-    assert found["c1"].to_numpy().tolist() == np.repeat(np.arange(5), right.num_rows).tolist()
-    assert found["c3"].to_numpy().tolist() == np.tile(np.arange(right.num_rows), 5).tolist()
+    joined = pa.Table.from_batches(inner.run([stream(left, 2), stream(right, 40_000)]), inner.schema)
+    assert joined["c1"].to_numpy().tolist() == np.repeat(np.arange(5), right.num_rows).tolist()
+    assert joined["c3"].to_numpy().tolist() == np.tile(np.arange(right.num_rows), 5).tolist()
     assert not list(tmp_path.iterdir())
 
 
@@ -321,8 +321,8 @@ def test_a_scan_stops_within_two_row_groups_of_the_last_match(dropped: str, root
     scanned = BatchStream(scan.schema, scan.run(()))
     few = stream(pa.table({"k": pa.array([5, 9 * rows + 7], pa.int32())}))
     inner = join(scan.schema, few.schema, holding)
-    found = rows_of(inner.run([scanned, few] if dropped == "left" else [few, scanned]))
-    assert [row["c0"] for row in found] == [5, 9 * rows + 7]
+    scanned_rows = rows_of(inner.run([scanned, few] if dropped == "left" else [few, scanned]))
+    assert [row["c0"] for row in scanned_rows] == [5, 9 * rows + 7]
     assert groups_touched(path, handler.reads) <= set(range(12))
 
 

@@ -70,9 +70,9 @@ cuts = st.lists(st.integers(0, 4), min_size=1, max_size=6)
 
 @pytest.fixture(scope="module")
 def instance(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
-    made = Instance(InstanceSettings(memory_limit=1 << 28), str(tmp_path_factory.mktemp("spill")))
-    yield made
-    made.close()
+    opened = Instance(InstanceSettings(memory_limit=1 << 28), str(tmp_path_factory.mktemp("spill")))
+    yield opened
+    opened.close()
 
 
 @pytest.fixture(scope="module")
@@ -181,8 +181,8 @@ def test_every_type_gives_the_rows_of_a_nested_loop_in_their_order(
         operator.close()
     assert not list((tmp_path / "held").glob("*")), "a spilled group was left behind"
     if type_ not in SINGLE:
-        found = sql_join(oracle, table(left), table(right), keys, type_, "l.v <= r.v" if filtered else "true")
-        assert Counter(found) == Counter(expected)
+        sql_rows = sql_join(oracle, table(left), table(right), keys, type_, "l.v <= r.v" if filtered else "true")
+        assert Counter(sql_rows) == Counter(expected)
 
 
 def not_more(left: Row, right: Row) -> bool | None:

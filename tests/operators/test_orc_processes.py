@@ -177,9 +177,9 @@ def test_processes_end_with_the_one_that_started_them(root: Path) -> None:
     command = [sys.executable, "-c", LEFT, str(root)]
     ended = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2], check=False)
     assert ended.returncode == -signal.SIGKILL, ended.stderr
-    left = [int(each) for each in ended.stdout.split()]
+    left = [int(word) for word in ended.stdout.split()]
     assert left
-    assert _in_time(lambda: not any(_is_running(each) for each in left))
+    assert _in_time(lambda: not any(_is_running(process) for process in left))
 
 
 def _in_time(true: Callable[[], bool]) -> bool:

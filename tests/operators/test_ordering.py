@@ -19,7 +19,7 @@ def test_a_batch_tells_its_first_break_and_whether_its_keys_are_distinct(
         keys[repeated] = keys[repeated - 1]
     if broken is not None:
         keys[broken] = keys[broken - 1] - 1
-    found = Ordering([Order(column=0)]).keys(pa.record_batch([keys], names=["k"]))
-    assert found.first_break() == broken
+    sort_keys = Ordering([Order(column=0)]).keys(pa.record_batch([keys], names=["k"]))
+    assert sort_keys.first_break() == broken
     if broken is None:
-        assert found.distinct == (repeated is None)
+        assert sort_keys.distinct == (repeated is None)

@@ -40,9 +40,9 @@ def late(rows: int = ROWS) -> pa.Array:
     return pa.DictionaryArray.from_arrays(indices, pa.array(["a", LARGE]))
 
 
-def lists(rows: int = 20_000, each: int = 50) -> pa.Array:
-    offsets = np.arange(rows + 1, dtype=np.int32) * each
-    return pa.ListArray.from_arrays(offsets, repeated(["a", LARGE[:50_000]], rows * each))
+def lists(rows: int = 20_000, items: int = 50) -> pa.Array:
+    offsets = np.arange(rows + 1, dtype=np.int32) * items
+    return pa.ListArray.from_arrays(offsets, repeated(["a", LARGE[:50_000]], rows * items))
 
 
 def nulls(rows: int = ROWS) -> pa.Array:
@@ -65,12 +65,12 @@ def test_a_file_that_unfolds_is_decoded_in_batches_of_bounded_bytes(
     assert isinstance(piece, FilePiece)
     reader = ParquetReader(piece, asked, LocalFileSystem(use_mmap=False))
     before = pa.total_allocated_bytes()
-    found = reader.batches([0])
+    decoded = reader.batches([0])
     for _ in range(200):
-        _, batch = next(found)
+        _, batch = next(decoded)
         assert batch.get_total_buffer_size() <= 2 * BATCH_BYTES
         assert pa.total_allocated_bytes() - before <= 4 * BATCH_BYTES
-    found.close()
+    decoded.close()
     reader.close()
 
 
@@ -141,8 +141,8 @@ def test_the_items_of_rows_are_counted_by_their_levels(
     pq.write_table(pa.table({"l": rows}), sink, data_page_size=100, write_batch_size=7, **WRITERS[writer])
     data = pa.BufferReader(sink.getvalue())
     [leaf], [group] = read_footer(data).leaves, read_footer(data).groups
-    found = np.concatenate(list(row_items(data, group.chunks[0], leaf.repeats)))
-    assert found.tolist() == [max(len(row or ()), 1) for row in rows.to_pylist()]
+    item_counts = np.concatenate(list(row_items(data, group.chunks[0], leaf.repeats)))
+    assert item_counts.tolist() == [max(len(row or ()), 1) for row in rows.to_pylist()]
 
 
 @given(st.lists(st.integers(0, 50), max_size=200), st.integers(1, 100), st.integers(1, 20))
@@ -162,14 +162,14 @@ def test_lists_of_which_some_are_long_are_decoded_a_few_rows_at_a_time(tmp_path:
     pq.write_table(pa.table({"l": list_rows(counts)}), tmp_path / "l.parquet", compression="zstd", store_schema=False)
     assert (tmp_path / "l.parquet").stat().st_size < 10_000
     reader = reader_of(tmp_path / "l.parquet", "l", LISTS)
-    found: list[int] = []
+    lengths: list[int] = []
     before = pa.total_allocated_bytes()
     for first, batch in reader.batches([0]):
-        assert first == len(found)
+        assert first == len(lengths)
         assert pa.total_allocated_bytes() - before <= 8 * BATCH_BYTES
-        found += pc.list_value_length(batch["l"]).to_pylist()
+        lengths += pc.list_value_length(batch["l"]).to_pylist()
     reader.close()
-    assert found == counts
+    assert lengths == counts
 
 
 def test_a_row_with_too_many_items_is_refused_before_it_is_decoded(tmp_path: Path) -> None:

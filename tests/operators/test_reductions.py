@@ -84,15 +84,15 @@ def test_it_is_what_duckdb_computes_or_nothing(
     groups = data.draw(st.lists(st.lists(st.none() | VALUES[type_], min_size=1, max_size=6), min_size=1, max_size=5))
     values = pa.array([value for group in groups for value in group], type_)
     output = output_type(function, type_)
-    found = reduced(function, values, [len(group) for group in groups], output)
-    if found is None:
+    totals = reduced(function, values, [len(group) for group in groups], output)
+    if totals is None:
         assert function in ("sum", "min", "max")
         return
     number = pa.array([at for at, group in enumerate(groups) for _ in group])
     duckdb_one_thread.register("numbered", pa.table({"g": number, "v": values}))
     sql = f"SELECT {function}(v) AS v FROM numbered GROUP BY g ORDER BY g"
     expected = duckdb_one_thread.sql(sql).to_arrow_table().cast(pa.schema([("v", output)]))
-    assert digest_of(found) == digest_of(expected["v"].combine_chunks())
+    assert digest_of(totals) == digest_of(expected["v"].combine_chunks())
 
 
 def reduced(function: Function, values: pa.Array, lengths: list[int], output: pa.DataType) -> pa.Array | None:
@@ -117,18 +117,18 @@ def test_plain_numbers_and_nulls_need_no_duckdb(function: Function, type_: pa.Da
         "max": [3, None, 2],
         "first": [3, None, None],
     }
-    found = reduced(function, values, [3, 1, 2], output_type(function, type_))
-    assert found is not None
-    assert found.to_pylist() == expected[function]
+    totals = reduced(function, values, [3, 1, 2], output_type(function, type_))
+    assert totals is not None
+    assert totals.to_pylist() == expected[function]
 
 
 @pytest.mark.parametrize("lengths", [[1, 256, 3], [200, 1, 56, 255]])
 def test_floats_are_added_row_after_row(lengths: list[int]) -> None:
     values = np.random.default_rng(4).normal(scale=1e8, size=sum(lengths))
-    found = reduced("sum", pa.array(values), lengths, pa.float64())
+    totals = reduced("sum", pa.array(values), lengths, pa.float64())
     groups = np.split(values, np.cumsum(lengths)[:-1])
-    assert found is not None
-    assert found.to_pylist() == [sum(group.tolist(), 0.0) for group in groups]
+    assert totals is not None
+    assert totals.to_pylist() == [sum(group.tolist(), 0.0) for group in groups]
 
 
 def test_a_sum_that_overflows_is_the_statements_error(instance: Instance) -> None:

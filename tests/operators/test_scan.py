@@ -149,8 +149,8 @@ def test_what_is_no_key_of_an_object_of_json_is_no_column(rows: str, root: Path)
 def test_a_key_in_a_later_block_of_json_is_a_column(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_blocks, "BLOCK_BYTES", 64)
     (root / "f.json").write_text('{"a": 1}\n' * 20 + '{"late": 7}\n')
-    found = scanned([column("late", pa.int64())], pieces_of(root / "f.json", root))
-    assert found == [{"late": None}] * 20 + [{"late": 7}]
+    rows_read = scanned([column("late", pa.int64())], pieces_of(root / "f.json", root))
+    assert rows_read == [{"late": None}] * 20 + [{"late": 7}]
 
 
 def test_a_json_file_without_objects_lacks_nothing(root: Path) -> None:
@@ -368,8 +368,8 @@ def test_csv_is_cut_where_rows_end_whatever_is_in_quotes(rows: list[tuple[str, s
         with path.open("w", newline="") as file:
             csv.writer(file, lineterminator="\n", quoting=csv.QUOTE_ALL).writerows([("x", "y"), *rows])
         patch.setattr(text_blocks, "BLOCK_BYTES", size)
-        found = scanned([column("x", pa.string()), column("y", pa.string())], pieces_of(path, path.parent))
-    assert [(row["x"], row["y"]) for row in found] == rows
+        rows_read = scanned([column("x", pa.string()), column("y", pa.string())], pieces_of(path, path.parent))
+    assert [(row["x"], row["y"]) for row in rows_read] == rows
 
 
 def test_an_error_in_a_later_block_counts_the_rows_before_it(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

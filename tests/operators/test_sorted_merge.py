@@ -61,8 +61,8 @@ def batches_of(rows: Sequence[Row], size: int) -> Iterator[pa.RecordBatch]:
         yield pa.record_batch([pa.array(c, f.type) for c, f in zip(columns, SCHEMA, strict=True)], schema=SCHEMA)
 
 
-def names(found: Iterator[pa.RecordBatch]) -> list[object]:
-    return [name for batch in found for name in batch["row"].to_pylist()]
+def names(batches: Iterator[pa.RecordBatch]) -> list[object]:
+    return [name for batch in batches for name in batch["row"].to_pylist()]
 
 
 @given(st.lists(ROWS, min_size=1, max_size=4), ORDERS, st.integers(1, 5))
@@ -70,16 +70,16 @@ def test_rows_come_in_order_and_equal_ones_by_stream(
     given_streams: list[list[Row]], orders: list[Order], size: int
 ) -> None:
     streams = [
-        in_order([(*row, f"{number}.{place}") for place, row in enumerate(rows)], orders)
+        in_order([(*row, f"{number}.{position}") for position, row in enumerate(rows)], orders)
         for number, rows in enumerate(given_streams)
     ]
-    found = merged([BatchStream(SCHEMA, batches_of(rows, size)) for rows in streams], Ordering(orders))
-    assert names(found) == [row[-1] for row in in_order([row for rows in streams for row in rows], orders)]
+    merged_rows = merged([BatchStream(SCHEMA, batches_of(rows, size)) for rows in streams], Ordering(orders))
+    assert names(merged_rows) == [row[-1] for row in in_order([row for rows in streams for row in rows], orders)]
 
 
 def numbers(*batches: list[int]) -> BatchStream:
     schema = pa.schema([("i", pa.int64())])
-    return BatchStream(schema, [pa.record_batch([pa.array(each, pa.int64())], schema=schema) for each in batches])
+    return BatchStream(schema, [pa.record_batch([pa.array(batch, pa.int64())], schema=schema) for batch in batches])
 
 
 BY_NUMBER = Ordering([Order(column=0)])
@@ -87,16 +87,16 @@ BY_NUMBER = Ordering([Order(column=0)])
 
 def test_no_stream_is_read_ahead_of_what_comes_out() -> None:
     one, two = numbers([1, 2], [8, 9]), numbers([3, 4], [5, 6], [7])
-    found = merged([one, two], BY_NUMBER)
-    assert (next(found)["i"].to_pylist(), one.rows, two.rows) == ([1, 2], 2, 2)
-    assert (next(found)["i"].to_pylist(), one.rows, two.rows) == ([3, 4], 4, 2)
+    stream = merged([one, two], BY_NUMBER)
+    assert (next(stream)["i"].to_pylist(), one.rows, two.rows) == ([1, 2], 2, 2)
+    assert (next(stream)["i"].to_pylist(), one.rows, two.rows) == ([3, 4], 4, 2)
 
 
 def test_all_streams_are_closed_when_the_merge_is() -> None:
     streams = [numbers([1], [2]), numbers([1], [2])]
-    found = merged(streams, BY_NUMBER)
-    next(found)
-    found.close()
+    stream = merged(streams, BY_NUMBER)
+    next(stream)
+    stream.close()
     assert [list(stream) for stream in streams] == [[], []]
 
 
@@ -113,5 +113,5 @@ def test_dictionaries_that_differ_come_out_right() -> None:
         encoded = pa.array(d).dictionary_encode().cast(schema.field("d").type)
         return BatchStream(schema, [pa.record_batch([pa.array(i), encoded], schema=schema)])
 
-    found = merged([one([1, 3], ["x", "y"]), one([2, 4], ["y", "z"])], BY_NUMBER)
-    assert [value for batch in found for value in batch["d"].to_pylist()] == ["x", "y", "y", "z"]
+    stream = merged([one([1, 3], ["x", "y"]), one([2, 4], ["y", "z"])], BY_NUMBER)
+    assert [value for batch in stream for value in batch["d"].to_pylist()] == ["x", "y", "y", "z"]

@@ -64,11 +64,11 @@ def test_a_pattern_means_what_it_means_to_glob(tree: set[tuple[str, ...]], patte
         for path in sorted(tree, key=len, reverse=True):  # what is a folder already stays one
             Path(root, *path).parent.mkdir(parents=True, exist_ok=True)
             Path(root, *path).touch()
-        found = glob.iglob(os.path.join(root, *pattern), recursive=True)
+        matches = glob.iglob(os.path.join(root, *pattern), recursive=True)
         wanted = {
-            os.path.normpath(each) for each in found if os.path.exists(each)
+            os.path.normpath(path) for path in matches if os.path.exists(path)
         }  # it also says "nothing/" of "nothing/**"
-        assert {os.path.normpath(each) for each in Listing(root, BOUNDS).matches(root, pattern, 0)} == wanted
+        assert {os.path.normpath(path) for path in Listing(root, BOUNDS).matches(root, pattern, 0)} == wanted
 
 
 def test_a_link_that_leads_to_nothing_is_skipped_by_a_pattern(root: Path) -> None:
@@ -311,9 +311,9 @@ def test_duckdb_reads_a_file_itself_only_where_it_gives_the_plans_types(
     table: dict[str, object], type_: pa.DataType, obstacle: str | None, root: Path
 ) -> None:
     pieces = pieces_of(write(root / "f.parquet", pa.table(table)), root)
-    found = native_obstacle(pieces, [column("x", type_)])
+    obstacle_there = native_obstacle(pieces, [column("x", type_)])
     assert native(pieces, [column("x", type_)]) is (obstacle is None)
-    assert obstacle is None or obstacle in str(found)
+    assert obstacle is None or obstacle in str(obstacle_there)
 
 
 def test_a_column_whose_name_sql_cannot_write_is_not_for_duckdb(root: Path) -> None:

@@ -101,8 +101,8 @@ def test_without_measures_it_gives_each_key_once(instance: Instance) -> None:
 def test_the_key_of_a_group_is_its_first_rows(instance: Instance) -> None:
     schema = pa.schema([("k", pa.float64()), ("v", pa.int64())])
     rows = pa.table([[-0.0, 0.0, float("nan"), float("nan")], [1, 2, 3, 4]], schema=schema)
-    found = run(aggregate(instance, SUM, input_schema=schema), rows)
-    assert [(str(row["k"]), row["s"]) for row in found] == [("-0.0", 3), ("nan", 7)]
+    groups = run(aggregate(instance, SUM, input_schema=schema), rows)
+    assert [(str(row["k"]), row["s"]) for row in groups] == [("-0.0", 3), ("nan", 7)]
 
 
 @pytest.mark.parametrize("type_", [pa.dictionary(pa.int8(), pa.large_string()), pa.string_view()], ids=str)
@@ -128,8 +128,8 @@ def test_a_group_of_many_blocks_is_one_row(instance: Instance) -> None:
 
 def test_more_groups_than_a_byte_can_number_keep_their_order(instance: Instance) -> None:
     keys = np.repeat(np.random.default_rng(3).permutation(100_000), 2)
-    found = run(aggregate(instance, COUNT), pa.table([keys, np.zeros(len(keys), np.int64)], schema=INPUT))
-    assert found == [{"k": key, "n": 2} for key in keys[::2].tolist()]
+    groups = run(aggregate(instance, COUNT), pa.table([keys, np.zeros(len(keys), np.int64)], schema=INPUT))
+    assert groups == [{"k": key, "n": 2} for key in keys[::2].tolist()]
 
 
 def test_a_group_leaves_with_the_block_after_it(instance: Instance) -> None:
@@ -254,8 +254,8 @@ def test_it_is_group_by_over_numbered_runs(
         connection.register("numbered", numbered)
         sql = f"SELECT first(c0) AS k, first(c1) AS j, {measures} FROM numbered GROUP BY r ORDER BY r"
         expected = connection.sql(sql).to_arrow_table().cast(shared.schema)
-    found = pa.Table.from_batches(shared.run([stream(rows, cut)]), shared.schema)
-    assert digest(shared.schema, found.to_batches()) == digest(shared.schema, expected.to_batches())
+    whole = pa.Table.from_batches(shared.run([stream(rows, cut)]), shared.schema)
+    assert digest(shared.schema, whole.to_batches()) == digest(shared.schema, expected.to_batches())
 
 
 CUTS = (10_007, BLOCK_ROWS, 2 * BLOCK_ROWS - 1, 2 * BLOCK_ROWS + 1)
@@ -299,8 +299,8 @@ def test_it_is_what_plain_python_computes(
     rows = rows_of_runs(runs)
     grouped = itertools.groupby(rows.to_pylist(), lambda row: (row["k"], row["j"]))
     names = ["k", "j", "n", "count", "median", "distinct", "min", "first"]
-    found = [{name: row[name] for name in names} for row in run(shared, rows)]
-    assert found == [in_python(key, list(group)) for key, group in grouped]
+    groups = [{name: row[name] for name in names} for row in run(shared, rows)]
+    assert groups == [in_python(key, list(group)) for key, group in grouped]
 
 
 def in_python(key: tuple[object, object], rows: Rows) -> Rows:

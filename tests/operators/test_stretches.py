@@ -21,8 +21,8 @@ def rank(value: Any, *, descending: bool, nulls_first: bool, values: list[Any]) 
     """The place of a value among all of them."""
     if value is None:
         return -1 if nulls_first else len(values)
-    place = values.index(value)
-    return len(values) - 1 - place if descending else place
+    position = values.index(value)
+    return len(values) - 1 - position if descending else position
 
 
 @given(

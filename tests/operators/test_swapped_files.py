@@ -65,9 +65,9 @@ def fragment(pool: InstancePool, root: Path, pieces: tuple[Piece, ...]) -> Fragm
     instance = pool.take(InstanceSettings(memory_limit=1 << 28, roots=(str(root),)))
     schema = pa.schema([("x", pa.int64())])
     files = [FileSource(source="t", relation="t", columns=tuple(COLUMNS))]
-    made = Fragment("SELECT c0 AS x FROM t", schema=schema, instance=instance, files=files, plan_path="read")
-    made.assign("t", pieces)
-    return made
+    reading = Fragment("SELECT c0 AS x FROM t", schema=schema, instance=instance, files=files, plan_path="read")
+    reading.assign("t", pieces)
+    return reading
 
 
 @pytest.mark.parametrize("name", ["f.parquet", "f.arrow", "f.csv"])
@@ -87,8 +87,8 @@ def test_a_file_that_is_swapped_while_duckdb_reads_it_has_changed(
     root: Path, tmp_path: Path, pool: InstancePool
 ) -> None:
     path, other = write(root / "f.parquet", OLD), write(tmp_path / "elsewhere" / "f.parquet", NEW)
-    made = fragment(pool, root, pieces_of(path, root, COLUMNS))
-    rows = made.run([])
+    reading = fragment(pool, root, pieces_of(path, root, COLUMNS))
+    rows = reading.run([])
     next(rows)
     swap(path, other)
     with pytest.raises(SplitError) as refused:
@@ -98,8 +98,8 @@ def test_a_file_that_is_swapped_while_duckdb_reads_it_has_changed(
 
 def test_a_file_that_is_written_to_while_it_is_read_has_changed(root: Path, pool: InstancePool) -> None:
     path = write(root / "f.parquet", OLD)
-    made = fragment(pool, root, pieces_of(path, root, COLUMNS))
-    rows = made.run([])
+    reading = fragment(pool, root, pieces_of(path, root, COLUMNS))
+    rows = reading.run([])
     next(rows)
     os.utime(path, ns=(0, 0))
     with pytest.raises(SplitError) as refused:
@@ -114,11 +114,11 @@ def test_a_link_in_the_place_of_a_file_or_folder_is_not_followed(
 ) -> None:
     path = write(root / "folder" / "f.parquet", OLD)
     pieces: tuple[Piece, ...] = pieces_of(path, root, COLUMNS) if opened else expanded(path, root)
-    place = path if at == path.name else path.parent
+    swapped = path if at == path.name else path.parent
     moved = tmp_path / "outside" / at
     moved.parent.mkdir()
-    os.rename(place, moved)
-    place.symlink_to(moved)
+    os.rename(swapped, moved)
+    swapped.symlink_to(moved)
     with pytest.raises(SplitError) as refused:
         scanned(COLUMNS, open_pieces(pieces, COLUMNS))
     assert refused.value.reason == "FILE_CHANGED"
@@ -141,12 +141,12 @@ def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(root: Path) -> None:
 def test_descriptors_are_given_back_and_lead_to_other_files_later(root: Path, pool: InstancePool) -> None:
     """DuckDB keeps nothing by the name of a descriptor, which is another file's in the next epoch."""
     paths = [write(root / f"{n}.parquet", table) for n, table in enumerate((OLD, NEW))]
-    made = fragment(pool, root, pieces_of(paths[0], root, COLUMNS))
+    reading = fragment(pool, root, pieces_of(paths[0], root, COLUMNS))
     before = os.listdir("/proc/self/fd")
     for n in (0, 1, 0):
-        made.assign("t", pieces_of(paths[n], root, COLUMNS))
-        assert pa.Table.from_batches(made.run([])).equals((OLD, NEW)[n])
-    rows = made.run([])
+        reading.assign("t", pieces_of(paths[n], root, COLUMNS))
+        assert pa.Table.from_batches(reading.run([])).equals((OLD, NEW)[n])
+    rows = reading.run([])
     next(rows)
     rows.close()  # type: ignore[attr-defined]
     assert len(os.listdir("/proc/self/fd")) == len(before)
@@ -158,7 +158,7 @@ def test_beyond_the_descriptors_that_may_be_held_files_are_compared_by_path(
     monkeypatch.setattr(file_versions, "_HELD", 1 << 40)
     path, other = write(root / "f.parquet", OLD), write(tmp_path / "elsewhere" / "f.parquet", NEW)
     pieces = pieces_of(path, root, COLUMNS)
-    [piece] = [each for each in pieces[:1] if isinstance(each, FilePiece)]
+    [piece] = [piece_ for piece_ in pieces[:1] if isinstance(piece_, FilePiece)]
     with HeldFiles([piece]) as held:
         assert held.paths == {str(path): str(path)}
     rows = fragment(pool, root, pieces).run([])

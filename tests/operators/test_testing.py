@@ -96,8 +96,8 @@ def test_an_error_says_where_which_rows_are_wrong(make: Callable[[], Operator], 
 def test_an_exception_of_the_operators_own_says_under_which_rule_it_came() -> None:
     class FailsOnNothing(PassOn):
         def run(self, inputs: Sequence[Stream]) -> specimens.Rows:
-            for each in super().run(inputs):
-                yield each.slice(0, len(each) // (1 if len(each) else 0) or 1)
+            for out in super().run(inputs):
+                yield out.slice(0, len(out) // (1 if len(out) else 0) or 1)
 
     with pytest.raises(ZeroDivisionError) as raised:
         check_operator(FailsOnNothing, ONE)

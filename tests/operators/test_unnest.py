@@ -186,13 +186,13 @@ def test_it_is_a_zip_to_the_longest(rows: list[Row], outer: bool, size: int, cut
 
 
 def in_python(rows: list[Row], outer: bool) -> Rows:
-    found: Rows = []
+    expected: Rows = []
     for k, l, m in rows:  # noqa: E741 - as the columns are called
         zipped = list(itertools.zip_longest(l or [], m or []))
-        found += [{"k": k, "l": a, "m": b, "o": o} for o, (a, b) in enumerate(zipped, 1)]
+        expected += [{"k": k, "l": a, "m": b, "o": o} for o, (a, b) in enumerate(zipped, 1)]
         if outer and not zipped:
-            found.append({"k": k, "l": None, "m": None, "o": None})
-    return found
+            expected.append({"k": k, "l": None, "m": None, "o": None})
+    return expected
 
 
 @given(ROWS)

@@ -43,8 +43,8 @@ def test_values_written_once_count_in_every_row_that_has_them(encoding: str) -> 
     array = ENCODED[encoding]()
     plain = array.cast(pa.string()) if encoding == "dictionary" else pa.array(array.to_pylist())
     for start, rows in ((0, ROWS), (3, 100), (ROWS // 2 - 1, 5)):
-        found = row_bytes(pa.record_batch({"t": array.slice(start, rows)}))
-        assert found.tolist() == row_bytes(pa.record_batch({"t": plain.slice(start, rows)})).tolist()
+        sizes = row_bytes(pa.record_batch({"t": array.slice(start, rows)}))
+        assert sizes.tolist() == row_bytes(pa.record_batch({"t": plain.slice(start, rows)})).tolist()
 
 
 def test_a_null_of_a_dictionary_counts_nothing() -> None:
@@ -94,19 +94,19 @@ def test_a_stripe_of_an_orc_file_is_decoded_in_parts(tmp_path: Path) -> None:
     assert 1 < orc.ORCFile(tmp_path / "t.orc").nstripes < 10
     scan = Scan("t", [column("t", pa.string()), column("k", pa.int64())])
     scan.assign("t", pieces_of(tmp_path / "t.orc", tmp_path))
-    before, found = pa.total_allocated_bytes(), []
+    before, keys = pa.total_allocated_bytes(), []
     for part in scan.run(()):
         assert pa.total_allocated_bytes() - before <= 6 * BATCH_BYTES
-        found += part["k"].to_pylist()
+        keys += part["k"].to_pylist()
         assert part["t"][0].as_py()[:6] == f"{part['k'][0].as_py():06}"
-    assert found == list(range(1_000))
+    assert keys == list(range(1_000))
 
 
 def test_many_rows_beyond_the_limit_are_none() -> None:
     batch = pa.record_batch({"t": ["x" * 1_000] * 10_000})
     scan = Scan("t", [column("t", pa.string())], largest=900_000)
     scan.assign("t", [inline(batch)])
-    assert sum(each.num_rows for each in scan.run(())) == 10_000
+    assert sum(batch.num_rows for batch in scan.run(())) == 10_000
 
 
 def test_a_file_of_text_with_more_columns_than_there_is_room_for_is_refused(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def epoch(operator: Write, number: int, *numbers: int) -> Written:
     return operator.commit()
 
 
-def found(folder: Path, format_: str = "parquet") -> list[int]:
+def values_in(folder: Path, format_: str = "parquet") -> list[int]:
     """The numbers in the table, file after file."""
     match format_:
         case "arrow":
@@ -111,7 +111,7 @@ def test_an_epoch_is_in_the_table_once_it_is_committed_and_in_its_order(tmp_path
     returned = list(operator.run([BatchStream(SCHEMA, rows(3, 1, 2).to_batches(max_chunksize=2))]))
     assert shown(tmp_path / "sales" / "daily") == []
     written = operator.commit()
-    assert found(tmp_path / "sales" / "daily", format_) == [3, 1, 2]
+    assert values_in(tmp_path / "sales" / "daily", format_) == [3, 1, 2]
     assert pa.Table.from_batches(returned) == rows(3, 1, 2)
     assert (written.files, written.rows) == (1, 3)
     assert written.bytes == next((tmp_path / "sales" / "daily").iterdir()).stat().st_size
@@ -121,13 +121,13 @@ def test_every_epoch_adds_its_files_after_those_before_it(tmp_path: Path) -> Non
     operator = write(tmp_path)
     for number in range(1, 12):
         epoch(operator, number, number)
-    assert found(tmp_path / "t") == list(range(1, 12))
+    assert values_in(tmp_path / "t") == list(range(1, 12))
 
 
 def test_an_epoch_is_one_file_however_many_blocks_it_has(tmp_path: Path) -> None:
     many = range(65_536 * 3 + 5)
     assert epoch(write(tmp_path), 1, *many).files == 1
-    assert found(tmp_path / "t") == list(many)
+    assert values_in(tmp_path / "t") == list(many)
     [name] = shown(tmp_path / "t")
     assert pq.read_metadata(tmp_path / "t" / name).num_row_groups == 4
 
@@ -139,7 +139,7 @@ def test_an_epoch_done_again_replaces_its_own_file_and_nothing_else(tmp_path: Pa
     before = {name: (tmp_path / "t" / name).stat().st_ino for name in shown(tmp_path / "t")}
     epoch(write(tmp_path), 2, 5)
     after = {name: (tmp_path / "t" / name).stat().st_ino for name in shown(tmp_path / "t")}
-    assert sorted(found(tmp_path / "t")) == [1, 5, 7]
+    assert sorted(values_in(tmp_path / "t")) == [1, 5, 7]
     assert before.keys() == after.keys()
     assert len(after.items() & before.items()) == 2
 
@@ -149,7 +149,7 @@ def test_an_epoch_done_again_without_rows_takes_its_file_away(tmp_path: Path, mo
     epoch(write(tmp_path, writer="other"), 1, 7)
     epoch(write(tmp_path, mode=mode), 1, 1)
     assert epoch(write(tmp_path, mode=mode), 1) == Written()
-    assert found(tmp_path / "t") == [7]
+    assert values_in(tmp_path / "t") == [7]
 
 
 class Killed(BaseException):
@@ -170,11 +170,11 @@ def test_a_writer_killed_at_any_step_leaves_whole_epochs_and_done_again_neither_
         epoch(killed, 2, *second)
     committed = len(shown(tmp_path / "t"))
     whole = [*first, *second][: (0, len(first), len(first) + len(second))[committed]]
-    assert (found(tmp_path / "t") if committed else []) == whole
+    assert (values_in(tmp_path / "t") if committed else []) == whole
     again = write(tmp_path)
     epoch(again, 1, *first)
     epoch(again, 2, *second)
-    assert found(tmp_path / "t") == [*first, *second]
+    assert values_in(tmp_path / "t") == [*first, *second]
     assert everything(tmp_path / "t") == shown(tmp_path / "t")
 
 
@@ -197,9 +197,9 @@ def test_whoever_looks_meanwhile_sees_all_of_an_epoch_or_nothing_of_it(
 
     def watched(real: Callable[..., object]) -> Callable[..., object]:
         def looking(*arguments: object) -> object:
-            seen.add(tuple(sorted(found(tmp_path / "t"))))
+            seen.add(tuple(sorted(values_in(tmp_path / "t"))))
             result = real(*arguments)
-            seen.add(tuple(sorted(found(tmp_path / "t"))))
+            seen.add(tuple(sorted(values_in(tmp_path / "t"))))
             return result
 
         return looking
@@ -221,7 +221,7 @@ def test_what_a_killed_writer_left_is_hidden_and_goes_when_its_epoch_is_done_aga
     assert len(everything(tmp_path / "t")) == 1
     epoch(write(tmp_path), 1, 1, 2)
     assert everything(tmp_path / "t") == shown(tmp_path / "t")
-    assert found(tmp_path / "t") == [1, 2]
+    assert values_in(tmp_path / "t") == [1, 2]
 
 
 def test_an_input_that_breaks_leaves_nothing_behind_not_even_the_folder(tmp_path: Path) -> None:
@@ -262,7 +262,7 @@ def test_a_disk_that_fails_is_told_and_leaves_the_table_as_it_was(
         epoch(operator, 1, *range(65_536 * 3))
     operator.drop()
     assert error.value.reason == "WRITE_FAILED"
-    assert found(tmp_path / "t") == [9]
+    assert values_in(tmp_path / "t") == [9]
     assert everything(tmp_path / "t") == shown(tmp_path / "t")
 
 
@@ -310,8 +310,8 @@ def test_whatever_happens_the_table_has_the_committed_epochs_and_nothing_else(da
                     operator = write(Path(name))
                 case _:
                     operator.drop()
-            assert [n for each in sorted(expected) for n in expected[each]] == (
-                found(Path(name) / "t") if expected else []
+            assert [n for name in sorted(expected) for n in expected[name]] == (
+                values_in(Path(name) / "t") if expected else []
             )
 
 
@@ -343,7 +343,7 @@ def test_the_mode_says_what_becomes_of_a_table_that_exists(
     operator = write(tmp_path, mode=mode)
     epoch(operator, 1, 2)
     epoch(operator, 2, 3)
-    assert sorted(found(tmp_path / "t")) == expected
+    assert sorted(values_in(tmp_path / "t")) == expected
 
 
 def test_an_ignored_epoch_reads_none_of_its_rows_and_returns_none(tmp_path: Path) -> None:
@@ -364,7 +364,7 @@ def test_a_table_that_somebody_makes_meanwhile_is_left_alone(tmp_path: Path, mod
     with pytest.raises(ExecutionError, match="exists"):
         operator.commit()
     operator.drop()
-    assert found(tmp_path / "t") == [1]
+    assert values_in(tmp_path / "t") == [1]
 
 
 def test_a_table_that_exists_is_an_error_where_the_plan_wants_it_to_be_one(tmp_path: Path) -> None:
@@ -374,7 +374,7 @@ def test_a_table_that_exists_is_an_error_where_the_plan_wants_it_to_be_one(tmp_p
     with pytest.raises(ExecutionError, match=r"table 't' exists") as error:
         epoch(write(tmp_path, mode=WriteMode.ERROR, writer="other"), 1, 3)
     assert error.value.reason == "TABLE_EXISTS"
-    assert found(tmp_path / "t") == [1, 2]
+    assert values_in(tmp_path / "t") == [1, 2]
 
 
 def test_only_what_a_task_has_written_is_ever_replaced(tmp_path: Path) -> None:
@@ -432,7 +432,7 @@ def test_a_folder_that_is_moved_and_linked_while_it_is_written_takes_its_files_a
     (root / "t").symlink_to(outside)
     operator.commit()
     assert everything(outside) == []
-    assert found(root / "moved") == [1]
+    assert values_in(root / "moved") == [1]
 
 
 @pytest.mark.parametrize(
@@ -522,7 +522,7 @@ def test_what_other_programs_wrote_is_added_to_where_its_columns_are_the_same(tm
     pq.write_table(stored, tmp_path / "t" / "a dictionary.parquet")
     (tmp_path / "t" / "README.txt").write_text("what this is")
     epoch(write(tmp_path, mode=WriteMode.INSERT), 1, 1)
-    assert sorted(found(tmp_path / "t")) == [1, 7, 8]
+    assert sorted(values_in(tmp_path / "t")) == [1, 7, 8]
 
 
 def test_a_file_that_cannot_be_read_is_named_and_nothing_is_added(tmp_path: Path) -> None:
@@ -540,7 +540,7 @@ def test_what_a_task_writes_in_all_its_epochs_is_bounded(tmp_path: Path) -> None
     with pytest.raises(Exhausted, match=r"table 't': epoch 2 .* write_quota") as error:
         epoch(operator, 2, 2)
     assert error.value.reason == "WRITE_QUOTA"
-    assert sorted(found(tmp_path / "t")) == [1, 1]
+    assert sorted(values_in(tmp_path / "t")) == [1, 1]
     assert everything(tmp_path / "t") == shown(tmp_path / "t")
 
 

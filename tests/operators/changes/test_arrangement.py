@@ -20,15 +20,15 @@ ENTRIES = st.tuples(st.integers(0, 5), st.integers(0, 2), st.sampled_from([1, -1
 
 
 def rows(*columns: list[int | None]) -> Rows:
-    return Rows.of_arrays([pa.array(each, pa.int64()) for each in columns], len(columns[0]))
+    return Rows.of_arrays([pa.array(column, pa.int64()) for column in columns], len(columns[0]))
 
 
 def insert(arrangement: Arrangement, entries: list[tuple[int, int, int]]) -> None:
-    keys, values, weights = (list(each) for each in zip(*entries, strict=True))
+    keys, values, weights = (list(part) for part in zip(*entries, strict=True))
     arrangement.insert(Change(rows(keys, values), np.array(weights, dtype=np.int64)))
 
 
-def found(arrangement: Arrangement, keys: list[int]) -> Counter[tuple[int, int]]:
+def totals_of(arrangement: Arrangement, keys: list[int]) -> Counter[tuple[int, int]]:
     answer = arrangement.find(rows(keys))
     values = answer.rows.to_arrays(TYPES)[1].to_pylist()
     total: Counter[tuple[int, int]] = Counter()
@@ -49,7 +49,7 @@ def test_a_key_has_the_sum_of_all_that_came_in_for_it(
         insert(arrangement, inserted)
         for key, value, weight in inserted:
             total[key, value] += weight
-        assert found(arrangement, keys) == Counter({r: w for r, w in total.items() if w and r[0] in keys})
+        assert totals_of(arrangement, keys) == Counter({r: w for r, w in total.items() if w and r[0] in keys})
     assert len(arrangement.contents()) == sum(1 for weight in total.values() if weight)
 
 
@@ -58,7 +58,7 @@ def test_few_rows_at_a_time_become_few_runs() -> None:
     for start in range(0, 10_000, 50):
         insert(arrangement, [(at, at, 1) for at in range(start, start + 50)])
     assert (arrangement.rows, len(arrangement.runs) <= 4) == (10_000, True)
-    assert found(arrangement, [0, 49, 50, 9_999]) == Counter({(at, at): 1 for at in (0, 49, 50, 9_999)})
+    assert totals_of(arrangement, [0, 49, 50, 9_999]) == Counter({(at, at): 1 for at in (0, 49, 50, 9_999)})
 
 
 def test_a_null_is_not_the_number_that_has_its_hash() -> None:
@@ -94,7 +94,7 @@ def test_keys_are_found_by_their_values_as_they_are_by_searching(
     copies = 300 // len(pairs) + 1
     for keys in asked * 3:
         wanted = Counter({(k, v): n * copies for (k, v), n in Counter(pairs).items() if k in keys})
-        scaled = found(arrangement, [key * factor for key in keys])
+        scaled = totals_of(arrangement, [key * factor for key in keys])
         assert Counter({(k // factor, v): n for (k, v), n in scaled.items()}) == wanted
 
 
@@ -102,6 +102,6 @@ def test_a_directory_ends_with_its_run() -> None:
     arrangement = Arrangement(TYPES, [0], depth=0)
     many = [(key, 0, 1) for key in range(600)]
     insert(arrangement, many)
-    assert found(arrangement, list(range(600))) == Counter({(key, 0): 1 for key in range(600)})
+    assert totals_of(arrangement, list(range(600))) == Counter({(key, 0): 1 for key in range(600)})
     insert(arrangement, [(key, 1, 1) for key in range(-600, 700)])
-    assert found(arrangement, [-7, 5, 650]) == Counter({(-7, 1): 1, (5, 0): 1, (5, 1): 1, (650, 1): 1})
+    assert totals_of(arrangement, [-7, 5, 650]) == Counter({(-7, 1): 1, (5, 0): 1, (5, 1): 1, (650, 1): 1})

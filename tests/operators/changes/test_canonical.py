@@ -37,11 +37,11 @@ ORDERED: list[tuple[pa.DataType, list[Any]]] = [
 
 @pytest.mark.parametrize(("type_", "values"), ORDERED, ids=[str(type_) for type_, _ in ORDERED])
 def test_values_have_one_order(type_: pa.DataType, values: list[Any]) -> None:
-    places = list(range(len(values)))
-    random.Random(len(values)).shuffle(places)
-    arrays = [pa.array([values[at] for at in places], type=type_), pa.array(places)]
-    change = Change(Rows.of_arrays(arrays, len(places)), np.ones(len(places), dtype=np.int64))
-    assert canonical(change).rows.columns[1].to_arrow(pa.int64()).to_pylist() == sorted(places)
+    shuffled = list(range(len(values)))
+    random.Random(len(values)).shuffle(shuffled)
+    arrays = [pa.array([values[at] for at in shuffled], type=type_), pa.array(shuffled)]
+    change = Change(Rows.of_arrays(arrays, len(shuffled)), np.ones(len(shuffled), dtype=np.int64))
+    assert canonical(change).rows.columns[1].to_arrow(pa.int64()).to_pylist() == sorted(shuffled)
 
 
 def test_the_first_column_counts_most_and_the_weight_least() -> None:
@@ -58,9 +58,9 @@ def test_later_columns_decide_where_the_first_ones_are_alike(different: int) -> 
     first = [draw.choice([NAN, float(draw.randrange(different))]) for _ in range(400)]
     second = [draw.choice(["a", "b", None]) for _ in first]
     rows = Rows.of_arrays([pa.array(first), pa.array(second)], 400)
-    found = canonical(Change(rows, np.ones(400, dtype=np.int64))).rows.to_arrays([pa.float64(), pa.string()])
+    ordered = canonical(Change(rows, np.ones(400, dtype=np.int64))).rows.to_arrays([pa.float64(), pa.string()])
     expected = sorted(zip(first, second, strict=True), key=in_order)
-    assert [str(column.to_pylist()) for column in found] == [str(list(each)) for each in zip(*expected, strict=True)]
+    assert [str(column.to_pylist()) for column in ordered] == [str(list(row)) for row in zip(*expected, strict=True)]
 
 
 def in_order(row: tuple[float, str | None]) -> tuple[float, str]:

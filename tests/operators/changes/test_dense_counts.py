@@ -32,14 +32,14 @@ def change(entries: list[tuple[int | None, int, int]], factor: int = 1) -> Chang
 def given_out(operator: DistinctOrSetOp, one: Change) -> Counter[tuple[int | None, int]]:
     """What it answers, row by row."""
     operator.receive(0, one)
-    found: Counter[tuple[int | None, int]] = Counter()
+    consolidated: Counter[tuple[int | None, int]] = Counter()
     while (due := operator.due()) is not None:
         for out in operator.decide(due):
             columns = [array.to_pylist() for array in out.rows.to_arrays(SCHEMA.types)]
             for row, weight in zip(zip(*columns, strict=True), out.weights.tolist(), strict=True):
-                assert row not in found, "what is said to be consolidated has a row twice"
-                found[row] = weight
-    return found
+                assert row not in consolidated, "what is said to be consolidated has a row twice"
+                consolidated[row] = weight
+    return consolidated
 
 
 @settings(max_examples=tries(150), deadline=None)

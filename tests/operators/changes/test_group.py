@@ -102,8 +102,8 @@ def test_unsigned_values_are_summed_exactly() -> None:
     schema = pa.schema([("v", pa.uint64())])
     out = pa.schema([("sum", pa.decimal128(38, 0))])
     group = Group(schema, [], [Sum(0)], out, plan_path="here", always=True)
-    (given,) = run_epoch(group, [(0, change(schema, [((2**64 - 1,), 3, ())], 0))])
-    assert given == ((Decimal(3 * (2**64 - 1)),), 1, ())
+    (summed,) = run_epoch(group, [(0, change(schema, [((2**64 - 1,), 3, ())], 0))])
+    assert summed == ((Decimal(3 * (2**64 - 1)),), 1, ())
 
 
 def test_more_copies_of_a_row_than_can_be_summed_are_an_error() -> None:

@@ -73,9 +73,9 @@ def test_pairs_beyond_all_bounds_are_made_part_by_part(factor: int) -> None:
     """Whoever takes them can stop at any: all 400 million would not find room."""
     both = pa.schema([("k", pa.int64()), ("v", pa.int64())])
     join = Join(both, both, [JoinKey(0, 0)], [1, 3])
-    places = np.arange(200_000)
-    arrays = [pa.array(places % 100 * factor), pa.array(places)]
-    one = Change(Rows.of_arrays(arrays, len(places)), np.ones(len(places), dtype=np.int64))
+    positions = np.arange(200_000)
+    arrays = [pa.array(positions % 100 * factor), pa.array(positions)]
+    one = Change(Rows.of_arrays(arrays, len(positions)), np.ones(len(positions), dtype=np.int64))
     assert list(join.receive(0, one)) == []
     assert 0 < len(next(iter(join.receive(1, one)))) <= PAIRS
 

@@ -20,13 +20,15 @@ TYPES = [pa.int64(), pa.int64()]
 MANY = 5_000
 
 
-def made(keys: list[int | None] | np.ndarray, values: list[int] | np.ndarray, *, round_: int | None = None) -> Change:
+def change_of(
+    keys: list[int | None] | np.ndarray, values: list[int] | np.ndarray, *, round_: int | None = None
+) -> Change:
     rows = Rows.of_arrays([pa.array(keys, pa.int64()), pa.array(values, pa.int64())], len(keys))
     rounds = () if round_ is None else (np.full(len(keys), round_, dtype=np.int64),)
     return Change(rows, ones(len(keys)), rounds)
 
 
-def found(arrangement: Arrangement, keys: list[int | None]) -> Counter[tuple[object, ...]]:
+def totals_of(arrangement: Arrangement, keys: list[int | None]) -> Counter[tuple[object, ...]]:
     """Of each key and value their weight, at each round."""
     total: Counter[tuple[object, ...]] = Counter()
     for run, asked, at in arrangement.matches(Rows.of_arrays([pa.array(keys, pa.int64())], len(keys))):
@@ -57,16 +59,16 @@ def test_what_fills_it_is_found_with_all_that_comes_after(
         [0],
         depth=0,
     )
-    arrangement.insert(made(at[0] + low, at[1]))
+    arrangement.insert(change_of(at[0] + low, at[1]))
     total: Counter[tuple[object, ...]] = Counter((k + low, v) for k, v in zip(*(c.tolist() for c in at), strict=True))
     for wanted in asked:
         of = [key + low for key in wanted]
         for key, value, weight in later:
-            rows = made([key + low], [value])
+            rows = change_of([key + low], [value])
             arrangement.insert(Change(rows.rows, np.array([weight])))
             total[key + low, value] += weight
         expected = Counter({row: n * of.count(row[0]) for row, n in total.items() if n and row[0] in of})
-        assert found(arrangement, of) == expected
+        assert totals_of(arrangement, of) == expected
     assert len(arrangement.contents()) == sum(1 for weight in total.values() if weight)
 
 
@@ -77,9 +79,9 @@ def test_keys_that_are_null_are_found_too(spread: int) -> None:
         [0],
         depth=0,
     )
-    arrangement.insert(made(np.arange(MANY) * spread, np.arange(MANY)))
-    arrangement.insert(made([None, None], [1, 2]))
-    assert found(arrangement, [None, 7 * spread]) == Counter({(None, 1): 1, (None, 2): 1, (7 * spread, 7): 1})
+    arrangement.insert(change_of(np.arange(MANY) * spread, np.arange(MANY)))
+    arrangement.insert(change_of([None, None], [1, 2]))
+    assert totals_of(arrangement, [None, 7 * spread]) == Counter({(None, 1): 1, (None, 2): 1, (7 * spread, 7): 1})
 
 
 def test_rows_keep_the_round_that_they_came_in_at() -> None:
@@ -88,10 +90,10 @@ def test_rows_keep_the_round_that_they_came_in_at() -> None:
         [0],
         depth=1,
     )
-    arrangement.insert(made(np.arange(MANY), np.arange(MANY), round_=3))
-    arrangement.insert(made([8], [1], round_=4))
-    assert found(arrangement, [8, 9]) == Counter({(8, 8, 3): 1, (8, 1, 4): 1, (9, 9, 3): 1})
-    assert found(arrangement, [8]) == Counter({(8, 8, 3): 1, (8, 1, 4): 1})
+    arrangement.insert(change_of(np.arange(MANY), np.arange(MANY), round_=3))
+    arrangement.insert(change_of([8], [1], round_=4))
+    assert totals_of(arrangement, [8, 9]) == Counter({(8, 8, 3): 1, (8, 1, 4): 1, (9, 9, 3): 1})
+    assert totals_of(arrangement, [8]) == Counter({(8, 8, 3): 1, (8, 1, 4): 1})
 
 
 def test_rows_of_several_rounds_are_no_less_found() -> None:
@@ -101,8 +103,8 @@ def test_rows_of_several_rounds_are_no_less_found() -> None:
         depth=1,
     )
     for number in (0, 1):
-        arrangement.insert(made(np.arange(MANY), np.full(MANY, number), round_=number))
-    assert found(arrangement, [8, 8]) == Counter({(8, 0, 0): 2, (8, 1, 1): 2})
+        arrangement.insert(change_of(np.arange(MANY), np.full(MANY, number), round_=number))
+    assert totals_of(arrangement, [8, 8]) == Counter({(8, 0, 0): 2, (8, 1, 1): 2})
 
 
 def test_equal_rows_are_kept_once() -> None:
@@ -111,7 +113,7 @@ def test_equal_rows_are_kept_once() -> None:
         [1],
         depth=0,
     )
-    arrangement.insert(made(np.zeros(MANY, dtype=np.int64), np.zeros(MANY, dtype=np.int64)))
+    arrangement.insert(change_of(np.zeros(MANY, dtype=np.int64), np.zeros(MANY, dtype=np.int64)))
     (run, _, at), *more = arrangement.matches(Rows([FixedColumn(np.zeros(1, dtype=np.int64))], 1))
     assert (run.pick(at).weights.tolist(), more, arrangement.rows) == ([MANY], [], 1)
 
@@ -122,11 +124,11 @@ def test_a_run_that_is_as_long_takes_in_what_fills_it() -> None:
         [0],
         depth=0,
     )
-    arrangement.insert(made(np.arange(MANY), np.arange(MANY)))
-    assert found(arrangement, [1]) == Counter({(1, 1): 1})
-    arrangement.insert(made(np.arange(2 * MANY), np.arange(2 * MANY)))
+    arrangement.insert(change_of(np.arange(MANY), np.arange(MANY)))
+    assert totals_of(arrangement, [1]) == Counter({(1, 1): 1})
+    arrangement.insert(change_of(np.arange(2 * MANY), np.arange(2 * MANY)))
     assert [len(run) for run in arrangement.runs] == [2 * MANY]
-    assert found(arrangement, [1, MANY]) == Counter({(1, 1): 2, (MANY, MANY): 1})
+    assert totals_of(arrangement, [1, MANY]) == Counter({(1, 1): 2, (MANY, MANY): 1})
 
 
 def test_pairs_of_a_hot_key_are_made_a_piece_at_a_time() -> None:
@@ -135,7 +137,7 @@ def test_pairs_of_a_hot_key_are_made_a_piece_at_a_time() -> None:
         [0],
         depth=0,
     )
-    arrangement.insert(made(np.zeros(MANY, dtype=np.int64), np.arange(MANY)))
+    arrangement.insert(change_of(np.zeros(MANY, dtype=np.int64), np.arange(MANY)))
     keys = Rows([FixedColumn(np.zeros(1_000, dtype=np.int64))], 1_000)
     sizes = [len(at) for _, _, at in arrangement.matches(keys)]
     assert (sum(sizes), max(sizes) <= PAIRS + MANY) == (1_000 * MANY, True)
@@ -147,6 +149,6 @@ def test_after_it_is_cleared_it_has_nothing() -> None:
         [0],
         depth=0,
     )
-    arrangement.insert(made(np.arange(MANY), np.arange(MANY)))
+    arrangement.insert(change_of(np.arange(MANY), np.arange(MANY)))
     arrangement.clear()
-    assert (arrangement.rows, arrangement.nbytes, found(arrangement, [1, 2])) == (0, 0, Counter())
+    assert (arrangement.rows, arrangement.nbytes, totals_of(arrangement, [1, 2])) == (0, 0, Counter())

@@ -18,7 +18,7 @@ LEAST, MOST = -(1 << 63), (1 << 63) - 1
 
 def rows(pairs: list[tuple[int, int]]) -> Rows:
     return Rows.of_arrays(
-        [pa.array(each, type_) for each, type_ in zip(zip(*pairs, strict=True), TYPES, strict=True)], len(pairs)
+        [pa.array(values, type_) for values, type_ in zip(zip(*pairs, strict=True), TYPES, strict=True)], len(pairs)
     )
 
 
@@ -34,10 +34,10 @@ def listed(some: Rows) -> list[tuple[int, int]]:
 def test_places_are_in_the_order_of_rows_and_lead_back_to_them(pairs: list[tuple[int, int]]) -> None:
     domain = PackedKeyDomain.around(rows(pairs))
     assert domain is not None
-    places = domain.positions(rows(pairs))
-    assert places is not None
-    assert 0 <= places.min() <= places.max() < domain.size
-    assert listed(domain.rows(np.sort(places))) == sorted(pairs)
+    positions = domain.positions(rows(pairs))
+    assert positions is not None
+    assert 0 <= positions.min() <= positions.max() < domain.size
+    assert listed(domain.rows(np.sort(positions))) == sorted(pairs)
 
 
 @given(PAIRS, PAIRS)
@@ -48,9 +48,9 @@ def test_an_extended_box_holds_what_it_held_and_more(
     assert domain is not None
     larger = domain.extended(rows(after))
     assert larger is not None
-    places = larger.positions(rows(before + after))
-    assert places is not None
-    assert listed(larger.rows(places)) == before + after
+    positions = larger.positions(rows(before + after))
+    assert positions is not None
+    assert listed(larger.rows(positions)) == before + after
 
 
 @given(PAIRS, st.tuples(st.integers(LEAST, MOST), st.integers(-9, 9)))

@@ -39,12 +39,12 @@ def nothing_is_few() -> Iterator[None]:
 
 def filled(batches: list[list[tuple[int | None, int | None, int, int]]], *, descending: bool = False) -> Arrangement:
     order = Order(column=1, descending=descending, nulls_first=False)
-    made = Arrangement(SCHEMA.types, (0,), depth=1, orders=[order])
+    arrangement = Arrangement(SCHEMA.types, (0,), depth=1, orders=[order])
     for batch in batches:
         keys, values, rounds, weights = zip(*batch, strict=True)
         rows = Rows.of_arrays([pa.array(keys, pa.int64()), pa.array(values, pa.int32())], len(batch))
-        made.insert_numbers(rows, np.array(weights), (np.array(rounds),))
-    return made
+        arrangement.insert_numbers(rows, np.array(weights), (np.array(rounds),))
+    return arrangement
 
 
 def asked_for(batches: list[list[tuple[int | None, int | None, int, int]]]) -> tuple[list[int | None], Rows]:
@@ -68,10 +68,10 @@ def test_what_is_held_at_a_time_is_the_sum_of_all_up_to_then(batches: list[list[
             late.add((key, number))
     held = kept.held(asked, (time,))
     values = held.now.rows.to_arrays(SCHEMA.types)[1].to_pylist()
-    found: Counter[tuple] = Counter()
+    totals: Counter[tuple] = Counter()
     for at, value, weight in zip(held.now.asked.tolist(), values, held.now.weights.tolist(), strict=True):
-        found[keys[at], value] += weight
-    assert {row: n for row, n in found.items() if n} == {row: n for row, n in wanted.items() if n}
+        totals[keys[at], value] += weight
+    assert {row: n for row, n in totals.items() if n} == {row: n for row, n in wanted.items() if n}
     whose, (rounds,) = held.history
     history = zip((keys[at] for at in whose.tolist()), rounds.tolist(), strict=True)
     assert late == {(key, number) for key, number in history if number > time} & late
@@ -101,10 +101,10 @@ def test_the_first_value_is_the_least_that_is_there(batches: list[list[tuple]], 
             wanted[key] = value
     first = kept.first(asked, (time,), 1)
     assert first is not None
-    found: dict[int | None, int] = {}
+    firsts: dict[int | None, int] = {}
     for at, value in zip(first.asked.tolist(), first.rows.to_arrays(SCHEMA.types)[1].to_pylist(), strict=True):
-        found.setdefault(keys[at], value)
-    assert found == wanted
+        firsts.setdefault(keys[at], value)
+    assert firsts == wanted
 
 
 @settings(deadline=None)
@@ -141,5 +141,5 @@ def test_a_part_of_a_checkpoint_is_as_large_as_the_run_in_memory() -> None:
 
 def test_what_is_undone_leaves_nothing_though_the_layout_has_grown_since() -> None:
     grown = [[(key, 1, 0, 1) for key in range(50)], [(5_000, 70, 1, 1)], [(-9_000, 70, 60, 1)]]
-    kept = filled([*grown, *([(key, value, number, -weight) for key, value, number, weight in each] for each in grown)])
+    kept = filled([*grown, *([(key, value, number, -weight) for key, value, number, weight in step] for step in grown)])
     assert len(kept.contents()) == 0

@@ -18,13 +18,13 @@ SCHEMA = pa.schema([("k", pa.int64()), ("t", pa.string())])
 
 def arrangement(*sizes: int) -> Arrangement:
     """One that these many rows were inserted into, one lot after the other."""
-    made = Arrangement(SCHEMA.types, (0,), depth=1)
+    kept = Arrangement(SCHEMA.types, (0,), depth=1)
     for lot, size in enumerate(sizes):
         keys = pa.array([lot * 100_000 + at for at in range(size)], pa.int64())
         texts = pa.array([None if at % 7 == 0 else f"t{at}" for at in range(size)])
         rounds = np.full(size, lot, dtype=np.int64)
-        made.insert(Change(Rows.of_arrays([keys, texts], size), np.ones(size, dtype=np.int64), (rounds,)))
-    return made
+        kept.insert(Change(Rows.of_arrays([keys, texts], size), np.ones(size, dtype=np.int64), (rounds,)))
+    return kept
 
 
 def tables(kept: Arrangement) -> list[pa.Table]:

@@ -72,5 +72,5 @@ def test_copies_are_counted_beyond_64_bits(offset: int, count: int, wanted: list
     top = Top(schema, [], [Order(column=0)], offset=offset, count=count, depth=depth)
     time = (0,) * depth
     rows = [((0,), MOST - 1, time), ((1,), 2, time), ((2,), MOST, time)]
-    found = run_epoch(top, [(0, change(schema, rows, depth))])
-    assert sorted((row, weight) for row, weight, _ in found) == wanted
+    changes = run_epoch(top, [(0, change(schema, rows, depth))])
+    assert sorted((row, weight) for row, weight, _ in changes) == wanted

@@ -48,18 +48,18 @@ def bag_of(schema: pa.Schema, change: Change) -> list[tuple[Row, int, Rounds]]:
 
 def run_epoch(operator: ChangeOperator, received: Sequence[tuple[int, Change]]) -> list[tuple[Row, int, Rounds]]:
     """Hand it the changes, let it decide all that is due, and settle."""
-    given: list[tuple[Row, int, Rounds]] = []
+    changed: list[tuple[Row, int, Rounds]] = []
     for port, one in received:
         for out in operator.receive(port, one):
-            given += bag_of(operator.schema, out)
+            changed += bag_of(operator.schema, out)
     last: Rounds = ()
     while (time := operator.due()) is not None:
         assert time >= last, "times are decided in order"
         last = time
         for out in operator.decide(time):
-            given += bag_of(operator.schema, out)
+            changed += bag_of(operator.schema, out)
     operator.settle()
-    return given
+    return changed
 
 
 def check_timed(
@@ -71,16 +71,16 @@ def check_timed(
 ) -> None:
     """Run all epochs; after each, compare at every time that can be told apart."""
     received: list[Timed] = []
-    given: list[tuple[Row, int, Rounds]] = []
+    emitted: list[tuple[Row, int, Rounds]] = []
     for epoch in epochs:
         received += epoch
-        given += run_epoch(operator, changes(schemas, epoch, depth))
+        emitted += run_epoch(operator, changes(schemas, epoch, depth))
         for time in itertools.product(range(MOST_ROUNDS), repeat=depth):
             inputs = [
                 _sum((r, w, t) for p, r, w, t in received if p == port and _before(t, time))
                 for port in range(len(schemas))
             ]
-            assert _sum((r, w, t) for r, w, t in given if _before(t, time)) == _nonzero(function(inputs)), time
+            assert _sum((r, w, t) for r, w, t in emitted if _before(t, time)) == _nonzero(function(inputs)), time
 
 
 def timed_epochs(rows: Sequence[st.SearchStrategy[Row]], depth: int) -> st.SearchStrategy[list[list[Timed]]]:
@@ -95,19 +95,19 @@ def timed_epochs(rows: Sequence[st.SearchStrategy[Row]], depth: int) -> st.Searc
 def _with_deletions(epochs: list[list[tuple[Timed, bool, Rounds]]]) -> list[list[Timed]]:
     """A flagged entry deletes the oldest one of its input that is still there, at a time that is no earlier."""
     there: list[Timed] = []
-    told: list[list[Timed]] = []
+    history: list[list[Timed]] = []
     for epoch in epochs:
-        told.append([])
+        history.append([])
         for entry, deletes, time in epoch:
-            found = next((old for old in there if old[0] == entry[0]), None) if deletes else None
-            if found is None:
+            deleted = next((old for old in there if old[0] == entry[0]), None) if deletes else None
+            if deleted is None:
                 there.append(entry)
-                told[-1].append(entry)
+                history[-1].append(entry)
             else:
-                there.remove(found)
-                port, row, weight, at = found
-                told[-1].append((port, row, -weight, tuple(map(max, at, time))))
-    return told
+                there.remove(deleted)
+                port, row, weight, at = deleted
+                history[-1].append((port, row, -weight, tuple(map(max, at, time))))
+    return history
 
 
 def _before(time: Rounds, limit: Rounds) -> bool:

@@ -49,7 +49,7 @@ def write_sqlite(path: Path, table: pa.Table, *, name: str = TABLE, kinds: str =
     """The table in a new SQLite file; `kinds` are its columns with their types, if those matter."""
     path.unlink(missing_ok=True)
     quoted = '"' + name.replace('"', '""') + '"'
-    columns = kinds or ", ".join('"' + each.replace('"', '""') + '"' for each in table.column_names)
+    columns = kinds or ", ".join('"' + name.replace('"', '""') + '"' for name in table.column_names)
     with connected(path) as connection, connection.cursor() as cursor:
         cursor.execute(f"CREATE TABLE {quoted} ({columns})")
         if table.num_rows:

@@ -44,7 +44,7 @@ def index_over(table: pa.Table, *keys: str) -> ArrowIndex:
     return ArrowIndex("t", table, keys=[table.column_names.index(k) for k in keys], columns=[table.num_columns - 1])
 
 
-def found(index: ArrowIndex, *keys: pa.Array) -> list[tuple[int, int]]:
+def matches_of(index: ArrowIndex, *keys: pa.Array) -> list[tuple[int, int]]:
     """(key's row, row of the table) of every match."""
     matches = index.lookup(pa.record_batch(list(keys), names=[f"k{i}" for i in range(len(keys))]))
     return list(zip(matches.rows.tolist(), matches.columns.column(0).to_pylist(), strict=True))
@@ -60,26 +60,26 @@ def array_of(type_: pa.DataType, values: list[Any]) -> pa.Array:
 def test_keys_of_every_type_find_their_rows(name: str) -> None:
     type_, values = VALUES[name]
     table = numbered(array_of(type_, [*values, None, *values]))
-    expected = [(i, place) for i in range(len(values)) for place in (i, i + len(values) + 1)]
-    assert found(index_over(table, "k"), array_of(type_, values)) == expected
+    expected = [(i, position) for i in range(len(values)) for position in (i, i + len(values) + 1)]
+    assert matches_of(index_over(table, "k"), array_of(type_, values)) == expected
 
 
 def test_floats_are_equal_as_a_join_has_it() -> None:
     index = index_over(numbered(pa.array([0.0, -0.0, math.nan, 1.0])), "k")
-    assert found(index, pa.array([-0.0, math.nan])) == [(0, 0), (0, 1), (1, 2)]
+    assert matches_of(index, pa.array([-0.0, math.nan])) == [(0, 0), (0, 1), (1, 2)]
 
 
 def test_many_matches_come_in_the_tables_order() -> None:
     keys = np.random.default_rng(1).integers(0, 10, 10_000)
-    expected = [(0, int(place)) for place in np.flatnonzero(keys == 3)]
-    assert found(index_over(numbered(pa.array(keys)), "k"), pa.array([3])) == expected
+    expected = [(0, int(position)) for position in np.flatnonzero(keys == 3)]
+    assert matches_of(index_over(numbered(pa.array(keys)), "k"), pa.array([3])) == expected
 
 
 def test_keys_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrow, "hash_columns", lambda columns: np.full(len(columns[0]), 2**64 - 1, np.uint64))
     a, b, c, longer = "a" * 9, "b" * 9, "c" * 9, "b" * 10
     index = index_over(numbered(pa.array([a, b, a, longer])), "k")
-    assert found(index, pa.array([b, a, c])) == [(0, 1), (1, 0), (1, 2)]
+    assert matches_of(index, pa.array([b, a, c])) == [(0, 1), (1, 0), (1, 2)]
 
 
 @given(st.sets(st.binary(max_size=SETTLED_BYTES), min_size=2))
@@ -92,14 +92,14 @@ def test_a_key_that_is_given_back_is_as_the_table_has_it() -> None:
     table = pa.table({"k": pa.array([0.0, 1.0]), "n": pa.array([1, 2])})
     index = ArrowIndex("t", table, keys=[0, 1], columns=[1, 0])
     columns = index.lookup(pa.record_batch({"k0": [1.0, -0.0], "k1": [2, 1]})).columns
-    assert [str(each) for each in columns["k"].to_pylist()] == ["1.0", "0.0"]
+    assert [str(value) for value in columns["k"].to_pylist()] == ["1.0", "0.0"]
     assert columns["n"].to_pylist() == [2, 1]
 
 
 def test_hashes_that_crowd_together_are_found_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrow, "hash_columns", lambda columns: columns[0].to_numpy().astype(np.uint64))
     index = index_over(numbered(pa.array(range(0, 2_000, 2))), "k")
-    assert found(index, pa.array([1_998, 1, 0, 5_000])) == [(0, 999), (2, 0)]
+    assert matches_of(index, pa.array([1_998, 1, 0, 5_000])) == [(0, 999), (2, 0)]
 
 
 @pytest.mark.parametrize(
@@ -121,12 +121,12 @@ def test_keys_that_may_share_a_hash_are_known(type_: pa.DataType) -> None:
 
 def test_a_table_in_several_chunks_is_one() -> None:
     table = pa.concat_tables([pa.table({"k": ["a", "b"], "n": [0, 1]}), pa.table({"k": ["a"], "n": [2]})])
-    assert found(index_over(table, "k"), pa.array(["a"])) == [(0, 0), (0, 2)]
+    assert matches_of(index_over(table, "k"), pa.array(["a"])) == [(0, 0), (0, 2)]
 
 
 def test_keys_that_are_slices_are_read_where_they_lie() -> None:
     index = index_over(numbered(pa.array(["a", "b", "c"]).slice(1)), "k")
-    assert found(index, pa.array(["x", "c", "b"]).slice(1)) == [(0, 1), (1, 0)]
+    assert matches_of(index, pa.array(["x", "c", "b"]).slice(1)) == [(0, 1), (1, 0)]
 
 
 def test_rows_cannot_be_looked_up_by_lists() -> None:

@@ -25,8 +25,8 @@ def over(pieces: tuple[Piece, ...], instance: Instance) -> FileIndex:
 
 
 def numbers(index: FileIndex, key: str) -> list[int]:
-    found: list[int] = index.lookup(pa.record_batch({"k0": [key]})).columns.column(0).to_pylist()
-    return found
+    numbers_there: list[int] = index.lookup(pa.record_batch({"k0": [key]})).columns.column(0).to_pylist()
+    return numbers_there
 
 
 def test_matches_come_in_the_order_of_files_and_rows(root: Path, instance: Instance) -> None:

@@ -40,9 +40,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def instance(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Instance]:
     pool = InstancePool(tmp_path_factory.mktemp("spill"))
-    made = pool.take(InstanceSettings(memory_limit=1 << 30, roots=(str(root),)))
-    yield made
-    made.close()
+    instance_ = pool.take(InstanceSettings(memory_limit=1 << 30, roots=(str(root),)))
+    yield instance_
+    instance_.close()
     pool.close()
 
 
@@ -60,29 +60,29 @@ def test_a_join_is_an_operator_with_every_kind(kind: str, check, root: Path, ins
 @pytest.mark.parametrize("kind", ["arrow", "file"])
 def test_matches_come_in_the_tables_order(kind: str, join: str, root: Path, instance: Instance) -> None:
     with closing(open_kind(kind, TABLE, ["a"], ["b", "v"], root=root, instance=instance)) as index:
-        found = tuples(list(joining(index, PROBE.schema, ["k"], join=join).run([stream(PROBE)])))
-    assert found == naive_join(PROBE, TABLE, [("k", "a")], ["b", "v"], left=join == "left")
+        joined = tuples(list(joining(index, PROBE.schema, ["k"], join=join).run([stream(PROBE)])))
+    assert joined == naive_join(PROBE, TABLE, [("k", "a")], ["b", "v"], left=join == "left")
 
 
 def test_matches_of_a_database_come_in_the_order_of_their_values(root: Path, instance: Instance) -> None:
     with closing(open_kind("sql", TABLE, ["a"], ["v", "b"], root=root, instance=instance)) as index:
-        found = index.lookup(pa.record_batch({"k0": pa.array([1, 3], pa.int64())}))
-    assert found.rows.tolist() == [0, 0, 0, 1, 1]
-    assert tuples([found.columns]) == [(1, "y"), (6, "y"), (None, ""), (2, "x"), (7, "x")]
+        matches = index.lookup(pa.record_batch({"k0": pa.array([1, 3], pa.int64())}))
+    assert matches.rows.tolist() == [0, 0, 0, 1, 1]
+    assert tuples([matches.columns]) == [(1, "y"), (6, "y"), (None, ""), (2, "x"), (7, "x")]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_key_may_be_given_back_in_place_of_other_columns(kind: str, root: Path, instance: Instance) -> None:
     with closing(open_kind(kind, TABLE, ["a", "b"], ["b", "a"], root=root, instance=instance)) as index:
-        found = index.lookup(pa.record_batch({"k0": pa.array([3, 2], pa.int64()), "k1": ["x", "x"]}))
-    assert tuples([found.columns]) == [("x", 3), ("x", 3)]
+        matches = index.lookup(pa.record_batch({"k0": pa.array([3, 2], pa.int64()), "k1": ["x", "x"]}))
+    assert tuples([matches.columns]) == [("x", 3), ("x", 3)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_empty_table_matches_nothing(kind: str, root: Path, instance: Instance) -> None:
     with closing(open_kind(kind, TABLE.slice(0, 0), ["b"], ["v"], root=root, instance=instance)) as index:
-        found = index.lookup(pa.record_batch({"k0": ["x", "y"]}))
-    assert (found.rows.tolist(), found.columns.num_rows, found.columns.schema) == ([], 0, index.schema)
+        matches = index.lookup(pa.record_batch({"k0": ["x", "y"]}))
+    assert (matches.rows.tolist(), matches.columns.num_rows, matches.columns.schema) == ([], 0, index.schema)
 
 
 NUMBERS = st.one_of(st.none(), st.integers(-3, 3), st.integers(-(2**63), 2**63 - 1))
@@ -113,7 +113,7 @@ def test_a_join_is_the_one_of_sql(kind, probe, rows, keys, join, batch_rows, pre
         operator = joining(
             index, left.schema, [f"p{key}" for key in keys], join=join, batch_rows=batch_rows, prefetch=prefetch
         )
-        found = tuples(list(operator.run([stream(left, 3)])))
+        joined = tuples(list(operator.run([stream(left, 3)])))
         operator.close()
     on = " AND ".join(f"l.p{key} = r.{key}" for key in keys)
     with duckdb.connect() as connection:
@@ -122,32 +122,32 @@ def test_a_join_is_the_one_of_sql(kind, probe, rows, keys, join, batch_rows, pre
         expected = connection.sql(f"SELECT * FROM l {join} JOIN r ON {on}").fetchall()
     pairs = [(f"p{key}", key) for key in keys]
     in_order = naive_join(left, right, pairs, ["a", "b", "v"], left=join == "left")
-    assert sorted(map(repr, found)) == sorted(map(repr, expected))
-    assert [row[:3] for row in found] == [row[:3] for row in in_order]
+    assert sorted(map(repr, joined)) == sorted(map(repr, expected))
+    assert [row[:3] for row in joined] == [row[:3] for row in in_order]
     if kind != "sql":
-        assert found == in_order
+        assert joined == in_order
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_look_ups_on_many_threads_give_the_same_rows(kind: str, root: Path, instance: Instance) -> None:
     keys = pa.table({"k": [n % 7 for n in range(300)]})
     threads = LookupThreads()
-    found = []
+    runs = []
     for prefetch in (0, 1, 4, 16, 256):
         index = open_kind(kind, TABLE, ["a"], ["v", "b"], root=root, instance=instance)
         operator = joining(
             index, keys.schema, ["k"], batch_rows=7, prefetch=prefetch, submit=threads.lookup_queue(prefetch + 1).submit
         )
-        found += [tuples(list(operator.run([stream(keys)]))) for _ in range(2)]
+        runs += [tuples(list(operator.run([stream(keys)]))) for _ in range(2)]
         operator.close()
     threads.close()
-    assert len(found[0]) == len(naive_join(keys, TABLE, [("k", "a")], ["v"], left=False))
-    assert all(rows == found[0] for rows in found)
+    assert len(runs[0]) == len(naive_join(keys, TABLE, [("k", "a")], ["v"], left=False))
+    assert all(rows == runs[0] for rows in runs)
 
 
 @pytest.mark.parametrize("kind", ["arrow", "file"])
 def test_zeros_are_equal_and_so_are_nans(kind: str, root: Path, instance: Instance) -> None:
     table = pa.table({"x": [0.0, -0.0, math.nan, 1.0], "n": range(4)})
     with closing(open_kind(kind, table, ["x"], ["n"], root=root, instance=instance)) as index:
-        found = index.lookup(pa.record_batch({"k0": [-0.0, math.nan, 2.0]}))
-    assert (found.rows.tolist(), tuples([found.columns])) == ([0, 0, 1], [(0,), (1,), (2,)])
+        matches = index.lookup(pa.record_batch({"k0": [-0.0, math.nan, 2.0]}))
+    assert (matches.rows.tolist(), tuples([matches.columns])) == ([0, 0, 1], [(0,), (1,), (2,)])

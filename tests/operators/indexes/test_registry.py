@@ -73,5 +73,5 @@ def test_a_tables_columns_are_matched_and_cast_as_a_sources_are(kind: str, root:
     columns = (column("year", pa.int64()), column("none", pa.string()))
     host = IndexHost(tables={"t": pieces_of(file, root, missing_columns=MissingColumns.NULL)}, instance=instance)
     opened = open_index(kind, WantedIndex(name="t", keys=keys, columns=columns, options={"table": "t"}), host)
-    found = opened.lookup(pa.record_batch({"k0": pa.array([2], pa.int64())}))
-    assert found.columns.to_pylist() == [{"year": 2024, "none": None}]
+    matches = opened.lookup(pa.record_batch({"k0": pa.array([2], pa.int64())}))
+    assert matches.columns.to_pylist() == [{"year": 2024, "none": None}]

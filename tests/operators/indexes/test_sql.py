@@ -56,8 +56,8 @@ def test_values_become_what_the_plan_says(tmp_path: Path) -> None:
     )
     columns = {"small": pa.int8(), "none": pa.string(), "real": pa.float32()}
     with closing(over(file, {"k": pa.int64()}, columns)) as index:
-        found = index.lookup(pa.record_batch({"k0": [1]})).columns
-    assert (found.schema.types, tuples([found])) == (list(columns.values()), [(7, None, 1.5)])
+        matched = index.lookup(pa.record_batch({"k0": [1]})).columns
+    assert (matched.schema.types, tuples([matched])) == (list(columns.values()), [(7, None, 1.5)])
 
 
 @pytest.mark.parametrize(

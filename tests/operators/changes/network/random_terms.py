@@ -53,11 +53,11 @@ class RandomTerms:
             Distinct(Compose(back, Input(0))),
             Compose(back, Compose(back, Input(1))),
         ]
-        found: Term = Union(tuple(self.random.sample(steps, self.random.randint(1, 2))))
+        grown: Term = Union(tuple(self.random.sample(steps, self.random.randint(1, 2))))
         if self.random.random() < 0.3:
-            found = Except(found, self.random.choice([Input(1), Compose(Input(1), Input(0))]))
+            grown = Except(grown, self.random.choice([Input(1), Compose(Input(1), Input(0))]))
         inside = self.random.random() < 0.5
-        body = Distinct(Union((Input(1), found)) if inside else found)
+        body = Distinct(Union((Input(1), grown)) if inside else grown)
         return Iterate("x", body, None if inside else Input(1), self.random.choice([None, None, None, 2, 4]))
 
     def nest(self) -> Iterate:
@@ -66,10 +66,10 @@ class RandomTerms:
         base = self.random.choice([Compose(outer, Input(0)), Compose(Input(1), outer), Swap(outer), outer])
         steps: list[Term] = [Compose(inner, Input(1)), Compose(inner, Input(0)), Compose(inner, inner), Swap(inner)]
         steps += [Compose(outer, inner), Compose(Input(0), inner)]
-        found: Term = Union((base, *self.random.sample(steps, self.random.randint(1, 2))))
+        grown: Term = Union((base, *self.random.sample(steps, self.random.randint(1, 2))))
         if self.random.random() < 0.3:
-            found = Except(found, self.random.choice([Input(1), Compose(Input(0), Input(1))]))
-        body: Term = Iterate("inner", Distinct(found))
+            grown = Except(grown, self.random.choice([Input(1), Compose(Input(0), Input(1))]))
+        body: Term = Iterate("inner", Distinct(grown))
         if self.random.random() < 0.3:
             body = Except(body, Input(1))
         return Iterate("outer", body, entering=Input(0))
@@ -84,11 +84,11 @@ class RandomTerms:
             onward = self.random.choice([Compose(inner, Input(0)), Compose(inner, inner), Compose(inner, back)])
             limit = 3 if inner_kind in GROWS else self.random.choice([None, None, 4])
             step = Iterate("y", PerKey(inner_kind, Union((step, onward))), rounds=limit)
-        found: Term = Union((Input(1), step))
+        grown: Term = Union((Input(1), step))
         if self.random.random() < 0.3:
-            found = Distinct(found)
+            grown = Distinct(grown)
         limit = 3 if kind in GROWS else self.random.choice([None, None, 5])
-        return Iterate("x", PerKey(kind, found), rounds=limit)
+        return Iterate("x", PerKey(kind, grown), rounds=limit)
 
     def body(self, loops: tuple[str, ...], nested: int) -> Term:
         inner = self.loop(loops, nested=nested - 1) if nested else None

@@ -123,18 +123,18 @@ def kept(network: Network) -> dict[str, Counter[tuple[Any, ...]]]:
     """All state, consolidated over runs and channels, but for the totals of loops."""
     state = MemoryState()
     network.save(state)
-    found: dict[str, Counter[tuple[Any, ...]]] = {}
+    by_operator: dict[str, Counter[tuple[Any, ...]]] = {}
     for name, (_, parts) in state.tables.items():
         if name.endswith("totals"):
             continue
-        total = found.setdefault("/".join(part for part in _without_channel(name)), Counter())
+        total = by_operator.setdefault("/".join(part for part in _without_channel(name)), Counter())
         for table in map(unpacked, parts):
             at = [i for i, column in enumerate(table.column_names) if not column.startswith("w")]
             for row in zip(*(column.to_pylist() for column in table.columns), strict=True):
                 key = tuple(row[i] for i in at)
                 for number, i in enumerate(i for i in range(len(row)) if i not in at):
                     total[*key, number] += row[i]
-    return {name: nonzero(total) for name, total in found.items()}
+    return {name: nonzero(total) for name, total in by_operator.items()}
 
 
 def unpacked(part: pa.Table) -> pa.Table:
@@ -164,8 +164,8 @@ def check_continuous(term: Term, epochs: Sequence[Changes], *, channels: int, se
     for epoch in epochs:
         for port, row, weight in epoch:
             inputs[port][row] += weight
-        (given,) = run_epochs(network, seeded, [epoch], ports)
-        integrated = summed([integrated, given])
+        (changed,) = run_epochs(network, seeded, [epoch], ports)
+        integrated = summed([integrated, changed])
         assert integrated == answer(term, inputs)
     fresh, _ = network_of(term, channels=channels)
     run_epochs(

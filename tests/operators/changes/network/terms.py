@@ -134,16 +134,16 @@ def answer(term: Term, inputs: Sequence[Bag], refs: Mapping[str, Bag] | None = N
 
 def _fixpoint(term: Iterate, inputs: Sequence[Bag], refs: Mapping[str, Bag], most_rounds: int) -> Bag:
     entering = Counter() if term.entering is None else answer(term.entering, inputs, refs, most_rounds)
-    found: Bag = Counter()
+    reached: Bag = Counter()
     for number in range(most_rounds):
         if number == term.rounds:
-            return found
-        after = summed([entering, answer(term.body, inputs, {**refs, term.name: found}, most_rounds)])
+            return reached
+        after = summed([entering, answer(term.body, inputs, {**refs, term.name: reached}, most_rounds)])
         if any(abs(weight) > 10_000 for weight in after.values()):
             break
-        if after == found:
-            return found
-        found = after
+        if after == reached:
+            return reached
+        reached = after
     raise DoesNotEnd
 
 
@@ -184,7 +184,7 @@ def graph_of(term: Term, *, continuous: bool = True) -> Graph:
     """The term as a graph with entries 0 and 1; outermost loops count their rounds only if it is to be continuous."""
     scope = _Scope(None, None, 0, continuous)
     for port in range(2):
-        scope.place(Input(port))
+        scope.number_of(Input(port))
     return scope.graph(term)
 
 
@@ -197,22 +197,22 @@ class _Scope:
     depth: int
     continuous: bool
     vertices: list[Vertex] = field(default_factory=list)
-    made: dict[Term, int] = field(default_factory=dict)
+    numbers: dict[Term, int] = field(default_factory=dict)
     inputs: list[Link] = field(default_factory=list)
 
     def graph(self, term: Term) -> Graph:
-        result = self.place(term)
+        result = self.number_of(term)
         return Graph(tuple(self.vertices), result)
 
-    def place(self, term: Term) -> int:
-        if term not in self.made:
+    def number_of(self, term: Term) -> int:
+        if term not in self.numbers:
             vertex = self._vertex(term)
             self.vertices.append(vertex)
-            self.made[term] = len(self.vertices) - 1
-        return self.made[term]
+            self.numbers[term] = len(self.vertices) - 1
+        return self.numbers[term]
 
     def link(self, term: Term, route: Route = None) -> Link:
-        return Link(self.place(term), route)
+        return Link(self.number_of(term), route)
 
     def _vertex(self, term: Term) -> Vertex:
         depth = self.depth

@@ -82,8 +82,8 @@ def test_gauges_of_a_loops_operators_are_seen_and_between_0_and_1(
     network.end()
     assert network.run()
     said = network.statistics().operators
-    assert all(0 < each.busy <= 1 and 0 <= each.backpressure <= 1 and each.health == 1 for each in said)
-    assert any(each.backpressure > 0 for each in said)
+    assert all(0 < operator.busy <= 1 and 0 <= operator.backpressure <= 1 and operator.health == 1 for operator in said)
+    assert any(operator.backpressure > 0 for operator in said)
 
 
 def test_an_operator_that_has_failed_is_not_healthy() -> None:
@@ -94,4 +94,4 @@ def test_an_operator_that_has_failed_is_not_healthy() -> None:
     network.end()
     with pytest.raises(ExecutionError, match="beyond 64 bits"):
         network.run()
-    assert min(each.health for each in network.statistics().operators) == 0
+    assert min(operator.health for operator in network.statistics().operators) == 0

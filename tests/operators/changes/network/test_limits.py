@@ -42,8 +42,8 @@ def test_a_loop_that_would_go_on_beyond_its_rounds_is_an_error(channels: int, co
 @pytest.mark.parametrize("continuous", [False, True])
 def test_a_loop_that_needs_all_its_rounds_is_none(continuous: bool) -> None:
     network, _ = network_of(reached(6), continuous=continuous)
-    (found,) = run_epochs(network, None, [CHAIN])
-    assert len(found) == 6
+    (largest,) = run_epochs(network, None, [CHAIN])
+    assert len(largest) == 6
 
 
 @pytest.mark.parametrize("continuous", [False, True])

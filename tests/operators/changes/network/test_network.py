@@ -26,8 +26,8 @@ EPOCHS: list[Changes] = [
 @pytest.mark.parametrize("channels", [1, 2, 3])
 def test_a_result_is_consolidated_over_channels_and_in_order(channels: int) -> None:
     network, _ = network_of(Union((E, Swap(S))), channels=channels)
-    (found,) = run_epochs(network, None, [[(0, (2, 1), 1), (0, (2, 1), 1), (1, (1, 2), -1), (1, (7, 0), 1)]])
-    assert found == Counter({(0, 7): 1, (2, 1): 1})
+    (totals,) = run_epochs(network, None, [[(0, (2, 1), 1), (0, (2, 1), 1), (1, (1, 2), -1), (1, (7, 0), 1)]])
+    assert totals == Counter({(0, 7): 1, (2, 1): 1})
 
 
 def test_rows_behind_an_end_wait_for_the_other_inputs() -> None:
