@@ -30,7 +30,7 @@ from ..planner.build import (
     join,
     lit,
     measure,
-    place,
+    new_plan_path,
     project,
     read,
     sort,
@@ -193,5 +193,5 @@ def unnest(outer: bool, ordinality: bool) -> ir.Unnest:
         ordinality=ordinality,
         outer=outer,
         schema=(I64, I64, *number),
-        plan_path=place(),
+        plan_path=new_plan_path(),
     )

@@ -17,7 +17,7 @@ from tidegate.proto.values import TaskOptions
 
 from ..continuous.histories import Changed, Integral, Row
 from ..continuous.network import Running, prepared
-from ..planner.build import I64, col, combine, eq, iterate, join, place, plan, project, read, reference
+from ..planner.build import I64, col, combine, eq, iterate, join, new_plan_path, plan, project, read, reference
 from ..planner.changes.epochs import recomputed_nodes
 from ..planner.running import Form, run, shape_of
 
@@ -44,7 +44,7 @@ def reached(*, outer: bool, ordinality: bool) -> ir.Iterate:
         ordinality=ordinality,
         outer=outer,
         schema=(I64, I64)[:width],
-        plan_path=place(),
+        plan_path=new_plan_path(),
     )
     start = project(SEED, col(0), col(0)) if ordinality else SEED
     return iterate(1, combine(ir.SetOperation.UNION_DISTINCT, start, unnested))

@@ -22,7 +22,7 @@ BOOL = t.Boolean()
 _numbers = itertools.count(1)
 
 
-def place() -> str:
+def new_plan_path() -> str:
     return f"relations[0].{next(_numbers)}"
 
 
@@ -31,8 +31,8 @@ def place() -> str:
 
 def lit(value: object, type_: t.Type | None = None) -> ir.Literal:
     guessed = {bool: BOOL, int: I64, float: F64, str: TEXT}
-    found = type_ or guessed[type(value)]
-    return ir.Literal(value=value, type=found if value is None else t.required(found))
+    literal_type = type_ or guessed[type(value)]
+    return ir.Literal(value=value, type=literal_type if value is None else t.required(literal_type))
 
 
 def col(index: int, type_: t.Type = I64, outer: int = 0) -> ir.Field:
@@ -49,10 +49,10 @@ def call(name: str, *arguments: ir.Expression | str) -> ir.Call:
         function, type_ = _bound[key]
         return ir.Call(function=function, arguments=arguments, type=type_)
     bound = binding.bind(ir.FunctionKind.SCALAR, name, None, arguments)
-    found = binding.expressions(bound.arguments)
-    if all(one is other for one, other in zip(found, arguments, strict=True)):
+    expressions = binding.expressions(bound.arguments)
+    if all(one is other for one, other in zip(expressions, arguments, strict=True)):
         _bound[key] = (bound.function, bound.type)
-    return ir.Call(function=bound.function, arguments=found, type=bound.type)
+    return ir.Call(function=bound.function, arguments=expressions, type=bound.type)
 
 
 def measure(name: str, *arguments: ir.Expression, **how: object) -> ir.Measure:
@@ -87,38 +87,38 @@ def case(condition: ir.Expression, then: ir.Expression, otherwise: ir.Expression
 
 def subquery(kind: ir.SubqueryKind, relation: ir.Relation, *needles: ir.Expression, **how: object) -> ir.Subquery:
     type_ = t.nullable(relation.schema[0]) if kind is ir.SubqueryKind.SCALAR else BOOL
-    return ir.Subquery(kind=kind, relation=relation, type=type_, needles=needles, plan_path=place(), **how)
+    return ir.Subquery(kind=kind, relation=relation, type=type_, needles=needles, plan_path=new_plan_path(), **how)
 
 
 # -------------------------------------------------------------------------------------------------- relations
 
 
 def read(source: str, **columns: t.Type) -> ir.Read:
-    return ir.Read(source=source, names=tuple(columns), schema=tuple(columns.values()), plan_path=place())
+    return ir.Read(source=source, names=tuple(columns), schema=tuple(columns.values()), plan_path=new_plan_path())
 
 
 def values(schema: Sequence[t.Type], *rows: Sequence[object]) -> ir.Values:
-    made = tuple(tuple(lit(value, type_) for value, type_ in zip(row, schema, strict=True)) for row in rows)
-    return ir.Values(rows=made, schema=tuple(schema), plan_path=place())
+    literals = tuple(tuple(lit(value, type_) for value, type_ in zip(row, schema, strict=True)) for row in rows)
+    return ir.Values(rows=literals, schema=tuple(schema), plan_path=new_plan_path())
 
 
 def filtered(input_: ir.Relation, condition: ir.Expression) -> ir.Filter:
-    return ir.Filter(input=input_, condition=condition, schema=input_.schema, plan_path=place())
+    return ir.Filter(input=input_, condition=condition, schema=input_.schema, plan_path=new_plan_path())
 
 
 def project(input_: ir.Relation, *expressions: ir.Expression) -> ir.Project:
     schema = tuple(expression.type for expression in expressions)
-    return ir.Project(input=input_, expressions=expressions, schema=schema, plan_path=place())
+    return ir.Project(input=input_, expressions=expressions, schema=schema, plan_path=new_plan_path())
 
 
 def fetch(input_: ir.Relation, count: int | None, offset: int = 0) -> ir.Fetch:
     limit = None if count is None else lit(count)
     skipped = lit(offset) if offset else None
-    return ir.Fetch(input=input_, offset=skipped, count=limit, schema=input_.schema, plan_path=place())
+    return ir.Fetch(input=input_, offset=skipped, count=limit, schema=input_.schema, plan_path=new_plan_path())
 
 
 def sort(input_: ir.Relation, *keys: ir.SortKey) -> ir.Sort:
-    return ir.Sort(input=input_, keys=keys, schema=input_.schema, plan_path=place())
+    return ir.Sort(input=input_, keys=keys, schema=input_.schema, plan_path=new_plan_path())
 
 
 def topn(input_: ir.Relation, keys: Sequence[ir.SortKey], count: int, offset: int = 0, ties: bool = False) -> ir.TopN:
@@ -129,7 +129,7 @@ def topn(input_: ir.Relation, keys: Sequence[ir.SortKey], count: int, offset: in
         count=lit(count),
         ties=ties,
         schema=input_.schema,
-        plan_path=place(),
+        plan_path=new_plan_path(),
     )
 
 
@@ -139,16 +139,16 @@ def aggregate(
     *measures: ir.Measure,
     sets: Sequence[Sequence[int]] | None = None,
 ) -> ir.Aggregate:
-    found = (tuple(range(len(keys))),) if sets is None else tuple(map(tuple, sets))
-    number = (t.required(I32),) if len(found) > 1 else ()
-    key_types = tuple(t.nullable(key.type) if len(found) > 1 else key.type for key in keys)
+    grouping_sets = (tuple(range(len(keys))),) if sets is None else tuple(map(tuple, sets))
+    number = (t.required(I32),) if len(grouping_sets) > 1 else ()
+    key_types = tuple(t.nullable(key.type) if len(grouping_sets) > 1 else key.type for key in keys)
     return ir.Aggregate(
         input=input_,
         keys=tuple(keys),
-        grouping_sets=found,
+        grouping_sets=grouping_sets,
         measures=measures,
         schema=(*key_types, *(measure.type for measure in measures), *number),
-        plan_path=place(),
+        plan_path=new_plan_path(),
     )
 
 
@@ -161,26 +161,30 @@ def join(
     schema = (*left.schema, *right.schema) if sides is None else mine.schema
     if kind.endswith("mark"):
         schema = (*mine.schema, BOOL)
-    made = ir.LateralJoin if lateral else ir.Join
-    return made(left=left, right=right, type=type_, condition=condition, schema=schema, plan_path=place())
+    kind_of_join = ir.LateralJoin if lateral else ir.Join
+    return kind_of_join(
+        left=left, right=right, type=type_, condition=condition, schema=schema, plan_path=new_plan_path()
+    )
 
 
 def cross(left: ir.Relation, right: ir.Relation) -> ir.Cross:
-    return ir.Cross(left=left, right=right, schema=(*left.schema, *right.schema), plan_path=place())
+    return ir.Cross(left=left, right=right, schema=(*left.schema, *right.schema), plan_path=new_plan_path())
 
 
 def combine(operation: ir.SetOperation, *inputs_: ir.Relation) -> ir.Set:
-    return ir.Set(inputs=inputs_, operation=operation, schema=inputs_[0].schema, plan_path=place())
+    return ir.Set(inputs=inputs_, operation=operation, schema=inputs_[0].schema, plan_path=new_plan_path())
 
 
 def window(input_: ir.Relation, *calls: ir.WindowCall) -> ir.Window:
     schema = (*input_.schema, *(call.type for call in calls))
-    return ir.Window(input=input_, calls=calls, schema=schema, plan_path=place())
+    return ir.Window(input=input_, calls=calls, schema=schema, plan_path=new_plan_path())
 
 
 def expand(input_: ir.Relation, *alternatives: Sequence[ir.Expression]) -> ir.Expand:
     schema = (*(t.nullable(alternative.type) for alternative in alternatives[0]), t.required(I32))
-    return ir.Expand(input=input_, alternatives=tuple(map(tuple, alternatives)), schema=schema, plan_path=place())
+    return ir.Expand(
+        input=input_, alternatives=tuple(map(tuple, alternatives)), schema=schema, plan_path=new_plan_path()
+    )
 
 
 def iterate(
@@ -199,16 +203,16 @@ def iterate(
         max_rounds=max_rounds,
         at_limit=at_limit,
         schema=body.schema,
-        plan_path=place(),
+        plan_path=new_plan_path(),
     )
 
 
 def reference(loop: int, *types: t.Type) -> ir.Reference:
-    return ir.Reference(loop=loop, name=f"loop{loop}", schema=types, plan_path=place())
+    return ir.Reference(loop=loop, name=f"loop{loop}", schema=types, plan_path=new_plan_path())
 
 
 def shared(ordinal: int, definition: ir.Relation) -> ir.Shared:
-    return ir.Shared(ordinal=ordinal, schema=definition.schema, plan_path=place())
+    return ir.Shared(ordinal=ordinal, schema=definition.schema, plan_path=new_plan_path())
 
 
 def plan(root: ir.Relation, *common: ir.Relation) -> ir.Plan:

@@ -94,8 +94,8 @@ def rows(plan: ir.Plan, tables: Mapping[str, pa.Table], **how: Any) -> list[tupl
 
 def run(physical: PhysicalPlan, tables: Mapping[str, pa.Table], form: Form = PLAIN) -> pa.Table:
     kept: dict[str, pa.Table] = {}
-    for each in physical.kept:
-        kept[each.name] = _run(each.root, tables, kept, form)
+    for kept_table in physical.kept:
+        kept[kept_table.name] = _run(kept_table.root, tables, kept, form)
     results = [_run(pipeline.root, tables, kept, form) for pipeline in physical.pipelines]
     return pa.Table.from_batches([batch for result in results for batch in result.to_batches()], results[0].schema)
 
@@ -134,7 +134,7 @@ def _run(node: PhysicalNode, tables: Mapping[str, pa.Table], kept: Mapping[str, 
         case FragmentNode():
             return _run_fragment(node, tables, kept, form)
         case MergeJoinNode():
-            inputs = [_run(each, tables, kept, form) for each in (node.left, node.right)]
+            inputs = [_run(side, tables, kept, form) for side in (node.left, node.right)]
             return _run_operator(_merge_join(node), inputs)
         case SelectNode():
             select = Select(node.input.schema, columns=node.columns, schema=node.schema, plan_path=node.plan_path)
@@ -181,9 +181,9 @@ def _streaming_aggregate(node: StreamingAggregateNode) -> Operator:
 
 def _run_operator(operator: Operator, inputs: Sequence[pa.Table]) -> pa.Table:
     streams = [BatchStream(table.schema, table.to_batches()) for table in inputs]
-    found = pa.Table.from_batches(operator.run(streams), operator.schema)
+    result = pa.Table.from_batches(operator.run(streams), operator.schema)
     operator.close()
-    return found
+    return result
 
 
 def _run_fragment(
@@ -192,15 +192,17 @@ def _run_fragment(
     definitions = []
     with _database().cursor() as connection:
         for stream in node.streams:
-            found = form.cut(_positional(_run(stream.node, tables, kept, form)))
+            stream_table = form.cut(_positional(_run(stream.node, tables, kept, form)))
             if stream.replayed:
-                connection.register(f"{stream.relation} stream", _Once(found, stream.relation))
+                connection.register(f"{stream.relation} stream", _Once(stream_table, stream.relation))
                 definitions.append(f'{stream.relation} AS MATERIALIZED (SELECT * FROM "{stream.relation} stream")')
             else:
-                connection.register(stream.relation, _Once(found, stream.relation))
+                connection.register(stream.relation, _Once(stream_table, stream.relation))
         for file in node.files:
-            found = form.cut(tables[file.source].select([column.name for column in file.columns]))
-            typed = _positional(_typed(found, pa.schema([(column.name, column.type) for column in file.columns])))
+            stream_table = form.cut(tables[file.source].select([column.name for column in file.columns]))
+            typed = _positional(
+                _typed(stream_table, pa.schema([(column.name, column.type) for column in file.columns]))
+            )
             connection.register(f"{file.relation} file", typed)
             names = ", ".join(typed.column_names)
             definitions.append(f'{file.relation}({names}) AS NOT MATERIALIZED (SELECT * FROM "{file.relation} file")')
@@ -214,10 +216,10 @@ def _run_fragment(
         with_ = f"WITH {', '.join(definitions)} " if definitions else ""
         connection.execute(f"SET disabled_optimizers = '{form.without}'")
         batches = connection.sql(with_ + sql).to_arrow_table().to_batches()
-        found = pa.Table.from_batches(map(Conform(node.schema, node.plan_path), batches), node.schema)
+        stream_table = pa.Table.from_batches(map(Conform(node.schema, node.plan_path), batches), node.schema)
     if node.result is None:
-        return found
-    rows = in_canonical_order(found.to_batches(), node.schema, 1 << 30, SpillRoom(tempfile.gettempdir()))
+        return stream_table
+    rows = in_canonical_order(stream_table.to_batches(), node.schema, 1 << 30, SpillRoom(tempfile.gettempdir()))
     return pa.Table.from_batches(rows, node.schema)
 
 

@@ -66,7 +66,7 @@ def test_five_faults_of_mixed_kinds_are_found_at_five_places() -> None:
 def test_validate_and_create_task_both_name_all_of_them() -> None:
     document = json.dumps(declared(BROKEN, *"abcdef"))
     with tidegate.local() as client:
-        assert [(each.place, each.reason) for each in client.validate(document)] == FAULTS
+        assert [(reported.place, reported.reason) for reported in client.validate(document)] == FAULTS
         with pytest.raises(PlanError) as refused:
             client.create_task(document)
     assert [(problem.place, problem.reason) for problem in refused.value.problems] == FAULTS
@@ -74,15 +74,17 @@ def test_validate_and_create_task_both_name_all_of_them() -> None:
 
 def test_an_aggregate_that_needs_a_constant_is_refused_where_it_is_used() -> None:
     measure = use("string_agg", field(0), field(1), phase="AGGREGATION_PHASE_INITIAL_TO_RESULT")
-    (found,) = problems(declared({"aggregate": {"input": table(TEXT, TEXT), "measures": [{"measure": measure}]}}, "a"))
-    assert found.place == f"{ROOT}.aggregate.measures[0].measure"
-    assert "the separator must be a constant" in found.message
+    (reported,) = problems(
+        declared({"aggregate": {"input": table(TEXT, TEXT), "measures": [{"measure": measure}]}}, "a")
+    )
+    assert reported.place == f"{ROOT}.aggregate.measures[0].measure"
+    assert "the separator must be a constant" in reported.message
 
 
 def test_a_literal_of_a_type_that_cannot_be_carried_is_refused_where_it_is() -> None:
     literal = {"literal": {"precisionTimestamp": {"precision": 12, "value": "1"}}}
-    (found,) = problems(declared(project(table(I64), literal), "a", "b"))
-    assert (found.place, found.reason) == (
+    (reported,) = problems(declared(project(table(I64), literal), "a", "b"))
+    assert (reported.place, reported.reason) == (
         f"{ROOT}.project.expressions[0].literal",
         "UNSUPPORTED_TYPE",
     )
@@ -90,13 +92,13 @@ def test_a_literal_of_a_type_that_cannot_be_carried_is_refused_where_it_is() -> 
 
 def test_columns_that_cannot_be_carried_are_named_beside_reads_that_disagree() -> None:
     left, right = table(I64, PICOSECONDS, PICOSECONDS), table(TEXT, name="t")
-    found = preparing(declared({"cross": {"left": left, "right": right}}, *"abcd"))
-    assert sorted((problem.reason, problem.place.rpartition("cross.")[2]) for problem in found) == [
+    reported = preparing(declared({"cross": {"left": left, "right": right}}, *"abcd"))
+    assert sorted((problem.reason, problem.place.rpartition("cross.")[2]) for problem in reported) == [
         ("SCHEMA_CONFLICT", "right.read.named_table"),
         ("UNSUPPORTED_TYPE", "left.read.named_table"),
         ("UNSUPPORTED_TYPE", "left.read.named_table"),
     ]
-    assert [problem.message.split(":")[0] for problem in found[1:]] == [
+    assert [problem.message.split(":")[0] for problem in reported[1:]] == [
         "column 'b' of source 't'",
         "column 'c' of source 't'",
     ]
@@ -111,4 +113,4 @@ def test_a_column_that_nothing_uses_may_be_of_any_type() -> None:
 def test_the_service_describes_what_it_runs_as_a_dialect() -> None:
     with tidegate.local() as client:
         document = yaml.safe_load(client.capabilities().dialect)
-    assert "add" in {each["name"] for each in document["supported_scalar_functions"]}
+    assert "add" in {function["name"] for function in document["supported_scalar_functions"]}

@@ -52,12 +52,12 @@ def physical(
     return prepared.physical(shape_of(prepared, DATA, feed))
 
 
-def starts(found: PhysicalPlan) -> list[tuple[Start, tuple[str, ...]]]:
-    return [(pipeline.start, pipeline.sources) for pipeline in found.pipelines]
+def starts(physical_plan: PhysicalPlan) -> list[tuple[Start, tuple[str, ...]]]:
+    return [(pipeline.start, pipeline.sources) for pipeline in physical_plan.pipelines]
 
 
-def root(found: PhysicalPlan) -> FragmentNode:
-    (pipeline,) = found.pipelines
+def root(physical_plan: PhysicalPlan) -> FragmentNode:
+    (pipeline,) = physical_plan.pipelines
     assert isinstance(pipeline.root, FragmentNode)
     return pipeline.root
 
@@ -107,20 +107,20 @@ def test_a_fragment_is_blocking_when_it_consumes_all_before_its_first_row() -> N
 
 def test_what_static_sources_feed_alone_is_kept_and_the_rest_reads_it() -> None:
     small = aggregate(positive(B), [col(0)], measure("count"))
-    found = physical(join(A, small, ir.JoinType.INNER, eq(col(0), col(2))), static=["b"])
-    (kept,) = found.kept
+    physical_plan = physical(join(A, small, ir.JoinType.INNER, eq(col(0), col(2))), static=["b"])
+    (kept,) = physical_plan.kept
     assert kept.sources == ("b",)
-    assert starts(found) == [(Start.SEAL, ("a",))]
-    (stream,) = root(found).streams
+    assert starts(physical_plan) == [(Start.SEAL, ("a",))]
+    (stream,) = root(physical_plan).streams
     assert isinstance(stream.node, KeptNode)
     assert stream.node.name == kept.name
 
 
 def test_a_bare_static_read_is_not_kept() -> None:
     relation = join(A, project(B, col(1, TEXT), col(0)), ir.JoinType.INNER, eq(col(0), col(3)))
-    found = physical(relation, static=["b"])
-    assert not found.kept
-    assert [file.source for file in root(found).files] == ["a", "b"]
+    physical_plan = physical(relation, static=["b"])
+    assert not physical_plan.kept
+    assert [file.source for file in root(physical_plan).files] == ["a", "b"]
 
 
 def test_kept_rows_in_a_union_are_a_pipeline_of_their_own() -> None:
@@ -130,9 +130,9 @@ def test_kept_rows_in_a_union_are_a_pipeline_of_their_own() -> None:
 
 
 def test_a_plan_of_static_sources_alone_is_one_pipeline_that_keeps_nothing() -> None:
-    found = physical(combine(ALL, positive(B), A), static=["a", "b"])
-    assert not found.kept
-    assert starts(found) == [(Start.SEAL, ("b", "a"))]
+    physical_plan = physical(combine(ALL, positive(B), A), static=["a", "b"])
+    assert not physical_plan.kept
+    assert starts(physical_plan) == [(Start.SEAL, ("b", "a"))]
 
 
 def test_what_reads_the_clock_is_not_kept() -> None:
@@ -173,8 +173,8 @@ def test_a_static_shared_subtree_is_kept_once_for_all_its_uses() -> None:
     common = aggregate(B, [col(0)])
     both = join(shared(0, common), A, ir.JoinType.INNER, eq(col(0), col(1)))
     relation = join(both, shared(0, common), ir.JoinType.INNER, eq(col(0), col(3)))
-    found = physical(relation, common, static=["b"])
-    assert len(found.kept) == 1
+    physical_plan = physical(relation, common, static=["b"])
+    assert len(physical_plan.kept) == 1
     assert sorted(rows(plan(relation, common), DATA, static=["b"])) == [(2, 2, "y", 2), (3, 3, "z", 3)]
 
 

@@ -55,13 +55,13 @@ def deep(level: Callable[[ir.Expression, int], ir.Expression], height: int = LEV
 
 
 def fragments(physical: PhysicalPlan) -> list[FragmentNode]:
-    found, stack = [], [pipeline.root for pipeline in physical.pipelines]
+    nodes, stack = [], [pipeline.root for pipeline in physical.pipelines]
     while stack:
         node = stack.pop()
         if isinstance(node, FragmentNode):
-            found.append(node)
+            nodes.append(node)
             stack.extend(stream.node for stream in node.streams)
-    return found
+    return nodes
 
 
 @pytest.mark.parametrize("feed", Feed)
@@ -94,10 +94,10 @@ def test_a_union_of_many_inputs_runs() -> None:
 def test_fragments_are_cut_where_they_would_be_too_deep() -> None:
     relation = nested(lambda below, _: project(below, call("add", col(0), lit(1))))
     prepared = prepare(plan(relation), TaskOptions())
-    found = fragments(prepared.physical(shape_of(prepared, DATA)))
-    assert len(found) == LEVELS // (DEPTH - 1) + 1
-    assert max(each.relations for each in found) <= DEPTH
-    assert sum(each.relations for each in found) == LEVELS + 1
+    nodes = fragments(prepared.physical(shape_of(prepared, DATA)))
+    assert len(nodes) == LEVELS // (DEPTH - 1) + 1
+    assert max(node.relations for node in nodes) <= DEPTH
+    assert sum(node.relations for node in nodes) == LEVELS + 1
 
 
 def test_a_row_wise_chain_stays_row_wise_when_it_is_cut() -> None:
@@ -148,10 +148,10 @@ def test_a_deep_condition_of_an_inner_join_runs() -> None:
         lambda deep: aggregate(NUMBERS, [], measure("sum", deep)),
     ],
 )
-def test_a_deep_expression_runs_in_every_relation(place: Callable[[ir.Expression], ir.Relation]) -> None:
+def test_a_deep_expression_runs_in_every_relation(in_relation: Callable[[ir.Expression], ir.Relation]) -> None:
     expression = deep(lambda below, at: call("add", below, lit(0)))
-    shallow = place(col(0))
-    assert rows(plan(place(expression)), DATA) == rows(plan(shallow), DATA)
+    shallow = in_relation(col(0))
+    assert rows(plan(in_relation(expression)), DATA) == rows(plan(shallow), DATA)
 
 
 def test_a_deep_coalesce_runs() -> None:

@@ -40,16 +40,18 @@ def test_what_is_refused_is_not_named() -> None:
 
 def test_its_functions_are_those_of_the_coverage_table() -> None:
     for kind in ("scalar", "aggregate", "window"):
-        listed = {(each["source"], each["name"]) for each in DOCUMENT[f"supported_{kind}_functions"]}
+        listed = {(entry["source"], entry["name"]) for entry in DOCUMENT[f"supported_{kind}_functions"]}
         assert listed == {(row.file, row.name) for row in coverage_rows() if row.supported and row.kind == kind}
 
 
 def test_every_source_is_a_dependency() -> None:
     kinds = ("supported_scalar_functions", "supported_aggregate_functions", "supported_window_functions")
-    assert {each["source"] for kind in kinds for each in DOCUMENT[kind]} <= DOCUMENT["dependencies"].keys()
+    assert {entry["source"] for kind in kinds for entry in DOCUMENT[kind]} <= DOCUMENT["dependencies"].keys()
     assert DOCUMENT["dependencies"]["functions_arithmetic"] == "extension:io.substrait:functions_arithmetic"
 
 
 def test_an_implementation_is_known_by_its_argument_signature() -> None:
-    found = {(each["source"], each["name"]): each["supported_impls"] for each in DOCUMENT["supported_scalar_functions"]}
-    assert "i64_i64" in found["functions_arithmetic", "add"]
+    implementations = {
+        (entry["source"], entry["name"]): entry["supported_impls"] for entry in DOCUMENT["supported_scalar_functions"]
+    }
+    assert "i64_i64" in implementations["functions_arithmetic", "add"]

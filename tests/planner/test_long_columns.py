@@ -49,13 +49,13 @@ def long(root: ir.Relation, feed: Feed = Feed.STREAM, how: Determinism = Determi
     node = pipelines[-1].root
     if not isinstance(node, FragmentNode):
         return {}
-    found = {}
+    uses_by_column = {}
     for stream in node.streams:
         for at, column in stream.long.items():
             uses = [name for name in ("compared", "ordered", "kept") if getattr(column, name)]
-            found[stream.node.schema.field(at).name] = " ".join(uses)
-    found |= {"out": " ".join(map(str, node.long))} if node.long else {}
-    return found
+            uses_by_column[stream.node.schema.field(at).name] = " ".join(uses)
+    uses_by_column |= {"out": " ".join(map(str, node.long))} if node.long else {}
+    return uses_by_column
 
 
 KEPT = {"t": "kept", "out": "1"}

@@ -62,17 +62,17 @@ def prepared(root: ir.Relation, **options: object) -> Prepared:
 
 def rounds(root: ir.Relation, **options: object) -> ir.Rounds:
     """The loop at the root, as what goes round by round."""
-    found = choose_loops(plan(root), TaskOptions(**options)).root  # type: ignore[arg-type]
-    assert isinstance(found, ir.Rounds)
-    return found
+    rounds_relation = choose_loops(plan(root), TaskOptions(**options)).root  # type: ignore[arg-type]
+    assert isinstance(rounds_relation, ir.Rounds)
+    return rounds_relation
 
 
 def fragment(root: ir.Relation, channels: int = 1) -> FragmentNode:
-    made = prepared(root, channels=channels)
-    shape = {source.name: SourceShape(feed=Feed.STREAM, size_class=1 << 12) for source in made.sources}
-    found = made.physical(shape).pipelines[-1].root
-    assert isinstance(found, FragmentNode)
-    return found
+    prepared_plan = prepared(root, channels=channels)
+    shape = {source.name: SourceShape(feed=Feed.STREAM, size_class=1 << 12) for source in prepared_plan.sources}
+    fragment_node = prepared_plan.physical(shape).pipelines[-1].root
+    assert isinstance(fragment_node, FragmentNode)
+    return fragment_node
 
 
 # ------------------------------------------------------------------------------------------------------- what is taken
@@ -98,8 +98,8 @@ def test_a_step_copies_what_goes_round(step: ir.Relation) -> None:
 
 def test_a_plan_may_have_several_loops() -> None:
     other = iterate(2, combine(UNION, EDGES, reference(2, I64, I64)))
-    found = fragment(combine(UNION, closure(), other))
-    nodes = [stream.node for stream in found.streams]
+    fragment_node = fragment(combine(UNION, closure(), other))
+    nodes = [stream.node for stream in fragment_node.streams]
     assert [node.result.loop for node in nodes if isinstance(node, FragmentNode) and node.result] == [1, 2]
 
 
@@ -167,10 +167,10 @@ def test_what_reads_nothing_of_the_loop_is_an_input_of_it() -> None:
 
 
 def test_what_feeds_a_loop_is_made_by_fragments() -> None:
-    made = prepared(closure(), loops=Loops.GENERAL)
-    shape = {source.name: SourceShape(feed=Feed.FILES, size_class=1 << 12) for source in made.sources}
-    (pipeline,) = made.physical(shape).pipelines
-    assert [type(each).__name__ for each in walk(pipeline.root)] == ["SelectNode", "RoundsNode", "FragmentNode"]
+    prepared_plan = prepared(closure(), loops=Loops.GENERAL)
+    shape = {source.name: SourceShape(feed=Feed.FILES, size_class=1 << 12) for source in prepared_plan.sources}
+    (pipeline,) = prepared_plan.physical(shape).pipelines
+    assert [type(node).__name__ for node in walk(pipeline.root)] == ["SelectNode", "RoundsNode", "FragmentNode"]
 
 
 @pytest.mark.parametrize(
@@ -191,8 +191,8 @@ def test_explain_says_that_a_loop_goes_round_by_round_and_why() -> None:
 
 
 def test_explain_shows_the_operators_of_a_loop_that_goes_round_by_round_below_it() -> None:
-    made = prepared(closure(max_rounds=5)).explain()
-    lines = [line.split("  [")[0] for line in made.text.splitlines()]
+    explained = prepared(closure(max_rounds=5)).explain()
+    lines = [line.split("  [")[0] for line in explained.text.splitlines()]
     at = lines.index("      1 loop loop1")
     assert lines[at:] == [
         "      1 loop loop1",
@@ -205,7 +205,7 @@ def test_explain_shows_the_operators_of_a_loop_that_goes_round_by_round_below_it
         "  fragment 3, row-wise",
         "    read edges (a, b)",
     ]
-    relations = json.loads(made.json)["pipelines"][0]["fragments"][1]["relations"]
+    relations = json.loads(explained.json)["pipelines"][0]["fragments"][1]["relations"]
     assert [(operator["number"], operator["inputs"]) for operator in relations[0]["operators"]] == [
         (1, [2]),
         (2, [3, 4]),
@@ -248,8 +248,10 @@ def test_all_columns_go_round_whatever_is_used_outside() -> None:
 
 
 def test_what_static_tables_feed_is_kept_but_not_what_came_back() -> None:
-    made = prepare(plan(iterate(1, combine(UNION, stepped(), read("fed", a=I64, b=I64)))), TaskOptions(), ("edges",))
-    assert made.division.kept == {}
+    prepared_plan = prepare(
+        plan(iterate(1, combine(UNION, stepped(), read("fed", a=I64, b=I64)))), TaskOptions(), ("edges",)
+    )
+    assert prepared_plan.division.kept == {}
     assert len(prepare(plan(combine(UNION, closure(), EDGES)), TaskOptions(), ()).division.kept) == 0
     whole = combine(UNION, closure(), read("fed", a=I64, b=I64))
     assert len(prepare(plan(whole), TaskOptions(), ("edges",)).division.kept) == 1
@@ -262,13 +264,13 @@ def test_a_relation_reads_the_loops_that_it_is_inside_of() -> None:
 
 
 def test_the_parts_of_a_step_that_stay_the_same_can_be_replaced() -> None:
-    found = recursion(closure(), 10, OuterReferences())
-    assert isinstance(found, ir.Recursion)
-    (step,) = found.steps
+    statement = recursion(closure(), 10, OuterReferences())
+    assert isinstance(statement, ir.Recursion)
+    (step,) = statement.steps
     assert [type(relation).__name__ for relation in repeated(step)] == ["Project", "Join", "Reference"]
     assert list(fixed(step)) == [EDGES]
     other = read("others", a=I64, b=I64)
-    changed = with_fixed(found, {EDGES: other})
+    changed = with_fixed(statement, {EDGES: other})
     assert list(fixed(changed.steps[0])) == [other]
     assert changed.base == (other,)
 
@@ -280,9 +282,9 @@ def test_the_parts_of_a_step_that_stay_the_same_can_be_replaced() -> None:
 def test_a_loop_runs_on_one_channel_and_what_feeds_it_on_all(channels: int) -> None:
     wide = filtered(EDGES, call("gt", call("add", col(0), col(1)), lit(5)))
     loop = iterate(1, combine(UNION, wide, stepped()))
-    made = prepared(loop, channels=channels)
-    shape = {source.name: SourceShape(feed=Feed.STREAM, size_class=1 << 23) for source in made.sources}
-    *_, last = made.physical(shape).pipelines
+    prepared_plan = prepared(loop, channels=channels)
+    shape = {source.name: SourceShape(feed=Feed.STREAM, size_class=1 << 23) for source in prepared_plan.sources}
+    *_, last = prepared_plan.physical(shape).pipelines
     assert last.channels == 1
     assert isinstance(last.root, FragmentNode)
     assert last.root.loops

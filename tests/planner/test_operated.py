@@ -29,7 +29,7 @@ from tidegate.planner.prepare import prepare
 from tidegate.proto.errors import PlanError
 from tidegate.proto.values import TaskOptions
 
-from .build import I64, aggregate, call, col, fetch, filtered, join, lit, measure, place, plan, project, read
+from .build import I64, aggregate, call, col, fetch, filtered, join, lit, measure, new_plan_path, plan, project, read
 
 LISTS = read("lists", k=I64, items=t.List(element=I64))
 PROBES = read("probes", k=I64, v=I64)
@@ -41,7 +41,13 @@ def unnest(below: ir.Relation, *, ordinality: bool = False) -> ir.Unnest:
     schema = (*below.schema, t.nullable(I64), *([I64] if ordinality else []))
     lists = (col(1, below.schema[1]),)
     return ir.Unnest(
-        input=below, kept=kept, lists=lists, ordinality=ordinality, outer=False, schema=schema, plan_path=place()
+        input=below,
+        kept=kept,
+        lists=lists,
+        ordinality=ordinality,
+        outer=False,
+        schema=schema,
+        plan_path=new_plan_path(),
     )
 
 
@@ -53,7 +59,7 @@ def lookup(left: ir.Relation, right: ir.Relation, **index: object) -> ir.IndexLo
         type=ir.JoinType.INNER,
         index=ir.IndexUse(**{"kind": "arrow", **index}),
         schema=(*left.schema, *right.schema),
-        plan_path=place(),
+        plan_path=new_plan_path(),
     )
 
 
@@ -122,18 +128,18 @@ def test_row_wise_operators_start_with_the_first_piece() -> None:
 
 
 def test_an_index_is_made_of_the_columns_that_are_used() -> None:
-    found = physical(project(lookup(PROBES, TABLE), col(1), col(3, t.String())))
-    (index,) = found.indexes
+    physical_plan = physical(project(lookup(PROBES, TABLE), col(1), col(3, t.String())))
+    (index,) = physical_plan.indexes
     assert index.keys == (0,)
     assert len(index.root.schema) == 2
-    node = inputs(found.pipelines[0].root)[0]
+    node = inputs(physical_plan.pipelines[0].root)[0]
     assert isinstance(node, LookupNode)
     assert node.index == index.name
 
 
 def test_two_look_ups_by_the_same_columns_share_an_index() -> None:
-    found = physical(lookup(lookup(PROBES, TABLE), TABLE))
-    assert len(found.indexes) == 1
+    physical_plan = physical(lookup(lookup(PROBES, TABLE), TABLE))
+    assert len(physical_plan.indexes) == 1
 
 
 def test_columns_that_nobody_uses_are_not_unnested() -> None:
@@ -166,20 +172,22 @@ def test_what_is_too_deep_below_an_operator_is_cut_there_too(channels: int) -> N
 
 def test_what_is_too_deep_below_a_look_up_that_sizes_choose_is_cut_there_too() -> None:
     probes = deep(PROBES, DEPTH + 50)
-    found = physical(join(probes, TABLE, ir.JoinType.LEFT, call("equal", col(0), col(2))), rows=10**7, fed_rows=10)
-    (pipeline,) = found.pipelines
+    physical_plan = physical(
+        join(probes, TABLE, ir.JoinType.LEFT, call("equal", col(0), col(2))), rows=10**7, fed_rows=10
+    )
+    (pipeline,) = physical_plan.pipelines
     assert chain(pipeline.root) == [SelectNode, LookupNode, FragmentNode, FragmentNode, ScanNode]
 
 
 def test_what_is_kept_below_an_operator_is_read_there() -> None:
     named = aggregate(TABLE, (col(0),), measure("count"))
     joined = join(LISTS, named, ir.JoinType.INNER, call("equal", col(0), col(2)))
-    found = physical(unnest(filtered(joined, call("gt", col(3), lit(1)))))
-    (pipeline,) = found.pipelines
-    assert [each.name for each in found.kept] == [
+    physical_plan = physical(unnest(filtered(joined, call("gt", col(3), lit(1)))))
+    (pipeline,) = physical_plan.pipelines
+    assert [kept_table.name for kept_table in physical_plan.kept] == [
         node.name for node in walk(pipeline.root) if isinstance(node, KeptNode)
     ]
-    assert len(found.kept) == 1
+    assert len(physical_plan.kept) == 1
 
 
 def test_what_is_exchanged_below_an_operator_is_received_there() -> None:

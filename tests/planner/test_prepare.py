@@ -166,8 +166,8 @@ def test_structs_come_out_under_the_plan_s_names_whatever_the_source_calls_them(
     source = ir.Read(source="s", names=("p",), schema=(named,), plan_path="here")
     twice = combine(ir.SetOperation.UNION_ALL, source, source)
     data = pa.table({"p": [{"left": 1, "right": [{"deep": 0.5}]}, None]})
-    found = run_plan(ir.Plan(root=twice, names=("out", "x", "y", "z")), {"s": data}, feed=feed)
-    assert found.to_pylist() == [{"out": {"x": 1, "y": [{"z": 0.5}]}}, {"out": None}] * 2
+    result = run_plan(ir.Plan(root=twice, names=("out", "x", "y", "z")), {"s": data}, feed=feed)
+    assert result.to_pylist() == [{"out": {"x": 1, "y": [{"z": 0.5}]}}, {"out": None}] * 2
 
 
 @pytest.mark.parametrize("kind", [ir.SubqueryKind.SCALAR, ir.SubqueryKind.IN, ir.SubqueryKind.ANY, ir.SubqueryKind.ALL])
@@ -175,8 +175,8 @@ def test_a_subquery_hands_out_all_its_columns(kind: ir.SubqueryKind) -> None:
     inner = aggregate(OTHER, [], measure("min", col(1)))
     how = {"comparison": ir.Comparison.GE} if kind in (ir.SubqueryKind.ANY, ir.SubqueryKind.ALL) else {}
     needles = () if kind is ir.SubqueryKind.SCALAR else (col(2),)
-    made = subquery(kind, inner, *needles, **how)
-    condition = eq(col(2), made) if kind is ir.SubqueryKind.SCALAR else made
+    tested = subquery(kind, inner, *needles, **how)
+    condition = eq(col(2), tested) if kind is ir.SubqueryKind.SCALAR else tested
     expected = [(10,), (20,)] if how else [(10,)]
     assert rows(plan(project(filtered(WIDE, condition), col(4))), DATA) == expected
 

@@ -61,25 +61,25 @@ def keys_of(relation: ir.Relation) -> list[tuple[int, int]]:
 
 
 def test_an_equi_join_of_inputs_that_are_sorted_by_its_columns_is_a_merge_join() -> None:
-    found = chosen(join(A, B, INNER, both(eq(col(4), col(1)), eq(col(0), col(3)))))
-    assert keys_of(found) == [(0, 0), (1, 1)]
-    assert isinstance(found, ir.MergeJoin)
-    assert found.condition is None
-    assert found.why == ("declared for a", "declared for b")
+    chosen_relation = chosen(join(A, B, INNER, both(eq(col(4), col(1)), eq(col(0), col(3)))))
+    assert keys_of(chosen_relation) == [(0, 0), (1, 1)]
+    assert isinstance(chosen_relation, ir.MergeJoin)
+    assert chosen_relation.condition is None
+    assert chosen_relation.why == ("declared for a", "declared for b")
 
 
 def test_what_a_join_asks_besides_its_keys_is_a_condition_on_pairs() -> None:
     more = call("lt", col(1), col(4))
-    found = chosen(join(A, B, ir.JoinType.LEFT, both(eq(col(0), col(3)), more)))
-    assert keys_of(found) == [(0, 0)]
-    assert isinstance(found, ir.MergeJoin)
-    assert found.condition is more
+    chosen_relation = chosen(join(A, B, ir.JoinType.LEFT, both(eq(col(0), col(3)), more)))
+    assert keys_of(chosen_relation) == [(0, 0)]
+    assert isinstance(chosen_relation, ir.MergeJoin)
+    assert chosen_relation.condition is more
 
 
 def test_null_keys_match_where_the_join_says_so() -> None:
-    found = chosen(join(A, B, INNER, call("is_not_distinct_from", col(0), col(3))))
-    assert isinstance(found, ir.MergeJoin)
-    assert [key.nulls_match for key in found.keys] == [True]
+    chosen_relation = chosen(join(A, B, INNER, call("is_not_distinct_from", col(0), col(3))))
+    assert isinstance(chosen_relation, ir.MergeJoin)
+    assert [key.nulls_match for key in chosen_relation.keys] == [True]
 
 
 @pytest.mark.parametrize(
@@ -113,10 +113,10 @@ def test_any_other_join_stays_as_it_is(relation: ir.Relation) -> None:
 
 def test_a_merge_join_of_the_plan_needs_only_its_first_keys_sorted() -> None:
     condition = both(eq(col(2, TEXT), col(5, TEXT)), eq(col(0), col(3)))
-    found = chosen(replace(join(A, B, INNER, condition), algorithm=ir.JoinAlgorithm.MERGE))
-    assert keys_of(found) == [(0, 0)]
-    assert isinstance(found, ir.MergeJoin)
-    assert found.condition is condition.arguments[0]
+    chosen_relation = chosen(replace(join(A, B, INNER, condition), algorithm=ir.JoinAlgorithm.MERGE))
+    assert keys_of(chosen_relation) == [(0, 0)]
+    assert isinstance(chosen_relation, ir.MergeJoin)
+    assert chosen_relation.condition is condition.arguments[0]
 
 
 def test_padded_text_is_no_key_of_a_merge_join() -> None:
@@ -128,10 +128,10 @@ def test_padded_text_is_no_key_of_a_merge_join() -> None:
 
 def test_merge_joins_stand_on_merge_joins() -> None:
     first = join(A, B, INNER, eq(col(0), col(3)))
-    found = chosen(join(first, ordered("c", (0, UP)), INNER, eq(col(3), col(6))))
-    assert keys_of(found) == [(3, 0)]
-    assert isinstance(found, ir.MergeJoin)
-    assert isinstance(found.left, ir.MergeJoin)
+    chosen_relation = chosen(join(first, ordered("c", (0, UP)), INNER, eq(col(3), col(6))))
+    assert keys_of(chosen_relation) == [(3, 0)]
+    assert isinstance(chosen_relation, ir.MergeJoin)
+    assert isinstance(chosen_relation.left, ir.MergeJoin)
 
 
 @pytest.mark.parametrize(
@@ -144,9 +144,9 @@ def test_an_aggregate_by_the_columns_that_its_input_is_sorted_by_streams(below: 
 
 
 def test_a_streaming_aggregate_relies_on_no_more_than_its_keys_order() -> None:
-    found = chosen(aggregate(A, [col(0)], measure("sum", col(1))))
-    assert isinstance(found, ir.StreamingAggregate)
-    assert [order.column for order in found.order] == [0]
+    chosen_relation = chosen(aggregate(A, [col(0)], measure("sum", col(1))))
+    assert isinstance(chosen_relation, ir.StreamingAggregate)
+    assert [order.column for order in chosen_relation.order] == [0]
 
 
 def test_columns_that_an_inner_join_made_equal_are_one_key() -> None:
@@ -156,9 +156,9 @@ def test_columns_that_an_inner_join_made_equal_are_one_key() -> None:
 
 def test_rows_that_are_merely_clustered_are_enough_for_an_aggregate_but_have_no_order() -> None:
     clustered = ir.SortKey(expression=col(0), direction=ir.Direction.CLUSTERED)
-    found = chosen(aggregate(sort(A, clustered), [col(0)]))
-    assert isinstance(found, ir.StreamingAggregate)
-    assert found.order == ()
+    chosen_relation = chosen(aggregate(sort(A, clustered), [col(0)]))
+    assert isinstance(chosen_relation, ir.StreamingAggregate)
+    assert chosen_relation.order == ()
     assert isinstance(chosen(join(sort(A, clustered), sort(B, clustered), INNER, eq(col(0), col(3)))), ir.Join)
 
 
@@ -187,10 +187,10 @@ def test_what_reads_an_enclosing_query_stays_in_its_fragment() -> None:
 
 def test_operators_are_chosen_in_subqueries_that_stand_alone() -> None:
     counts = subquery(ir.SubqueryKind.IN, project(aggregate(A, [col(0)]), col(0)), col(0))
-    found = chosen(filtered(B, counts))
-    assert isinstance(found, ir.Filter)
-    assert isinstance(found.condition, ir.Subquery)
-    below = found.condition.relation.input  # type: ignore[union-attr]
+    chosen_relation = chosen(filtered(B, counts))
+    assert isinstance(chosen_relation, ir.Filter)
+    assert isinstance(chosen_relation.condition, ir.Subquery)
+    below = chosen_relation.condition.relation.input  # type: ignore[union-attr]
     assert isinstance(below, ir.StreamingAggregate)
 
 
@@ -198,8 +198,8 @@ def test_more_operators_than_stand_well_on_each_other_stay_in_fragments() -> Non
     relation: ir.Relation = A
     for _ in range(100):
         relation = aggregate(relation, [col(0), col(1)])
-    found = [isinstance(part, ir.StreamingAggregate) for part in relations(chosen(relation))]
-    assert sum(found) == NESTED
+    streams = [isinstance(part, ir.StreamingAggregate) for part in relations(chosen(relation))]
+    assert sum(streams) == NESTED
 
 
 def test_columns_of_a_declared_order_are_read_although_nothing_else_wants_them() -> None:

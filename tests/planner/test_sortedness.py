@@ -50,9 +50,9 @@ def known(relation: ir.Relation) -> list[set[int]]:
 
 
 def test_the_order_declared_for_a_source_is_that_of_its_read() -> None:
-    found = SortednessTable().of(declared("a", 1, 0, direction=DOWN))
-    assert [(set(sorted_by.columns), sorted_by.direction) for sorted_by in found.by] == [({1}, DOWN), ({0}, DOWN)]
-    assert found.why == "declared for a"
+    sortedness = SortednessTable().of(declared("a", 1, 0, direction=DOWN))
+    assert [(set(sorted_by.columns), sorted_by.direction) for sorted_by in sortedness.by] == [({1}, DOWN), ({0}, DOWN)]
+    assert sortedness.why == "declared for a"
 
 
 @pytest.mark.parametrize("make", [sort, lambda input_, *keys: topn(input_, keys, 3)])

@@ -57,8 +57,8 @@ def explained(root: ir.Relation, **options: object) -> Explanation:
 
 
 def test_what_feeds_one_pipeline_is_one_stage() -> None:
-    found = stages_of([pipeline(2, sends=(0,)), pipeline(3, sends=(1,)), pipeline(4, receives=(0, 1))])
-    assert found == (JobStage(pipelines=(0, 1), tasks=5, to=2), JobStage(pipelines=(2,), tasks=4, to=None))
+    stages = stages_of([pipeline(2, sends=(0,)), pipeline(3, sends=(1,)), pipeline(4, receives=(0, 1))])
+    assert stages == (JobStage(pipelines=(0, 1), tasks=5, to=2), JobStage(pipelines=(2,), tasks=4, to=None))
 
 
 def test_what_feeds_several_is_in_the_stage_of_each() -> None:
@@ -94,13 +94,13 @@ def test_one_channel_is_a_stage_of_one_task() -> None:
 
 
 def test_the_json_has_what_the_text_has() -> None:
-    found = prepare(
+    prepared_plan = prepare(
         decode_plan(PlanBytes(binary=tpch.plan_bytes("datafusion", "q15"))),
         TaskOptions(executor=ExecutorKind.SPARK, channels=2),
     )
-    stages = json.loads(found.explain().json)["spark"]["stages"]
+    stages = json.loads(prepared_plan.explain().json)["spark"]["stages"]
     members = [member for stage in stages for member in stage["pipelines"]]
-    sent = [each for member in members for each in member["sends"]]
+    sent = [send for member in members for send in member["sends"]]
     assert [(stage["number"], stage["tasks"], stage["to"]) for stage in stages] == [
         (1, 2, 2),
         (2, 2, 3),
@@ -108,7 +108,7 @@ def test_the_json_has_what_the_text_has() -> None:
         (4, 1, None),
     ]
     assert [(member["pipeline"], member["kept_on_disk"]) for member in members] == [(at, False) for at in (1, 2, 3, 4)]
-    assert [(each["routing"], each["moved"]) for each in sent] == [
+    assert [(send["routing"], send["moved"]) for send in sent] == [
         ("hash", "shuffled"),
         ("broadcast", "file"),
         ("gather", "shuffled"),
@@ -118,11 +118,11 @@ def test_the_json_has_what_the_text_has() -> None:
 def test_what_static_sources_feed_is_a_job_before() -> None:
     root = join(A, aggregate(B, [col(0)]), ir.JoinType.INNER, eq(col(0), col(2)))
     options = TaskOptions(executor=ExecutorKind.SPARK, channels=2)
-    found = json.loads(prepare(plan(root), options, ("b",)).explain().json)
-    assert [(each["tasks"], each["kept"]) for each in found["spark"]["before"]] == [(1, "rows")]
+    document = json.loads(prepare(plan(root), options, ("b",)).explain().json)
+    assert [(stage["tasks"], stage["kept"]) for stage in document["spark"]["before"]] == [(1, "rows")]
 
 
 def test_a_plan_of_this_process_has_no_stages() -> None:
-    found = prepare(plan(A), TaskOptions(channels=2)).explain()
-    assert "spark" not in json.loads(found.json)
-    assert "on Spark" not in found.text
+    explained = prepare(plan(A), TaskOptions(channels=2)).explain()
+    assert "spark" not in json.loads(explained.json)
+    assert "on Spark" not in explained.text

@@ -32,14 +32,14 @@ Epoch: TypeAlias = Mapping[str, Sequence[tuple[Row, int]]]
 
 def nodes(plan: ir.Plan) -> list[ChangeNode]:
     """All nodes that a plan is lowered to."""
-    found: dict[int, ChangeNode] = {}
+    nodes_by_id: dict[int, ChangeNode] = {}
     stack = [lower(plan, 1 << 40).root]
     while stack:
         node = stack.pop()
-        if id(node) not in found:
-            found[id(node)] = node
+        if id(node) not in nodes_by_id:
+            nodes_by_id[id(node)] = node
             stack.extend(inputs_of(node))
-    return list(found.values())
+    return list(nodes_by_id.values())
 
 
 def recomputed_nodes(root: ChangeNode) -> list[RecomputeNode]:

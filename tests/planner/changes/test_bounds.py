@@ -97,17 +97,17 @@ def histories(draw: st.DrawFn) -> list[dict[str, list[tuple[Row, int]]]]:
 
 
 def naive(left: Counter[Row], right: Counter[Row], met: Met, type_: ir.JoinType) -> Counter[Row]:
-    found: Counter[Row] = Counter()
+    joined: Counter[Row] = Counter()
     for row, count in left.items():
         pairs = [(other, copies) for other, copies in right.items() if copies and met(row, other)]
         if type_ is ir.JoinType.LEFT:
             for other, copies in pairs:
-                found[(*row, *other)] += count * copies
+                joined[(*row, *other)] += count * copies
             if not pairs:
-                found[(*row, None, None, None)] += count
+                joined[(*row, None, None, None)] += count
         elif bool(pairs) == (type_ is ir.JoinType.LEFT_SEMI):
-            found[row] += count
-    return +found
+            joined[row] += count
+    return +joined
 
 
 @settings(max_examples=tries(80), deadline=None, suppress_health_check=list(HealthCheck))
@@ -121,17 +121,17 @@ def test_the_sum_of_all_changes_is_what_every_pair_says(
 ) -> None:
     condition, met = CONDITIONS[name]
     there: dict[str, Counter[Row]] = {"l": Counter(), "r": Counter()}
-    for epoch, found in zip(history, totals(plan(join(LEFT, RIGHT, type_, condition)), history), strict=True):
+    for epoch, total_so_far in zip(history, totals(plan(join(LEFT, RIGHT, type_, condition)), history), strict=True):
         for source, changed in epoch.items():
             for row, weight in changed:
                 there[source][row] += weight
-        assert found == naive(there["l"], there["r"], met, type_)
+        assert total_so_far == naive(there["l"], there["r"], met, type_)
 
 
 @pytest.mark.parametrize("name", sorted(CONDITIONS))
 def test_one_comparison_is_made_with_the_other_side_s_extreme_value(name: str) -> None:
-    found = nodes(plan(join(LEFT, RIGHT, ir.JoinType.LEFT_SEMI, CONDITIONS[name][0])))
-    assert any(isinstance(node, GroupNode) for node in found) == (name in BOUNDED)
+    change_nodes = nodes(plan(join(LEFT, RIGHT, ir.JoinType.LEFT_SEMI, CONDITIONS[name][0])))
+    assert any(isinstance(node, GroupNode) for node in change_nodes) == (name in BOUNDED)
 
 
 @pytest.mark.parametrize("port", [0, 1])
@@ -147,11 +147,11 @@ def test_rows_that_meet_many_others_are_given_out_once(port: int) -> None:
     joined = Join(schema, schema, (), (0,), condition=all_but_one)
     rows = Change.of_batch(pa.RecordBatch.from_arrays([pa.array(range(count))], schema=schema))
     assert [change for change in joined.receive(1 - port, rows) if len(change)] == []
-    found = [change for change in joined.receive(port, rows) if len(change)]
-    assert sum(map(len, found)) == count
+    changes = [change for change in joined.receive(port, rows) if len(change)]
+    assert sum(map(len, changes)) == count
     weights = {
         value: weight
-        for change in found
+        for change in changes
         for value, weight in zip(
             change.rows.columns[0].to_arrow(pa.int64()).to_pylist(), change.weights.tolist(), strict=True
         )

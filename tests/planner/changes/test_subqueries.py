@@ -91,9 +91,9 @@ def compared(kind: Kind, comparison: ir.Comparison, needle: ir.Expression, relat
     return _nullable(subquery(kind, relation, needle, comparison=comparison))
 
 
-def _nullable(found: ir.Subquery) -> ir.Subquery:
-    assert found.type.nullable
-    return found
+def _nullable(subquery_: ir.Subquery) -> ir.Subquery:
+    assert subquery_.type.nullable
+    return subquery_
 
 
 def no(expression: ir.Expression) -> ir.Expression:
@@ -336,8 +336,8 @@ CASES: Final = [
 @pytest.mark.parametrize("make", CASES)
 def test_changes_add_up_to_the_answer(make: Callable[[], ir.Relation]) -> None:
     relation, epochs = make(), history(seed=1)
-    for number, found in enumerate(totals(plan(relation), epochs), 1):
-        assert found == answer(relation, epochs[:number])
+    for number, total_so_far in enumerate(totals(plan(relation), epochs), 1):
+        assert total_so_far == answer(relation, epochs[:number])
 
 
 @pytest.mark.parametrize("make", CASES)
@@ -374,8 +374,8 @@ def test_a_null_is_not_in_nothing() -> None:
 
 
 def test_copies_of_a_row_that_meets_copies_stay_as_many_as_they_were() -> None:
-    found = run(where(exists(same_key(inner()))), {"o": [((1, 10), 3)], "t": [((1, 5), 2), ((1, 6), 1)]})
-    assert found == {(1, 10): 3}
+    total = run(where(exists(same_key(inner()))), {"o": [((1, 10), 3)], "t": [((1, 5), 2), ((1, 6), 1)]})
+    assert total == {(1, 10): 3}
 
 
 @pytest.mark.parametrize("asked", [values(inner()), values(same_key(inner()))])
@@ -418,8 +418,8 @@ def test_a_scalar_of_two_rows_for_a_while_within_an_epoch_is_the_one_that_is_lef
     ],
 )
 def test_what_cannot_be_a_join_is_computed_again_and_says_why(relation: ir.Relation, why: str) -> None:
-    [found] = recomputed(plan(relation))
-    assert why in found
+    [reason] = recomputed(plan(relation))
+    assert why in reason
     *_, last = totals(plan(relation), history(seed=1))
     assert last == answer(relation, history(seed=1))
 

@@ -142,7 +142,7 @@ def compared(left: Row, right: Row, orders: Sequence[tuple[int, bool, bool]]) ->
 
 def naive(rows: Counter[Row], orders: Sequence[tuple[int, bool, bool]], names: Sequence[str]) -> Counter[Row]:
     everything = (*orders, *((column, False, False) for column in range(4)))
-    found: Counter[Row] = Counter()
+    expected: Counter[Row] = Counter()
     for key in {row[0] for row in rows}:
         mine = [row for row in rows.elements() if row[0] == key]
         mine.sort(key=cmp_to_key(lambda left, right: compared(left, right, everything)))
@@ -150,8 +150,8 @@ def naive(rows: Counter[Row], orders: Sequence[tuple[int, bool, bool]], names: S
         for before, row in pairwise(mine):
             peers.append(peers[-1] + bool(compared(before, row, orders)))
         for position, row in enumerate(mine):
-            found[(*row, *(CALLS[name][1](mine, position, peers) for name in names))] += 1
-    return found
+            expected[(*row, *(CALLS[name][1](mine, position, peers) for name in names))] += 1
+    return expected
 
 
 ROW: Final = st.tuples(
@@ -204,16 +204,16 @@ def test_the_sum_of_all_changes_is_what_windows_over_all_rows_say(
     calls = [replace(CALLS[name][0], partitions=(K,), sorts=sorts) for name in names]
     there: Counter[Row] = Counter()
     epochs = [{"r": epoch} for epoch in history]
-    for epoch, found in zip(history, totals(plan(window(SOURCE, *calls)), epochs), strict=True):
+    for epoch, total_so_far in zip(history, totals(plan(window(SOURCE, *calls)), epochs), strict=True):
         for row, weight in epoch:
             there[row] += weight
-        assert found == naive(+there, orders, names)
+        assert total_so_far == naive(+there, orders, names)
 
 
 @pytest.mark.parametrize("name", sorted(CALLS))
 def test_each_is_worked_out_around_what_changes(name: str) -> None:
-    found = nodes(plan(window(SOURCE, replace(CALLS[name][0], partitions=(K,), sorts=(asc(V),)))))
-    assert [node.reach.whole for node in found if isinstance(node, WindowNode)] == [False]
+    change_nodes = nodes(plan(window(SOURCE, replace(CALLS[name][0], partitions=(K,), sorts=(asc(V),)))))
+    assert [node.reach.whole for node in change_nodes if isinstance(node, WindowNode)] == [False]
 
 
 @pytest.mark.parametrize(
@@ -227,8 +227,8 @@ def test_each_is_worked_out_around_what_changes(name: str) -> None:
     ],
 )
 def test_what_depends_on_the_whole_partition_is_computed_from_it(call: ir.WindowCall) -> None:
-    found = nodes(plan(window(SOURCE, replace(call, partitions=(K,), sorts=(asc(V),)))))
-    assert [node.reach.whole for node in found if isinstance(node, WindowNode)] == [True]
+    change_nodes = nodes(plan(window(SOURCE, replace(call, partitions=(K,), sorts=(asc(V),)))))
+    assert [node.reach.whole for node in change_nodes if isinstance(node, WindowNode)] == [True]
 
 
 def test_a_sum_that_is_only_too_large_without_what_comes_before_is_no_error() -> None:
@@ -261,11 +261,11 @@ def test_the_first_of_each_partition_are_those_that_a_filter_keeps(
         "rows" if ranked == "row_number" else ranked
     ]
     there: Counter[Row] = Counter()
-    for epoch, found in zip(history, totals(first, [{"r": epoch} for epoch in history]), strict=True):
+    for epoch, total_so_far in zip(history, totals(first, [{"r": epoch} for epoch in history]), strict=True):
         for row, weight in epoch:
             there[row] += weight
         everything = naive(+there, orders, names)
-        assert found == Counter({row: count for row, count in everything.items() if row[4] <= most})
+        assert total_so_far == Counter({row: count for row, count in everything.items() if row[4] <= most})
 
 
 def wide(expression: ir.Expression) -> ir.Expression:
@@ -284,8 +284,8 @@ def wide(expression: ir.Expression) -> ir.Expression:
 )
 def test_a_filter_is_a_limit_however_it_is_written(condition: ir.Expression, count: int) -> None:
     numbered = window(SOURCE, window_call("row_number", partitions=(K,), sorts=(asc(V),)))
-    found = nodes(plan(filtered(numbered, condition)))
-    assert [node.count for node in found if isinstance(node, TopNode)] == [count]
+    change_nodes = nodes(plan(filtered(numbered, condition)))
+    assert [node.count for node in change_nodes if isinstance(node, TopNode)] == [count]
 
 
 @pytest.mark.parametrize("comparison", ["lte", "equal", "lt"])
@@ -293,8 +293,8 @@ def test_a_fraction_that_is_cast_to_a_whole_number_is_rounded_before_it_is_compa
     """2.5 is 3 then."""
     three = ir.Cast(operand=lit(Decimal("2.5"), t.Decimal(precision=2, scale=1)), type=I64)
     numbered = window(SOURCE, window_call("row_number", partitions=(K,), sorts=(asc(V),)))
-    *_, found = totals(plan(filtered(numbered, call(comparison, col(4), three))), [{"r": FIVE}])
-    assert sorted(row[-1] for row in found) == {"lte": [1, 2, 3], "equal": [3], "lt": [1, 2]}[comparison]
+    *_, last_total = totals(plan(filtered(numbered, call(comparison, col(4), three))), [{"r": FIVE}])
+    assert sorted(row[-1] for row in last_total) == {"lte": [1, 2, 3], "equal": [3], "lt": [1, 2]}[comparison]
 
 
 FIVE: Final[list[tuple[Row, int]]] = [((1, value, 1.0, "a"), 1) for value in range(5)]
@@ -311,8 +311,8 @@ FIVE: Final[list[tuple[Row, int]]] = [((1, value, 1.0, "a"), 1) for value in ran
 )
 def test_what_looks_at_later_rows_keeps_a_filter_from_being_a_limit(other: ir.WindowCall) -> None:
     numbered = window(SOURCE, window_call("row_number", partitions=(K,), sorts=(asc(V),)), other)
-    found = nodes(plan(filtered(numbered, call("lte", col(4), lit(3)))))
-    assert [node for node in found if isinstance(node, TopNode)] == []
+    change_nodes = nodes(plan(filtered(numbered, call("lte", col(4), lit(3)))))
+    assert [node for node in change_nodes if isinstance(node, TopNode)] == []
 
 
 @settings(max_examples=tries(30), deadline=None, suppress_health_check=list(HealthCheck))
@@ -322,13 +322,13 @@ def test_a_limit_with_ties_keeps_the_rows_that_tie_with_its_last(
 ) -> None:
     first = plan(topn(project(SOURCE, V, S), (asc(col(0)),), count, offset, ties=True))
     there: Counter[Row] = Counter()
-    for epoch, found in zip(history, totals(first, [{"r": epoch} for epoch in history]), strict=True):
+    for epoch, total_so_far in zip(history, totals(first, [{"r": epoch} for epoch in history]), strict=True):
         for row, weight in epoch:
             there[row[1], row[3]] += weight
         rows = sorted(there.elements(), key=cmp_to_key(lambda left, right: compared(left, right, BOTH)))
         last = rows[: offset + count][-1:]
         kept = [row for at_, row in enumerate(rows) if at_ < offset + count or (last and row[0] == last[0][0])]
-        assert found == Counter(kept[offset:] if count else [])
+        assert total_so_far == Counter(kept[offset:] if count else [])
 
 
 BOTH: Final = ((0, False, False), (1, False, False))

@@ -62,8 +62,8 @@ def problems(plan: Node) -> tuple[Problem, ...]:
 
 def problem(plan: Node) -> Problem:
     """The one thing wrong with a plan."""
-    (found,) = problems(plan)
-    return found
+    (only_problem,) = problems(plan)
+    return only_problem
 
 
 @functools.cache

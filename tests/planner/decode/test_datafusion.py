@@ -33,11 +33,11 @@ def plan_of(sql: str) -> bytes:
 
 
 def joins(sql: str) -> set[ir.JoinType]:
-    def found(relation: ir.Relation) -> set[ir.JoinType]:
+    def joins_below(relation: ir.Relation) -> set[ir.JoinType]:
         mine = {relation.type} if isinstance(relation, ir.Join) else set()
-        return mine.union(*(found(child) for child in inputs(relation)))
+        return mine.union(*(joins_below(child) for child in inputs(relation)))
 
-    return found(decode_plan(PlanBytes(binary=plan_of(sql))).plan.root)
+    return joins_below(decode_plan(PlanBytes(binary=plan_of(sql))).plan.root)
 
 
 def answers(sql: str) -> dict[str, Counter[Any]]:
@@ -57,26 +57,26 @@ def answers(sql: str) -> dict[str, Counter[Any]]:
 def test_set_operations_that_count_copies_are_joins_that_do_not(word: str, type_: str) -> None:
     sql = f"SELECT k, v FROM l {word} ALL SELECT k, v FROM r"
     assert joins(sql) == {ir.JoinType[type_]}
-    found = answers(sql)
-    assert found["tidegate"] == found["datafusion"] != found["duckdb"]
+    by_engine = answers(sql)
+    assert by_engine["tidegate"] == by_engine["datafusion"] != by_engine["duckdb"]
 
 
 def test_not_exists_beside_or_is_the_mark_of_in_and_said_to_be() -> None:
     assert joins(OR_NOT_EXISTS) == {ir.JoinType.LEFT_MARK}
     (warning,) = decode_plan(PlanBytes(binary=plan_of(OR_NOT_EXISTS))).warnings
     assert "NOT EXISTS misses rows whose columns in the condition are null" in warning
-    found = answers(OR_NOT_EXISTS)
-    assert found["duckdb"] - found["tidegate"] == Counter({(None,): 1})
+    by_engine = answers(OR_NOT_EXISTS)
+    assert by_engine["duckdb"] - by_engine["tidegate"] == Counter({(None,): 1})
 
 
 def test_not_in_is_the_anti_join_of_not_exists_and_said_to_be() -> None:
     assert joins(NOT_IN) == joins(NOT_EXISTS) == {ir.JoinType.LEFT_ANTI}
     (warning,) = decode_plan(PlanBytes(binary=plan_of(NOT_IN))).warnings
     assert "DataFusion writes NOT IN as the anti join of NOT EXISTS" in warning
-    found = answers(NOT_IN)
-    assert found["datafusion"] == found["duckdb"] != found["tidegate"]
+    by_engine = answers(NOT_IN)
+    assert by_engine["datafusion"] == by_engine["duckdb"] != by_engine["tidegate"]
 
 
 def test_not_exists_by_itself_is_what_it_means() -> None:
-    found = answers(NOT_EXISTS)
-    assert found["tidegate"] == found["datafusion"] == found["duckdb"]
+    by_engine = answers(NOT_EXISTS)
+    assert by_engine["tidegate"] == by_engine["datafusion"] == by_engine["duckdb"]

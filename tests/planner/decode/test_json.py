@@ -80,9 +80,9 @@ def test_what_is_no_object_is_no_plan(text: str) -> None:
 
 
 def test_a_field_that_does_not_exist_is_a_problem_where_it_is() -> None:
-    found = problem(plan(filter_(filter_(table(I64), TRUE), TRUE, conditon=TRUE), ["a"]))
-    assert (found.place, found.reason) == ("relations[0].root.input", "MALFORMED")
-    assert "conditon" in found.message
+    reported = problem(plan(filter_(filter_(table(I64), TRUE), TRUE, conditon=TRUE), ["a"]))
+    assert (reported.place, reported.reason) == ("relations[0].root.input", "MALFORMED")
+    assert "conditon" in reported.message
 
 
 @pytest.mark.parametrize("junk", [1, "x", [], True, [{}]])

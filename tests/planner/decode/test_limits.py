@@ -50,7 +50,7 @@ LARGE: dict[str, tuple[limits.Limit, Callable[[int], Node]]] = {
 
 def lower(monkeypatch: pytest.MonkeyPatch, limit: limits.Limit, most: int) -> None:
     """The same limit, lower."""
-    name = next(name for name, each in vars(limits).items() if each is limit)
+    name = next(name for name, value in vars(limits).items() if value is limit)
     monkeypatch.setattr(limits, name, limits.Limit(what=limit.what, most=most, instead=limit.instead))
 
 
@@ -111,8 +111,8 @@ def test_what_only_costs_is_refused_unread(hostile: PlanBytes, monkeypatch: pyte
 
 @pytest.mark.parametrize("text", ["[" * 200_000, "/" * 200_000, '"literal":' * 150_000, "{,[" * 300_000])
 def test_punctuation_inside_a_text_counts_as_nothing(text: str) -> None:
-    given = plan(filter_(table(I64), TRUE), ["a"], version={"producer": text})
-    assert decode_plan(PlanBytes(json=json.dumps(given))).plan.producer == text
+    document = plan(filter_(table(I64), TRUE), ["a"], version={"producer": text})
+    assert decode_plan(PlanBytes(json=json.dumps(document))).plan.producer == text
 
 
 @pytest.mark.parametrize("end", ["", '"}}'])
@@ -132,18 +132,18 @@ def _use(ordinal: int) -> Node:
 
 
 def test_a_small_plan_cannot_stand_for_a_wide_one() -> None:
-    found = problem(doubled(40))
-    assert found.reason == "PLAN_TOO_LARGE"
-    assert "more than 10,000 columns in one schema" in found.message
+    reported = problem(doubled(40))
+    assert reported.reason == "PLAN_TOO_LARGE"
+    assert "more than 10,000 columns in one schema" in reported.message
 
 
 def test_more_common_subtrees_than_one_statement_can_have_are_refused() -> None:
     most = limits.SUBTREES.most
     subtrees = [table(I64), *(filter_(_use(level), TRUE) for level in range(most - 1))]
     assert len(decode(plan(_use(most - 1), ["a"], *subtrees)).plan.shared) == most
-    found = problem(plan(_use(most), ["a"], *subtrees, table(I64)))
-    assert (found.reason, found.place) == ("PLAN_TOO_LARGE", "relations")
-    assert f"{most + 1} common subtrees, which its references read; at most {most} are allowed" in found.message
+    reported = problem(plan(_use(most), ["a"], *subtrees, table(I64)))
+    assert (reported.reason, reported.place) == ("PLAN_TOO_LARGE", "relations")
+    assert f"{most + 1} common subtrees, which its references read; at most {most} are allowed" in reported.message
 
 
 def subqueries(count: int) -> Node:
@@ -158,9 +158,9 @@ def in_(haystack: Node) -> Node:
 
 def test_more_subqueries_than_can_be_planned_in_time_are_refused_once() -> None:
     decode(subqueries(limits.SUBQUERIES.most))
-    found = problem(subqueries(limits.SUBQUERIES.most + 20))
-    assert found.reason == "PLAN_TOO_LARGE"
-    assert "more than 100 subqueries; at most 100 are allowed: join with what they read" in found.message
+    reported = problem(subqueries(limits.SUBQUERIES.most + 20))
+    assert reported.reason == "PLAN_TOO_LARGE"
+    assert "more than 100 subqueries; at most 100 are allowed: join with what they read" in reported.message
 
 
 def test_columns_of_all_relations_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,17 +168,17 @@ def test_columns_of_all_relations_are_counted_together(monkeypatch: pytest.Monke
     relation = table(*[I64] * 10)
     for _ in range(20):
         relation = filter_(relation, TRUE)
-    found = problem(plan(relation, ["a"] * 10))
-    assert found.reason == "PLAN_TOO_LARGE"
-    assert "columns in all of its relations together" in found.message
+    reported = problem(plan(relation, ["a"] * 10))
+    assert reported.reason == "PLAN_TOO_LARGE"
+    assert "columns in all of its relations together" in reported.message
 
 
 def test_depth_that_references_add_up_is_refused_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     lower(monkeypatch, limits.DEPTH, 8)
     filters = [filter_(_use(level), TRUE) for level in range(8)]
-    found = problem(plan(_use(8), ["a"], table(I64), *filters))
-    assert found.reason == "PLAN_TOO_LARGE"
-    assert found.place.startswith("relations")
+    reported = problem(plan(_use(8), ["a"], table(I64), *filters))
+    assert reported.reason == "PLAN_TOO_LARGE"
+    assert reported.place.startswith("relations")
 
 
 def test_every_recursive_message_is_counted() -> None:

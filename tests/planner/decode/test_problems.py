@@ -65,16 +65,16 @@ def test_an_unsupported_literal_is_found_above_a_broken_relation() -> None:
 
 
 def test_a_great_many_problems_are_counted_beyond_a_hundred() -> None:
-    found = problems(plan(project(table(I64), *[field(9)] * 250), ["a"] * 251))
-    assert len(found) == MAX_PROBLEMS + 1
-    assert found[-1].message == "150 more problems"
+    reported = problems(plan(project(table(I64), *[field(9)] * 250), ["a"] * 251))
+    assert len(reported) == MAX_PROBLEMS + 1
+    assert reported[-1].message == "150 more problems"
 
 
 @pytest.mark.parametrize(("names", "widths"), [(["a"], 1), (["a", "b", "c"], 3), ([], 0)])
 def test_the_root_must_name_every_column(names: list[str], widths: int) -> None:
-    found = problem(plan(table(I64, TEXT), names))
-    assert found.place == "relations[0].root.names"
-    assert found.message.startswith(f"{widths} names for 2 columns")
+    reported = problem(plan(table(I64, TEXT), names))
+    assert reported.place == "relations[0].root.names"
+    assert reported.message.startswith(f"{widths} names for 2 columns")
 
 
 def test_the_root_names_nested_fields_depth_first() -> None:
@@ -99,9 +99,9 @@ def test_what_is_missing_is_named(root: Node) -> None:
 
 @pytest.mark.parametrize("kind", ["ddl", "update"])
 def test_relations_that_change_tables_are_refused_by_name(kind: str) -> None:
-    found = problem(plan({kind: {}}, ["a"]))
-    assert found.place == f"relations[0].root.input.{kind}"
-    assert "write" in found.message
+    reported = problem(plan({kind: {}}, ["a"]))
+    assert reported.place == f"relations[0].root.input.{kind}"
+    assert "write" in reported.message
 
 
 @pytest.mark.parametrize("kind", ["extensionLeaf", "extensionSingle", "extensionMulti"])
@@ -113,8 +113,8 @@ def test_extension_relations_are_refused_with_their_type_url(kind: str) -> None:
 def test_an_enhancement_is_refused_wherever_it_is() -> None:
     extension = {"advancedExtension": {"enhancement": {"@type": "x.com/Faster"}}}
     relation = filter_(table(I64, common=extension), TRUE, **extension)
-    found = problems(plan(relation, ["a"], advancedExtensions=extension["advancedExtension"]))
-    assert [p.place for p in found] == [
+    reported = problems(plan(relation, ["a"], advancedExtensions=extension["advancedExtension"]))
+    assert [p.place for p in reported] == [
         "advanced_extensions.enhancement",
         "relations[0].root.input.filter.input.read.common.advanced_extension.enhancement",
         "relations[0].root.input.filter.advanced_extension.enhancement",
@@ -127,27 +127,27 @@ def test_an_optimization_is_ignored() -> None:
 
 
 def test_functions_that_do_not_exist_are_reported_where_they_are_used() -> None:
-    found = problem(plan(project(table(I64, TEXT), call("add", field(0), field(1))), ["a", "b", "c"]))
-    assert found.place == "relations[0].root.input.project.expressions[0].scalar_function"
-    assert found.reason == "NO_MATCHING_FUNCTION"
+    reported = problem(plan(project(table(I64, TEXT), call("add", field(0), field(1))), ["a", "b", "c"]))
+    assert reported.place == "relations[0].root.input.project.expressions[0].scalar_function"
+    assert reported.reason == "NO_MATCHING_FUNCTION"
 
 
 def test_two_functions_cannot_have_one_anchor() -> None:
     declared = [{"extensionFunction": {"functionAnchor": 1, "name": name}} for name in ("add", "subtract")]
-    found = problem({**plan(table(I64), ["a"]), "extensions": declared})
-    assert (found.place, found.reason) == ("extensions[1].extension_function", "DUPLICATE_ANCHOR")
+    reported = problem({**plan(table(I64), ["a"]), "extensions": declared})
+    assert (reported.place, reported.reason) == ("extensions[1].extension_function", "DUPLICATE_ANCHOR")
 
 
 def test_columns_of_a_read_need_distinct_names() -> None:
     base = {"names": ["a", "a"], "struct": {"types": [I64, I32]}}
-    found = problem(plan({"read": {"baseSchema": base, "namedTable": {"names": ["t"]}}}, ["a", "b"]))
-    assert found.reason == "DUPLICATE_NAME"
+    reported = problem(plan({"read": {"baseSchema": base, "namedTable": {"names": ["t"]}}}, ["a", "b"]))
+    assert reported.reason == "DUPLICATE_NAME"
 
 
 def test_columns_of_a_read_need_names_that_arrow_can_carry() -> None:
     base = {"names": ["a\x00b"], "struct": {"types": [I64]}}
-    found = problem(plan({"read": {"baseSchema": base, "namedTable": {"names": ["t"]}}}, ["a"]))
-    assert (found.place.rpartition(".")[2], found.reason) == ("names", "BAD_NAME")
+    reported = problem(plan({"read": {"baseSchema": base, "namedTable": {"names": ["t"]}}}, ["a"]))
+    assert (reported.place.rpartition(".")[2], reported.reason) == ("names", "BAD_NAME")
 
 
 def test_a_long_place_keeps_its_ends_and_counts_what_is_left_out() -> None:

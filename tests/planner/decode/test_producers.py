@@ -20,8 +20,8 @@ def decode(path: str) -> Decoded:
 
 
 def sources(relation: ir.Relation) -> set[str]:
-    found = {relation.source} if isinstance(relation, ir.Read) else set()
-    return found.union(*(sources(child) for child in inputs(relation)))
+    own = {relation.source} if isinstance(relation, ir.Read) else set()
+    return own.union(*(sources(child) for child in inputs(relation)))
 
 
 @pytest.mark.parametrize("path", sorted(str(p.relative_to(PLANS)) for p in PLANS.glob("*/*.bin")))

@@ -77,9 +77,9 @@ def test_types(written: Node, type_: t.Type) -> None:
     ],
 )
 def test_faults_of_types(written: Node, reason: str) -> None:
-    found = problem(plan(table(written), ["a"]))
-    assert found.reason == reason
-    assert found.place.startswith("relations[0].root.input.read.base_schema.struct.types[0]")
+    reported = problem(plan(table(written), ["a"]))
+    assert reported.reason == reason
+    assert reported.place.startswith("relations[0].root.input.read.base_schema.struct.types[0]")
 
 
 @pytest.mark.parametrize(("name", "bits"), [("u8", 8), ("u16", 16), ("u32", 32), ("u64", 64)])
@@ -120,8 +120,8 @@ def test_an_alias_is_its_type_as_nullable_as_the_use_says() -> None:
 
 def test_an_alias_cannot_contain_itself() -> None:
     aliases = [alias(3, {"list": {"type": {"alias": {"typeAliasReference": 3}}}})]
-    found = problem(plan(table({"alias": {"typeAliasReference": 3}}), ["a"], typeAliases=aliases))
-    assert found.reason == "TOO_DEEP"
+    reported = problem(plan(table({"alias": {"typeAliasReference": 3}}), ["a"], typeAliases=aliases))
+    assert reported.reason == "TOO_DEEP"
 
 
 # ---------------------------------------------------------------------------------------------------- literals
@@ -176,12 +176,14 @@ LITERALS: list[tuple[Node, object, t.Type]] = [
 ]
 
 
-@pytest.mark.parametrize(("written", "value", "type_"), LITERALS, ids=[next(iter(each[0])) for each in LITERALS])
+@pytest.mark.parametrize(
+    ("written", "value", "type_"), LITERALS, ids=[next(iter(literal_case[0])) for literal_case in LITERALS]
+)
 @pytest.mark.parametrize("nullable", [True, False])
 def test_literals(written: Node, value: object, type_: t.Type, *, nullable: bool) -> None:
-    found = literal({**written, "nullable": nullable})
-    assert found.value == value
-    assert found.type == (type_ if nullable else t.required(type_))
+    decoded_literal = literal({**written, "nullable": nullable})
+    assert decoded_literal.value == value
+    assert decoded_literal.type == (type_ if nullable else t.required(type_))
 
 
 def test_a_null_has_a_type_and_is_nullable() -> None:
@@ -203,8 +205,8 @@ def test_a_compound_interval_has_all_parts() -> None:
 @given(st.integers(-(10**38) + 1, 10**38 - 1), st.integers(0, 38))
 def test_decimals_are_exact(unscaled: int, scale: int) -> None:
     value = bytes_(unscaled.to_bytes(16, "little", signed=True))
-    found = literal({"decimal": {"value": value, "precision": 38, "scale": scale}})
-    sign, digits, exponent = only(found.value, Decimal).as_tuple()
+    decoded_literal = literal({"decimal": {"value": value, "precision": 38, "scale": scale}})
+    sign, digits, exponent = only(decoded_literal.value, Decimal).as_tuple()
     assert (-1 if sign else 1) * int("".join(map(str, digits))) == unscaled
     assert exponent == -scale
 
@@ -222,11 +224,14 @@ def test_decimals_are_exact(unscaled: int, scale: int) -> None:
     ],
 )
 def test_faults_of_literals(written: Node) -> None:
-    found = problem(plan(project(table(I64), {"literal": written}), ["a", "b"]))
-    assert found.reason == "BAD_LITERAL"
-    assert found.place.startswith("relations[0].root.input.project.expressions[0].literal")
+    reported = problem(plan(project(table(I64), {"literal": written}), ["a", "b"]))
+    assert reported.reason == "BAD_LITERAL"
+    assert reported.place.startswith("relations[0].root.input.project.expressions[0].literal")
 
 
 def test_datafusion_writes_unsigned_literals_as_signed_ones() -> None:
-    found = literal({"i64": "-1", "typeVariationReference": 1}, version={"producer": "datafusion"})
-    assert (found.value, found.type) == (2**64 - 1, t.Integer(bits=64, signed=False, nullable=False))
+    decoded_literal = literal({"i64": "-1", "typeVariationReference": 1}, version={"producer": "datafusion"})
+    assert (decoded_literal.value, decoded_literal.type) == (
+        2**64 - 1,
+        t.Integer(bits=64, signed=False, nullable=False),
+    )

@@ -31,8 +31,8 @@ def physical(channels: int, memory_limit: int) -> PhysicalPlan:
     return prepared(channels, memory_limit).physical(shape)
 
 
-def most_channels(found: PhysicalPlan) -> int:
-    return max(pipeline.channels for pipeline in found.pipelines)
+def most_channels(physical_plan: PhysicalPlan) -> int:
+    return max(pipeline.channels for pipeline in physical_plan.pipelines)
 
 
 @pytest.mark.parametrize("channels", [2, 3, 64])
@@ -40,19 +40,19 @@ def test_a_plan_has_its_channels_from_the_memory_on_that_is_named(channels: int)
     short = physical(channels, 32 * MIB).shortage
     assert short is not None
     assert short.instance_memory < short.least
-    found = physical(channels, short.memory_limit)
-    assert (most_channels(found), found.shortage) == (channels, None)
-    memory = instance_memory(found, short.memory_limit)
-    assert all(has >= least(pipeline) for pipeline, has in zip(found.pipelines, memory, strict=True))
+    physical_plan = physical(channels, short.memory_limit)
+    assert (most_channels(physical_plan), physical_plan.shortage) == (channels, None)
+    memory = instance_memory(physical_plan, short.memory_limit)
+    assert all(has >= least(pipeline) for pipeline, has in zip(physical_plan.pipelines, memory, strict=True))
     assert most_channels(physical(channels, short.memory_limit - 1)) == channels // 2
 
 
 def test_with_too_little_for_any_channels_one_instance_has_all_memory() -> None:
-    found = physical(64, 32 * MIB)
-    assert not found.parallel
-    assert instance_memory(found, 32 * MIB) == [32 * MIB]
-    assert found.shortage is not None
-    assert found.shortage.channels == 64
+    physical_plan = physical(64, 32 * MIB)
+    assert not physical_plan.parallel
+    assert instance_memory(physical_plan, 32 * MIB) == [32 * MIB]
+    assert physical_plan.shortage is not None
+    assert physical_plan.shortage.channels == 64
 
 
 def test_the_memory_that_the_default_limit_gives_is_enough() -> None:
@@ -60,11 +60,11 @@ def test_the_memory_that_the_default_limit_gives_is_enough() -> None:
 
 
 def test_an_explanation_says_what_memory_the_channels_take() -> None:
-    found = prepared(2, 64 * MIB).explain(ROWS)
-    short = json.loads(found.json)["spread_short_of_memory"]
+    explained = prepared(2, 64 * MIB).explain(ROWS)
+    short = json.loads(explained.json)["spread_short_of_memory"]
     has, wanted, limit = (-(-short[name] // MIB) for name in ("instance_memory", "least", "memory_limit"))
     reason = f"  fewer channels, as an instance of 2 would have {has} MiB and needs {wanted}: 2 take a memory_limit of "
-    assert f"{reason}{limit} MiB\n" in found.text
+    assert f"{reason}{limit} MiB\n" in explained.text
     enough = prepared(2, short["memory_limit"]).explain(ROWS)
     assert json.loads(enough.json)["spread_short_of_memory"] is None
     assert "fewer channels" not in enough.text

@@ -60,23 +60,23 @@ def physical(
     return prepared.physical({source.name: few.get(source.name, shape) for source in prepared.sources})
 
 
-def channels(found: PhysicalPlan) -> list[int]:
-    return [pipeline.channels for pipeline in found.pipelines]
+def channels(physical_plan: PhysicalPlan) -> list[int]:
+    return [pipeline.channels for pipeline in physical_plan.pipelines]
 
 
-def moved(found: PhysicalPlan) -> list[tuple[str, tuple[int, ...], list[int]]]:
+def moved(physical_plan: PhysicalPlan) -> list[tuple[str, tuple[int, ...], list[int]]]:
     """The exchanges: how they route, by which columns, and what they merge by."""
-    exchanges = [exchange for pipeline in found.pipelines for exchange in pipeline.into]
+    exchanges = [exchange for pipeline in physical_plan.pipelines for exchange in pipeline.into]
     return [(exchange.routing.value, exchange.keys, [key.column for key in exchange.order]) for exchange in exchanges]
 
 
-def reads(found: PhysicalPlan) -> dict[str, str]:
-    nodes = [node for pipeline in found.pipelines for node in walk(pipeline.root) if isinstance(node, ScanNode)]
+def reads(physical_plan: PhysicalPlan) -> dict[str, str]:
+    nodes = [node for pipeline in physical_plan.pipelines for node in walk(pipeline.root) if isinstance(node, ScanNode)]
     return {node.source: "whole" if node.whole else "range" if node.cut else "share" for node in nodes}
 
 
-def cuts(found: PhysicalPlan) -> set[tuple[str, int] | None]:
-    nodes = [node for pipeline in found.pipelines for node in walk(pipeline.root)]
+def cuts(physical_plan: PhysicalPlan) -> set[tuple[str, int] | None]:
+    nodes = [node for pipeline in physical_plan.pipelines for node in walk(pipeline.root)]
     return {node.cut for node in nodes if isinstance(node, ScanNode)}
 
 
@@ -86,10 +86,10 @@ def cuts(found: PhysicalPlan) -> set[tuple[str, int] | None]:
     ids=["aggregate", "join", "join and aggregate", "outer join"],
 )
 def test_sorted_files_are_read_in_ranges_of_their_first_column_without_an_exchange(relation: ir.Relation) -> None:
-    found = physical(relation)
-    assert channels(found) == [2]
-    assert moved(found) == []
-    assert cuts(found) == {("k", 0)}
+    physical_plan = physical(relation)
+    assert channels(physical_plan) == [2]
+    assert moved(physical_plan) == []
+    assert cuts(physical_plan) == {("k", 0)}
 
 
 def test_rows_merged_at_the_root_need_no_statement_above() -> None:
@@ -103,9 +103,9 @@ def test_rows_merged_at_the_root_need_no_statement_above() -> None:
     ids=["ranges that do not rise", "descending"],
 )
 def test_any_other_sorted_source_is_read_on_one_channel(relation: ir.Relation, rising: Sequence[str]) -> None:
-    found = physical(relation, rising=rising)
-    assert channels(found) == [1]
-    assert cuts(found) == {None}
+    physical_plan = physical(relation, rising=rising)
+    assert channels(physical_plan) == [1]
+    assert cuts(physical_plan) == {None}
 
 
 def test_a_few_sorted_rows_stay_on_one_channel() -> None:
@@ -116,15 +116,15 @@ def test_a_few_sorted_rows_stay_on_one_channel() -> None:
 @pytest.mark.parametrize("direction", [asc, desc])
 def test_what_channels_sort_is_merged_on_its_way_to_the_channel_of_its_key(direction: type) -> None:
     sides = [sort(side, direction(col(0)), asc(col(1))) for side in (ANY_A, ANY_B)]
-    found = physical(summed(joined(*sides)), clustered=())
-    assert channels(found) == [2, 2, 2, 1]
-    assert moved(found) == [("hash", (0,), [0, 1]), ("hash", (0,), [0, 1]), ("gather", (), [0])]
+    physical_plan = physical(summed(joined(*sides)), clustered=())
+    assert channels(physical_plan) == [2, 2, 2, 1]
+    assert moved(physical_plan) == [("hash", (0,), [0, 1]), ("hash", (0,), [0, 1]), ("gather", (), [0])]
 
 
 def test_rows_that_are_hashed_already_are_not_exchanged_again() -> None:
     first = joined(sort(ANY_A, asc(col(0))), sort(ANY_B, asc(col(0))))
-    found = physical(aggregate(first, [col(2)], measure("sum", col(1))), clustered=())
-    assert [routing for routing, _, _ in moved(found)] == ["hash", "hash", "gather"]
+    physical_plan = physical(aggregate(first, [col(2)], measure("sum", col(1))), clustered=())
+    assert [routing for routing, _, _ in moved(physical_plan)] == ["hash", "hash", "gather"]
 
 
 def test_rows_of_one_channel_that_are_merely_clustered_stay_on_it() -> None:
@@ -133,9 +133,9 @@ def test_rows_of_one_channel_that_are_merely_clustered_stay_on_it() -> None:
 
 
 def test_top_n_of_all_rows_is_sorted_on_one_channel() -> None:
-    found = physical(summed(topn(ANY_A, [asc(col(0))], 9)), clustered=())
-    assert channels(found) == [2, 1]
-    assert moved(found) == [("gather", (), [])]
+    physical_plan = physical(summed(topn(ANY_A, [asc(col(0))], 9)), clustered=())
+    assert channels(physical_plan) == [2, 1]
+    assert moved(physical_plan) == [("gather", (), [])]
 
 
 @pytest.mark.parametrize(
@@ -149,10 +149,10 @@ def test_top_n_of_all_rows_is_sorted_on_one_channel() -> None:
     ],
 )
 def test_a_small_side_is_whole_beside_each_range_of_the_other(type_: ir.JoinType, small: str) -> None:
-    found = physical(joined(A, B, type_), inline={small: SMALL})
+    physical_plan = physical(joined(A, B, type_), inline={small: SMALL})
     (large,) = {"a", "b"} - {small}
-    assert (channels(found), moved(found)) == ([2], [])
-    assert reads(found) == {small: "whole", large: "range"}
+    assert (channels(physical_plan), moved(physical_plan)) == ([2], [])
+    assert reads(physical_plan) == {small: "whole", large: "range"}
 
 
 @pytest.mark.parametrize("type_", [ir.JoinType.RIGHT, ir.JoinType.OUTER])
@@ -173,6 +173,6 @@ def test_what_a_merge_join_may_stop_is_never_read_through_an_exchange(
     """Even where rows could be moved at no cost; those that a sort has read to their end may."""
     for cost in ("SEND", "COLUMN", "PIPELINE"):
         monkeypatch.setattr(ways, cost, 0.0)
-    found = physical(above(filtered(A, eq(col(1), lit(7))), sort(ANY_B, asc(col(0)))))
-    (reader,) = [pipeline for pipeline in found.pipelines if "a" in pipeline.sources]
+    physical_plan = physical(above(filtered(A, eq(col(1), lit(7))), sort(ANY_B, asc(col(0)))))
+    (reader,) = [pipeline for pipeline in physical_plan.pipelines if "a" in pipeline.sources]
     assert "MergeJoinNode" in {type(node).__name__ for node in walk(reader.root)}

@@ -65,9 +65,11 @@ def physical(
     return prepared.physical(shape)
 
 
-def moved(found: PhysicalPlan) -> list[tuple[str, tuple[int, ...]]]:
+def moved(physical_plan: PhysicalPlan) -> list[tuple[str, tuple[int, ...]]]:
     """The exchanges: how they route, and by which columns."""
-    return [(exchange.routing.value, exchange.keys) for pipeline in found.pipelines for exchange in pipeline.into]
+    return [
+        (exchange.routing.value, exchange.keys) for pipeline in physical_plan.pipelines for exchange in pipeline.into
+    ]
 
 
 def files(pipeline: Pipeline) -> Iterator[FileInput]:
@@ -76,26 +78,26 @@ def files(pipeline: Pipeline) -> Iterator[FileInput]:
             yield from node.files
 
 
-def reads(found: PhysicalPlan) -> dict[str, str]:
+def reads(physical_plan: PhysicalPlan) -> dict[str, str]:
     """How each source is read: whole by every channel, in shares, or cut by a key."""
     return {
         file.source: "whole" if file.whole else "cut" if file.cut else "share"
-        for pipeline in found.pipelines
+        for pipeline in physical_plan.pipelines
         for file in files(pipeline)
     }
 
 
-def last(found: PhysicalPlan) -> Pipeline:
-    return found.pipelines[-1]
+def last(physical_plan: PhysicalPlan) -> Pipeline:
+    return physical_plan.pipelines[-1]
 
 
 JOIN = join(A, B, ir.JoinType.INNER, SAME_KEY)
 
 
 def test_one_channel_needs_no_exchange() -> None:
-    found = physical(aggregate(JOIN, [col(0)], measure("count")), {"a": LARGE, "b": LARGE}, channels=1)
-    assert len(found.pipelines) == 1
-    assert moved(found) == []
+    physical_plan = physical(aggregate(JOIN, [col(0)], measure("count")), {"a": LARGE, "b": LARGE}, channels=1)
+    assert len(physical_plan.pipelines) == 1
+    assert moved(physical_plan) == []
 
 
 @pytest.mark.usefixtures("as_shipped")
@@ -107,22 +109,22 @@ def test_a_plan_stays_on_one_channel_where_several_would_save_little() -> None:
 
 
 def test_each_channel_reads_a_small_side_itself() -> None:
-    found = physical(JOIN, {"a": LARGE, "b": SMALL})
-    assert reads(found) == {"a": "share", "b": "whole"}
-    assert moved(found) == []
-    assert last(found).channels == 2
+    physical_plan = physical(JOIN, {"a": LARGE, "b": SMALL})
+    assert reads(physical_plan) == {"a": "share", "b": "whole"}
+    assert moved(physical_plan) == []
+    assert last(physical_plan).channels == 2
 
 
 def test_sides_of_like_size_are_exchanged_by_the_hash_of_the_key() -> None:
-    found = physical(JOIN, {"a": LARGE, "b": LARGE}, channels=8)
-    assert moved(found) == [("hash", (0,)), ("hash", (0,))]
+    physical_plan = physical(JOIN, {"a": LARGE, "b": LARGE}, channels=8)
+    assert moved(physical_plan) == [("hash", (0,)), ("hash", (0,))]
 
 
 def test_a_filtered_side_is_computed_once_and_broadcast() -> None:
     few = filtered(B, eq(col(1), lit(7)))
-    found = physical(join(A, few, ir.JoinType.INNER, SAME_KEY), {"a": LARGE, "b": MIDDLE}, channels=4)
-    assert moved(found) == [("broadcast", ())]
-    assert reads(found) == {"a": "share", "b": "share"}
+    physical_plan = physical(join(A, few, ir.JoinType.INNER, SAME_KEY), {"a": LARGE, "b": MIDDLE}, channels=4)
+    assert moved(physical_plan) == [("broadcast", ())]
+    assert reads(physical_plan) == {"a": "share", "b": "share"}
 
 
 def test_texts_are_searched_on_all_channels_though_their_rows_are_exchanged_for_it() -> None:
@@ -138,92 +140,92 @@ def test_texts_are_searched_on_all_channels_though_their_rows_are_exchanged_for_
 @pytest.mark.parametrize("type_", [ir.JoinType.OUTER, ir.JoinType.RIGHT])
 def test_a_side_whose_unmatched_rows_are_wanted_is_never_whole(type_: ir.JoinType) -> None:
     """With a left side that is too large for every channel to have all of it."""
-    found = physical(join(A, B, type_, SAME_KEY), {"a": LARGE, "b": SMALL})
-    assert ("hash", (0,)) in moved(found) or all(pipeline.channels == 1 for pipeline in found.pipelines)
+    physical_plan = physical(join(A, B, type_, SAME_KEY), {"a": LARGE, "b": SMALL})
+    assert ("hash", (0,)) in moved(physical_plan) or all(pipeline.channels == 1 for pipeline in physical_plan.pipelines)
 
 
 def test_a_mark_join_is_not_split_by_its_key() -> None:
     """A null among the other side's keys decides for all rows."""
-    found = physical(join(A, B, ir.JoinType.LEFT_MARK, SAME_KEY), {"a": LARGE, "b": LARGE})
-    assert not any(routing == "hash" for routing, _ in moved(found))
+    physical_plan = physical(join(A, B, ir.JoinType.LEFT_MARK, SAME_KEY), {"a": LARGE, "b": LARGE})
+    assert not any(routing == "hash" for routing, _ in moved(physical_plan))
 
 
 def test_a_source_that_is_named_is_broadcast_whatever_its_size() -> None:
-    found = physical(JOIN, {"a": LARGE, "b": LARGE}, channels=8, broadcast=["b"])
-    assert reads(found) == {"a": "share", "b": "whole"}
+    physical_plan = physical(JOIN, {"a": LARGE, "b": LARGE}, channels=8, broadcast=["b"])
+    assert reads(physical_plan) == {"a": "share", "b": "whole"}
 
 
 def test_groups_are_made_in_halves_around_the_exchange() -> None:
     root = aggregate(A, [col(0)], measure("sum", col(1)), measure("avg", call("add", col(1), lit(1))))
-    found = physical(root, {"a": LARGE})
-    assert moved(found) == [("hash", (0,))]
-    (first, _) = found.pipelines
+    physical_plan = physical(root, {"a": LARGE})
+    assert moved(physical_plan) == [("hash", (0,))]
+    (first, _) = physical_plan.pipelines
     assert len(first.root.schema) == 4  # the key, a sum, and an average's sum and count
-    assert last(found).channels == 2
+    assert last(physical_plan).channels == 2
 
 
 def test_a_measure_that_must_see_all_rows_has_them_exchanged_before_it() -> None:
-    found = physical(aggregate(A, [col(0)], measure("count", col(1), distinct=True)), {"a": LARGE}, channels=8)
-    assert moved(found) == [("hash", (0,))]
-    assert len(found.pipelines[0].root.schema) == 2
+    physical_plan = physical(aggregate(A, [col(0)], measure("count", col(1), distinct=True)), {"a": LARGE}, channels=8)
+    assert moved(physical_plan) == [("hash", (0,))]
+    assert len(physical_plan.pipelines[0].root.schema) == 2
 
 
 def test_what_is_hashed_already_is_not_exchanged_again() -> None:
     """The join's rows are at the channels of their keys, which are those of the groups."""
     outer = join(A, B, ir.JoinType.LEFT, SAME_KEY)
-    found = physical(aggregate(outer, [col(0)], measure("sum", col(3))), {"a": LARGE, "b": LARGE}, channels=8)
-    assert moved(found) == [("hash", (0,)), ("hash", (0,))]
+    physical_plan = physical(aggregate(outer, [col(0)], measure("sum", col(3))), {"a": LARGE, "b": LARGE}, channels=8)
+    assert moved(physical_plan) == [("hash", (0,)), ("hash", (0,))]
 
 
 def test_a_global_aggregate_is_gathered_as_a_row_of_each_channel() -> None:
-    found = physical(aggregate(A, [], measure("count")), {"a": LARGE})
-    assert moved(found) == [("gather", ())]
-    assert last(found).channels == 1
+    physical_plan = physical(aggregate(A, [], measure("count")), {"a": LARGE})
+    assert moved(physical_plan) == [("gather", ())]
+    assert last(physical_plan).channels == 1
 
 
 def test_each_channel_sorts_and_the_sorted_rows_are_merged() -> None:
-    found = physical(sort(A, asc(col(1)), asc(col(0))), {"a": LARGE})
-    ((exchange,),) = [pipeline.into for pipeline in found.pipelines if pipeline.into]
+    physical_plan = physical(sort(A, asc(col(1)), asc(col(0))), {"a": LARGE})
+    ((exchange,),) = [pipeline.into for pipeline in physical_plan.pipelines if pipeline.into]
     assert exchange.routing is ir.Routing.GATHER
     assert [key.column for key in exchange.order] == [1, 0]
 
 
 def test_each_channel_hands_on_no_more_than_a_limit_may_need() -> None:
-    found = physical(fetch(sort(A, asc(col(1))), 10, offset=5), {"a": LARGE})
-    first = found.pipelines[0].root
+    physical_plan = physical(fetch(sort(A, asc(col(1))), 10, offset=5), {"a": LARGE})
+    first = physical_plan.pipelines[0].root
     assert isinstance(first, FragmentNode)
     assert "LIMIT 15" in first.sql
-    assert last(found).channels == 1
+    assert last(physical_plan).channels == 1
 
 
 def test_windows_are_computed_where_their_partitions_are() -> None:
     calls = window_call("row_number", partitions=(col(0),), sorts=(asc(col(1)),))
-    found = physical(window_over(A, calls), {"a": LARGE})
-    assert moved(found) == [("hash", (0,))]
+    physical_plan = physical(window_over(A, calls), {"a": LARGE})
+    assert moved(physical_plan) == [("hash", (0,))]
 
 
 def test_sources_cut_at_one_key_meet_without_an_exchange() -> None:
     root = aggregate(JOIN, [col(0)], measure("sum", col(3)))
-    found = physical(root, {"a": LARGE, "b": LARGE}, clustered={"a": ["k"], "b": ["k"]})
-    assert reads(found) == {"a": "cut", "b": "cut"}
-    assert moved(found) == []
-    assert len({file.cut[1] for file in files(last(found)) if file.cut}) == 1
+    physical_plan = physical(root, {"a": LARGE, "b": LARGE}, clustered={"a": ["k"], "b": ["k"]})
+    assert reads(physical_plan) == {"a": "cut", "b": "cut"}
+    assert moved(physical_plan) == []
+    assert len({file.cut[1] for file in files(last(physical_plan)) if file.cut}) == 1
 
 
 def test_sources_clustered_by_other_columns_are_not_cut() -> None:
-    found = physical(JOIN, {"a": LARGE, "b": LARGE}, clustered={"a": ["v"], "b": ["k"]})
-    assert "cut" not in reads(found).values()
+    physical_plan = physical(JOIN, {"a": LARGE, "b": LARGE}, clustered={"a": ["v"], "b": ["k"]})
+    assert "cut" not in reads(physical_plan).values()
 
 
 def test_row_by_row_plans_run_on_all_channels_as_pieces_come() -> None:
-    found = physical(filtered(read("a", k=I64, s=TEXT), eq(col(0), lit(1))), {"a": LARGE})
-    (pipeline,) = found.pipelines
-    assert (pipeline.start, pipeline.channels, moved(found)) == (Start.PIECE, 2, [])
+    physical_plan = physical(filtered(read("a", k=I64, s=TEXT), eq(col(0), lit(1))), {"a": LARGE})
+    (pipeline,) = physical_plan.pipelines
+    assert (pipeline.start, pipeline.channels, moved(physical_plan)) == (Start.PIECE, 2, [])
 
 
 def test_a_few_rows_are_not_worth_an_exchange() -> None:
-    found = physical(aggregate(JOIN, [col(0)], measure("count")), {"a": 1024, "b": 1024})
-    assert [pipeline.channels for pipeline in found.pipelines] == [1]
+    physical_plan = physical(aggregate(JOIN, [col(0)], measure("count")), {"a": 1024, "b": 1024})
+    assert [pipeline.channels for pipeline in physical_plan.pipelines] == [1]
 
 
 def test_the_same_plan_and_sizes_are_spread_the_same() -> None:
@@ -247,12 +249,12 @@ def test_an_explanation_is_for_the_sizes_that_are_given() -> None:
 @pytest.mark.usefixtures("as_shipped")
 def test_an_explanation_says_why_a_plan_stays_on_one_channel() -> None:
     prepared = prepare(plan(aggregate(A, [], measure("count"))), TaskOptions(channels=2), ())
-    found = {rows: prepared.explain({"a": rows}) for rows in (MIDDLE // 4, LARGE)}
-    saved = {rows: json.loads(explained.json)["spread_saves_ms"] for rows, explained in found.items()}
+    explanations = {rows: prepared.explain({"a": rows}) for rows in (MIDDLE // 4, LARGE)}
+    saved = {rows: json.loads(explained.json)["spread_saves_ms"] for rows, explained in explanations.items()}
     assert 0 <= saved[MIDDLE // 4] < 75 <= saved[LARGE]
     reason = f"  one channel, as several are estimated to save {saved[MIDDLE // 4]:.0f} ms; 75 are worth it\n"
-    assert reason in found[MIDDLE // 4].text
-    assert "are worth it" not in found[LARGE].text
+    assert reason in explanations[MIDDLE // 4].text
+    assert "are worth it" not in explanations[LARGE].text
 
 
 def test_an_explanation_says_what_moves_where() -> None:

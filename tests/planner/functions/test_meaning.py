@@ -39,8 +39,8 @@ class NoColumns:
 
 
 def answer(name, *arguments, **options):
-    made = bind_scalar(name, None, arguments, options={key: [value] for key, value in options.items()})
-    return CONNECTION.sql(f"SELECT {render(made, NoColumns())}").fetchall()[0][0]
+    bound = bind_scalar(name, None, arguments, options={key: [value] for key, value in options.items()})
+    return CONNECTION.sql(f"SELECT {render(bound, NoColumns())}").fetchall()[0][0]
 
 
 def integer(value, bits=8):
@@ -75,25 +75,25 @@ def test_the_sign_of_a_remainder_follows_the_kind_of_division(x, y):
 
 
 @given(st.integers(-(10**9), 10**9), st.integers(-3, 4), st.sampled_from(sorted(MODES)))
-def test_decimals_and_integers_round_in_every_direction(digits, places, mode):
-    step = decimal.Decimal(1).scaleb(-places)
+def test_decimals_and_integers_round_in_every_direction(digits, decimal_places, mode):
+    step = decimal.Decimal(1).scaleb(-decimal_places)
     wanted = (decimal.Decimal(digits).scaleb(-3) / step).to_integral_value(MODES[mode]) * step
-    exact = wanted if places < 3 else decimal.Decimal(digits).scaleb(-3)
-    assert answer("round", number(digits, 10, 3), integer(places, 32), rounding=mode) == exact
-    if places <= 0:
+    exact = wanted if decimal_places < 3 else decimal.Decimal(digits).scaleb(-3)
+    assert answer("round", number(digits, 10, 3), integer(decimal_places, 32), rounding=mode) == exact
+    if decimal_places <= 0:
         whole = (decimal.Decimal(digits) / step).to_integral_value(MODES[mode]) * step
-        assert answer("round", integer(digits, 64), integer(places, 32), rounding=mode) == whole
+        assert answer("round", integer(digits, 64), integer(decimal_places, 32), rounding=mode) == whole
 
 
 @given(st.integers(-(10**15), 10**15), st.integers(-(10**9), 10**9).filter(bool))
 def test_decimal_division_is_exact_to_its_last_digit(x, y):
-    made = bind_scalar("divide", None, [number(x, 16, 2), number(y, 10, 4)])
-    (found,) = CONNECTION.sql(f"SELECT {render(made, NoColumns())}").fetchall()[0]
+    bound_division = bind_scalar("divide", None, [number(x, 16, 2), number(y, 10, 4)])
+    (quotient,) = CONNECTION.sql(f"SELECT {render(bound_division, NoColumns())}").fetchall()[0]
     with decimal.localcontext(decimal.Context(prec=80, rounding=decimal.ROUND_HALF_UP)):
         wanted = (decimal.Decimal(x).scaleb(-2) / decimal.Decimal(y).scaleb(-4)).quantize(
-            decimal.Decimal(1).scaleb(-made.type.scale)
+            decimal.Decimal(1).scaleb(-bound_division.type.scale)
         )
-    assert found == wanted
+    assert quotient == wanted
 
 
 @given(st.integers(-(10**15), 10**15), st.integers(0, 4))

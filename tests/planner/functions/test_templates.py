@@ -46,28 +46,28 @@ def type_of(pattern):
 
 def arguments(implementation):
     """A column for each value; a constant where the implementation wants one; the first enum value it supports."""
-    made = []
+    chosen_arguments = []
     parameters = list(implementation.parameters)
     while not implementation.takes(len(parameters)):
         parameters.append(parameters[-1])
     for index, parameter in enumerate(parameters):
         pattern = parameter.pattern
         if pattern is None:
-            made.append(COMPONENTS.get(parameter.values[0], parameter.values[0]))
+            chosen_arguments.append(COMPONENTS.get(parameter.values[0], parameter.values[0]))
         elif pattern.name == "func":
             parameter_type = t.Integer(bits=32)
             result = ir.Parameter(index=0, type=parameter_type)
             if pattern.parameters[-1].name == "boolean":
                 result = ir.Literal(value=True, type=t.Boolean())
-            made.append(ir.Lambda(parameters=(parameter_type,), body=result, type=result.type))
+            chosen_arguments.append(ir.Lambda(parameters=(parameter_type,), body=result, type=result.type))
         elif parameter.name == "format" or (implementation.name, parameter.name) == ("string_agg", "separator"):
-            made.append(FORMAT)
+            chosen_arguments.append(FORMAT)
         elif parameter.name in LITERALS and "L" not in str(type_of(pattern)):
             value, bits = LITERALS[parameter.name]
-            made.append(ir.Literal(value=value, type=t.Integer(bits=bits)))
+            chosen_arguments.append(ir.Literal(value=value, type=t.Integer(bits=bits)))
         else:
-            made.append(ir.Field(index=index, type=type_of(pattern)))
-    return made
+            chosen_arguments.append(ir.Field(index=index, type=type_of(pattern)))
+    return chosen_arguments
 
 
 def choices(implementation):
@@ -91,8 +91,8 @@ def rendered(implementation, bound):
             return render_window_call(ir.WindowCall(**parts), Columns())
 
 
-def table(made):
-    columns = [a for a in made if isinstance(a, ir.Field)]
+def table(argument_list):
+    columns = [a for a in argument_list if isinstance(a, ir.Field)]
     if not columns:
         return "(SELECT 1) r"
     return f"(SELECT {', '.join(f'CAST(NULL AS {sql_type(c.type)}) AS c{c.index}' for c in columns)}) r"
@@ -108,11 +108,11 @@ def connection():
 def test_every_implementation_is_sql_of_exactly_its_derived_type(file, connection):
     for implementation in (i for i in SUPPORTED if i.file == file):
         for options in choices(implementation):
-            made = arguments(implementation)
+            argument_list = arguments(implementation)
             name = implementation.signature
-            bound = bind(implementation.kind, name, implementation.urn, made, options=options)
+            bound = bind(implementation.kind, name, implementation.urn, argument_list, options=options)
             assert bound.function.signature == implementation.signature
-            relation = connection.sql(f"SELECT {rendered(implementation, bound)} AS x FROM {table(made)}")
+            relation = connection.sql(f"SELECT {rendered(implementation, bound)} AS x FROM {table(argument_list)}")
             if isinstance(bound.type, t.Decimal):
                 (_, precision), (_, scale) = relation.types[0].children
                 assert (scale, precision <= bound.type.precision) == (bound.type.scale, True), (name, options)
@@ -125,9 +125,9 @@ def test_no_scalar_template_mentions_an_argument_twice():
     """Nested uses would grow exponentially."""
     for implementation in (i for i in SUPPORTED if i.kind is ir.FunctionKind.SCALAR):
         for options in choices(implementation):
-            made = arguments(implementation)
-            marks = [a if isinstance(a, str) else f"longer({i}, mark_{i}_x)" for i, a in enumerate(made)]
-            bound = bind(implementation.kind, implementation.signature, implementation.urn, made)
+            argument_list = arguments(implementation)
+            marks = [a if isinstance(a, str) else f"longer({i}, mark_{i}_x)" for i, a in enumerate(argument_list)]
+            bound = bind(implementation.kind, implementation.signature, implementation.urn, argument_list)
             sql = entry(implementation.kind, implementation.file, implementation.name).template(
                 Use(
                     name=implementation.name,
@@ -138,14 +138,14 @@ def test_no_scalar_template_mentions_an_argument_twice():
                         else Signature(parameters=a.parameters, result=a.body.type)
                         if isinstance(a, ir.Lambda)
                         else a.type
-                        for a in made
+                        for a in argument_list
                     ),
                     result=bound.type,
                     choices=choose(implementation, options, ""),
-                    constants=tuple(getattr(a, "value", None) for a in made),
+                    constants=tuple(getattr(a, "value", None) for a in argument_list),
                 )
             )
-            for i in range(len(made)):
+            for i in range(len(argument_list)):
                 assert sql.count(f"mark_{i}_x") <= 1, (implementation.signature, options, sql)
 
 
@@ -170,6 +170,6 @@ def test_every_option_in_the_table_is_one_the_official_files_have():
         key = (i.kind, i.file.removeprefix("functions_"), i.name)
         official[key] |= set(itertools.chain.from_iterable(i.options.values()))
     for kind, entries in TABLES.items():
-        for key, found in entries.items():
+        for key, aliases in entries.items():
             if official[(kind, *key)]:
-                assert set(itertools.chain.from_iterable(found.options.values())) & official[(kind, *key)]
+                assert set(itertools.chain.from_iterable(aliases.options.values())) & official[(kind, *key)]

@@ -58,8 +58,10 @@ ARRIVALS = window_call("sum", col(1, F64), partitions=(col(0),))
 
 def numbers(seed: int, rows: int) -> pa.Table:
     """Few keys, and values of very different sizes, so that a sum shows the order of adding."""
-    made = np.random.default_rng(seed)
-    return pa.table({"k": made.integers(0, 40, rows), "v": made.normal(size=rows) * 10.0 ** made.integers(-9, 9, rows)})
+    random = np.random.default_rng(seed)
+    return pa.table(
+        {"k": random.integers(0, 40, rows), "v": random.normal(size=rows) * 10.0 ** random.integers(-9, 9, rows)}
+    )
 
 
 TABLES = {"l": numbers(1, 300), "r": numbers(2, 500).rename_columns(["k", "w"])}
@@ -96,8 +98,10 @@ CASES: dict[str, ir.Relation] = {
     "a joined union": join(combine(ir.SetOperation.UNION_ALL, LEFT, RIGHT, LEFT), RIGHT, ir.JoinType.OUTER, EQUAL),
     "an expanded join": expand(JOIN, (col(0), col(1, F64)), (col(2), col(3, F64))),
     **{
-        f"set {each.value}": combine(each, project(JOIN, col(0)), project(RIGHT, col(0)), project(LEFT, col(0)))
-        for each in ir.SetOperation
+        f"set {operation.value}": combine(
+            operation, project(JOIN, col(0)), project(RIGHT, col(0)), project(LEFT, col(0))
+        )
+        for operation in ir.SetOperation
     },
     "a filter by a subquery": filtered(LEFT, subquery(ir.SubqueryKind.IN, project(RIGHT, col(0)), col(0))),
     "a correlated sum": project(LEFT, col(0), col(1, F64), SUM_OF_MATCHES),
@@ -125,8 +129,8 @@ def rows(table: pa.Table) -> Counter[tuple[object, ...]]:
 @pytest.mark.parametrize("feed", Feed)
 @pytest.mark.parametrize("case", CASES)
 def test_it_has_one_order_however_joins_are_done(case: str, feed: Feed) -> None:
-    found = answers(CASES[case], ordered=True, feed=feed)
-    assert len({digest(table.schema, iter(table.to_batches())) for table in found}) == 1
+    tables = answers(CASES[case], ordered=True, feed=feed)
+    assert len({digest(table.schema, iter(table.to_batches())) for table in tables}) == 1
 
 
 #: What a limit takes, and how many of its rows a window adds before another, is another in the plain form.
@@ -140,8 +144,8 @@ def test_it_has_the_plain_forms_rows(case: str) -> None:
 
 
 def test_the_plain_form_has_several_orders() -> None:
-    found = answers(JOIN, ordered=False)
-    assert len({digest(table.schema, iter(table.to_batches())) for table in found}) > 1
+    tables = answers(JOIN, ordered=False)
+    assert len({digest(table.schema, iter(table.to_batches())) for table in tables}) > 1
 
 
 def test_rows_of_no_join_are_left_as_they_come() -> None:

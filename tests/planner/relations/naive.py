@@ -42,15 +42,15 @@ def join(
     kept, other = (right, left) if swapped else (left, right)
     test: Matches = (lambda mine, theirs: matches(theirs, mine)) if swapped else matches
     nulls = (None,) * widths[0 if swapped else 1]
-    found: list[Row] = []
+    joined: list[Row] = []
     for row in kept:
         verdicts = [test(row, other_row) for other_row in other]
         partners = [partner for partner, verdict in zip(other, verdicts, strict=True) if verdict]
-        found.extend(_joined(row, partners, verdicts, type_, nulls, swapped))
+        joined.extend(_joined(row, partners, verdicts, type_, nulls, swapped))
     if type_ is JoinType.OUTER:
-        unmatched = [each for each in right if not any(matches(row, each) for row in left)]
-        found.extend(((None,) * widths[0]) + unmatched_row for unmatched_row in unmatched)
-    return found
+        unmatched = [right_row for right_row in right if not any(matches(row, right_row) for row in left)]
+        joined.extend(((None,) * widths[0]) + unmatched_row for unmatched_row in unmatched)
+    return joined
 
 
 def _joined(
@@ -76,11 +76,11 @@ def _joined(
 
 def combine(operation: SetOperation, inputs: Sequence[Sequence[Row]]) -> Counter[Row]:
     first, *others = map(same, inputs)
-    found: Counter[Row] = Counter()
+    copies: Counter[Row] = Counter()
     for row in set().union(*(rows.keys() for rows in (first, *others))):
         counts = [other[row] for other in others]
-        found[row] = _copies(operation, first[row], counts)
-    return +found
+        copies[row] = _copies(operation, first[row], counts)
+    return +copies
 
 
 def _copies(operation: SetOperation, m: int, n: Sequence[int]) -> int:
@@ -123,13 +123,13 @@ def ordered(rows: Sequence[Row], keys: Sequence[tuple[int, Direction]]) -> list[
     """Sorted; ties in the order of their places."""
 
     def order(one: Row, other: Row) -> int:
-        return next((found for at, how in keys if (found := compare(one[at], other[at], how))), 0)
+        return next((ordering for at, how in keys if (ordering := compare(one[at], other[at], how))), 0)
 
     return sorted(rows, key=functools.cmp_to_key(order))
 
 
 def groups(rows: Iterable[Row], keys: Sequence[int]) -> dict[Row, list[Row]]:
-    found: dict[Row, list[Row]] = {} if keys else {(): []}
+    by_key: dict[Row, list[Row]] = {} if keys else {(): []}
     for row in rows:
-        found.setdefault(tuple(key(row[at]) for at in keys), []).append(row)
-    return found
+        by_key.setdefault(tuple(key(row[at]) for at in keys), []).append(row)
+    return by_key

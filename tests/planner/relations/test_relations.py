@@ -128,9 +128,9 @@ def test_lateral_joins(type_: ir.JoinType, left: list[naive.Row], right: list[na
 @given(inputs=st.lists(RIGHT_ROWS, min_size=2, max_size=4))
 def test_set_operations(operation: ir.SetOperation, inputs: list[list[naive.Row]]) -> None:
     reads = [read(f"t{at}", k=I64, w=F64) for at in range(len(inputs))]
-    data = {read.source: table(read, found) for read, found in zip(reads, inputs, strict=True)}
-    found = rows(plan(combine(operation, *reads)), data)
-    assert naive.same(found) == naive.combine(operation, inputs)
+    data = {read.source: table(read, input_rows) for read, input_rows in zip(reads, inputs, strict=True)}
+    result_rows = rows(plan(combine(operation, *reads)), data)
+    assert naive.same(result_rows) == naive.combine(operation, inputs)
 
 
 @FEW
@@ -139,15 +139,15 @@ def test_union_all_keeps_the_order_of_inputs_and_rows(
     left: list[naive.Row], right: list[naive.Row], feed: Feed
 ) -> None:
     relation = combine(ir.SetOperation.UNION_ALL, project(LEFT, col(0), col(1, F64)), RIGHT)
-    found = run(relation, left, right, feed)
-    assert [row[0] for row in found] == [row[0] for row in (*left, *right)]
+    result_rows = run(relation, left, right, feed)
+    assert [row[0] for row in result_rows] == [row[0] for row in (*left, *right)]
 
 
 @FEW
 @given(left=LEFT_ROWS, bound=st.integers(0, 3), feed=FEEDS)
 def test_a_filter_keeps_what_is_true_in_order(left: list[naive.Row], bound: int, feed: Feed) -> None:
-    found = run(project(filtered(LEFT, call("gt", col(0), lit(bound))), col(0), col(2, TEXT)), left, feed=feed)
-    assert found == [(row[0], row[2]) for row in left if row[0] is not None and row[0] > bound]
+    result_rows = run(project(filtered(LEFT, call("gt", col(0), lit(bound))), col(0), col(2, TEXT)), left, feed=feed)
+    assert result_rows == [(row[0], row[2]) for row in left if row[0] is not None and row[0] > bound]
 
 
 DIRECTIONS = st.sampled_from([direction for direction in ir.Direction if direction is not ir.Direction.CLUSTERED])
@@ -159,17 +159,17 @@ def test_a_sort_orders_nulls_and_nan_as_its_keys_say(
     left: list[naive.Row], how: tuple[ir.Direction, ir.Direction], feed: Feed
 ) -> None:
     keys = [ir.SortKey(expression=col(1, F64), direction=how[0]), ir.SortKey(expression=col(0), direction=how[1])]
-    found = run(project(sort(LEFT, *keys), col(0), col(1, F64)), left, feed=feed)
+    result_rows = run(project(sort(LEFT, *keys), col(0), col(1, F64)), left, feed=feed)
     expected = naive.ordered([row[:2] for row in left], [(1, how[0]), (0, how[1])])
-    assert [tuple(map(naive.key, row)) for row in found] == [tuple(map(naive.key, row)) for row in expected]
+    assert [tuple(map(naive.key, row)) for row in result_rows] == [tuple(map(naive.key, row)) for row in expected]
 
 
 @FEW
 @given(left=LEFT_ROWS)
 def test_a_clustered_sort_puts_equal_keys_together(left: list[naive.Row]) -> None:
-    found = [row[0] for row in run(sort(LEFT, ir.SortKey(expression=col(0), direction=ir.Direction.CLUSTERED)), left)]
-    runs = 1 + sum(one != other for one, other in pairwise(found))
-    assert not found or runs == len(set(found))
+    keys = [row[0] for row in run(sort(LEFT, ir.SortKey(expression=col(0), direction=ir.Direction.CLUSTERED)), left)]
+    runs = 1 + sum(one != other for one, other in pairwise(keys))
+    assert not keys or runs == len(set(keys))
 
 
 @FEW
@@ -178,9 +178,9 @@ def test_a_fetch_takes_the_front_of_a_sort_through_projections(
     left: list[naive.Row], count: int, offset: int, how: ir.Direction, feed: Feed
 ) -> None:
     ordered = sort(LEFT, ir.SortKey(expression=col(1, F64), direction=how))
-    found = run(fetch(project(ordered, col(1, F64)), count, offset), left, feed=feed)
+    result_rows = run(fetch(project(ordered, col(1, F64)), count, offset), left, feed=feed)
     expected = naive.ordered([row[1:2] for row in left], [(0, how)])[offset : offset + count]
-    assert [naive.key(row[0]) for row in found] == [naive.key(row[0]) for row in expected]
+    assert [naive.key(row[0]) for row in result_rows] == [naive.key(row[0]) for row in expected]
 
 
 @FEW
@@ -189,12 +189,12 @@ def test_a_top_n_brings_those_that_tie_with_its_last_row(
     left: list[naive.Row], count: int, offset: int, ties: bool, how: ir.Direction
 ) -> None:
     keys = [ir.SortKey(expression=col(1, F64), direction=how)]
-    found = run(project(topn(LEFT, keys, count, offset, ties), col(1, F64)), left)
+    result_rows = run(project(topn(LEFT, keys, count, offset, ties), col(1, F64)), left)
     ordered = [naive.key(row[0]) for row in naive.ordered([row[1:2] for row in left], [(0, how)])]
     end = offset + count
     while ties and count and 0 < end < len(ordered) and ordered[end] == ordered[end - 1]:
         end += 1
-    assert [naive.key(row[0]) for row in found] == ordered[offset:end]
+    assert [naive.key(row[0]) for row in result_rows] == ordered[offset:end]
 
 
 @FEW
@@ -206,34 +206,34 @@ def test_an_aggregate_has_a_row_per_group(left: list[naive.Row], feed: Feed) -> 
         measure("count", col(1, F64), distinct=True),
         measure("sum", col(0), condition=condition),
     ]
-    found = run(aggregate(LEFT, [col(0), col(2, TEXT)], *measures), left, feed=feed)
+    result_rows = run(aggregate(LEFT, [col(0), col(2, TEXT)], *measures), left, feed=feed)
     expected = []
     for keys, members in naive.groups(left, [0, 2]).items():
         distinct = {naive.key(row[1]) for row in members if row[1] is not None}
         summed = [row[0] for row in members if row[1] is not None and (math.isnan(row[1]) or row[1] > 0)]
         total = sum(value for value in summed if value is not None) if any(v is not None for v in summed) else None
         expected.append((*keys, len(members), len(distinct), total))
-    assert naive.same(found) == naive.same(expected)
+    assert naive.same(result_rows) == naive.same(expected)
 
 
 @FEW
 @given(left=LEFT_ROWS, sets=st.lists(st.sampled_from([(), (0,), (1,), (0, 1)]), min_size=2, max_size=4))
 def test_grouping_sets_are_numbered_and_repeated_as_asked(left: list[naive.Row], sets: list[tuple[int, ...]]) -> None:
-    found = run(aggregate(LEFT, [col(0), col(2, TEXT)], measure("count"), sets=sets), left)
+    result_rows = run(aggregate(LEFT, [col(0), col(2, TEXT)], measure("count"), sets=sets), left)
     expected = [
         (*(keys[members.index(at)] if at in members else None for at in (0, 1)), len(rows_), number)
         for number, members in enumerate(sets)
         for keys, rows_ in naive.groups(left, [(0, 2)[at] for at in members]).items()
     ]
-    assert naive.same(found) == naive.same(expected)
+    assert naive.same(result_rows) == naive.same(expected)
 
 
 def test_grouping_sets_of_more_keys_than_one_number_has_bits_for_are_numbered() -> None:
     wide = read("w", **{f"k{at}": I64 for at in range(70)})
     sets = [*((at,) for at in range(70)), (0, 69), ()]
-    found = rows(plan(aggregate(wide, [col(at) for at in range(70)], sets=sets)), {"w": table(wide, [range(70)])})
+    result_rows = rows(plan(aggregate(wide, [col(at) for at in range(70)], sets=sets)), {"w": table(wide, [range(70)])})
     expected = [(*(at if at in members else None for at in range(70)), number) for number, members in enumerate(sets)]
-    assert sorted(found, key=lambda row: row[-1]) == expected
+    assert sorted(result_rows, key=lambda row: row[-1]) == expected
 
 
 def test_a_set_number_is_asked_for_once_whatever_the_sets() -> None:
@@ -252,5 +252,5 @@ def test_an_aggregate_of_nothing_has_one_row_and_a_distinct_of_nothing_none(left
 @FEW
 @given(left=LEFT_ROWS, feed=FEEDS)
 def test_an_expand_gives_each_row_once_per_alternative_in_order(left: list[naive.Row], feed: Feed) -> None:
-    found = run(expand(LEFT, [col(0), col(2, TEXT)], [col(0), lit(None, TEXT)]), left, feed=feed)
-    assert found == [row for left_row in left for row in ((left_row[0], left_row[2], 0), (left_row[0], None, 1))]
+    result_rows = run(expand(LEFT, [col(0), col(2, TEXT)], [col(0), lit(None, TEXT)]), left, feed=feed)
+    assert result_rows == [row for left_row in left for row in ((left_row[0], left_row[2], 0), (left_row[0], None, 1))]

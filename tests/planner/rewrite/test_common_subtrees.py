@@ -55,8 +55,8 @@ def test_an_aggregate_that_stands_twice_is_shared() -> None:
 
 
 def test_sharing_keeps_the_rows() -> None:
-    found = rows(best(), {"t": table(read("t", k=TEXT, v=I64), ROWS)})
-    assert sorted(found, key=str) == [("a", 5), ("b", 5), ("c", 5)]
+    result_rows = rows(best(), {"t": table(read("t", k=TEXT, v=I64), ROWS)})
+    assert sorted(result_rows, key=str) == [("a", 5), ("b", 5), ("c", 5)]
 
 
 def test_no_more_are_shared_than_a_statement_can_have() -> None:
@@ -108,7 +108,7 @@ def test_a_shared_relation_refers_to_earlier_ones_only() -> None:
 
 def test_the_plans_own_shared_relations_keep_their_uses() -> None:
     own = topn(sums(), [asc(col(0, TEXT))], 2)
-    given = plan(cross(cross(use(0, own), use(0, own)), sums()), own)
-    found = rows(given, {"t": table(read("t", k=TEXT, v=I64), ROWS)})
-    assert len(found) == 2 * 2 * 3
-    assert {row[0] for row in found} == {"a", "b"}
+    shared_plan = plan(cross(cross(use(0, own), use(0, own)), sums()), own)
+    result_rows = rows(shared_plan, {"t": table(read("t", k=TEXT, v=I64), ROWS)})
+    assert len(result_rows) == 2 * 2 * 3
+    assert {row[0] for row in result_rows} == {"a", "b"}

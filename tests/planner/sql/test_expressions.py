@@ -88,10 +88,10 @@ def test_a_switch_compares_with_equality_so_null_finds_nothing():
     assert value_of(ir.Switch(match=number(None), clauses=clauses, otherwise=text("none"), type=t.String())) == "none"
 
 
-@pytest.mark.parametrize(("options", "found"), [([1, 2], True), ([2, 3], False), ([2, None], None), ([], False)])
-def test_a_value_is_one_of_its_options_or_perhaps(options, found):
+@pytest.mark.parametrize(("options", "expected"), [([1, 2], True), ([2, 3], False), ([2, None], None), ([], False)])
+def test_a_value_is_one_of_its_options_or_perhaps(options, expected):
     rows = tuple((number(option),) for option in options)
-    assert value_of(ir.OneOf(value=(number(1),), options=rows, type=t.Boolean())) is found
+    assert value_of(ir.OneOf(value=(number(1),), options=rows, type=t.Boolean())) is expected
 
 
 OPTIONS_OF_TYPES = {
@@ -110,20 +110,20 @@ OPTIONS_OF_TYPES = {
 @pytest.mark.parametrize("nulls", [False, True])
 @pytest.mark.parametrize(("type_", "options", "other"), OPTIONS_OF_TYPES.values(), ids=OPTIONS_OF_TYPES)
 def test_many_options_find_the_same_as_few(type_, options, other, nulls, monkeypatch):
-    def found():
-        given = [*options, *([None] if nulls else [])]
-        rows = tuple((ir.Literal(value=option, type=type_),) for option in given)
+    def looked_up():
+        values = [*options, *([None] if nulls else [])]
+        rows = tuple((ir.Literal(value=option, type=type_),) for option in values)
         sought = (ir.Literal(value=value, type=type_) for value in (*options, other, None))
-        return [value_of(ir.OneOf(value=(each,), options=rows, type=t.Boolean())) for each in sought]
+        return [value_of(ir.OneOf(value=(sought_value,), options=rows, type=t.Boolean())) for sought_value in sought]
 
-    few = found()
+    few = looked_up()
     assert few == [*[True] * len(options), None if nulls else False, None]
     monkeypatch.setattr("tidegate.planner.sql.expression_writer.MANY", 1)
-    assert found() == few
+    assert looked_up() == few
 
 
 def many_numbers(count):
-    literals = tuple((ir.Literal(value=each, type=I32),) for each in range(count))
+    literals = tuple((ir.Literal(value=number_, type=I32),) for number_ in range(count))
     return ir.OneOf(value=(ir.Field(index=0, type=I32),), options=literals, type=t.Boolean())
 
 
@@ -146,10 +146,10 @@ def test_many_options_in_a_lambda_are_listed():
     assert value_of(bind_scalar("transform", None, [list_, body])) == [True, False]
 
 
-@pytest.mark.parametrize(("offset", "found"), [(0, 10), (2, 30), (-1, 30), (3, None)])
-def test_list_elements_are_counted_from_zero_and_from_behind(offset, found):
+@pytest.mark.parametrize(("offset", "expected"), [(0, 10), (2, 30), (-1, 30), (3, None)])
+def test_list_elements_are_counted_from_zero_and_from_behind(offset, expected):
     list_ = ir.Literal(value=(10, 20, 30), type=t.List(element=I32))
-    assert value_of(ir.NestedField(operand=list_, steps=(ir.ListElement(offset=offset),), type=I32)) == found
+    assert value_of(ir.NestedField(operand=list_, steps=(ir.ListElement(offset=offset),), type=I32)) == expected
 
 
 def test_struct_fields_and_map_values_are_found():
@@ -174,8 +174,8 @@ def test_lambdas_read_their_own_and_enclosing_parameters():
     )
     body = bind_scalar("transform", None, [ir.Parameter(index=0, type=pairs.element), inner])
     outermost = ir.Lambda(parameters=(pairs.element,), body=body, type=body.type)
-    made = bind_scalar("transform", None, [ir.Literal(value=((1, 2), (5,)), type=pairs), outermost])
-    assert value_of(made) == [[3, 4], [6]]
+    bound = bind_scalar("transform", None, [ir.Literal(value=((1, 2), (5,)), type=pairs), outermost])
+    assert value_of(bound) == [[3, 4], [6]]
 
 
 @pytest.mark.parametrize(
@@ -226,8 +226,8 @@ def test_a_measure_carries_distinct_order_and_condition():
 
 
 def test_a_declared_result_type_is_what_comes_out():
-    made = bind_scalar("char_length", None, [text("abc")], output=t.Integer(bits=32))
-    assert fetched(f"SELECT typeof({render(made, OneRow())})") == [("INTEGER",)]
+    bound = bind_scalar("char_length", None, [text("abc")], output=t.Integer(bits=32))
+    assert fetched(f"SELECT typeof({render(bound, OneRow())})") == [("INTEGER",)]
 
 
 def test_an_aggregate_is_a_window_function_over_its_frame():

@@ -38,8 +38,8 @@ def test_any_bytes_come_back(value):
 
 @given(st.floats())
 def test_any_float_comes_back_bit_for_bit(value):
-    (found,) = returned(value, t.Float(bits=64)).to_pylist()
-    assert (math.isnan(found) and math.isnan(value)) or (found, math.copysign(1, found)) == (
+    (returned_float,) = returned(value, t.Float(bits=64)).to_pylist()
+    assert (math.isnan(returned_float) and math.isnan(value)) or (returned_float, math.copysign(1, returned_float)) == (
         value,
         math.copysign(1, value),
     )
@@ -62,9 +62,9 @@ def test_any_decimal_comes_back(digits, scale):
 def test_any_timestamp_comes_back_in_its_own_unit(seconds, precision, kind):
     type_ = kind(precision=precision)
     value = seconds * 10**precision + (seconds * 7) % 10**precision
-    found = returned(value, type_)
-    digits = {"s": 0, "ms": 3, "us": 6, "ns": 9}[found.type.unit]
-    assert found.cast(pa.int64()).to_pylist() == [value * 10 ** (digits - precision)]
+    returned_array = returned(value, type_)
+    digits = {"s": 0, "ms": 3, "us": 6, "ns": 9}[returned_array.type.unit]
+    assert returned_array.cast(pa.int64()).to_pylist() == [value * 10 ** (digits - precision)]
 
 
 def test_nested_values_come_back_under_the_plans_names():
@@ -114,6 +114,6 @@ def test_a_type_that_cannot_be_carried_is_refused_by_name(type_):
 
 def test_a_plans_schema_takes_its_names_depth_first():
     inner = t.Struct(fields=(t.Date(nullable=False), t.String()))
-    made = schema([t.Integer(bits=64, nullable=False), t.List(element=inner)], ["id", "visits", "day", "place"])
+    arrow_schema = schema([t.Integer(bits=64, nullable=False), t.List(element=inner)], ["id", "visits", "day", "place"])
     struct = pa.struct([pa.field("day", pa.date32(), nullable=False), pa.field("place", pa.string())])
-    assert made == pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("visits", pa.list_(struct))])
+    assert arrow_schema == pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("visits", pa.list_(struct))])

@@ -47,14 +47,16 @@ def faults(node: Node) -> list[str]:
 
 def test_a_function_keeps_its_place_and_options() -> None:
     option = {"name": "overflow", "preference": ["ERROR"]}
-    found = only(expression(call("add", field(0), number(1), options=[option])), ir.Call)
-    assert found.options == {"overflow": ("ERROR",)}
-    assert found.plan_path == "relations[0].root.input.project.expressions[0].scalar_function"
+    decoded_call = only(expression(call("add", field(0), number(1), options=[option])), ir.Call)
+    assert decoded_call.options == {"overflow": ("ERROR",)}
+    assert decoded_call.plan_path == "relations[0].root.input.project.expressions[0].scalar_function"
 
 
 def test_old_arguments_are_plain_expressions() -> None:
-    found = expression({"scalarFunction": {"functionReference": 4, "args": [field(0), number(1)]}}, decode_binary)
-    assert [type(argument).__name__ for argument in found.arguments] == ["Field", "Literal"]
+    decoded_expression = expression(
+        {"scalarFunction": {"functionReference": 4, "args": [field(0), number(1)]}}, decode_binary
+    )
+    assert [type(argument).__name__ for argument in decoded_expression.arguments] == ["Field", "Literal"]
 
 
 def test_old_enums_are_expressions() -> None:
@@ -91,8 +93,8 @@ def test_a_function_is_looked_up_where_its_plan_says(source: str) -> None:
     reference = {"urn": "extensionUrnReference", "uri": "extensionUriReference"}[source]
     declared = [{"extensionFunction": {"functionAnchor": 4, "name": "add:i64_i64", reference: 5}}]
     written = {**plan(project(BELOW, call("add", field(0), number(1))), [*"abcd"]), "extensions": declared}
-    found = decode_binary({**written, **known[source]}).plan.root.expressions[3]
-    assert found.function.urn == "extension:io.substrait:functions_arithmetic"
+    decoded_call = decode_binary({**written, **known[source]}).plan.root.expressions[3]
+    assert decoded_call.function.urn == "extension:io.substrait:functions_arithmetic"
 
 
 def test_the_result_types_that_duckdb_declares_are_not_believed() -> None:
@@ -110,9 +112,9 @@ def test_an_aggregate_is_no_scalar_function() -> None:
 
 @pytest.mark.parametrize(("behaviour", "failure"), [(0, "ERROR"), (1, "NULL"), (2, "ERROR")])
 def test_a_cast_fails_as_the_plan_says(behaviour: int, failure: str) -> None:
-    found = only(expression({"cast": {"type": I32, "input": field(1), "failureBehavior": behaviour}}), ir.Cast)
-    assert found.on_failure is ir.CastFailure[failure]
-    assert found.type.nullable is (failure == "NULL")
+    decoded_cast = only(expression({"cast": {"type": I32, "input": field(1), "failureBehavior": behaviour}}), ir.Cast)
+    assert decoded_cast.on_failure is ir.CastFailure[failure]
+    assert decoded_cast.type.nullable is (failure == "NULL")
 
 
 def test_a_cast_of_a_nullable_value_is_nullable() -> None:
@@ -163,9 +165,11 @@ def test_faults_of_expressions(node: Node, reason: str) -> None:
 
 def test_a_switch_compares_with_literals() -> None:
     clauses = [{"if": {"i64": "1"}, "then": text("one")}, {"if": {"i64": "2"}, "then": text("two")}]
-    found = only(expression({"switchExpression": {"match": field(0), "ifs": clauses, "else": text("x")}}), ir.Switch)
-    assert [case.value for case, _ in found.clauses] == [1, 2]
-    assert found.otherwise.value == "x"
+    decoded_switch = only(
+        expression({"switchExpression": {"match": field(0), "ifs": clauses, "else": text("x")}}), ir.Switch
+    )
+    assert [case.value for case, _ in decoded_switch.clauses] == [1, 2]
+    assert decoded_switch.otherwise.value == "x"
 
 
 def test_or_lists_are_one_expression() -> None:
@@ -206,8 +210,8 @@ def test_the_clock_is_a_variable(kind: Node, type_: t.Type) -> None:
 
 def test_a_clock_for_every_record_is_refused() -> None:
     behaviour = {"variableEvalMode": "VARIABLE_EVALUATION_MODE_PER_RECORD"}
-    found = problem(plan(table(I64), ["a"], executionBehavior=behaviour))
-    assert found.reason == "UNSUPPORTED_EVALUATION"
+    reported = problem(plan(table(I64), ["a"], executionBehavior=behaviour))
+    assert reported.reason == "UNSUPPORTED_EVALUATION"
 
 
 # --------------------------------------------------------------------------------------------------- subqueries
@@ -216,27 +220,31 @@ SUB = table(I64, name="u")
 
 
 def test_a_scalar_subquery_may_be_empty_so_it_is_nullable() -> None:
-    found = only(expression({"subquery": {"scalar": {"input": SUB}}}), ir.Subquery)
-    assert (found.kind, found.type) == (ir.SubqueryKind.SCALAR, t.Integer(bits=64))
+    decoded_subquery = only(expression({"subquery": {"scalar": {"input": SUB}}}), ir.Subquery)
+    assert (decoded_subquery.kind, decoded_subquery.type) == (ir.SubqueryKind.SCALAR, t.Integer(bits=64))
 
 
 def test_in_compares_needles_with_columns() -> None:
     wide = table(I64, TEXT, name="u")
-    found = expression({"subquery": {"inPredicate": {"needles": [field(2), field(1)], "haystack": wide}}})
-    assert (found.kind, len(found.needles), found.type.nullable) == (ir.SubqueryKind.IN, 2, True)
+    decoded_expression = expression({"subquery": {"inPredicate": {"needles": [field(2), field(1)], "haystack": wide}}})
+    assert (decoded_expression.kind, len(decoded_expression.needles), decoded_expression.type.nullable) == (
+        ir.SubqueryKind.IN,
+        2,
+        True,
+    )
 
 
 @pytest.mark.parametrize(("operation", "kind"), [(1, ir.SubqueryKind.EXISTS), (2, ir.SubqueryKind.UNIQUE)])
 def test_predicates_on_sets_are_never_null(operation: int, kind: ir.SubqueryKind) -> None:
-    found = expression({"subquery": {"setPredicate": {"predicateOp": operation, "tuples": SUB}}})
-    assert (found.kind, found.type) == (kind, t.Boolean(nullable=False))
+    decoded_expression = expression({"subquery": {"setPredicate": {"predicateOp": operation, "tuples": SUB}}})
+    assert (decoded_expression.kind, decoded_expression.type) == (kind, t.Boolean(nullable=False))
 
 
 @pytest.mark.parametrize(("number_", "comparison"), [*enumerate(["EQ", "NE", "LT", "GT", "LE", "GE"], start=1)])
 def test_comparisons_with_any_and_all(number_: int, comparison: str) -> None:
     body = {"reductionOp": "REDUCTION_OP_ALL", "comparisonOp": number_, "left": field(0), "right": SUB}
-    found = expression({"subquery": {"setComparison": body}})
-    assert (found.kind, found.comparison) == (ir.SubqueryKind.ALL, ir.Comparison[comparison])
+    decoded_expression = expression({"subquery": {"setComparison": body}})
+    assert (decoded_expression.kind, decoded_expression.comparison) == (ir.SubqueryKind.ALL, ir.Comparison[comparison])
 
 
 @pytest.mark.parametrize(
@@ -265,8 +273,8 @@ def detached(*expressions: Node) -> Node:
 
 
 def test_a_detached_expression_stands_where_it_is_used() -> None:
-    found = decode(detached(call("add", {"detachedExpressionOrdinal": 1}, number(1)), field(2))).plan.root
-    assert found.expressions[3].arguments[0].index == 2
+    root = decode(detached(call("add", {"detachedExpressionOrdinal": 1}, number(1)), field(2))).plan.root
+    assert root.expressions[3].arguments[0].index == 2
 
 
 def test_a_detached_expression_cannot_contain_itself() -> None:

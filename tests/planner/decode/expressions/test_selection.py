@@ -60,11 +60,11 @@ def test_a_reference_may_leave_its_root_out() -> None:
 
 def test_steps_go_on_into_structs_and_lists() -> None:
     path = column(0, column(1, {"listElement": {"offset": 3}}))
-    found = chosen(reference(path), STRUCTS, 2)
-    assert found.index == 0
-    assert found.steps[0] == 1
-    assert found.steps[1].offset == 3
-    assert found.type == t.Integer(bits=64)
+    selection = chosen(reference(path), STRUCTS, 2)
+    assert selection.index == 0
+    assert selection.steps[0] == 1
+    assert selection.steps[1].offset == 3
+    assert selection.type == t.Integer(bits=64)
 
 
 def test_a_field_of_a_required_struct_is_as_nullable_as_it_is() -> None:
@@ -72,16 +72,16 @@ def test_a_field_of_a_required_struct_is_as_nullable_as_it_is() -> None:
 
 
 def test_a_key_of_a_map_may_be_absent() -> None:
-    found = chosen(reference(column(1, {"mapKey": {"mapKey": {"string": "k"}}})), STRUCTS, 2)
-    assert found.steps[0].key.value == "k"
-    assert found.type == t.Integer(bits=64)
+    selection = chosen(reference(column(1, {"mapKey": {"mapKey": {"string": "k"}}})), STRUCTS, 2)
+    assert selection.steps[0].key.value == "k"
+    assert selection.type == t.Integer(bits=64)
 
 
 def test_steps_into_an_expression() -> None:
-    made = {"nested": {"struct": {"fields": [field(0), TRUE]}}}
-    found = chosen(reference({"structField": {"field": 1}}, {"expression": made}), table(I64), 1)
-    assert isinstance(found, ir.NestedField)
-    assert (found.steps, found.type) == ((1,), t.Boolean(nullable=False))
+    struct_of_fields = {"nested": {"struct": {"fields": [field(0), TRUE]}}}
+    selection = chosen(reference({"structField": {"field": 1}}, {"expression": struct_of_fields}), table(I64), 1)
+    assert isinstance(selection, ir.NestedField)
+    assert (selection.steps, selection.type) == ((1,), t.Boolean(nullable=False))
 
 
 @pytest.mark.parametrize(
@@ -97,9 +97,9 @@ def test_steps_into_an_expression() -> None:
     ],
 )
 def test_references_to_nothing(segment: Node, reason: str) -> None:
-    found = problem(plan(project(STRUCTS, reference(segment)), [*"abcdefgh"][:5]))
-    assert found.reason == reason
-    assert found.place.startswith("relations[0].root.input.project.expressions[0].selection.direct_reference")
+    reported = problem(plan(project(STRUCTS, reference(segment)), [*"abcdefgh"][:5]))
+    assert reported.reason == reason
+    assert reported.place.startswith("relations[0].root.input.project.expressions[0].selection.direct_reference")
 
 
 def test_masks_are_refused_outside_reads() -> None:
@@ -194,9 +194,9 @@ LISTS = nested_table({"list": {"type": I64_NULL, "nullability": 2}}, BOOL, names
 
 def test_a_lambda_reads_its_parameters_and_the_row() -> None:
     body = call("add", parameter(0), {"literal": {"i64": 1}})
-    found = chosen(call("transform", field(0), lambda_(body, I64_NULL)), LISTS, 2)
-    assert isinstance(found, ir.Call)
-    function = only(found.arguments[1], ir.Lambda)
+    decoded_call = chosen(call("transform", field(0), lambda_(body, I64_NULL)), LISTS, 2)
+    assert isinstance(decoded_call, ir.Call)
+    function = only(decoded_call.arguments[1], ir.Lambda)
     assert only(function.body.arguments[0], ir.Parameter).index == 0
 
 

@@ -91,16 +91,18 @@ def test_measures_have_filters_sorts_and_distinct() -> None:
         "measure": function("sum", field(0), sorts=sorts, invocation="AGGREGATION_INVOCATION_DISTINCT"),
         "filter": TRUE,
     }
-    (found,) = only(decode(plan(aggregate(measures=(measure,)), ["s"])).plan.root, ir.Aggregate).measures
-    assert found.distinct
-    assert found.condition.value is True
-    assert found.sorts[0].direction is ir.Direction.ASC_NULLS_LAST
+    (decoded_measure,) = only(decode(plan(aggregate(measures=(measure,)), ["s"])).plan.root, ir.Aggregate).measures
+    assert decoded_measure.distinct
+    assert decoded_measure.condition.value is True
+    assert decoded_measure.sorts[0].direction is ir.Direction.ASC_NULLS_LAST
 
 
 def test_old_arguments_are_plain_expressions() -> None:
     measure = {"measure": {"functionReference": 6, "args": [field(0)]}}
-    (found,) = only(decode_binary(plan(aggregate(measures=(measure,)), ["s"])).plan.root, ir.Aggregate).measures
-    assert found.arguments[0].index == 0
+    (decoded_measure,) = only(
+        decode_binary(plan(aggregate(measures=(measure,)), ["s"])).plan.root, ir.Aggregate
+    ).measures
+    assert decoded_measure.arguments[0].index == 0
 
 
 @pytest.mark.parametrize(
@@ -119,5 +121,5 @@ def test_faults_of_an_aggregate(written: Node, reason: str) -> None:
 
 
 def test_the_place_of_a_measure_is_in_its_relation() -> None:
-    found = problem(plan(aggregate(measures=({"measure": {"functionReference": 99}},)), ["s"]))
-    assert found.place == "relations[0].root.input.aggregate.measures[0].measure.function_reference"
+    reported = problem(plan(aggregate(measures=({"measure": {"functionReference": 99}},)), ["s"]))
+    assert reported.place == "relations[0].root.input.aggregate.measures[0].measure.function_reference"

@@ -30,18 +30,18 @@ def order_of(relation: ir.Relation) -> list[tuple[int, ir.Direction]]:
 
 @pytest.mark.parametrize("prefix", ["type.googleapis.com/", "elsewhere.org/a/", "/", ""])
 def test_the_order_is_the_read_s(prefix: str) -> None:
-    found = decode(plan(declared(table(I64, TEXT), (1, DOWN), (0, UP), prefix=prefix), ["a", "b"])).plan.root
-    assert order_of(found) == [(1, ir.Direction.DESC_NULLS_LAST), (0, ir.Direction.ASC_NULLS_FIRST)]
+    root = decode(plan(declared(table(I64, TEXT), (1, DOWN), (0, UP), prefix=prefix), ["a", "b"])).plan.root
+    assert order_of(root) == [(1, ir.Direction.DESC_NULLS_LAST), (0, ir.Direction.ASC_NULLS_FIRST)]
 
 
 def test_filters_and_selections_may_stand_between() -> None:
     selected = {
         "project": {"common": {"emit": {"outputMapping": [2]}}, "input": table(I64, TEXT), "expressions": [field(1)]}
     }
-    found = decode(plan(declared({"filter": {"input": selected, "condition": TRUE}}, (0, UP)), ["b"])).plan.root
-    assert isinstance(found, ir.Filter)
-    assert isinstance(found.input, ir.Project)
-    assert order_of(found.input.input) == [(1, ir.Direction.ASC_NULLS_FIRST)]
+    root = decode(plan(declared({"filter": {"input": selected, "condition": TRUE}}, (0, UP)), ["b"])).plan.root
+    assert isinstance(root, ir.Filter)
+    assert isinstance(root.input, ir.Project)
+    assert order_of(root.input.input) == [(1, ir.Direction.ASC_NULLS_FIRST)]
 
 
 @pytest.mark.parametrize(
@@ -67,6 +67,6 @@ def test_filters_and_selections_may_stand_between() -> None:
     ids=["no key", "no direction", "unknown direction", "no such column", "a fetch", "computed", "type", "malformed"],
 )
 def test_what_is_no_order_of_a_read_is_refused_where_it_stands(relation: Node, reason: str) -> None:
-    found = problem(plan(relation, ["a"]))
-    assert found.reason == reason
-    assert found.place.startswith("relations[0].root.input.extension_single.detail")
+    reported = problem(plan(relation, ["a"]))
+    assert reported.reason == reason
+    assert reported.place.startswith("relations[0].root.input.extension_single.detail")

@@ -68,8 +68,10 @@ def closure(length: int | None = 2) -> Node:
 
 
 def decoded(relation: Node) -> ir.Iterate:
-    found: ir.Iterate = only(decode(plan(relation, [f"c{at}" for at in range(len_of(relation))])).plan.root, ir.Iterate)
-    return found
+    iterate: ir.Iterate = only(
+        decode(plan(relation, [f"c{at}" for at in range(len_of(relation))])).plan.root, ir.Iterate
+    )
+    return iterate
 
 
 def len_of(relation: Node) -> int:
@@ -83,9 +85,9 @@ def len_of(relation: Node) -> int:
 
 def reasons(relation: Node, width: int = 2) -> list[tuple[str, str]]:
     """Of everything wrong with a plan: where, below its root, and why."""
-    found = problems(plan(relation, [f"c{at}" for at in range(width)]))
+    reported = problems(plan(relation, [f"c{at}" for at in range(width)]))
     return [
-        (problem.place.removeprefix("relations[0].root.input.extension_multi"), problem.reason) for problem in found
+        (problem.place.removeprefix("relations[0].root.input.extension_multi"), problem.reason) for problem in reported
     ]
 
 
@@ -105,8 +107,8 @@ def reasons(relation: Node, width: int = 2) -> list[tuple[str, str]]:
 @pytest.mark.parametrize("form", ["json", "binary"])
 def test_a_loop_is_known_under_any_prefix_and_any_package(url: str, form: str) -> None:
     document = plan(loop(union(table(I64), reference(1, url=url)), url=url), ["a"])
-    found = decode(document) if form == "json" else decode_plan(PlanBytes(binary=binary(document)))
-    root = only(found.plan.root, ir.Iterate)
+    decoded_plan = decode(document) if form == "json" else decode_plan(PlanBytes(binary=binary(document)))
+    root = only(decoded_plan.plan.root, ir.Iterate)
     assert (root.name, root.schema, root.input, root.max_rounds) == ("l", (ROUND,), None, None)
 
 
@@ -151,13 +153,13 @@ def binary(document: Node) -> bytes:
 
 
 def test_without_a_limit_there_is_none_and_the_end_is_an_error() -> None:
-    found = decoded(loop(closure()))
-    assert (found.max_rounds, found.at_limit) == (None, ir.AtLimit.ERROR)
+    iterate = decoded(loop(closure()))
+    assert (iterate.max_rounds, iterate.at_limit) == (None, ir.AtLimit.ERROR)
 
 
 def test_a_limit_and_what_happens_then() -> None:
-    found = decoded(loop(closure(), maxRounds=12, atLimit="AT_LIMIT_RETURN"))
-    assert (found.max_rounds, found.at_limit) == (12, ir.AtLimit.RETURN)
+    iterate = decoded(loop(closure(), maxRounds=12, atLimit="AT_LIMIT_RETURN"))
+    assert (iterate.max_rounds, iterate.at_limit) == (12, ir.AtLimit.RETURN)
     assert decoded(loop(closure(), maxRounds=0)).max_rounds == 0
 
 
@@ -165,9 +167,9 @@ def test_a_limit_and_what_happens_then() -> None:
 
 
 def test_the_columns_of_what_enters_go_round() -> None:
-    found = decoded(loop(project(reference(1), field(0), common=emit(1)), table(I64)))
-    assert found.schema == (ROUND,)
-    assert isinstance(found.input, ir.Read)
+    iterate = decoded(loop(project(reference(1), field(0), common=emit(1)), table(I64)))
+    assert iterate.schema == (ROUND,)
+    assert isinstance(iterate.input, ir.Read)
 
 
 @pytest.mark.parametrize("length", [2, None])
@@ -178,8 +180,8 @@ def test_parts_of_a_union_without_the_reference_say_what_goes_round(length: int 
 @pytest.mark.parametrize("wrapped", [lambda body: filter_(body, TRUE), lambda body: project(body, common=emit(0, 1))])
 def test_what_stands_above_the_union_is_looked_through(wrapped: object) -> None:
     relation = loop(wrapped(closure()))  # type: ignore[operator]
-    found = decode(plan(relation, ["a", "b"])).plan.root
-    assert only(found, ir.Iterate).schema == (ROUND, ROUND)
+    root = decode(plan(relation, ["a", "b"])).plan.root
+    assert only(root, ir.Iterate).schema == (ROUND, ROUND)
 
 
 def test_each_column_is_known_from_wherever_it_is() -> None:
@@ -187,8 +189,8 @@ def test_each_column_is_known_from_wherever_it_is() -> None:
     first = project(reference(2), number(1), common=emit(2, 1))
     second = project(table(I64, TEXT), common=emit(0, 1))
     relation = loop(union(first, second))
-    found = only(decode(plan(relation, ["a", "b"])).plan.root, ir.Iterate)
-    assert found.schema == (ROUND, t.String(nullable=False))
+    iterate = only(decode(plan(relation, ["a", "b"])).plan.root, ir.Iterate)
+    assert iterate.schema == (ROUND, t.String(nullable=False))
 
 
 def test_what_the_body_makes_nullable_is_nullable_all_round() -> None:
@@ -196,14 +198,14 @@ def test_what_the_body_makes_nullable_is_nullable_all_round() -> None:
     outer = {"join": {**join(reference(2), table(I64), 0, 2)["join"], "type": "JOIN_TYPE_LEFT"}}
     step = project(outer, common=emit(2, 0))
     relation = loop(union(table(I64, I64), step))
-    found = only(decode(plan(relation, ["a", "b"])).plan.root, ir.Iterate)
-    assert [type_.nullable for type_ in found.schema] == [True, True]
-    assert references(found)[0].schema == found.schema
+    iterate = only(decode(plan(relation, ["a", "b"])).plan.root, ir.Iterate)
+    assert [type_.nullable for type_ in iterate.schema] == [True, True]
+    assert references(iterate)[0].schema == iterate.schema
 
 
 def test_what_enters_may_be_null_where_the_body_is_not() -> None:
-    found = decoded(loop(union(table(I64), reference(1)), table(I64_NULL)))
-    assert found.schema == (t.Integer(bits=64, nullable=True),)
+    iterate = decoded(loop(union(table(I64), reference(1)), table(I64_NULL)))
+    assert iterate.schema == (t.Integer(bits=64, nullable=True),)
 
 
 def references(relation: ir.Relation) -> list[ir.Reference]:
@@ -214,8 +216,8 @@ def test_a_message_may_declare_what_goes_round() -> None:
     row = json_format.ParseDict({"struct": {"types": [I64], "nullability": "NULLABILITY_REQUIRED"}}, Type())
     declared = base64.b64encode(row.SerializeToString()).decode()
     relation = loop(filter_(reference(1), TRUE), schema=declared)
-    found = only(decode(plan(relation, ["a"])).plan.root, ir.Iterate)
-    assert found.schema == (ROUND,)
+    iterate = only(decode(plan(relation, ["a"])).plan.root, ir.Iterate)
+    assert iterate.schema == (ROUND,)
 
 
 @pytest.mark.parametrize("length", [2, None])
@@ -234,24 +236,24 @@ def test_the_side_of_a_semi_or_anti_join_whose_rows_are_kept_says_what_goes_roun
     sides = {"rows": table(I64, I64), "reference": reference(length)}
     body = join(sides[left], sides[right], 0, 2)
     body["join"]["type"] = kind
-    found = only(decode(plan(loop(body), ["a", "b"])).plan.root, ir.Iterate)
-    assert found.schema == (ROUND, ROUND)
-    assert [reference.schema for reference in references(found)] == [(ROUND, ROUND)]
+    iterate = only(decode(plan(loop(body), ["a", "b"])).plan.root, ir.Iterate)
+    assert iterate.schema == (ROUND, ROUND)
+    assert [reference.schema for reference in references(iterate)] == [(ROUND, ROUND)]
 
 
 def test_an_anti_join_that_keeps_only_what_came_back_cannot_say_what_that_is() -> None:
     body = join(reference(), table(I64, I64), 0, 2)
     body["join"]["type"] = "JOIN_TYPE_LEFT_ANTI"
-    found = problem(plan(loop(body), ["a", "b"]))
-    assert (found.place, found.reason) == ("relations[0].root.input.extension_multi", "UNKNOWN_TYPES")
-    assert "second input" in found.message
+    reported = problem(plan(loop(body), ["a", "b"]))
+    assert (reported.place, reported.reason) == ("relations[0].root.input.extension_multi", "UNKNOWN_TYPES")
+    assert "second input" in reported.message
 
 
 @pytest.mark.parametrize("length", [1, None])
 def test_where_nothing_says_what_goes_round_it_is_asked_for(length: int | None) -> None:
-    found = problem(plan(loop(filter_(reference(length), TRUE)), ["a"]))
-    assert (found.place, found.reason) == ("relations[0].root.input.extension_multi", "UNKNOWN_TYPES")
-    assert "second input" in found.message
+    reported = problem(plan(loop(filter_(reference(length), TRUE)), ["a"]))
+    assert (reported.place, reported.reason) == ("relations[0].root.input.extension_multi", "UNKNOWN_TYPES")
+    assert "second input" in reported.message
 
 
 # ----------------------------------------------------------------------------------------------- loops inside loops
@@ -259,17 +261,17 @@ def test_where_nothing_says_what_goes_round_it_is_asked_for(length: int | None) 
 
 def test_an_inner_loop_may_read_the_outer_ones_name() -> None:
     inner = loop(union(reference(1, "outer"), reference(1, "inner")), name="inner")
-    found = decoded(loop(union(table(I64), inner), name="outer"))
-    numbers = {reference.name: reference.loop for reference in references(found)}
-    inside = only(only(found.body, ir.Set).inputs[1], ir.Iterate)
-    assert numbers == {"outer": found.loop, "inner": inside.loop}
-    assert found.loop != inside.loop
+    iterate = decoded(loop(union(table(I64), inner), name="outer"))
+    numbers = {reference.name: reference.loop for reference in references(iterate)}
+    inside = only(only(iterate.body, ir.Set).inputs[1], ir.Iterate)
+    assert numbers == {"outer": iterate.loop, "inner": inside.loop}
+    assert iterate.loop != inside.loop
 
 
 def test_a_loop_may_be_referred_to_often_and_a_name_used_again_where_its_loop_has_ended() -> None:
     twice = loop(union(table(I64), reference(1), reference(1)))
-    found = decode(plan(union(twice, twice), ["a"])).plan.root
-    one, other = only(found, ir.Set).inputs
+    root = decode(plan(union(twice, twice), ["a"])).plan.root
+    one, other = only(root, ir.Set).inputs
     assert only(one, ir.Iterate).loop != only(other, ir.Iterate).loop
 
 
@@ -291,14 +293,14 @@ def test_a_name_that_no_loop_around_has() -> None:
 
 
 def test_a_reference_outside_of_the_body() -> None:
-    found = reasons(loop(union(table(I64), reference(1)), reference(1)), 1)
-    assert found == [(".inputs[1].extension_leaf.detail.iteration_name", "UNKNOWN_LOOP")]
+    reasons_there = reasons(loop(union(table(I64), reference(1)), reference(1)), 1)
+    assert reasons_there == [(".inputs[1].extension_leaf.detail.iteration_name", "UNKNOWN_LOOP")]
 
 
 def test_a_common_subtree_is_outside_of_every_loop_even_where_one_asks_for_it() -> None:
     relation = loop(union(table(I64), {"reference": {"subtreeOrdinal": 0}}))
-    found = problem(plan(relation, ["a"], filter_(reference(1), TRUE)))
-    assert (found.reason, found.place[:12]) == ("UNKNOWN_LOOP", "relations[0]")
+    reported = problem(plan(relation, ["a"], filter_(reference(1), TRUE)))
+    assert (reported.reason, reported.place[:12]) == ("UNKNOWN_LOOP", "relations[0]")
 
 
 def test_a_name_that_a_loop_around_has_already() -> None:
@@ -309,14 +311,14 @@ def test_a_name_that_a_loop_around_has_already() -> None:
 
 
 def test_a_reference_of_another_length() -> None:
-    found = problem(plan(loop(closure(3)), ["a", "b"]))
-    assert found.reason == "WRONG_WIDTH"
-    assert found.message == "3 columns, but the rows of loop 'l' have 2"
+    reported = problem(plan(loop(closure(3)), ["a", "b"]))
+    assert reported.reason == "WRONG_WIDTH"
+    assert reported.message == "3 columns, but the rows of loop 'l' have 2"
 
 
 def test_a_reference_of_absurd_length_costs_nothing() -> None:
-    found = problem(plan(loop(closure(1 << 31)), ["a", "b"]))
-    assert found.reason == "OUT_OF_RANGE"
+    reported = problem(plan(loop(closure(1 << 31)), ["a", "b"]))
+    assert reported.reason == "OUT_OF_RANGE"
 
 
 def test_a_body_of_other_columns_than_what_enters() -> None:
@@ -337,8 +339,13 @@ def test_a_loop_without_a_name() -> None:
 
 def test_everything_wrong_is_reported_with_its_place() -> None:
     inner = loop(union(table(I64), reference(4)))
-    found = reasons(loop(union(table(I64), inner, reference(1, "m"), reference(2))), 1)
-    assert sorted(reason for _, reason in found) == ["DUPLICATE_NAME", "UNKNOWN_LOOP", "WRONG_WIDTH", "WRONG_WIDTH"]
+    reasons_there = reasons(loop(union(table(I64), inner, reference(1, "m"), reference(2))), 1)
+    assert sorted(reason for _, reason in reasons_there) == [
+        "DUPLICATE_NAME",
+        "UNKNOWN_LOOP",
+        "WRONG_WIDTH",
+        "WRONG_WIDTH",
+    ]
 
 
 # --------------------------------------------------------------------------------------------------------- advice
@@ -349,14 +356,14 @@ def warnings(relation: Node, width: int = 2) -> list[str]:
 
 
 def test_a_loop_that_is_never_referred_to_is_pointed_out() -> None:
-    (found,) = warnings(loop(table(I64)), 1)
-    assert "nothing in the body of loop 'l' refers to the loop" in found
+    (warning,) = warnings(loop(table(I64)), 1)
+    assert "nothing in the body of loop 'l' refers to the loop" in warning
 
 
 def test_a_union_all_without_a_limit_is_pointed_out() -> None:
     growing = union(table(I64), reference(1), all_=True)
-    (found,) = warnings(loop(filter_(growing, TRUE)), 1)
-    assert "a UNION ALL in the body of loop 'l', which has no limit on rounds" in found
+    (warning,) = warnings(loop(filter_(growing, TRUE)), 1)
+    assert "a UNION ALL in the body of loop 'l', which has no limit on rounds" in warning
     assert warnings(loop(growing, maxRounds=3), 1) == []
 
 

@@ -37,9 +37,11 @@ def mask(*fields: int) -> Node:
 
 
 def test_a_named_table_is_a_source_by_its_parts() -> None:
-    found = only(decode(plan(read("namedTable", {"names": ["lake", "t"]}, I64, TEXT), ["x", "y"])).plan.root, ir.Read)
-    assert (found.source, found.names) == ("lake.t", ("a", "b"))
-    assert found.schema == (t.Integer(bits=64, nullable=False), t.String(nullable=False))
+    decoded_read = only(
+        decode(plan(read("namedTable", {"names": ["lake", "t"]}, I64, TEXT), ["x", "y"])).plan.root, ir.Read
+    )
+    assert (decoded_read.source, decoded_read.names) == ("lake.t", ("a", "b"))
+    assert decoded_read.schema == (t.Integer(bits=64, nullable=False), t.String(nullable=False))
 
 
 def test_the_filter_sees_all_columns_and_the_projection_comes_after_it() -> None:
@@ -56,8 +58,8 @@ def test_a_projection_gives_columns_in_the_order_listed() -> None:
 
 def test_a_mask_inside_a_column_is_refused_by_name() -> None:
     inner = {"select": {"structItems": [{"field": 0, "child": {"struct": {"structItems": [{"field": 0}]}}}]}}
-    found = problem(plan(table(I64, projection=inner), ["x"]))
-    assert found.place.endswith("read.projection.select.struct_items[0].child")
+    reported = problem(plan(table(I64, projection=inner), ["x"]))
+    assert reported.place.endswith("read.projection.select.struct_items[0].child")
 
 
 def test_a_best_effort_filter_is_left_out_and_said_to_be() -> None:
@@ -76,15 +78,15 @@ def test_other_tables_are_refused_by_name(kind: str) -> None:
 
 def test_rows_may_be_expressions() -> None:
     rows = {"expressions": [{"fields": [number(1), call("add", number(1), number(2))]}]}
-    found = only(decode(plan(read("virtualTable", rows, I64, I64), ["x", "y"])).plan.root, ir.Values)
-    ((one, two),) = found.rows
+    decoded_values = only(decode(plan(read("virtualTable", rows, I64, I64), ["x", "y"])).plan.root, ir.Values)
+    ((one, two),) = decoded_values.rows
     assert (one.value, type(two)) == (1, ir.Call)
 
 
 def test_rows_may_be_literals_as_they_once_were() -> None:
     rows = {"values": [{"fields": [{"i64": "1"}]}, {"fields": [{"i64": "2"}]}]}
-    found = only(decode_binary(plan(read("virtualTable", rows, I64), ["x"])).plan.root, ir.Values)
-    assert [row[0].value for row in found.rows] == [1, 2]
+    decoded_values = only(decode_binary(plan(read("virtualTable", rows, I64), ["x"])).plan.root, ir.Values)
+    assert [row[0].value for row in decoded_values.rows] == [1, 2]
 
 
 def test_a_table_may_have_no_rows() -> None:
@@ -93,8 +95,8 @@ def test_a_table_may_have_no_rows() -> None:
 
 def test_a_number_of_another_width_is_cast_to_its_column() -> None:
     rows = {"values": [{"fields": [{"i32": 1}]}]}
-    found = only(decode(plan(read("virtualTable", rows, I64), ["x"])).plan.root, ir.Values)
-    assert isinstance(found.rows[0][0], ir.Cast)
+    decoded_values = only(decode(plan(read("virtualTable", rows, I64), ["x"])).plan.root, ir.Values)
+    assert isinstance(decoded_values.rows[0][0], ir.Cast)
 
 
 @pytest.mark.parametrize(
@@ -106,9 +108,9 @@ def test_a_number_of_another_width_is_cast_to_its_column() -> None:
     ],
 )
 def test_a_row_that_does_not_fit_is_a_problem(fields: list[Node], reason: str) -> None:
-    found = problem(plan(read("virtualTable", {"values": [{"fields": fields}]}, I64), ["x"]))
-    assert found.reason == reason
-    assert "virtual_table.values[0]" in found.place
+    reported = problem(plan(read("virtualTable", {"values": [{"fields": fields}]}, I64), ["x"]))
+    assert reported.reason == reason
+    assert "virtual_table.values[0]" in reported.place
 
 
 def test_the_release_that_wrote_rows_otherwise_is_refused() -> None:
@@ -132,8 +134,8 @@ def test_the_release_that_wrote_rows_otherwise_is_refused() -> None:
 )
 def test_paths_are_taken_out_of_file_uris(item: Node, path: str) -> None:
     body = {"items": [{**item, "parquet": {}}]}
-    found = only(decode(plan(read("localFiles", body, I64), ["x"])).plan.root, ir.LocalFiles)
-    assert found.items == (ir.FileItem(path=path, format="parquet"),)
+    decoded_files = only(decode(plan(read("localFiles", body, I64), ["x"])).plan.root, ir.LocalFiles)
+    assert decoded_files.items == (ir.FileItem(path=path, format="parquet"),)
 
 
 @pytest.mark.parametrize(
@@ -168,8 +170,8 @@ def test_a_decimal_row_keeps_every_digit() -> None:
     value = base64.b64encode((10**37 + 1).to_bytes(16, "little")).decode()
     size = {"precision": 38, "scale": 2}
     rows = {"values": [{"fields": [{"decimal": {"value": value, **size}}]}]}
-    found = only(decode(plan(read("virtualTable", rows, {"decimal": size}), ["x"])).plan.root, ir.Values)
-    assert str(found.rows[0][0].value) == "1" + "0" * 35 + ".01"
+    decoded_values = only(decode(plan(read("virtualTable", rows, {"decimal": size}), ["x"])).plan.root, ir.Values)
+    assert str(decoded_values.rows[0][0].value) == "1" + "0" * 35 + ".01"
 
 
 def test_text_stays_text() -> None:

@@ -191,15 +191,15 @@ def test_a_subtree_comes_after_those_that_it_uses() -> None:
 
 
 def test_subtrees_that_use_each_other_are_a_problem() -> None:
-    found = problem(plan(use(0), ["a"], filter_(use(1), TRUE), filter_(use(0), TRUE)))
-    assert (found.place, found.reason) == ("relations[1].rel.filter.input.reference", "CIRCULAR_REFERENCE")
+    reported = problem(plan(use(0), ["a"], filter_(use(1), TRUE), filter_(use(0), TRUE)))
+    assert (reported.place, reported.reason) == ("relations[1].rel.filter.input.reference", "CIRCULAR_REFERENCE")
 
 
 @pytest.mark.parametrize("ordinal", [-1, 1, 2, 99])
 def test_only_subtrees_can_be_used(ordinal: int) -> None:
-    found = problem(plan(use(ordinal), ["a"], table(I64)))
-    assert found.reason == "OUT_OF_RANGE"
-    assert "[0]" in found.message
+    reported = problem(plan(use(ordinal), ["a"], table(I64)))
+    assert reported.reason == "OUT_OF_RANGE"
+    assert "[0]" in reported.message
 
 
 def test_a_subtree_that_nothing_uses_is_checked_all_the_same() -> None:

@@ -16,27 +16,27 @@ def schema(*types: Node, names: str = "xyz") -> Node:
 
 
 def write(input_: Node | None = None, **more: object) -> Node:
-    given = {
+    defaults = {
         "namedTable": {"names": ["db", "out"]},
         "tableSchema": schema(I64, TEXT),
         "op": "WRITE_OP_CTAS",
         "output": "OUTPUT_MODE_MODIFIED_RECORDS",
         "input": table(I64, TEXT) if input_ is None else input_,
     }
-    return {"write": {name: value for name, value in (given | more).items() if value is not None}}
+    return {"write": {name: value for name, value in (defaults | more).items() if value is not None}}
 
 
 def decoded(relation: Node, names: str = "ab") -> ir.Write:
-    found = decode(plan(relation, list(names))).plan.write
-    assert found is not None
-    return found
+    table_write = decode(plan(relation, list(names))).plan.write
+    assert table_write is not None
+    return table_write
 
 
 def test_the_plan_is_the_writes_input_and_the_table_has_its_own_names() -> None:
-    found = decode_binary(plan(write(), ["a", "b"])).plan
-    assert isinstance(found.root, ir.Read)
-    assert found.names == ("x", "y")
-    assert found.write == ir.Write(
+    decoded_plan = decode_binary(plan(write(), ["a", "b"])).plan
+    assert isinstance(decoded_plan.root, ir.Read)
+    assert decoded_plan.names == ("x", "y")
+    assert decoded_plan.write == ir.Write(
         table=("db", "out"),
         table_names=("x", "y"),
         mode=WriteMode.ERROR,
@@ -71,10 +71,10 @@ def test_a_write_without_output_may_leave_the_results_columns_unnamed(output: st
 
 
 def test_an_emit_chooses_what_is_handed_out_not_what_is_written() -> None:
-    found = decode(plan(write(common=emit(1)), ["b"])).plan
-    assert found.names == ("x", "y")
-    assert found.write is not None
-    assert (found.write.columns, found.write.names) == ((1,), ("b",))
+    decoded_plan = decode(plan(write(common=emit(1)), ["b"])).plan
+    assert decoded_plan.names == ("x", "y")
+    assert decoded_plan.write is not None
+    assert (decoded_plan.write.columns, decoded_plan.write.names) == ((1,), ("b",))
 
 
 def test_what_may_be_null_can_be_written_into_what_may_not() -> None:
@@ -82,7 +82,7 @@ def test_what_may_be_null_can_be_written_into_what_may_not() -> None:
 
 
 @pytest.mark.parametrize(
-    ("node", "place", "reason"),
+    ("node", "plan_path", "reason"),
     [
         ({"op": "WRITE_OP_DELETE"}, "op", "UNSUPPORTED_WRITE"),
         ({"op": "WRITE_OP_UPDATE"}, "op", "UNSUPPORTED_WRITE"),
@@ -106,9 +106,9 @@ def test_what_may_be_null_can_be_written_into_what_may_not() -> None:
         ),
     ],
 )
-def test_what_cannot_be_written_is_refused_by_name_in_its_place(node: Node, place: str, reason: str) -> None:
-    found = problems(plan(write(**node), ["a", "b"]))
-    assert (f"relations[0].root.input.write.{place}".rstrip("."), reason) in {(p.place, p.reason) for p in found}
+def test_what_cannot_be_written_is_refused_by_name_in_its_place(node: Node, plan_path: str, reason: str) -> None:
+    reported = problems(plan(write(**node), ["a", "b"]))
+    assert (f"relations[0].root.input.write.{plan_path}".rstrip("."), reason) in {(p.place, p.reason) for p in reported}
 
 
 @pytest.mark.parametrize("op", ["WRITE_OP_DELETE", "WRITE_OP_UPDATE"])
@@ -117,8 +117,8 @@ def test_the_operation_that_is_refused_is_named(op: str) -> None:
 
 
 def test_a_write_below_the_root_is_refused() -> None:
-    found = problem(plan(filter_(write(), YES), ["a", "b"]))
-    assert (found.reason, found.place) == ("MISPLACED_WRITE", "relations[0].root.input.filter.input.write")
+    reported = problem(plan(filter_(write(), YES), ["a", "b"]))
+    assert (reported.reason, reported.place) == ("MISPLACED_WRITE", "relations[0].root.input.filter.input.write")
 
 
 def test_a_write_in_a_common_subtree_is_refused() -> None:
