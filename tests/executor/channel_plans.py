@@ -56,19 +56,19 @@ def files(source: str, relation: str, *, whole: bool = False) -> FileInput:
 
 
 def fragment(
-    sql: str, *inputs: Node | FileInput, schema: pa.Schema = ROWS, place: str = "", size_class: int = _LARGE
+    sql: str, *inputs: Node | FileInput, schema: pa.Schema = ROWS, plan_path: str = "", size_class: int = _LARGE
 ) -> FragmentNode:
     """`sql` calls the nodes in0, in1, ..."""
-    nodes = [each for each in inputs if not isinstance(each, FileInput)]
+    nodes = [node for node in inputs if not isinstance(node, FileInput)]
     return FragmentNode(
         sql=sql,
         streams=tuple(StreamInput(node=node, relation=f"in{at}", replayed=False) for at, node in enumerate(nodes)),
-        files=tuple(each for each in inputs if isinstance(each, FileInput)),
+        files=tuple(file for file in inputs if isinstance(file, FileInput)),
         context=(),
         schema=schema,
         size_class=size_class,
         row_wise=False,
-        plan_path=place or sql,
+        plan_path=plan_path or sql,
         relations=1,
     )
 
@@ -86,8 +86,10 @@ def exchange(
 
 
 def receive(source: Exchange) -> ReceiveNode:
-    place = f"exchange {source.number}"
-    return ReceiveNode(exchange=source.number, schema=source.schema, size_class=_LARGE, rows=_LARGE, plan_path=place)
+    plan_path = f"exchange {source.number}"
+    return ReceiveNode(
+        exchange=source.number, schema=source.schema, size_class=_LARGE, rows=_LARGE, plan_path=plan_path
+    )
 
 
 def pipeline(
@@ -114,11 +116,11 @@ class ByHand:
 
     @property
     def schema(self) -> pa.Schema:
-        return next(each.root.schema for each in self.plan.pipelines if not each.into)
+        return next(pipeline.root.schema for pipeline in self.plan.pipelines if not pipeline.into)
 
     @property
     def sources(self) -> tuple[PlannedSource, ...]:
-        names = dict.fromkeys(source for each in self.plan.pipelines for source in each.sources)
+        names = dict.fromkeys(source for pipeline in self.plan.pipelines for source in pipeline.sources)
         return tuple(PlannedSource(name=name, columns=COLUMNS, static=False) for name in names)
 
     def relevant(self, shape: Shape) -> Shape:
@@ -135,7 +137,7 @@ class Engine:
         self.plan = plan
         self.pool = InstancePool(folder / "duckdb")
         self.folder = folder
-        self.made: list[PlanComputation] = []
+        self.computations: list[PlanComputation] = []
 
     def prepare(
         self,
@@ -146,7 +148,7 @@ class Engine:
         scheduler: Scheduler,
     ) -> PlanComputation:
         roots = (str(self.folder),)
-        self.made.append(
+        self.computations.append(
             PlanComputation(
                 ByHand(self.plan),
                 options,
@@ -162,7 +164,7 @@ class Engine:
                 later=never,
             )
         )
-        return self.made[-1]
+        return self.computations[-1]
 
     def close(self) -> None:
         self.pool.close()
@@ -175,15 +177,15 @@ class Running:
         self.manager = manager
         self.engine = engine
         self.id = manager.create_task(PLAN, TaskOptions(**options), {}).id
-        self.computation = engine.made[-1]
+        self.computation = engine.computations[-1]
 
     def seal(self, **splits: Split | Sequence[Split]) -> int:
-        given = [
+        numbered_splits = [
             (source, split, None)
             for source, some in splits.items()
             for split in ([some] if isinstance(some, FileSplit | InlineSplit) else some)
         ]
-        _, epoch = add_splits(self.manager, self.id, given, barrier=True)
+        _, epoch = add_splits(self.manager, self.id, numbered_splits, barrier=True)
         assert epoch is not None
         return epoch
 
@@ -202,10 +204,10 @@ class Running:
 
     def run(self, **splits: Split | Sequence[Split]) -> list[tuple[object, ...]]:
         """An epoch's rows."""
-        found: list[tuple[object, ...]] = []
+        rows: list[tuple[object, ...]] = []
         for batch in self.batches(self.seal(**splits)):
-            found += zip(*(column.to_pylist() for column in batch.columns), strict=True)
-        return found
+            rows += zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        return rows
 
     def digest(self, **splits: Split | Sequence[Split]) -> str:
         rows = RowDigest(self.computation.schema)
@@ -215,14 +217,21 @@ class Running:
 
     def operators(self) -> dict[str, object]:
         """Statistics by place."""
-        return {each.place: each for each in self.manager.get_task(self.id).statistics.operators}
+        return {operator.place: operator for operator in self.manager.get_task(self.id).statistics.operators}
 
 
 @contextlib.contextmanager
 def running(
-    made: PhysicalPlan, folder: Path, *, threads: int = 2, delay: Callable[[], None] | None = None, **options: object
+    physical_plan: PhysicalPlan,
+    folder: Path,
+    *,
+    threads: int = 2,
+    delay: Callable[[], None] | None = None,
+    **options: object,
 ) -> Iterator[Running]:
-    manager = TaskManager(engine := Engine(made, folder), folder=folder / "service", threads=threads, delay=delay)
+    manager = TaskManager(
+        engine := Engine(physical_plan, folder), folder=folder / "service", threads=threads, delay=delay
+    )
     try:
         yield Running(manager, engine, **options)
     finally:

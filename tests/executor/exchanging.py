@@ -21,7 +21,7 @@ SECONDS = 60
 """How long a thread that must end is waited for before the test fails."""
 
 
-class Made:
+class OneExchange:
     """An exchange with the quota and the folder it spills to, and how often it said that something changed."""
 
     def __init__(
@@ -71,15 +71,15 @@ def stream(batches: Iterable[pa.RecordBatch], watermark: int | None = None) -> B
 
 
 def push_all(exchange: Exchange, producer: int, pushed: Sequence[pa.RecordBatch]) -> None:
-    for each in pushed:
-        exchange.push(producer, each)
+    for batch in pushed:
+        exchange.push(producer, batch)
     exchange.end(producer)
 
 
 def pulled(exchange: Exchange, consumer: int) -> Iterator[Slice]:
     """What is there now."""
-    while isinstance(found := exchange.pull(consumer), Slice):
-        yield found
+    while isinstance(slice_ := exchange.pull(consumer), Slice):
+        yield slice_
 
 
 def keys_of(batches: Iterable[pa.RecordBatch]) -> list[int]:
@@ -88,9 +88,9 @@ def keys_of(batches: Iterable[pa.RecordBatch]) -> list[int]:
 
 def read(exchange: Exchange, consumer: int) -> list[int]:
     """The keys of a consumer whose producers have all ended."""
-    found = keys_of(each.rows for each in pulled(exchange, consumer))
+    keys = keys_of(slice_.rows for slice_ in pulled(exchange, consumer))
     assert exchange.pull(consumer) is Answer.END
-    return found
+    return keys
 
 
 def in_threads(*jobs: Callable[[], None]) -> None:

@@ -68,7 +68,7 @@ class FakeEngine:
     endless_until: threading.Event | None = None
     save: Callable[[StateWriter], None] = lambda state: None
     load: Callable[[StateReader], None] = lambda state: None
-    made: list[FakeComputation] = field(default_factory=list)
+    computations: list[FakeComputation] = field(default_factory=list)
 
     def prepare(
         self,
@@ -78,8 +78,8 @@ class FakeEngine:
         space: SpillSpace,
         _: object,
     ) -> FakeComputation:
-        self.made.append(FakeComputation(self))
-        return self.made[-1]
+        self.computations.append(FakeComputation(self))
+        return self.computations[-1]
 
     def validate(self, plan: PlanBytes, options: TaskOptions) -> tuple[Sequence[object], Sequence[str]]:
         return (), ()

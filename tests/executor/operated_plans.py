@@ -73,17 +73,17 @@ def conjunction(*conditions: algebra.Expression) -> algebra.Expression:
     call = algebra.Expression.ScalarFunction(
         function_reference=2,
         output_type=type_pb2.Type(bool=type_pb2.Type.Boolean(nullability=NULLABLE)),
-        arguments=[algebra.FunctionArgument(value=each) for each in conditions],
+        arguments=[algebra.FunctionArgument(value=condition) for condition in conditions],
     )
     return algebra.Expression(scalar_function=call)
 
 
 def plan(relation: algebra.Rel, names: Sequence[str]) -> bytes:
-    made = plan_pb2.Plan(relations=[plan_pb2.PlanRel(root=algebra.RelRoot(input=relation, names=names))])
-    made.version.minor_number = 85
+    message = plan_pb2.Plan(relations=[plan_pb2.PlanRel(root=algebra.RelRoot(input=relation, names=names))])
+    message.version.minor_number = 85
     for anchor, (file, name) in enumerate((("comparison", "equal:any_any"), ("boolean", "and:bool")), 1):
-        urn = made.extension_urns.add()
+        urn = message.extension_urns.add()
         urn.extension_urn_anchor, urn.urn = anchor, f"extension:io.substrait:functions_{file}"
-        function = made.extensions.add().extension_function
+        function = message.extensions.add().extension_function
         function.extension_urn_reference, function.function_anchor, function.name = anchor, anchor, name
-    return made.SerializeToString()
+    return message.SerializeToString()

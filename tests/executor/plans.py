@@ -70,13 +70,13 @@ def joined(left: object, right: object, width: int) -> dict[str, object]:
 def declared(relation: object, *columns: int, descending: bool = False) -> dict[str, object]:
     """A read whose source is declared to be sorted by these columns."""
     direction = "DIRECTION_DESC_NULLS_FIRST" if descending else "DIRECTION_ASC_NULLS_LAST"
-    keys = [{"column": each, "direction": direction} for each in columns]
+    keys = [{"column": name, "direction": direction} for name in columns]
     detail = {"@type": "example.com/tidegate.v1.DeclaredOrder", "keys": keys}
     return {"extensionSingle": {"input": relation, "detail": detail}}
 
 
 def sorted_by(relation: object, *columns: int) -> dict[str, object]:
-    keys = [{"expr": column(each), "direction": "SORT_DIRECTION_ASC_NULLS_LAST"} for each in columns]
+    keys = [{"expr": column(name), "direction": "SORT_DIRECTION_ASC_NULLS_LAST"} for name in columns]
     return {"sort": {"input": relation, "sorts": keys}}
 
 

@@ -183,12 +183,12 @@ def test_the_clock_is_read_with_the_first_split_and_shared_by_the_epoch() -> Non
     engine = FakeEngine(early=True)
     with running(engine) as task:
         task.add(1)
-        while not engine.made[0].clocks:
+        while not engine.computations[0].clocks:
             task.next(1, wait=0.1)
         task.add(2)
         task.seal()
         task.epoch(1)
-        assert len(engine.made[0].clocks) == 1
+        assert len(engine.computations[0].clocks) == 1
 
 
 # ------------------------------------------------------------------------------------------------- the end

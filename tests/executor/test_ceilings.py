@@ -44,7 +44,7 @@ class Racing:
 
     manager: TaskManager
     engine: SlowEngine
-    made: list[str] = field(default_factory=list)
+    created: list[str] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
 
@@ -62,7 +62,7 @@ class Racing:
     def _create(self, principal: str, options: TaskOptions) -> None:
         act_for(principal)
         try:
-            self.made.append(self.manager.create_task(PLAN, options, {}).id)
+            self.created.append(self.manager.create_task(PLAN, options, {}).id)
         except Exhausted as refused:
             self.refused.append(refused.reason)
         except NotFound as failed:
@@ -84,14 +84,14 @@ def racing(ceilings: Ceilings) -> Iterator[Racing]:
 def test_calls_at_the_same_time_make_no_more_tasks_than_there_may_be(ceilings: Ceilings) -> None:
     with racing(ceilings) as race:
         race.run(TaskOptions())
-        assert len(race.made) == 3
+        assert len(race.created) == 3
         assert race.refused == ["TOO_MANY_TASKS"] * (CALLS - 3)
 
 
 def test_calls_at_the_same_time_have_no_more_of_an_option_than_a_principal_may() -> None:
     with racing(Ceilings(options_of_principal={"memory_limit": 5 << 30})) as race:
         race.run(TaskOptions(memory_limit=2 << 30))
-        assert len(race.made) == 2
+        assert len(race.created) == 2
         assert race.refused == ["PRINCIPAL_CEILING"] * (CALLS - 2)
 
 
@@ -99,12 +99,12 @@ def test_a_task_that_could_not_be_made_leaves_its_room_to_others() -> None:
     with racing(Ceilings(tasks=3)) as race:
         race.engine.fails = True
         race.run(TaskOptions())
-        assert (len(race.failed), race.made) == (3, [])
+        assert (len(race.failed), race.created) == (3, [])
         race.engine.fails = False
         race.engine.waiting.clear()
         race.refused.clear()
         race.run(TaskOptions())
-        assert len(race.made) == 3
+        assert len(race.created) == 3
 
 
 def test_a_ceiling_of_no_limit_lets_every_limit_pass() -> None:

@@ -44,8 +44,10 @@ MANY = 150_000
 
 
 def keyed(rows: int, keys: int, seed: int = 7) -> tuple[list[int], list[int]]:
-    made = random.Random(seed)
-    return [made.randrange(keys) for _ in range(rows)], [made.randrange(-1_000, 1_000) for _ in range(rows)]
+    random_numbers = random.Random(seed)
+    return [random_numbers.randrange(keys) for _ in range(rows)], [
+        random_numbers.randrange(-1_000, 1_000) for _ in range(rows)
+    ]
 
 
 T = keyed(MANY, 500)
@@ -54,10 +56,10 @@ FEW = keyed(3_000, 200)
 
 
 def sums(keys: Sequence[int], values: Sequence[int]) -> Counter[int]:
-    found: Counter[int] = Counter()
+    totals: Counter[int] = Counter()
     for key, value in zip(keys, values, strict=True):
-        found[key] += value
-    return found
+        totals[key] += value
+    return totals
 
 
 def even(keys: Sequence[int], values: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -140,7 +142,7 @@ def test_epochs_follow_one_another_on_warm_instances(tmp_path: Path) -> None:
         for seed in range(5):
             rows = keyed(2_000, 50, seed)
             assert sorted(task.run(t=inline(*rows))) == sorted(sums(*rows).items())
-        assert {place: each.runs for place, each in task.operators().items()} == dict.fromkeys(
+        assert {plan_path: operator.runs for plan_path, operator in task.operators().items()} == dict.fromkeys(
             ("scan t", "partial", "exchange 0", "final"), 15
         )
 
@@ -159,22 +161,22 @@ PLANS: dict[str, tuple[Callable[[int], PhysicalPlan], dict[str, tuple[list[int],
 
 
 def shaking(seed: int) -> Callable[[], None]:
-    made = random.Random(seed)
-    return lambda: time.sleep(made.random() * 0.003)
+    random_numbers = random.Random(seed)
+    return lambda: time.sleep(random_numbers.random() * 0.003)
 
 
 @pytest.mark.parametrize("name", PLANS)
 def test_neither_threads_nor_delays_nor_batches_nor_memory_for_exchanges_show(name: str, tmp_path: Path) -> None:
     of, rows = PLANS[name]
-    found = set()
+    digests = set()
     for at, (threads, batch_rows, options) in enumerate(
         [(1, 1 << 20, {}), (2, 1_000, {}), (8, 70_001, {"queue_bytes": 100_000}), (3, 65_536, {"output_bytes": 1_000})]
     ):
         delay = shaking(at) if at else None
         with running(of(2), tmp_path / str(at), threads=threads, delay=delay, **options) as task:
-            splits = {source: inline(*given, batch_rows=batch_rows) for source, given in rows.items()}
-            found |= {task.digest(**splits), task.digest(**splits)}
-    assert len(found) == 1
+            splits = {source: inline(*columns, batch_rows=batch_rows) for source, columns in rows.items()}
+            digests |= {task.digest(**splits), task.digest(**splits)}
+    assert len(digests) == 1
 
 
 @CHANNELS
@@ -230,10 +232,10 @@ def test_a_source_is_shared_out_and_read_once_unless_it_is_whole(tmp_path: Path)
 def test_statistics_are_the_sums_over_the_channels(tmp_path: Path) -> None:
     with running(summed(3), tmp_path) as task:
         task.run(t=inline(*FEW))
-        found = task.operators()
-        assert found["scan t"].rows_out == len(FEW[0])
-        assert found["partial"].rows_out == found["exchange 0"].rows_in == found["exchange 0"].rows_out
-        assert found["final"].rows_out == len(set(FEW[0]))
+        operators = task.operators()
+        assert operators["scan t"].rows_out == len(FEW[0])
+        assert operators["partial"].rows_out == operators["exchange 0"].rows_in == operators["exchange 0"].rows_out
+        assert operators["final"].rows_out == len(set(FEW[0]))
 
 
 def splits_of(rows: tuple[list[int], list[int]], parts: int) -> list[InlineSplit]:

@@ -58,8 +58,8 @@ def test_an_error_on_either_side_of_an_exchange_fails_the_epoch_once_and_the_nex
 ) -> None:
     with running(poisoned(channels, producer=producer), tmp_path, threads=threads, on_error=OnError.SKIP_EPOCH) as task:
         for bad in (50_000, 0, 99_999):
-            given = [POISON if row == bad else row for row in ROWS]
-            epoch = task.seal(t=inline(ROWS, given, batch_rows=10_000))
+            values_with_poison = [POISON if row == bad else row for row in ROWS]
+            epoch = task.seal(t=inline(ROWS, values_with_poison, batch_rows=10_000))
             (*_, frame) = task.manager.next(task.id, Cursor(epoch), wait=60.0)
             while not isinstance(frame, Barrier):
                 (*_, frame) = task.manager.next(task.id, Cursor(epoch), wait=60.0)
@@ -91,16 +91,16 @@ def test_a_cancellation_in_the_middle_releases_everybody(channels: int, threads:
 
 
 def test_a_cancellation_at_any_time_leaves_nothing(tmp_path: Path) -> None:
-    made = random.Random(5)
-    with running(summed(3), tmp_path, threads=4, delay=lambda: time.sleep(made.random() * 0.002)) as task:
+    random_numbers = random.Random(5)
+    with running(summed(3), tmp_path, threads=4, delay=lambda: time.sleep(random_numbers.random() * 0.002)) as task:
         tasks = [task, *(Running(task.manager, task.engine) for _ in range(7))]
-        for each in tasks:
-            each.seal(t=inline([row % 1_000 for row in ROWS], batch_rows=5_000))
-        for each in tasks:
-            each.manager.next(each.id, Cursor(1), wait=made.random() * 0.1)
-            each.manager.cancel_task(each.id)
-    for each in tasks:
-        nothing_is_left(each)
+        for running_task in tasks:
+            running_task.seal(t=inline([row % 1_000 for row in ROWS], batch_rows=5_000))
+        for running_task in tasks:
+            running_task.manager.next(running_task.id, Cursor(1), wait=random_numbers.random() * 0.1)
+            running_task.manager.cancel_task(running_task.id)
+    for running_task in tasks:
+        nothing_is_left(running_task)
 
 
 def nothing_is_left(task: Running) -> None:
@@ -108,7 +108,7 @@ def nothing_is_left(task: Running) -> None:
     task.manager.close()
     assert task.computation._instances == {}
     assert task.computation._running == set()
-    open_files = {os.path.realpath(f"/proc/self/fd/{each}") for each in os.listdir("/proc/self/fd")}
+    open_files = {os.path.realpath(f"/proc/self/fd/{descriptor}") for descriptor in os.listdir("/proc/self/fd")}
     assert not [path for path in open_files if path.startswith(str(task.engine.folder))]
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("tidegate-")]
 
@@ -133,8 +133,8 @@ def test_channels_have_fixed_shares_of_the_task_s_memory(tmp_path: Path) -> None
     with running(uneven, tmp_path, memory_limit=800 << 20) as task:
         task.run(t=inline(ROWS))
         instances = task.computation._instances.values()
-        assert sorted(each.settings.memory_limit >> 20 for each in instances) == [100, 100, 300, 300]
-        assert {each.settings.threads for each in instances} == {1}
+        assert sorted(instance.settings.memory_limit >> 20 for instance in instances) == [100, 100, 300, 300]
+        assert {instance.settings.threads for instance in instances} == {1}
 
 
 def test_with_one_channel_and_no_exchange_one_instance_has_all_the_memory(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def test_cancelling_during_a_barrier_releases_every_waiter() -> None:
         task.seal()
         waits = [lambda: task.next(1), lambda: task.next(1), lambda: task.next(2)]
         assert outcomes(waits, lambda: task.manager.cancel_task(task.id)) == [TaskCancelled] * 3
-        assert engine.made[0].closed.wait(20)
+        assert engine.computations[0].closed.wait(20)
 
 
 def test_an_error_during_a_barrier_reaches_every_waiter() -> None:
@@ -104,7 +104,7 @@ def test_a_task_deleted_in_a_step_is_closed_with_the_service(monkeypatch: pytest
         assert in_step.wait(20)
         task.manager.delete_task(task.id)
         monkeypatch.setattr(threading.Thread, "join", joined)
-    assert engine.made[0].closed.is_set()
+    assert engine.computations[0].closed.is_set()
 
 
 def test_waiting_tasks_hold_no_thread() -> None:
@@ -182,18 +182,18 @@ def test_the_same_feed_gives_the_same_rows_under_any_delays() -> None:
 
 
 def test_a_subscriber_is_told_when_there_is_something_to_read() -> None:
-    told = threading.Event()
+    notified = threading.Event()
     with running() as task:
-        stop = task.manager.subscribe(task.id, told.set)
+        stop = task.manager.subscribe(task.id, notified.set)
         task.add(1)
         task.seal()
-        assert told.wait(20)
+        assert notified.wait(20)
         stop()
         task.epoch(1)
-        told.clear()
+        notified.clear()
         task.seal()
         task.epoch(2)
-        assert not told.is_set()
+        assert not notified.is_set()
 
 
 def test_an_idle_task_is_deleted() -> None:

@@ -23,7 +23,7 @@ from tidegate.operators.core.streams import BatchStream
 from tidegate.testing import check_operator
 
 from ..searching import tries
-from .exchanging import PLENTY, SCHEMA, Made
+from .exchanging import PLENTY, SCHEMA, OneExchange
 
 ROUTINGS: dict[str, Routing] = {
     "hash": HashRouting(SCHEMA, (0,), 3),
@@ -55,18 +55,20 @@ class Exchanged(Operator):
         self._turn = turn
 
     def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
-        made = Made(self._folder, self._routing, producers=len(inputs), memory_limit=self._memory_limit).exchange
+        exchange = OneExchange(
+            self._folder, self._routing, producers=len(inputs), memory_limit=self._memory_limit
+        ).exchange
         with ExitStack() as stack:
-            stack.callback(made.cancel)
+            stack.callback(exchange.cancel)
             for stream in inputs:
                 stack.callback(stream.close)
-            running = [made.feed(number, stream) for number, stream in enumerate(inputs)]
+            running = [exchange.feed(number, stream) for number, stream in enumerate(inputs)]
             while running:
                 feed = running[self._turn(len(running))]
                 if next(feed, self) is self:
                     running.remove(feed)
-            for consumer in range(made.consumers):
-                stream = made.stream(consumer) if self._order is None else made.merged(consumer, self._order)
+            for consumer in range(exchange.consumers):
+                stream = exchange.stream(consumer) if self._order is None else exchange.merged(consumer, self._order)
                 yield from stream
 
 

@@ -55,27 +55,27 @@ def file(path: Path, **columns: Sequence[int]) -> FileSplit:
 
 
 def create(service: TaskManager, plan: PlanBytes, *, tables: dict[str, Split] | None = None, **options: object) -> str:
-    given = {name: [split] for name, split in (tables or {}).items()}
-    return service.create_task(plan, TaskOptions(**options), given).id
+    split_lists = {name: [split] for name, split in (tables or {}).items()}
+    return service.create_task(plan, TaskOptions(**options), split_lists).id
 
 
 def answer(service: TaskManager, task: str, epoch: int) -> list[tuple[int, ...]]:
-    found: list[tuple[int, ...]] = []
+    rows: list[tuple[int, ...]] = []
     while True:
-        for frame in service.next(task, Cursor(epoch, len(found)), wait=60.0):
+        for frame in service.next(task, Cursor(epoch, len(rows)), wait=60.0):
             match frame:
                 case Data():
                     for batch in frame.batches:
-                        found += zip(*(values.to_pylist() for values in batch.columns), strict=True)
+                        rows += zip(*(values.to_pylist() for values in batch.columns), strict=True)
                 case Barrier():
-                    return found
+                    return rows
                 case _:
                     raise AssertionError(frame)
 
 
 def run(service: TaskManager, task: str, *splits: tuple[str, Split]) -> list[tuple[int, ...]]:
-    given = [(source, split, None) for source, split in splits]
-    _, epoch = add_splits(service, task, given, barrier=True)
+    numbered_splits = [(source, split, None) for source, split in splits]
+    _, epoch = add_splits(service, task, numbered_splits, barrier=True)
     return answer(service, task, epoch or 0)
 
 
@@ -92,7 +92,7 @@ SLOW = plans.plan(
 
 
 def runs(info: TaskInfo) -> dict[str, int]:
-    return {each.place: each.runs for each in info.statistics.operators if each.operator == "Fragment"}
+    return {operator.place: operator.runs for operator in info.statistics.operators if operator.operator == "Fragment"}
 
 
 def test_each_epoch_is_the_plan_over_its_own_splits(service: TaskManager) -> None:
@@ -163,8 +163,8 @@ def test_what_static_tables_alone_feed_is_computed_once_per_task(service: TaskMa
 def test_what_is_kept_is_computed_once_and_read_by_every_channel(service: TaskManager) -> None:
     task = create(service, KEPT, tables={"n": inline(k=[1, 2, 3], w=[1, 1, -1])}, channels=3)
     for value in (1, 2, 3):
-        found = run(service, task, ("t", inline(k=[1, 2, 3] * 100, v=[value, 1, 9] * 100)))
-        assert sorted(found) == [(1, 100 * value), (2, 100)]
+        result = run(service, task, ("t", inline(k=[1, 2, 3] * 100, v=[value, 1, 9] * 100)))
+        assert sorted(result) == [(1, 100 * value), (2, 100)]
     assert min(runs(service.get_task(task)).values()) == 1
 
 
@@ -237,8 +237,8 @@ def test_one_task_cannot_read_another_s_uploads(tmp_path: Path) -> None:
 def test_cancelling_stops_a_statement_in_progress(service: TaskManager) -> None:
     task = create(service, SLOW)
     many = list(range(20_000))
-    given = [("t", inline(k=many), None), ("u", inline(v=many), None), ("w", inline(x=many), None)]
-    add_splits(service, task, given, barrier=True)
+    numbered_splits = [("t", inline(k=many), None), ("u", inline(v=many), None), ("w", inline(x=many), None)]
+    add_splits(service, task, numbered_splits, barrier=True)
     threading.Timer(0.2, service.cancel_task, [task]).start()
     with pytest.raises(TaskCancelled):
         service.next(task, START, wait=60.0)
@@ -249,8 +249,8 @@ def test_closing_stops_everything_and_leaves_no_thread_and_no_file(tmp_path: Pat
     service = open_service(roots=[tmp_path], spill_directory=tmp_path / "spill")
     task = create(service, SLOW)
     many = list(range(20_000))
-    given = [("t", inline(k=many), None), ("u", inline(v=many), None), ("w", inline(x=many), None)]
-    add_splits(service, task, given, barrier=True)
+    numbered_splits = [("t", inline(k=many), None), ("u", inline(v=many), None), ("w", inline(x=many), None)]
+    add_splits(service, task, numbered_splits, barrier=True)
     service.next(task, START, wait=0.2)
     service.close()
     assert threading.active_count() == before
@@ -287,7 +287,7 @@ def test_rows_and_bytes_are_counted_per_epoch_and_operator(service: TaskManager)
     _, epoch = add_splits(service, task, [("t", inline(k=[1, 1, 2], v=[1, 1, 1]), None)], barrier=True)
     *_, barrier = service.next(task, Cursor(epoch or 0), wait=60.0)
     assert (barrier.statistics.rows_in, barrier.statistics.rows_out, barrier.statistics.splits) == (3, 2, 1)
-    by_operator = {each.operator: each for each in service.get_task(task).statistics.operators}
+    by_operator = {operator.operator: operator for operator in service.get_task(task).statistics.operators}
     assert (by_operator["Scan"].rows_out, by_operator["Fragment"].rows_in, by_operator["Fragment"].rows_out) == (
         3,
         3,

@@ -15,15 +15,15 @@ from tidegate.executor.exchange.routing import Broadcast
 from tidegate.executor.runtime.scheduler import Scheduler
 from tidegate.proto.errors import ExecutionError
 
-from .exchanging import SECONDS, Made, block
+from .exchanging import SECONDS, OneExchange, block
 
 PLENTY = 1 << 40
 
 
 @pytest.fixture
 def scheduler() -> Iterator[Scheduler]:
-    with closing(Scheduler(3)) as made:
-        yield made
+    with closing(Scheduler(3)) as running:
+        yield running
 
 
 class Counting:
@@ -58,9 +58,9 @@ class Counting:
 
 
 def exchange_of(folder: Path, scheduler: EpochScheduler, memory_limit: int = PLENTY) -> Exchange:
-    made = Made(folder, Broadcast(1), producers=1, memory_limit=memory_limit).exchange
-    made._on_change = scheduler.offer
-    return made
+    exchange_ = OneExchange(folder, Broadcast(1), producers=1, memory_limit=memory_limit).exchange
+    exchange_._on_change = scheduler.offer
+    return exchange_
 
 
 def keys(exchange: Exchange, scheduler: EpochScheduler, run: Driver) -> list[int]:
@@ -71,11 +71,11 @@ def keys(exchange: Exchange, scheduler: EpochScheduler, run: Driver) -> list[int
 def test_who_waits_advances_what_is_waited_for(tmp_path: Path, scheduler: Scheduler) -> None:
     scheduler = EpochScheduler(scheduler)
     exchange = exchange_of(tmp_path, scheduler)
-    made = Counting(exchange, 5)
-    scheduler.add(made.run)
-    assert keys(exchange, scheduler, made.run) == list(range(5))
+    counting = Counting(exchange, 5)
+    scheduler.add(counting.run)
+    assert keys(exchange, scheduler, counting.run) == list(range(5))
     scheduler.close()
-    assert made.closed
+    assert counting.closed
 
 
 def test_helpers_rest_where_an_exchange_is_crowded_and_go_on_once_it_is_not(
@@ -83,29 +83,29 @@ def test_helpers_rest_where_an_exchange_is_crowded_and_go_on_once_it_is_not(
 ) -> None:
     scheduler = EpochScheduler(scheduler)
     exchange, other = exchange_of(tmp_path / "a", scheduler, memory_limit=700), exchange_of(tmp_path / "b", scheduler)
-    made, idle = Counting(exchange, 1_000), Counting(other, 0)
-    scheduler.add(made.run)
+    counting, idle = Counting(exchange, 1_000), Counting(other, 0)
+    scheduler.add(counting.run)
     scheduler.add(idle.run)
     scheduler.start()
     read = 0
     while read < 900:
-        found = exchange.pull(0)
-        assert made.stepped <= read + 10
-        read += isinstance(found, Slice)
+        slice_ = exchange.pull(0)
+        assert counting.stepped <= read + 10
+        read += isinstance(slice_, Slice)
     scheduler.close()
 
 
 def test_a_run_that_nobody_reads_any_more_is_closed(tmp_path: Path, scheduler: Scheduler) -> None:
     scheduler = EpochScheduler(scheduler)
     exchange = exchange_of(tmp_path, scheduler)
-    made = Counting(exchange, 5)
-    scheduler.add(made.run)
-    assert exchange.take(0, None, scheduler.lender([made.run], [made.run])) is not None
+    counting = Counting(exchange, 5)
+    scheduler.add(counting.run)
+    assert exchange.take(0, None, scheduler.lender([counting.run], [counting.run])) is not None
     exchange.close(0)
     taken = scheduler.take(object())  # type: ignore[arg-type]
-    assert taken is made.run
-    scheduler.advance(made.run)
-    assert (made.stepped, made.closed, made.run.done) == (1, True, True)
+    assert taken is counting.run
+    scheduler.advance(counting.run)
+    assert (counting.stepped, counting.closed, counting.run.done) == (1, True, True)
 
 
 def test_closing_interrupts_what_another_thread_has_in_hand_and_waits_for_it(
@@ -113,14 +113,14 @@ def test_closing_interrupts_what_another_thread_has_in_hand_and_waits_for_it(
 ) -> None:
     scheduler = EpochScheduler(scheduler)
     exchange = exchange_of(tmp_path, scheduler)
-    made = Counting(exchange, 5, gate=threading.Event())
-    scheduler.add(made.run)
-    thread = threading.Thread(target=lambda: scheduler.lender([made.run], [])(0), daemon=True)
+    counting = Counting(exchange, 5, gate=threading.Event())
+    scheduler.add(counting.run)
+    thread = threading.Thread(target=lambda: scheduler.lender([counting.run], [])(0), daemon=True)
     thread.start()
-    while not made.stepped:
+    while not counting.stepped:
         thread.join(0.001)
     scheduler.close()
     thread.join(SECONDS)
-    assert made.interrupted >= 1
-    assert made.closed
-    assert not made.run.busy
+    assert counting.interrupted >= 1
+    assert counting.closed
+    assert not counting.run.busy

@@ -14,7 +14,7 @@ from tidegate.executor.exchange.exchange import Exchange, Meanwhile
 from tidegate.executor.exchange.exchange_buffers import Answer
 from tidegate.executor.exchange.routing import Broadcast
 
-from .exchanging import SECONDS, Made, block, hashed, in_threads, keys_of, pulled, push_all, read, stream
+from .exchanging import SECONDS, OneExchange, block, hashed, in_threads, keys_of, pulled, push_all, read, stream
 
 LIMITS = pytest.mark.parametrize("memory_limit", [0, 100_000])
 ROWS = 20_000
@@ -25,29 +25,29 @@ def one_row_batches() -> Iterator[pa.RecordBatch]:
     return (whole.slice(row, 1) for row in range(ROWS))
 
 
-def fed(made: Made, producer: int, batches: Iterator[pa.RecordBatch]) -> Exchange:
-    for _ in made.exchange.feed(producer, stream(batches)):
+def fed(setup: OneExchange, producer: int, batches: Iterator[pa.RecordBatch]) -> Exchange:
+    for _ in setup.exchange.feed(producer, stream(batches)):
         pass
-    return made.exchange
+    return setup.exchange
 
 
 @LIMITS
 def test_twenty_thousand_rows_behind_a_stalled_consumer_do_not_hold_the_other_up(
     tmp_path: Path, memory_limit: int
 ) -> None:
-    made = Made(tmp_path / "task", Broadcast(2), producers=1, memory_limit=memory_limit)
+    setup = OneExchange(tmp_path / "task", Broadcast(2), producers=1, memory_limit=memory_limit)
     for row in range(0, ROWS, 100):
-        made.exchange.push(0, block(*range(row, row + 100)))
-        assert keys_of(each.rows for each in pulled(made.exchange, 0)) == list(range(row, row + 100))
-    made.exchange.end(0)
-    assert made.exchange.statistics().peak_bytes <= memory_limit
-    assert read(made.exchange, 1) == list(range(ROWS))
-    assert (made.quota.used, made.files) == (0, [])
+        setup.exchange.push(0, block(*range(row, row + 100)))
+        assert keys_of(slice_.rows for slice_ in pulled(setup.exchange, 0)) == list(range(row, row + 100))
+    setup.exchange.end(0)
+    assert setup.exchange.statistics().peak_bytes <= memory_limit
+    assert read(setup.exchange, 1) == list(range(ROWS))
+    assert (setup.quota.used, setup.files) == (0, [])
 
 
 @LIMITS
 def test_a_self_join_reads_one_side_whole_before_the_other(tmp_path: Path, memory_limit: int) -> None:
-    exchange = fed(Made(tmp_path, Broadcast(2), producers=1, memory_limit=memory_limit), 0, one_row_batches())
+    exchange = fed(OneExchange(tmp_path, Broadcast(2), producers=1, memory_limit=memory_limit), 0, one_row_batches())
     with closing(exchange.stream(0)) as build, closing(exchange.stream(1)) as probe:
         keys = set(keys_of(build))
         assert sum(key in keys for key in keys_of(probe)) == ROWS
@@ -55,12 +55,12 @@ def test_a_self_join_reads_one_side_whole_before_the_other(tmp_path: Path, memor
 
 @LIMITS
 def test_a_diamonds_arms_run_one_after_the_other(tmp_path: Path, memory_limit: int) -> None:
-    top = fed(Made(tmp_path / "top", Broadcast(2), producers=1, memory_limit=memory_limit), 0, one_row_batches())
-    bottom = Made(tmp_path / "bottom", hashed(3), producers=2, memory_limit=memory_limit)
+    top = fed(OneExchange(tmp_path / "top", Broadcast(2), producers=1, memory_limit=memory_limit), 0, one_row_batches())
+    bottom = OneExchange(tmp_path / "bottom", hashed(3), producers=2, memory_limit=memory_limit)
     for arm in (1, 0):
         fed(bottom, arm, iter(top.stream(arm)))
-    found = [read(bottom.exchange, consumer) for consumer in range(3)]
-    assert sorted(key for keys in found for key in keys) == sorted([*range(ROWS), *range(ROWS)])
+    key_lists = [read(bottom.exchange, consumer) for consumer in range(3)]
+    assert sorted(key for keys in key_lists for key in keys) == sorted([*range(ROWS), *range(ROWS)])
 
 
 @LIMITS
@@ -70,7 +70,7 @@ def test_three_deep_runs_on_one_thread_that_lends_itself_to_what_it_waits_for(
     channels, deep = 2, 3
     batches = [[block(*range(at, at + 100)) for at in range(start, 4_000, 200)] for start in (0, 100)]
     levels = [
-        Made(tmp_path / str(level), hashed(channels), producers=channels, memory_limit=memory_limit).exchange
+        OneExchange(tmp_path / str(level), hashed(channels), producers=channels, memory_limit=memory_limit).exchange
         for level in range(deep)
     ]
     feeding: list[list[Iterator[None]]] = []
@@ -80,8 +80,8 @@ def test_three_deep_runs_on_one_thread_that_lends_itself_to_what_it_waits_for(
             rows = levels[level - 1].stream(producer, lend(feeding[level - 1])) if level else iter(batches[producer])
             steps.append(exchange.feed(producer, stream(rows)))
         feeding.append(steps)
-    found = [keys_of(levels[-1].stream(consumer, lend(feeding[-1]))) for consumer in range(channels)]
-    assert sorted(key for keys in found for key in keys) == list(range(4_000))
+    key_lists = [keys_of(levels[-1].stream(consumer, lend(feeding[-1]))) for consumer in range(channels)]
+    assert sorted(key for keys in key_lists for key in keys) == list(range(4_000))
 
 
 def lend(steps: list[Iterator[None]]) -> Meanwhile:
@@ -98,7 +98,7 @@ def lend(steps: list[Iterator[None]]) -> Meanwhile:
 
 
 def test_a_waiting_consumer_looks_again_when_there_is_new_work_to_lend_itself_to(tmp_path: Path) -> None:
-    exchange = Made(tmp_path, Broadcast(1), producers=1).exchange
+    exchange = OneExchange(tmp_path, Broadcast(1), producers=1).exchange
     asked, queued = threading.Event(), threading.Event()
 
     def meanwhile(producer: int) -> bool:
@@ -122,11 +122,11 @@ def test_a_waiting_consumer_looks_again_when_there_is_new_work_to_lend_itself_to
 
 @LIMITS
 def test_a_join_that_stops_early_frees_what_was_kept_for_it(tmp_path: Path, memory_limit: int) -> None:
-    made = Made(tmp_path / "task", hashed(2), producers=1, memory_limit=memory_limit)
+    setup = OneExchange(tmp_path / "task", hashed(2), producers=1, memory_limit=memory_limit)
     for at in range(0, ROWS, 100):
-        made.exchange.push(0, block(*range(at, at + 100)))
+        setup.exchange.push(0, block(*range(at, at + 100)))
     for consumer in (0, 1):
-        with closing(made.exchange.stream(consumer)) as rows:
+        with closing(setup.exchange.stream(consumer)) as rows:
             next(rows)
-    assert not made.exchange.push(0, block(1))
-    assert (made.quota.used, made.files) == (0, [])
+    assert not setup.exchange.push(0, block(1))
+    assert (setup.quota.used, setup.files) == (0, [])

@@ -33,7 +33,7 @@ def looked_up(type_: int = INNER, table: algebra.Rel | None = None, **how: objec
 
 
 def rows(table: pa.Table) -> list[tuple[object, ...]]:
-    return list(zip(*(each.to_pylist() for each in table.columns), strict=True))
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
 @pytest.mark.parametrize("type_", [INNER, LEFT])
@@ -52,15 +52,15 @@ def test_the_rows_and_their_order_are_the_same_on_any_number_of_channels(channel
         tidegate.local() as client,
         client.create_task(looked_up(), tables={"names": NAMES}, channels=channels) as task,
     ):
-        found = rows(task.run_epoch({"events": str(tmp_path / "events.parquet")}).table())
-    assert found == duckdb.sql(sql).fetchall()
+        result = rows(task.run_epoch({"events": str(tmp_path / "events.parquet")}).table())
+    assert result == duckdb.sql(sql).fetchall()
 
 
 def test_the_index_is_made_once_for_all_epochs() -> None:
     with tidegate.local() as client, client.create_task(looked_up(), tables={"names": NAMES}) as task:
         for _ in range(3):
             task.run_epoch({"events": EVENTS}).table()
-        counts = {each.operator: each for each in task.statistics().operators}
+        counts = {operator.operator: operator for operator in task.statistics().operators}
     assert (counts["Index"].runs, counts["Index"].rows_in) == (1, 4)
     assert (counts["IndexLookupJoin"].runs, counts["IndexLookupJoin"].rows_out) == (3, 9)
 
@@ -112,8 +112,8 @@ def test_a_column_that_an_index_lacks_is_an_error_or_null(kind: str, mode: str, 
     with tidegate.local(databases={"crm": tmp_path / "names.db"}) as client:
         if mode == "null":
             with client.create_task(looked_up(**how), tables=tables, missing_columns="null") as task:
-                found = rows(task.run_epoch({"events": EVENTS}).table())
-            assert found == [(*row[:3], None) for row in EXPECTED[INNER]]
+                result = rows(task.run_epoch({"events": EVENTS}).table())
+            assert result == [(*row[:3], None) for row in EXPECTED[INNER]]
             return
         with (
             pytest.raises(tidegate.TidegateError, match=r"column 'name' .*is missing; there are: 'id', 'title'") as no,

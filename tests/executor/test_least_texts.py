@@ -48,14 +48,14 @@ def answer(sql: str, rows: pa.Table) -> Counter[tuple[object, ...]]:
 @pytest.mark.parametrize("sql", QUERIES.values(), ids=QUERIES)
 @pytest.mark.parametrize("channels", [1, 2])
 def test_they_are_those_of_duckdb(client: tidegate.Client, sql: str, channels: int) -> None:
-    plan, found = planned(sql, {"l": SCHEMA}), Integral()
+    plan, integral = planned(sql, {"l": SCHEMA}), Integral()
     with (
         client.create_task(plan, mode="continuous", channels=channels) as following,
         client.create_task(plan, channels=channels) as alone,
     ):
         for number, epoch in enumerate(HISTORY, 1):
-            rows = total([{"l": each} for each in HISTORY[:number]], "l", SCHEMA)
-            found.add(following.run_epoch({"l": changes(epoch, SCHEMA)}).table())
-            assert found.rows == answer(sql, rows)
+            rows = total([{"l": epoch_changes} for epoch_changes in HISTORY[:number]], "l", SCHEMA)
+            integral.add(following.run_epoch({"l": changes(epoch, SCHEMA)}).table())
+            assert integral.rows == answer(sql, rows)
             columns = alone.run_epoch({"l": rows}).table().columns
-            assert multiset(zip(*(each.to_pylist() for each in columns), strict=True)) == answer(sql, rows)
+            assert multiset(zip(*(column.to_pylist() for column in columns), strict=True)) == answer(sql, rows)

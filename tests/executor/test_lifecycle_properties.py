@@ -26,7 +26,7 @@ class Lifecycle(RuleBasedStateMachine):
         limits = {"output_bytes": 1_500, "queue_bytes": 1_500} if small else {}
         self.context = running(FakeEngine(sources=SOURCES, early=early), max_pending_epochs=PENDING, **limits)
         self.task: Client = self.context.__enter__()
-        self.given: dict[str, dict[int, tuple[int, ...]]] = {source: {} for source in SOURCES}
+        self.added: dict[str, dict[int, tuple[int, ...]]] = {source: {} for source in SOURCES}
         self.seals: list[dict[str, int]] = []
         self.ends: dict[str, int] = {}
         self.read = 0
@@ -43,13 +43,13 @@ class Lifecycle(RuleBasedStateMachine):
         return self.seals[-1][source] if self.seals else 0
 
     def highest(self, source: str) -> int:
-        return max(self.given[source], default=0)
+        return max(self.added[source], default=0)
 
     def last(self, source: str) -> int:
         return max(self.highest(source), self.sealed(source))
 
     def whole(self, through: dict[str, int]) -> bool:
-        return all(set(range(1, through[source] + 1)) <= self.given[source].keys() for source in SOURCES)
+        return all(set(range(1, through[source] + 1)) <= self.added[source].keys() for source in SOURCES)
 
     @property
     def ended(self) -> bool:
@@ -62,7 +62,7 @@ class Lifecycle(RuleBasedStateMachine):
             value
             for source in SOURCES
             for number in range(before[source] + 1, through[source] + 1)
-            for value in self.given[source][number]
+            for value in self.added[source][number]
         ]
 
     def epoch_of(self, source: str, number: int) -> int:
@@ -78,19 +78,19 @@ class Lifecycle(RuleBasedStateMachine):
         added = self.task.add(*values, source=source, sequence=number)
         assert not added.duplicate
         assert added.epoch == self.epoch_of(source, number)
-        self.given[source][number] = tuple(values)
+        self.added[source][number] = tuple(values)
 
     # ------------------------------------------------------------------------------------------------- the rules
 
     @rule(source=st.sampled_from(SOURCES), ahead=st.integers(-5, 2), values=st.lists(st.integers(0, 99), max_size=30))
     def add(self, source: str, ahead: int, values: list[int]) -> None:
-        missing = (number for number in range(1, 10**6) if number not in self.given[source])
+        missing = (number for number in range(1, 10**6) if number not in self.added[source])
         number = next(missing) if ahead < 1 else self.last(source) + ahead
         if number > self.ends.get(source, number):
             with pytest.raises(Refused, match="has ended"):
                 self.task.add(*values, source=source, sequence=number)
             return
-        if number in self.given[source]:
+        if number in self.added[source]:
             return
         self.give(source, number, values)
         self.settle()
@@ -100,16 +100,16 @@ class Lifecycle(RuleBasedStateMachine):
     def fill_the_gaps_of_the_last_seal(self, value: int, count: int) -> None:
         for source in SOURCES:
             for number in range(1, self.seals[-1][source] + 1):
-                if number not in self.given[source]:
+                if number not in self.added[source]:
                     self.give(source, number, [value] * count)
         self.settle()
 
-    @precondition(lambda self: any(self.given.values()))
+    @precondition(lambda self: any(self.added.values()))
     @rule(data=st.data())
     def add_again(self, data: st.DataObject) -> None:
-        source = data.draw(st.sampled_from([source for source in SOURCES if self.given[source]]))
-        number = data.draw(st.sampled_from(sorted(self.given[source])))
-        values = self.given[source][number]
+        source = data.draw(st.sampled_from([source for source in SOURCES if self.added[source]]))
+        number = data.draw(st.sampled_from(sorted(self.added[source])))
+        values = self.added[source][number]
         assert self.task.add(*values, source=source, sequence=number).duplicate
         if self.acknowledged and number <= self.seals[self.acknowledged - 1][source]:
             assert self.task.add(*values, 7, source=source, sequence=number).duplicate
@@ -189,7 +189,7 @@ class Lifecycle(RuleBasedStateMachine):
         for source in info.sources:
             assert source.last_added == self.highest(source.name)
             assert source.ended == (source.name in self.ends)
-            assert info.statistics.splits[source.name].added == len(self.given[source.name])
+            assert info.statistics.splits[source.name].added == len(self.added[source.name])
         assert info.state in (TaskPhase.RUNNING, TaskPhase.FINISHED)
 
     @precondition(lambda self: self.seals and not self.whole(self.seals[-1]))
@@ -197,7 +197,7 @@ class Lifecycle(RuleBasedStateMachine):
     def a_waiting_seal_names_what_is_missing(self) -> None:
         waiting = next(bounds for bounds in self.seals if not self.whole(bounds))
         missing = {
-            source: tuple(number for number in range(1, waiting[source] + 1) if number not in self.given[source])
+            source: tuple(number for number in range(1, waiting[source] + 1) if number not in self.added[source])
             for source in SOURCES
         }
         while (frame := self.task.look(len(self.seals) + 1)[0]) == Blocked(state=BlockedState.WORKING):

@@ -57,8 +57,8 @@ def rows(seed: int, count: int) -> pa.Table:
     lengths = random.choice(LENGTHS, count)
     ends = random.integers(0, 20, count)
     texts = [f"{'x' * length}{end:02}"[-length:] if length else "" for length, end in zip(lengths, ends, strict=True)]
-    found = [None if end == 3 else text for text, end in zip(texts, ends, strict=True)]
-    return pa.table([np.arange(count), np.arange(count) % 7, pa.array(found, pa.string())], schema=SCHEMA)
+    texts_and_nulls = [None if end == 3 else text for text, end in zip(texts, ends, strict=True)]
+    return pa.table([np.arange(count), np.arange(count) % 7, pa.array(texts_and_nulls, pa.string())], schema=SCHEMA)
 
 
 TABLES: Final = {"l": rows(1, ROWS), "r": rows(2, ROWS // 5)}
@@ -86,11 +86,11 @@ def test_rows_are_those_of_duckdb_in_an_order_that_batches_do_not_change(query: 
         for name, table in TABLES.items():
             connection.register(name, table)
         expected = connection.sql(sql).to_arrow_table()
-    found = run(sql, ROWS)
-    assert counted(found) == counted(expected)
+    result = run(sql, ROWS)
+    assert counted(result) == counted(expected)
     if "ORDER BY" in sql and "OVER" not in sql:
-        assert found["k"].to_pylist() == expected["k"].to_pylist()
-    assert run(sql, 401).equals(found)
+        assert result["k"].to_pylist() == expected["k"].to_pylist()
+    assert run(sql, 401).equals(result)
 
 
 @pytest.mark.parametrize("options", [{"channels": 2}, {"determinism": "relaxed"}], ids=str)

@@ -13,9 +13,9 @@ from tidegate.executor.runtime.lookup_threads import LookupThreads
 
 @pytest.fixture
 def threads() -> Iterator[LookupThreads]:
-    made = LookupThreads(4)
-    yield made
-    made.close()
+    lookup_threads = LookupThreads(4)
+    yield lookup_threads
+    lookup_threads.close()
 
 
 class Gate:
@@ -95,13 +95,13 @@ def test_closing_a_lane_cancels_what_waits_and_leaves_what_runs(threads: LookupT
 
 
 def test_a_cancelled_call_is_never_made(threads: LookupThreads) -> None:
-    lookup_queue, gate, made = threads.lookup_queue(1), Gate(), threading.Event()
+    lookup_queue, gate, was_made = threads.lookup_queue(1), Gate(), threading.Event()
     first = lookup_queue.submit(gate)
-    second: Future[None] = lookup_queue.submit(made.set)
+    second: Future[None] = lookup_queue.submit(was_made.set)
     assert second.cancel()
     gate.let_through()
     first.result()
-    assert lookup_queue.submit(made.is_set).result() is False
+    assert lookup_queue.submit(was_made.is_set).result() is False
 
 
 def test_closing_ends_the_threads_and_refuses_more() -> None:

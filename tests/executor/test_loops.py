@@ -45,8 +45,8 @@ def circle(length: int) -> pa.Table:
 
 def answer(edges: object, **options: object) -> list[tuple[int, int]]:
     with tidegate.local() as client, client.create_task(PLAN, **options) as task:
-        found = task.run_epoch({"edges": edges}).table()
-    return list(zip(*(each.to_pylist() for each in found.columns), strict=True))
+        result = task.run_epoch({"edges": edges}).table()
+    return list(zip(*(values.to_pylist() for values in result.columns), strict=True))
 
 
 ROUND_BY_ROUND = {"loops": "general"}
@@ -93,11 +93,11 @@ def reachable() -> dict[str, object]:
 
 
 def test_a_loop_of_one_column_copies_what_it_reads_and_is_planned_once_over_many_rows_too() -> None:
-    made = str(plan(reachable(), "a").json)
-    with tidegate.local() as client, client.create_task(made) as task:
+    loop_plan = str(plan(reachable(), "a").json)
+    with tidegate.local() as client, client.create_task(loop_plan) as task:
         for length in (2_000, 3_000):
-            found = task.run_epoch({"edges": circle(length), "roots": pa.table({"a": [7]})}).table()
-            assert found.column(0).to_pylist() == list(range(length))
+            result = task.run_epoch({"edges": circle(length), "roots": pa.table({"a": [7]})}).table()
+            assert result.column(0).to_pylist() == list(range(length))
         assert task.info().statistics.plans == 1
 
 

@@ -64,8 +64,8 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
             pa.Table.from_batches(half), folder / f"{number}.parquet", compression="none", write_batch_size=8
         )
     with pa.ipc.new_file(folder / "all.arrow", schema) as written:
-        for each in batches:
-            written.write_batch(each)
+        for wide_batch in batches:
+            written.write_batch(wide_batch)
     return folder
 
 

@@ -37,16 +37,16 @@ class Planning(FakeEngine):
 
 @pytest.fixture
 def engine() -> Planning:
-    made = Planning()
-    made.may_plan.set()
-    return made
+    planning = Planning()
+    planning.may_plan.set()
+    return planning
 
 
 @pytest.fixture
 def service(engine: Planning) -> Iterator[TaskManager]:
-    made = manager_of(engine, threads=2)
-    yield made
-    made.close()
+    task_manager = manager_of(engine, threads=2)
+    yield task_manager
+    task_manager.close()
 
 
 def test_a_request_made_again_is_answered_with_the_same_task(service: TaskManager) -> None:
@@ -67,7 +67,7 @@ def test_one_that_arrives_while_the_first_is_planned_waits_for_its_task(service:
         assert engine.planning.wait(20)
         engine.may_plan.set()
         assert calls[0].result(20).id == calls[1].result(20).id
-    assert len(engine.made) == 1
+    assert len(engine.computations) == 1
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def test_a_task_rests_once_it_is_idle_and_is_asked_once(monkeypatch: pytest.Monk
     monkeypatch.setattr(resting, "IDLE_SECONDS", 0.05)
     engine = FakeEngine()
     with running(engine) as task:
-        computation = engine.made[0]
+        computation = engine.computations[0]
         for epoch in (1, 2):
             task.add(epoch)
             task.seal()
@@ -53,21 +53,21 @@ def test_a_task_in_use_does_not_rest(monkeypatch: pytest.MonkeyPatch) -> None:
         return Timer()
 
     woken = threading.Event()
-    found = Resting(call_later, woken.set)
-    found.used()
-    found.used()
+    rest = Resting(call_later, woken.set)
+    rest.used()
+    rest.used()
     (look,) = calls
     look()
-    assert not found.due
+    assert not rest.due
     assert not woken.is_set()
     assert len(calls) == 2, "it looks again"
     monkeypatch.setattr(resting, "IDLE_SECONDS", 0.0)
     calls[-1]()
-    assert found.due
+    assert rest.due
     assert woken.is_set()
-    found.used()
-    assert not found.due
-    found.close()
+    rest.used()
+    assert not rest.due
+    rest.close()
     assert calls == []
 
 
@@ -99,12 +99,12 @@ def test_an_iterator_goes_on_where_it_stands(monkeypatch: pytest.MonkeyPatch) ->
     graph = TaskGraph()
     graph.collect(graph.read_iterable(iter([(n,) for n in range(9)]), pa.schema([("n", pa.int64())]), epoch_rows=3))
     with tidegate.local() as client, client.create_task(graph) as task:
-        found = []
+        numbers = []
         for _ in range(3):
             before = len(rests)
-            found += task.run_epoch({}).table()["n"].to_pylist()
+            numbers += task.run_epoch({}).table()["n"].to_pylist()
             until(lambda before=before: len(rests) > before)
-    assert found == list(range(9))
+    assert numbers == list(range(9))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -118,10 +118,10 @@ def test_an_idle_task_takes_at_most_a_mebibyte_and_no_thread() -> None:
                 fed.delete()
         memory, threads = server.memory("VmRSS"), threads_of(server)
         tasks = [Fed(client, KINDS[number % len(KINDS)]) for number in range(IDLE)]
-        assert all(each.epoch(draw)[1] for each in tasks)
+        assert all(task.epoch(draw)[1] for task in tasks)
         until(lambda: server.memory("VmRSS") - memory <= IDLE * MIB)
         until(lambda: threads_of(server) <= threads + 2)  # the timers' and another of the pool
-        assert all(each.epoch(draw)[1] for each in tasks)
+        assert all(task.epoch(draw)[1] for task in tasks)
 
 
 def threads_of(server: ServerProcess) -> int:

@@ -29,15 +29,17 @@ def test_hash_routing_sends_each_row_once_in_order_to_its_hashs_channel(
     slices = HashRouting(block.schema, (1, 0), channels).slices(block, producer=0, number=0)
     assert len(slices) == channels
     expected = channel_of(hash_columns([block.column(1), block.column(0)]), channels).tolist()
-    for channel, found in enumerate(slices):
-        assert found["row"].to_pylist() == [row for row, each in enumerate(expected) if each == channel]
-        assert found.to_pylist() == [block.slice(row, 1).to_pylist()[0] for row in found["row"].to_pylist()]
+    for channel, slice_ in enumerate(slices):
+        assert slice_["row"].to_pylist() == [
+            row for row, channel_of_row in enumerate(expected) if channel_of_row == channel
+        ]
+        assert slice_.to_pylist() == [block.slice(row, 1).to_pylist()[0] for row in slice_["row"].to_pylist()]
 
 
 def test_rows_keep_their_order_in_a_slice_of_a_whole_block() -> None:
-    block = pa.record_batch({"k": [place * 7919 % 1_000 for place in range(65_536)], "row": range(65_536)})
-    for found in HashRouting(block.schema, (0,), 5).slices(block, producer=0, number=0):
-        rows = found["row"].to_pylist()
+    block = pa.record_batch({"k": [position * 7919 % 1_000 for position in range(65_536)], "row": range(65_536)})
+    for slice_ in HashRouting(block.schema, (0,), 5).slices(block, producer=0, number=0):
+        rows = slice_["row"].to_pylist()
         assert rows == sorted(rows)
 
 
@@ -46,7 +48,7 @@ def test_equal_keys_meet_whatever_block_type_and_producer_they_come_from() -> No
     right = pa.record_batch({"v": [0.5] * 100, "k": pa.array(range(99, -1, -1), pa.int64())})
     one = HashRouting(left.schema, (0,), 7).slices(left, producer=0, number=0)
     two = HashRouting(right.schema, (1,), 7).slices(right, producer=5, number=9)
-    assert [set(each["k"].to_pylist()) for each in one] == [set(each["k"].to_pylist()) for each in two]
+    assert [set(slice_["k"].to_pylist()) for slice_ in one] == [set(slice_["k"].to_pylist()) for slice_ in two]
 
 
 @pytest.mark.parametrize(
@@ -67,9 +69,9 @@ def test_equal_keys_meet_whatever_block_type_and_producer_they_come_from() -> No
 def test_columns_of_every_type_are_carried(column: pa.Array) -> None:
     block = pa.record_batch({"k": [1, 2, 3, 4], "v": column})
     slices = HashRouting(block.schema, (0,), 3).slices(block, producer=0, number=0)
-    found = sorted((row for each in slices for row in each.to_pylist()), key=lambda row: row["k"])
-    assert found == block.to_pylist()
-    assert {each.schema for each in slices} == {block.schema}
+    routed = sorted((row for slice_ in slices for row in slice_.to_pylist()), key=lambda row: row["k"])
+    assert routed == block.to_pylist()
+    assert {slice_.schema for slice_ in slices} == {block.schema}
 
 
 def test_a_key_that_cannot_be_hashed_is_refused_by_name() -> None:
@@ -80,13 +82,13 @@ def test_a_key_that_cannot_be_hashed_is_refused_by_name() -> None:
 
 def test_round_robin_by_blocks_deals_whole_blocks_in_turn() -> None:
     block = pa.record_batch({"x": [1, 2]})
-    dealt = [[each.num_rows for each in RoundRobinBlocks(3).slices(block, 1, number)] for number in range(4)]
+    dealt = [[slice_.num_rows for slice_ in RoundRobinBlocks(3).slices(block, 1, number)] for number in range(4)]
     assert dealt == [[0, 2, 0], [0, 0, 2], [2, 0, 0], [0, 2, 0]]
 
 
 def test_broadcast_gives_every_channel_the_block_itself() -> None:
     block = pa.record_batch({"x": [1, 2]})
-    assert all(each is block for each in Broadcast(3).slices(block, 0, 0))
+    assert all(slice_ is block for slice_ in Broadcast(3).slices(block, 0, 0))
 
 
 @pytest.mark.parametrize("routing", [RoundRobinBlocks, Broadcast])

@@ -34,9 +34,9 @@ def accepts(scheduler: Scheduler) -> bool:
 
 @pytest.fixture
 def scheduler() -> Iterator[Scheduler]:
-    made = Scheduler(2)
-    yield made
-    made.close()
+    running = Scheduler(2)
+    yield running
+    running.close()
 
 
 def test_a_work_is_never_stepped_by_two_threads_at_once(scheduler: Scheduler) -> None:
@@ -267,7 +267,7 @@ def test_a_thread_that_was_replaced_ends_with_its_step() -> None:
     gate, ran, taken = threading.Event(), threading.Event(), threading.Event()
     one.submit(Slot(Steps(lambda: taken.set() or (gate.wait(30) and False))))
     taken.wait(20)
-    (stepping,) = (each for each in set(threading.enumerate()) - others if each.name == "tidegate-1")
+    (stepping,) = (thread for thread in set(threading.enumerate()) - others if thread.name == "tidegate-1")
     one.submit(Slot(Steps(lambda: bool(ran.set()))))
     assert ran.wait(20)
     gate.set()
@@ -287,7 +287,7 @@ def test_no_thread_is_replaced_where_nobody_waits() -> None:
     one.submit(slot)
     taken.wait(20)
     assert not late.wait(0.3)
-    assert "tidegate-2" not in {each.name for each in set(threading.enumerate()) - others}
+    assert "tidegate-2" not in {thread.name for thread in set(threading.enumerate()) - others}
     gate.set()
     one.close()
 

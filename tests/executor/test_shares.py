@@ -115,5 +115,5 @@ def test_inline_rows_are_shared_out_alike_in_memory_and_in_a_file(
         writer.write_table(pa.Table.from_batches(piece.batches), max_chunksize=batch_rows)
     pieces = expand(FileSplit(str(tmp_path / "rows"), format="inline"), [str(tmp_path)], "split 1")
     for share_out in shares, lambda pieces, channels: tuple(morsels(pieces, channels)):
-        expected = [values(each) for each in share_out([piece], channels)]
-        assert [values(each) for each in share_out(open_pieces(pieces), channels)] == expected
+        expected = [values(share) for share in share_out([piece], channels)]
+        assert [values(share) for share in share_out(open_pieces(pieces), channels)] == expected

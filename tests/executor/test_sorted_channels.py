@@ -23,14 +23,14 @@ ROWS, GROUP_ROWS = 300_000, 50_000
 ON = "a.k = b.k"
 
 
-def made(seed: int, name: str) -> pa.Table:
+def table_of(seed: int, name: str) -> pa.Table:
     random = np.random.default_rng(seed)
     return pa.table({"k": np.sort(random.integers(0, ROWS, ROWS)), name: random.integers(0, 50, ROWS)})
 
 
 @pytest.fixture(scope="module")
 def tables() -> Mapping[str, pa.Table]:
-    return {"a": made(1, "v"), "b": made(2, "w")}
+    return {"a": table_of(1, "v"), "b": table_of(2, "w")}
 
 
 @pytest.fixture(scope="module")
@@ -44,12 +44,12 @@ def files(tables: Mapping[str, pa.Table], tmp_path_factory: pytest.TempPathFacto
 
 def epoch(relation: object, width: int, files: Mapping[str, Path], channels: int, threads: int = 2) -> pa.Table:
     roots = list({path.parent for path in files.values()})
-    given = {name: path for name, path in files.items() if f"['{name}']" in str(relation)}
+    files_read = {name: path for name, path in files.items() if f"['{name}']" in str(relation)}
     with (
         tidegate.local(roots=roots, threads=threads) as client,
         client.create_task(names(relation, width), channels=channels) as task,
     ):
-        return task.run_epoch(given).table()
+        return task.run_epoch(files_read).table()
 
 
 def sorted_side(relation: object) -> object:
@@ -77,9 +77,9 @@ def test_the_rows_and_their_order_are_the_same_on_any_number_of_channels_and_thr
     relation, width = CASES[case]
     digests = set()
     for channels, threads in ((1, 2), (2, 1), (2, 4), (3, 2)):
-        found = epoch(relation, width, files, channels, threads)
-        assert found.num_rows
-        digests.add(digest(found.schema, found.to_batches()))
+        result = epoch(relation, width, files, channels, threads)
+        assert result.num_rows
+        digests.add(digest(result.schema, result.to_batches()))
     assert len(digests) == 1
 
 
@@ -89,9 +89,9 @@ def test_joins_on_two_channels_give_the_rows_of_their_sql(
     type_: str, sides: tuple[object, object], tables: Mapping[str, pa.Table], files: Mapping[str, Path]
 ) -> None:
     width = 2 if type_.endswith(("SEMI", "ANTI")) else 4
-    found = summary(epoch(merged(*sides, 2, type_), width, files, 2), width)
+    totals = summary(epoch(merged(*sides, 2, type_), width, files, 2), width)
     expected = f"SELECT {SUMMARY[width]} FROM ({SQL[type_].format(on=ON)}) AS found({COLUMNS[width]})"
-    assert found == answer(expected, **tables)
+    assert totals == answer(expected, **tables)
 
 
 @pytest.mark.parametrize("type_", ["INNER", "LEFT", "LEFT_SEMI", "LEFT_ANTI"])
@@ -102,20 +102,20 @@ def test_a_small_side_that_every_channel_has_whole_changes_no_row(
     few = tables["b"].slice(ROWS // 3, 500)
     few = pa.concat_tables([few, few, tables["b"].slice(ROWS - 500)]).sort_by("k")
     pq.write_table(few, tmp_path / "few.parquet")
-    given = {"a": files["a"], "b": tmp_path / "few.parquet"}
+    side_files = {"a": files["a"], "b": tmp_path / "few.parquet"}
     width = 2 if type_.endswith(("SEMI", "ANTI")) else 4
-    found = [epoch(merged(SORTED_A, SORTED_B, 2, type_), width, given, channels) for channels in (1, 2, 3)]
-    assert len({digest(each.schema, each.to_batches()) for each in found}) == 1
+    results = [epoch(merged(SORTED_A, SORTED_B, 2, type_), width, side_files, channels) for channels in (1, 2, 3)]
+    assert len({digest(result.schema, result.to_batches()) for result in results}) == 1
     expected = f"SELECT {SUMMARY[width]} FROM ({SQL[type_].format(on=ON)}) AS found({COLUMNS[width]})"
-    assert summary(found[1], width) == answer(expected, a=tables["a"], b=few)
+    assert summary(results[1], width) == answer(expected, a=tables["a"], b=few)
 
 
 COLUMNS = {2: "c0, c1", 4: "c0, c1, c2, c3"}
 SUMMARY = {2: "count(*), sum(hash(c0, c1))", 4: "count(*), sum(hash(c0, c1, c2, c3))"}
 
 
-def summary(found: pa.Table, width: int) -> list[tuple[object, ...]]:
-    return answer(f"SELECT {SUMMARY[width]} FROM found", found=found.rename_columns([f"c{at}" for at in range(width)]))
+def summary(rows: pa.Table, width: int) -> list[tuple[object, ...]]:
+    return answer(f"SELECT {SUMMARY[width]} FROM rows", rows=rows.rename_columns([f"c{at}" for at in range(width)]))
 
 
 def written(folder: Path, keys: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Mapping[str, Path]:
@@ -131,7 +131,7 @@ def swapped(row: int, other: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 
 @pytest.mark.parametrize(
-    ("keys", "told"),
+    ("keys", "expected"),
     [
         (swapped(125_000, 125_001), "row 125001 (k=125000) comes after row 125000 (k=125001)"),
         (swapped(149_999, 150_000), "row 150000 (k=149999) comes after row 149999 (k=150000)"),
@@ -141,12 +141,12 @@ def swapped(row: int, other: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 )
 @pytest.mark.parametrize("channels", [1, 2, 3])
 def test_a_row_out_of_order_is_found_wherever_channels_start(
-    keys: np.ndarray[tuple[int], np.dtype[np.int64]], told: str, channels: int, tmp_path: Path
+    keys: np.ndarray[tuple[int], np.dtype[np.int64]], expected: str, channels: int, tmp_path: Path
 ) -> None:
     with pytest.raises(TidegateError) as error:
         epoch(summed(SORTED_A), 2, written(tmp_path, keys), channels)
     assert error.value.reason == "INPUT_NOT_SORTED"
-    assert told in error.value.message
+    assert expected in error.value.message
 
 
 def test_keys_at_the_end_of_their_type_are_in_a_range(tmp_path: Path) -> None:
@@ -154,11 +154,11 @@ def test_keys_at_the_end_of_their_type_are_in_a_range(tmp_path: Path) -> None:
     keys[:GROUP_ROWS] = 7
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"k": keys, "v": keys % 2}), path, row_group_size=GROUP_ROWS)
-    found = epoch(summed(SORTED_A), 2, {"a": path}, 2)
-    assert found.column(0).to_pylist() == [7, np.iinfo(np.int64).max]
+    result = epoch(summed(SORTED_A), 2, {"a": path}, 2)
+    assert result.column(0).to_pylist() == [7, np.iinfo(np.int64).max]
 
 
 def test_a_limit_above_channels_gives_the_first_rows_of_all(files: Mapping[str, Path]) -> None:
     relation = limited(summed(merged(SORTED_A, SORTED_B, 2)), 5)
-    found = {channels: rows_of(epoch(relation, 2, files, channels)) for channels in (1, 2, 3)}
-    assert found[1] == found[2] == found[3] == sorted(found[1])
+    rows_by_channels = {channels: rows_of(epoch(relation, 2, files, channels)) for channels in (1, 2, 3)}
+    assert rows_by_channels[1] == rows_by_channels[2] == rows_by_channels[3] == sorted(rows_by_channels[1])

@@ -35,7 +35,7 @@ SQL = {
 }
 
 
-def made(seed: int, rows: int, highest: int, name: str) -> pa.Table:
+def sorted_table(seed: int, rows: int, highest: int, name: str) -> pa.Table:
     """Sorted by k, nulls last, with groups of several rows."""
     random = np.random.default_rng(seed)
     keys = np.sort(random.integers(0, highest, rows))
@@ -68,10 +68,10 @@ def test_every_type_of_merge_join_gives_the_rows_of_its_sql(type_: str, below: b
     relation = merged(SORTED_A, SORTED_B, 2, type_, below)
     with tidegate.local() as client, client.create_task(names(relation, width)) as task:
         for seed, count in ((1, 900), (2, 0), (3, 400)):
-            a, b = made(seed, max(count, 3), 300, "v"), made(seed + 50, 500, 400, "w")
-            found = task.run_epoch({"a": a, "b": b}).table()
-            assert sorted(rows_of(found), key=repr) == answer(SQL[type_].format(on=on), a=a, b=b)
-        assert "MergeJoin" in {each.operator for each in task.statistics().operators}
+            a, b = sorted_table(seed, max(count, 3), 300, "v"), sorted_table(seed + 50, 500, 400, "w")
+            result = task.run_epoch({"a": a, "b": b}).table()
+            assert sorted(rows_of(result), key=repr) == answer(SQL[type_].format(on=on), a=a, b=b)
+        assert "MergeJoin" in {operator.operator for operator in task.statistics().operators}
 
 
 @pytest.mark.parametrize("channels", [1, 2, 3])
@@ -79,44 +79,47 @@ def test_every_type_of_merge_join_gives_the_rows_of_its_sql(type_: str, below: b
 def test_aggregates_of_joined_rows_come_in_the_order_of_the_keys(channels: int, determinism: str) -> None:
     if determinism == "relaxed" and channels > 1:
         pytest.skip("relaxed tasks run one channel")
-    a, b = made(1, 200_000, 60_000, "v"), made(2, 100_000, 70_000, "w")
+    a, b = sorted_table(1, 200_000, 60_000, "v"), sorted_table(2, 100_000, 70_000, "w")
     relation = summed(merged(filtered(SORTED_A, 1, 0), SORTED_B, 2))
     expected = "SELECT a.k, sum(v)::BIGINT FROM a JOIN b ON a.k = b.k WHERE v > 0 GROUP BY 1"
     options = {"channels": channels, "determinism": determinism}
     with tidegate.local() as client, client.create_task(names(relation, 2), **options) as task:
         for _ in range(2):
-            found = rows_of(task.run_epoch({"a": a, "b": b}).table())
-            assert found == sorted(found)
-            assert sorted(found, key=repr) == answer(expected, a=a, b=b)
+            groups = rows_of(task.run_epoch({"a": a, "b": b}).table())
+            assert groups == sorted(groups)
+            assert sorted(groups, key=repr) == answer(expected, a=a, b=b)
 
 
 def test_how_splits_are_cut_does_not_show() -> None:
-    a, b = made(1, 70_000, 9_000, "v"), made(2, 30_000, 9_000, "w")
+    a, b = sorted_table(1, 70_000, 9_000, "v"), sorted_table(2, 30_000, 9_000, "w")
     relation = merged(SORTED_A, SORTED_B, 2, "OUTER", below=True)
     digests = set()
     for rows in (70_000, 4_096, 977):
         with tidegate.local() as client, client.create_task(names(relation, 4)) as task:
             splits = [a.slice(at, rows) for at in range(0, a.num_rows, rows)]
-            found = task.run_epoch({"a": splits, "b": b}).table()
-            digests.add(digest(found.schema, found.to_batches()))
+            result = task.run_epoch({"a": splits, "b": b}).table()
+            digests.add(digest(result.schema, result.to_batches()))
     assert len(digests) == 1
 
 
 def test_sorted_inputs_of_a_plan_s_own_merge_join_need_no_declaration() -> None:
-    a, b = made(1, 500, 100, "v").take(np.random.default_rng(5).permutation(500)), made(2, 300, 100, "w")
+    a, b = (
+        sorted_table(1, 500, 100, "v").take(np.random.default_rng(5).permutation(500)),
+        sorted_table(2, 300, 100, "w"),
+    )
     relation = merged(sorted_by(A, 0), sorted_by(B, 0, 1), 2)
     with tidegate.local() as client, client.create_task(names(relation, 4)) as task:
-        found = task.run_epoch({"a": a, "b": b}).table()
-        assert sorted(rows_of(found), key=repr) == answer(SQL["INNER"].format(on="a.k = b.k"), a=a, b=b)
-        assert "MergeJoin" in {each.operator for each in task.statistics().operators}
+        result = task.run_epoch({"a": a, "b": b}).table()
+        assert sorted(rows_of(result), key=repr) == answer(SQL["INNER"].format(on="a.k = b.k"), a=a, b=b)
+        assert "MergeJoin" in {operator.operator for operator in task.statistics().operators}
 
 
 def test_a_merge_join_of_inputs_in_any_order_has_the_same_rows() -> None:
-    a, b = made(1, 500, 100, "v"), made(2, 300, 100, "w")
+    a, b = sorted_table(1, 500, 100, "v"), sorted_table(2, 300, 100, "w")
     shuffled = a.take(np.random.default_rng(5).permutation(500))
     with tidegate.local() as client, client.create_task(names(merged(A, B, 2), 4)) as task:
-        found = task.run_epoch({"a": shuffled, "b": b}).table()
-        assert sorted(rows_of(found), key=repr) == answer(SQL["INNER"].format(on="a.k = b.k"), a=a, b=b)
+        result = task.run_epoch({"a": shuffled, "b": b}).table()
+        assert sorted(rows_of(result), key=repr) == answer(SQL["INNER"].format(on="a.k = b.k"), a=a, b=b)
 
 
 # --- the order is checked -----------------------------------------------------------------------------------------
@@ -179,16 +182,16 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def epoch(relation: object, width: int, path: Path, **more: pa.Table) -> tuple[pa.Table, EpochStatistics]:
     with tidegate.local(roots=[path.parent]) as client, client.create_task(names(relation, width)) as task:
-        made = task.run_epoch({"a": path, **more})
-        return made.table(), made.statistics
+        epoch_ = task.run_epoch({"a": path, **more})
+        return epoch_.table(), epoch_.statistics
 
 
 @pytest.mark.parametrize("left", [SORTED_A, filtered(SORTED_A, 1, -1)], ids=["bare", "filtered"])
 def test_a_join_stops_reading_within_two_row_groups_of_the_last_match(left: object, large: Path) -> None:
     last = 9 * GROUP_ROWS // 10 + 3
     few = pa.table({"k": [3, last], "w": [1, 2]})
-    found, statistics = epoch(merged(left, SORTED_B, 2), 4, large, b=few)
-    assert set(found.column(0).to_pylist()) == {3, last}
+    result, statistics = epoch(merged(left, SORTED_B, 2), 4, large, b=few)
+    assert set(result.column(0).to_pylist()) == {3, last}
     assert statistics.rows_in <= 12 * GROUP_ROWS + 2
 
 
@@ -229,8 +232,8 @@ def test_a_side_that_nothing_more_can_match_is_not_decoded(
     width = 2 if type_.endswith(("SEMI", "ANTI")) else 4
     relation = merged(left, right, 2, type_)
     with tidegate.local(roots=[distinct.parent]) as client, client.create_task(names(relation, width)) as task:
-        found = task.run_epoch({large: distinct, small: few}).table()
-    assert found.num_rows == (0 if type_.endswith("ANTI") else 2)
+        result = task.run_epoch({large: distinct, small: few}).table()
+    assert result.num_rows == (0 if type_.endswith("ANTI") else 2)
     assert set(range(10)) <= groups_touched(distinct, handler.reads) <= set(range(12))
 
 
@@ -266,8 +269,8 @@ def test_on_several_channels_each_stops_within_two_row_groups_of_its_last_match(
         tidegate.local(roots=roots, threads=4) as client,
         client.create_task(names(merged(SORTED_A, right, 2), 4), **options) as task,
     ):
-        found = task.run_epoch({"a": distinct, "b": tmp_path / "b.parquet"}).table()
-    assert found.column(0).equals(table.column(0))
+        result = task.run_epoch({"a": distinct, "b": tmp_path / "b.parquet"}).table()
+    assert result.column(0).equals(table.column(0))
     touched = groups_touched(distinct, handler.reads)
     assert set(range(10)) <= touched
     assert len(touched) <= 10 + 2 * channels
@@ -277,8 +280,8 @@ def test_small_row_groups_are_decoded_one_by_one(tmp_path: Path) -> None:
     path = tmp_path / "f.parquet"
     keys = np.arange(100_000)
     pq.write_table(pa.table({"k": keys, "v": keys}), path, row_group_size=1_000)
-    found, statistics = epoch(merged(SORTED_A, SORTED_B, 2), 4, path, b=pa.table({"k": [4, 9_500], "w": [1, 2]}))
-    assert found.column(0).to_pylist() == [4, 9_500]
+    result, statistics = epoch(merged(SORTED_A, SORTED_B, 2), 4, path, b=pa.table({"k": [4, 9_500], "w": [1, 2]}))
+    assert result.column(0).to_pylist() == [4, 9_500]
     assert statistics.rows_in <= 12 * 1_000 + 2
 
 
@@ -290,6 +293,6 @@ def test_small_row_groups_are_decoded_one_by_one(tmp_path: Path) -> None:
 def test_the_first_rows_come_after_at_most_a_hundredth_of_the_input(relation: object, large: Path) -> None:
     other = pa.table({"k": pa.array(np.arange(GROUPS)), "w": pa.array(np.arange(GROUPS))})
     more = {"b": other} if "mergeJoin" in str(relation) else {}
-    found, statistics = epoch(relation, 2, large, **more)
-    assert rows_of(found) == [(0, 0)]
+    result, statistics = epoch(relation, 2, large, **more)
+    assert rows_of(result) == [(0, 0)]
     assert statistics.rows_in <= GROUPS * GROUP_ROWS / 100 + len(more) * GROUPS

@@ -224,7 +224,7 @@ def test_a_slow_folder_of_one_source_holds_up_no_other_source() -> None:
 
     engine = FakeEngine(sources=("a", "x"))
     with running(engine) as task:
-        computation = engine.made[0]
+        computation = engine.computations[0]
         accept, computation.accept_file = computation.accept_file, listing  # type: ignore[method-assign]
         slow = threading.Thread(target=add_splits, args=(task.manager, task.id, [("a", FileSplit(path="1"), None)]))
         slow.start()
@@ -234,4 +234,4 @@ def test_a_slow_folder_of_one_source_holds_up_no_other_source() -> None:
         assert (file.sequence, inline.sequence) == (1, 2)
         let.set()
         slow.join(60)
-        assert {each.name: each.last_added for each in task.info().sources} == {"a": 1, "x": 2}
+        assert {source.name: source.last_added for source in task.info().sources} == {"a": 1, "x": 2}

@@ -36,9 +36,9 @@ def answer(plan_: bytes, **options: object) -> tuple[list[tuple[object, ...]], d
     """The rows of an epoch, and how often each kind of operator has run after three."""
     with tidegate.local() as client, client.create_task(plan_, tables={"names": TABLE}, **options) as task:
         for _ in range(3):
-            found = task.run_epoch({"events": EVENTS}).table()
-        runs = {each.operator: each.runs for each in task.statistics().operators}
-    return list(zip(*(each.to_pylist() for each in found.columns), strict=True)), runs
+            result = task.run_epoch({"events": EVENTS}).table()
+        runs = {operator.operator: operator.runs for operator in task.statistics().operators}
+    return list(zip(*(values.to_pylist() for values in result.columns), strict=True)), runs
 
 
 def expected(left: str, type_: str) -> list[tuple[object, ...]]:
@@ -81,9 +81,9 @@ def test_a_large_epoch_is_joined_by_the_same_task(tmp_path: Path) -> None:
     pq.write_table(large, tmp_path / "large.parquet")
     with tidegate.local() as client, client.create_task(join("FED", "INNER"), tables={"names": TABLE}) as task:
         assert task.run_epoch({"events": str(tmp_path / "large.parquet")}).table().num_rows == 30_000
-        assert "Index" not in {each.operator for each in task.statistics().operators}
+        assert "Index" not in {operator.operator for operator in task.statistics().operators}
         assert task.run_epoch({"events": EVENTS}).table().num_rows == 5
-        assert "Index" in {each.operator for each in task.statistics().operators}
+        assert "Index" in {operator.operator for operator in task.statistics().operators}
 
 
 def test_an_index_that_would_not_fit_is_done_without() -> None:
@@ -93,7 +93,7 @@ def test_an_index_that_would_not_fit_is_done_without() -> None:
         client.create_task(join("FED", "INNER"), tables={"names": wide}, memory_limit=256 << 20) as task,
     ):
         assert task.run_epoch({"events": EVENTS}).table().num_rows == 5
-        assert "IndexLookupJoin" not in {each.operator for each in task.statistics().operators}
+        assert "IndexLookupJoin" not in {operator.operator for operator in task.statistics().operators}
 
 
 def test_what_else_a_condition_asks_for_is_a_filter_above() -> None:
@@ -104,9 +104,9 @@ def test_what_else_a_condition_asks_for_is_a_filter_above() -> None:
     both.join.expression.CopyFrom(conjunction(equal, same))
     events = pa.table({"k": [5, 6, 7], "v": [5, 5, 7]})
     with tidegate.local() as client, client.create_task(plan(both, NAMES["FED"]), tables={"names": TABLE}) as task:
-        found = task.run_epoch({"events": events}).table()
-        assert found["id"].to_pylist() == [5, 5, 7, 7]
-        assert "IndexLookupJoin" in {each.operator for each in task.statistics().operators}
+        result = task.run_epoch({"events": events}).table()
+        assert result["id"].to_pylist() == [5, 5, 7, 7]
+        assert "IndexLookupJoin" in {operator.operator for operator in task.statistics().operators}
 
 
 def test_it_is_explained() -> None:

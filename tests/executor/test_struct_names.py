@@ -75,7 +75,7 @@ def test_fields_come_out_under_the_plans_names_whatever_they_are(
     if relation is united:
         fed["u"] = table(names[::-1], len(VALUES))
     with tidegate.local() as client, client.create_task(plan, mode=mode) as task:
-        found = task.run_epoch(fed).table().select(range(3)).sort_by("k")
+        result = task.run_epoch(fed).table().select(range(3)).sort_by("k")
     rows = pa.concat_tables([table(names, 0), table(names, len(VALUES))][: len(fed)])
-    assert found.schema.types == rows.schema.types
-    assert found.combine_chunks().equals(rows.combine_chunks())
+    assert result.schema.types == rows.schema.types
+    assert result.combine_chunks().equals(rows.combine_chunks())

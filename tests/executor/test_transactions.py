@@ -38,14 +38,18 @@ def transact(task: Client, version: int, *splits: InlineSplit, seal: bool = True
     follows = more.pop("follows", None)
     named = Transaction(application=more.pop("application", "app"), version=version, follows=follows)
     source = more.pop("source", "a")
-    request = AddRequest(splits=[(source, each, None) for each in splits], seal=Seal() if seal else None, **more)
+    request = AddRequest(splits=[(source, split, None) for split in splits], seal=Seal() if seal else None, **more)
     return task.manager.transact(task.id, named, request)
 
 
 def test_a_transaction_adds_its_splits_in_order_and_seals_them() -> None:
     with running() as task:
-        made = transact(task, 0, rows(1, 2), rows(3))
-        assert (made.epoch, made.replayed, [each.sequence for each in made.added]) == (1, False, [1, 2])
+        transaction = transact(task, 0, rows(1, 2), rows(3))
+        assert (
+            transaction.epoch,
+            transaction.replayed,
+            [added_split.sequence for added_split in transaction.added],
+        ) == (1, False, [1, 2])
         assert task.epoch(1) == [1, 2, 3]
 
 
@@ -54,7 +58,9 @@ def test_a_replay_changes_nothing_and_answers_the_same() -> None:
         first = transact(task, 0, rows(1), rows(2))
         again = transact(task, 0, rows(1), rows(2))
         assert (again.replayed, again.same, again.epoch) == (True, True, first.epoch)
-        assert [each.sequence for each in again.added] == [each.sequence for each in first.added]
+        assert [added_split.sequence for added_split in again.added] == [
+            added_split.sequence for added_split in first.added
+        ]
         assert task.info().sealed_epoch == 1
         assert task.epoch(1) == [1, 2]
 
@@ -163,8 +169,8 @@ def test_a_transaction_goes_behind_numbers_that_a_sealed_epoch_waits_for() -> No
     with running() as task:
         task.add(1, sequence=1)
         task.seal(a=2)
-        made = transact(task, 0, rows(3))
-        assert ([each.sequence for each in made.added], made.epoch) == ([3], 2)
+        transaction = transact(task, 0, rows(3))
+        assert ([added_split.sequence for added_split in transaction.added], transaction.epoch) == ([3], 2)
         task.add(2, sequence=2)
         assert [task.epoch(1), task.epoch(2)] == [[1, 2], [3]]
 
@@ -226,8 +232,8 @@ def test_a_sender_that_starts_again_anywhere_loses_and_doubles_nothing(
             answers = [transact(task, version, *splits, seal=seal) for _ in range(crashes + 1)]
             if crashes and version:
                 assert transact(task, version - 1, rows(99)).replayed
-            assert {each.epoch for each in answers} == {len(expected)}
-            assert [each.replayed for each in answers] == [False] + [True] * crashes
+            assert {answer.epoch for answer in answers} == {len(expected)}
+            assert [answer.replayed for answer in answers] == [False] + [True] * crashes
             expected[-1] += [value for part in range(count) for value in (version, part)]
             if seal:
                 expected.append([])
@@ -247,8 +253,10 @@ def test_a_checkpoint_has_the_last_version_of_each_application_by_its_barrier(
 
     def reach_a_barrier() -> None:
         epoch = ledger.epochs[0]
-        found = {each.application: each.version for each in ledger.transactions.by(epoch.number)}
-        assert found == by[epoch.number]
+        versions = {
+            transaction.application: transaction.version for transaction in ledger.transactions.by(epoch.number)
+        }
+        assert versions == by[epoch.number]
         ledger.finish(epoch)
 
     for version, ((application, seals, _), reached) in enumerate(zip(steps, finish, strict=False)):

@@ -28,8 +28,8 @@ SOURCE = read("rows", {"k": I64, "items": list_of(I64), "more": list_of(I64)})
 
 def answer(relation: object, *names: str, **options: object) -> list[tuple[object, ...]]:
     with tidegate.local() as client, client.create_task(plan(relation, names), **options) as task:
-        found = task.run_epoch({"rows": ROWS}).table()
-    return list(zip(*(each.to_pylist() for each in found.columns), strict=True))
+        result = task.run_epoch({"rows": ROWS}).table()
+    return list(zip(*(column.to_pylist() for column in result.columns), strict=True))
 
 
 def test_a_list_becomes_rows_in_its_order() -> None:

@@ -39,9 +39,9 @@ class Sums:
     def done(self, channel: int) -> pa.Table | None:
         if not self.rows:
             return None
-        found = pa.Table.from_batches(self.rows).group_by("c0").aggregate([("c1", "sum")]).sort_by("c0")
-        totals = pa.array([each * self.times for each in found["c1_sum"].to_pylist()])
-        return pa.table({"k": found["c0"], "total": totals})
+        sums = pa.Table.from_batches(self.rows).group_by("c0").aggregate([("c1", "sum")]).sort_by("c0")
+        totals = pa.array([total * self.times for total in sums["c1_sum"].to_pylist()])
+        return pa.table({"k": sums["c0"], "total": totals})
 
 
 class First:
@@ -73,7 +73,7 @@ class Known:
             if stream == "build":
                 self.known.update(batch["c0"].to_pylist())
             else:
-                yield batch.filter(pa.array([each in self.known for each in batch["c0"].to_pylist()]))
+                yield batch.filter(pa.array([value in self.known for value in batch["c0"].to_pylist()]))
 
     def done(self, channel: int) -> None:
         return None
@@ -90,11 +90,11 @@ OPERATORS = {
     "known": tidegate.user_operator(
         Known,
         streams=("build", "probe"),
-        schema=lambda options, given: given[1],
+        schema=lambda options, schemas: schemas[1],
         partition={"build": None, "probe": tidegate.SPREAD},
         after={"probe": "build"},
     ),
-    "broken": tidegate.user_operator(Sums, schema=lambda options, given: given[7]),
+    "broken": tidegate.user_operator(Sums, schema=lambda options, schemas: schemas[7]),
     "copies": tidegate.user_operator(Sums, schema=SUMS, partition=None),
 }
 
@@ -116,13 +116,13 @@ def summed(name: str = "sums", **options: Any) -> bytes:
 
 
 def expected(rows: pa.Table, times: int = 1) -> list[tuple[int, int]]:
-    found: dict[int, int] = {}
+    totals: dict[int, int] = {}
     for key, value in zip(rows["k"].to_pylist(), rows["v"].to_pylist(), strict=True):
-        found[key] = found.get(key, 0) + value * times
-    return sorted(found.items())
+        totals[key] = totals.get(key, 0) + value * times
+    return sorted(totals.items())
 
 
-def told(table: pa.Table) -> list[tuple[int, ...]]:
+def rows_in_order(table: pa.Table) -> list[tuple[int, ...]]:
     return sorted(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
@@ -136,19 +136,19 @@ def refused(client: tidegate.Client, plan_: bytes, **options: Any) -> tidegate.P
 def test_a_relaxed_plan_gives_the_rows_of_a_strict_one(client: tidegate.Client) -> None:
     with client.create_task(summed(times=2), determinism="relaxed") as task:
         for rows in (ROWS, ROWS.slice(7, 70_000), ROWS.slice(0, 0)):
-            assert told(task.run_epoch({"numbers": rows}).table()) == expected(rows, 2)
+            assert rows_in_order(task.run_epoch({"numbers": rows}).table()) == expected(rows, 2)
 
 
 @pytest.mark.parametrize("channels", [1, 3])
 def test_every_epoch_has_executors_of_its_own(client: tidegate.Client, channels: int) -> None:
     with client.create_task(summed(times=2), channels=channels) as task:
         for rows in (ROWS, ROWS.slice(0, 5), ROWS.slice(0, 0)):
-            assert told(task.run_epoch({"numbers": rows}).table()) == expected(rows, 2)
+            assert rows_in_order(task.run_epoch({"numbers": rows}).table()) == expected(rows, 2)
 
 
 def test_rows_of_one_key_are_on_one_channel(client: tidegate.Client) -> None:
     with client.create_task(summed(), channels=3) as task:
-        assert told(task.run_epoch({"numbers": ROWS}).table()) == expected(ROWS)
+        assert rows_in_order(task.run_epoch({"numbers": ROWS}).table()) == expected(ROWS)
         text = client.explain(summed(), channels=3, rows={"numbers": ROWS.num_rows}).text
     assert "exchange 0 to pipeline 2: hash of columns 0" in text
     assert "user operator 'sums': rows hash of columns 0" in text
@@ -158,15 +158,15 @@ def test_what_stands_around_an_operator_is_planned_as_always(client: tidegate.Cl
     over = operated(named("sums"), picked(read("numbers", {"v": I64, "k": I64}), 2, [1, 0]))
     names = plan(joined(over, read("names", {"id": I64, "name": TEXT}), 2), ["k", "total", "id", "name"])
     with client.create_task(names) as task:
-        given = {"numbers": ROWS.slice(0, 1_000), "names": pa.table({"id": [3, 9_999], "name": ["three", "none"]})}
-        assert task.run_epoch(given).table().to_pylist() == [{"k": 3, "total": 3 + 703, "id": 3, "name": "three"}]
+        splits = {"numbers": ROWS.slice(0, 1_000), "names": pa.table({"id": [3, 9_999], "name": ["three", "none"]})}
+        assert task.run_epoch(splits).table().to_pylist() == [{"k": 3, "total": 3 + 703, "id": 3, "name": "three"}]
 
 
 def test_one_stream_waits_for_another(client: tidegate.Client) -> None:
     inputs = (read("few", {"k": I64}), read("numbers", NUMBERS))
     with client.create_task(plan(operated(named("known"), *inputs), ["k", "v"]), channels=3) as task:
-        found = task.run_epoch({"few": pa.table({"k": [5, 6]}), "numbers": ROWS}).table()
-    assert told(found) == sorted((at % 700, at) for at in range(200_000) if at % 700 in (5, 6))
+        result = task.run_epoch({"few": pa.table({"k": [5, 6]}), "numbers": ROWS}).table()
+    assert rows_in_order(result) == sorted((at % 700, at) for at in range(200_000) if at % 700 in (5, 6))
 
 
 def test_an_operator_that_has_enough_stops_what_it_reads(client: tidegate.Client) -> None:
@@ -195,7 +195,7 @@ def test_an_unknown_operator_is_refused_with_those_that_are_known(client: tidega
         "relations[0].root.input.extension_single.detail.name",
     )
     assert "there are: broken, copies, first, known, sums, sums_by" in problem.message
-    assert [each.reason for each in client.validate(summed("summs"))] == ["UNKNOWN_OPERATOR"]
+    assert [problem.reason for problem in client.validate(summed("summs"))] == ["UNKNOWN_OPERATOR"]
 
 
 @pytest.mark.parametrize(
@@ -242,20 +242,20 @@ def test_options_arrive_as_they_were_written() -> None:
         seen.append(options)
         return First({"rows": 1})
 
-    given = {"n": 3, "x": 0.5, "t": "é", "b": True, "none": None, "list": [1, {"a": [2]}]}
-    rows = plan(operated(named("op", **given), read("numbers", NUMBERS)), ["k", "v"])
+    options = {"n": 3, "x": 0.5, "t": "é", "b": True, "none": None, "list": [1, {"a": [2]}]}
+    rows = plan(operated(named("op", **options), read("numbers", NUMBERS)), ["k", "v"])
     service = tidegate.local(operators={"op": tidegate.user_operator(make)})
     with service, service.create_task(rows) as task:
         task.run_epoch({"numbers": ROWS})
-    assert seen == [given]
+    assert seen == [options]
     assert type(seen[0]["n"]) is int
 
 
 def test_the_same_plan_of_another_version_means_something_else() -> None:
     def meaning(version: str) -> str:
         operators = {"first": tidegate.user_operator(First, version=version)}
-        given = plan(operated(named("first", rows=1), read("numbers", NUMBERS)), ["k", "v"])
-        return meaning_of(decode_plan(PlanBytes(binary=given), operators=operators).plan)
+        plan_bytes = plan(operated(named("first", rows=1), read("numbers", NUMBERS)), ["k", "v"])
+        return meaning_of(decode_plan(PlanBytes(binary=plan_bytes), operators=operators).plan)
 
     assert meaning("1") == meaning("1")
     assert meaning("1") != meaning("2")

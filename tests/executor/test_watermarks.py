@@ -64,7 +64,7 @@ def test_exchanges_pass_on_the_least(client: tidegate.Client) -> None:
             epoch = next(task.epochs())
             epoch.table()
             assert epoch.watermark == min(watermarks)
-        assert "Exchange" in {each.operator for each in task.statistics().operators}
+        assert "Exchange" in {operator.operator for operator in task.statistics().operators}
 
 
 @pytest.mark.parametrize("mode", ["per_epoch", "continuous"])
@@ -132,16 +132,16 @@ def test_loops_pass_on_the_least(client: tidegate.Client, mode: str, channels: i
             assert epoch.watermark == min(watermarks)
 
 
-@pytest.mark.parametrize(("inputs", "sources", "found"), [((7, 5), (6,), 5), ((7,), (), 7), ((7, None), (), None)])
+@pytest.mark.parametrize(("inputs", "sources", "expected"), [((7, 5), (6,), 5), ((7,), (), 7), ((7, None), (), None)])
 def test_a_stream_has_the_least_of_what_it_is_made_of(
-    inputs: tuple[int | None, ...], sources: tuple[int | None, ...], found: int | None
+    inputs: tuple[int | None, ...], sources: tuple[int | None, ...], expected: int | None
 ) -> None:
     schema = pa.schema([("k", pa.int64())])
     streams = [BatchStream(schema, (), watermark) for watermark in inputs]
     stream = MeteredStream(schema, iter(()), Meter("Join", "here"), inputs=streams)
     stream.reads({f"source {number}": watermark for number, watermark in enumerate(sources)})
     assert list(stream) == []
-    assert stream.watermark == found
+    assert stream.watermark == expected
 
 
 def test_nothing_is_less_than_everything() -> None:

@@ -107,8 +107,8 @@ def test_an_epoch_beyond_its_seconds_is_skipped_and_the_next_one_runs(determinis
         with pytest.raises(tidegate.EpochError, match=r"more than 0\.5 seconds") as failed:
             task.run_epoch({"a": many, "b": many.rename_columns(["y"])})
         assert failed.value.reason == "EPOCH_SECONDS"
-        found = task.run_epoch({"a": pa.table({"x": [1, 2]}), "b": pa.table({"y": [-1, 5]})}).table()
-        assert found.to_pylist() == [{"x": 1, "y": -1}]
+        result = task.run_epoch({"a": pa.table({"x": [1, 2]}), "b": pa.table({"y": [-1, 5]})}).table()
+        assert result.to_pylist() == [{"x": 1, "y": -1}]
 
 
 def test_a_continuous_epoch_beyond_its_seconds_leaves_state_as_it_was() -> None:
@@ -122,8 +122,8 @@ def test_a_continuous_epoch_beyond_its_seconds_leaves_state_as_it_was() -> None:
         with pytest.raises(tidegate.EpochError) as failed:
             task.run_epoch({"a": many, "b": many.rename_columns(["y"])})
         assert failed.value.reason == "EPOCH_SECONDS"
-        found = task.run_epoch({"b": pa.table({"y": [-1]})}).table()
-        assert found.to_pylist() == [{"x": 1, "y": -1, "_weight": 1}]
+        result = task.run_epoch({"b": pa.table({"y": [-1]})}).table()
+        assert result.to_pylist() == [{"x": 1, "y": -1, "_weight": 1}]
 
 
 def test_an_option_above_its_ceiling_is_refused_and_no_limit_becomes_the_ceiling() -> None:
@@ -132,8 +132,8 @@ def test_an_option_above_its_ceiling_is_refused_and_no_limit_becomes_the_ceiling
     try:
         with pytest.raises(InvalidRequest, match=r"memory_limit=4294967296 is too high: .* at most 1073741824"):
             manager.create_task(PLAN, TaskOptions(), {})
-        made = manager.create_task(PLAN, TaskOptions(memory_limit=1 << 30, on_error=OnError.SKIP_EPOCH), {})
-        assert (made.options.epoch_seconds, made.options.memory_limit) == (9.0, 1 << 30)
+        task = manager.create_task(PLAN, TaskOptions(memory_limit=1 << 30, on_error=OnError.SKIP_EPOCH), {})
+        assert (task.options.epoch_seconds, task.options.memory_limit) == (9.0, 1 << 30)
     finally:
         manager.close()
 
@@ -210,7 +210,7 @@ def test_an_epoch_inside_of_a_call_without_pieces_ends_before_the_call_does(ends
             with pytest.raises((tidegate.TaskFailed, tidegate.TaskCancelled)) as ended:
                 task.manager.next(task.id, Cursor(1), wait=50.0)
             assert ended.value.reason == ("EPOCH_SECONDS" if ends == "bound" else "TASK_CANCELLED")
-            (computation,) = engine.made
+            (computation,) = engine.computations
             assert ends == "bound" or computation.closed.wait(50.0)
             assert not goes_on.is_set()
     finally:

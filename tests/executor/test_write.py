@@ -53,7 +53,7 @@ def writing(relation: object, *, output: str = RETURNED, op: str = "WRITE_OP_CTA
     return plans.plan({"write": {**table, **more}}, "key", "value")
 
 
-def found(root: Path) -> list[tuple[int, ...]]:
+def written_rows(root: Path) -> list[tuple[int, ...]]:
     """The table's rows, file after file."""
     files = f"read_parquet('{root}/out/*.parquet', filename = true, file_row_number = true)"
     return duckdb.sql(f"SELECT k, v FROM {files} ORDER BY filename, file_row_number").fetchall()
@@ -80,7 +80,7 @@ def test_what_an_epoch_returns_is_what_it_has_written(
         splits = [inline(k=[3, 1, 3], v=[number, 1, 2]), file(tmp_path / "data" / f"{number}.parquet", k=[9], v=[9])]
         rows = run(service, task, *(("t", split) for split in splits))
         expected += rows
-        assert found(root) == expected
+        assert written_rows(root) == expected
         assert statistics(service, task, number + 1, len(rows)).rows_written == len(rows)
     assert len(expected) > 3
 
@@ -89,16 +89,16 @@ def test_the_rows_are_the_same_as_without_the_write(service: TaskManager, root: 
     split = inline(k=list(range(100_000)) * 2, v=list(range(200_000)))
     plain = run(service, create(service, plans.plan(SUM, "k", "s")), ("t", split))
     assert run(service, create(service, writing(SUM)), ("t", split)) == plain
-    assert found(root) == plain
+    assert written_rows(root) == plain
 
 
 def test_a_silent_write_gives_no_rows_and_says_what_it_wrote(service: TaskManager, root: Path) -> None:
     task = create(service, writing(ROWS, output=SILENT))
     assert run(service, task, ("t", inline(k=[1, 2, 3], v=[1, 0, 2]))) == []
-    told = statistics(service, task, 1, 0)
-    assert (told.rows_written, told.files_written, told.rows_out) == (2, 1, 0)
-    assert told.bytes_written == next((root / "out").iterdir()).stat().st_size
-    assert found(root) == [(1, 1), (3, 2)]
+    statistics_ = statistics(service, task, 1, 0)
+    assert (statistics_.rows_written, statistics_.files_written, statistics_.rows_out) == (2, 1, 0)
+    assert statistics_.bytes_written == next((root / "out").iterdir()).stat().st_size
+    assert written_rows(root) == [(1, 1), (3, 2)]
 
 
 def test_the_result_has_the_columns_that_the_plan_says(service: TaskManager) -> None:
@@ -117,7 +117,7 @@ def test_a_silent_write_needs_no_names_for_a_result_without_columns(service: Tas
     task = service.create_task(PlanBytes(json=json.dumps(unnamed)), TaskOptions(), {})
     assert task.schema == pa.schema([])
     assert run(service, task.id, ("t", inline(k=[1], v=[5]))) == []
-    assert found(root) == [(1, 5)]
+    assert written_rows(root) == [(1, 5)]
 
 
 def test_nothing_is_in_the_table_before_the_barrier_and_all_of_it_after(service: TaskManager, root: Path) -> None:
@@ -130,14 +130,14 @@ def test_nothing_is_in_the_table_before_the_barrier_and_all_of_it_after(service:
         frame := service.next(task, Cursor(1, read), acknowledge=Cursor(1, read), wait=60.0)[0], Barrier
     ):
         read += frame.rows
-    assert len(found(root)) == read == 200_000
+    assert len(written_rows(root)) == read == 200_000
 
 
 def test_a_reader_that_reads_nothing_changes_nothing_of_what_is_written(service: TaskManager, root: Path) -> None:
     task = create(service, writing(plans.limited(ROWS, 70_000), output=SILENT))
     add_splits(service, task, [("t", inline(k=range(200_000), v=[1] * 200_000), None)], barrier=True)
     service.next(task, Cursor(1, 0), wait=60.0)
-    assert len(found(root)) == 70_000
+    assert len(written_rows(root)) == 70_000
 
 
 def test_a_cancelled_epoch_leaves_nothing_behind(service: TaskManager, root: Path) -> None:
@@ -158,7 +158,7 @@ def test_an_epoch_whose_last_rows_wait_for_a_reader_is_not_in_the_table_yet(serv
     while len(everything(root / "out")) < 2 and time.monotonic() < deadline:
         service.work_and_poll(task, Cursor(1, 1))
     assert len(everything(root / "out")) == 2
-    assert found(root) == [(1, 1)]
+    assert written_rows(root) == [(1, 1)]
     service.cancel_task(task)
     service.close()
     assert len(everything(root / "out")) == 1
@@ -177,7 +177,7 @@ def test_a_failed_epoch_leaves_nothing_behind_and_those_before_it_stay(
     with pytest.raises(TaskFailed):
         answer(service, task, 2)
     assert everything(root) == before
-    assert found(root) == [(1, 1)]
+    assert written_rows(root) == [(1, 1)]
 
 
 def test_a_skipped_epoch_leaves_nothing_behind_and_the_next_one_is_written(
@@ -193,7 +193,7 @@ def test_a_skipped_epoch_leaves_nothing_behind_and_the_next_one_is_written(
     assert barrier.error.reason == "WRITE_FAILED"
     assert everything(root) == []
     assert run(service, task, ("t", inline(k=[2], v=[2]))) == [(2, 2)]
-    assert found(root) == [(2, 2)]
+    assert written_rows(root) == [(2, 2)]
 
 
 def _fails(folder: OpenFolder) -> None:
@@ -216,7 +216,7 @@ def test_a_table_of_another_task_meets_what_the_plan_says(
     task = create(service, writing(ROWS, **more))
     returned = [row for n in (2, 3) for row in run(service, task, ("t", inline(k=[n], v=[n])))]
     assert returned == [(2, 2), (3, 3)] * written
-    assert sorted(found(root)) == [(1, 1)] * stays + returned
+    assert sorted(written_rows(root)) == [(1, 1)] * stays + returned
 
 
 def test_a_table_that_exists_fails_the_task_that_wants_to_create_it(service: TaskManager, root: Path) -> None:
@@ -225,7 +225,7 @@ def test_a_table_that_exists_fails_the_task_that_wants_to_create_it(service: Tas
     with pytest.raises(TaskFailed, match="table 'out' exists"):
         run(service, task, ("t", inline(k=[2], v=[2])))
     assert service.get_task(task).state is TaskPhase.FAILED
-    assert found(root) == [(1, 1)]
+    assert written_rows(root) == [(1, 1)]
 
 
 def test_a_table_of_other_columns_fails_the_task_that_inserts_into_it(service: TaskManager, root: Path) -> None:
@@ -246,7 +246,7 @@ def test_an_epoch_beyond_the_write_quota_is_left_out_and_those_before_it_stay(se
     with pytest.raises(TaskFailed, match="write_quota, 2,000 bytes") as error:
         run(service, task, ("t", inline(k=range(10_000), v=range(1, 10_001))))
     assert error.value.reason == "WRITE_QUOTA"
-    assert found(root) == [(1, 1)]
+    assert written_rows(root) == [(1, 1)]
 
 
 def test_tasks_that_write_one_table_side_by_side_lose_and_double_nothing(service: TaskManager, root: Path) -> None:
@@ -261,7 +261,7 @@ def test_tasks_that_write_one_table_side_by_side_lose_and_double_nothing(service
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(found(root)) == [(at, n) for at in range(4) for n in range(1, 6)]
+    assert sorted(written_rows(root)) == [(at, n) for at in range(4) for n in range(1, 6)]
 
 
 @pytest.mark.parametrize(("format_", "reader"), [("csv", "read_csv"), ("parquet", "read_parquet")])
@@ -311,7 +311,7 @@ def test_the_folder_for_tables_is_not_one_to_read_from(service: TaskManager, roo
 
 
 def test_explain_says_what_is_written_and_that_it_waits_for_the_seal(service: TaskManager) -> None:
-    found = service.explain(writing(ROWS), TaskOptions())
-    assert "writes table out at the barrier (error); its rows are the result" in found.text
-    assert "pipeline 1, starts at the seal" in found.text
-    assert json.loads(found.json)["writes"]["table"] == "out"
+    explained = service.explain(writing(ROWS), TaskOptions())
+    assert "writes table out at the barrier (error); its rows are the result" in explained.text
+    assert "pipeline 1, starts at the seal" in explained.text
+    assert json.loads(explained.json)["writes"]["table"] == "out"

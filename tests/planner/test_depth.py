@@ -140,7 +140,7 @@ def test_a_deep_condition_of_an_inner_join_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    "place",
+    "in_relation",
     [
         lambda deep: filtered(NUMBERS, call("gt", deep, lit(0))),
         lambda deep: sort(NUMBERS, asc(deep)),

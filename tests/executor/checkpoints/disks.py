@@ -84,9 +84,9 @@ class CrashingDisk:
         """Each name that was not synced is as it was or as it is; so are the bytes of each file, cut anywhere."""
         names: dict[Path, Inode] = {}
         for path in {*self.names, *self.durable}:
-            found = luck.choice([self.names, self.durable]).get(path)
-            if found is not None:
-                extra = found.written[len(found.synced) :]
-                bytes_ = found.synced + extra[: luck.randint(0, len(extra))]
+            file = luck.choice([self.names, self.durable]).get(path)
+            if file is not None:
+                extra = file.written[len(file.synced) :]
+                bytes_ = file.synced + extra[: luck.randint(0, len(extra))]
                 names[path] = Inode(bytes_, bytes_)
         return CrashingDisk(names=names, durable=dict(names))

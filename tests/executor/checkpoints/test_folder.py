@@ -51,7 +51,7 @@ def state(folder: CheckpointFolder, name: str) -> tuple[int, list[int]]:
 
 
 def files(path: Path) -> set[str]:
-    return {each.name for each in path.iterdir() if each.suffix == ".arrow"}
+    return {file.name for file in path.iterdir() if file.suffix == ".arrow"}
 
 
 @pytest.fixture
@@ -115,13 +115,13 @@ def damage(path: Path, how: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "told"),
+    ("how", "expected"),
     [("missing", "is missing"), ("cut", "bytes instead of"), ("changed", "differ from the bytes that were written")],
 )
-def test_a_damaged_file_is_named(folder: CheckpointFolder, tmp_path: Path, how: str, told: str) -> None:
+def test_a_damaged_file_is_named(folder: CheckpointFolder, tmp_path: Path, how: str, expected: str) -> None:
     [part] = take(folder, "one", 1, table(1)).parts
     damage(tmp_path / "task" / part.file, how)
-    with pytest.raises(CheckpointError, match=rf"'task/one' is damaged: .*{part.file}.* {told}") as raised:
+    with pytest.raises(CheckpointError, match=rf"'task/one' is damaged: .*{part.file}.* {expected}") as raised:
         state(folder, "one")
     assert raised.value.reason == "CHECKPOINT_DAMAGED"
 

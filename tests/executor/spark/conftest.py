@@ -18,5 +18,5 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[tidegate.Client]:
-    with tidegate.local() as made:
-        yield made
+    with tidegate.local() as local_client:
+        yield local_client

@@ -20,7 +20,7 @@ from tests import sparks
 from tests.conformance import strict_digests
 from tests.conformance.loop_queries import loop_queries
 from tests.conformance.strict_digests import Query
-from tests.executor.test_user_operators import ROWS, SUMS, Sums, expected, summed, told
+from tests.executor.test_user_operators import ROWS, SUMS, Sums, expected, rows_in_order, summed
 from tidegate import TaskGraph
 from tidegate.planner.distribution import distribute as spreading
 from tidegate.proto.operator_registration import Options
@@ -34,7 +34,7 @@ CHANNELS = (1, 2, 3)
 def queries(folder: Path, tpch_folder: Path) -> Iterator[Query]:
     """The pinned plans of per-epoch tasks."""
     yield from strict_digests.operator_queries(folder, odd=False, prefetch=0)
-    yield from (each for each in loop_queries(lambda table: table) if each.options.get("mode") != "continuous")
+    yield from (query for query in loop_queries(lambda table: table) if query.options.get("mode") != "continuous")
     yield from strict_digests.queries(folder, tpch_folder, odd=False)
     yield from strict_digests.ordered_queries(folder, tpch_folder, odd=False)
 
@@ -45,18 +45,18 @@ def on_spark(query: Query, spark: SparkSession) -> Query:
 
 @contextlib.contextmanager
 def session(master: str, folder: Path) -> Iterator[SparkSession]:
-    made = sparks.start(master, folder)
+    spark = sparks.start(master, folder)
     try:
-        yield made
+        yield spark
     finally:
-        made.stop()
+        spark.stop()
 
 
 def digests(spark: SparkSession, folder: Path, tpch_folder: Path, names: Sequence[str]) -> dict[str, str]:
     with tidegate.local() as client:
         return {
             f"{channels} {query.name}": on_spark(query, spark).digest(client, channels)
-            for at, query in enumerate(each for each in queries(folder, tpch_folder) if each.name in names)
+            for at, query in enumerate(query for query in queries(folder, tpch_folder) if query.name in names)
             for channels in (CHANNELS[at % len(CHANNELS)],)
         }
 
@@ -79,8 +79,8 @@ class LosesItsExecutor(Sums):
 def run_a_graph(spark: SparkSession, folder: Path) -> None:
     """Over inputs of all kinds, into a Dataset, which another graph reads."""
     with tidegate.local(roots=(folder,)) as client:
-        graph, given = graphs.inputs(folder, client)
-        there = client.run_graph(graph, given, executor="spark", spark=spark)
+        graph, splits = graphs.inputs(folder, client)
+        there = client.run_graph(graph, splits, executor="spark", spark=spark)
         assert there.table() == client.run_graph(graphs.inputs(folder, client)[0]).table()
         again = TaskGraph()
         again.blocking("again", graphs.PassOn, again.read_dataset(there), channels=2, partition=tidegate.SPREAD)
@@ -100,24 +100,24 @@ def lose_an_executor(spark: SparkSession, folder: Path) -> None:
         tidegate.local(operators={"lost": lost}) as client,
         client.create_task(summed("lost", marker=str(marker)), channels=2, executor="spark", spark=spark) as task,
     ):
-        assert told(task.run_epoch({"numbers": rows}).table()) == expected(rows)
+        assert rows_in_order(task.run_epoch({"numbers": rows}).table()) == expected(rows)
     assert marker.exists()
 
 
 def main(masters: str, tpch_folder: str, folder: str, *names: str) -> None:
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
     spreading.WORTHWHILE = 0.0  # as in every test
-    found = {}
+    digests_by_master = {}
     for master in masters.split():
         with session(master, Path(folder) / "spark") as spark:
-            found[master] = digests(spark, Path(folder), Path(tpch_folder), names)
+            digests_by_master[master] = digests(spark, Path(folder), Path(tpch_folder), names)
             if master.startswith(("local-cluster", "connect")):
                 run_a_graph(spark, Path(folder))
             if master.startswith("local-cluster"):
                 with tidegate.local(roots=()) as client:
                     differing(client, spark, examples=3)
                 lose_an_executor(spark, Path(folder))
-    print(json.dumps(found))
+    print(json.dumps(digests_by_master))
 
 
 if __name__ == "__main__":

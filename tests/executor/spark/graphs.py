@@ -17,7 +17,7 @@ from tests.graph.executors import CALLS, NUMBERS, SUMS, Calls, First, HashJoin, 
 from tidegate import Client, TaskGraph
 from tidegate.operators.arrays.digest import digest
 
-Made = tuple[TaskGraph, Mapping[str, pa.Table]]
+OneExchange = tuple[TaskGraph, Mapping[str, pa.Table]]
 """A graph, and what each of its epochs is fed."""
 
 ROWS = numbers(150_000)
@@ -40,7 +40,7 @@ def endless_pairs() -> Iterator[tuple[int, int]]:
     return ((at % 5, at) for at in itertools.count())
 
 
-def partitioned(folder: Path, client: Client) -> Made:
+def partitioned(folder: Path, client: Client) -> OneExchange:
     """A function on an edge, streams dealt in every way, one after the other, one read by two nodes."""
     graph = TaskGraph()
     rows = fed(graph).map(large, name="large")
@@ -63,7 +63,7 @@ def partitioned(folder: Path, client: Client) -> Made:
     return graph, {"numbers": ROWS, "few": FEW.slice(0, 7)}
 
 
-def ready_made(folder: Path, client: Client) -> Made:
+def ready_made(folder: Path, client: Client) -> OneExchange:
     graph = TaskGraph()
     rows, few = fed(graph), graph.source("few", NUMBERS)
     joined = graph.join("joined", rows, few.map(renamed), "k", channels=2)
@@ -76,7 +76,7 @@ def ready_made(folder: Path, client: Client) -> Made:
     return graph, {"numbers": FEW, "few": FEW.slice(0, 60)}
 
 
-def inputs(folder: Path, client: Client) -> Made:
+def inputs(folder: Path, client: Client) -> OneExchange:
     """Files, Datasets, and all kinds of iterables."""
     pq.write_table(numbers(1_000), folder / "a.parquet", row_group_size=300)
     pyarrow.csv.write_csv(numbers(500), folder / "a.csv")
@@ -102,24 +102,24 @@ def inputs(folder: Path, client: Client) -> Made:
     return graph, {}
 
 
-GRAPHS: Mapping[str, Callable[[Path, Client], Made]] = {
+GRAPHS: Mapping[str, Callable[[Path, Client], OneExchange]] = {
     "partitioned": partitioned,
     "ready made": ready_made,
     "inputs": inputs,
 }
 
 
-def told(client: Client, name: str, folder: Path, **options: object) -> tuple[list[str], list[tuple[object, ...]]]:
+def outcome(client: Client, name: str, folder: Path, **options: object) -> tuple[list[str], list[tuple[object, ...]]]:
     """The digests of two epochs, and what each node and channel has counted."""
-    graph, given = GRAPHS[name](folder, client)
+    graph, splits = GRAPHS[name](folder, client)
     with client.create_task(graph, **options) as task:
-        tables = [task.run_epoch(given).table() for _ in range(2)]
+        tables = [task.run_epoch(splits).table() for _ in range(2)]
         counted = sorted(
-            (each.operator, each.place, each.channel, each.rows_in, each.rows_out, each.runs)
-            for each in task.statistics().operators
-            if each.operator != "Stage"
+            (operator.operator, operator.place, operator.channel, operator.rows_in, operator.rows_out, operator.runs)
+            for operator in task.statistics().operators
+            if operator.operator != "Stage"
         )
     return [digest(table.schema, table.to_batches()) for table in tables], counted
 
 
-__all__ = ["FEW", "GRAPHS", "ROWS", "PassOn", "endless_pairs", "told"]
+__all__ = ["FEW", "GRAPHS", "ROWS", "PassOn", "endless_pairs", "outcome"]

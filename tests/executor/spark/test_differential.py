@@ -71,9 +71,9 @@ def test_statistics_are_those_of_the_channels_and_each_counts_once(
             operators = task.statistics().operators
         counted.append(
             sorted(
-                (each.operator, each.place, each.rows_in, each.rows_out, each.runs)
-                for each in operators
-                if each.operator != "Stage"
+                (operator.operator, operator.place, operator.rows_in, operator.rows_out, operator.runs)
+                for operator in operators
+                if operator.operator != "Stage"
             )
         )
     assert counted[0] == counted[1]

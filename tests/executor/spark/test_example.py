@@ -24,7 +24,7 @@ def test_queries_of_tpch_run_on_spark_as_they_do_here(
     monkeypatch.setattr(sys, "argv", [script, "--scale", "0.01"])
     runpy.run_path(script, run_name="__main__")
     said = [SAID.fullmatch(line) for line in capsys.readouterr().out.splitlines()]
-    found = [(int(each["query"]), int(each["rows"])) for each in said if each is not None]
-    assert found == [(1, 4), (3, 10), (6, 1), (18, 2)]
-    assert all(each["stages"] for each in said if each is not None)
+    row_counts = [(int(line["query"]), int(line["rows"])) for line in said if line is not None]
+    assert row_counts == [(1, 4), (3, 10), (6, 1), (18, 2)]
+    assert all(line["stages"] for line in said if line is not None)
     assert spark.range(3).count() == 3

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 import tidegate
 from tests.continuous.histories import planned, table
-from tests.executor.test_user_operators import ROWS, SUMS, Sums, expected, summed, told
+from tests.executor.test_user_operators import ROWS, SUMS, Sums, expected, rows_in_order, summed
 from tests.loops.queries import SCHEMAS, Looped, Query
 from tidegate.executor.spark import job
 from tidegate.operators.arrays.digest import digest
@@ -57,23 +57,25 @@ def client() -> Iterator[tidegate.Client]:
         "endless": tidegate.user_operator(Endless, schema=SUMS, partition="c0"),
         "killed": tidegate.user_operator(KilledOnce, schema=SUMS, partition="c0"),
     }
-    with tidegate.local(operators=operators) as made:
-        yield made
+    with tidegate.local(operators=operators) as local_client:
+        yield local_client
 
 
 def test_a_process_that_is_killed_in_the_middle_does_not_show(
     client: tidegate.Client, spark: SparkSession, tmp_path: Path
 ) -> None:
     marker = tmp_path / "killed"
-    found = []
+    outcomes = []
     for name, options in (("sums", {}), ("killed", {"executor": "spark", "spark": spark})):
-        given = {} if name == "sums" else {"marker": str(marker)}
-        with client.create_task(summed(name, **given), channels=2, **options) as task:
-            rows = told(task.run_epoch({"numbers": FEW}).table())
-            found.append((rows, [each.runs for each in task.statistics().operators if each.operator == "User"]))
+        operator_options = {} if name == "sums" else {"marker": str(marker)}
+        with client.create_task(summed(name, **operator_options), channels=2, **options) as task:
+            rows = rows_in_order(task.run_epoch({"numbers": FEW}).table())
+            outcomes.append(
+                (rows, [operator.runs for operator in task.statistics().operators if operator.operator == "User"])
+            )
     assert marker.exists()
-    assert found[0] == found[1]
-    assert found[0][0] == expected(FEW)
+    assert outcomes[0] == outcomes[1]
+    assert outcomes[0][0] == expected(FEW)
 
 
 def test_an_attempt_that_speculation_has_run_twice_counts_and_is_read_once(
@@ -86,20 +88,24 @@ def test_an_attempt_that_speculation_has_run_twice_counts_and_is_read_once(
         run = once(step, ended)
 
         def both(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            given = list(batches)
-            assert list(run(iter(given)))
-            yield from run(iter(given))
+            batch_list = list(batches)
+            assert list(run(iter(batch_list)))
+            yield from run(iter(batch_list))
 
         return both
 
     monkeypatch.setattr(job, "_task", twice)
     with client.create_task(summed(), channels=2, executor="spark", spark=spark) as task:
-        assert told(task.run_epoch({"numbers": ROWS}).table()) == expected(ROWS)
+        assert rows_in_order(task.run_epoch({"numbers": ROWS}).table()) == expected(ROWS)
         statistics = task.statistics()
-    counted = [(each.operator, each.rows_in) for each in statistics.operators if each.operator in ("Stage", "Exchange")]
+    counted = [
+        (operator.operator, operator.rows_in)
+        for operator in statistics.operators
+        if operator.operator in ("Stage", "Exchange")
+    ]
     assert sorted(counted) == [("Exchange", ROWS.num_rows), ("Stage", 0), ("Stage", ROWS.num_rows)]
-    assert [each.runs for each in statistics.operators if each.operator == "Stage"] == [2, 2]
-    assert [(each.tasks, each.rows_in) for each in statistics.stages] == [(2, ROWS.num_rows), (2, 0)]
+    assert [operator.runs for operator in statistics.operators if operator.operator == "Stage"] == [2, 2]
+    assert [(stage.tasks, stage.rows_in) for stage in statistics.stages] == [(2, ROWS.num_rows), (2, 0)]
 
 
 def test_an_error_of_the_plan_is_the_same_as_here(client: tidegate.Client, spark: SparkSession) -> None:
@@ -126,7 +132,7 @@ def test_nothing_is_left_of_an_epoch(spark: SparkSession, tmp_path: Path) -> Non
         client.create_task(summed(), executor="spark", spark=spark, channels=2) as task,
     ):
         task.run_epoch({"numbers": FEW}).table()
-        assert [each for each in tmp_path.rglob("*") if each.is_file()] == []
+        assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
     assert list(tmp_path.iterdir()) == []
 
 
@@ -148,7 +154,7 @@ def test_a_job_that_runs_is_cancelled_with_its_task(
     while spark.sparkContext.statusTracker().getActiveJobsIds():
         """A job is cancelled behind the call's back."""
     with client.create_task(summed(), channels=2, executor="spark", spark=session) as other:
-        assert told(other.run_epoch({"numbers": FEW}).table()) == expected(FEW)
+        assert rows_in_order(other.run_epoch({"numbers": FEW}).table()) == expected(FEW)
 
 
 def test_a_driver_that_is_gone_between_epochs_does_not_show(spark: SparkSession) -> None:
@@ -162,7 +168,7 @@ def test_a_driver_that_is_gone_between_epochs_does_not_show(spark: SparkSession)
             client.create_task(summed(), channels=2, **options) as task,
         ):
             tables = [task.run_epoch({"numbers": part}).table() for part in parts]
-            return [digest(each.schema, each.to_batches()) for each in tables]
+            return [digest(result.schema, result.to_batches()) for result in tables]
 
     before = digests(parts[:2], executor="spark", spark=spark)
     after = digests(parts[2:], executor="spark", spark=spark.newSession())
@@ -171,15 +177,15 @@ def test_a_driver_that_is_gone_between_epochs_does_not_show(spark: SparkSession)
 
 def failed_on_spark(client: tidegate.Client, spark: SparkSession, sql: str, rows: pa.Table, **how: Any) -> Any:
     """The error's message and the statistics of a task whose epoch has failed, on Spark and here."""
-    told = []
+    failures = []
     for options in ({}, {"executor": "spark", "spark": spark}):
         with client.create_task(planned(sql, {"l": rows.schema}), on_error="skip_epoch", **how, **options) as task:
             with pytest.raises(tidegate.EpochError) as error:
                 task.run_epoch({"l": [rows.slice(0, 1), rows]}).table()
-            told.append((str(error.value), task.statistics()))
+            failures.append((str(error.value), task.statistics()))
             task.run_epoch({"l": rows.slice(0, 1)}).table()
-            assert {each.health for each in task.statistics().operators} == {1.0}
-    return told
+            assert {operator.health for operator in task.statistics().operators} == {1.0}
+    return failures
 
 
 @pytest.mark.parametrize("channels", [1, 2])
@@ -192,10 +198,10 @@ def test_an_error_of_rows_names_their_splits_and_the_operator_that_failed(
     assert here == there
     assert there.endswith(", in splits 1 to 2 of source 'l'")
     for statistics in (local, remote):
-        failed = {each.operator for each in statistics.operators if each.health == 0}
+        failed = {operator.operator for operator in statistics.operators if operator.health == 0}
         assert failed == {"Fragment"}
-        assert all(0 <= each.busy <= 1 and 0 <= each.backpressure <= 1 for each in statistics.operators)
-        assert any(each.busy > 0 for each in statistics.operators)
+        assert all(0 <= operator.busy <= 1 and 0 <= operator.backpressure <= 1 for operator in statistics.operators)
+        assert any(operator.busy > 0 for operator in statistics.operators)
 
 
 def test_a_loop_that_failed_on_spark_has_lost_its_health(client: tidegate.Client, spark: SparkSession) -> None:
@@ -209,5 +215,7 @@ def test_a_loop_that_failed_on_spark_has_lost_its_health(client: tidegate.Client
             task.run_epoch(rows).table()
         statistics = task.statistics()
     assert error.value.reason == "LOOP_ROUNDS"
-    assert [each.health for each in statistics.loops] == [0.0]
-    assert {each.operator for each in statistics.operators if each.health == 0 and each.operator != "Loop"} == set()
+    assert [loop.health for loop in statistics.loops] == [0.0]
+    assert {
+        operator.operator for operator in statistics.operators if operator.health == 0 and operator.operator != "Loop"
+    } == set()

@@ -15,7 +15,7 @@ from tests.graph.executors import CALLS, NUMBERS, Calls, First, PassOn, fed, num
 from tests.house.test_examples import names_of
 from tidegate import Client, TaskGraph
 
-from .graphs import FEW, GRAPHS, endless_pairs, told
+from .graphs import FEW, GRAPHS, endless_pairs, outcome
 
 
 @pytest.mark.parametrize("name", GRAPHS)
@@ -23,7 +23,7 @@ def test_a_graph_has_the_local_rows_in_the_local_order_and_counts_alike(
     name: str, client: Client, spark: SparkSession, tmp_path: Path
 ) -> None:
     """Of each node and channel."""
-    assert told(client, name, tmp_path, executor="spark", spark=spark) == told(client, name, tmp_path)
+    assert outcome(client, name, tmp_path, executor="spark", spark=spark) == outcome(client, name, tmp_path)
 
 
 # ------------------------------------------------------------------------------------------------------------ errors
@@ -97,7 +97,7 @@ def test_code_that_cannot_travel_is_refused_with_its_node_before_anything_runs(c
     for refuse in (client.create_task, client.explain):
         with pytest.raises(tidegate.PlanError) as refused:
             refuse(graph, executor="spark", spark="local[1]")
-        assert {(each.place, each.reason) for each in refused.value.problems} == {
+        assert {(problem.place, problem.reason) for problem in refused.value.problems} == {
             ("node 'kept'", "NOT_ON_SPARK"),
             ("node 'rows'", "NOT_ON_SPARK"),
         }
@@ -189,8 +189,8 @@ def test_progress_is_that_of_the_whole_epoch(client: Client, spark: SparkSession
 def test_the_words_of_files_are_counted_where_they_are_read(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("to be or not\n")
     (tmp_path / "b.txt").write_text("to be\n")
-    found = names_of("word_count")["word_count"](tmp_path, executor="spark", spark=spark).table()
-    assert dict(zip(*found.to_pydict().values(), strict=True)) == {"to": 2, "be": 2, "or": 1, "not": 1}
+    table = names_of("word_count")["word_count"](tmp_path, executor="spark", spark=spark).table()
+    assert dict(zip(*table.to_pydict().values(), strict=True)) == {"to": 2, "be": 2, "or": 1, "not": 1}
 
 
 def test_tpc_h_as_graphs(client: Client, spark: SparkSession, files: dict[str, Path]) -> None:

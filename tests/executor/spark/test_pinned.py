@@ -38,7 +38,7 @@ def tpch_folder(files: Mapping[str, Path]) -> Path:
 
 @pytest.fixture(scope="module")
 def known(tmp_path_factory: pytest.TempPathFactory, tpch_folder: Path) -> Mapping[str, Query]:
-    return {each.name: each for each in queries(tmp_path_factory.mktemp("rows"), tpch_folder)}
+    return {query.name: query for query in queries(tmp_path_factory.mktemp("rows"), tpch_folder)}
 
 
 @pytest.mark.parametrize("name", CHOSEN)
@@ -75,9 +75,9 @@ def test_where_the_channels_run_does_not_show(tpch_folder: Path, tmp_path: Path,
         [*command, *THERE], cwd=project, env=execution_context, capture_output=True, text=True, check=False, timeout=280
     )
     assert run.returncode == 0, run.stderr[-3000:]
-    found = json.loads(run.stdout.splitlines()[-1])
-    assert list(found) == list(ELSEWHERE)
-    for digests in found.values():
+    digests_by_master = json.loads(run.stdout.splitlines()[-1])
+    assert list(digests_by_master) == list(ELSEWHERE)
+    for digests in digests_by_master.values():
         assert len(digests) == len(THERE)
         for name, digest in digests.items():
             channels, _, query = name.partition(" ")

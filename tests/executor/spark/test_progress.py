@@ -17,7 +17,7 @@ from tests.executor.plans import plan
 from tests.executor.plans import read as edges_read
 from tests.executor.plans import summed as summed_rows
 from tests.executor.test_loops import PLAN, chain
-from tests.executor.test_user_operators import ROWS, SUMS, Sums, expected, summed, told
+from tests.executor.test_user_operators import ROWS, SUMS, Sums, expected, rows_in_order, summed
 from tidegate.proto.operator_registration import Options
 from tidegate.proto.statistics import OperatorStatistics, SourceProgress, StageStatistics
 
@@ -44,8 +44,8 @@ def client() -> Iterator[tidegate.Client]:
         "sums": tidegate.user_operator(Sums, schema=SUMS, partition="c0"),
         "waits": tidegate.user_operator(Waits, schema=SUMS, partition="c0"),
     }
-    with tidegate.local(operators=operators) as made:
-        yield made
+    with tidegate.local(operators=operators) as local_client:
+        yield local_client
 
 
 def seen(task: tidegate.Task, enough: Callable[[Sequence[StageStatistics]], bool]) -> tuple[StageStatistics, ...]:
@@ -63,7 +63,7 @@ def halfway(stages: Sequence[StageStatistics]) -> bool:
 
 
 def of(task: tidegate.Task, operator: str) -> list[OperatorStatistics]:
-    return [each for each in task.statistics().operators if each.operator == operator]
+    return [entry for entry in task.statistics().operators if entry.operator == operator]
 
 
 def test_stages_and_tasks_are_told_while_they_run(client: tidegate.Client, spark: SparkSession, tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_stages_and_tasks_are_told_while_they_run(client: tidegate.Client, spark
         assert (reading.pipelines, reading.tasks, reading.running) == (("pipeline 1",), 2, 0)
         assert (reading.rows_in, reading.rows_out) == (ROWS.num_rows, ROWS.num_rows)
         assert (summing.pipelines, summing.tasks, summing.done, summing.rows_out) == ((), 2, 0, 0)
-        assert sum(each.rows_in for each in of(task, "Exchange")) == ROWS.num_rows
+        assert sum(operator.rows_in for operator in of(task, "Exchange")) == ROWS.num_rows
         assert of(task, "User") == []
 
         gate.touch()
@@ -85,7 +85,7 @@ def test_stages_and_tasks_are_told_while_they_run(client: tidegate.Client, spark
         assert (summing.pipelines, summing.running, summing.done, summing.failed) == (("pipeline 2",), 0, 2, 0)
         assert summing.rows_out == rows.num_rows == len(expected(ROWS))
         assert summing.bytes_in == reading.bytes_out
-        assert sum(each.rows_in for each in of(task, "Exchange")) == ROWS.num_rows
+        assert sum(operator.rows_in for operator in of(task, "Exchange")) == ROWS.num_rows
 
 
 def test_spark_connect_tells_of_tasks_while_they_run_and_of_rows_at_the_end(
@@ -95,8 +95,8 @@ def test_spark_connect_tells_of_tasks_while_they_run_and_of_rows_at_the_end(
     with client.create_task(summed("waits", open=str(gate)), channels=2, executor="spark", spark=connected) as task:
         task.add_split("numbers", ROWS)
         task.request_barrier()
-        told_of = seen(task, lambda stages: sum(each.done for each in stages) == 2)
-        assert [(each.tasks, each.pipelines, each.rows_out) for each in told_of if each.done] == [(2, (), 0)]
+        told_of = seen(task, lambda stages: sum(stage.done for stage in stages) == 2)
+        assert [(stage.tasks, stage.pipelines, stage.rows_out) for stage in told_of if stage.done] == [(2, (), 0)]
 
         gate.touch()
         rows = task.read_epoch()
@@ -110,10 +110,10 @@ def test_the_stages_that_are_explained_are_those_that_run(client: tidegate.Clien
     options = {"channels": 2, "executor": "spark", "spark": spark}
     explained = json.loads(client.explain(summed(), rows={"numbers": ROWS.num_rows}, **options).json)["spark"]["stages"]
     with client.create_task(summed(), **options) as task:
-        assert told(task.run_epoch({"numbers": ROWS}).table()) == expected(ROWS)
+        assert rows_in_order(task.run_epoch({"numbers": ROWS}).table()) == expected(ROWS)
         stages = task.statistics().stages
-    assert [(each.tasks, each.done, list(each.pipelines)) for each in stages] == [
-        (stage["tasks"], stage["tasks"], [f"pipeline {each['pipeline']}" for each in stage["pipelines"]])
+    assert [(stage.tasks, stage.done, list(stage.pipelines)) for stage in stages] == [
+        (stage["tasks"], stage["tasks"], [f"pipeline {pipeline['pipeline']}" for pipeline in stage["pipelines"]])
         for stage in explained
     ]
 
@@ -128,7 +128,7 @@ def test_files_that_statements_read_and_operators_of_loops_are_told_as_they_are_
     client: tidegate.Client, spark: SparkSession, tmp_path: Path
 ) -> None:
     pq.write_table(chain(3000), tmp_path / "edges.parquet", row_group_size=500)
-    found = []
+    rows_of_joins = []
     for options in ({}, {"executor": "spark", "spark": spark}):
         with client.create_task(counted_edges(), channels=2, **options) as task:
             for _ in range(2):
@@ -137,8 +137,10 @@ def test_files_that_statements_read_and_operators_of_loops_are_told_as_they_are_
         with client.create_task(PLAN, loops="general", **options) as task:
             for _ in range(2):
                 task.run_epoch({"edges": chain(20)}).table()
-            found.append({(each.operator, each.place): each.rows_out for each in of(task, "Join")})
-    here, there = found
+            rows_of_joins.append(
+                {(operator.operator, operator.place): operator.rows_out for operator in of(task, "Join")}
+            )
+    here, there = rows_of_joins
     assert here == there
     assert here
 

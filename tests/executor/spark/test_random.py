@@ -14,8 +14,8 @@ from .random_plans import differing
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[tidegate.Client]:
-    with tidegate.local(roots=()) as made:
-        yield made
+    with tidegate.local(roots=()) as local_client:
+        yield local_client
 
 
 def test_random_plans_have_the_local_rows_in_the_local_order(client: tidegate.Client, spark: SparkSession) -> None:

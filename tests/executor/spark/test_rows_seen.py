@@ -57,8 +57,8 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[tidegate.Client]:
-    with tidegate.local(operators={"sums": tidegate.user_operator(Sums, schema=SUMS, partition="c0")}) as made:
-        yield made
+    with tidegate.local(operators={"sums": tidegate.user_operator(Sums, schema=SUMS, partition="c0")}) as local_client:
+        yield local_client
 
 
 @pytest.fixture(scope="module")
@@ -74,18 +74,18 @@ def splits(files: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def _moved() -> int:
-    told = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
-    return int(told["rchar"]) + int(told["wchar"])
+    counters = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+    return int(counters["rchar"]) + int(counters["wchar"])
 
 
 def _epoch(client: tidegate.Client, plan: bytes, splits: dict[str, str], seen: Seen, **options: object) -> pa.Table:
     """The second epoch of a task is counted: before it modules are read too."""
     with client.create_task(plan, channels=2, **options) as task:
-        given = {name: splits[name.lower()] for name in task.sources}
-        task.run_epoch(given).table()
+        fed = {name: splits[name.lower()] for name in task.sources}
+        task.run_epoch(fed).table()
         seen.results = 0
         before = _moved()
-        answer = task.run_epoch(given).table()
+        answer = task.run_epoch(fed).table()
         seen.moved = _moved() - before
         return answer
 
@@ -106,10 +106,12 @@ def test_no_row_of_a_dataset_passes_the_service(
 ) -> None:
     """Neither when it is made nor when another graph reads it."""
     for _ in range(2):  # before the second one modules are read too
-        made, read = TaskGraph(), TaskGraph()
-        made.blocking("kept", PassOn, made.read_parquet(splits["numbers"]), channels=2, partition=tidegate.SPREAD)
+        kept_graph, read = TaskGraph(), TaskGraph()
+        kept_graph.blocking(
+            "kept", PassOn, kept_graph.read_parquet(splits["numbers"]), channels=2, partition=tidegate.SPREAD
+        )
         before = _moved()
-        dataset = client.run_graph(made, executor="spark", spark=spark)
+        dataset = client.run_graph(kept_graph, executor="spark", spark=spark)
         read.collect(read.count("count", read.read_dataset(dataset), channels=2))
         counted = client.run_graph(read, executor="spark", spark=spark)
         seen.moved = _moved() - before
@@ -132,7 +134,7 @@ def test_stages_count_their_tasks_and_what_they_send(
 ) -> None:
     with client.create_task(OPERATOR, channels=2, executor="spark", spark=spark) as task:
         task.run_epoch({"numbers": splits["numbers"]}).table()
-        stages = {each.place: each for each in task.statistics().operators if each.operator == "Stage"}
+        stages = {operator.place: operator for operator in task.statistics().operators if operator.operator == "Stage"}
     reading, summing = stages["pipeline 1"], stages["pipeline 2"]
     assert reading.bytes_out > 0
     assert (reading.rows_in, reading.rows_out) == (ROWS.num_rows, ROWS.num_rows)

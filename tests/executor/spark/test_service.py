@@ -55,10 +55,10 @@ def test_a_plan_that_writes_writes_what_spark_computes(spark: SparkSession, tmp_
             client.create_task(writing(SUM).json, channels=2, **options) as task,
         ):
             epochs = [task.run_epoch({"t": ROWS.slice(0, count)}) for count in (50_000, 10)]
-            rows = [each.table() for each in epochs]
-            assert [each.statistics.rows_written for each in epochs] == [each.num_rows for each in rows]
-        tables = [pq.read_table(each) for each in sorted((root / "out").glob("*.parquet"))]
-        assert [each.rename_columns(["key", "value"]) for each in tables] == rows
+            rows = [epoch.table() for epoch in epochs]
+            assert [epoch.statistics.rows_written for epoch in epochs] == [table.num_rows for table in rows]
+        tables = [pq.read_table(file) for file in sorted((root / "out").glob("*.parquet"))]
+        assert [table.rename_columns(["key", "value"]) for table in tables] == rows
         written[executor] = tables
     assert written["spark"] == written["local"]
 
@@ -74,7 +74,7 @@ def test_the_command_line_runs_a_plan_on_spark(
 
 def test_a_server_runs_its_clients_tasks_on_its_spark(folder: Path, summed: pa.Table, master: str) -> None:
     address = f"unix:{folder}/server"
-    found = {}
+    answers = {}
 
     def ask() -> None:
         try:
@@ -82,8 +82,8 @@ def test_a_server_runs_its_clients_tasks_on_its_spark(folder: Path, summed: pa.T
                 tidegate.connect(address) as client,
                 client.create_task(folder / "plan.json", executor="spark", channels=2) as task,
             ):
-                found["rows"] = task.run_epoch({"t": "rows.parquet"}).table()
-                found["stages"] = task.statistics().stages
+                answers["rows"] = task.run_epoch({"t": "rows.parquet"}).table()
+                answers["stages"] = task.statistics().stages
         finally:
             os.kill(os.getpid(), signal.SIGTERM)  # the server's, which ends then as it would for anybody
 
@@ -91,8 +91,8 @@ def test_a_server_runs_its_clients_tasks_on_its_spark(folder: Path, summed: pa.T
     asking.start()
     assert main(["serve", "--listen", address, "--spark", master]) == 0
     asking.join()
-    assert found["rows"] == summed
-    assert [(each.done, each.pipelines) for each in found["stages"]] == [(1, ("pipeline 1",))]
+    assert answers["rows"] == summed
+    assert [(stage.done, stage.pipelines) for stage in answers["stages"]] == [(1, ("pipeline 1",))]
 
 
 def test_a_process_has_one_spark(master: str) -> None:

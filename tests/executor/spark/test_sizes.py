@@ -42,8 +42,8 @@ class Cost:
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[tidegate.Client]:
-    with tidegate.local(operators={"sums": tidegate.user_operator(Sums, schema=SUMS, partition="c0")}) as made:
-        yield made
+    with tidegate.local(operators={"sums": tidegate.user_operator(Sums, schema=SUMS, partition="c0")}) as local_client:
+        yield local_client
 
 
 @pytest.fixture(scope="module")
@@ -64,12 +64,12 @@ def costs(client: tidegate.Client, spark: SparkSession, numbers: Mapping[int, st
 
 
 def cost(client: tidegate.Client, spark: SparkSession, numbers: str, channels: int) -> Cost:
-    found: list[tuple[int, int]] = []
+    spied: list[tuple[int, int]] = []
     run: Callable[..., Any] = SparkCluster._results
 
     def counted(self: SparkCluster, stages: Any, epoch: int, epoch_input: Any, folder: Path) -> Any:
         results = run(self, stages, epoch, epoch_input, folder)
-        found.append((len(list(folder.iterdir())), sum(map(len, results.values()))))
+        spied.append((len(list(folder.iterdir())), sum(map(len, results.values()))))
         return results
 
     with (
@@ -84,12 +84,12 @@ def cost(client: tidegate.Client, spark: SparkSession, numbers: str, channels: i
         finally:
             tracemalloc.stop()
         operators = task.statistics().operators
-    ((files, results),) = found
-    exchanges = [each for each in operators if each.operator == "Exchange"]
+    ((files, results),) = spied
+    exchanges = [operator for operator in operators if operator.operator == "Exchange"]
     return Cost(
-        moved=sum(each.bytes_out for each in operators if each.operator == "Stage"),
-        rows=sum(each.rows_in for each in exchanges),
-        size=sum(each.bytes_in for each in exchanges),
+        moved=sum(operator.bytes_out for operator in operators if operator.operator == "Stage"),
+        rows=sum(exchange.rows_in for exchange in exchanges),
+        size=sum(exchange.bytes_in for exchange in exchanges),
         files=files,
         results=results,
         memory=memory,
@@ -102,9 +102,9 @@ def test_bytes_in_shuffles_are_those_of_the_rows_whatever_the_channels(
 ) -> None:
     """Each row of an exchange is moved once, with a header for each parcel of thousands."""
     for times in (1, 2):
-        found = costs[channels, times]
-        assert found.rows == times * ROWS.num_rows
-        assert found.size <= found.moved <= (1 + HEADERS) * found.size
+        measured = costs[channels, times]
+        assert measured.rows == times * ROWS.num_rows
+        assert measured.size <= measured.moved <= (1 + HEADERS) * measured.size
     assert costs[channels, 2].moved == pytest.approx(2 * costs[channels, 1].moved, rel=HEADERS)
 
 
@@ -117,8 +117,8 @@ def test_one_channel_moves_nothing(costs: Mapping[tuple[int, int], Cost]) -> Non
 def test_files_are_one_for_each_channel_of_the_result(
     channels: int, times: int, costs: Mapping[tuple[int, int], Cost]
 ) -> None:
-    found = costs[channels, times]
-    assert (found.files, found.results) == (channels, channels)
+    measured = costs[channels, times]
+    assert (measured.files, measured.results) == (channels, channels)
 
 
 @pytest.mark.parametrize("channels", CHANNELS)
