@@ -83,15 +83,17 @@ LOST: Final = {
 def as_written(query: str, sql: str) -> str:
     """The query's SQL, changed to say what the plan does."""
     text = " ".join(sql.split())
-    for meant, found in LOST[query].instead:
+    for meant, lost in LOST[query].instead:
         assert meant in text, f"{query}: {meant} is not in its SQL"
-        text = text.replace(meant, found)
+        text = text.replace(meant, lost)
     return text
 
 
 def texts(plan: Any) -> set[str]:
     """Every function and cast in a plan, with its direct references as $0, $1, ... read by the stock bindings."""
-    names = {each.extension_function.function_anchor: each.extension_function.name for each in plan.extensions}
+    names = {
+        extension.extension_function.function_anchor: extension.extension_function.name for extension in plan.extensions
+    }
     return {_text(message, names) for message in _messages(plan) if message.DESCRIPTOR.name == "Expression"}
 
 
@@ -115,7 +117,7 @@ def _text(expression: Any, names: dict[int, str]) -> str:
             return str(getattr(expression.literal, expression.literal.WhichOneof("literal_type")))
         case "scalar_function":
             call = expression.scalar_function
-            arguments = ", ".join(_text(each.value, names) for each in call.arguments)
+            arguments = ", ".join(_text(argument.value, names) for argument in call.arguments)
             return f"{names[call.function_reference].partition(':')[0]}({arguments})"
         case "cast":
             kind = expression.cast.type.WhichOneof("kind")

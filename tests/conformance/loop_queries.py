@@ -59,8 +59,8 @@ class LoopQuery:
 
     def digest(self, client: tidegate.Client, channels: int) -> str:
         with client.create_task(self.plan, channels=channels, **self.options) as task:
-            given = [{name: _split(epoch[name]) for name in task.sources} for epoch in self.epochs]
-            batches = [batch for epoch in given for batch in task.run_epoch(epoch)]
+            epochs = [{name: _split(epoch[name]) for name in task.sources} for epoch in self.epochs]
+            batches = [batch for epoch in epochs for batch in task.run_epoch(epoch)]
             return digest(task.schema, iter(batches))
 
 

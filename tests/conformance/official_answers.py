@@ -66,16 +66,16 @@ def _query(case: Case, options: dict[str, list[str]]) -> tuple[str, t.Type]:
     expected = case.expected[0] if isinstance(case.expected, list) and case.expected else case.expected
     output = expected.type if isinstance(expected, ir.Literal) else None
     if case.kind is ir.FunctionKind.SCALAR:
-        made = bind_scalar(case.name, case.urn, case.arguments, options=options)
-        return f"SELECT {render(made, Row())} AS answer", made.type
+        scalar_call = bind_scalar(case.name, case.urn, case.arguments, options=options)
+        return f"SELECT {render(scalar_call, Row())} AS answer", scalar_call.type
     bound = bind(case.kind, case.name, case.urn, case.arguments, options=options, output=output)
     parts = {"function": bound.function, "arguments": bound.arguments, "type": bound.type, "options": bound.options}
     if case.kind is ir.FunctionKind.AGGREGATE:
-        made = render_measure(ir.Measure(**parts), Row())
+        written = render_measure(ir.Measure(**parts), Row())
     else:
         order = (ir.SortKey(expression=ir.Field(index=0, type=case.columns[0]), direction=ir.Direction.ASC_NULLS_LAST),)
-        made = render_window_call(ir.WindowCall(**parts, sorts=order), Row())
-    return f"SELECT {made} AS answer FROM {_table(case)}", bound.type
+        written = render_window_call(ir.WindowCall(**parts, sorts=order), Row())
+    return f"SELECT {written} AS answer FROM {_table(case)}", bound.type
 
 
 def _table(case: Case) -> str:

@@ -99,10 +99,10 @@ def _read(file: str) -> Iterator[tuple[int, str, Case | Unreadable]]:
                 if "AGGREGATE_TEST" in lines[0] and method == "testCase":
                     reader = _unsigned_column
                 try:
-                    made: Case | Unreadable = reader(context, urn, line, lines[line - 1])
+                    result: Case | Unreadable = reader(context, urn, line, lines[line - 1])
                 except Unreadable as problem:
-                    made = problem
-                yield line, lines[line - 1], made
+                    result = problem
+                yield line, lines[line - 1], result
 
 
 def _unsigned_column(context, urn, line, text):
@@ -145,10 +145,10 @@ def _aggregate_case(context, urn, line, text):
         rows = [(literal,) for literal in _values(column.columnValues(), columns[0])]
         arguments: list[ir.Expression | str] = [ir.Field(index=0, type=columns[0])]
     elif hasattr(call, "tableRows"):
-        given = call.aggregateFuncArgs().aggregateFuncArg() if call.aggregateFuncArgs() else []
+        measure_arguments = call.aggregateFuncArgs().aggregateFuncArg() if call.aggregateFuncArgs() else []
         arguments = []
         types: dict[int, t.Type] = {}
-        for argument in given:
+        for argument in measure_arguments:
             if argument.argument() is not None:
                 arguments.append(_argument(argument.argument()))
                 continue
@@ -249,9 +249,9 @@ def _lambda(context) -> ir.Lambda:
     *types, _ = _pattern(context.funcType().getText()).parameters
     literal = context.literalLambda()
     parameters = re.findall(r"\w+", literal.lambdaParameters().getText())
-    made = tuple(_filled(p) for p in types)
-    body = _call(literal.lambdaBody(), parameters, made)
-    return ir.Lambda(parameters=made, body=body, type=body.type)
+    parameter_types = tuple(_filled(p) for p in types)
+    body = _call(literal.lambdaBody(), parameters, parameter_types)
+    return ir.Lambda(parameters=parameter_types, body=body, type=body.type)
 
 
 def _call(context, parameters, types) -> ir.Expression:

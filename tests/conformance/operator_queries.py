@@ -28,8 +28,8 @@ Numbers = npt.NDArray[np.int64]
 
 
 def numbers(seed: int, rows: int, below: int) -> Numbers:
-    found: Numbers = (np.random.PCG64(seed).random_raw(rows) % np.uint64(below)).astype(np.int64)
-    return found
+    numbers_: Numbers = (np.random.PCG64(seed).random_raw(rows) % np.uint64(below)).astype(np.int64)
+    return numbers_
 
 
 def inputs() -> dict[str, pa.Table]:

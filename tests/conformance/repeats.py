@@ -212,18 +212,18 @@ def repeated(rows: int) -> Mapping[str, Repeated]:
     """All of them, over sources of so many rows."""
     tables = {name: _facts(seed, rows) for seed, name in enumerate(SOURCES)}
     graph = _graph(rows)
-    found = {name: Repeated(plan=planned(sql), sources=tables, options={}) for name, sql in SQL.items()}
+    queries = {name: Repeated(plan=planned(sql), sources=tables, options={}) for name, sql in SQL.items()}
     for name, plan in BY_HAND.items():
-        found[name] = Repeated(plan=plan, sources=tables, options={})
+        queries[name] = Repeated(plan=plan, sources=tables, options={})
     for name, text in own.over_sorted().items():
-        found[name] = Repeated(plan=text, sources=own.inputs(), options={})
-    found["kept"] = Repeated(plan=planned(KEPT), sources=tables, options={"static": ("r",)})
+        queries[name] = Repeated(plan=text, sources=own.inputs(), options={})
+    queries["kept"] = Repeated(plan=planned(KEPT), sources=tables, options={"static": ("r",)})
     for name, query in LOOPS.items():
-        found[name] = Repeated(plan=query.plan(), sources=graph, options={})
-    found["continuous"] = Repeated(plan=planned(SQL["few groups"]), sources=tables, options={"mode": "continuous"})
-    found["recomputed"] = Repeated(plan=BY_HAND["top n with ties"], sources=tables, options={"mode": "continuous"})
-    found["unnest"] = Repeated(plan=own.unnested(), sources=own.inputs(), options={})
-    return found
+        queries[name] = Repeated(plan=query.plan(), sources=graph, options={})
+    queries["continuous"] = Repeated(plan=planned(SQL["few groups"]), sources=tables, options={"mode": "continuous"})
+    queries["recomputed"] = Repeated(plan=BY_HAND["top n with ties"], sources=tables, options={"mode": "continuous"})
+    queries["unnest"] = Repeated(plan=own.unnested(), sources=own.inputs(), options={})
+    return queries
 
 
 def planned(sql: str) -> bytes:
@@ -272,18 +272,18 @@ def digests(
     task of the one before.
     """
     splits = {name: shape.splits(_made(folder / name), table) for name, table in query.sources.items()}
-    given = {**query.options, **options}
-    static = {name: splits[name] for name in given.pop("static", ())}
-    found: Counter[str] = Counter()
+    task_options = {**query.options, **options}
+    static = {name: splits[name] for name in task_options.pop("static", ())}
+    digest_counts: Counter[str] = Counter()
     for run in range(runs):
         if run % 2:
             forget(folder)
-        with client.create_task(query.plan, tables=static, channels=shape.channels, **given) as task:
+        with client.create_task(query.plan, tables=static, channels=shape.channels, **task_options) as task:
             fed = {name: splits[name] for name in task.sources if name not in static}
-            found[digest(task.schema, iter(task.run_epoch(fed)))] += 1
-            if run % 3 == 0 and given.get("mode") != "continuous":
-                found[digest(task.schema, iter(task.run_epoch(fed)))] += 1
-    return found
+            digest_counts[digest(task.schema, iter(task.run_epoch(fed)))] += 1
+            if run % 3 == 0 and task_options.get("mode") != "continuous":
+                digest_counts[digest(task.schema, iter(task.run_epoch(fed)))] += 1
+    return digest_counts
 
 
 def _made(folder: Path) -> Path:
@@ -339,9 +339,9 @@ def main() -> int:
     asked = parser.parse_args()
     spreading.WORTHWHILE = 0.0  # as in every test
     broken = 0
-    with tempfile.TemporaryDirectory() as made, contextlib.ExitStack() as stack:
-        folder = Path(made)
-        client = stack.enter_context(tidegate.local(roots=(made,)))
+    with tempfile.TemporaryDirectory() as temporary, contextlib.ExitStack() as stack:
+        folder = Path(temporary)
+        client = stack.enter_context(tidegate.local(roots=(temporary,)))
         if not asked.idle:
             stack.enter_context(busy(folder))
         for name, query in repeated(asked.rows).items():
@@ -349,11 +349,11 @@ def main() -> int:
                 continue
             for title in asked.shape or SHAPES:
                 begun = time.monotonic()
-                found = digests(client, query, SHAPES[title], folder / f"{id(query)}", runs=asked.runs)
-                broken += len(found) > 1
-                counts = sorted(found.values(), reverse=True)
+                digest_counts = digests(client, query, SHAPES[title], folder / f"{id(query)}", runs=asked.runs)
+                broken += len(digest_counts) > 1
+                counts = sorted(digest_counts.values(), reverse=True)
                 seconds = (time.monotonic() - begun) / asked.runs
-                print(f"{name:28}{title:24}{len(found):3} digests {counts} {seconds:.2f} s a run", flush=True)
+                print(f"{name:28}{title:24}{len(digest_counts):3} digests {counts} {seconds:.2f} s a run", flush=True)
     return min(broken, 1)
 
 

@@ -147,10 +147,10 @@ def _looped(loops: Mapping[str, Looped]) -> bytes:
 # --- rows --------------------------------------------------------------------------------------------------------
 
 
-def batches(width: int, size: int, each: int = 4 * MIB) -> Iterator[pa.RecordBatch]:
+def batches(width: int, size: int, batch_bytes: int = 4 * MIB) -> Iterator[pa.RecordBatch]:
     """`size` bytes of rows, about `each` of them at once. No two texts are alike."""
-    noise = np.random.default_rng(width).integers(97, 123, each + 2 * width, np.uint8)
-    rows, step = max(size // (width + 16), 4), max(each // (width + 16), 1)
+    noise = np.random.default_rng(width).integers(97, 123, batch_bytes + 2 * width, np.uint8)
+    rows, step = max(size // (width + 16), 4), max(batch_bytes // (width + 16), 1)
     for first in range(0, rows, step):
         count = min(step, rows - first)
         data = noise[first % width : first % width + count * width].copy()
@@ -167,32 +167,32 @@ def written(folder: Path, layout: str, width: int, size: int) -> str:
     path = folder / f"{layout.replace(' ', '-')}-{width}-{size}.{layout.split(maxsplit=1)[0]}"
     if path.exists():
         return str(path)
-    found = batches(width, size)
+    batch_iterator = batches(width, size)
     match layout:
         case "arrow":
             with pa.ipc.new_file(path, SCHEMA) as sink:
-                for batch in found:
+                for batch in batch_iterator:
                     sink.write_batch(batch)
         case "arrow in one batch" | "arrow stream in one batch":
             new = pa.ipc.new_file if layout == "arrow in one batch" else pa.ipc.new_stream
             with new(path, SCHEMA) as sink:
-                sink.write_batch(pa.Table.from_batches(found).combine_chunks().to_batches()[0])
+                sink.write_batch(pa.Table.from_batches(batch_iterator).combine_chunks().to_batches()[0])
         case "csv":
             with pa.csv.CSVWriter(path, SCHEMA) as sink:
-                for batch in found:
+                for batch in batch_iterator:
                     sink.write_batch(batch)
         case "json":
             with path.open("w") as text:
-                text.writelines(json.dumps(row) + "\n" for batch in found for row in batch.to_pylist())
+                text.writelines(json.dumps(row) + "\n" for batch in batch_iterator for row in batch.to_pylist())
         case "orc":
             with pa.orc.ORCWriter(path, compression="uncompressed") as sink:
-                for batch in found:
+                for batch in batch_iterator:
                     sink.write(pa.Table.from_batches([batch]))
         case _:
             # A page is read as a whole, and pyarrow looks at its size only after so many rows.
             at_once = {"write_batch_size": max(1, MIB // (width + 16))} if layout == "parquet" else {}
             with pq.ParquetWriter(path, SCHEMA, compression="none", use_dictionary=False, **at_once) as sink:
-                for batch in found:
+                for batch in batch_iterator:
                     sink.write_batch(batch, row_group_size=64 * MIB // (width + 16) + 1)
     return str(path)
 
@@ -238,17 +238,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     limit = asked.limit * MIB
     broken = 0
-    with tempfile.TemporaryDirectory() as made:
-        folder = asked.folder or Path(made)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = asked.folder or Path(temporary)
         for kind in asked.kind or KINDS:
             for width in asked.width or WIDTHS:
                 taken = resident(kind, WIDTHS[width], folder, limit=limit, size=asked.size * MIB)
                 over = taken.peak - limit - ELSE
                 broken += over > 0
-                told = f"{over // MIB:+} MiB beyond" if over > 0 else ""
+                excess = f"{over // MIB:+} MiB beyond" if over > 0 else ""
                 spilled = f"{taken.spilled >> 20} MiB spilled"
                 print(
-                    f"{kind:30}{width:>7}{taken.peak >> 20:7} MiB{taken.rows:10} rows {spilled:18}{told:18}"
+                    f"{kind:30}{width:>7}{taken.peak >> 20:7} MiB{taken.rows:10} rows {spilled:18}{excess:18}"
                     f"{taken.error[:160]}",
                     flush=True,
                 )

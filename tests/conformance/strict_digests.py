@@ -106,16 +106,16 @@ def _halves(table: pa.Table) -> list[pa.Table]:
     return [table.slice(0, 50_001), table.slice(50_001)]
 
 
-def _inline(found: Mapping[str, pa.Table], *, odd: bool, last_small: bool = False) -> dict[str, list[pa.Table]]:
+def _inline(tables: Mapping[str, pa.Table], *, odd: bool, last_small: bool = False) -> dict[str, list[pa.Table]]:
     turn = -1 if last_small else 1
-    return {name: [_oddly(half) if odd else half for half in _halves(table)[::turn]] for name, table in found.items()}
+    return {name: [_oddly(half) if odd else half for half in _halves(table)[::turn]] for name, table in tables.items()}
 
 
-def _files(folder: Path, found: Mapping[str, pa.Table]) -> dict[str, list[str]]:
+def _files(folder: Path, tables: Mapping[str, pa.Table]) -> dict[str, list[str]]:
     """Two files a table, of row groups of odd sizes."""
     folder.mkdir(exist_ok=True)
     splits: dict[str, list[str]] = {}
-    for name, table in found.items():
+    for name, table in tables.items():
         for number, (part, group_rows) in enumerate(zip(_halves(table), (7_001, 12_345), strict=True)):
             path = folder / f"{name}-{number}.parquet"
             pq.write_table(part, path, row_group_size=group_rows)
@@ -168,7 +168,7 @@ class Query:
         options = {"channels": channels, "memory_limit": self.memory * channels, **self.options}
         with client.create_task(self.plan, tables=self.tables, **options) as task:
             sources = {name: self.splits[name] for name in task.sources if name not in self.tables}
-            task.run_epoch({name: found[-1:] for name, found in sources.items()})
+            task.run_epoch({name: split_list[-1:] for name, split_list in sources.items()})
             return digest(task.schema, iter(task.run_epoch(sources)))
 
     def answer(self, client: tidegate.Client, channels: int) -> pa.Table:
@@ -186,7 +186,7 @@ def queries(folder: Path, tpch_folder: Path, *, odd: bool) -> Iterator[Query]:
         for form, splits in forms.items():
             yield Query(f"{path.stem}, {form}", plan(path.stem), splits)
     many = {"facts": many_groups(), "dims": tables()["dims"].slice(0, 10)}
-    large, long = (_inline(each, odd=odd, last_small=True) for each in (many, {"facts": long_texts()}))
+    large, long = (_inline(table_set, odd=odd, last_small=True) for table_set in (many, {"facts": long_texts()}))
     yield Query("a million groups", plan("many_groups"), large)
     yield Query("row-wise pieces", plan("union_all"), _files(folder / "large", many))
     yield Query("a sort that spills", plan("sort_with_ties"), large, SMALLEST_MEMORY)
@@ -208,9 +208,9 @@ def operator_queries(folder: Path, *, odd: bool, prefetch: int) -> Iterator[Quer
 
 def ordered_queries(folder: Path, tpch_folder: Path, *, odd: bool) -> Iterator[Query]:
     """Joins of inputs too large for the memory to leave the order to them; TPC-H's have several in a fragment."""
-    found = tables()
-    found["facts"] = pa.concat_tables([found["facts"]] * 4)
-    forms = {"inline": _inline(found, odd=odd), "files": _files(folder / "ordered", found)}
+    all_tables = tables()
+    all_tables["facts"] = pa.concat_tables([all_tables["facts"]] * 4)
+    forms = {"inline": _inline(all_tables, odd=odd), "files": _files(folder / "ordered", all_tables)}
     for name in JOINS:
         for form, splits in forms.items():
             yield Query(f"{name} in order, {form}", plan(name), splits, SMALLEST_MEMORY, options={"spill": "ordered"})
@@ -221,13 +221,13 @@ def ordered_queries(folder: Path, tpch_folder: Path, *, odd: bool) -> Iterator[Q
 def tpch_queries(folder: Path) -> Iterator[Query]:
     for query in QUERIES:
         files = {path.stem: [str(path)] for path in folder.glob("*.parquet")}
-        names = {name.upper(): found for name, found in files.items()} | files
+        names = {name.upper(): file for name, file in files.items()} | files
         yield Query(f"TPC-H {query}", tpch.plan_bytes("datafusion", query), names)
 
 
 def compute(folder: Path, tpch_folder: Path, way: Way, channels: Sequence[int]) -> dict[str, dict[str, str]]:
     """For each number of channels each query's digest; for one channel that of a look-up join, too."""
-    found: dict[str, dict[str, str]] = {str(each): {} for each in channels}
+    digests_by_channels: dict[str, dict[str, str]] = {str(channel_count): {} for channel_count in channels}
     with way.client(folder / "service") as client:
         for query in (
             *queries(folder, tpch_folder, odd=way.odd),
@@ -235,11 +235,11 @@ def compute(folder: Path, tpch_folder: Path, way: Way, channels: Sequence[int]) 
             *ordered_queries(folder, tpch_folder, odd=way.odd),
             *loop_queries(_oddly if way.odd else lambda table: table),
         ):
-            for each in channels:
-                found[str(each)][query.name] = query.digest(client, each)
-    if "1" in found:
-        found["1"]["look-ups"] = look_up(way)
-    return found
+            for channel_count in channels:
+                digests_by_channels[str(channel_count)][query.name] = query.digest(client, channel_count)
+    if "1" in digests_by_channels:
+        digests_by_channels["1"]["look-ups"] = look_up(way)
+    return digests_by_channels
 
 
 def look_up(way: Way) -> str:
@@ -272,5 +272,5 @@ if __name__ == "__main__":
     ways = json.loads(sys.argv[2])
     wanted = ways.pop("channels")
     spreading.WORTHWHILE = 0.0  # as in every test
-    with tempfile.TemporaryDirectory() as made:
-        print(json.dumps(compute(Path(made), Path(sys.argv[1]), Way(**ways), wanted), indent=2))
+    with tempfile.TemporaryDirectory() as temporary:
+        print(json.dumps(compute(Path(temporary), Path(sys.argv[1]), Way(**ways), wanted), indent=2))

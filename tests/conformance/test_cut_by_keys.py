@@ -37,12 +37,12 @@ QUERIES: Final = {
 
 def tables() -> dict[str, pa.Table]:
     """Keys from below zero on, some on one side only, some with very many rows."""
-    made = np.random.default_rng(5)
+    random = np.random.default_rng(5)
     many = np.full(60_000, 31_000)
-    keys = np.sort(np.concatenate([made.integers(-2_000, KEYS, 300_000), many]))
-    lines = pa.table({"k": keys, "v": made.integers(0, 1_000, len(keys))})
+    keys = np.sort(np.concatenate([random.integers(-2_000, KEYS, 300_000), many]))
+    lines = pa.table({"k": keys, "v": random.integers(0, 1_000, len(keys))})
     orders = np.arange(0, KEYS * 2)
-    return {"l": lines, "o": pa.table({"k": orders, "w": made.integers(0, 50, len(orders))})}
+    return {"l": lines, "o": pa.table({"k": orders, "w": random.integers(0, 50, len(orders))})}
 
 
 TABLES: Final = tables()
@@ -50,10 +50,10 @@ TABLES: Final = tables()
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("clustered")
+    data_folder = tmp_path_factory.mktemp("clustered")
     for name, table in TABLES.items():
-        pq.write_table(table, made / f"{name}.parquet", row_group_size=20_000)
-    return made
+        pq.write_table(table, data_folder / f"{name}.parquet", row_group_size=20_000)
+    return data_folder
 
 
 def plan_of(sql: str) -> bytes:
@@ -76,9 +76,9 @@ def expected() -> Callable[[str], pa.Table]:
     return cache(lambda name: connection.sql(QUERIES[name]).to_arrow_table())
 
 
-def assert_same_rows(found: pa.Table, expected: pa.Table) -> None:
+def assert_same_rows(actual: pa.Table, expected: pa.Table) -> None:
     """The engine's types of sums are larger than a plan's: what is compared is the values."""
-    assert in_order(found).equals(in_order(expected.cast(found.schema)))
+    assert in_order(actual).equals(in_order(expected.cast(actual.schema)))
 
 
 @pytest.mark.parametrize("name", QUERIES)
@@ -89,7 +89,7 @@ def test_no_row_is_lost_or_doubled_at_the_edge_of_a_range(
     sources = {source: str(folder / f"{source}.parquet") for source in TABLES if f" {source}" in QUERIES[name]}
     with tidegate.local() as client, client.create_task(plan_of(QUERIES[name]), channels=channels) as task:
         answer = task.run_epoch(sources).table()
-        exchanged = sum(each.rows_in for each in task.statistics().operators if each.operator == "Exchange")
+        exchanged = sum(operator.rows_in for operator in task.statistics().operators if operator.operator == "Exchange")
     assert_same_rows(answer, expected(name))
     # The result is gathered; that is all that moves between channels.
     assert exchanged <= answer.num_rows + 50 * channels

@@ -53,7 +53,7 @@ def test_the_pinned_digests_come_again(surroundings: str, tpch_files: dict[str, 
     command = [sys.executable, "-m", f"{__package__}.strict_digests", str(folder), json.dumps(how)]
     environment = {**os.environ, **changes}
     done = subprocess.run(command, cwd=project, env=environment, stdout=subprocess.PIPE, check=True, text=True)
-    expected = {str(each): pinned()[str(each)] for each in how["channels"]}
+    expected = {str(count): pinned()[str(count)] for count in how["channels"]}
     assert json.loads(done.stdout) == expected
 
 
@@ -69,8 +69,10 @@ def test_the_number_of_channels_does_not_show_in_row_wise_answers(name: str) -> 
 
 def test_an_ordered_join_is_in_the_order_of_its_inputs_on_any_number_of_channels() -> None:
     """Which the hash join is not: the inputs are large enough for the ordered form to run."""
-    found = {digests[f"many_matches in order, {form}"] for digests in pinned().values() for form in ("inline", "files")}
-    assert len(found) == 1
+    digests_of_join = {
+        digests[f"many_matches in order, {form}"] for digests in pinned().values() for form in ("inline", "files")
+    }
+    assert len(digests_of_join) == 1
 
 
 @pytest.mark.parametrize("name", [*loop_queries.ONE_STATEMENT, *loop_queries.ROUND_BY_ROUND, "ranks"])
@@ -78,7 +80,10 @@ def test_neither_channels_nor_the_way_a_loop_runs_show_in_its_rows(name: str) ->
     """Continuously it is changes that come out, which have a digest of their own."""
     for ways in (("one statement", "round by round"), ("continuous",)):
         names = [f"{name}, {way}" for way in ways]
-        assert len({digests[each] for digests in pinned().values() for each in names if each in digests}) == 1
+        assert (
+            len({digests[query_name] for digests in pinned().values() for query_name in names if query_name in digests})
+            == 1
+        )
 
 
 # --- across numbers of channels ----------------------------------------------------------------------------------
@@ -86,15 +91,17 @@ def test_neither_channels_nor_the_way_a_loop_runs_show_in_its_rows(name: str) ->
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tidegate.Client]:
-    with Way(threads=2).client(tmp_path_factory.mktemp("service")) as made:
-        yield made
+    with Way(threads=2).client(tmp_path_factory.mktemp("service")) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")
 def queries(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Query]:
     """Those over rows that come with the calls."""
     folder = tmp_path_factory.mktemp("splits")
-    return {each.name: each for each in strict_digests.queries(folder, folder, odd=False) if ", inline" in each.name}
+    return {
+        query.name: query for query in strict_digests.queries(folder, folder, odd=False) if ", inline" in query.name
+    }
 
 
 @pytest.mark.parametrize("plan", [path.stem for path in sorted(strict_digests.PLANS.glob("*.bin"))])
@@ -111,13 +118,13 @@ def in_order(table: pa.Table) -> pa.Table:
     return table.sort_by([(name, "ascending") for name in table.column_names])
 
 
-def assert_alike(found: pa.Table, expected: pa.Table) -> None:
+def assert_alike(actual: pa.Table, expected: pa.Table) -> None:
     """Equal but for the rounding of floats: a sum's error is of the size of what was summed."""
-    assert (found.schema, found.num_rows) == (expected.schema, expected.num_rows)
-    for one, other in zip(found.columns, expected.columns, strict=True):
+    assert (actual.schema, actual.num_rows) == (expected.schema, expected.num_rows)
+    for one, other in zip(actual.columns, expected.columns, strict=True):
         if pa.types.is_floating(one.type):
             assert one.null_count == other.null_count
-            ours, theirs = (np.nan_to_num(each.to_numpy()) for each in (one, other))
+            ours, theirs = (np.nan_to_num(column.to_numpy()) for column in (one, other))
             assert np.abs(ours - theirs).max() <= 1e-12 * np.abs(theirs).max()
         else:
             assert one.equals(other)

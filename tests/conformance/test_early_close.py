@@ -23,12 +23,14 @@ SOURCE = read("t", "k", "v")
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Numbers that do not compress, for DuckDB to read itself (Parquet) and as a stream of ours (Arrow)."""
-    made = tmp_path_factory.mktemp("early")
+    data_folder = tmp_path_factory.mktemp("early")
     numbers = np.random.default_rng(1).integers(0, 2**62, ROWS)
     table = pa.table({"k": numbers, "v": numbers})
-    pq.write_table(table, made / "f.parquet", row_group_size=ROWS // GROUPS, use_dictionary=False, compression="none")
-    feather.write_feather(table, str(made / "f.arrow"), compression="uncompressed", chunksize=ROWS // GROUPS)
-    return made
+    pq.write_table(
+        table, data_folder / "f.parquet", row_group_size=ROWS // GROUPS, use_dictionary=False, compression="none"
+    )
+    feather.write_feather(table, str(data_folder / "f.arrow"), compression="uncompressed", chunksize=ROWS // GROUPS)
+    return data_folder
 
 
 def read_so_far() -> int:
@@ -44,9 +46,9 @@ def epoch(relation: dict[str, object], rows: int, path: Path) -> tuple[EpochStat
     assert json is not None
     with tidegate.local(roots=[path.parent]) as client, client.create_task(json) as task:
         before = read_so_far()
-        made = task.run_epoch({"t": path})
-        assert made.table().num_rows == rows
-        return made.statistics, read_so_far() - before
+        epoch_ = task.run_epoch({"t": path})
+        assert epoch_.table().num_rows == rows
+        return epoch_.statistics, read_so_far() - before
 
 
 @pytest.mark.parametrize("file", ["f.parquet", "f.arrow"])

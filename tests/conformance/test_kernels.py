@@ -47,10 +47,10 @@ CASES: Final = [
     *((type_, COMPARED) for type_ in EDGES),
     *((type_, "CASE WHEN a < b THEN a ELSE b END") for type_ in EDGES if type_ != pa.bool_()),
     *(
-        (type_, each)
+        (type_, expression)
         for type_ in EDGES
         if pa.types.is_signed_integer(type_) or pa.types.is_floating(type_)
-        for each in CALCULATED
+        for expression in CALCULATED
     ),
 ]
 
@@ -64,16 +64,16 @@ def client() -> Iterator[tidegate.Client]:
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """Whether kernels answered, each time that they were asked."""
-    found: list[bool] = []
+    used: list[bool] = []
     asked: Callable[[kernels.Kernels, pa.RecordBatch], pa.RecordBatch | None] = kernels.Kernels.of
 
     def noted(self: kernels.Kernels, rows: pa.RecordBatch) -> pa.RecordBatch | None:
         answer = asked(self, rows)
-        found.append(answer is not None)
+        used.append(answer is not None)
         return answer
 
     monkeypatch.setattr(kernels.Kernels, "of", noted)
-    return found
+    return used
 
 
 @contextmanager
@@ -102,8 +102,8 @@ def outcomes(client: tidegate.Client, plan: bytes, epochs: list[pa.Table]) -> li
         return [outcome(task, rows) for rows in epochs]
 
 
-def bits(found: pa.Table | str) -> str:
-    return found if isinstance(found, str) else digest(found.schema, found.to_batches())
+def bits(outcome: pa.Table | str) -> str:
+    return outcome if isinstance(outcome, str) else digest(outcome.schema, outcome.to_batches())
 
 
 @pytest.mark.parametrize(("type_", "expressions"), CASES, ids=lambda value: str(value)[:20])
@@ -116,20 +116,20 @@ def test_they_agree_on_every_pair_of_edge_values(
         pa.table([pa.array([a], type_), pa.array([b], type_)], schema)
         for a, b in itertools.product(EDGES[type_], repeat=2)
     ]
-    found = outcomes(client, plan, pairs)
+    results = outcomes(client, plan, pairs)
     assert any(answers)
     with without_kernels():
         expected = outcomes(client, plan, pairs)
-    assert list(map(bits, found)) == list(map(bits, expected))
+    assert list(map(bits, results)) == list(map(bits, expected))
 
 
 def test_what_overflows_is_the_error_that_it_is_in_duckdb(client: tidegate.Client, answers: list[bool]) -> None:
     schema = pa.schema([("a", pa.int64())])
     rows = pa.table([pa.array([1, 2**63 - 1])], schema)
-    [found] = outcomes(client, planned("SELECT a + 1 FROM t", schema), [rows])
+    [result] = outcomes(client, planned("SELECT a + 1 FROM t", schema), [rows])
     assert answers
     assert not any(answers)
-    assert "Overflow" in str(found)
+    assert "Overflow" in str(result)
 
 
 @pytest.mark.parametrize(
@@ -144,9 +144,9 @@ def test_what_overflows_is_the_error_that_it_is_in_duckdb(client: tidegate.Clien
 @pytest.mark.parametrize("sql", ["SELECT n, i FROM t", "SELECT i, n FROM t WHERE i > 0"])
 def test_nested_values_beside_them_stay_as_they_are(client: tidegate.Client, sql: str, nested: pa.Array) -> None:
     rows = pa.table({"n": nested, "i": [1, 2, 3]})
-    [found] = outcomes(client, planned(sql, rows.schema), [rows])
-    assert isinstance(found, pa.Table)
-    assert found.column("n").to_pylist() == nested.to_pylist()
+    [result] = outcomes(client, planned(sql, rows.schema), [rows])
+    assert isinstance(result, pa.Table)
+    assert result.column("n").to_pylist() == nested.to_pylist()
 
 
 # --- whole statements ----------------------------------------------------------------------------------------------
@@ -193,10 +193,10 @@ def table(rows: list[tuple[object, ...]]) -> pa.Table:
     return pa.table([pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)], SCHEMA)
 
 
-def multiset(found: pa.Table | str) -> Counter[str]:
-    if isinstance(found, str):
-        return Counter([found])
-    return Counter(bits(found.slice(at, 1)) for at in range(found.num_rows))
+def multiset(outcome: pa.Table | str) -> Counter[str]:
+    if isinstance(outcome, str):
+        return Counter([outcome])
+    return Counter(bits(outcome.slice(at, 1)) for at in range(outcome.num_rows))
 
 
 @settings(max_examples=tries(40))
@@ -204,37 +204,37 @@ def multiset(found: pa.Table | str) -> Counter[str]:
 def test_rows_are_the_same_in_the_same_order(
     client: tidegate.Client, sql: str, epochs: list[list[tuple[object, ...]]]
 ) -> None:
-    plan, given_ = planned(sql, SCHEMA), list(map(table, epochs))
-    found = outcomes(client, plan, given_)
+    plan, tables = planned(sql, SCHEMA), list(map(table, epochs))
+    results = outcomes(client, plan, tables)
     with without_kernels():
-        assert list(map(bits, found)) == list(map(bits, outcomes(client, plan, given_)))
+        assert list(map(bits, results)) == list(map(bits, outcomes(client, plan, tables)))
 
 
 @settings(max_examples=tries(40))
 @given(GROUPED | TOTALS, st.lists(VALUES, min_size=1, max_size=3))
 def test_groups_are_the_same(client: tidegate.Client, sql: str, epochs: list[list[tuple[object, ...]]]) -> None:
-    plan, given_ = planned(sql, SCHEMA), list(map(table, epochs))
-    found = outcomes(client, plan, given_)
+    plan, tables = planned(sql, SCHEMA), list(map(table, epochs))
+    results = outcomes(client, plan, tables)
     with without_kernels():
-        assert list(map(multiset, found)) == list(map(multiset, outcomes(client, plan, given_)))
+        assert list(map(multiset, results)) == list(map(multiset, outcomes(client, plan, tables)))
 
 
 def test_groups_come_in_order_of_their_first_rows(client: tidegate.Client, answers: list[bool]) -> None:
     schema = pa.schema([("k", pa.int64()), ("s", pa.string())])
     rows = pa.table([[3, None, 3, 1, None], ["b", "a", "b", "b", None]], schema)
-    [found] = outcomes(client, planned("SELECT k, s, count(*) AS n FROM t GROUP BY k, s", schema), [rows])
+    [result] = outcomes(client, planned("SELECT k, s, count(*) AS n FROM t GROUP BY k, s", schema), [rows])
     assert answers == [True]
-    assert isinstance(found, pa.Table)
-    assert found.to_pydict() == {"k": [3, None, 1, None], "s": ["b", "a", "b", None], "n": [2, 1, 1, 1]}
+    assert isinstance(result, pa.Table)
+    assert result.to_pydict() == {"k": [3, None, 1, None], "s": ["b", "a", "b", None], "n": [2, 1, 1, 1]}
 
 
 def test_more_rows_than_kernels_take_are_duckdbs(client: tidegate.Client, answers: list[bool]) -> None:
     schema = pa.schema([("k", pa.int64())])
     plan = planned("SELECT k FROM t WHERE k > 0", schema)
     epochs = [pa.table([pa.array(range(rows))], schema) for rows in (kernels.SMALL_ROWS, kernels.SMALL_ROWS + 1)]
-    found = outcomes(client, plan, epochs)
+    results = outcomes(client, plan, epochs)
     assert answers == [True]
-    assert [len(each) for each in found] == [kernels.SMALL_ROWS - 1, kernels.SMALL_ROWS]
+    assert [len(result) for result in results] == [kernels.SMALL_ROWS - 1, kernels.SMALL_ROWS]
 
 
 def test_explain_says_where_there_are_kernels(client: tidegate.Client) -> None:

@@ -50,11 +50,11 @@ WITHOUT_JOINS: Final = {
 
 
 def tables() -> dict[str, pa.Table]:
-    made = np.random.default_rng(7)
+    random = np.random.default_rng(7)
 
     def table(key: str, keys: int, **more: int) -> pa.Table:
-        floats = made.normal(size=ROWS) * 10.0 ** made.integers(-9, 9, ROWS)
-        columns = {name: made.integers(0, most, ROWS) for name, most in more.items()}
+        floats = random.normal(size=ROWS) * 10.0 ** random.integers(-9, 9, ROWS)
+        columns = {name: random.integers(0, most, ROWS) for name, most in more.items()}
         value = {"l": "v", "r": "w", "q": "z"}[key]
         return pa.table({next(iter(columns)): columns.pop(next(iter(columns))), value: floats, **columns}).slice(
             0, keys
@@ -75,10 +75,10 @@ def plan_of(sql: str) -> bytes:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("large")
+    data_folder = tmp_path_factory.mktemp("large")
     for name, table in TABLES.items():
-        pq.write_table(table, made / f"{name}.parquet", row_group_size=33_333)
-    return made
+        pq.write_table(table, data_folder / f"{name}.parquet", row_group_size=33_333)
+    return data_folder
 
 
 def odd(table: pa.Table) -> list[pa.RecordBatch]:
@@ -110,8 +110,8 @@ def rows(table: pa.Table) -> tuple[object, ...]:
     """
     exact = table.select([name for name in table.schema.names if name not in ("s", "n")])
     exact = exact.rename_columns([f"c{at}" for at in range(exact.num_columns)])
-    (found,) = duckdb.from_arrow(exact).aggregate(f"count(*), sum(hash({', '.join(exact.schema.names)}))").fetchall()
-    return (exact.schema.types, *found)
+    (row_hash,) = duckdb.from_arrow(exact).aggregate(f"count(*), sum(hash({', '.join(exact.schema.names)}))").fetchall()
+    return (exact.schema.types, *row_hash)
 
 
 @cache
@@ -136,11 +136,11 @@ def test_joins_that_do_not_fit_have_one_order(query: str, form: str, folder: Pat
 @pytest.fixture(scope="module")
 def long(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with an `l` of 36 MB."""
-    made = np.random.default_rng(8)
+    random = np.random.default_rng(8)
     folder = tmp_path_factory.mktemp("long")
     columns = {
-        "k": made.integers(0, 99, 1_500_000),
-        "v": made.normal(size=1_500_000),
+        "k": random.integers(0, 99, 1_500_000),
+        "v": random.normal(size=1_500_000),
         "g": np.arange(1_500_000) % 9_973,
     }
     pq.write_table(pa.table(columns), folder / "l.parquet", row_group_size=100_000)
@@ -169,9 +169,9 @@ def test_another_process_and_other_batches_give_the_same_order() -> None:
 
 
 def test_an_error_that_is_asked_for_names_each_join_and_what_it_keeps(folder: Path) -> None:
-    each = r"\(\d+ MiB on c\d = c\d, \d+ MiB on c\d = c\d\)"
-    places = r"the joins at relations\[0\]\S*\.join and relations\[0\]\S*\.join"
-    with pytest.raises(tidegate.TaskFailed, match=rf"{places} keep about \d+ MiB in memory together {each}"):
+    sizes = r"\(\d+ MiB on c\d = c\d, \d+ MiB on c\d = c\d\)"
+    plan_paths = r"the joins at relations\[0\]\S*\.join and relations\[0\]\S*\.join"
+    with pytest.raises(tidegate.TaskFailed, match=rf"{plan_paths} keep about \d+ MiB in memory together {sizes}"):
         run(QUERIES["inner"], folder, memory_limit=MEMORY, spill="error")
 
 
@@ -199,13 +199,13 @@ def test_joins_that_do_not_fit_in_their_channel_have_one_order(query: str, chann
 @pytest.fixture(scope="module")
 def star(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with an `l` that is joined with an `r` and a `q` of a thirteenth of its rows."""
-    made = np.random.default_rng(9)
+    random = np.random.default_rng(9)
     folder, rows, few = tmp_path_factory.mktemp("star"), 400_000, 30_000
-    keys = {name: made.integers(0, few, rows) for name in ("k", "h")}
-    facts = {**keys, "g": made.integers(0, rows, rows), "v": made.normal(size=rows)}
+    keys = {name: random.integers(0, few, rows) for name in ("k", "h")}
+    facts = {**keys, "g": random.integers(0, rows, rows), "v": random.normal(size=rows)}
     pq.write_table(pa.table(facts), folder / "l.parquet", row_group_size=50_000)
     for name, key, value in (("r", "k", "w"), ("q", "h", "z")):
-        table = pa.table({key: np.arange(few), value: made.normal(size=few)})
+        table = pa.table({key: np.arange(few), value: random.normal(size=few)})
         pq.write_table(table, folder / f"{name}.parquet", row_group_size=10_000)
     return folder
 
@@ -215,7 +215,7 @@ def star_plan() -> bytes:
     schemas = {"l": {"k": 0, "h": 0, "g": 0, "v": 0.5}, "r": {"k": 0, "w": 0.5}, "q": {"h": 0, "z": 0.5}}
     for name, columns in schemas.items():
         session.register_record_batches(
-            name, [pa.table({each: [value] for each, value in columns.items()}).to_batches()]
+            name, [pa.table({column_name: [value] for column_name, value in columns.items()}).to_batches()]
         )
     sql = "SELECT l.g, sum(l.v * r.w * q.z) AS s FROM l JOIN r ON l.k = r.k JOIN q ON l.h = q.h GROUP BY l.g"
     return bytes(Serde.serialize_bytes(sql, session))
@@ -226,16 +226,16 @@ def star_plan() -> bytes:
 def test_a_sum_above_several_joins_needs_no_more_memory_than_32_mib_a_channel(
     channels: int, spill: str, star: Path
 ) -> None:
-    def found(threads: int, memory_limit: int) -> pa.Table:
+    def answer_with(threads: int, memory_limit: int) -> pa.Table:
         with (
             tidegate.local(roots=[star], threads=threads) as client,
             client.create_task(star_plan(), spill=spill, channels=channels, memory_limit=memory_limit) as task,
         ):
             return task.run_epoch({name: str(star / f"{name}.parquet") for name in task.sources}).table()
 
-    one, four = (found(threads, (32 << 20) * channels) for threads in (1, 4))
+    one, four = (answer_with(threads, (32 << 20) * channels) for threads in (1, 4))
     assert digest(one.schema, iter(one.to_batches())) == digest(four.schema, iter(four.to_batches()))
-    assert rows(one) == rows(found(4, 1 << 30))
+    assert rows(one) == rows(answer_with(4, 1 << 30))
 
 
 def test_in_order_no_more_of_a_file_is_read_than_its_filter_needs(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ VALUES: Final = st.tuples(
 )
 SPLITS: Final = st.lists(st.lists(VALUES, max_size=15), max_size=4)
 FED: Final = st.tuples(SPLITS, SPLITS).map(
-    lambda fed: dict(zip(NAMES, ([table(rows) for rows in each] for each in fed), strict=True))
+    lambda fed: dict(zip(NAMES, ([table(rows) for rows in splits] for splits in fed), strict=True))
 )
 Fed: TypeAlias = dict[str, list[pa.Table]]
 
@@ -115,7 +115,7 @@ def whole(splits: list[pa.Table]) -> pa.Table:
 
 def recut(splits: list[pa.Table], rows: int) -> list[pa.Table]:
     """The same splits, in batches of so many rows."""
-    return [pa.Table.from_batches(each.combine_chunks().to_batches(max_chunksize=rows), SCHEMA) for each in splits]
+    return [pa.Table.from_batches(split.combine_chunks().to_batches(max_chunksize=rows), SCHEMA) for split in splits]
 
 
 # --- answers -----------------------------------------------------------------------------------------------------
@@ -146,22 +146,22 @@ def right(sql: str, fed: Fed) -> Rows:
         return list(connection.sql(sql).fetchall())
 
 
-def rows_of(found: pa.Table) -> Rows:
-    return list(zip(*(column.to_pylist() for column in found.columns), strict=True))
+def rows_of(result: pa.Table) -> Rows:
+    return list(zip(*(column.to_pylist() for column in result.columns), strict=True))
 
 
-def bits(found: pa.Table) -> str:
-    return digest(found.schema, found.to_batches())
+def bits(result: pa.Table) -> str:
+    return digest(result.schema, result.to_batches())
 
 
 @settings(max_examples=tries(30), suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example])
 @given(QUERIES, FED, st.integers(1, 4))
 def test_rows_are_right_whatever_channels_and_batches(client: tidegate.Client, sql: str, fed: Fed, rows: int) -> None:
     plan, expected = planned(sql), Counter(right(sql, fed))
-    found = [answer(client, plan, fed, channels) for channels in (1, 2, 3)]
-    assert [Counter(rows_of(each)) for each in found] == [expected] * 3
+    results = [answer(client, plan, fed, channels) for channels in (1, 2, 3)]
+    assert [Counter(rows_of(result)) for result in results] == [expected] * 3
     cut = {name: recut(splits, rows) for name, splits in fed.items()}
-    assert bits(answer(client, plan, cut, 3)) == bits(found[2])
+    assert bits(answer(client, plan, cut, 3)) == bits(results[2])
 
 
 @settings(max_examples=tries(8), suppress_health_check=[HealthCheck.too_slow])
@@ -176,9 +176,9 @@ def test_sorted_rows_come_in_their_order_on_any_channels(client: tidegate.Client
 @given(ROW_WISE, FED)
 def test_row_wise_rows_come_in_one_order_on_any_channels(client: tidegate.Client, sql: str, fed: Fed) -> None:
     plan = planned(sql)
-    found = [answer(client, plan, fed, channels) for channels in (1, 2, 3)]
-    assert Counter(rows_of(found[0])) == Counter(right(sql, fed))
-    assert {bits(each) for each in found} == {bits(found[0])}
+    results = [answer(client, plan, fed, channels) for channels in (1, 2, 3)]
+    assert Counter(rows_of(results[0])) == Counter(right(sql, fed))
+    assert {bits(result) for result in results} == {bits(results[0])}
 
 
 # --- large inputs, on a busy machine -----------------------------------------------------------------------------
@@ -203,9 +203,9 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Larg
     fed: dict[str, dict[str, Sequence[Any]]] = {}
     for shape, how in repeats.SHAPES.items():
         for seed, name in enumerate(NAMES):
-            place = folder / shape / name
-            place.mkdir(parents=True)
-            fed.setdefault(shape, {})[name] = how.splits(place, large_table(seed))
+            table_folder = folder / shape / name
+            table_folder.mkdir(parents=True)
+            fed.setdefault(shape, {})[name] = how.splits(table_folder, large_table(seed))
     with repeats.busy(folder):
         yield folder, fed
 
@@ -214,7 +214,7 @@ def large_table(seed: int) -> pa.Table:
     """A few rows of each key, some of them null, so that joins stay small and groups are many."""
     chooser = np.random.default_rng(seed)
     numbers = [chooser.integers(-5, LARGE_ROWS, LARGE_ROWS) for _ in range(2)]
-    k, v = (pa.array(each, mask=chooser.random(LARGE_ROWS) < 0.0001) for each in numbers)
+    k, v = (pa.array(column, mask=chooser.random(LARGE_ROWS) < 0.0001) for column in numbers)
     return pa.table({"k": k, "v": v, "s": k.cast(pa.string())}, SCHEMA)
 
 
@@ -225,12 +225,12 @@ def test_large_files_give_one_digest_on_a_busy_machine(
 ) -> None:
     folder, fed = large
     plan, channels = planned(sql), repeats.SHAPES[shape].channels
-    found = set()
+    digests = set()
     for _ in range(4):
         repeats.forget(folder)
         with client_of_files.create_task(plan, channels=channels) as task:
-            found.add(bits(task.run_epoch({name: fed[shape][name] for name in task.sources}).table()))
-    assert len(found) == 1
+            digests.add(bits(task.run_epoch({name: fed[shape][name] for name in task.sources}).table()))
+    assert len(digests) == 1
 
 
 @pytest.fixture(scope="module")

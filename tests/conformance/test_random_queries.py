@@ -73,14 +73,14 @@ def table(rows: list[Row]) -> pa.Table:
 
 
 def session(tables: dict[str, pa.Table]) -> datafusion.SessionContext:
-    made = datafusion.SessionContext()
-    for name, found in tables.items():
-        made.register_record_batches(name, [found.to_batches() or [pa.RecordBatch.from_pylist([], SCHEMA)]])
-    return made
+    context = datafusion.SessionContext()
+    for name, table in tables.items():
+        context.register_record_batches(name, [table.to_batches() or [pa.RecordBatch.from_pylist([], SCHEMA)]])
+    return context
 
 
-def multiset(found: pa.Table) -> Counter[tuple[object, ...]]:
-    return Counter(zip(*(column.to_pylist() for column in found.columns), strict=True))
+def multiset(result: pa.Table) -> Counter[tuple[object, ...]]:
+    return Counter(zip(*(column.to_pylist() for column in result.columns), strict=True))
 
 
 @settings(max_examples=tries(60))
@@ -91,8 +91,8 @@ def test_every_epoch_is_what_another_engine_says_of_its_splits(
     empty = dict.fromkeys("lr", table([]))
     with client.create_task(Serde.serialize_bytes(sql, session(empty)), channels=channels) as task:
         for splits in epochs:
-            fed = {name: [table(rows) for rows in given] for name, given in zip("lr", splits, strict=True)}
-            whole = {name: pa.concat_tables([empty[name], *found]) for name, found in fed.items()}
+            fed = {name: [table(rows) for rows in split_rows] for name, split_rows in zip("lr", splits, strict=True)}
+            whole = {name: pa.concat_tables([empty[name], *split_tables]) for name, split_tables in fed.items()}
             expected = session(whole).sql(sql).to_arrow_table()
-            found = task.run_epoch({name: fed[name] for name in task.sources}).table()
-            assert multiset(found) == multiset(expected)
+            result = task.run_epoch({name: fed[name] for name in task.sources}).table()
+            assert multiset(result) == multiset(expected)

@@ -41,8 +41,8 @@ WITHOUT_A_QUERY: Final[dict[type[ir.Relation], str]] = {
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[tidegate.Client]:
-    with tidegate.local() as made:
-        yield made
+    with tidegate.local() as opened:
+        yield opened
 
 
 @pytest.mark.parametrize(
@@ -59,8 +59,8 @@ def test_a_busy_machine_does_not_show_in_the_rows(
     query: str, shape: str, client: tidegate.Client, tmp_path: Path
 ) -> None:
     with busy(tmp_path):
-        found = digests(client, repeated(ROWS)[query], SHAPES[shape], tmp_path / "splits", runs=RUNS)
-    assert len(found) == 1
+        digest_counts = digests(client, repeated(ROWS)[query], SHAPES[shape], tmp_path / "splits", runs=RUNS)
+    assert len(digest_counts) == 1
 
 
 @pytest.mark.parametrize("query", ALL)
@@ -83,7 +83,7 @@ def relations(query: Repeated) -> Iterator[type[ir.Relation]]:
         yield type(relation)
         pending.extend(tree.inputs(relation))
         for expression in tree.expressions(relation):
-            pending.extend(found.relation for found in subqueries(expression))
+            pending.extend(subquery.relation for subquery in subqueries(expression))
 
 
 def _bytes(plan: bytes | str) -> PlanBytes:

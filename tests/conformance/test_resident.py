@@ -39,7 +39,7 @@ def test_each_kind_has_a_plan(kind: str) -> None:
 
 @pytest.mark.parametrize("width", [8, 1_000])
 def test_no_two_texts_are_alike(width: int) -> None:
-    found = [text for batch in batches(width, 200_000, 10_000) for text in batch["t"].to_pylist()]
-    assert len(set(found)) == len(found) > 100
-    assert {len(text) for text in found} == {width}
+    texts = [text for batch in batches(width, 200_000, 10_000) for text in batch["t"].to_pylist()]
+    assert len(set(texts)) == len(texts) > 100
+    assert {len(text) for text in texts} == {width}
     assert next(batches(width, 200_000)).schema == SCHEMA

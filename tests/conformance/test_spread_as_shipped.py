@@ -42,10 +42,10 @@ DIM: Final = pa.table({"k": np.arange(900), "g": np.arange(900) % 13})
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("shipped")
+    data_folder = tmp_path_factory.mktemp("shipped")
     for name, count in ROWS.items():
-        pq.write_table(numbers(count), made / f"{name}.parquet", row_group_size=250_001)
-    return made
+        pq.write_table(numbers(count), data_folder / f"{name}.parquet", row_group_size=250_001)
+    return data_folder
 
 
 def plan_of(sql: str) -> bytes:
@@ -62,15 +62,15 @@ def test_small_and_large_epochs_of_a_task_are_right(name: str, folder: Path) -> 
         for size in ROWS:
             before = moved(task)
             fed = {"t": folder / f"{size}.parquet", "d": DIM}
-            found = task.run_epoch({source: fed[source] for source in task.sources}).table()
+            result = task.run_epoch({source: fed[source] for source in task.sources}).table()
             exchanged[size] = moved(task) - before
             with duckdb.connect() as connection:
                 connection.execute(f"CREATE VIEW t AS FROM '{folder}/{size}.parquet'")
                 connection.register("d", DIM)
-                assert_same_rows(found, connection.sql(sql).to_arrow_table())
+                assert_same_rows(result, connection.sql(sql).to_arrow_table())
     assert exchanged["few"] == 0 < exchanged["many"]
 
 
 def moved(task: tidegate.Task) -> int:
     """The rows that exchanges have taken so far."""
-    return sum(each.rows_in for each in task.statistics().operators if each.operator == "Exchange")
+    return sum(operator.rows_in for operator in task.statistics().operators if operator.operator == "Exchange")

@@ -49,12 +49,12 @@ def test_a_plan_gives_its_answer(
     plan = tpch.plan_bytes(producer, query)
     with client.create_task(plan, **HOW[how]) as task:
         splits = {name: str(tpch_files[name.lower()]) for name in task.sources}
-        found = task.run_epoch(splits).table()
-    assert found.schema.names == tpch.root_names(producer, query)
+        result = task.run_epoch(splits).table()
+    assert result.schema.names == tpch.root_names(producer, query)
     sql = sql_of(producer, query)
     answers = oracles.answers(sql)
     ratios = tpch.quotients(answers)
-    assert {name: tpch.differences(found, each, sql, ratios) for name, each in answers.items()} == {
+    assert {name: tpch.differences(result, answer, sql, ratios) for name, answer in answers.items()} == {
         "DuckDB": [],
         "DataFusion": [],
     }

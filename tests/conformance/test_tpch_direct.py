@@ -41,16 +41,16 @@ def answer(producer: str, query: str, tables: dict[str, pa.Table], feed: Feed) -
     data = {}
     for source in plan.sources:
         table = tables[source.name.lower()]
-        data[source.name] = pa.table({each.name: table.column(each.name.lower()) for each in source.columns})
+        data[source.name] = pa.table({column.name: table.column(column.name.lower()) for column in source.columns})
     shape = {name: SourceShape(feed=feed, size_class=len(str(table.num_rows))) for name, table in data.items()}
     return run(plan.physical(shape), data)
 
 
-def wrong(found: pa.Table, sql: str, oracles: tpch.Oracles) -> dict[str, list[str]]:
+def wrong(result: pa.Table, sql: str, oracles: tpch.Oracles) -> dict[str, list[str]]:
     answers = oracles.answers(sql)
     ratios = tpch.quotients(answers)
-    differences = {name: tpch.differences(found, each, sql, ratios) for name, each in answers.items()}
-    return {name: each for name, each in differences.items() if each}
+    differences = {name: tpch.differences(result, answer, sql, ratios) for name, answer in answers.items()}
+    return {name: difference for name, difference in differences.items() if difference}
 
 
 def test_there_are_79_plans() -> None:
@@ -62,17 +62,17 @@ def test_there_are_79_plans() -> None:
 def test_a_plan_gives_what_its_sql_gives(
     producer: str, query: str, feed: Feed, tables: dict[str, pa.Table], oracles: tpch.Oracles
 ) -> None:
-    found = answer(producer, query, tables, feed)
-    assert found.schema.names == tpch.root_names(producer, query)
-    assert not wrong(found, tpch.sql_of(producer, query), oracles)
+    result = answer(producer, query, tables, feed)
+    assert result.schema.names == tpch.root_names(producer, query)
+    assert not wrong(result, tpch.sql_of(producer, query), oracles)
 
 
 @pytest.mark.parametrize("query", sorted(LOST))
 def test_an_ibis_plan_that_lost_a_reference_gives_what_it_says(
     query: str, tables: dict[str, pa.Table], oracles: tpch.Oracles
 ) -> None:
-    found = answer("ibis", query, tables, Feed.FILES)
-    assert not wrong(found, as_written(query, tpch.sql_of("ibis", query)), oracles)
+    result = answer("ibis", query, tables, Feed.FILES)
+    assert not wrong(result, as_written(query, tpch.sql_of("ibis", query)), oracles)
 
 
 @pytest.mark.parametrize("query", sorted(LOST))

@@ -58,9 +58,9 @@ def _generator() -> str:
     for file in importlib.metadata.files("tpchgen-cli") or ():
         if file.stem == "tpchgen-cli" and file.parent.name in ("bin", "Scripts"):
             return str(Path(str(file.locate())).resolve())
-    found = shutil.which("tpchgen-cli")
-    assert found, "tpchgen-cli is not installed: it comes with the extra `test`"
-    return found
+    generator = shutil.which("tpchgen-cli")
+    assert generator, "tpchgen-cli is not installed: it comes with the extra `test`"
+    return generator
 
 
 class Oracles:
@@ -100,12 +100,12 @@ def differences(answer: pa.Table, expected: pa.Table, sql: str, ratios: frozense
         return [f"{len(mine)} rows instead of {len(theirs)}"]
     columns = range(answer.num_columns)
     pairs = zip(sorted(mine, key=_rank), sorted(theirs, key=_rank), strict=True)
-    found = [f"{one} instead of {other}" for one, other in pairs if not _same_row(one, other, columns, ratios)]
+    differences = [f"{one} instead of {other}" for one, other in pairs if not _same_row(one, other, columns, ratios)]
     keys = _order(sql, expected.schema.names)
     for one, other in zip(mine, theirs, strict=True):
         if not _same_row(one, other, keys, ratios):
-            found.append(f"{one} stands where {other} should: order by columns {keys}")
-    return found[:5]
+            differences.append(f"{one} stands where {other} should: order by columns {keys}")
+    return differences[:5]
 
 
 def _rows(table: pa.Table) -> list[tuple[object, ...]]:
@@ -144,9 +144,9 @@ def _close(one: object, other: object) -> bool:
 
 def _order(sql: str, names: Sequence[str]) -> list[int]:
     """The positions of the columns that the outermost ORDER BY names."""
-    found = re.findall(r"ORDER BY\s+((?:(?!LIMIT|\)).)*)", sql, re.IGNORECASE | re.DOTALL)
-    if not found:
+    order_terms = re.findall(r"ORDER BY\s+((?:(?!LIMIT|\)).)*)", sql, re.IGNORECASE | re.DOTALL)
+    if not order_terms:
         return []
-    terms = [re.sub(r'"|\w+"?\.', "", term).split()[0] for term in found[-1].rstrip(" ;\n").split(",")]
+    terms = [re.sub(r'"|\w+"?\.', "", term).split()[0] for term in order_terms[-1].rstrip(" ;\n").split(",")]
     lower = [name.lower() for name in names]
     return [lower.index(term.lower()) for term in terms]

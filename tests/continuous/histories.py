@@ -29,8 +29,8 @@ def planned(sql: str, schemas: Mapping[str, pa.Schema]) -> bytes:
     return bytes(Serde.serialize_bytes(sql, session))
 
 
-def rows_of(found: pa.Table) -> list[Row]:
-    return list(zip(*(column.to_pylist() for column in found.columns), strict=True))
+def rows_of(table: pa.Table) -> list[Row]:
+    return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 
 def table(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
@@ -61,16 +61,16 @@ class Integral:
         self.rows: Counter[Row] = Counter()
 
     def add(self, change: pa.Table) -> None:
-        found = rows_of(change)
-        assert all(row[-1] for row in found)
-        assert len({hashable(row[:-1]) for row in found}) == len(found)
-        for *row, weight in found:
+        rows = rows_of(change)
+        assert all(row[-1] for row in rows)
+        assert len({hashable(row[:-1]) for row in rows}) == len(rows)
+        for *row, weight in rows:
             self.rows[hashable(tuple(row))] += weight
         self.rows = Counter({row: weight for row, weight in self.rows.items() if weight})
 
 
-def multiset(found: Iterable[Row]) -> Counter[Row]:
-    return Counter(hashable(row) for row in found)
+def multiset(rows: Iterable[Row]) -> Counter[Row]:
+    return Counter(hashable(row) for row in rows)
 
 
 def hashable(value: Any) -> Any:
@@ -81,6 +81,6 @@ def hashable(value: Any) -> Any:
         case list() | tuple():
             return tuple(map(hashable, value))
         case dict():
-            return tuple((key, hashable(each)) for key, each in value.items())
+            return tuple((key, hashable(item)) for key, item in value.items())
         case _:
             return value

@@ -44,14 +44,14 @@ def _pool() -> InstancePool:
 
 def bare(plan: ir.Plan, channels: int) -> tuple[Network, Sequence[tuple[str, Sequence[str]]]]:
     """The network of a plan's operators; for each of its entries the source and its columns."""
-    found = prepared(plan, channels)
+    prepared_plan = prepared(plan, channels)
     entries = {
         source.name: EntrySource(
-            port=port, schema=pa.schema([pa.field(each.name, each.type) for each in source.columns])
+            port=port, schema=pa.schema([pa.field(column.name, column.type) for column in source.columns])
         )
-        for port, source in enumerate(found.sources)
+        for port, source in enumerate(prepared_plan.sources)
     }
-    network = Network(graph_of(found.root, entries, Evaluators(_instance())), channels)
+    network = Network(graph_of(prepared_plan.root, entries, Evaluators(_instance())), channels)
     return network, [(name, entry.schema.names) for name, entry in entries.items()]
 
 
@@ -66,11 +66,11 @@ class Running:
     """
 
     def __init__(self, plan: ir.Plan, channels: int = 1, *, skips: bool = False) -> None:
-        found = prepared(plan, channels, skips=skips)
-        settings = instance_settings(found.options, ())
+        prepared_plan = prepared(plan, channels, skips=skips)
+        settings = instance_settings(prepared_plan.options, ())
         self.watermark: int | None = None
         self.computation = ContinuousComputation(
-            found, found.options, pool=_pool(), settings=settings, roots=(), side="here", tables={}
+            prepared_plan, prepared_plan.options, pool=_pool(), settings=settings, roots=(), side="here", tables={}
         )
 
     def epoch(
@@ -85,7 +85,7 @@ class Running:
         known = {source.name for source in self.computation.sources}
         run = self.computation.epoch(1, 0)
         try:
-            fed = {name: given for name, given in pieces.items() if name in known}
+            fed = {name: piece_list for name, piece_list in pieces.items() if name in known}
             batches = list(run.sealed(fed, watermarks or {}))
         except BaseException:
             keep = False

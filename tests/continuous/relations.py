@@ -63,8 +63,8 @@ def joins() -> Iterator[tuple[str, ir.Relation]]:
             if type_ not in _SINGLE:
                 yield f"join, {type_.value}, {name}", join(LEFT, RIGHT, type_, condition)
     ones = {
-        side: aggregate(each, [col(0)], measure("max", col(1)), measure("min", col(2, F64)))
-        for side, each in (("left", LEFT), ("right", RIGHT))
+        side: aggregate(side_relation, [col(0)], measure("max", col(1)), measure("min", col(2, F64)))
+        for side, side_relation in (("left", LEFT), ("right", RIGHT))
     }
     yield "join, left_single", join(LEFT, ones["right"], JoinType.LEFT_SINGLE, eq(col(0), col(4)))
     yield "join, right_single", join(ones["left"], RIGHT, JoinType.RIGHT_SINGLE, eq(col(0), col(3)))
@@ -90,9 +90,9 @@ def aggregates() -> Iterator[tuple[str, ir.Relation]]:
         ),
         "filtered ones": (measure("sum", col(1), condition=wanted), measure("count", condition=wanted)),
     }
-    for name, each in measures.items():
-        yield f"aggregate, {name}", aggregate(LEFT, [col(0)], *each)
-        yield f"aggregate without keys, {name}", aggregate(LEFT, [], *each)
+    for name, keys_and_measure in measures.items():
+        yield f"aggregate, {name}", aggregate(LEFT, [col(0)], *keys_and_measure)
+        yield f"aggregate without keys, {name}", aggregate(LEFT, [], *keys_and_measure)
     texts = project(LEFT, col(0), col(3, TEXT))
     yield "aggregate, the rest", aggregate(texts, [col(0)], measure("string_agg", col(1, TEXT), lit(",")))
     yield "aggregate without keys, the rest", aggregate(LEFT, [], measure("bool_or", wanted))
@@ -103,7 +103,7 @@ def aggregates() -> Iterator[tuple[str, ir.Relation]]:
 
 
 def sets() -> Iterator[tuple[str, ir.Relation]]:
-    two = [project(each, col(0), col(3, TEXT)) for each in (LEFT, RIGHT)]
+    two = [project(side_relation, col(0), col(3, TEXT)) for side_relation in (LEFT, RIGHT)]
     third = filtered(two[0], call("gt", col(0), lit(1)))
     for operation in SetOperation:
         for inputs in (two[:1], two, [*two, third]):

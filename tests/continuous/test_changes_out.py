@@ -104,8 +104,8 @@ def test_the_bits_depend_on_neither_channels_nor_splits(client: tidegate.Client,
     sql = "SELECT k, sum(f) AS f, avg(f) AS g, max(f) AS m, count(DISTINCT s) AS n FROM a GROUP BY k"
     rows = table([(i % 3, 0.1 * i, "ab"[i % 2]) for i in range(60)], schema)
     with client.create_task(planned(sql, {"a": schema}), mode="continuous", channels=channels) as task:
-        found = task.run_epoch({"a": [rows.slice(at, cut) for at in range(0, 60, cut)]}).table()
-    assert digest(found.schema, found.to_batches()) == BITS
+        result = task.run_epoch({"a": [rows.slice(at, cut) for at in range(0, 60, cut)]}).table()
+    assert digest(result.schema, result.to_batches()) == BITS
 
 
 BITS = "bbd7f2c4b9127da0d4488af8eec3309f"
@@ -202,13 +202,13 @@ def test_a_task_is_cancelled_while_it_works(client: tidegate.Client) -> None:
 def test_operators_count_rows_what_they_touched_and_what_they_keep(client: tidegate.Client) -> None:
     with client.create_task(SUMS, mode="continuous") as task:
         task.run_epoch({"a": pairs((1, 10, 1), (2, 10, 1), (2, 5, 1))})
-        found = {each.operator: each for each in task.statistics().operators}
-    group = found["Group"]
+        by_name = {operator.operator: operator for operator in task.statistics().operators}
+    group = by_name["Group"]
     assert (group.rows_in, group.rows_out, group.health) == (3, 2, 1.0)
     assert group.rows_touched > 0
     assert group.state_bytes > 0
     assert 0 < group.busy <= 1
-    assert found["Scan"].rows_out == 3
+    assert by_name["Scan"].rows_out == 3
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_options_without_a_use_are_refused(client: tidegate.Client, options: dic
 
 
 def test_a_relaxed_task_answers_in_the_same_order(client: tidegate.Client) -> None:
-    found = client.query(
+    result = client.query(
         plan(union(read("a", "x"), read("b", "x")), "x").json, {"a": numbers(3, 1), "b": numbers(2)}, mode="continuous"
     )
-    assert rows_of(found) == [(1, 1), (2, 1), (3, 1)]
+    assert rows_of(result) == [(1, 1), (2, 1), (3, 1)]

@@ -34,7 +34,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tidegate.Client
         yield client
 
 
-def told(epoch: tidegate.Epoch) -> tuple[int, str]:
+def outcome(epoch: tidegate.Epoch) -> tuple[int, str]:
     """The number of an epoch and the digest of its rows, in their order."""
     table = epoch.table()
     return epoch.number, digest(table.schema, table.to_batches())
@@ -44,10 +44,10 @@ def check_restores(client: tidegate.Client, plan: object, epochs: Sequence[Split
     """From the checkpoint of each barrier, the epochs that remain are those of the undisturbed task."""
     with client.create_task(plan, mode="continuous", **options) as task:
         ran = [task.run_epoch(epoch, checkpoint=True) for epoch in epochs]
-        expected = [told(epoch) for epoch in ran]
+        expected = [outcome(epoch) for epoch in ran]
     for number, epoch in enumerate(ran, 1):
         with client.create_task(plan, mode="continuous", restore=epoch.checkpoint, **options) as again:
-            assert [told(again.run_epoch(each)) for each in epochs[number:]] == expected[number:]
+            assert [outcome(again.run_epoch(splits)) for splits in epochs[number:]] == expected[number:]
 
 
 def splits_of(history: Epochs, names: Sequence[str]) -> list[Splits]:
@@ -152,9 +152,10 @@ def test_another_process_goes_on_with_the_same_rows(tmp_path: Path) -> None:
     with tidegate.local(roots=(), checkpoint_root=tmp_path) as client:
         task = client.create_task(sums(), mode="continuous", channels=2)
         ran = [
-            task.run_epoch({"a": pairs(*each)}, checkpoint="last" if n == 2 else False) for n, each in enumerate(keys)
+            task.run_epoch({"a": pairs(*key_lists)}, checkpoint="last" if n == 2 else False)
+            for n, key_lists in enumerate(keys)
         ]
-        expected = [told(epoch)[1] for epoch in ran[3:]]
+        expected = [outcome(epoch)[1] for epoch in ran[3:]]
     done = subprocess.run(
         [sys.executable, "-c", GO_ON, tmp_path, ran[2].checkpoint, tmp_path / "plan"],
         input=json.dumps(keys[3:]),
@@ -184,7 +185,7 @@ def test_a_restored_task_has_the_files_of_the_first_one(tmp_path: Path) -> None:
             taken = task.run_epoch({"a": pairs(*keys)}, checkpoint="last").checkpoint
         again = client.create_task(sums(), mode="continuous", restore=taken)
         again.run_epoch({}, checkpoint="last")
-        first, second = ({file.name for file in (tmp_path / each.id).glob("*.arrow")} for each in (task, again))
+        first, second = ({file.name for file in (tmp_path / either.id).glob("*.arrow")} for either in (task, again))
         assert first == second
 
 

@@ -46,11 +46,11 @@ def touched(document: Mapping[str, object], names: tuple[str, ...], rows: int) -
 
 
 def counts(task: tidegate.Task) -> dict[tuple[str, str], int]:
-    found: dict[tuple[str, str], int] = {}
-    for each in task.statistics().operators:
-        key = (each.operator, each.place)
-        found[key] = found.get(key, 0) + each.rows_touched
-    return found
+    rows_touched: dict[tuple[str, str], int] = {}
+    for operator in task.statistics().operators:
+        key = (operator.operator, operator.place)
+        rows_touched[key] = rows_touched.get(key, 0) + operator.rows_touched
+    return rows_touched
 
 
 @pytest.mark.parametrize(

@@ -63,12 +63,13 @@ def touched(name: str, count: int) -> dict[str, int]:
     for port, (_, columns) in enumerate(entries):
         feed(network, port, list(columns), table)
     complete(network)
-    before = {each.path: each.touched for each in network.statistics().operators}
+    before = {operator.path: operator.touched for operator in network.statistics().operators}
     for port, (_, columns) in enumerate(entries):
         feed(network, port, list(columns), *changed(table, port))
     complete(network)
     return {
-        f"{each.operator} at {each.path}": each.touched - before[each.path] for each in network.statistics().operators
+        f"{operator.operator} at {operator.path}": operator.touched - before[operator.path]
+        for operator in network.statistics().operators
     }
 
 
@@ -81,14 +82,14 @@ def complete(network: Network) -> None:
 @pytest.mark.parametrize("name", sorted(INCREMENTAL.keys() - PAIRED_WITH_ALL - ONE_GROUP - ALL_WANTED))
 def test_ten_times_the_state_costs_no_more_rows_touched(name: str) -> None:
     small, large = touched(name, SMALL), touched(name, LARGE)
-    assert {each: (small[each], large[each]) for each in small if large[each] > 1.3 * small[each]} == {}
+    assert {name: (small[name], large[name]) for name in small if large[name] > 1.3 * small[name]} == {}
 
 
 @pytest.mark.parametrize("name", sorted(PAIRED_WITH_ALL))
 def test_a_row_without_a_key_costs_the_other_side_and_not_its_square(name: str) -> None:
     """Three times the state costs at most four times the rows, where all pairs are nine times as many."""
     small, large = touched(name, SMALL // 3), touched(name, SMALL)
-    assert {each: (small[each], large[each]) for each in small if large[each] > 4 * small[each]} == {}
+    assert {name: (small[name], large[name]) for name in small if large[name] > 4 * small[name]} == {}
 
 
 @pytest.mark.parametrize("edges", [SMALL, LARGE])
@@ -106,10 +107,10 @@ def test_a_loop_touches_what_follows_from_the_changed_edge_and_no_more(edges: in
     with tidegate.local(roots=()) as client, client.create_task(query.plan(), mode="continuous") as task:
         table = pa.table({"a": 3 * (starts // 2) + starts % 2, "b": 3 * (starts // 2) + starts % 2 + 1, "c": starts})
         task.run_epoch({"edges": table}).table()
-        before = sum(each.rows_touched for each in task.info().statistics.operators)
+        before = sum(operator.rows_touched for operator in task.info().statistics.operators)
         gone = table.slice(edges // 2, CHANGES).append_column("_weight", pa.array([-1] * CHANGES, pa.int64()))
         assert task.run_epoch({"edges": tidegate.Changes(gone)}).table().num_rows == 3 * CHANGES // 2
-        after = sum(each.rows_touched for each in task.info().statistics.operators)
+        after = sum(operator.rows_touched for operator in task.info().statistics.operators)
     assert after - before <= 20 * CHANGES
 
 

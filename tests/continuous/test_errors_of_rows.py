@@ -117,7 +117,7 @@ def test_what_fails_and_is_gone_by_the_end_of_the_epoch_does_no_harm(
 ) -> None:
     """And what fails and is there does."""
     sql = QUERIES[name]
-    history, found = History(seed), Integral()
+    history, integral = History(seed), Integral()
     with client.create_task(planned(sql, SCHEMAS), mode="continuous", channels=seed) as task:
         for number in range(8):
             works = history.go_on(number == 7, sql)
@@ -129,8 +129,8 @@ def test_what_fails_and_is_gone_by_the_end_of_the_epoch_does_no_harm(
                     task.run_epoch(splits)
                 assert failed.value.reason == "EXECUTION_FAILED"
                 return
-            found.add(task.run_epoch(splits).table())
-            assert found.rows == answer(sql, history.epochs)
+            integral.add(task.run_epoch(splits).table())
+            assert integral.rows == answer(sql, history.epochs)
 
 
 def test_pairs_that_never_are_do_no_harm(client: tidegate.Client) -> None:
@@ -141,8 +141,8 @@ def test_pairs_that_never_are_do_no_harm(client: tidegate.Client) -> None:
     for order in (("l", "r"), ("r", "l")):
         with client.create_task(planned(sql, SCHEMAS), mode="continuous") as task:
             task.run_epoch({source: changes(both[source], SCHEMA) for source in order})
-            found = task.run_epoch({source: changes(replaced[source], SCHEMA) for source in order})
-            assert rows_of(found.table()) == [(1, -1, -1), (1, 1, 1)]
+            epoch = task.run_epoch({source: changes(replaced[source], SCHEMA) for source in order})
+            assert rows_of(epoch.table()) == [(1, -1, -1), (1, 1, 1)]
 
 
 def test_the_error_says_where_it_is_and_of_which_row(client: tidegate.Client) -> None:
@@ -155,9 +155,9 @@ def test_the_error_says_where_it_is_and_of_which_row(client: tidegate.Client) ->
     }
     for sql, message in queries.items():
         with client.create_task(planned(sql, SCHEMAS), mode="continuous") as task:
-            given = {"l": rows, "r": pa.table({"k": [1], "v": [0], "s": ["5"]})}
+            splits = {"l": rows, "r": pa.table({"k": [1], "v": [0], "s": ["5"]})}
             with pytest.raises(tidegate.TaskFailed, match=r"relations\[0\].*" + message):
-                task.run_epoch({source: given[source] for source in task.sources})
+                task.run_epoch({source: splits[source] for source in task.sources})
 
 
 @pytest.mark.parametrize(("argument", "said"), [("v", "beyond 64 bits"), ("CAST(v AS DECIMAL(38, 19))", "38 digits")])
@@ -204,7 +204,7 @@ def _checked_join(left: ir.Relation, right: ir.Relation, *how: Any) -> ir.Relati
     if how[0] is not ir.JoinType.INNER:
         return joined
     total = call("add", col(1), col(3))
-    power = functools.reduce(lambda found, _: call("multiply", found, total), range(20), total)
+    power = functools.reduce(lambda product, _: call("multiply", product, total), range(20), total)
     return filtered(joined, call("gte", power, lit(0)))
 
 
@@ -223,7 +223,7 @@ def test_in_loops_what_fails_and_is_gone_by_the_end_of_its_round_does_no_harm(
     draw = random.Random(seed)
     looped = plan(loops.loop(draw))
     there: dict[str, Counter[Row]] = {source: Counter() for source in loops.SOURCES}
-    found = Integral()
+    integral = Integral()
     with Running(looped, 1 + seed % 3) as running:
         for epoch in range(8):
             changed, there, meant = _next_epoch(draw, looped, there, first=not epoch)
@@ -231,8 +231,8 @@ def test_in_loops_what_fails_and_is_gone_by_the_end_of_its_round_does_no_harm(
                 with pytest.raises(ExecutionError, match=r"relations\[0\].*in the row"):
                     running.epoch(changed, loops.SCHEMAS)
                 return
-            found.add(running.epoch(changed, loops.SCHEMAS))
-            assert found.rows == meant
+            integral.add(running.epoch(changed, loops.SCHEMAS))
+            assert integral.rows == meant
 
 
 def _next_epoch(

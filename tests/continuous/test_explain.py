@@ -48,9 +48,9 @@ def test_on_several_channels_what_goes_to_where_its_key_is_ends_a_pipeline(local
     for channels, ended in ((1, 1), (2, 4)):
         explained = local.explain(query, mode="continuous", channels=channels)
         operators = json.loads(explained.json)["operators"]
-        ends = [each["operator"].split()[0] for each in operators if each["ends_pipeline"]]
+        ends = [operator["operator"].split()[0] for operator in operators if operator["ends_pipeline"]]
         assert len(ends) == ended == explained.text.count("ends the pipeline")
-        assert [each["operator"].split()[0] for each in operators if each["blocks"]] == ["group"]
+        assert [operator["operator"].split()[0] for operator in operators if operator["blocks"]] == ["group"]
 
 
 def test_operators_that_are_said_to_take_rows_by_key_do() -> None:
@@ -71,10 +71,10 @@ def test_operators_that_are_said_to_take_rows_by_key_do() -> None:
 
 def test_what_is_not_incremental_says_why_where_it_stands_and_below() -> None:
     explained = prepared(hand_made(RECOMPUTED["limit of as many rows as are counted"])).explain()
-    (found,) = (each for each in json.loads(explained.json)["operators"] if not each["incremental"])
-    assert found["why"] == "the number of rows to keep is computed"
+    (entry,) = (operator for operator in json.loads(explained.json)["operators"] if not operator["incremental"])
+    assert entry["why"] == "the number of rows to keep is computed"
     assert "computed again from all rows: the number of rows to keep is computed" in explained.text
-    assert f"not incremental: {found['number']}" in explained.text
+    assert f"not incremental: {entry['number']}" in explained.text
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_what_is_not_incremental_says_why_where_it_stands_and_below() -> None:
 def test_windows_say_whether_they_look_at_whole_partitions(local: tidegate.Client, call: str, work: str) -> None:
     query = planned(f"SELECT k, v, {call} OVER (PARTITION BY k ORDER BY v) AS w FROM a", {"a": SCHEMA})
     operators = json.loads(local.explain(query, mode="continuous").json)["operators"]
-    assert [each["work"] for each in operators if "windows" in each["operator"]] == [work]
+    assert [operator["work"] for operator in operators if "windows" in operator["operator"]] == [work]
 
 
 def test_groups_that_are_computed_again_say_so(local: tidegate.Client) -> None:
@@ -91,16 +91,16 @@ def test_groups_that_are_computed_again_say_so(local: tidegate.Client) -> None:
     operators = json.loads(
         local.explain(planned("SELECT k, sum(f) AS s FROM a GROUP BY k", {"a": schema}), mode="continuous").json
     )["operators"]
-    assert "touched keys" in {each["work"] for each in operators}
-    assert all(each["incremental"] for each in operators)
+    assert "touched keys" in {operator["work"] for operator in operators}
+    assert all(operator["incremental"] for operator in operators)
 
 
 def test_an_operator_that_several_read_is_shown_once(local: tidegate.Client) -> None:
     twice = planned("SELECT a.k, b.v FROM a JOIN a AS b ON a.k = b.v UNION ALL SELECT k, v FROM a", {"a": SCHEMA})
     content = json.loads(local.explain(twice, mode="continuous").json)
-    numbers = [each["number"] for each in content["operators"]]
+    numbers = [operator["number"] for operator in content["operators"]]
     assert numbers == sorted(set(numbers))
-    assert all(below in numbers for each in content["operators"] for below in each["inputs"])
+    assert all(below in numbers for operator in content["operators"] for below in operator["inputs"])
 
 
 def test_a_plan_thousands_of_levels_deep_is_explained() -> None:
@@ -115,8 +115,8 @@ def test_a_plan_thousands_of_levels_deep_is_explained() -> None:
 def test_all_that_is_refused_is_listed_with_its_place(local: tidegate.Client) -> None:
     document = plan(limited(read("a", "_weight"), 3), "_weight").json
     problems = local.validate(document, mode="continuous")
-    assert {each.reason for each in problems} == {"RESERVED_COLUMN", "LIMIT_WITHOUT_SORT"}
-    assert all(each.place.startswith("relations[0].root") for each in problems)
+    assert {problem.reason for problem in problems} == {"RESERVED_COLUMN", "LIMIT_WITHOUT_SORT"}
+    assert all(problem.place.startswith("relations[0].root") for problem in problems)
 
 
 def test_the_sources_that_would_be_static_are_named(local: tidegate.Client) -> None:

@@ -72,14 +72,16 @@ def check(client: tidegate.Client, name: str, epochs: Epochs, channels: int) -> 
     """That each epoch gives the recomputed answer; the rounds that each has taken."""
     query = QUERIES[name]
     edges: Counter[Row] = Counter()
-    found, rounds = Integral(), [0]
+    integral, rounds = Integral(), [0]
     with client.create_task(query.plan(), mode="continuous", channels=channels) as task:
         for number, epoch in enumerate(map(rows, epochs)):
             for row, weight in epoch:
                 edges[row] += weight
             fed = {"edges": epoch, "seeds": () if number else SEED}
-            found.add(task.run_epoch({each: changes(fed[each], SCHEMAS[each]) for each in task.sources}).table())
-            assert found.rows == query.answer({"edges": list(edges.elements()), "seeds": [(0, 0)]})
+            integral.add(
+                task.run_epoch({source: changes(fed[source], SCHEMAS[source]) for source in task.sources}).table()
+            )
+            assert integral.rows == query.answer({"edges": list(edges.elements()), "seeds": [(0, 0)]})
             rounds.append(task.info().statistics.loops[0].rounds)
     return [after - before for before, after in itertools.pairwise(rounds)]
 

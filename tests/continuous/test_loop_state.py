@@ -43,5 +43,5 @@ def test_state_after_a_history_is_that_of_the_same_input_at_once(name: str) -> N
                 for row, weight in rows:
                     there[source][row] += weight
         fresh, _ = bare(plan, channels)
-        run(fresh, entries, {source: [each for each in rows.items() if each[1]] for source, rows in there.items()})
+        run(fresh, entries, {source: [row for row in rows.items() if row[1]] for source, rows in there.items()})
         assert kept(network) == kept(fresh)

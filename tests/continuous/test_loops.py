@@ -32,16 +32,16 @@ def check(
     there: dict[str, Counter[Row]] = {source: Counter() for source in SCHEMAS}
     plan = query.plan()
     with ExitStack() as stack:
-        tasks = [stack.enter_context(client.create_task(plan, mode="continuous", channels=each)) for each in channels]
-        whole = [stack.enter_context(client.create_task(plan, loops=each)) for each in ("auto", "general")]
-        found = [Integral() for _ in channels]
+        tasks = [stack.enter_context(client.create_task(plan, mode="continuous", channels=count)) for count in channels]
+        whole = [stack.enter_context(client.create_task(plan, loops=loops)) for loops in ("auto", "general")]
+        integrals = [Integral() for _ in channels]
         for changed in epochs:
             for source, rows in changed.items():
                 for row, weight in rows:
                     there[source][row] += weight
             all_rows = {source: list(rows.elements()) for source, rows in there.items()}
             right = query.answer(all_rows)
-            for task, integral in zip(tasks, found, strict=True):
+            for task, integral in zip(tasks, integrals, strict=True):
                 integral.add(task.run_epoch(splits(task, changed)).table())
                 assert integral.rows == right, f"on {task.info().options.channels} channels"
             for task in whole:

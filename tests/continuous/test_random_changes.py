@@ -58,14 +58,14 @@ def test_the_sum_of_all_changes_is_the_answer_over_the_sum_of_the_input(
     client: tidegate.Client, sql: str, history: Epochs, channels: int, cut: int
 ) -> None:
     with client.create_task(planned(sql), mode="continuous", channels=channels) as task:
-        found = Integral()
+        integral = Integral()
         for number, epoch in enumerate(history, 1):
             splits = {
                 name: [changes(epoch[name][at : at + cut], SCHEMA) for at in range(0, len(epoch[name]), cut)]
                 for name in task.sources
             }
-            found.add(task.run_epoch(splits).table())
-            assert found.rows == answer(sql, history[:number])
+            integral.add(task.run_epoch(splits).table())
+            assert integral.rows == answer(sql, history[:number])
 
 
 def answer(sql: str, history: Epochs) -> Counter[Row]:

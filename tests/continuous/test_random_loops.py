@@ -105,12 +105,12 @@ def check_continuous(seed: int) -> None:
     draw = random.Random(seed)
     planned = plan(loop(draw))
     there: dict[str, Counter[Row]] = {source: Counter() for source in SOURCES}
-    found = Integral()
+    integral = Integral()
     with Running(planned, 1 + seed % 3) as running:
         for epoch in range(5):
             changed = {source: one_epoch(draw, rows, first=not epoch) for source, rows in there.items()}
-            found.add(running.epoch(changed, SCHEMAS))
-            assert found.rows == multiset(evaluate(planned, tables(there)))
+            integral.add(running.epoch(changed, SCHEMAS))
+            assert integral.rows == multiset(evaluate(planned, tables(there)))
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -136,6 +136,6 @@ def test_an_epoch_by_itself_gives_what_random_loops_mean(seed: int) -> None:
     there: dict[str, Counter[Row]] = {source: Counter() for source in SOURCES}
     for rows in there.values():
         one_epoch(draw, rows, first=True)
-    given = {source: list(rows.elements()) for source, rows in there.items()}
-    found = run_it(root, given, Form(batch=draw.choice((None, 2)), channels=draw.choice((1, 2, 3))))
-    assert found == evaluate(plan(root), tables(there))
+    row_lists = {source: list(rows.elements()) for source, rows in there.items()}
+    result_rows = run_it(root, row_lists, Form(batch=draw.choice((None, 2)), channels=draw.choice((1, 2, 3))))
+    assert result_rows == evaluate(plan(root), tables(there))

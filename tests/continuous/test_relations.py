@@ -57,13 +57,13 @@ def _row(chance: random.Random) -> Row:
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("name", ALL)
 def test_the_sum_of_the_changes_is_the_answer_over_the_sum_of_the_input(name: str, seed: int) -> None:
-    found, fed = Integral(), []
+    integral, fed = Integral(), []
     with Running(plan(ALL[name]), channels=seed) as running:
         for epoch in history(seed * 1000 + len(name)):
             fed.append(epoch)
-            found.add(running.epoch(epoch, SCHEMAS))
+            integral.add(running.epoch(epoch, SCHEMAS))
             tables = {source: in_order(total(fed, source, schema)) for source, schema in SCHEMAS.items()}
-            assert found.rows == multiset(per_epoch(plan(ALL[name]), tables))
+            assert integral.rows == multiset(per_epoch(plan(ALL[name]), tables))
 
 
 def in_order(rows: pa.Table) -> pa.Table:
@@ -85,11 +85,11 @@ def test_what_is_computed_again_says_why(name: str) -> None:
 def test_ties_of_a_limit_whose_count_is_a_subquery_are_broken_by_all_columns() -> None:
     limit = replace(fetch(sort(LEFT, asc(col(0))), 0), count=COUNTED)
     rows: list[Row] = [(1, value, 0.0, text) for value in (5, 3, 4) for text in ("b", "a")]
-    found = Integral()
+    integral = Integral()
     with Running(plan(limit)) as running:
         for left, right in ((rows, rows[:3]), (rows[:0], rows[3:4])):  # three are kept, and then four
-            found.add(running.epoch({"l": [(row, 1) for row in left], "r": [(row, 1) for row in right]}, SCHEMAS))
-    assert found.rows == multiset(sorted(rows)[:4])
+            integral.add(running.epoch({"l": [(row, 1) for row in left], "r": [(row, 1) for row in right]}, SCHEMAS))
+    assert integral.rows == multiset(sorted(rows)[:4])
 
 
 def test_a_limit_whose_count_is_a_subquery_needs_a_sort_too() -> None:
@@ -107,20 +107,20 @@ def test_unnest(outer: bool, ordinality: bool) -> None:
         [((1, [5, None, 5]), 1), ((2, []), 1), ((3, None), 2), ((None, [7]), 1)],
         [((1, [5, None, 5]), -1), ((3, None), -1), ((2, [8]), 1)],
     ]
-    found, there = Integral(), Counter[Any]()
+    integral, there = Integral(), Counter[Any]()
     with Running(plan(relation)) as running:
         assert recomputed_nodes(prepared(plan(relation)).root) == []
         for changed in epochs:
-            found.add(running.epoch({"n": changed}, {"n": schema}))
+            integral.add(running.epoch({"n": changed}, {"n": schema}))
             for (key, items), weight in changed:
                 for row in _items(relation, key, items):
                     there[row] += weight
-            assert found.rows == Counter({row: weight for row, weight in there.items() if weight})
+            assert integral.rows == Counter({row: weight for row, weight in there.items() if weight})
 
 
 def _items(relation: ir.Unnest, key: object, items: list[object] | None) -> Iterator[Row]:
-    given = list(enumerate(items or (), 1)) or ([(None, None)] if relation.outer else [])
-    for number, item in given:
+    numbered_items = list(enumerate(items or (), 1)) or ([(None, None)] if relation.outer else [])
+    for number, item in numbered_items:
         yield (key, item, number) if relation.ordinality else (key, item)
 
 

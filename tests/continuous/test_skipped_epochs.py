@@ -61,9 +61,9 @@ def counted(running: Running) -> list[tuple[object, ...]]:
     """What does not depend on how state lies."""
     operators = running.computation.operators()
     return [
-        (each.operator, each.rows_in, each.rows_out)
-        for each in operators
-        if each.operator in ("Scan", "RetractionCheck")
+        (operator.operator, operator.rows_in, operator.rows_out)
+        for operator in operators
+        if operator.operator in ("Scan", "RetractionCheck")
     ]
 
 
@@ -137,8 +137,8 @@ def test_the_error_of_a_bad_deletion_names_source_split_and_row(client: tidegate
         message = str(failed.value)
         assert "source 'l': the row {'k': 1, 'v': 2}" in message
         assert "(deleted by split 3 of source 'l', split 4 of source 'l')" in message
-        found = task.run_epoch({"l": pairs((1, 9)), "r": right((5, 6))})
-        assert rows_of(found.table()) == [(1, 9, 1, 3, 1)]
+        epoch = task.run_epoch({"l": pairs((1, 9)), "r": right((5, 6))})
+        assert rows_of(epoch.table()) == [(1, 9, 1, 3, 1)]
 
 
 @pytest.mark.parametrize("channels", [1, 2])
@@ -146,7 +146,7 @@ def test_a_scan_that_fails_has_lost_its_health_until_an_epoch_ends_well(
     client: tidegate.Client, tmp_path: Path, channels: int
 ) -> None:
     def ill() -> list[str]:
-        return [each.operator for each in task.statistics().operators if not each.health]
+        return [operator.operator for operator in task.statistics().operators if not operator.health]
 
     (tmp_path / "bad.csv").write_text("k,v\n1,x\n")
     with skipping(client, channels=channels) as task:
@@ -155,7 +155,7 @@ def test_a_scan_that_fails_has_lost_its_health_until_an_epoch_ends_well(
                 task.run_epoch(fed)
             if "r" in fed:
                 assert ill() == []
-                assert any(each.busy > 0 for each in task.statistics().operators if each.operator == "Scan")
+                assert any(operator.busy > 0 for operator in task.statistics().operators if operator.operator == "Scan")
             else:
                 assert ill() == (["Scan"] if isinstance(fed["l"], str) else ["RetractionCheck"])
 
@@ -168,8 +168,8 @@ def test_the_error_of_a_bad_deletion_is_the_same_above_every_operator(number: in
         sources = [source.name for source in running.computation.sources]
         source = sources[number % len(sources)]
         first, second, third = (1, 1, 1.0, "a"), (1, 2, 2.0, "b"), (2, 1, 1.0, "a")
-        running.epoch({each: [(first, 1), (second, 2), (third, 1)] for each in SCHEMAS}, SCHEMAS)
-        other = {each: [(first, -1), ((3, 3, 3.0, "c"), 1)] for each in SCHEMAS}
+        running.epoch({source: [(first, 1), (second, 2), (third, 1)] for source in SCHEMAS}, SCHEMAS)
+        other = {source: [(first, -1), ((3, 3, 3.0, "c"), 1)] for source in SCHEMAS}
         wrong = [BAD, [(second, -3)], [((5, 5, 5.0, "z"), 2), ((5, 5, 5.0, "z"), -3)]][number % 3]
         with pytest.raises(TidegateError) as refused:
             running.epoch({**other, source: [*other[source], *wrong]}, SCHEMAS, keep=False)
@@ -220,12 +220,15 @@ def test_a_loop_beyond_its_limit_is_skipped(client: tidegate.Client) -> None:
     ):
         first, last = {"edges": edges, "seeds": seeds}, {"edges": pa.table({"a": [4], "b": [5], "c": [0]})}
         bad = {"edges": line, "seeds": pa.table({"a": [0], "b": [10], "c": [0]})}
-        given = [{name: rows for name, rows in each.items() if name in task.sources} for each in (first, bad, last)]
-        assert task.run_epoch(given[0]).table() == without.run_epoch(given[0]).table()
+        epochs = [
+            {name: rows for name, rows in epoch_rows.items() if name in task.sources}
+            for epoch_rows in (first, bad, last)
+        ]
+        assert task.run_epoch(epochs[0]).table() == without.run_epoch(epochs[0]).table()
         with pytest.raises(tidegate.EpochError) as failed:
-            task.run_epoch(given[1])
+            task.run_epoch(epochs[1])
         assert failed.value.reason == "LOOP_ROWS"
-        assert task.run_epoch(given[2]).table() == without.run_epoch(given[2]).table()
+        assert task.run_epoch(epochs[2]).table() == without.run_epoch(epochs[2]).table()
 
 
 def test_a_transaction_that_was_skipped_has_happened(client: tidegate.Client) -> None:
@@ -255,10 +258,10 @@ def test_a_checkpoint_of_a_skipped_epoch_has_the_state_before_it(client: tidegat
             task.read_epoch()
         (taken,) = task.checkpoints()
         with skipping(client, restore=taken.id, **table) as restored:
-            for each in (task, restored):
-                found = each.run_epoch({"l": [pairs((4, 4)), *[changes([((1, 0), -1)], PAIR)][:good]]})
+            for running_task in (task, restored):
+                epoch = running_task.run_epoch({"l": [pairs((4, 4)), *[changes([((1, 0), -1)], PAIR)][:good]]})
                 gone = [(1, 0, 1, 3, -1)] if good else []
-                assert rows_of(found.table()) == [*gone, (4, 4, 4, 5, 1)]
+                assert rows_of(epoch.table()) == [*gone, (4, 4, 4, 5, 1)]
 
 
 def test_a_checkpoint_has_the_watermarks_that_sources_have_reached(client: tidegate.Client) -> None:

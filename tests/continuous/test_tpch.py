@@ -59,8 +59,8 @@ def test_the_sum_of_three_epochs_is_the_answer(
     with client.create_task(plan) as task:
         right = multiset(rows_of(task.run_epoch({name: tables[name.lower()] for name in task.sources}).table()))
     with client.create_task(plan, mode="continuous", channels=1 + len(query + producer) % 2) as task:
-        found = Integral()
+        integral = Integral()
         for epoch in epochs:
             splits = {name: tidegate.Changes(epoch[name.lower()], WEIGHT) for name in task.sources}
-            found.add(task.run_epoch(splits).table())
-    assert found.rows == right
+            integral.add(task.run_epoch(splits).table())
+    assert integral.rows == right

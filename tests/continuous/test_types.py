@@ -63,12 +63,12 @@ def test_values_of_a_type(local: tidegate.Client, type_: pa.DataType, sql: str) 
     with local.create_task(plan) as task:
         right = multiset(rows_of(task.run_epoch({name: tables[name] for name in task.sources}).table()))
     with local.create_task(plan, mode="continuous", channels=2) as task:
-        found = Integral()
-        found.add(task.run_epoch({name: tables[name] for name in task.sources}).table())
-        assert found.rows == right
-        found.add(task.run_epoch({"a": tidegate.Changes(extra)}).table())
-        found.add(task.run_epoch({"a": tidegate.Changes(undone)}).table())
-    assert found.rows == right
+        integral = Integral()
+        integral.add(task.run_epoch({name: tables[name] for name in task.sources}).table())
+        assert integral.rows == right
+        integral.add(task.run_epoch({"a": tidegate.Changes(extra)}).table())
+        integral.add(task.run_epoch({"a": tidegate.Changes(undone)}).table())
+    assert integral.rows == right
 
 
 def test_intervals_of_months_are_refused_by_name(local: tidegate.Client) -> None:

@@ -72,8 +72,8 @@ def loops(draw: Draw, number: int = 1, around: Sequence[int] = (), depth: int = 
     if draw(st.integers(0, 3)):
         body = combine(ir.SetOperation.UNION_DISTINCT, body, relation(draw, 0, around))
     entering = relation(draw, 1, around) if draw(st.booleans()) else None
-    found = iterate(number, _pair(body), entering, max_rounds=ROUNDS, at_limit=ir.AtLimit.RETURN)
-    return replace(found, schema=_PAIR)
+    loop = iterate(number, _pair(body), entering, max_rounds=ROUNDS, at_limit=ir.AtLimit.RETURN)
+    return replace(loop, schema=_PAIR)
 
 
 def relation(draw: Draw, depth: int, around: Sequence[int]) -> ir.Relation:
@@ -82,13 +82,13 @@ def relation(draw: Draw, depth: int, around: Sequence[int]) -> ir.Relation:
         sources = [read(name, a=I64, b=I64) for name in SOURCES]
         references = [reference(loop, *_PAIR) for loop in around]
         return draw(st.sampled_from([*references, *references, *sources]))
-    kinds = list(_KINDS) if len(around) < 2 and depth > 1 else [each for each in _KINDS if each != "loop"]
+    kinds = list(_KINDS) if len(around) < 2 and depth > 1 else [kind for kind in _KINDS if kind != "loop"]
     return _pair(_KINDS[draw(st.sampled_from(kinds))](draw, depth, around))
 
 
-def _pair(found: ir.Relation) -> ir.Relation:
+def _pair(pair_relation: ir.Relation) -> ir.Relation:
     """Any column may be null, whatever the operation makes of it."""
-    return replace(found, schema=_PAIR)
+    return replace(pair_relation, schema=_PAIR)
 
 
 def _below(draw: Draw, depth: int, around: Sequence[int]) -> ir.Relation:
@@ -119,8 +119,15 @@ def _filter(draw: Draw, depth: int, around: Sequence[int]) -> ir.Relation:
 
 def _columns(draw: Draw, depth: int, around: Sequence[int]) -> ir.Relation:
     """Turned, copied, made of each other: numbers stay among the few there are."""
-    found: list[ir.Expression] = [col(1), col(0), call("coalesce", col(0), col(1)), lit(draw(st.integers(0, 3)), I64)]
-    return project(_below(draw, depth, around), draw(st.sampled_from(found)), draw(st.sampled_from(found[:3])))
+    expressions: list[ir.Expression] = [
+        col(1),
+        col(0),
+        call("coalesce", col(0), col(1)),
+        lit(draw(st.integers(0, 3)), I64),
+    ]
+    return project(
+        _below(draw, depth, around), draw(st.sampled_from(expressions)), draw(st.sampled_from(expressions[:3]))
+    )
 
 
 def _join(draw: Draw, depth: int, around: Sequence[int]) -> ir.Relation:
@@ -184,7 +191,7 @@ def _top(draw: Draw, depth: int, around: Sequence[int]) -> ir.Relation:
 def _window(draw: Draw, depth: int, around: Sequence[int]) -> ir.Relation:
     partitions = (col(draw(st.integers(0, 1))),)
     sorts = (asc(col(1)), desc(col(0)))
-    found = draw(
+    drawn_call = draw(
         st.sampled_from(
             [
                 window_call("row_number", partitions=partitions, sorts=sorts),
@@ -193,7 +200,7 @@ def _window(draw: Draw, depth: int, around: Sequence[int]) -> ir.Relation:
             ]
         )
     )
-    return project(window(_below(draw, depth, around), found), col(draw(st.integers(0, 1))), col(2))
+    return project(window(_below(draw, depth, around), drawn_call), col(draw(st.integers(0, 1))), col(2))
 
 
 def _subquery(draw: Draw, depth: int, around: Sequence[int]) -> ir.Relation:

@@ -80,7 +80,9 @@ def linear_loops(draw: st.DrawFn, type_: t.Type) -> ir.Iterate:
     base = st.sampled_from(["edges", "more"]).map(lambda name: lambda: source(name, type_))
     came_back = st.just(lambda: reference(LOOP, type_, type_))
     starts = draw(st.lists(base | came_back, min_size=2, max_size=4))
-    found = [draw(parts(type_, start)) for start in starts]
+    parts_drawn = [draw(parts(type_, start)) for start in starts]
     entering = draw(st.none() | st.builds(lambda: source("seed", type_)))
-    body = replace(combine(ir.SetOperation.UNION_DISTINCT, *found), schema=(type_, type_))  # any of them may be null
+    body = replace(
+        combine(ir.SetOperation.UNION_DISTINCT, *parts_drawn), schema=(type_, type_)
+    )  # any of them may be null
     return iterate(LOOP, body, entering)

@@ -45,10 +45,10 @@ class Evaluation:
     most_rows: int | None = None
 
     def rows(self, relation: ir.Relation) -> list[Row]:
-        found = self._rows(relation)
-        if self.most_rows is not None and len(found) > self.most_rows:
+        table = self._rows(relation)
+        if self.most_rows is not None and len(table) > self.most_rows:
             raise TooManyRows(type(relation).__name__)
-        return found
+        return table
 
     def _rows(self, relation: ir.Relation) -> list[Row]:  # noqa: C901 (a line per relation)
         match relation:
@@ -56,7 +56,7 @@ class Evaluation:
                 names, rows = self.tables[relation.source]
                 return [tuple(row[names.index(name)] for name in relation.names) for row in rows]
             case ir.Values():
-                return [tuple(self.value(each, ()) for each in row) for row in relation.rows]
+                return [tuple(self.value(expression, ()) for expression in row) for row in relation.rows]
             case ir.Reference():
                 return list(self.came_back[relation.loop])
             case ir.Shared():
@@ -67,7 +67,8 @@ class Evaluation:
                 return [row for row in self.rows(relation.input) if self.value(relation.condition, row)]
             case ir.Project():
                 return [
-                    tuple(self.value(each, row) for each in relation.expressions) for row in self.rows(relation.input)
+                    tuple(self.value(expression, row) for expression in relation.expressions)
+                    for row in self.rows(relation.input)
                 ]
             case ir.Join() | ir.Cross():
                 return self._joined(relation)
@@ -92,20 +93,20 @@ class Evaluation:
         """The X that no longer changes, or that of the last round there may be."""
         entering = naive.same(self.rows(loop.input) if loop.input is not None else ())
         limit = ENDLESS if loop.max_rounds is None else loop.max_rounds
-        found: Counter[Row] = Counter()
+        current: Counter[Row] = Counter()
         for _ in range(limit):
-            following = entering + self._body(loop, found)
-            if following == found:
-                return found
-            found = following
+            following = entering + self._body(loop, current)
+            if following == current:
+                return current
+            current = following
         if loop.max_rounds is not None and loop.at_limit is ir.AtLimit.RETURN:
-            return found
-        if entering + self._body(loop, found) != found:
+            return current
+        if entering + self._body(loop, current) != current:
             raise LoopLimit(loop.name)
-        return found
+        return current
 
-    def _body(self, loop: ir.Iterate, found: Counter[Row]) -> Counter[Row]:
-        inside = replace(self, came_back={**self.came_back, loop.loop: _numbers(found.elements())})
+    def _body(self, loop: ir.Iterate, current: Counter[Row]) -> Counter[Row]:
+        inside = replace(self, came_back={**self.came_back, loop.loop: _numbers(current.elements())})
         return naive.same(inside.rows(loop.body))
 
     def _joined(self, relation: ir.Join | ir.Cross) -> list[Row]:
@@ -125,9 +126,12 @@ class Evaluation:
         keyed = [(*(self.value(key, row) for key in relation.keys), *row) for row in below]
         groups = naive.groups(keyed, range(width))
         return [
-            (*rows[0][:width], *(self._measured(each, [row[width:] for row in rows]) for each in relation.measures))
+            (
+                *rows[0][:width],
+                *(self._measured(measure, [row[width:] for row in rows]) for measure in relation.measures),
+            )
             if rows
-            else tuple(self._measured(each, ()) for each in relation.measures)
+            else tuple(self._measured(measure, ()) for measure in relation.measures)
             for rows in groups.values()
         ]
 
@@ -135,15 +139,15 @@ class Evaluation:
         """Over the rows of a group."""
         if not measure.arguments:
             return len(rows)
-        values = [found for row in rows if (found := self.value(measure.arguments[0], row)) is not None]
+        values = [value for row in rows if (value := self.value(measure.arguments[0], row)) is not None]
         return _MEASURES[measure.function.name](list(dict.fromkeys(values)) if measure.distinct else values)
 
     def _ordered(self, keys: Sequence[ir.SortKey], rows: Sequence[Row]) -> list[Row]:
         """Ties in canonical order: no test has to know in which order rows came."""
         width = len(keys)
         keyed = [(*(self.value(key.expression, row) for key in keys), *row) for row in canonical(rows)]
-        found = naive.ordered(keyed, [(at, key.direction) for at, key in enumerate(keys)])
-        return [row[width:] for row in found]
+        ordered = naive.ordered(keyed, [(at, key.direction) for at, key in enumerate(keys)])
+        return [row[width:] for row in ordered]
 
     def _part(self, relation: ir.Fetch | ir.TopN) -> tuple[int, int | None]:
         skipped = 0 if relation.offset is None else self.value(relation.offset, ())
@@ -153,31 +157,33 @@ class Evaluation:
     def _first(self, relation: ir.TopN) -> list[Row]:
         rows = self._ordered(relation.keys, self.rows(relation.input))
         start, stop = self._part(relation)
-        found = rows[start:stop]
-        if relation.ties and found and stop is not None:
-            last = [self.value(key.expression, found[-1]) for key in relation.keys]
-            found += [row for row in rows[stop:] if [self.value(key.expression, row) for key in relation.keys] == last]
-        return found
+        kept = rows[start:stop]
+        if relation.ties and kept and stop is not None:
+            last = [self.value(key.expression, kept[-1]) for key in relation.keys]
+            kept += [row for row in rows[stop:] if [self.value(key.expression, row) for key in relation.keys] == last]
+        return kept
 
     def _windowed(self, relation: ir.Window) -> list[Row]:
         rows = canonical(self.rows(relation.input))
-        columns = [self._over_partitions(each, rows) for each in relation.calls]
-        return [(*row, *found) for row, *found in zip(rows, *columns, strict=True)]
+        columns = [self._over_partitions(call, rows) for call in relation.calls]
+        return [(*row, *answers) for row, *answers in zip(rows, *columns, strict=True)]
 
     def _over_partitions(self, call: ir.WindowCall, rows: Sequence[Row]) -> list[object]:
         """What a function is for each row. Rows that are the same stand side by side in their partition."""
-        found: list[object] = [None] * len(rows)
-        keyed = [(*(self.value(each, row) for each in call.partitions), at) for at, row in enumerate(rows)]
+        answers: list[object] = [None] * len(rows)
+        keyed = [(*(self.value(expression, row) for expression in call.partitions), at) for at, row in enumerate(rows)]
         for partition in naive.groups(keyed, range(len(call.partitions))).values():
             numbers = [at for (*_, at) in partition]
             width = len(call.sorts)
             sorted_by = [(*(self.value(key.expression, rows[at]) for key in call.sorts), at) for at in numbers]
             ordered = naive.ordered(sorted_by, [(at, key.direction) for at, key in enumerate(call.sorts)])
             keys = [row[:width] for row in ordered]
-            values = [self.value(each, rows[at]) for each in call.arguments for at in numbers]
+            values = [self.value(argument, rows[at]) for argument in call.arguments for at in numbers]
             for number, (*_, at) in enumerate(ordered):
-                found[at] = _WINDOWED[call.function.name](number, keys, [each for each in values if each is not None])
-        return found
+                answers[at] = _WINDOWED[call.function.name](
+                    number, keys, [value for value in values if value is not None]
+                )
+        return answers
 
     def value(self, expression: ir.Expression | str, row: Row) -> Any:
         match expression:
@@ -188,10 +194,12 @@ class Evaluation:
             case ir.Cast():
                 return self.value(expression.operand, row)
             case ir.Call():
-                return _FUNCTIONS[expression.function.name](*(self.value(each, row) for each in expression.arguments))
+                return _FUNCTIONS[expression.function.name](
+                    *(self.value(argument, row) for argument in expression.arguments)
+                )
             case ir.IfThen():
-                found = (then for condition, then in expression.clauses if self.value(condition, row))
-                then = next(found, expression.otherwise)
+                branches = (then for condition, then in expression.clauses if self.value(condition, row))
+                then = next(branches, expression.otherwise)
                 return None if then is None else self.value(then, row)
             case ir.Subquery():
                 return self._of_subquery(expression, row)
@@ -204,9 +212,9 @@ class Evaluation:
             case ir.SubqueryKind.EXISTS:
                 return bool(rows)
             case ir.SubqueryKind.IN:
-                needles = [self.value(each, row) for each in subquery.needles]
+                needles = [self.value(needle, row) for needle in subquery.needles]
                 return _or(
-                    False, *(_and(*map(naive.equal, needles, each)) for each in rows)
+                    False, *(_and(*map(naive.equal, needles, row)) for row in rows)
                 )  # no row, none that is equal
             case ir.SubqueryKind.SCALAR:
                 assert len(rows) <= 1, "a scalar subquery of a test has one row"
@@ -229,14 +237,14 @@ def canonical(rows: Iterable[Row]) -> list[Row]:
 
     def order(one: Row, other: Row) -> int:
         compared = (naive.compare(a, b, ir.Direction.ASC_NULLS_LAST) for a, b in zip(one, other, strict=True))
-        return next((found for found in compared if found), 0)
+        return next((ordering for ordering in compared if ordering), 0)
 
     return sorted(_numbers(rows), key=functools.cmp_to_key(order))
 
 
 def _numbers(rows: Iterable[Row]) -> list[Row]:
     """Of rows as a multiset the values: no text in a test is NaN's name."""
-    return [tuple(math.nan if each == "NaN" else each for each in row) for row in rows]
+    return [tuple(math.nan if value == "NaN" else value for value in row) for row in rows]
 
 
 # ------------------------------------------------------------------------------------------------- expressions
@@ -251,10 +259,10 @@ def _in_64_bits(function: Callable[..., Any]) -> Callable[..., object]:
     """An error where a whole number is none of 64 bits."""
 
     def checked(*arguments: object) -> object:
-        found = function(*arguments)
-        if isinstance(found, int) and not -(1 << 63) <= found < 1 << 63:
-            raise OverflowError(f"{found} is beyond 64 bits")
-        return found
+        result = function(*arguments)
+        if isinstance(result, int) and not -(1 << 63) <= result < 1 << 63:
+            raise OverflowError(f"{result} is beyond 64 bits")
+        return result
 
     return checked
 
@@ -283,7 +291,7 @@ _FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "not": _strict(operator.not_),
     "and": _and,
     "or": _or,
-    "coalesce": lambda *arguments: next((each for each in arguments if each is not None), None),
+    "coalesce": lambda *arguments: next((argument for argument in arguments if argument is not None), None),
 }
 
 

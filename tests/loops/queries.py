@@ -86,9 +86,9 @@ class _Planning:
         part.ParseFromString(planned(sql, self._schemas()))
         first = len(self.extensions)
         anchors = {}
-        for at, each in enumerate(part.extensions):
-            anchors[each.extension_function.function_anchor] = first + at
-            each.extension_function.function_anchor = first + at
+        for at, extension in enumerate(part.extensions):
+            anchors[extension.extension_function.function_anchor] = first + at
+            extension.extension_function.function_anchor = first + at
         self.extensions.extend(part.extensions)
         relation = part.relations[0].root.input
         for message in list(_messages(relation)):
@@ -103,7 +103,7 @@ class _Planning:
         if name not in self.loops:
             return
         assert not relation.read.HasField("filter")
-        columns = [each.field for each in relation.read.projection.select.struct_items]
+        columns = [item.field for item in relation.read.projection.select.struct_items]
         relation.Clear()
         if name in around:
             leaf = relation.extension_leaf
@@ -141,8 +141,8 @@ def _messages(message: Any) -> Iterator[Any]:
     for descriptor, value in message.ListFields():
         if descriptor.message_type is None:
             continue
-        for each in value if descriptor.is_repeated else (value,):
-            yield from _messages(each)
+        for part in value if descriptor.is_repeated else (value,):
+            yield from _messages(part)
 
 
 @dataclass(slots=True)
@@ -161,15 +161,15 @@ class _Answering:
     def _fixpoint(self, name: str, tables: Mapping[str, pa.Table]) -> pa.Table:
         loop = self.loops[name]
         entering = Counter[Row]() if loop.entering is None else self.rows(loop.entering, tables)
-        found = Counter[Row]()
+        current = Counter[Row]()
         for _ in range(ENDLESS if loop.rounds is None else loop.rounds):
-            there = table(list(found.elements()), loop.columns)
+            there = table(list(current.elements()), loop.columns)
             following = entering + self.rows(loop.body, {**tables, name: there})
-            if following == found:
+            if following == current:
                 return there
-            found = following
+            current = following
         assert loop.rounds is not None, f"loop {name} of a test does not end"
-        return table(list(found.elements()), loop.columns)
+        return table(list(current.elements()), loop.columns)
 
 
 _STEP: Final = "select x.a, e.b from x join edges e on x.b = e.a"
@@ -334,8 +334,8 @@ def history(seed: int, epochs: int = 4) -> Iterator[dict[str, Changed]]:
                 source, row = _row(chance)
                 there.append((source, row))
                 changed[source].append((row, 1))
-        for each in changed.values():
-            chance.shuffle(each)
+        for rows in changed.values():
+            chance.shuffle(rows)
         yield changed
 
 

@@ -46,7 +46,9 @@ FORMS: Final = st.builds(Form, batch=st.sampled_from([None, 2]), channels=st.sam
 
 def expected(root: ir.Relation, rows: Mapping[str, Sequence[Row]]) -> list[Row]:
     try:
-        return evaluate(plan(root), {name: (SCHEMA.names, found) for name, found in rows.items()}, most_rows=MOST_ROWS)
+        return evaluate(
+            plan(root), {name: (SCHEMA.names, table_rows) for name, table_rows in rows.items()}, most_rows=MOST_ROWS
+        )
     except TooManyRows:
         assume(False)
         raise
@@ -64,13 +66,13 @@ def test_an_epoch_gives_what_any_loop_means(data: st.DataObject) -> None:
 def test_the_sum_of_the_changes_is_what_any_loop_means(data: st.DataObject) -> None:
     loop, channels = data.draw(any_bodies.loops()), data.draw(st.integers(1, 3))
     there = {source: Counter[Row]() for source in any_bodies.SOURCES}
-    found = Integral()
+    integral = Integral()
     with Running(plan(loop), channels) as running:
         for wanted in data.draw(st.lists(any_bodies.tables(), min_size=1, max_size=3)):
             right = multiset(expected(loop, wanted))
             changed = {source: _changed(there[source], Counter(rows)) for source, rows in wanted.items()}
-            found.add(running.epoch(changed, dict.fromkeys(wanted, SCHEMA)))
-            assert found.rows == right
+            integral.add(running.epoch(changed, dict.fromkeys(wanted, SCHEMA)))
+            assert integral.rows == right
 
 
 def _changed(there: Counter[Row], wanted: Counter[Row]) -> Changed:
@@ -108,5 +110,5 @@ def test_what_came_back_meets_what_is_made_of_it(left: ir.Relation, right: ir.Re
 def test_a_chain_joined_with_its_distinct_rows_is_its_closure() -> None:
     step = project(join(CAME_BACK, DISTINCT, ir.JoinType.INNER, eq(col(1), col(2))), col(0), col(3))
     loop = iterate(1, combine(ir.SetOperation.UNION_DISTINCT, EDGES, step))
-    found = run_it(loop, {"edges": [(at, at + 1) for at in range(9)]}, Form())
-    assert found == [(one, other) for one in range(10) for other in range(one + 1, 10)]
+    rows = run_it(loop, {"edges": [(at, at + 1) for at in range(9)]}, Form())
+    assert rows == [(one, other) for one in range(10) for other in range(one + 1, 10)]

@@ -60,8 +60,8 @@ def is_one_statement(root: ir.Relation) -> bool:
 def digest_of(root: ir.Relation, rows: Mapping[str, Sequence[Row]], loops: Loops, form: Form) -> str:
     prepared = prepare(plan(root), TaskOptions(loops=loops))
     tables = {source.name: _table(source.columns, rows[source.name]) for source in prepared.sources}
-    found = run(prepared.physical(shape_of(prepared, tables, Feed.STREAM)), tables, form)
-    return digest(prepared.schema, found.cast(prepared.schema).to_batches())
+    result = run(prepared.physical(shape_of(prepared, tables, Feed.STREAM)), tables, form)
+    return digest(prepared.schema, result.cast(prepared.schema).to_batches())
 
 
 def check(root: ir.Relation, rows: Mapping[str, Sequence[Row]], form: Form = SPREAD) -> None:
@@ -106,7 +106,7 @@ def loops(draw: st.DrawFn, type_: t.Type) -> ir.Iterate:
     """With bodies of every form that one statement may have, and of some that it may not."""
     loop = draw(bodies.linear_loops(type_))
     assert isinstance(loop.body, ir.Set)
-    parts = [draw(varied_parts(each, type_)) for each in loop.body.inputs]
+    parts = [draw(varied_parts(part, type_)) for part in loop.body.inputs]
     whole = replace(combine(draw(st.sampled_from([UNION, UNION, ALL])), *parts), schema=(type_, type_))
     body: ir.Relation = whole
     if whole.operation is ALL and draw(st.booleans()):

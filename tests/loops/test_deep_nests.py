@@ -51,7 +51,7 @@ def seeded(number: int = 1) -> ir.Relation:
 def crowded(number: int = 1) -> ir.Relation:
     """Each body goes along the edges from what came back to every loop around."""
     inner = (crowded(number + 1),) if number < DEPTH else ()
-    return looped(number, EDGES, *(step(came_back(each)) for each in range(1, number + 1)), *inner)
+    return looped(number, EDGES, *(step(came_back(depth)) for depth in range(1, number + 1)), *inner)
 
 
 def across(number: int = 1) -> ir.Relation:
@@ -75,15 +75,17 @@ def over_edges(root: ir.Relation, channels: int = 1) -> Network:
 
 @SHAPES
 def test_the_answer_is_that_of_one_loop(root: ir.Relation) -> None:
-    found = over_edges(root).take()
-    assert list(zip(*(each.to_pylist() for each in found.rows.to_arrays([pa.int64()] * 2)), strict=True)) == CLOSURE
+    change = over_edges(root).take()
+    assert (
+        list(zip(*(column.to_pylist() for column in change.rows.to_arrays([pa.int64()] * 2)), strict=True)) == CLOSURE
+    )
     assert run_it(root, {"edges": ROWS}, Form()) == CLOSURE
 
 
 @SHAPES
 @pytest.mark.parametrize("channels", [1, 2])
 def test_a_loop_asks_once_for_each_round_and_for_each_time_it_is_asked(root: ir.Relation, channels: int) -> None:
-    loops = sorted(over_edges(root, channels).statistics().loops, key=lambda each: each.path.count("/"))
+    loops = sorted(over_edges(root, channels).statistics().loops, key=lambda loop: loop.path.count("/"))
     asked = 1  # by the barrier; an inner one by that and by each prepare of the one around it
     for loop in loops:
         assert loop.prepares_resent <= channels * 2

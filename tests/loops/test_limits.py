@@ -102,12 +102,12 @@ def test_a_loop_may_return_what_it_has_at_its_limit(client: Client, mode: str, c
     query = Query({"x": Looped(EVERY_PATH, rounds=3)})
     expected = [(0, 0), (0, 0), (0, 1)]
     with client.create_task(query.plan(), mode=mode, channels=channels) as task:
-        found = rows_of(task.run_epoch({"edges": EDGES, "seeds": SEEDS}).table())
+        result_rows = rows_of(task.run_epoch({"edges": EDGES, "seeds": SEEDS}).table())
         again = rows_of(task.run_epoch({"edges": EDGES, "seeds": SEEDS}).table())
     if mode == "per_epoch":
-        assert found == again == expected
+        assert result_rows == again == expected
     else:
-        assert found == [(0, 0, 2), (0, 1, 1)]
+        assert result_rows == [(0, 0, 2), (0, 1, 1)]
         assert again == [(0, 0, 8), (0, 1, 3)]  # 10 and 4: two seeds, each edge twice
 
 
@@ -117,8 +117,8 @@ def test_an_epoch_may_be_skipped_for_its_loop(client: Client, mode: str) -> None
     with client.create_task(query.plan(), mode=mode, on_error="skip_epoch", **options) as task:
         with pytest.raises(tidegate.TidegateError, match=message):
             task.run_epoch({"edges": EDGES, "seeds": SEEDS}).table()
-        found = rows_of(task.run_epoch({"edges": LINE, "seeds": SEEDS}).table())
-        assert found == [row if mode == "per_epoch" else (*row, 1) for row in ROWS]
+        result_rows = rows_of(task.run_epoch({"edges": LINE, "seeds": SEEDS}).table())
+        assert result_rows == [row if mode == "per_epoch" else (*row, 1) for row in ROWS]
 
 
 @pytest.mark.parametrize("channels", [1, 3])

@@ -54,8 +54,8 @@ def client() -> Iterator[tidegate.Client]:
 
 def reached(client: tidegate.Client, mode: str, plan: bytes, channels: int) -> list[Row]:
     with client.create_task(plan, mode=mode, channels=channels, loops="general") as task:
-        found = task.run_epoch({"seeds": SEED, "edges": PATH}).table()
-        return [row[:2] for row in rows_of(found)]
+        result = task.run_epoch({"seeds": SEED, "edges": PATH}).table()
+        return [row[:2] for row in rows_of(result)]
 
 
 @CHANNELS
@@ -82,8 +82,8 @@ def test_without_marks_rows_are_missing(
 ) -> None:
     """In a continuous task: in a per-epoch one rows have always come by the time that a prepare is back."""
     monkeypatch.setattr(Locking, "marks", lambda *_: False)
-    found = reached(client, "continuous", plan, channels)
-    assert set(found) < set(REACHED)
+    result_rows = reached(client, "continuous", plan, channels)
+    assert set(result_rows) < set(REACHED)
 
 
 class Ahead:

@@ -37,7 +37,7 @@ def closure(start: ir.Relation, number: int = 1) -> ir.Relation:
 
 def in_one_of(one: ir.Relation, other: ir.Relation) -> ir.Relation:
     """The seeds that either has as its first column: two branches that look at the row are computed again."""
-    branches = [filtered(each, eq(col(0), col(0, outer=1))) for each in (one, other)]
+    branches = [filtered(relation, eq(col(0), col(0, outer=1))) for relation in (one, other)]
     return filtered(SEEDS, asked(ir.SubqueryKind.EXISTS, combine(ALL, *branches)))
 
 
@@ -62,7 +62,7 @@ EPOCHS: Final[list[dict[str, list[tuple[Row, int]]]]] = [
 def test_a_loop_is_an_input_of_what_is_computed_again(root: ir.Relation) -> None:
     assert recomputed_nodes(prepared(plan(root)).root)
     there = {name: multiset([]) for name in EPOCHS[0]}
-    found = Integral()
+    integral = Integral()
     with Running(plan(root), 2) as running:
         for epoch in EPOCHS:
             changed: dict[str, Changed] = dict(epoch)
@@ -71,8 +71,8 @@ def test_a_loop_is_an_input_of_what_is_computed_again(root: ir.Relation) -> None
                     there[name][row] += weight
             tables = {name: list(rows.elements()) for name, rows in there.items()}
             right = multiset(evaluate(plan(root), {name: (SCHEMA.names, rows) for name, rows in tables.items()}))
-            found.add(running.epoch(changed, dict.fromkeys(epoch, SCHEMA)))
-            assert found.rows == right
+            integral.add(running.epoch(changed, dict.fromkeys(epoch, SCHEMA)))
+            assert integral.rows == right
             assert multiset(run_it(root, tables, Form(channels=2))) == right
 
 
@@ -83,6 +83,6 @@ def test_a_loop_that_reads_the_row_around_it_is_refused_with_its_place(alone: bo
     for planned in (lambda: prepared(plan(root)), lambda: run_it(root, {"edges": [], "seeds": [], "more": []}, Form())):
         with pytest.raises(PlanError) as refused:
             planned()
-        assert {(each.place, each.reason) for each in refused.value.problems} == {
+        assert {(problem.place, problem.reason) for problem in refused.value.problems} == {
             (loop.plan_path, "UNSUPPORTED_CORRELATION")
         }

@@ -92,8 +92,8 @@ def test_rows_that_are_there_very_often_come_out_block_by_block(client: tidegate
     twice = "select a, b from seeds union all select a, b from x union all select a, b from x"
     seeds = table([(0, 0), (1, 1), (2, 2)], SCHEMAS["seeds"])
     with client.create_task(Query({"x": Looped(twice, rounds=17)}).plan(), memory_limit=LIMIT) as task:
-        found = task.run_epoch({"seeds": seeds}).table()
-    assert found["a"].to_pylist() == sorted([0, 1, 2] * (2**17 - 1))
+        result = task.run_epoch({"seeds": seeds}).table()
+    assert result["a"].to_pylist() == sorted([0, 1, 2] * (2**17 - 1))
 
 
 MANY: Final = r"relations\[0\].*: Regroup must compute about 1099511627776 rows again at once, copies counted"

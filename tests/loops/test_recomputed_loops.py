@@ -162,9 +162,9 @@ def test_what_it_keeps_counts_against_its_memory() -> None:
 def test_a_task_gives_the_same_bits_in_every_epoch_and_on_any_number_of_channels() -> None:
     graph = loop_plans.random_graph(300, 3_000)
     tables = {"edges": graph, "nodes": pa.table({"a": range(300), "jump": [0.001] * 300})}
-    found = set()
+    results = set()
     with tidegate.local() as client:
         for channels in (1, 2):
             with client.create_task(loop_plans.ranks(0.85, 6).plan, channels=channels) as task:
-                found |= {tuple(task.run_epoch(tables).table().column(1).to_pylist()) for _ in range(2)}
-    assert len(found) == 1
+                results |= {tuple(task.run_epoch(tables).table().column(1).to_pylist()) for _ in range(2)}
+    assert len(results) == 1

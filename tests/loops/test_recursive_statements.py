@@ -49,18 +49,18 @@ def run_it(root: ir.Relation, rows: Mapping[str, Sequence[Row]], form: Form, fee
     """The plan's rows, as the planner would have it run."""
     prepared = prepare(plan(root), TaskOptions())
     tables = {source.name: _table(source.columns, rows[source.name]) for source in prepared.sources}
-    found = run(prepared.physical(shape_of(prepared, tables, feed)), tables, form)
-    return list(zip(*(column.to_pylist() for column in found.columns), strict=True))
+    result = run(prepared.physical(shape_of(prepared, tables, feed)), tables, form)
+    return list(zip(*(column.to_pylist() for column in result.columns), strict=True))
 
 
 def _table(columns: Sequence[object], rows: Sequence[Row]) -> pa.Table:
-    places = {"a": 0, "b": 1}
-    arrays = {each.name: pa.array([row[places[each.name]] for row in rows], each.type) for each in columns}
+    positions = {"a": 0, "b": 1}
+    arrays = {column.name: pa.array([row[positions[column.name]] for row in rows], column.type) for column in columns}
     return pa.table(arrays)
 
 
 def expected(root: ir.Relation, rows: Mapping[str, Sequence[Row]]) -> list[Row]:
-    return evaluate(plan(root), {name: (bodies.NAMES, found) for name, found in rows.items()})
+    return evaluate(plan(root), {name: (bodies.NAMES, table_rows) for name, table_rows in rows.items()})
 
 
 def texts(rows: Sequence[Row]) -> list[str]:
@@ -74,8 +74,8 @@ def test_a_loop_gives_the_rows_that_no_longer_change_in_canonical_order(data: st
     type_ = data.draw(TYPES)
     loop, rows = data.draw(bodies.linear_loops(type_)), data.draw(bodies.tables(type_))
     form = Form(ordered=data.draw(st.booleans()), batch=data.draw(st.sampled_from([None, 2])))
-    found = run_it(loop, rows, form, data.draw(st.sampled_from(Feed)))
-    assert texts(found) == texts(expected(loop, rows))
+    result_rows = run_it(loop, rows, form, data.draw(st.sampled_from(Feed)))
+    assert texts(result_rows) == texts(expected(loop, rows))
 
 
 @given(st.data())

@@ -51,8 +51,8 @@ EDGES = read("edges", a=I64, b=I64)
 def run_it(root: ir.Relation, rows: Mapping[str, Sequence[Row]], form: Form) -> list[Row]:
     prepared = prepare(plan(root), TaskOptions(loops=Loops.GENERAL))
     tables = {source.name: _table(source.columns, rows[source.name]) for source in prepared.sources}
-    found = run(prepared.physical(shape_of(prepared, tables, Feed.STREAM)), tables, form)
-    return list(zip(*(column.to_pylist() for column in found.columns), strict=True))
+    result = run(prepared.physical(shape_of(prepared, tables, Feed.STREAM)), tables, form)
+    return list(zip(*(column.to_pylist() for column in result.columns), strict=True))
 
 
 @given(st.data())

@@ -55,11 +55,11 @@ def test_gauges_of_a_loops_operators_are_seen_in_a_task(monkeypatch: pytest.Monk
     monkeypatch.setattr(lanes, "BOUND", 8)
     with tidegate.local(roots=()) as client, client.create_task(PLAN, mode="continuous") as task:
         task.run_epoch({"edges": FAN, "seeds": SEED}).table()
-        joins = [each for each in task.info().statistics.operators if each.operator == "Join"]
+        joins = [operator for operator in task.info().statistics.operators if operator.operator == "Join"]
         everything = task.info().statistics.operators
     assert joins
-    assert all(0 < each.busy <= 1 and each.health == 1 and each.rows_out > 0 for each in joins)
-    assert any(0 < each.backpressure <= 1 for each in everything)
+    assert all(0 < join.busy <= 1 and join.health == 1 and join.rows_out > 0 for join in joins)
+    assert any(0 < entry.backpressure <= 1 for entry in everything)
 
 
 def test_a_task_that_has_failed_says_whose_health_is_gone() -> None:
@@ -68,7 +68,7 @@ def test_a_task_that_has_failed_says_whose_health_is_gone() -> None:
     with tidegate.local(roots=()) as client, client.create_task(PLAN, mode="continuous") as task:
         with pytest.raises(tidegate.TaskFailed, match="64 bits"):
             task.run_epoch({"edges": many, "seeds": seeds}).table()
-        assert min(each.health for each in task.info().statistics.operators) == 0
+        assert min(operator.health for operator in task.info().statistics.operators) == 0
 
 
 @pytest.mark.parametrize("plan", [PLAN, NESTED, RANKS], ids=["a loop", "a loop in a loop", "computed anew"])
@@ -77,11 +77,11 @@ def test_in_an_epoch_by_itself_every_operator_and_loop_has_its_gauges(plan: byte
         task.run_epoch({name: {"edges": FAN, "seeds": SEED, "more": MORE}[name] for name in task.sources}).table()
         statistics = task.info().statistics
     assert statistics.loops
-    for each in (*statistics.operators, *statistics.loops):
-        assert 0 < each.busy <= 1, each
-        assert 0 <= each.backpressure <= 1, each
-        assert each.health == 1, each
-    assert any(each.backpressure > 0 for each in statistics.operators)
+    for entry in (*statistics.operators, *statistics.loops):
+        assert 0 < entry.busy <= 1, entry
+        assert 0 <= entry.backpressure <= 1, entry
+        assert entry.health == 1, entry
+    assert any(operator.backpressure > 0 for operator in statistics.operators)
 
 
 @pytest.mark.parametrize("mode", ["per_epoch", "continuous"])
@@ -90,7 +90,7 @@ def test_operators_in_a_loops_body_are_told_one_by_one_and_count_over_all_epochs
         counted = []
         for edges in (FAN, FAN.slice(0, 1)):  # of another size class
             task.run_epoch({"edges": edges, "seeds": SEED}).table()
-            counted.append([each for each in task.info().statistics.operators if each.operator == "Join"])
+            counted.append([operator for operator in task.info().statistics.operators if operator.operator == "Join"])
     [[first], [both]] = counted
     assert ".iteration" in first.place or "[" in first.place
     assert (first.place, first.operator) == (both.place, both.operator)
@@ -119,8 +119,8 @@ def test_the_health_of_an_operator_in_a_body_is_gone_until_an_epoch_ends_well(mo
             with suppress(EpochError):
                 task.run_epoch({"edges": edges, "seeds": SEED}).table()
             statistics = task.info().statistics
-            ill = sorted(each.operator for each in statistics.operators if not each.health)
-            health.append((ill, [each.health for each in statistics.loops]))
+            ill = sorted(operator.operator for operator in statistics.operators if not operator.health)
+            health.append((ill, [loop_entry.health for loop_entry in statistics.loops]))
     ill = ["Compute", "Loop"] if mode == "per_epoch" else ["Compute"]
     assert health == [(ill, [0]), ([], [1]), (ill, [0])]
 
@@ -132,8 +132,8 @@ def test_the_health_of_a_loop_that_fails_at_its_limit_is_gone(mode: str) -> None
         with pytest.raises(tidegate.TaskFailed, match="50 rounds"):
             task.run_epoch({"edges": cycle, "seeds": SEED}).table()
         statistics = task.info().statistics
-    assert [each.health for each in statistics.loops] == [0]
-    ill = [each.operator for each in statistics.operators if not each.health]
+    assert [loop_entry.health for loop_entry in statistics.loops] == [0]
+    ill = [operator.operator for operator in statistics.operators if not operator.health]
     assert ill == (["Loop"] if mode == "per_epoch" else [])
 
 
@@ -145,7 +145,7 @@ def test_the_health_of_a_loop_around_what_fails_is_gone_and_no_other_ones() -> N
     with tidegate.local(roots=()) as client, client.create_task(plan, mode="continuous") as task:
         with pytest.raises(tidegate.TaskFailed, match="64 bits"):
             task.run_epoch({"edges": many, "seeds": changes([((0, 0), 4)], SCHEMAS["seeds"]), "more": MORE}).table()
-        assert {each.name: each.health for each in task.info().statistics.loops} == {"x": 0, "y": 1}
+        assert {loop_entry.name: loop_entry.health for loop_entry in task.info().statistics.loops} == {"x": 0, "y": 1}
 
 
 def test_an_epoch_that_ends_well_is_health_again() -> None:
@@ -157,7 +157,7 @@ def test_an_epoch_that_ends_well_is_health_again() -> None:
                 task.run_epoch({"edges": edges, "seeds": SEED}).table()
             statistics = task.info().statistics
             [loop] = statistics.loops
-            health.append((loop.health, min(each.health for each in statistics.operators)))
+            health.append((loop.health, min(operator.health for operator in statistics.operators)))
     assert health == [(1, 1), (0, 0), (1, 1)]
 
 
@@ -169,7 +169,7 @@ def test_no_row_leaves_a_loop_before_it_is_quiet(
 ) -> None:
     """In an epoch that inserts a cycle, and in one that cuts it off: nothing is emitted until the loop passes on."""
     early, passed, passing = [], [], []
-    emit, pass_on, made = Emitter.emit, LoopNode.pass_on, LoopNode.__init__
+    emit, pass_on, initialise = Emitter.emit, LoopNode.pass_on, LoopNode.__init__
     outputs: set[int] = set()
 
     def emitted(self: Emitter, change: Change) -> None:
@@ -183,7 +183,7 @@ def test_no_row_leaves_a_loop_before_it_is_quiet(
         passing.pop()
 
     def makes(self: LoopNode, *arguments: object, **more: object) -> None:
-        made(self, *arguments, **more)
+        initialise(self, *arguments, **more)
         outputs.update(map(id, self.outputs))
 
     monkeypatch.setattr(Emitter, "emit", emitted)
@@ -197,8 +197,8 @@ def test_no_row_leaves_a_loop_before_it_is_quiet(
         first = {"edges": table(cycle, SCHEMAS["edges"]), "seeds": SEED}
         cut = changes([((0, 1, 1), -1), ((0, 3, 9), -1)], SCHEMAS["edges"])
         epochs = (first, {"edges": cut} if mode == "continuous" else first)
-        fed = [{source: each[source] for source in task.sources if source in each} for each in epochs]
-        rows = [len(rows_of(task.run_epoch(each).table())) for each in fed]
+        fed = [{source: epoch[source] for source in task.sources if source in epoch} for epoch in epochs]
+        rows = [len(rows_of(task.run_epoch(splits).table())) for splits in fed]
     assert all(rows)
     assert early == []
     assert sum(passed) == sum(rows)

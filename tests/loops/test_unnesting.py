@@ -54,17 +54,17 @@ def found_by_hand(
     seeds: Sequence[Row], following: Sequence[Row], *, outer: bool, ordinality: bool
 ) -> Counter[tuple[object, ...]]:
     todo = [row * 2 if ordinality else row for row in seeds]
-    found: set[tuple[object, ...]] = set()
+    seen: set[tuple[object, ...]] = set()
     while todo:
         row = todo.pop()
-        if row in found:
+        if row in seen:
             continue
-        found.add(row)
+        seen.add(row)
         for node, items in following:
             if node is not None and node == row[0]:
-                given = list(enumerate(items or (), 1)) or ([(None, None)] if outer else [])
-                todo += [(item, number) if ordinality else (item,) for number, item in given]
-    return Counter(found)
+                numbered_items = list(enumerate(items or (), 1)) or ([(None, None)] if outer else [])
+                todo += [(item, number) if ordinality else (item,) for number, item in numbered_items]
+    return Counter(seen)
 
 
 def graphs(seed: int) -> Iterator[dict[str, Changed]]:
@@ -93,16 +93,18 @@ HOW = [(outer, ordinality) for outer in (False, True) for ordinality in (False, 
 @pytest.mark.parametrize(("outer", "ordinality"), HOW)
 def test_each_epoch_goes_on_from_the_items_of_lists(outer: bool, ordinality: bool, channels: int) -> None:
     loop = reached(outer=outer, ordinality=ordinality)
-    made = prepare(plan(loop), TaskOptions())
+    prepared_plan = prepare(plan(loop), TaskOptions())
     for changed in graphs(7):
-        rows = {name: [row for row, weight in found if weight > 0] for name, found in changed.items()} | {
+        rows = {name: [row for row, weight in row_weights if weight > 0] for name, row_weights in changed.items()} | {
             "seed": [(0,)]
         }
         tables = {name: _table(rows[name], schema) for name, schema in SCHEMAS.items()}
-        answer = run(made.physical(shape_of(made, tables, Feed.STREAM)), tables, Form(channels=channels))
+        answer = run(
+            prepared_plan.physical(shape_of(prepared_plan, tables, Feed.STREAM)), tables, Form(channels=channels)
+        )
         answered = list(zip(*(column.to_pylist() for column in answer.columns), strict=True))
         expected = found_by_hand(rows["seed"], rows["next"], outer=outer, ordinality=ordinality)
-        assert answered == sorted(expected, key=lambda row: [(each is None, each or 0) for each in row])
+        assert answered == sorted(expected, key=lambda row: [(value is None, value or 0) for value in row])
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -111,18 +113,18 @@ def test_changes_of_lists_change_what_they_lead_to(outer: bool, ordinality: bool
     loop = reached(outer=outer, ordinality=ordinality)
     assert recomputed_nodes(prepared(plan(loop)).root) == []
     there: dict[str, list[Row]] = {name: [] for name in SCHEMAS}
-    found = Integral()
+    integral = Integral()
     with Running(plan(loop), channels=seed) as running:
         for changed in graphs(seed):
             for name, rows in changed.items():
                 for row, weight in rows:
                     there[name].append(row) if weight > 0 else there[name].remove(row)
-            found.add(running.epoch(changed, SCHEMAS))
-            assert found.rows == found_by_hand(there["seed"], there["next"], outer=outer, ordinality=ordinality)
+            integral.add(running.epoch(changed, SCHEMAS))
+            assert integral.rows == found_by_hand(there["seed"], there["next"], outer=outer, ordinality=ordinality)
 
 
 def _table(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
     columns = [[row[at] for row in rows] for at in range(len(schema))]
     return pa.Table.from_arrays(
-        [pa.array(each, type_) for each, type_ in zip(columns, schema.types, strict=True)], schema=schema
+        [pa.array(column, type_) for column, type_ in zip(columns, schema.types, strict=True)], schema=schema
     )

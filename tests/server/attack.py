@@ -138,7 +138,7 @@ def send(channel: grpc.Channel, method: MethodDescriptor, data: bytes) -> grpc.S
 
 
 @dataclass(slots=True)
-class Found:
+class Findings:
     """How calls ended, the requests that met a bug, and MiB of this process after each round of requests."""
 
     ends: Counter[str] = new(default_factory=Counter)
@@ -150,9 +150,9 @@ class Found:
         return self.memory[-1] / self.memory[len(self.memory) // 5]
 
 
-def attack(requests: int, seed: int) -> Found:
+def attack(requests: int, seed: int) -> Findings:
     """Send the requests. The service has to answer afterwards."""
-    found = Found()
+    findings = Findings()
     with tempfile.TemporaryDirectory() as folder:
         service = open_service(roots=[Path(folder)], defaults=TaskOptions(idle_seconds=5.0, epoch_seconds=2.0))
         try:
@@ -162,23 +162,23 @@ def attack(requests: int, seed: int) -> Found:
                 ThreadPoolExecutor(AT_ONCE) as callers,
             ):
                 tasks = ["", "none"]
-                made = Attack(seed, tasks)
+                attack_ = Attack(seed, tasks)
                 draw = random.Random(seed)
                 for start in range(0, requests, ROUND):
                     tasks[2:] = [service.create_task(_plan(), service.defaults, {}).id for _ in range(2)]
                     methods = [draw.choice(METHODS) for _ in range(min(ROUND, requests - start))]
-                    data = [made.request(method) for method in methods]
+                    data = [attack_.request(method) for method in methods]
                     codes = callers.map(partial(send, channel), methods, data)
-                    for method, each, code in zip(methods, data, codes, strict=True):
-                        found.ends[code.name] += 1
+                    for method, datum, code in zip(methods, data, codes, strict=True):
+                        findings.ends[code.name] += 1
                         if code in BUGS:
-                            found.bugs.append(f"{method.name} {code.name} {each.hex()}")
-                    found.memory.append(resident())
-                    report(start + len(methods), found)
+                            findings.bugs.append(f"{method.name} {code.name} {datum.hex()}")
+                    findings.memory.append(resident())
+                    report(start + len(methods), findings)
                 service.list_tasks()
         finally:
             service.close()
-    return found
+    return findings
 
 
 def _plan() -> PlanBytes:
@@ -190,9 +190,9 @@ def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) >> 8
 
 
-def report(number: int, found: Found) -> None:
+def report(number: int, findings: Findings) -> None:
     if number % 5_000 == 0:
-        print(f"{number:,} requests, {found.memory[-1]} MiB: {dict(found.ends)}", file=sys.stderr, flush=True)
+        print(f"{number:,} requests, {findings.memory[-1]} MiB: {dict(findings.ends)}", file=sys.stderr, flush=True)
 
 
 def main() -> int:
@@ -202,14 +202,14 @@ def main() -> int:
     options = parser.parse_args()
     print(f"seed {options.seed}", file=sys.stderr)
     started = time.monotonic()
-    found = attack(options.requests, options.seed)
+    findings = attack(options.requests, options.seed)
     seconds = time.monotonic() - started
-    print(f"{options.requests:,} requests in {seconds:,.0f} seconds: {dict(found.ends)}")
-    print("\n".join(found.bugs))
-    flat = found.growth <= GROWTH
-    print(f"{'met   ' if not found.bugs else 'MISSED'} no request meets a bug: {len(found.bugs)}")
-    print(f"{'met   ' if flat else 'MISSED'} memory is flat: {found.memory[-1]} MiB, {found.growth:.2f} times as much")
-    return 0 if flat and not found.bugs else 1
+    print(f"{options.requests:,} requests in {seconds:,.0f} seconds: {dict(findings.ends)}")
+    print("\n".join(findings.bugs))
+    flat = findings.growth <= GROWTH
+    print(f"{'met   ' if not findings.bugs else 'MISSED'} no request meets a bug: {len(findings.bugs)}")
+    print(f"{'met   ' if flat else 'MISSED'} memory is flat: {findings.memory[-1]} MiB, {findings.growth:.2f} times")
+    return 0 if flat and not findings.bugs else 1
 
 
 if __name__ == "__main__":

@@ -42,14 +42,14 @@ def _sum(a: Point | None, b: Point | None) -> Point | None:
 
 def _times(number: int) -> Point:
     """So many times the generator."""
-    found: Point | None = None
+    point: Point | None = None
     power: Point | None = G
     while number:
-        found = _sum(found, power) if number & 1 else found
+        point = _sum(point, power) if number & 1 else point
         power = _sum(power, power)
         number >>= 1
-    assert found is not None
-    return found
+    assert point is not None
+    return point
 
 
 def _der(tag: int, *parts: bytes) -> bytes:

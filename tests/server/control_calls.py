@@ -49,8 +49,8 @@ def run_long_epochs(address: str, clients: int, epoch_seconds: float, seconds: f
         try:
             with tidegate.connect(address, flight=False) as client, client.create_task(_LONG.json or "") as task:
                 while time.monotonic() < until:
-                    if (found := _long_epoch(task, rows)) is not None:
-                        wrong.append(found)
+                    if (problem := _long_epoch(task, rows)) is not None:
+                        wrong.append(problem)
         except tidegate.TidegateError as error:
             wrong.append(f"{type(error).__name__}: {error}")
 
@@ -64,24 +64,24 @@ def run_long_epochs(address: str, clients: int, epoch_seconds: float, seconds: f
 
 def time_control_calls(address: str, done: Callable[[], bool]) -> dict[str, list[float]]:
     """Seconds of each call by its method, over and over until it is `done`, and then once more."""
-    found: dict[str, list[float]] = defaultdict(list)
+    seconds_by_call: dict[str, list[float]] = defaultdict(list)
     with grpc.insecure_channel(address) as channel:
         stubs = Stubs(channel, tasks_pb2_grpc.TaskServiceStub(channel), plans_pb2_grpc.PlanServiceStub(channel))
         grpc.channel_ready_future(channel).result(_WAIT)
         ended = False
         while not ended:
             ended = done()
-            _control(stubs, found)
-    return found
+            _control(stubs, seconds_by_call)
+    return seconds_by_call
 
 
-def _control(stubs: Stubs, found: dict[str, list[float]]) -> None:
+def _control(stubs: Stubs, seconds_by_call: dict[str, list[float]]) -> None:
     """A task's life, and a look at everything."""
 
     def timed(call: Callable[..., object], request: object) -> object:
         began = time.perf_counter()
         answer = call(request, timeout=_WAIT)
-        found[type(request).__name__.removesuffix("Request")].append(time.perf_counter() - began)
+        seconds_by_call[type(request).__name__.removesuffix("Request")].append(time.perf_counter() - began)
         time.sleep(_PAUSE)
         return answer
 
@@ -89,9 +89,9 @@ def _control(stubs: Stubs, found: dict[str, list[float]]) -> None:
     timed(stubs.plans.Capabilities, plans_pb2.CapabilitiesRequest())
     timed(stubs.plans.Validate, plans_pb2.ValidateRequest(plan=plan))
     timed(stubs.plans.Explain, plans_pb2.ExplainRequest(plan=plan))
-    made = timed(tasks.CreateTask, pb.CreateTaskRequest(plan=plan))
-    assert isinstance(made, pb.CreateTaskResponse)
-    task = made.task.id
+    created = timed(tasks.CreateTask, pb.CreateTaskRequest(plan=plan))
+    assert isinstance(created, pb.CreateTaskResponse)
+    task = created.task.id
     timed(tasks.ListTasks, pb.ListTasksRequest())
     timed(tasks.GetTask, pb.GetTaskRequest(task=task))
     timed(tasks.GetTransaction, pb.GetTransactionRequest(task=task, application="none"))

@@ -136,10 +136,10 @@ def _split(task: str, split: pb.Split) -> pb.AddSplitRequest:
 def babble(address: str, draw: random.Random) -> None:
     """Send requests that are made up."""
     with _connected(address) as stubs:
-        made = Attack(draw.randrange(1 << 30), ["", "none", _create(stubs, _CROSSED)])
+        attack = Attack(draw.randrange(1 << 30), ["", "none", _create(stubs, _CROSSED)])
         for _ in range(5):
             method = draw.choice(METHODS)
-            data = made.request(method)
+            data = attack.request(method)
             if (code := send(stubs.channel, method, data)) in BUGS:
                 raise FoundBugError(f"{method.name} {code.name} {data.hex()}")
 
@@ -193,13 +193,13 @@ class Hostility:
 
 def harass(address: str, clients: int, seconds: float, seed: int) -> tuple[Counter[str], list[str]]:
     """So many clients for so many seconds, and an act of each at least: how acts ended, and bugs that were met."""
-    found, until = Hostility(), time.monotonic() + seconds
+    hostility, until = Hostility(), time.monotonic() + seconds
 
     def client(number: int) -> None:
         draw = random.Random(seed + number)
         done = 0
         while done == 0 or time.monotonic() < until:
-            found.act(ACTS[(number + done) % len(ACTS)], address, draw)
+            hostility.act(ACTS[(number + done) % len(ACTS)], address, draw)
             done += 1
             time.sleep(draw.random() * 2)
 
@@ -208,4 +208,4 @@ def harass(address: str, clients: int, seconds: float, seed: int) -> tuple[Count
         thread.start()
     for thread in threads:
         thread.join()
-    return found.ends, found.bugs
+    return hostility.ends, hostility.bugs

@@ -29,10 +29,10 @@ _ROUND_SECONDS: Final = 2.0
 
 
 def sums(rows: Rows) -> list[Row]:
-    found: dict[int, int] = defaultdict(int)
+    totals: dict[int, int] = defaultdict(int)
     for key, value in rows:
-        found[key] += value
-    return list(found.items())
+        totals[key] += value
+    return list(totals.items())
 
 
 def _sums_above(history: History) -> Counter[Row]:
@@ -53,9 +53,9 @@ def _changed_sums(history: History) -> Counter[Row]:
     rows = [[(key, value) for key, value in epoch["t"] if value > _ABOVE] for epoch in history]
     before = sums([row for epoch in rows[:-1] for row in epoch])
     after = sums([row for epoch in rows for row in epoch])
-    found = Counter(after)
-    found.subtract(before)
-    return Counter({row: weight for row, weight in found.items() if weight})
+    difference = Counter(after)
+    difference.subtract(before)
+    return Counter({row: weight for row, weight in difference.items() if weight})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +94,7 @@ class Fed:
             name: [(draw.randrange(_KEYS), draw.randrange(100)) for _ in range(_ROWS)] for name in self._kind.sources
         }
         self._history.append(rows)
-        splits = {name: _table(each) for name, each in rows.items()}
+        splits = {name: _table(row) for name, row in rows.items()}
         began = time.perf_counter()
         answer = self.task.run_epoch(splits).table()
         seconds = time.perf_counter() - began
@@ -110,13 +110,13 @@ def _table(rows: Rows) -> pa.Table:
 
 def _weights(answer: pa.Table, kind: Kind) -> Counter[Row]:
     rows = zip(*(column.to_pylist() for column in answer.columns), strict=True)
-    found: Counter[Row] = Counter()
+    weights: Counter[Row] = Counter()
     for row in rows:
         if kind.options.get("mode") == "continuous":
-            found[row[:-1]] += row[-1]
+            weights[row[:-1]] += row[-1]
         else:
-            found[row] += 1
-    return found
+            weights[row] += 1
+    return weights
 
 
 @dataclass(slots=True)
@@ -132,37 +132,37 @@ def run_epochs(address: str, tasks: int, threads: int, seconds: float, seed: int
     each thread. Each task's turn comes once in two seconds, or as often as the server keeps up with. At last all tasks
     are deleted.
     """
-    found = Epochs()
+    epochs = Epochs()
     until = time.monotonic() + seconds
     workers = [
-        threading.Thread(target=_feed, args=(address, number, range(number, tasks, threads), until, seed, found))
+        threading.Thread(target=_feed, args=(address, number, range(number, tasks, threads), until, seed, epochs))
         for number in range(threads)
     ]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
-    return found
+    return epochs
 
 
-def _feed(address: str, number: int, numbers: Sequence[int], until: float, seed: int, found: Epochs) -> None:
+def _feed(address: str, number: int, numbers: Sequence[int], until: float, seed: int, epochs: Epochs) -> None:
     draw = random.Random(seed + number)
     try:
         with tidegate.connect(address, flight=False) as client:
-            fed = [Fed(client, KINDS[each % len(KINDS)]) for each in numbers]
-            for each in fed:
-                each.epoch(draw)  # its first one makes operators, and is no small epoch
+            fed = [Fed(client, KINDS[task_number % len(KINDS)]) for task_number in numbers]
+            for fed_task in fed:
+                fed_task.epoch(draw)  # its first one makes operators, and is no small epoch
             ended = False
             while not ended:
-                for due, each in enumerate(fed):
+                for due, fed_task in enumerate(fed):
                     begin = time.monotonic()
-                    seconds, right = each.epoch(draw)
-                    found.seconds.append(seconds)
+                    seconds, right = fed_task.epoch(draw)
+                    epochs.seconds.append(seconds)
                     if not right:
-                        found.failures.append(f"task {numbers[due]} has a wrong answer")
+                        epochs.failures.append(f"task {numbers[due]} has a wrong answer")
                     time.sleep(max(0.0, begin + _ROUND_SECONDS / len(fed) - time.monotonic()))
                 ended = time.monotonic() >= until
-            for each in fed:
-                each.delete()
+            for fed_task in fed:
+                fed_task.delete()
     except tidegate.TidegateError as error:
-        found.failures.append(f"{type(error).__name__}: {error}")
+        epochs.failures.append(f"{type(error).__name__}: {error}")

@@ -58,16 +58,16 @@ def await_waiter(tasks: Callable[[], Sequence[TaskInfo]]) -> None:
 
 def flight_address(client: Client) -> str:
     """Where a client's server has Arrow Flight."""
-    found = beside(str(client.address), client.capabilities().flight)
-    assert found is not None
-    return found
+    address = beside(str(client.address), client.capabilities().flight)
+    assert address is not None
+    return address
 
 
 @contextlib.contextmanager
 def manager(
     engine: Engine | None = None, *, checkpoint_root: Path | None = None, principals: bool = False, **defaults: object
 ) -> Iterator[TaskManager]:
-    made = manager_of(
+    task_manager = manager_of(
         engine or FakeEngine(),
         threads=2,
         checkpoint_root=checkpoint_root,
@@ -75,9 +75,9 @@ def manager(
         defaults=TaskOptions(**defaults),
     )
     try:
-        yield made
+        yield task_manager
     finally:
-        made.close()
+        task_manager.close()
 
 
 @contextlib.contextmanager

@@ -54,7 +54,7 @@ class Load:
 
 
 @dataclass(slots=True)
-class Found:
+class Findings:
     """`wrong` is what must never be: a wrong answer, a bug, something left behind."""
 
     wrong: list[str] = field(default_factory=list)
@@ -65,12 +65,12 @@ class Found:
 
 
 @contextmanager
-def _server(found: Found, idle_seconds: float) -> Iterator[tuple[ServerProcess, Path]]:
+def _server(findings: Findings, idle_seconds: float) -> Iterator[tuple[ServerProcess, Path]]:
     """A server and its spill folder. It has to end as it should, and to log no bug."""
     with tempfile.TemporaryDirectory() as name:
         folder, log = Path(name), Path(name, "log")
-        for each in ("roots", "spill"):
-            (folder / each).mkdir()
+        for folder_name in ("roots", "spill"):
+            (folder / folder_name).mkdir()
         command = (
             *("tidegate.server.cli", "serve", "--listen=127.0.0.1:0", "--no-flight", "--log-level=error"),
             *(f"--root={folder / 'roots'}", f"--spill={folder / 'spill'}", f"--idle-seconds={idle_seconds}"),
@@ -78,39 +78,39 @@ def _server(found: Found, idle_seconds: float) -> Iterator[tuple[ServerProcess, 
         with log.open("w") as errors, server_process(*command, stderr=errors) as server:
             yield server, folder / "spill"
             if (code := server.end()) != 0:
-                found.wrong.append(f"the server has ended with {code}")
-        found.wrong += [f"the server has logged: {line}" for line in log.read_text().splitlines()[:20]]
+                findings.wrong.append(f"the server has ended with {code}")
+        findings.wrong += [f"the server has logged: {line}" for line in log.read_text().splitlines()[:20]]
 
 
-def under_load(load: Load) -> Found:
+def under_load(load: Load) -> Findings:
     """Small epochs beside hostile clients."""
-    found = Found()
-    with _server(found, load.idle_seconds) as (server, spill), _processes() as processes:
-        before = _settled(server, spill, found)
+    findings = Findings()
+    with _server(findings, load.idle_seconds) as (server, spill), _processes() as processes:
+        before = _settled(server, spill, findings)
         honest = processes.submit(run_epochs, server.address, load.tasks, _THREADS, load.seconds, load.seed)
         hostile = processes.submit(harass, server.address, load.hostile, load.seconds, load.seed)
-        _watch(server, found, honest, hostile)
+        _watch(server, findings, honest, hostile)
         epochs: Epochs = honest.result()
-        found.epochs = epochs.seconds
-        found.ends, bugs = hostile.result()
-        found.wrong += [*epochs.failures, *bugs]
-        after = _settled(server, spill, found)
-        found.wrong += [
+        findings.epochs = epochs.seconds
+        findings.ends, bugs = hostile.result()
+        findings.wrong += [*epochs.failures, *bugs]
+        after = _settled(server, spill, findings)
+        findings.wrong += [
             f"{after[what]} {what} are left, and {before[what]} were there before"
             for what in before
             if after[what] > before[what] + _SPARE[what]
         ]
-    return found
+    return findings
 
 
-def beside_long_epochs(load: Load) -> Found:
+def beside_long_epochs(load: Load) -> Findings:
     """Control calls beside clients whose epochs are long."""
-    found = Found()
-    with _server(found, _ATTENDED) as (server, _), _processes() as processes:
+    findings = Findings()
+    with _server(findings, _ATTENDED) as (server, _), _processes() as processes:
         work = processes.submit(run_long_epochs, server.address, load.long_epochs, load.long_seconds, load.seconds)
-        found.calls = time_control_calls(server.address, work.done)
-        found.wrong += work.result()
-    return found
+        findings.calls = time_control_calls(server.address, work.done)
+        findings.wrong += work.result()
+    return findings
 
 
 @contextmanager
@@ -120,9 +120,9 @@ def _processes() -> Iterator[ProcessPoolExecutor]:
         yield processes
 
 
-def _watch(server: ServerProcess, found: Found, *work: Future[object]) -> None:
-    while not all(each.done() for each in work):
-        found.memory.append(server.memory("VmRSS"))
+def _watch(server: ServerProcess, findings: Findings, *work: Future[object]) -> None:
+    while not all(work_item.done() for work_item in work):
+        findings.memory.append(server.memory("VmRSS"))
         time.sleep(_SAMPLE_SECONDS)
 
 
@@ -130,13 +130,13 @@ _SPARE: Final = {"tasks": 0, "files": 0, "descriptors": 40, "threads": 40}
 """What may be more than before: idle connections and the threads of pools, which are bounded."""
 
 
-def _settled(server: ServerProcess, spill: Path, found: Found) -> dict[str, int]:
+def _settled(server: ServerProcess, spill: Path, findings: Findings) -> dict[str, int]:
     """What the server has once nobody uses it and idle tasks are gone."""
     until = time.monotonic() + _SETTLES
     with tidegate.connect(server.address, flight=False) as client:
         while tasks := client.tasks():
             if time.monotonic() > until:
-                found.wrong.append(f"{len(tasks)} tasks are not gone {_SETTLES:g} seconds after their last call")
+                findings.wrong.append(f"{len(tasks)} tasks are not gone {_SETTLES:g} seconds after their last call")
                 break
             time.sleep(0.5)
     process = Path("/proc", str(server.process.pid))
@@ -172,18 +172,18 @@ def _told(name: str, value: float, bound: float, text: str) -> bool:
     return value <= bound
 
 
-def report_load(found: Found) -> bool:
-    p50, p99 = (quantile(found.epochs, share) for share in (0.5, 0.99))
-    rise, by_fifths = growth(found.memory), ", ".join(f"{int(memory) >> 20}" for memory in fifths(found.memory))
-    print(f"       {len(found.epochs):,} epochs; hostile acts: {dict(sorted(found.ends.items()))}")
+def report_load(findings: Findings) -> bool:
+    p50, p99 = (quantile(findings.epochs, share) for share in (0.5, 0.99))
+    rise, by_fifths = growth(findings.memory), ", ".join(f"{int(memory) >> 20}" for memory in fifths(findings.memory))
+    print(f"       {len(findings.epochs):,} epochs; hostile acts: {dict(sorted(findings.ends.items()))}")
     small = f"p50 {1e3 * p50:.1f} ms, p99 {1e3 * p99:.1f} ms, {p99 / p50:.1f} times as long"
     kept = _told(f"p99 of small epochs at most {P99_OVER_P50:g} times p50", p99 / p50, P99_OVER_P50, small)
     return _told("memory is flat", rise, GROWTH, f"MiB by fifths {by_fifths}, {rise:.2f} times the second") and kept
 
 
-def report_control(found: Found) -> bool:
+def report_control(findings: Findings) -> bool:
     kept = True
-    for name, seconds in sorted(found.calls.items()):
+    for name, seconds in sorted(findings.calls.items()):
         p50, p99 = (quantile(seconds, share) for share in (0.5, 0.99))
         text = f"p50 {1e3 * p50:.1f} ms, p99 {1e3 * p99:.1f} ms of {len(seconds)}"
         kept &= _told(f"p99 of {name} below {1e3 * CONTROL_SECONDS:g} ms", p99, CONTROL_SECONDS, text)
@@ -202,7 +202,7 @@ def main() -> int:
     options = vars(parser.parse_args())
     part = options.pop("part")
     load = Load(**options)
-    parts: dict[str, tuple[Callable[[Load], Found], Callable[[Found], bool]]] = {
+    parts: dict[str, tuple[Callable[[Load], Findings], Callable[[Findings], bool]]] = {
         "load": (under_load, report_load),
         "control": (beside_long_epochs, report_control),
     }
@@ -210,11 +210,11 @@ def main() -> int:
     for name, (run, report) in parts.items():
         if part in (None, name):
             print(f"{name}: {load}, {os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f} before", flush=True)
-            found = run(load)
+            findings = run(load)
             print(f"       load average {os.getloadavg()[0]:.1f} after")
-            for each in found.wrong[:50]:
-                print(f"WRONG  {each}", flush=True)
-            kept &= report(found) and not found.wrong
+            for line in findings.wrong[:50]:
+                print(f"WRONG  {line}", flush=True)
+            kept &= report(findings) and not findings.wrong
     return 0 if kept else 1
 
 

@@ -35,15 +35,15 @@ class Numbers:
     """Answers 0, 1, ... up to `last`, then an error; `made` is how many were asked for."""
 
     def __init__(self, last: int) -> None:
-        self.made = 0
+        self.count = 0
         self.ended = False
         self._last = last
 
     async def answer(self, _request: object, _context: object) -> AsyncGenerator[int]:
         try:
-            while self.made <= self._last:
-                self.made += 1
-                yield self.made - 1
+            while self.count <= self._last:
+                self.count += 1
+                yield self.count - 1
             raise Refused("no more")
         finally:
             self.ended = True
@@ -61,7 +61,7 @@ def test_one_answer_is_made_ahead_of_a_client_that_takes_none() -> None:
         call = asyncio.ensure_future(streaming(numbers.answer)(None, connection))
         for taken in range(3):
             await turns()
-            assert (connection.said, numbers.made) == (list(range(taken)), taken + 2)
+            assert (connection.said, numbers.count) == (list(range(taken)), taken + 2)
             connection.room.release()
         call.cancel()
         await asyncio.wait((call,))
@@ -89,14 +89,14 @@ def test_a_client_that_leaves_mid_stream_leaves_no_task_and_no_answer(taken: int
     class Answer:
         """Stands for the rows of an epoch."""
 
-    made: list[weakref.ref[Answer]] = []
+    references: list[weakref.ref[Answer]] = []
 
     async def answers(_request: object, _context: object) -> AsyncGenerator[Answer]:
         while True:
-            each = Answer()
-            made.append(weakref.ref(each))
-            yield each
-            del each
+            answer_ = Answer()
+            references.append(weakref.ref(answer_))
+            yield answer_
+            del answer_
 
     async def run() -> None:
         connection = Connection()
@@ -111,7 +111,7 @@ def test_a_client_that_leaves_mid_stream_leaves_no_task_and_no_answer(taken: int
         connection.said.clear()
         del call
         gc.collect()
-        assert [answer() for answer in made] == [None] * (taken + 2)
+        assert [answer() for answer in references] == [None] * (taken + 2)
 
     asyncio.run(run())
 
@@ -127,7 +127,7 @@ def test_a_connection_that_breaks_ends_the_call_and_is_no_error_of_the_server(
         connection, numbers = Broken(), Numbers(last=9)
         with pytest.raises(asyncio.CancelledError):
             await streaming(numbers.answer)(None, connection)
-        assert (connection.said, numbers.made, numbers.ended) == ([grpc.StatusCode.UNAVAILABLE], 2, True)
+        assert (connection.said, numbers.count, numbers.ended) == ([grpc.StatusCode.UNAVAILABLE], 2, True)
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(run())

@@ -10,7 +10,7 @@ from .attack import attack
 
 
 def test_requests_that_are_made_up_meet_no_bug(caplog: pytest.LogCaptureFixture) -> None:
-    found = attack(300, seed=1)
-    assert found.bugs == []
-    assert {"OK", "INVALID_ARGUMENT", "NOT_FOUND"} <= set(found.ends)
+    findings = attack(300, seed=1)
+    assert findings.bugs == []
+    assert {"OK", "INVALID_ARGUMENT", "NOT_FOUND"} <= set(findings.ends)
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]

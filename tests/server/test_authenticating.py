@@ -131,7 +131,7 @@ def test_a_client_without_a_token_is_told_what_would_be_right(address: str) -> N
 def test_with_a_token_a_task_runs_as_ever(alice: tidegate.Client) -> None:
     with alice.create_task(b"plan") as task:
         assert task.run_epoch({"a": pa.table({"x": [1, 2]})}).table()["x"].to_pylist() == [1, 2]
-        assert [each.id for each in alice.tasks()] == [task.id]
+        assert [listed.id for listed in alice.tasks()] == [task.id]
 
 
 def test_a_server_says_who_it_takes_a_client_for(alice: tidegate.Client, bob: tidegate.Client) -> None:
@@ -227,13 +227,13 @@ def test_a_list_has_ones_own_tasks_alone(alice: tidegate.Client, bob: tidegate.C
 
 
 def test_a_request_of_anothers_makes_a_task_of_ones_own(address: str) -> None:
-    made = []
+    created = []
     with grpc.insecure_channel(address) as channel:
         create = tasks_pb2_grpc.TaskServiceStub(channel).CreateTask
         for token in (ALICE, BOB, ALICE):
             request = pb.CreateTaskRequest(plan=pb.PlanBytes(binary=b"plan"), request="the same")
-            made.append(create(request, metadata=(("authorization", f"Bearer {token}"),)).task.id)
-    assert made[0] == made[2] != made[1]
+            created.append(create(request, metadata=(("authorization", f"Bearer {token}"),)).task.id)
+    assert created[0] == created[2] != created[1]
 
 
 def test_what_another_has_uploaded_is_no_file(tmp_path: Path) -> None:
@@ -261,7 +261,7 @@ def test_anothers_checkpoint_is_not_there(alice: tidegate.Client, bob: tidegate.
     with pytest.raises(tidegate.NotFound, match="the task's checkpoints are: none") as missing:
         bob.create_task(b"plan", restore=taken)
     assert missing.value.reason == "UNKNOWN_CHECKPOINT"
-    assert [each.id for each in alice.checkpoints(task.id)] == [taken]
+    assert [checkpoint.id for checkpoint in alice.checkpoints(task.id)] == [taken]
     assert not bob.checkpoints(task.id)
     alice.create_task(b"plan", restore=taken)
 

@@ -275,7 +275,7 @@ def test_run_takes_missing_columns_as_nulls_where_it_is_told_to(
     refused = cli("run", "totals.bin", "--split", "rows=rows.csv")
     assert refused.code == 1
     assert "column 'v' is missing; there are: 'k', 'w'" in refused.error
-    options = [part for each in said for part in ("--missing-columns", each)]
+    options = [part for option in said for part in ("--missing-columns", option)]
     done = cli("run", "totals.bin", "--split", "rows=rows.csv", *options)
     assert (done.code, done.output.splitlines()[1].split()) == (0, ["1", "null"])
 
@@ -291,7 +291,11 @@ CALLS = ("max_message_bytes", "max_calls", "streams_per_principal", "connections
 
 @pytest.mark.parametrize(
     ("option", "default"),
-    [(name, getattr(found, name)) for found, names in ((TaskOptions(), TASKS), (Settings(), CALLS)) for name in names],
+    [
+        (name, getattr(defaults, name))
+        for defaults, names in ((TaskOptions(), TASKS), (Settings(), CALLS))
+        for name in names
+    ],
 )
 def test_the_help_of_serve_names_the_default_of_a_limit(
     option: str, default: int, capsys: pytest.CaptureFixture[str]
@@ -299,9 +303,9 @@ def test_the_help_of_serve_names_the_default_of_a_limit(
     with pytest.raises(SystemExit):
         main(["serve", "--help"])
     said = " ".join(capsys.readouterr().out.split())
-    found = re.search(rf"--{option.replace('_', '-')} (?:SIZE|N) [^(]*\(default: (\w+)\)", said)
-    assert found is not None
-    assert size(found[1]) == default
+    shown_default = re.search(rf"--{option.replace('_', '-')} (?:SIZE|N) [^(]*\(default: (\w+)\)", said)
+    assert shown_default is not None
+    assert size(shown_default[1]) == default
 
 
 @pytest.mark.parametrize(
@@ -514,8 +518,8 @@ def test_run_gives_changes_of_a_continuous_task(cli: Run, tmp_path: Path) -> Non
     done = cli("run", "plan.json", "--mode", "continuous", *splits, "--output", "out.parquet")
     assert (done.code, done.error) == (0, "")
     assert done.output.splitlines()[-1].startswith("4 rows in 2 epochs, ")
-    found = parquet.read_table(tmp_path / "out.parquet").to_pydict()
-    assert found == {"x": [7, 8, 7, 9], "_weight": [1, 1, -1, 1]}
+    columns = parquet.read_table(tmp_path / "out.parquet").to_pydict()
+    assert columns == {"x": [7, 8, 7, 9], "_weight": [1, 1, -1, 1]}
 
 
 def test_validate_and_explain_take_the_mode(cli: Run, tmp_path: Path) -> None:

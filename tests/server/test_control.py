@@ -68,9 +68,9 @@ def test_every_other_call_is_answered_while_long_epochs_run(stubs: Stubs, long_e
         stubs.tasks.AddSplits(epoch_request(task, 2), timeout=DEADLINE)
     first, second = long_epochs[:2]
     assert len(stubs.tasks.ListTasks(pb.ListTasksRequest(), timeout=DEADLINE).tasks) == FEEDERS
-    made = stubs.tasks.CreateTask(pb.CreateTaskRequest(plan=pb.PlanBytes(binary=b"plan")), timeout=DEADLINE).task.id
-    stubs.tasks.AddSplit(pb.AddSplitRequest(task=made, source="a", split=inline(1)), timeout=DEADLINE)
-    assert stubs.tasks.RequestBarrier(pb.RequestBarrierRequest(task=made), timeout=DEADLINE).epoch == 1
+    created = stubs.tasks.CreateTask(pb.CreateTaskRequest(plan=pb.PlanBytes(binary=b"plan")), timeout=DEADLINE).task.id
+    stubs.tasks.AddSplit(pb.AddSplitRequest(task=created, source="a", split=inline(1)), timeout=DEADLINE)
+    assert stubs.tasks.RequestBarrier(pb.RequestBarrierRequest(task=created), timeout=DEADLINE).epoch == 1
     stubs.plans.Explain(plans_pb2.ExplainRequest(plan=pb.PlanBytes(json="{}")), timeout=DEADLINE)
     stubs.tasks.CancelTask(pb.CancelTaskRequest(task=first), timeout=DEADLINE)
     stubs.tasks.DeleteTask(pb.DeleteTaskRequest(task=second), timeout=DEADLINE)
@@ -95,12 +95,12 @@ def test_the_servers_end_cancels_tasks_before_it_waits_for_calls() -> None:
             task = backend.create_task(None, backend.defaults, {}).id
             add = channel.unary_unary("/tidegate.v1.TaskService/AddSplits")
             add(epoch_request(task, 1).SerializeToString())
-            until(lambda: engine.made[0].clocks)
+            until(lambda: engine.computations[0].clocks)
             began = time.monotonic()
         assert time.monotonic() - began < 30.0
         with pytest.raises(tidegate.Unavailable, match="shutting down"):
             backend.create_task(None, backend.defaults, {})
-        assert engine.made[0].interrupted.is_set()
+        assert engine.computations[0].interrupted.is_set()
 
 
 def test_a_process_ends_whatever_code_a_task_runs() -> None:

@@ -47,16 +47,16 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def client(address: str) -> Iterator[tidegate.Client]:
-    with tidegate.connect(address) as made:
-        yield made
+    with tidegate.connect(address) as opened:
+        yield opened
 
 
 def test_rows_are_found_in_a_database_by_its_name(client: tidegate.Client) -> None:
     with client.create_task(looked_up("crm")) as task:
         for _ in range(2):
-            found = task.run_epoch({"events": EVENTS}).table()
-            assert found["name"].to_pylist() == ["two", None, None, "three"]
-            assert found["v"].to_pylist() == [10, 20, 30, 40]
+            table = task.run_epoch({"events": EVENTS}).table()
+            assert table["name"].to_pylist() == ["two", None, None, "three"]
+            assert table["v"].to_pylist() == [10, 20, 30, 40]
 
 
 @pytest.mark.parametrize("name", ["sales", "crm.db", "../crm.db"])

@@ -13,8 +13,8 @@ from tidegate.server.access.doorkeeper import Doorkeeper, most_connections
 
 @pytest.fixture
 def listening() -> Iterator[socket.socket]:
-    with socket.create_server(("127.0.0.1", 0)) as made:
-        yield made
+    with socket.create_server(("127.0.0.1", 0)) as listening_socket:
+        yield listening_socket
 
 
 def address(listening: socket.socket) -> str:
@@ -27,24 +27,24 @@ class Calls:
     def __init__(self, listening: socket.socket, stack: ExitStack) -> None:
         self._listening = listening
         self._stack = stack
-        self.made: list[socket.socket] = []
+        self.sockets: list[socket.socket] = []
         self.accepted: list[socket.socket] = []
 
     def call(self, times: int) -> None:
         for _ in range(times):
-            self.made.append(self._stack.enter_context(socket.create_connection(self._listening.getsockname())))
+            self.sockets.append(self._stack.enter_context(socket.create_connection(self._listening.getsockname())))
             self.accepted.append(self._stack.enter_context(self._listening.accept()[0]))
 
     def ended(self) -> list[bool]:
         """Which have been shut down by the other side."""
-        found = []
-        for each in self.made:
-            each.setblocking(False)
+        ends = []
+        for connection in self.sockets:
+            connection.setblocking(False)
             try:
-                found.append(each.recv(1) == b"")
+                ends.append(connection.recv(1) == b"")
             except BlockingIOError:
-                found.append(False)
-        return found
+                ends.append(False)
+        return ends
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_who_has_left_makes_room(listening: socket.socket, calls: Calls) -> None
     keeper = Doorkeeper(address(listening), of_peer=2, most=100)
     calls.call(2)
     assert keeper.look() == 0
-    calls.made.pop(0).close()
+    calls.sockets.pop(0).close()
     calls.accepted.pop(0).close()
     calls.call(1)
     assert keeper.look() == 0

@@ -41,8 +41,8 @@ def lines(caplog: pytest.LogCaptureFixture) -> Lines:
 @pytest.fixture
 def backend(tmp_path: Path) -> Iterator[TaskManager]:
     (tmp_path / "checkpoints").mkdir()
-    with manager(FakeEngine(), checkpoint_root=tmp_path / "checkpoints", principals=True) as made:
-        yield made
+    with manager(FakeEngine(), checkpoint_root=tmp_path / "checkpoints", principals=True) as task_manager:
+        yield task_manager
 
 
 @pytest.fixture
@@ -51,9 +51,9 @@ def client(backend: TaskManager, tmp_path: Path) -> Iterator[tidegate.Client]:
     (tmp_path / "tokens").chmod(0o600)
     with (
         served(backend, tokens=Tokens(tmp_path / "tokens")) as address,
-        tidegate.connect(address, token=TOKEN) as made,
+        tidegate.connect(address, token=TOKEN) as opened,
     ):
-        yield made
+        yield opened
 
 
 def events(lines: list[str]) -> list[str]:
@@ -63,10 +63,10 @@ def events(lines: list[str]) -> list[str]:
 def until(lines: Lines, event: str) -> str:
     """The line of an event that comes once a server has noticed something."""
     deadline = time.monotonic() + 30
-    while not (found := [line for line in lines() if f"event={event}" in line]):
+    while not (matching := [line for line in lines() if f"event={event}" in line]):
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    return found[0]
+    return matching[0]
 
 
 def test_a_tasks_life_is_a_line_for_each_event_and_none_for_an_epoch(client: tidegate.Client, lines: Lines) -> None:
@@ -172,7 +172,7 @@ def test_what_users_write_stays_inside_of_its_value(text: str, lines: Lines) -> 
     assert re.fullmatch(r'events: event=task_failed message="(?:[^"\\\x00-\x1f]|\\.)*"', line, re.ASCII)
     first, *more = other.splitlines()
     assert first.startswith("events: a message with")
-    assert all(each.startswith("  | ") for each in more)
+    assert all(line.startswith("  | ") for line in more)
 
 
 def test_a_traceback_cannot_begin_a_line_as_a_record_does() -> None:
@@ -182,7 +182,7 @@ def test_a_traceback_cannot_begin_a_line_as_a_record_does() -> None:
         record = logging.LogRecord("tidegate", logging.ERROR, "", 0, "failed", (), (ValueError, error, None))
     _, *more = LogLines().format(record).splitlines()
     assert more
-    assert all(each.startswith("  | ") for each in more)
+    assert all(line.startswith("  | ") for line in more)
 
 
 @pytest.mark.parametrize(

@@ -349,10 +349,10 @@ def test_health_has_flight_where_it_is_served(client: tidegate.Client, address: 
                 check = health_pb2_grpc.HealthStub(channel).Check
                 try:
                     answer = check(health_pb2.HealthCheckRequest(service=SERVICE))
-                    found = health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)
+                    status = health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)
                 except grpc.RpcError as refused:
-                    found = refused.code().name
-            assert found == expected
+                    status = refused.code().name
+            assert status == expected
 
 
 def test_a_server_whose_pyarrow_has_no_flight_runs_without_and_says_so(

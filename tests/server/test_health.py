@@ -47,8 +47,8 @@ def test_who_watches_is_told_of_the_end(stub: health_pb2_grpc.HealthStub) -> Non
     import asyncio
 
     async def check() -> list[int]:
-        made = health.Health()
-        made.serve("s")
+        health_ = health.Health()
+        health_.serve("s")
         said: list[int] = []
 
         class Context:
@@ -57,12 +57,12 @@ def test_who_watches_is_told_of_the_end(stub: health_pb2_grpc.HealthStub) -> Non
 
             async def write(self, answer: bytes) -> None:
                 said.append(Answer.FromString(answer).status)
-                made.stop()
+                health_.stop()
 
         async def requests() -> Iterator[bytes]:
             yield health_pb2.HealthCheckRequest(service="s").SerializeToString()
 
-        watch = asyncio.ensure_future(made._watch(requests(), Context()))
+        watch = asyncio.ensure_future(health_._watch(requests(), Context()))
         while len(said) < 2:
             await asyncio.sleep(0.01)
         watch.cancel()

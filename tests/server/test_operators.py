@@ -27,8 +27,8 @@ def doubled(name: str = "double") -> bytes:
 @pytest.fixture(scope="module")
 def client() -> Iterator[tidegate.Client]:
     arguments = ("serve", "--listen=127.0.0.1:0", f"--operators={MODULE}")
-    with server_process("tidegate.server.cli", *arguments) as server, tidegate.connect(server.address) as made:
-        yield made
+    with server_process("tidegate.server.cli", *arguments) as server, tidegate.connect(server.address) as opened:
+        yield opened
 
 
 def test_a_plan_runs_an_operator_by_its_name(client: tidegate.Client) -> None:
@@ -55,13 +55,13 @@ def test_a_long_traceback_travels_by_its_last_lines() -> None:
     lines = "".join(f"\n  line {at}" for at in range(1_000))
     sent = failures.failure(NodeError(f"done raised\nTraceback (most recent call last):{lines}", node="n"))
     assert sum(len(value) for _, value in sent.metadata) < 3_000
-    found = failures.error(sent.status, sent.sentence, sent.metadata).message
-    assert found.startswith("node 'n': done raised\nTraceback (most recent call last):\n  ...\n")
-    assert found.endswith("\n  line 998\n  line 999")
+    message = failures.error(sent.status, sent.sentence, sent.metadata).message
+    assert message.startswith("node 'n': done raised\nTraceback (most recent call last):\n  ...\n")
+    assert message.endswith("\n  line 998\n  line 999")
 
 
 @pytest.mark.parametrize(
-    ("given", "text"),
+    ("module", "text"),
     [
         ("no.such.module", "cannot be imported: ModuleNotFoundError"),
         (f"{MODULE}:THESE", f"there is no 'THESE' in module '{MODULE}'"),
@@ -70,9 +70,9 @@ def test_a_long_traceback_travels_by_its_last_lines() -> None:
     ],
 )
 def test_a_module_without_operators_is_said_before_the_server_starts(
-    given: str, text: str, capsys: pytest.CaptureFixture[str]
+    module: str, text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["serve", "--operators", given]) == 2
+    assert main(["serve", "--operators", module]) == 2
     assert text in capsys.readouterr().err
 
 

@@ -15,13 +15,13 @@ FEW = Load(tasks=10, hostile=2 * len(ACTS), long_epochs=4, long_seconds=0.2, sec
 
 
 def test_small_epochs_beside_hostile_clients_are_answered_and_nothing_is_left_behind() -> None:
-    found = under_load(FEW)
-    assert found.wrong == []
-    assert len(found.epochs) >= FEW.tasks
-    assert all(any(each.startswith(act.__name__) for each in found.ends) for act in ACTS)
+    findings = under_load(FEW)
+    assert findings.wrong == []
+    assert len(findings.epochs) >= FEW.tasks
+    assert all(any(end.startswith(act.__name__) for end in findings.ends) for act in ACTS)
 
 
 def test_control_calls_and_long_epochs_are_answered_beside_each_other() -> None:
-    found = beside_long_epochs(FEW)
-    assert found.wrong == []
-    assert {"CreateTask", "GetTask", "CancelTask", "DeleteTask"} <= found.calls.keys()
+    findings = beside_long_epochs(FEW)
+    assert findings.wrong == []
+    assert {"CreateTask", "GetTask", "CancelTask", "DeleteTask"} <= findings.calls.keys()

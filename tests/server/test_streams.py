@@ -86,11 +86,11 @@ def callers(tmp_path: Path) -> Iterator[Callers]:
 def refusal(call: Callable[[], object]) -> str:
     """The reason why a call has no place."""
     try:
-        made = call()
-        if isinstance(made, grpc.Future):
-            made.result(timeout=DEADLINE)
+        answer = call()
+        if isinstance(answer, grpc.Future):
+            answer.result(timeout=DEADLINE)
         else:
-            next(iter(made))
+            next(iter(answer))
     except grpc.RpcError as error:
         return str(dict(error.trailing_metadata())["tidegate-reason"])
     except flight.FlightError as error:
@@ -108,8 +108,8 @@ def test_calls_beyond_those_that_a_principal_may_have_open_are_refused(callers: 
     assert refusal(lambda: getattr(callers, kind)("alice", task)) == "TOO_MANY_STREAMS"
     assert callers.results("bob", other) is not None
     assert callers.tasks.GetTask(pb.GetTaskRequest(task=task), metadata=of("alice"), timeout=DEADLINE).id == task
-    for each in opened:
-        each.cancel()
+    for call in opened:
+        call.cancel()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -118,8 +118,8 @@ def test_every_kind_counts_and_counts_no_more_once_it_has_ended(callers: Callers
     opened = [getattr(callers, kind)("alice", task) for _ in range(MOST)]
     _until(lambda: refused(callers, task))
     callers.tasks.CancelTask(pb.CancelTaskRequest(task=task), metadata=of("alice"), timeout=DEADLINE)
-    for each in opened:
-        each.cancel()
+    for call in opened:
+        call.cancel()
     other = callers.create("alice")
     _until(lambda: not refused(callers, other))
 

@@ -121,9 +121,9 @@ def test_results_begin_at_any_row_and_say_where_each_batch_stands(stubs: Stubs, 
     request = pb.ResultsRequest(task=task, ready=True, max_bytes=2000, **{"from": pb.Cursor(epoch=1, row=300)})
     frames = [frame for answer in results(request) for frame in answer]
     assert rows(frames) == list(range(300, 1000))
-    places = [frame.data.row for frame in frames if frame.HasField("data")]
-    assert len(places) > 2
-    assert places == [300 + sum(frame.data.rows for frame in frames[:at]) for at in range(len(places))]
+    first_rows = [frame.data.row for frame in frames if frame.HasField("data")]
+    assert len(first_rows) > 2
+    assert first_rows == [300 + sum(frame.data.rows for frame in frames[:at]) for at in range(len(first_rows))]
 
 
 def test_results_say_once_that_nothing_comes_and_then_wait(stubs: Stubs, results: Results) -> None:
@@ -205,7 +205,7 @@ def test_watching_a_task_shows_its_statistics_change_and_ends_with_it(stubs: Stu
 
 def test_tasks_are_listed_until_they_are_deleted(stubs: Stubs) -> None:
     task = stubs.create()
-    assert [each.id for each in stubs.tasks.ListTasks(pb.ListTasksRequest()).tasks] == [task]
+    assert [listed.id for listed in stubs.tasks.ListTasks(pb.ListTasksRequest()).tasks] == [task]
     stubs.tasks.DeleteTask(pb.DeleteTaskRequest(task=task))
     assert not stubs.tasks.ListTasks(pb.ListTasksRequest()).tasks
 

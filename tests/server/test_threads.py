@@ -18,11 +18,11 @@ from tidegate.server.calls.call_threads import Threads
 
 @contextmanager
 def threads(most: int) -> Iterator[Threads]:
-    made = Threads(most, "call")
+    call_threads = Threads(most, "call")
     try:
-        yield made
+        yield call_threads
     finally:
-        assert made.close(seconds=20)
+        assert call_threads.close(seconds=20)
 
 
 def run(check: Callable[[], Awaitable[None]]) -> None:
@@ -39,24 +39,24 @@ def name() -> str:
 
 def test_a_call_goes_to_the_thread_that_was_the_last_to_end_one() -> None:
     async def check() -> None:
-        with threads(4) as made:
+        with threads(4) as call_threads:
             first, second = threading.Event(), threading.Event()
-            one = asyncio.ensure_future(made.call(lambda: first.wait() and name()))
-            two = asyncio.ensure_future(made.call(lambda: second.wait() and name()))
+            one = asyncio.ensure_future(call_threads.call(lambda: first.wait() and name()))
+            two = asyncio.ensure_future(call_threads.call(lambda: second.wait() and name()))
             await asyncio.sleep(0)
             second.set()
             assert await two == "call-2"
             first.set()
             assert await one == "call-1"
-            assert [await made.call(name) for _ in range(3)] == ["call-1"] * 3
+            assert [await call_threads.call(name) for _ in range(3)] == ["call-1"] * 3
 
     run(check)
 
 
 def test_more_calls_than_threads_wait_their_turn() -> None:
     async def check() -> None:
-        with threads(2) as made:
-            names = await asyncio.gather(*(made.call(name) for _ in range(50)))
+        with threads(2) as call_threads:
+            names = await asyncio.gather(*(call_threads.call(name) for _ in range(50)))
         assert set(names) == {"call-1", "call-2"}
 
     run(check)
@@ -65,31 +65,33 @@ def test_more_calls_than_threads_wait_their_turn() -> None:
 def test_a_call_is_made_for_whom_its_context_acts() -> None:
     caller: ContextVar[str] = ContextVar("caller")
 
-    async def ask(made: Threads, who: str) -> str:
+    async def ask(call_threads: Threads, who: str) -> str:
         caller.set(who)
-        return await made.call(caller.get)
+        return await call_threads.call(caller.get)
 
     async def check() -> None:
-        with threads(1) as made:
-            assert await asyncio.gather(ask(made, "alice"), ask(made, "bob")) == ["alice", "bob"]
+        with threads(1) as call_threads:
+            assert await asyncio.gather(ask(call_threads, "alice"), ask(call_threads, "bob")) == ["alice", "bob"]
 
     run(check)
 
 
-async def acting(who: str, made: Threads, function: Callable[[], object]) -> object:
+async def acting(who: str, call_threads: Threads, function: Callable[[], object]) -> object:
     act_for(who)
-    return await made.call(function)
+    return await call_threads.call(function)
 
 
 def test_calls_that_wait_take_turns_by_principal() -> None:
     async def check() -> None:
         order: list[str] = []
-        with threads(1) as made:
+        with threads(1) as call_threads:
             go_on = threading.Event()
-            first = asyncio.ensure_future(acting("alice", made, go_on.wait))
+            first = asyncio.ensure_future(acting("alice", call_threads, go_on.wait))
             await asyncio.sleep(0)
             callers = [*["alice"] * 20, "bob", "carol"]
-            calls = [asyncio.ensure_future(acting(who, made, lambda who=who: order.append(who))) for who in callers]
+            calls = [
+                asyncio.ensure_future(acting(who, call_threads, lambda who=who: order.append(who))) for who in callers
+            ]
             await asyncio.sleep(0)
             go_on.set()
             await asyncio.gather(first, *calls)
@@ -100,11 +102,13 @@ def test_calls_that_wait_take_turns_by_principal() -> None:
 
 def test_a_principals_calls_leave_a_thread_to_others() -> None:
     async def check() -> None:
-        with threads(3) as made:
+        with threads(3) as call_threads:
             go_on = threading.Event()
-            held = [asyncio.ensure_future(acting("alice", made, go_on.wait)) for _ in range(10)]
+            held = [asyncio.ensure_future(acting("alice", call_threads, go_on.wait)) for _ in range(10)]
             await asyncio.sleep(0)
-            assert [await asyncio.ensure_future(acting("bob", made, lambda: "bob")) for _ in range(5)] == ["bob"] * 5
+            assert [await asyncio.ensure_future(acting("bob", call_threads, lambda: "bob")) for _ in range(5)] == [
+                "bob"
+            ] * 5
             go_on.set()
             assert await asyncio.gather(*held) == [True] * 10
 
@@ -113,19 +117,19 @@ def test_a_principals_calls_leave_a_thread_to_others() -> None:
 
 def test_callers_have_all_threads_where_there_are_no_principals() -> None:
     async def check() -> None:
-        with threads(3) as made:
+        with threads(3) as call_threads:
             together = threading.Barrier(3)
-            assert sorted(await asyncio.gather(*(made.call(together.wait) for _ in range(3)))) == [0, 1, 2]
+            assert sorted(await asyncio.gather(*(call_threads.call(together.wait) for _ in range(3)))) == [0, 1, 2]
 
     run(check)
 
 
 def test_what_a_call_raises_its_caller_gets_and_the_thread_goes_on() -> None:
     async def check() -> None:
-        with threads(1) as made:
+        with threads(1) as call_threads:
             with pytest.raises(ZeroDivisionError):
-                await made.call(lambda: 1 // 0)
-            assert await made.call(lambda: 1) == 1
+                await call_threads.call(lambda: 1 // 0)
+            assert await call_threads.call(lambda: 1) == 1
 
     run(check)
 
@@ -133,14 +137,16 @@ def test_what_a_call_raises_its_caller_gets_and_the_thread_goes_on() -> None:
 def test_a_call_that_nobody_waits_for_any_more_is_not_begun() -> None:
     async def check() -> None:
         begun: list[str] = []
-        with threads(1) as made:
+        with threads(1) as call_threads:
             go_on = threading.Event()
-            calls = [asyncio.ensure_future(made.call(call)) for call in (go_on.wait, lambda: begun.append("two"))]
+            calls = [
+                asyncio.ensure_future(call_threads.call(call)) for call in (go_on.wait, lambda: begun.append("two"))
+            ]
             await asyncio.sleep(0)
             calls[1].cancel()
             await asyncio.wait(calls[1:])
             go_on.set()
-            assert await made.call(lambda: begun.append("three")) is None
+            assert await call_threads.call(lambda: begun.append("three")) is None
             assert begun == ["three"]
 
     run(check)
@@ -148,7 +154,7 @@ def test_a_call_that_nobody_waits_for_any_more_is_not_begun() -> None:
 
 def test_the_end_waits_for_the_call_in_progress_and_cancels_the_others() -> None:
     async def check() -> None:
-        made = Threads(1, "call")
+        call_threads = Threads(1, "call")
         began, go_on, ended = threading.Event(), threading.Event(), threading.Event()
 
         def slow() -> None:
@@ -156,11 +162,11 @@ def test_the_end_waits_for_the_call_in_progress_and_cancels_the_others() -> None
             go_on.wait()
             ended.set()
 
-        calls = [asyncio.ensure_future(made.call(slow)), asyncio.ensure_future(made.call(name))]
+        calls = [asyncio.ensure_future(call_threads.call(slow)), asyncio.ensure_future(call_threads.call(name))]
         await asyncio.sleep(0)
         began.wait()
         go_on.set()
-        assert made.close(seconds=20)
+        assert call_threads.close(seconds=20)
         assert ended.is_set()
         assert await calls[0] is None
         with pytest.raises(asyncio.CancelledError):
@@ -171,31 +177,33 @@ def test_the_end_waits_for_the_call_in_progress_and_cancels_the_others() -> None
 
 def test_half_of_the_threads_are_for_calls_that_are_not_long() -> None:
     async def check() -> None:
-        with threads(4) as made:
+        with threads(4) as call_threads:
             go_on = threading.Event()
             calls = []
-            while made.takes_long_calls:
-                calls.append(asyncio.ensure_future(made.long_call(go_on.wait, lambda: None, 0.01)))
+            while call_threads.takes_long_calls:
+                calls.append(asyncio.ensure_future(call_threads.long_call(go_on.wait, lambda: None, 0.01)))
                 await asyncio.sleep(0)
             assert len(calls) == 2
-            assert len(set(await asyncio.gather(*(made.call(name) for _ in range(50))))) <= 2
+            assert len(set(await asyncio.gather(*(call_threads.call(name) for _ in range(50))))) <= 2
             go_on.set()
             assert await asyncio.gather(*calls) == [True, True]
-            assert made.takes_long_calls
+            assert call_threads.takes_long_calls
 
     run(check)
 
 
 def test_a_long_call_is_answered_meanwhile_and_its_thread_is_no_longer_one_of_these() -> None:
     async def check() -> None:
-        with threads(2) as made:
+        with threads(2) as call_threads:
             go_on, answers = threading.Event(), iter([None, None, "meanwhile"])
-            assert await made.long_call(go_on.wait, lambda: next(answers), 0.01) == "meanwhile"
-            assert not made.takes_long_calls
-            names = set(await asyncio.gather(*(made.call(lambda: time.sleep(0.01) or name()) for _ in range(10))))
+            assert await call_threads.long_call(go_on.wait, lambda: next(answers), 0.01) == "meanwhile"
+            assert not call_threads.takes_long_calls
+            names = set(
+                await asyncio.gather(*(call_threads.call(lambda: time.sleep(0.01) or name()) for _ in range(10)))
+            )
             assert names == {"call-2", "call-3"}
             go_on.set()
-            while not made.takes_long_calls:
+            while not call_threads.takes_long_calls:
                 await asyncio.sleep(0.01)
 
     run(check)
@@ -203,18 +211,18 @@ def test_a_long_call_is_answered_meanwhile_and_its_thread_is_no_longer_one_of_th
 
 def test_a_long_call_that_ends_in_time_answers_itself() -> None:
     async def check() -> None:
-        with threads(2) as made:
-            assert [await made.long_call(name, lambda: "meanwhile", 30.0) for _ in range(3)] == ["call-1"] * 3
+        with threads(2) as call_threads:
+            assert [await call_threads.long_call(name, lambda: "meanwhile", 30.0) for _ in range(3)] == ["call-1"] * 3
 
     run(check)
 
 
 def test_what_is_raised_meanwhile_is_what_the_caller_gets() -> None:
     async def check() -> None:
-        with threads(2) as made:
+        with threads(2) as call_threads:
             go_on = threading.Event()
             with pytest.raises(ZeroDivisionError):
-                await made.long_call(go_on.wait, lambda: 1 // 0, 0.01)
+                await call_threads.long_call(go_on.wait, lambda: 1 // 0, 0.01)
             go_on.set()
 
     run(check)
@@ -222,11 +230,11 @@ def test_what_is_raised_meanwhile_is_what_the_caller_gets() -> None:
 
 def test_the_end_does_not_wait_for_ever() -> None:
     async def check() -> None:
-        made = Threads(2, "call")
+        call_threads = Threads(2, "call")
         go_on = threading.Event()
-        call = asyncio.ensure_future(made.call(go_on.wait))
+        call = asyncio.ensure_future(call_threads.call(go_on.wait))
         await asyncio.sleep(0)
-        assert not made.close(seconds=0.05)
+        assert not call_threads.close(seconds=0.05)
         go_on.set()
         assert await call
 
@@ -235,7 +243,7 @@ def test_the_end_does_not_wait_for_ever() -> None:
 
 def test_a_call_can_tell_that_nobody_waits_for_it_any_more() -> None:
     async def check() -> None:
-        with threads(1) as made:
+        with threads(1) as call_threads:
             began, ended = threading.Event(), threading.Event()
 
             def look() -> None:
@@ -244,12 +252,12 @@ def test_a_call_can_tell_that_nobody_waits_for_it_any_more() -> None:
                     time.sleep(0.01)
                 ended.set()
 
-            call = asyncio.ensure_future(made.call(look))
+            call = asyncio.ensure_future(call_threads.call(look))
             await asyncio.sleep(0)
             began.wait()
             call.cancel()
             await asyncio.wait([call])
             assert ended.wait(20)
-            assert not await made.call(caller_has_left)
+            assert not await call_threads.call(caller_has_left)
 
     run(check)

@@ -46,7 +46,7 @@ def address(authority: Authority, tmp_path: Path) -> Iterator[str]:
         yield listening
 
 
-def told(address: str, **how: object) -> tidegate.Unavailable:
+def refusal_of(address: str, **how: object) -> tidegate.Unavailable:
     """What a call fails with; at once, so that it has been tried again for no second of the minute it may take."""
     started = time.monotonic()
     with (
@@ -145,7 +145,7 @@ def test_a_server_of_another_authority_is_told_nothing(address: str, tmp_path: P
     other = tmp_path / "other.pem"
     other.write_text(Authority.new().pem)
     for tls, known in ((other, f"in {other}"), (True, "that gRPC knows")):
-        refused = told(address, tls=tls)
+        refused = refusal_of(address, tls=tls)
         assert f"none of the authorities {known} has signed the certificate; name the file" in str(refused)
         assert refused.reason == "CERTIFICATE_UNTRUSTED"
 
@@ -156,7 +156,7 @@ def test_a_server_of_another_name_is_told_nothing(
 ) -> None:
     certificate = Certificate(*authority.issue(tmp_path, "elsewhere.example"))
     with manager() as backend, served(backend, certificate=certificate) as address:
-        refused = told(address.replace("127.0.0.1", host), tls=authorities)
+        refused = refusal_of(address.replace("127.0.0.1", host), tls=authorities)
     assert f"its certificate must be for {host}, not for elsewhere.example: connect by a name of the certificate" in (
         str(refused)
     )
@@ -202,7 +202,7 @@ def test_a_certificate_that_cannot_be_used_is_told_at_once_with_what_to_do(
     shown = Certificate(*by.issue(tmp_path_factory.mktemp("strange"), *names, **how)) if how.pop("tls", True) else None
     with manager() as other, served(other, certificate=shown) as strange:
         if way == "gRPC":
-            refused = told(strange, tls=authorities)
+            refused = refusal_of(strange, tls=authorities)
             assert (refused.reason, said in str(refused)) == (reason, True)
             return
         rows = pa.table({"x": range(1_000_000)})
@@ -238,19 +238,19 @@ def test_flight_with_tls_at_a_server_without_is_told_at_once(
 
 def test_a_file_without_certificates_vouches_for_nobody(address: str, tmp_path: Path) -> None:
     (tmp_path / "empty.pem").write_text("nothing")
-    assert told(address, tls=tmp_path / "empty.pem").reason == "NO_AUTHORITIES"
+    assert refusal_of(address, tls=tmp_path / "empty.pem").reason == "NO_AUTHORITIES"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_without_tls_a_client_is_told_to_use_it(address: str, host: str) -> None:
-    refused = told(address.replace("127.0.0.1", host))
+    refused = refusal_of(address.replace("127.0.0.1", host))
     assert "the server takes only connections with TLS: give tls=True" in str(refused)
     assert refused.reason == "TLS_WANTED"
 
 
 def test_a_server_without_tls_is_not_reached_with_it(authorities: Path) -> None:
     with manager() as backend, served(backend) as address:
-        refused = told(address, tls=authorities)
+        refused = refusal_of(address, tls=authorities)
     assert "the server takes only connections without TLS" in str(refused)
     assert refused.reason == "NO_TLS"
 

@@ -93,8 +93,8 @@ def test_the_servers_own_folders_are_not_below_its_roots_when_it_has_tokens(
     inside.mkdir(parents=True)
     (tmp_path / "link").symlink_to(inside)
     folders = {"--spill": str(tmp_path / "spill"), option: str(tmp_path / "link")}
-    given = [each for pair in folders.items() for each in pair]
-    assert main(["serve", "--tokens", str(tokens), "--root", str(tmp_path / "root"), *given]) == 2
+    folder_options = [argument for pair in folders.items() for argument in pair]
+    assert main(["serve", "--tokens", str(tokens), "--root", str(tmp_path / "root"), *folder_options]) == 2
     assert f"{option} {tmp_path}/link is below --root {tmp_path}/root" in capsys.readouterr().err
 
 

@@ -25,14 +25,14 @@ UPLOAD = "/tidegate.v1.TaskService/Upload"
 
 @pytest.fixture
 def backend() -> Iterator[TaskManager]:
-    with manager() as made:
-        yield made
+    with manager() as task_manager:
+        yield task_manager
 
 
 @pytest.fixture
 def channel(backend: TaskManager) -> Iterator[grpc.Channel]:
-    with served(backend) as address, grpc.insecure_channel(address) as made:
-        yield made
+    with served(backend) as address, grpc.insecure_channel(address) as opened:
+        yield opened
 
 
 class Stalled:
@@ -60,9 +60,9 @@ def test_uploads_that_stall_keep_no_other_from_its_end(backend: TaskManager, cha
     stub = tasks_pb2_grpc.TaskServiceStub(channel)
     path = stub.Upload(iter([pb.UploadRequest(task=task, name="y.csv", data=b"all")]), timeout=30).path
     assert Path(path).read_bytes() == b"all"
-    for each in stalled:
-        each.go_on.set()
-    assert {Path(each.call.result().path).read_bytes() for each in stalled} == {b"firstlast"}
+    for upload in stalled:
+        upload.go_on.set()
+    assert {Path(upload.call.result().path).read_bytes() for upload in stalled} == {b"firstlast"}
 
 
 def test_there_are_so_many_uploads_at_once(backend: TaskManager, channel: grpc.Channel) -> None:
@@ -71,9 +71,9 @@ def test_there_are_so_many_uploads_at_once(backend: TaskManager, channel: grpc.C
     until(lambda: len(kept(backend)) == len(stalled))
     more = Stalled(channel, task)
     assert dict(more.call.exception(timeout=30).trailing_metadata())["tidegate-reason"] == "TOO_MANY_UPLOADS"
-    for each in (more, *stalled):
-        each.go_on.set()
-        each.call.exception(timeout=30)
+    for upload in (more, *stalled):
+        upload.go_on.set()
+        upload.call.exception(timeout=30)
 
 
 def test_nothing_is_left_of_an_upload_that_is_cancelled(backend: TaskManager, channel: grpc.Channel) -> None:
