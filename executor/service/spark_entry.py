@@ -53,10 +53,10 @@ class SparkTasks:
 
         Without a staging folder of the service, it stages files in the task's own `folder`.
         """
-        from ..spark.made import made
+        from ..spark.make_cluster import cluster_of_plan
 
         session = self._loaded().open(options.spark)
-        return made(session, options, settings, tables, databases, folder, self._place.staging)
+        return cluster_of_plan(session, options, settings, tables, databases, folder, self._place.staging)
 
     def graph(
         self,
@@ -69,10 +69,10 @@ class SparkTasks:
     ) -> tuple[PreparedGraph, MakeCluster]:
         """The graph as it runs on Spark, and what makes its cluster. The graph's rows go through `effect`."""
         self.check_code(prepared.graph)
-        from ..spark.made import made_of_graph
+        from ..spark.make_cluster import cluster_of_graph
 
         session = self._loaded().open(options.spark)
-        return made_of_graph(session, prepared, options, settings, tables, folder, self._place.staging, effect)
+        return cluster_of_graph(session, prepared, options, settings, tables, folder, self._place.staging, effect)
 
     def check_code(self, graph: Graph) -> None:
         """Raise `PlanError` if user code of the graph cannot travel."""

@@ -57,7 +57,7 @@ def long_columns(
     """
     finding = _Finding(shared, ends, stream, joins_hold=joins_hold)
     finding.walk(root)
-    return finding.found(root)
+    return finding.long_columns(root)
 
 
 _Node: TypeAlias = Hashable
@@ -87,7 +87,7 @@ class _Finding:
         self._compared: set[_Node] = set()
         self._ordered: set[_Node] = set()
 
-    def found(self, root: ir.Relation) -> LongColumns:
+    def long_columns(self, root: ir.Relation) -> LongColumns:
         seen, held, ordered = map(self._leaders, (self._seen, self._held, self._ordered))
         compared = self._leaders(self._compared) | ordered
         wanted = held - seen

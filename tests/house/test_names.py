@@ -1,49 +1,63 @@
-"""Variables, parameters and fields are called what they hold, not by a word that would fit any of them."""
+"""Variables, parameters, fields and functions are called what they hold or do, not by a word that would fit any."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
-from .modules import modules
+from .modules import TOP, modules
 
 VAGUE: Final = frozenset({"found", "each", "made", "given", "place", "places", "told"})
+
+BESIDE: Final = ("tests", "benchmarks", "development", "examples")
+"""The folders of code beside the packages."""
 
 ON_THE_WIRE: Final = "the field of the message, and of what users read, has this name"
 
 ALLOWED: Final = {
-    ("tidegate.proto.errors", "place"): ON_THE_WIRE,
-    ("tidegate.proto.statistics", "place"): ON_THE_WIRE,
+    ("proto/errors.py", "place"): ON_THE_WIRE,
+    ("proto/statistics.py", "place"): ON_THE_WIRE,
 }
 
 
 def named(tree: ast.AST) -> Iterator[tuple[str, int]]:
-    """Each name that an assignment, a loop, a parameter, a field or a pattern binds, with its line."""
+    """Each name that an assignment, a loop, a parameter, a field, a pattern or a definition binds, with its line."""
     for node in ast.walk(tree):
         match node:
             case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()) | ast.arg(arg=name):
                 yield name, node.lineno
             case ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)) | ast.ExceptHandler(name=str(name)):
                 yield name, node.lineno
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name, node.lineno
+
+
+def files() -> Iterator[Path]:
+    yield from (module.path for module in modules().values() if not module.generated)
+    for folder in BESIDE:
+        yield from sorted((TOP / folder).rglob("*.py"))
 
 
 def test_no_variable_has_a_name_that_would_fit_any_other() -> None:
     vague = {
-        (module.name, name): line
-        for module in modules().values()
-        if not module.generated
-        for name, line in named(module.tree)
+        (path.relative_to(TOP).as_posix(), name): line
+        for path in files()
+        for name, line in named(ast.parse(path.read_text()))
         if name in VAGUE
     }
-    wrong = [
-        f"{module}, line {line}: {name}" for (module, name), line in vague.items() if (module, name) not in ALLOWED
-    ]
+    wrong = [f"{path}, line {line}: {name}" for (path, name), line in vague.items() if (path, name) not in ALLOWED]
     assert not wrong, "say what it is (split, batch, operator, plan_path, position):\n" + "\n".join(sorted(wrong))
     assert vague.keys() == ALLOWED.keys()
 
 
-def test_every_kind_of_variable_is_seen() -> None:
+def test_every_folder_of_code_is_seen() -> None:
+    seen = {path.relative_to(TOP).parts[0] for path in files()}
+    assert seen >= {"proto", "operators", "planner", "executor", "server", "clients", *BESIDE}
+
+
+def test_every_kind_of_name_is_seen() -> None:
     source = """
 class C:
     field: int
@@ -61,6 +75,6 @@ def f(parameter, *rest, only, **others):
         pass
 """
     assert {name for name, _ in named(ast.parse(source))} == {
-        *("field", "parameter", "rest", "only", "others", "assigned", "attribute", "element", "loop", "entered"),
-        *("walrus", "inner", "first", "starred", "whole", "error"),
+        *("C", "field", "f", "parameter", "rest", "only", "others", "assigned", "attribute", "element", "loop"),
+        *("entered", "walrus", "inner", "first", "starred", "whole", "error"),
     }

@@ -1,4 +1,4 @@
-"""Clusters made for tasks: a session, a staging place, and the setting that a task's stages share."""
+"""Makes the cluster of a task: a session, a staging place, and the setting that the stages of the task share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .spark_cluster import Setting, SparkCluster
 from .staging import StagingPlace
 
 
-def made(
+def cluster_of_plan(
     session: Session,
     options: TaskOptions,
     settings: InstanceSettings,
@@ -34,7 +34,7 @@ def made(
     folder: Path,
     staging: Path | None,
 ) -> MakeCluster:
-    staging_place = _place(session, folder, staging)
+    staging_place = _staging_place(session, folder, staging)
     setting = Setting(
         options=options,
         settings=replace(settings, roots=(*settings.roots, str(staging_place.folder))),
@@ -44,7 +44,7 @@ def made(
     return lambda meters, inputs: SparkCluster(session, staging_place, setting, meters, inputs)
 
 
-def made_of_graph(
+def cluster_of_graph(
     session: Session,
     prepared: PreparedGraph,
     options: TaskOptions,
@@ -55,7 +55,7 @@ def made_of_graph(
     effect: RowEffect | None,
 ) -> tuple[PreparedGraph, MakeCluster]:
     """The graph as it runs on Spark, and the cluster that runs it."""
-    staging_place = _place(session, folder, staging)
+    staging_place = _staging_place(session, folder, staging)
     linked = LinkedFiles(staging_place)
     all_tables = dict(tables)
     for node in prepared.nodes:
@@ -76,7 +76,7 @@ def made_of_graph(
     return there, lambda meters, inputs: SparkCluster(session, staging_place, setting, meters, inputs)
 
 
-def _place(session: Session, folder: Path, staging: Path | None) -> StagingPlace:
+def _staging_place(session: Session, folder: Path, staging: Path | None) -> StagingPlace:
     if staging is None and not session.is_local:
         raise InvalidRequest(
             f"Spark at {session.master} has executors outside of this process: give the service a folder that the "
