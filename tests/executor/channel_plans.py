@@ -247,8 +247,8 @@ def inline(keys: Sequence[int], values: Sequence[int] | None = None, *, batch_ro
 def summed(channels: int) -> PhysicalPlan:
     """The sum of v by k: aggregated in part, exchanged by hash, aggregated to the end."""
     moved = exchange(0, Routing.HASH, channels)
-    partial = fragment("SELECT c0, sum(c1)::BIGINT FROM in0 GROUP BY c0", scan("t"), place="partial")
-    final = fragment("SELECT c0, sum(c1)::BIGINT FROM in0 GROUP BY c0", receive(moved), place="final")
+    partial = fragment("SELECT c0, sum(c1)::BIGINT FROM in0 GROUP BY c0", scan("t"), plan_path="partial")
+    final = fragment("SELECT c0, sum(c1)::BIGINT FROM in0 GROUP BY c0", receive(moved), plan_path="final")
     return plan(pipeline(partial, "t", channels=channels, into=[moved]), pipeline(final, channels=channels))
 
 
@@ -304,8 +304,8 @@ def three_deep(channels: int) -> PhysicalPlan:
             channels=channels,
             into=[second],
         ),
-        pipeline(fragment(count, receive(second), place="second"), channels=channels, into=[third]),
-        pipeline(fragment(count, receive(third), place="third"), channels=channels),
+        pipeline(fragment(count, receive(second), plan_path="second"), channels=channels, into=[third]),
+        pipeline(fragment(count, receive(third), plan_path="third"), channels=channels),
     )
 
 

@@ -205,7 +205,7 @@ def test_rows_behind_a_reader_that_does_not_read_wait_on_disk(tmp_path: Path) ->
     moved = exchange(0, Routing.HASH, 2)
     passed = plan(
         pipeline(fragment("SELECT c0, c1 FROM in0", scan("t")), "t", channels=2, into=[moved]),
-        pipeline(fragment("SELECT c0, c1 FROM in0", receive(moved), place="after"), channels=2),
+        pipeline(fragment("SELECT c0, c1 FROM in0", receive(moved), plan_path="after"), channels=2),
     )
     with running(passed, tmp_path, threads=1, queue_bytes=100_000, output_bytes=10_000) as task:
         splits = [inline(range(start, start + 5_000)) for start in range(0, 20_000, 5_000)]

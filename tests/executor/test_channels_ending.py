@@ -29,7 +29,7 @@ def poisoned(channels: int, *, producer: bool) -> PhysicalPlan:
     above, below = (CHECKED, "c1") if producer else ("c1", CHECKED)
     return plan(
         pipeline(fragment(f"SELECT c0, {above} FROM in0", scan("t")), "t", channels=channels, into=[moved]),
-        pipeline(fragment(f"SELECT c0, {below} FROM in0", receive(moved), place="below"), channels=channels),
+        pipeline(fragment(f"SELECT c0, {below} FROM in0", receive(moved), plan_path="below"), channels=channels),
     )
 
 
@@ -128,7 +128,7 @@ def test_channels_have_fixed_shares_of_the_task_s_memory(tmp_path: Path) -> None
     moved = exchange(0, Routing.HASH, 2)
     uneven = plan(
         pipeline(fragment("SELECT c0, c1 FROM in0", scan("t")), "t", channels=2, into=[moved]),
-        pipeline(fragment("SELECT c0, c1 FROM in0", receive(moved), place="below"), channels=2, weight=3),
+        pipeline(fragment("SELECT c0, c1 FROM in0", receive(moved), plan_path="below"), channels=2, weight=3),
     )
     with running(uneven, tmp_path, memory_limit=800 << 20) as task:
         task.run(t=inline(ROWS))
@@ -140,7 +140,7 @@ def test_channels_have_fixed_shares_of_the_task_s_memory(tmp_path: Path) -> None
 def test_with_one_channel_and_no_exchange_one_instance_has_all_the_memory(tmp_path: Path) -> None:
     two = plan(
         pipeline(fragment("SELECT c0, c1 FROM in0", scan("t")), "t", start=Start.PIECE),
-        pipeline(fragment("SELECT c0, c1 FROM in0", scan("u"), place="second"), "u"),
+        pipeline(fragment("SELECT c0, c1 FROM in0", scan("u"), plan_path="second"), "u"),
     )
     with running(two, tmp_path, memory_limit=800 << 20) as task:
         assert task.run(t=inline([1]), u=inline([2])) == [(1, 1), (2, 2)]
