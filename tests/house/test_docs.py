@@ -9,6 +9,7 @@ from types import ModuleType
 
 import pytest
 
+from development.site.conf import SECTIONS
 from tidegate.operators.core.operator import Operator
 from tidegate.operators.user.batch_function import BatchFunctionOperator
 from tidegate.operators.user.iterate import Iterate
@@ -82,6 +83,17 @@ def test_an_operator_has_a_page_that_states_its_contract(operator: type[Operator
     assert f"({page})" in (folder / "README.md").read_text()
     stated = set(re.findall(r"^\| ([A-Z][\w -]*) \|", (folder / page).read_text(), re.MULTILINE))
     assert {"Order", "Nulls", "Empty input", "Memory", "Barrier"} <= stated
+
+
+@pytest.mark.parametrize("page", sorted((TOP / "docs").glob("*.md")), ids=name)
+def test_a_page_is_in_the_sidebar_of_the_site_and_other_pages_link_to_it(page: Path) -> None:
+    assert page.stem in [stem for stems in SECTIONS.values() for stem in stems]
+    linking = [document for document in DOCUMENTS if document != page and page in linked_pages(document)]
+    assert linking, f"a reader cannot get to {name(page)}: link to it from README.md"
+
+
+def linked_pages(document: Path) -> set[Path]:
+    return {(document.parent / target).resolve() for target in links(document)}
 
 
 def test_the_readme_is_short_and_has_an_example_with_its_output() -> None:
