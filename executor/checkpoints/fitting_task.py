@@ -13,7 +13,7 @@ from ..api.computation import Computation
 from ..api.engine import Engine
 from ..ledger.epoch import Start
 from .manifest import Manifest, Origin
-from .root import Found
+from .root import KnownCheckpoint
 
 
 def origin_of(plan: PlanBytes, options: TaskOptions, computation: Computation, engine: Engine) -> Origin:
@@ -28,7 +28,7 @@ def origin_of(plan: PlanBytes, options: TaskOptions, computation: Computation, e
     )
 
 
-def restored(checkpoint: Found, origin: Origin, computation: Computation) -> tuple[Start, tuple[str, ...]]:
+def restored(checkpoint: KnownCheckpoint, origin: Origin, computation: Computation) -> tuple[Start, tuple[str, ...]]:
     """Load the checkpoint into a computation that has not begun; its start, and warnings."""
     check_fits(checkpoint.manifest, origin)
     reader = checkpoint.reader()

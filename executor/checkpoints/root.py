@@ -16,7 +16,7 @@ from .taking import described
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class KnownCheckpoint:
     """A checkpoint of the service, whose manifest has been read and is complete."""
 
     folder: CheckpointFolder
@@ -55,7 +55,7 @@ class CheckpointRoot:
             raise InvalidRequest(f"{task!r} is not a task's id", reason="CHECKPOINT_ID")
         return CheckpointFolder(self._disk, path / task)
 
-    def find(self, identity: str) -> Found:
+    def find(self, identity: str) -> KnownCheckpoint:
         """The checkpoint of this id. Raises `NotFound` if there is none, `CheckpointError` if it is damaged."""
         self.check()
         task, slash, name = identity.partition("/")
@@ -67,7 +67,7 @@ class CheckpointRoot:
         if not self._ownership.has(task):
             raise unknown(f"'{identity}'", ())
         folder = self.folder(task)
-        return Found(folder, folder.manifest(name))
+        return KnownCheckpoint(folder, folder.manifest(name))
 
     def list(self, task: str) -> tuple[Checkpoint, ...]:
         """The checkpoints of a task, by epoch. The task itself may be gone."""

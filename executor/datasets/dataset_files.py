@@ -27,7 +27,7 @@ from ..checkpoints.checkpoint_folder import CheckpointFolder, write_table
 from ..checkpoints.disk import LocalDisk
 from ..checkpoints.manifest import Manifest, Origin, Part, StateTable
 from ..runtime.batch_store import Quota
-from .place import new_folder
+from .dataset_folders import new_folder
 
 MOST_IN_MEMORY: Final = 8 << 20
 """Bytes of a Dataset that stay in memory. Files beyond them go to disk."""

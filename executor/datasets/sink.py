@@ -12,7 +12,7 @@ from ...operators.core.operator import Stream
 from ...operators.writing.staged_write import Written
 from ...proto.dataset import Keyed
 from ...proto.errors import InternalError, NotFound
-from .making import DatasetWriter, adopted
+from .dataset_writer import DatasetWriter, adopted
 from .stored_dataset import KeptDataset
 from .write_dataset import Layout, check_key
 

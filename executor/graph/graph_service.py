@@ -16,7 +16,7 @@ from ...proto.values import ExecutorKind, Explanation, Mode, TaskInfo, TaskOptio
 from ..api.checked_options import check_options
 from ..api.computation import Computation
 from ..api.engine import Engine, MakeEffect
-from ..datasets.making import dataset_of
+from ..datasets.dataset_writer import dataset_of
 from ..datasets.sink import AdoptingSink, DatasetSink
 from ..runtime.batch_store import SpillSpace
 from ..runtime.scheduler import Scheduler

@@ -19,8 +19,8 @@ from .agenda import Agenda
 from .change_operator import ChangeOperator
 from .kept.arrangement import Arrangement
 from .kept.dense_counts import DenseCounts
-from .kept.found import Found
 from .kept.history import again
+from .kept.matching_entries import MatchingEntries
 from .kept.present import sums_at
 from .kept.state_format import load_arrangement, save_arrangement
 from .values.change import Change, Numbers, Rounds, by_rounds, constant_rounds
@@ -156,7 +156,7 @@ class DistinctOrSetOp(ChangeOperator):
                 self._put_down(touched.rows, before, rounds)
         return weights
 
-    def _decided_one_by_one(self, touched: Entries, before: Found, rounds: Rounds) -> Numbers:
+    def _decided_one_by_one(self, touched: Entries, before: MatchingEntries, rounds: Rounds) -> Numbers:
         """The rest of `_decided_at` for few rows, number by number."""
         came: list[int] = touched.weights.tolist()
         sums, emitted = list(came), [0] * len(came)
@@ -190,11 +190,11 @@ class DistinctOrSetOp(ChangeOperator):
         if counted is not None:
             self._kept.insert_numbers(*counted, ())
 
-    def _put_down(self, rows: Rows, before: Found, rounds: Rounds) -> None:
+    def _put_down(self, rows: Rows, before: MatchingEntries, rounds: Rounds) -> None:
         for later, which in again(before.asked, before.rounds, rounds):
             self._put_nothing_down(rows, which, later)
 
-    def _put_down_wrong(self, rows: Rows, before: Found, sums: Numbers, rounds: Rounds) -> None:
+    def _put_down_wrong(self, rows: Rows, before: MatchingEntries, sums: Numbers, rounds: Rounds) -> None:
         """Note rows to be decided again. In one loop a row is next decided again at the first later round of its
         history at which the weight that was given out is not the one that holds there now. `sums` are the rows' numbers
         at this round.

@@ -19,8 +19,8 @@ from ..core.operator import StateReader, StateWriter
 from .agenda import Agenda
 from .change_operator import ChangeOperator
 from .kept.arrangement import Arrangement
-from .kept.found import Found, History
 from .kept.history import again
+from .kept.matching_entries import History, MatchingEntries
 from .kept.state_format import load_arrangement, save_arrangement
 from .values.change import Change, Numbers, Rounds, by_rounds, constant_rounds, ones
 from .values.consolidate import consolidate
@@ -110,7 +110,7 @@ class Keyed(ChangeOperator):
     def _answer(self, keys: Rows, rounds: Rounds) -> Answer:
         """The answer for each of these different keys at this time: rows of the columns behind the key's."""
 
-    def _differences(self, touched: Rows, answer: Answer, old: Found, rounds: Rounds) -> Iterable[Change]:
+    def _differences(self, touched: Rows, answer: Answer, old: MatchingEntries, rounds: Rounds) -> Iterable[Change]:
         now = touched.take(answer.asked).beside(answer.rows)
         both = Change(Rows.concat([now, old.rows]), np.concatenate([answer.weights, -old.weights]))
         difference = consolidate(both)

@@ -15,7 +15,7 @@ from ...proto.errors import ExecutionError
 from ..core.operator import StateReader, StateWriter
 from .change_operator import ChangeOperator
 from .kept.arrangement import Arrangement
-from .kept.found import Found
+from .kept.matching_entries import MatchingEntries
 from .kept.present import sums_at
 from .kept.state_format import load_arrangement, save_arrangement
 from .values.change import Change
@@ -47,7 +47,7 @@ class OnlyOne(ChangeOperator):
             return
         rows, self._touched = Rows.concat(self._touched), []
         matches = self._counts.find(rows, rows=False)
-        sums = sums_at(Found(matches.asked, matches.rows, matches.weights, ()), (), len(rows))
+        sums = sums_at(MatchingEntries(matches.asked, matches.rows, matches.weights, ()), (), len(rows))
         many = np.flatnonzero(sums[:, 0] > sums[:, 1])
         if len(many):
             row = rows.take(many[:1]).to_arrays(self._left.types)

@@ -16,8 +16,8 @@ from ..core.operator import StateReader, StateWriter
 from .agenda import Agenda
 from .change_operator import ChangeOperator
 from .kept.arrangement import Arrangement
-from .kept.found import Found
 from .kept.history import again, counts_at
+from .kept.matching_entries import MatchingEntries
 from .kept.present import present
 from .kept.state_format import load_arrangement, save_arrangement
 from .values.change import Change, Rounds, by_rounds, constant_rounds
@@ -105,7 +105,7 @@ class Recompute(ChangeOperator):
         waiting = self._agenda.nbytes(lambda item: 0 if item is None else item[1].nbytes)
         return self._given.nbytes + sum(arrangement.nbytes for arrangement in self._inputs) + waiting
 
-    def _evaluated(self, everything: Sequence[Found], rounds: Rounds) -> Rows:
+    def _evaluated(self, everything: Sequence[MatchingEntries], rounds: Rounds) -> Rows:
         inputs = []
         for history, schema in zip(everything, self._schemas, strict=True):
             there = present(history, rounds, canonical_orders(len(schema)))
@@ -113,12 +113,12 @@ class Recompute(ChangeOperator):
             inputs.append(there.rows.take(copies).to_batch(schema))
         return Rows.of_batch(self._evaluate(*inputs))
 
-    def _put_down(self, histories: Sequence[Found], rounds: Rounds) -> None:
+    def _put_down(self, histories: Sequence[MatchingEntries], rounds: Rounds) -> None:
         asked = np.concatenate([history.asked for history in histories])
         times = tuple(np.concatenate(n) for n in zip(*(history.rounds for history in histories), strict=True))
         for later, _ in again(asked, times, rounds):
             self._agenda.add(later, None)
 
 
-def _all(arrangement: Arrangement) -> Found:
+def _all(arrangement: Arrangement) -> MatchingEntries:
     return arrangement.find(Rows((), 1))

@@ -19,7 +19,7 @@ from ..arrays.ordering import Order
 from ..core.operator import StateReader, StateWriter
 from .agenda import Agenda
 from .change_operator import ChangeOperator
-from .kept.found import Found
+from .kept.matching_entries import MatchingEntries
 from .kept.ordered_arrangement import OrderedArrangement
 from .kept.present import Present, leading, present, same_as_before
 from .kept.section import Position, Section, Stretch
@@ -179,7 +179,7 @@ class Window(ChangeOperator):
         before = self._given.find(delta.keys.hashed(delta.hashes))
         rows = Rows.concat([before.rows.select(range(self._width)), delta.rows])
         weights = np.concatenate([before.weights, delta.weights])
-        now = present(Found(np.concatenate([before.asked, delta.asked]), rows, weights, ()), (), self._orders)
+        now = present(MatchingEntries(np.concatenate([before.asked, delta.asked]), rows, weights, ()), (), self._orders)
         copies = now.copies(f"{self._plan_path}: Window")
         rows, partition = now.rows.take(copies), now.asked[copies]
         try:
@@ -314,7 +314,7 @@ class Window(ChangeOperator):
         come = np.arange(start, stop)
         rows = Rows.concat([old.rows.select(range(self._width)), delta.rows.take(come)])
         weights = np.concatenate([old.weights, delta.weights[come]])
-        return present(Found(np.zeros(len(rows), dtype=np.int64), rows, weights, ()), (), self._orders)
+        return present(MatchingEntries(np.zeros(len(rows), dtype=np.int64), rows, weights, ()), (), self._orders)
 
     def _between(self, stretches: Sequence[Stretch], start: Position, stop: Position) -> Present:
         """The earlier rows from one place to another, with their answers, in order."""
@@ -325,7 +325,7 @@ class Window(ChangeOperator):
         rows = Rows.concat([rows for rows, _ in parts])
         weights = np.concatenate([weights for _, weights in parts])
         self._given.looked_at += len(rows)
-        return present(Found(np.zeros(len(rows), dtype=np.int64), rows, weights, ()), (), self._given.orders)
+        return present(MatchingEntries(np.zeros(len(rows), dtype=np.int64), rows, weights, ()), (), self._given.orders)
 
 
 _KEPT: Final = slice(0, -1)

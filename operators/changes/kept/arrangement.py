@@ -19,8 +19,8 @@ from ..values.consolidate import Entries, consolidate, consolidated, entries, me
 from ..values.rows import Rows
 from ..values.value_columns import Index
 from .directory import Directory
-from .found import Found, Held, History
 from .history import counts_at
+from .matching_entries import Held, History, MatchingEntries
 from .packed_runs import Form, PackedRun, PackedRuns
 from .pairs import of_one, pairs
 from .present import Present
@@ -78,7 +78,7 @@ class Arrangement:
         """The touched rows that are not packed."""
         none = np.empty(0, dtype=np.int64)
         weights = none if width == 1 else np.empty((0, width), dtype=np.int64)
-        self._nothing = Found(none, Rows.empty(self._types), weights, (none,) * depth)
+        self._nothing = MatchingEntries(none, Rows.empty(self._types), weights, (none,) * depth)
 
     @property
     def touched(self) -> int:
@@ -173,7 +173,7 @@ class Arrangement:
         if len(run):
             self._runs.append(self._arranged(run))
 
-    def find(self, keys: Rows, *, rows: bool = True) -> Found:
+    def find(self, keys: Rows, *, rows: bool = True) -> MatchingEntries:
         """All entries whose key is one of `keys`, run by run. With `rows=False` the rows of the entries have no
         columns.
         """
@@ -188,8 +188,8 @@ class Arrangement:
         now, (asked, rounds) = _counted(others, time), self._packed.later(keys, time)
         if self._packed.rows:
             sums = self._packed.sums(keys, time)
-            packed = Found(sums.asked, self._packed.rows_of(sums, None if rows else ()), sums.weights, ())
-            now = Found.concat([packed, now]) if len(now) else packed
+            packed = MatchingEntries(sums.asked, self._packed.rows_of(sums, None if rows else ()), sums.weights, ())
+            now = MatchingEntries.concat([packed, now]) if len(now) else packed
         if len(others):
             asked = np.concatenate([asked, others.asked])
             rounds = tuple(map(np.concatenate, zip(rounds, others.rounds, strict=True)))
@@ -214,10 +214,10 @@ class Arrangement:
         nothing = self._nothing
         return (nothing.asked, nothing.rounds) if self._packed is None else self._packed.later(keys, time)
 
-    def _found(self, matches: Iterator[tuple[Run, Index, Index]], *, rows: bool) -> Found:
+    def _found(self, matches: Iterator[tuple[Run, Index, Index]], *, rows: bool) -> MatchingEntries:
         columns = None if rows else ()
-        parts = [Found.of(asked, run.pick(at, columns)) for run, asked, at in matches]
-        return Found.concat(parts) if parts else self._nothing
+        parts = [MatchingEntries.of(asked, run.pick(at, columns)) for run, asked, at in matches]
+        return MatchingEntries.concat(parts) if parts else self._nothing
 
     def matches(self, keys: Rows) -> Iterator[tuple[Run, Index, Index]]:
         """For each run with matches: pairs of one of `keys` and an entry that has it."""
@@ -345,11 +345,11 @@ def _searched(kept: Hashes, hashes: Hashes) -> Iterator[tuple[Index, Index]]:
     yield from pairs(asked, first, counts)
 
 
-def _counted(matches: Found, time: Rounds) -> Found:
+def _counted(matches: MatchingEntries, time: Rounds) -> MatchingEntries:
     """The entries that count at this time, without their rounds."""
     counts = counts_at(matches.rounds, time)
     now = matches if counts is None else matches.take(counts.nonzero()[0])
-    return Found(now.asked, now.rows, now.weights, ())
+    return MatchingEntries(now.asked, now.rows, now.weights, ())
 
 
 def _taken(rounds: ManyRounds, which: Index) -> ManyRounds:

@@ -16,8 +16,8 @@ from ..values.consolidate import group_starts, sum_groups
 from ..values.order_codes import order_of
 from ..values.rows import Rows
 from ..values.value_columns import Index
-from .found import Found
 from .history import counts_at
+from .matching_entries import MatchingEntries
 
 MOST_COPIES: Final = 1 << 27
 """The most rows that a statement is run over: a row with a large weight counts as many."""
@@ -47,7 +47,7 @@ class Present:
         return np.repeat(np.arange(len(self.asked)), self.weights)
 
 
-def present(matches: Found, time: Rounds, orders: Sequence[Order]) -> Present:
+def present(matches: MatchingEntries, time: Rounds, orders: Sequence[Order]) -> Present:
     """The rows that exist at this time: the sums of the entries that count. Rows that are alike in all `orders` must be
     the same.
     """
@@ -75,7 +75,7 @@ def leading(asked: Index) -> Index:
     return group_starts(asked[1:] != asked[:-1]) if len(asked) else asked
 
 
-def sums_at(matches: Found, time: Rounds, keys: int) -> Numbers:
+def sums_at(matches: MatchingEntries, time: Rounds, keys: int) -> Numbers:
     """The sums of the entries that count at this time, for each of so many keys."""
     asked, weights = matches.asked, matches.weights
     counted = counts_at(matches.rounds, time)

@@ -16,11 +16,11 @@ from pathlib import Path
 from ..runtime.service_folder import ServiceFolder
 
 _lock = threading.RLock()  # a finalizer may run on any thread, even on one that holds the lock
-_places: dict[Path, _Place] = {}
+_folders: dict[Path, _DatasetFolder] = {}
 
 
 @dataclass(slots=True, eq=False)
-class _Place:
+class _DatasetFolder:
     """A folder for Datasets. `process` made the folder; a process forked from it has none."""
 
     folder: ServiceFolder
@@ -34,9 +34,9 @@ def new_folder(parent: Path) -> tuple[Path, Callable[[], None]]:
     The function may be called twice.
     """
     with _lock:
-        shared = _places.get(parent)
+        shared = _folders.get(parent)
         if shared is None or shared.process != os.getpid():
-            shared = _places[parent] = _Place(ServiceFolder(parent), os.getpid())
+            shared = _folders[parent] = _DatasetFolder(ServiceFolder(parent), os.getpid())
         shared.used += 1
         folder = shared.folder.path / secrets.token_hex(8)
     removed = False
@@ -49,8 +49,8 @@ def new_folder(parent: Path) -> tuple[Path, Callable[[], None]]:
             removed = True
             shutil.rmtree(folder, ignore_errors=True)
             shared.used -= 1
-            if not shared.used and _places.get(parent) is shared:
-                del _places[parent]
+            if not shared.used and _folders.get(parent) is shared:
+                del _folders[parent]
                 shared.folder.release()
 
     return folder, remove

@@ -17,7 +17,7 @@ History: TypeAlias = tuple[Index, ManyRounds]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Found:
+class MatchingEntries:
     """Kept entries, each with the number of the wanted row that has its key. Another entry here may undo an entry of
     the past, so only the sums have a meaning.
     """
@@ -35,7 +35,7 @@ class Found:
         return cls(asked, entries.rows, entries.weights, entries.rounds)
 
     @classmethod
-    def concat(cls, parts: Sequence[Found]) -> Found:
+    def concat(cls, parts: Sequence[MatchingEntries]) -> MatchingEntries:
         """All entries of the parts, of which there is at least one."""
         if len(parts) == 1:
             return parts[0]
@@ -46,9 +46,9 @@ class Found:
             tuple(np.concatenate(numbers) for numbers in zip(*(part.rounds for part in parts), strict=True)),
         )
 
-    def take(self, which: Index) -> Found:
+    def take(self, which: Index) -> MatchingEntries:
         rounds = tuple(number[which] for number in self.rounds)
-        return Found(self.asked[which], self.rows.take(which), self.weights[which], rounds)
+        return MatchingEntries(self.asked[which], self.rows.take(which), self.weights[which], rounds)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,5 +57,5 @@ class Held:
     part of the history that may count later than that time is sure to be in it.
     """
 
-    now: Found
+    now: MatchingEntries
     history: History
