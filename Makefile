@@ -8,7 +8,7 @@ DEVELOPMENT := $(VENV)/.development
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run test api docs coverage constraints search repeats resident fuzz attack soak matrix digests check lint types proto bench clean
+.PHONY: help run test api producers docs coverage constraints search repeats resident fuzz attack soak matrix digests check lint types proto bench clean
 
 help: ## Say what there is.
 	@sed -n 's/^\([a-z]*\):.*## /  make \1 \t/p' Makefile
@@ -65,6 +65,9 @@ proto: $(DEVELOPMENT) ## Generate the code under proto/tidegate again.
 
 api: $(DEVELOPMENT) ## Write docs/api.md again, from docstrings and .proto files.
 	$(BIN)/python -m development.api_page
+
+producers: $(DEVELOPMENT) ## Write docs/producers.md again, from the answers to DataFusion's plans.
+	$(BIN)/python -m tests.producers.page
 
 docs: $(DEVELOPMENT) ## Make a site of the pages in build/site. A link that leads nowhere fails it.
 	$(PIP) --editable '.[docs]'

@@ -115,6 +115,7 @@ class Decoder:
         self.shared: dict[int, tuple[int, ir.Relation]] = {}
         self.root_path = PlanPath()
         self.write: ir.Write | None = None
+        self.bare_sets: str | None = None
         self._unfinished: set[int] = set()
         self._anchored: dict[ir.Relation, int] = {}
         self._depth = 0

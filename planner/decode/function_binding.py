@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from .. import functions, ir
-from ..functions.binding import expressions
+from ..functions.argument_types import expressions
 from ..ir import tree
 from ..ir.types import Type
 from ..sql.expression_writer import check
@@ -28,7 +28,8 @@ class Use:
     """A function as the plan uses it.
 
     `source` is the URN or URI that the plan gives for the function, if any; a string among the arguments is an enum
-    argument; `output` is the result type that the plan states, if any.
+    argument; `output` is the result type that the plan states, if any; `dialect` is the producer whose meaning names
+    without a source have.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Use:
     options: Mapping[str, tuple[str, ...]]
     output: Type | None
     plan_path: str
+    dialect: str = ""
 
 
 class Binder(Protocol):
@@ -54,7 +56,14 @@ class Registry:
 
     def bind(self, kind: ir.FunctionKind, use: Use) -> Bound:
         bound = functions.bind(
-            kind, use.name, use.source, use.arguments, options=use.options, output=use.output, plan_path=use.plan_path
+            kind,
+            use.name,
+            use.source,
+            use.arguments,
+            options=use.options,
+            output=use.output,
+            dialect=use.dialect,
+            plan_path=use.plan_path,
         )
         arguments = expressions(bound.arguments)
         kinds = ir.Measure if kind is ir.FunctionKind.AGGREGATE else ir.WindowCall
@@ -63,7 +72,13 @@ class Registry:
 
     def bind_scalar(self, use: Use) -> ir.Expression:
         bound = functions.bind_scalar(
-            use.name, use.source, use.arguments, options=use.options, output=use.output, plan_path=use.plan_path
+            use.name,
+            use.source,
+            use.arguments,
+            options=use.options,
+            output=use.output,
+            dialect=use.dialect,
+            plan_path=use.plan_path,
         )
         arguments = set(use.arguments)
         pending = [bound]

@@ -132,6 +132,7 @@ def _use(
         arguments=arguments,
         options=options,
         output=None if decoder.habits.output_types_wrong else output,
+        dialect=decoder.habits.dialect,
         plan_path=str(plan_path),
     )
 

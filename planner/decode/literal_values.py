@@ -93,7 +93,7 @@ class Literals:
         """An interval of days and seconds, and its precision.
 
         Subseconds once were microseconds: an interval without subseconds and without a precision has precision 6, as
-        then.
+        then. A finer precision becomes 6 where the value stays the same.
         """
         if body.HasField("microseconds"):
             precision, subseconds = 6, body.microseconds
@@ -101,8 +101,13 @@ class Literals:
             precision, subseconds = body.precision or (0 if body.subseconds else 6), body.subseconds
         if self.types.precision(precision, plan_path) is None:
             return None
-        return (0, body.days, body.seconds * 10**precision + subseconds), precision
+        total = body.seconds * 10**precision + subseconds
+        if precision > _MICROS and total % 10 ** (precision - _MICROS) == 0:  # DuckDB's intervals have microseconds
+            precision, total = _MICROS, total // 10 ** (precision - _MICROS)
+        return (0, body.days, total), precision
 
+
+_MICROS: Final = 6
 
 Converter = Callable[[Literals, Message, PlanPath, int], Literal]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Final, NoReturn
 
 from ...proto.errors import PlanError, Problem
 from ...proto.operator_registration import UserOperators
@@ -64,13 +64,30 @@ def decode_plan(plan: PlanBytes, binder: Binder = _REGISTRY, operators: UserOper
         message = nodes().peek(0)
     except Malformed as error:
         raise PlanError(Problem(place="", reason="MALFORMED", message=str(error))) from error
-    first: PlanError | None = None
-    for habits in candidates(message):
-        try:
-            return _decode(nodes(), binder, operators, habits)
-        except PlanError as error:
-            first = first or error
-    raise first or AssertionError("there is a way to read every plan")
+    likeliest, *others = candidates(message)
+    reading = _decode(nodes(), binder, operators, likeliest)
+    if isinstance(reading.result, Decoded) and not reading.unsure:
+        return reading.result
+    for habits in others:
+        if habits.set_index is not likeliest.set_index and reading.bare_sets is None:
+            continue
+        other = _decode(nodes(), binder, operators, habits).result
+        if isinstance(other, Decoded):
+            return other if isinstance(reading.result, PlanError) else _refuse_both(reading.bare_sets or "")
+    if isinstance(reading.result, PlanError):
+        raise reading.result
+    return reading.result
+
+
+def _refuse_both(plan_path: str) -> NoReturn:
+    raise PlanError(
+        Problem(
+            place=plan_path,
+            reason="AMBIGUOUS_GROUPING",
+            message="the columns above this aggregate fit with and without the number of the grouping set behind the "
+            "measures, and the plan's producer has written both; list the aggregate's columns in its emit",
+        )
+    )
 
 
 def _counted(plan: PlanBytes) -> Callable[[], Nodes]:
@@ -89,7 +106,18 @@ def _counted(plan: PlanBytes) -> Callable[[], Nodes]:
     return partial(JsonNodes, value)
 
 
-def _decode(nodes: Nodes, binder: Binder, operators: UserOperators, habits: Habits) -> Decoded:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Reading:
+    """One way to read a plan. `bare_sets` is the plan path of an aggregate with several grouping sets and without an
+    emit; `unsure` tells that its producer may mean it otherwise.
+    """
+
+    result: Decoded | PlanError
+    bare_sets: str | None
+    unsure: bool
+
+
+def _decode(nodes: Nodes, binder: Binder, operators: UserOperators, habits: Habits) -> _Reading:
     problems = Problems()
     message = nodes.take(0)
     extensions = read_extensions(message, problems)
@@ -97,10 +125,16 @@ def _decode(nodes: Nodes, binder: Binder, operators: UserOperators, habits: Habi
     decoder = Decoder(_CONVERTERS, nodes, problems, extensions, types, binder, habits, operators)
     _check_plan(decoder, message)
     plan = _root(decoder, message)
-    problems.raise_any()
-    if plan is None:
-        raise AssertionError("a plan without problems has a root")
-    return Decoded(plan=plan, warnings=problems.warnings)
+    result: Decoded | PlanError
+    try:
+        problems.raise_any()
+        if plan is None:
+            raise AssertionError("a plan without problems has a root")
+        result = Decoded(plan=plan, warnings=problems.warnings)
+    except PlanError as error:
+        result = error
+    sets = decoder.bare_sets
+    return _Reading(result=result, bare_sets=sets, unsure=habits.set_index_unsure and sets is not None)
 
 
 def _check_plan(decoder: Decoder, message: Message) -> None:

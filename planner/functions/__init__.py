@@ -4,5 +4,16 @@ from .aliases import Argument
 from .binding import Bound, bind, bind_scalar, derived_type
 from .function_coverage import CoverageRow, coverage_rows
 from .patterns import Signature
+from .producer_meanings import before_cast
 
-__all__ = ["Argument", "Bound", "CoverageRow", "Signature", "bind", "bind_scalar", "coverage_rows", "derived_type"]
+__all__ = [
+    "Argument",
+    "Bound",
+    "CoverageRow",
+    "Signature",
+    "before_cast",
+    "bind",
+    "bind_scalar",
+    "coverage_rows",
+    "derived_type",
+]

@@ -122,6 +122,12 @@ def _with_blank(count: int) -> Arrange:
     return lambda arguments: (*arguments, blank) if len(arguments) == count else None
 
 
+def _to_whole(arguments: Sequence[Argument]) -> tuple[Argument, ...] | None:
+    """The arguments of a rounding that leaves its number of decimal places out."""
+    zero = ir.Literal(value=0, type=t.Integer(bits=32, nullable=False))
+    return (*arguments, zero) if len(arguments) == 1 else None
+
+
 _INSENSITIVE: Final = {"case_sensitivity": ("CASE_INSENSITIVE",)}
 
 _SCALAR: Final[dict[str, tuple[Alias, ...]]] = {
@@ -157,6 +163,9 @@ _SCALAR: Final[dict[str, tuple[Alias, ...]]] = {
     "date_part": (Alias(name="extract", arrange=_date_part),),
     "datepart": (Alias(name="extract", arrange=_date_part),),
     "extract": (Alias(name="extract", arrange=_date_part),),
+    "is_unknown": (Alias(name="is_null"),),
+    "is_not_unknown": (Alias(name="is_not_null"),),
+    "round": (Alias(name="round", arrange=_to_whole),),
     "ilike": (
         Alias(name="like", arrange=_drop_escape, options=_INSENSITIVE),
         Alias(name="like", arrange=_exactly(2), options=_INSENSITIVE),
@@ -212,9 +221,6 @@ _TABLES: Final[dict[ir.FunctionKind, Mapping[str, tuple[Alias, ...]]]] = {
     ir.FunctionKind.AGGREGATE: _AGGREGATE,
     ir.FunctionKind.WINDOW: _AGGREGATE,
 }
-
-LIST_CONSTRUCTORS: Final = frozenset({"make_array", "list_value", "list_pack"})
-"""Function names that build a list here, as a nested expression does."""
 
 
 def aliases(kind: ir.FunctionKind, name: str) -> tuple[Alias, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -133,3 +133,18 @@ def match_types(implementation: Implementation, types: Sequence[ArgumentType | N
         if pattern is not None and type_ is not None and not matches(pattern, type_, bindings):
             return None
     return bindings
+
+
+def expressions(arguments: Iterable[Argument]) -> tuple[ir.Expression | str, ...]:
+    """The arguments of a binding that was made with expressions, as expressions."""
+    return tuple(a for a in arguments if not isinstance(a, Signature))  # type: ignore[misc]
+
+
+def describe(argument: Argument) -> str:
+    """An argument's type as a person would write it; an enum argument's own text."""
+    type_ = type_of(argument)
+    if type_ is None:
+        return str(argument)
+    if isinstance(type_, Signature):
+        return f"({', '.join(map(str, type_.parameters))}) -> {type_.result}"
+    return str(type_)

@@ -3,11 +3,12 @@
 The binder tries implementations in this order:
 
 1. the one that the plan names outright (an official file and an official compound name), if the arguments fit;
-2. those of that name in the file the plan names, then in every file;
-3. the official forms of a producer's own name (`aliases`).
+2. those that the plan's producer means by a name without a file (`producer_meanings`);
+3. those of that name in the file the plan names, then in every file;
+4. the official forms of a producer's own name (`aliases`).
 
-Within 2 and 3 the best one gives the result type that the plan declares, then asks for the cheapest conversions of its
-arguments, then says most about their types. The plan's declared result type is kept: if it differs from the derived
+Within 2, 3 and 4 the best one gives the result type that the plan declares, then asks for the cheapest conversions of
+its arguments, then says most about their types. The plan's declared result type is kept: if it differs from the derived
 type, rendering casts to it; a pair of types that cannot be cast is a problem.
 """
 
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
@@ -26,10 +27,12 @@ from ..ir.types import Type
 from . import aliases, coercion, registry
 from . import function_names as names
 from .aliases import Alias, Argument, type_of
-from .argument_types import common_type, convert, fit, match_types
+from .argument_types import convert, describe, expressions, fit, match_types
+from .constructors import CONSTRUCTORS
 from .derivation import READS_ARGUMENT, derive
 from .function_options import choose
 from .patterns import ArgumentType, Bindings, Signature
+from .producer_meanings import meanings
 from .registry import Implementation
 
 _LAST_RESORT: Final = "functions_aggregate_decimal_output"  # the same names again, with decimals where i64 would do
@@ -78,15 +81,17 @@ def bind(
     *,
     options: Mapping[str, Sequence[str]] | None = None,
     output: Type | None = None,
+    dialect: str = "",
     plan_path: str = "",
 ) -> Bound:
-    """Binds one use of a function. `declared` is the URN or URI that the plan gives for the function, in any spelling.
+    """Binds one use of a function. `declared` is the URN or URI that the plan gives for the function, in any spelling;
+    `dialect` is the producer whose meaning a name without one has.
 
     Raises `PlanError` with one problem, which names the function, its arguments' types and the alternatives.
     """
     base, compound = names.split(name)
     file = names.extension_file(declared)
-    best = _choice(kind, base, compound, file, arguments, output)
+    best = _choice(kind, base, compound, file, arguments, output, "" if declared else dialect)
     if best is None:
         raise PlanError(_unbound(kind, base, name, declared, arguments, plan_path))
     implementation = best.implementation
@@ -121,13 +126,23 @@ def bind_scalar(
     *,
     options: Mapping[str, Sequence[str]] | None = None,
     output: Type | None = None,
+    dialect: str = "",
     plan_path: str = "",
 ) -> ir.Expression:
-    """The expression of a scalar function's use: a call, its negation, or a list that a function name builds."""
+    """The expression of a scalar function's use: a call, its negation, or a value that a function name builds."""
     base, _ = names.split(name)
-    if base in aliases.LIST_CONSTRUCTORS:
-        return _list(arguments, output, plan_path)
-    bound = bind(ir.FunctionKind.SCALAR, name, declared, arguments, options=options, output=output, plan_path=plan_path)
+    if (construct := CONSTRUCTORS.get(base)) is not None:
+        return construct(arguments, output, plan_path)
+    bound = bind(
+        ir.FunctionKind.SCALAR,
+        name,
+        declared,
+        arguments,
+        options=options,
+        output=output,
+        dialect=dialect,
+        plan_path=plan_path,
+    )
     call = ir.Call(
         function=bound.function,
         arguments=expressions(bound.arguments),
@@ -143,11 +158,6 @@ def bind_scalar(
         type=bound.type,
         plan_path=plan_path,
     )
-
-
-def expressions(arguments: Iterable[Argument]) -> tuple[ir.Expression | str, ...]:
-    """The arguments of a binding that was made with expressions, as expressions."""
-    return tuple(a for a in arguments if not isinstance(a, Signature))  # type: ignore[misc]
 
 
 def derived_type(function: ir.Function, arguments: Sequence[Argument]) -> Type:
@@ -187,13 +197,15 @@ def _choice(
     file: str | None,
     arguments: Sequence[Argument],
     output: Type | None,
+    dialect: str,
 ) -> _Choice | None:
     """The best candidate, remembered: plans repeat themselves, and trying twenty overloads takes a millisecond."""
-    reads = _reads(kind, base)
-    key = (kind, base, compound, file, tuple(_kind_of_argument(argument, reads) for argument in arguments), output)
+    reads = _reads(kind, base, dialect)
+    kinds = tuple(_kind_of_argument(argument, reads) for argument in arguments)
+    key = (kind, base, compound, file, kinds, output, dialect)
     known = _CHOICES.get(key)
     if known is None:
-        candidates = list(_candidates(kind, base, compound, file, arguments, output))
+        candidates = list(_candidates(kind, base, compound, file, arguments, output, dialect))
         if not candidates:
             return None
         known = min(candidates, key=lambda candidate: candidate.rank)
@@ -214,8 +226,8 @@ class _Reads:
 
 
 @lru_cache(maxsize=1024)
-def _reads(kind: ir.FunctionKind, base: str) -> _Reads:
-    others = aliases.aliases(kind, base)
+def _reads(kind: ir.FunctionKind, base: str, dialect: str) -> _Reads:
+    others = (*meanings(dialect, kind, base), *aliases.aliases(kind, base))
     results = (
         implementation.result
         for name in (base, *(alias.name for alias in others))
@@ -246,7 +258,12 @@ def _candidates(
     file: str | None,
     arguments: Sequence[Argument],
     output: Type | None,
+    dialect: str,
 ) -> Iterator[_Choice]:
+    meant = list(_renamed(meanings(dialect, kind, base), kind, arguments, output))
+    if meant:
+        yield from meant
+        return
     named = registry.implementations(kind, base, file) if file else ()
     outright = [implementation for implementation in named if implementation.signature == compound]
     for implementations in (outright, named, registry.implementations(kind, base)):
@@ -254,7 +271,13 @@ def _candidates(
         if fitting:
             yield from fitting
             return
-    for alias in aliases.aliases(kind, base):
+    yield from _renamed(aliases.aliases(kind, base), kind, arguments, output)
+
+
+def _renamed(
+    forms: Iterable[Alias], kind: ir.FunctionKind, arguments: Sequence[Argument], output: Type | None
+) -> Iterator[_Choice]:
+    for alias in forms:
         arranged = alias.arrange(arguments)
         if arranged is not None:
             yield from _fitting(registry.implementations(kind, alias.name), arranged, None, output, alias)
@@ -346,37 +369,7 @@ def _reconcile(implementation: Implementation, derived: Type, output: Type | Non
     return t.nullable(output) if derived.nullable else output
 
 
-def _list(arguments: Sequence[ir.Expression | str], output: Type | None, plan_path: str) -> ir.Expression:
-    common = common_type(arguments)
-    if isinstance(output, t.List):
-        common = output.element
-    if common is None:
-        shown = ", ".join(describe(argument) for argument in arguments)
-        raise PlanError(
-            Problem(place=plan_path, reason="NO_COMMON_TYPE", message=f"a list of ({shown}) has no common type")
-        )
-    element = t.nullable(common) if any(getattr(a, "type", common).nullable for a in arguments) else common
-    items = expressions(
-        convert(a, replace(element, nullable=a.type.nullable)) for a in arguments if not isinstance(a, str)
-    )
-    return ir.Nested(
-        construct=ir.Construct.LIST,
-        items=tuple(item for item in items if not isinstance(item, str)),
-        type=output if isinstance(output, t.List) else t.List(element=element, nullable=False),
-    )
-
-
 # ---------------------------------------------------------------------------------------------------- messages
-
-
-def describe(argument: Argument) -> str:
-    """An argument's type as a person would write it; an enum argument's own text."""
-    type_ = type_of(argument)
-    if type_ is None:
-        return str(argument)
-    if isinstance(type_, Signature):
-        return f"({', '.join(map(str, type_.parameters))}) -> {type_.result}"
-    return str(type_)
 
 
 def _unbound(

@@ -193,6 +193,12 @@ def fill(pattern: Pattern, bindings: Bindings, numbers: Mapping[str, int], *, ne
         return t.nullable(bound) if nullable or (nested and bound.nullable) else t.required(bound)
     if name == "list":
         return t.List(element=fill(parameters[0], bindings, numbers, nested=True), nullable=nullable)
+    if name == "map":
+        key, value = (fill(parameter, bindings, numbers, nested=True) for parameter in parameters)
+        return t.Map(key=key, value=value, nullable=nullable)
+    if name == "struct":
+        fields = tuple(fill(parameter, bindings, numbers, nested=True) for parameter in parameters)
+        return t.Struct(fields=fields, nullable=nullable)
     if name == "decimal":
         return t.Decimal(precision=number(parameters[0]), scale=number(parameters[1]), nullable=nullable)
     if name in _LENGTH:

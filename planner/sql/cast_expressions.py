@@ -17,8 +17,7 @@ def cast(sql: str, source: Type, target: Type, on_failure: ir.CastFailure) -> st
     """
     function = "TRY_CAST" if on_failure is ir.CastFailure.NULL else "CAST"
     wanted = sql_type(target)
-    texts = isinstance(source, t.String | t.VarChar | t.FixedChar)
-    converted = sql if texts and wanted == "VARCHAR" else f"{function}({sql} AS {wanted})"
+    converted = _converted(sql, source, wanted, function)
     match target:
         case t.VarChar(length=length):
             within = isinstance(source, t.VarChar | t.FixedChar) and source.length <= length
@@ -31,6 +30,20 @@ def cast(sql: str, source: Type, target: Type, on_failure: ir.CastFailure) -> st
             return let(converted, lambda value: _of_length(value, length, on_failure))
         case _:
             return converted
+
+
+def _converted(sql: str, source: Type, wanted: str, function: str) -> str:
+    """The value in DuckDB's type. Texts and bytes are each other's UTF-8; DuckDB's own casts would read and write
+    escapes.
+    """
+    texts = isinstance(source, t.String | t.VarChar | t.FixedChar)
+    if texts and wanted == "VARCHAR":
+        return sql
+    if texts and wanted == "BLOB":
+        return f"encode({sql})"
+    if isinstance(source, t.Binary | t.FixedBinary) and wanted == "VARCHAR":
+        return f"decode({sql})" if function == "CAST" else f"TRY(decode({sql}))"
+    return f"{function}({sql} AS {wanted})"
 
 
 def _of_length(value: str, length: int, on_failure: ir.CastFailure) -> str:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from tidegate.planner import ir
 from tidegate.planner.functions import binding
+from tidegate.planner.functions.argument_types import expressions
 from tidegate.planner.ir import types as t
 from tidegate.planner.ir.tree import inputs
 
@@ -49,23 +50,23 @@ def call(name: str, *arguments: ir.Expression | str) -> ir.Call:
         function, type_ = _bound[key]
         return ir.Call(function=function, arguments=arguments, type=type_)
     bound = binding.bind(ir.FunctionKind.SCALAR, name, None, arguments)
-    expressions = binding.expressions(bound.arguments)
-    if all(one is other for one, other in zip(expressions, arguments, strict=True)):
+    converted = expressions(bound.arguments)
+    if all(one is other for one, other in zip(converted, arguments, strict=True)):
         _bound[key] = (bound.function, bound.type)
-    return ir.Call(function=bound.function, arguments=expressions, type=bound.type)
+    return ir.Call(function=bound.function, arguments=converted, type=bound.type)
 
 
 def measure(name: str, *arguments: ir.Expression, **how: object) -> ir.Measure:
     bound = binding.bind(ir.FunctionKind.AGGREGATE, name, None, arguments)
     return ir.Measure(
-        function=bound.function, arguments=binding.expressions(bound.arguments), type=t.nullable(bound.type), **how
+        function=bound.function, arguments=expressions(bound.arguments), type=t.nullable(bound.type), **how
     )
 
 
 def window_call(name: str, *arguments: ir.Expression, **how: object) -> ir.WindowCall:
     bound = binding.bind(ir.FunctionKind.WINDOW, name, None, arguments)
     return ir.WindowCall(
-        function=bound.function, arguments=binding.expressions(bound.arguments), type=t.nullable(bound.type), **how
+        function=bound.function, arguments=expressions(bound.arguments), type=t.nullable(bound.type), **how
     )
 
 

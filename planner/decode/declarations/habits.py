@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass, replace
 from typing import Final
 
 from ..encoding.message_nodes import Message
+
+
+class SetIndex(enum.Enum):
+    """The column of an aggregate with several grouping sets that tells the sets apart."""
+
+    LAST = "the set's number, behind the measures: Substrait's layout"
+    ABSENT = "no column"
+    MASK = "between keys and measures, a bit for each key: DataFusion's layout"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +43,14 @@ class Habits:
     differently.
     """
 
+    set_index: SetIndex = SetIndex.LAST
+
+    set_index_unsure: bool = False
+    """Releases of the producer differ in `set_index`, and do not say which one they follow."""
+
+    dialect: str = ""
+    """The producer whose meaning functions and casts have, where it is not Substrait's; empty for none."""
+
     zero_count_absent: bool = False
     """A fetch without a count asks for no rows: the count is a zero, which protobuf did not write then."""
 
@@ -45,7 +62,14 @@ class Habits:
 
 _PRODUCERS: Final = {
     "duckdb": Habits(project_replaces=True, output_types_wrong=True, not_like_is_not_equal=True),
-    "datafusion": Habits(unsigned_variation=1, exists_is_in=True),
+    "datafusion": Habits(
+        unsigned_variation=1,
+        exists_is_in=True,
+        set_index=SetIndex.MASK,
+        dialect="datafusion",
+    ),
+    "isthmus": Habits(set_index_unsure=True),
+    "substrait-java": Habits(set_index_unsure=True),
     "ibis-substrait": Habits(outer_references_lost=True, output_types_wrong=True),
 }
 _COUNT_HAS_PRESENCE: Final = (0, 63)
@@ -53,18 +77,22 @@ _ROWS_WERE_EXPRESSIONS: Final = (0, 58)
 
 
 def candidates(plan: Message) -> tuple[Habits, ...]:
-    """The ways to read a plan, the likeliest first. If there are several, the number of the root's names decides.
+    """The ways to read a plan, the likeliest first. If there are several, the columns that the plan refers to and the
+    number of the root's names decide.
 
     DuckDB's projections replace their input. If a release of DuckDB writes projections as everybody does, its plans fit
-    the root's names the other way.
+    the root's names the other way. Isthmus, and plans without a producer, have the number of a grouping set or lack it.
     """
     producer = plan.version.producer.lower()
     version = (plan.version.major_number, plan.version.minor_number)
     habits = replace(
-        next((habits for name, habits in _PRODUCERS.items() if producer.startswith(name)), Habits()),
+        next(
+            (habits for name, habits in _PRODUCERS.items() if producer.startswith(name)),
+            Habits(set_index_unsure=not producer),
+        ),
         zero_count_absent=(0, 0) < version < _COUNT_HAS_PRESENCE,
         rows_are_single_expressions=version == _ROWS_WERE_EXPRESSIONS,
     )
     if habits.project_replaces:
         return habits, replace(habits, project_replaces=False)
-    return (habits,)
+    return (habits,) if habits.set_index is SetIndex.MASK else (habits, replace(habits, set_index=SetIndex.ABSENT))

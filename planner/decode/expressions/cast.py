@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 from ... import ir
+from ...functions import before_cast
 from ...ir.types import nullable
 from .. import poison
 from ..comparing import castable
+from ..declarations.extensions import Declared
 from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Message
+from ..function_calls import bind_scalar
 from ..plan_path import PlanPath
 from ..poison import is_unknown
 from ..scope import Scope
@@ -27,6 +30,8 @@ def convert_cast(decoder: Decoder, message: Message, plan_path: PlanPath, scope:
         problem = f"{operand.type} cannot be cast to {type_}"
         decoder.problems.add(plan_path, "BAD_CAST", problem)
         return poison.EXPRESSION
+    if (before := before_cast(decoder.habits.dialect, operand.type, type_)) is not None:
+        operand = bind_scalar(decoder, Declared(*before), [operand], plan_path)
     null_on_failure = message.failure_behavior == _RETURN_NULL
     return ir.Cast(
         operand=operand,

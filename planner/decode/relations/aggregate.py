@@ -8,6 +8,7 @@ from ... import ir
 from ...ir import types as t
 from ...ir.types import Type
 from .. import poison
+from ..declarations.habits import SetIndex
 from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Message
 from ..function_calls import bind, declared_function, read_arguments, read_options
@@ -16,6 +17,7 @@ from ..plan_path import PlanPath
 from ..poison import is_unknown
 from ..scope import Scope
 from ..sorting import convert_sorts
+from .grouping_sets import arranged, once
 
 _SETS: tuple[tuple[int, ...], ...] = ((),)
 
@@ -29,6 +31,8 @@ def convert_aggregate(
         # producers that fill both forms mean the same with both
         keys = yield from decoder.expressions(message.grouping_expressions, plan_path, "grouping_expressions", scope)
         sets = _sets(decoder, message, len(keys), plan_path)
+        if decoder.habits.set_index is SetIndex.MASK:
+            keys, sets = once(keys, sets, [*map(decoder.nodes.content, message.grouping_expressions)])
     else:
         keys, sets = yield from _old_groupings(decoder, message, plan_path, scope)
     measures: list[ir.Measure | None] = []
@@ -38,7 +42,7 @@ def convert_aggregate(
         decoder.problems.add(plan_path, "MISSING", "an aggregate must have a grouping or a measure")
     if below is poison.RELATION:
         return below
-    return ir.Aggregate(
+    aggregate = ir.Aggregate(
         input=below,
         keys=keys,
         grouping_sets=sets,
@@ -46,6 +50,11 @@ def convert_aggregate(
         schema=_schema(keys, sets, measures),
         plan_path=str(plan_path),
     )
+    if len(sets) == 1:
+        return aggregate
+    if message.common.WhichOneof("emit_kind") != "emit":
+        decoder.bare_sets = decoder.bare_sets or str(plan_path)
+    return arranged(aggregate, decoder.habits.set_index)
 
 
 def _schema(

@@ -10,6 +10,7 @@ from ...ir.types import Type
 from .. import poison
 from ..comparing import either_nullable, same_type
 from ..decoder import Decoder, Steps
+from ..emit import columns as columns_of
 from ..encoding.message_nodes import Message
 from ..plan_path import PlanPath
 from ..poison import is_unknown
@@ -17,7 +18,9 @@ from ..scope import Scope
 
 
 def convert_expand(decoder: Decoder, message: Message, plan_path: PlanPath, outer: Scope | None) -> Steps[ir.Relation]:
-    """The expansion. A switching field with fewer duplicates than others gives null for the rest."""
+    """The expansion. A switching field with fewer duplicates than others gives null for the rest; input columns beyond
+    the fields pass unchanged.
+    """
     below = yield from decoder.relation(message.input, plan_path / "input", outer)
     scope = decoder.scope([below], message, outer)
     fields: list[tuple[ir.Expression, ...]] = []
@@ -32,6 +35,9 @@ def convert_expand(decoder: Decoder, message: Message, plan_path: PlanPath, oute
             fields.append(duplicates or (decoder.missing_expression(at / "switching_field"),))
         else:
             fields.append(((yield from decoder.expression(field.consistent_field, at / "consistent_field", scope)),))
+    for passed in columns_of(below)[len(fields) :] if below is not poison.RELATION else ():
+        fields.append((passed,))
+        switching.append(False)
     count = max((len(field) for field, switches in zip(fields, switching, strict=True) if switches), default=1)
     columns: list[tuple[Type, tuple[ir.Expression, ...]]] = []
     for index, (field, switches) in enumerate(zip(fields, switching, strict=True)):

@@ -24,6 +24,7 @@ from . import (
 from . import (
     window_functions as windows,
 )
+from .additions import AGGREGATE, SCALAR
 from .refused import REFUSED
 from .use import Entry, Table
 
@@ -37,12 +38,13 @@ _SCALAR: Final[Table] = {
     **regexps.TABLE,
     **datetimes.TABLE,
     **lists.TABLE,
+    **SCALAR,
 }
 
 TABLES: Final[Mapping[FunctionKind, Mapping[tuple[str, str], Entry]]] = MappingProxyType(
     {
         FunctionKind.SCALAR: _SCALAR,
-        FunctionKind.AGGREGATE: aggregates.TABLE,
+        FunctionKind.AGGREGATE: {**aggregates.TABLE, **AGGREGATE},
         FunctionKind.WINDOW: windows.TABLE,
     }
 )

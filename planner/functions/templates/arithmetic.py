@@ -118,7 +118,7 @@ def _sign(use: Use) -> str:
     (x,) = use.arguments
     if isinstance(use.result, t.Integer):
         return use.cast(f"sign({x})")
-    signs = let(x, lambda v: f"CASE WHEN isnan({v}) OR {v} = 0 THEN {v} WHEN {v} > 0 THEN 1 ELSE -1 END")
+    signs = let(x, lambda v: f"CASE WHEN isnan({v}) OR {v} = 0 THEN {v} WHEN {v} > 0 THEN 1 WHEN {v} < 0 THEN -1 END")
     return use.cast(signs)
 
 

@@ -16,9 +16,25 @@ from tidegate.planner.ir import types as t
 from tidegate.planner.ir.arrow_types import sql_type
 from tidegate.planner.sql.expression_writer import render, render_measure, render_window_call
 
-NUMBERS = {"P": 6, "S": 2, "P1": 8, "S1": 2, "P2": 6, "S2": 1, "L1": 5, "L2": 3, "L3": 2}
-LITERALS = {"precision": (6, 8), "n": (4, 64), "occurrence": (1, 64), "position": (1, 64), "group": (0, 64)}
+NUMBERS = {"P": 6, "Q": 6, "S": 2, "P1": 8, "S1": 2, "P2": 6, "S2": 1, "L1": 5, "L2": 3, "L3": 2}
+LITERALS = {
+    "precision": (6, 8),
+    "n": (4, 64),
+    "occurrence": (1, 64),
+    "position": (1, 64),
+    "group": (0, 64),
+    "step": (2, 64),
+}
 FORMAT = ir.Literal(value="%Y-%m-%d", type=t.String(nullable=False))
+WORDS = {
+    "algorithm": "md5",
+    "encoding": "hex",
+    "flags": "i",
+    "unit": "month",
+    "direction": "DESC",
+    "nulls": "NULLS LAST",
+    "pattern": "(a)(b)",
+}
 COMPONENTS = {"YEAR": "YEAR", "QUARTER": "MONTH", "HOUR": "HOUR", "IS_LEAP_YEAR": "IS_LEAP_YEAR"}
 
 SUPPORTED = [i for i in registry.everything() if entry(i.kind, i.file, i.name)]
@@ -62,6 +78,10 @@ def arguments(implementation):
             chosen_arguments.append(ir.Lambda(parameters=(parameter_type,), body=result, type=result.type))
         elif parameter.name == "format" or (implementation.name, parameter.name) == ("string_agg", "separator"):
             chosen_arguments.append(FORMAT)
+        elif parameter.name in WORDS and pattern.name == "string":
+            chosen_arguments.append(ir.Literal(value=WORDS[parameter.name], type=t.String(nullable=False)))
+        elif (implementation.kind, parameter.name) == (ir.FunctionKind.AGGREGATE, "fraction"):
+            chosen_arguments.append(ir.Literal(value=0.5, type=t.Float(bits=64)))
         elif parameter.name in LITERALS and "L" not in str(type_of(pattern)):
             value, bits = LITERALS[parameter.name]
             chosen_arguments.append(ir.Literal(value=value, type=t.Integer(bits=bits)))

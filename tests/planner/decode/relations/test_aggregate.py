@@ -85,6 +85,78 @@ def test_several_grouping_sets_make_missing_keys_nullable_and_are_numbered() -> 
     assert root.schema[-1] == t.Integer(bits=32, nullable=False)
 
 
+def cube(**common: object) -> Node:
+    """Groups by (a, b), by a and as a whole."""
+    whole = aggregate(refers(0, 1), refers(0), refers(), keys=(field(0), field(1)))
+    return {"aggregate": {**whole["aggregate"], "common": common}} if common else whole
+
+
+def computed(*emitted: int) -> Node:
+    """Two expressions over a cube: the first key, and column 2."""
+    expressions = [field(0), field(2)]
+    common = {"emit": {"outputMapping": [*emitted]}}
+    return {"project": {"input": cube(), "expressions": expressions, "common": common}}
+
+
+ISTHMUS: Node = {"version": {"producer": "isthmus"}}
+DATAFUSION: Node = {"version": {"producer": "datafusion"}}
+
+
+def test_the_number_of_names_tells_whether_the_sets_are_numbered() -> None:
+    root = only(decode(plan(cube(), ["a", "b", "s"], **ISTHMUS)).plan.root, ir.Project)
+    assert [column.index for column in root.expressions] == [0, 1, 2]
+    assert isinstance(decode(plan(cube(), ["a", "b", "s", "set"], **ISTHMUS)).plan.root, ir.Aggregate)
+
+
+def test_columns_beyond_an_unnumbered_aggregate_tell_that_it_is_numbered() -> None:
+    root = only(decode(plan(computed(4, 5), ["a", "s"], **ISTHMUS)).plan.root, ir.Project)
+    assert [column.index for column in root.expressions] == [0, 2]
+
+
+@pytest.mark.parametrize("version", [ISTHMUS, {}])
+def test_where_columns_fit_with_and_without_numbers_it_is_an_error(version: Node) -> None:
+    refused = problem(plan(computed(3, 4), ["a", "s"], **version))
+    assert (refused.reason, refused.place) == ("AMBIGUOUS_GROUPING", "relations[0].root.input.project.input.aggregate")
+
+
+def test_a_producer_that_follows_substrait_numbers_the_sets() -> None:
+    root = only(decode(plan(computed(3, 4), ["set", "a"], version={"producer": "velox"})).plan.root, ir.Project)
+    assert [column.index for column in root.expressions] == [3, 0]
+
+
+def test_an_emit_settles_the_columns_of_an_aggregate() -> None:
+    chosen = cube(emit={"outputMapping": [0, 1, 2]})
+    common = {"emit": {"outputMapping": [3, 4]}}
+    written = {"project": {"input": chosen, "expressions": [field(0), field(2)], "common": common}}
+    root = only(decode(plan(written, ["a", "s"], **ISTHMUS)).plan.root, ir.Project)
+    assert [column.index for column in root.expressions] == [0, 2]
+
+
+def test_datafusion_has_bits_of_missing_keys_between_keys_and_measures() -> None:
+    root = only(decode(plan(cube(), ["a", "b", "bits", "s"], **DATAFUSION)).plan.root, ir.Project)
+    keys, bits, total = root.expressions[:2], root.expressions[2], root.expressions[3]
+    assert [column.index for column in (*keys, total)] == [0, 1, 2]
+    assert [value.value for _, value in bits.clauses] == [0b00, 0b01]
+    assert bits.otherwise.value == 0b11
+    assert bits.type == t.Integer(bits=8, signed=False, nullable=False)
+
+
+def test_datafusion_counts_copies_of_a_set_above_the_bits_of_its_keys() -> None:
+    twice = aggregate(refers(0), refers(0), keys=(field(0),))
+    root = only(decode(plan(twice, ["a", "bits", "s"], **DATAFUSION)).plan.root, ir.Project)
+    bits = root.expressions[1]
+    assert ([value.value for _, value in bits.clauses], bits.otherwise.value) == ([0b00], 0b10)
+
+
+@pytest.mark.parametrize("read", [decode, decode_binary])
+def test_datafusion_writes_a_key_for_each_set_and_counts_it_once(read: type) -> None:
+    written = aggregate(refers(0), refers(1, 2), keys=(field(1), field(0), field(1)))
+    root = only(read(plan(written, ["b", "a", "bits", "s"], **DATAFUSION)).plan.root, ir.Project)
+    grouped = only(root.input, ir.Aggregate)
+    assert [key.index for key in grouped.keys] == [1, 0]
+    assert grouped.grouping_sets == ((0,), (1, 0))
+
+
 def test_measures_have_filters_sorts_and_distinct() -> None:
     sorts = [{"expr": field(1), "direction": 2}]
     measure = {

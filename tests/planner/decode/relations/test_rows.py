@@ -161,7 +161,15 @@ def test_expand_gives_a_row_for_every_duplicate_and_numbers_them() -> None:
 
 def test_the_duplicates_of_a_field_have_one_type() -> None:
     fields = [{"switchingField": {"duplicates": [field(0), field(1)]}}]
-    assert problem(plan({"expand": {"input": table(I64, TEXT), "fields": fields}}, [*"ab"])).reason == "MIXED_TYPES"
+    assert problem(plan({"expand": {"input": table(I64, TEXT), "fields": fields}}, [*"abc"])).reason == "MIXED_TYPES"
+
+
+def test_columns_beyond_the_fields_of_an_expansion_pass_unchanged() -> None:
+    fields = [{"switchingField": {"duplicates": [field(0), number(1)]}}]
+    relation = {"expand": {"input": table(I64, TEXT, I64), "fields": fields}}
+    root = only(decode(plan(relation, [*"abcd"])).plan.root, ir.Expand)
+    assert [[column.index for column in row[1:]] for row in root.alternatives] == [[1, 2], [1, 2]]
+    assert [str(type_) for type_ in root.schema] == ["i64", "string", "i64", "i64"]
 
 
 def test_an_exchange_is_its_input() -> None:

@@ -1,0 +1,93 @@
+"""Function names that build a nested value, or step into one, as an expression of their own does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+from ...proto.errors import PlanError, Problem
+from .. import ir
+from ..ir import types as t
+from ..ir.types import Type
+from .argument_types import common_type, convert, describe, expressions
+
+_Arguments: TypeAlias = Sequence[ir.Expression | str]
+Constructor: TypeAlias = Callable[[_Arguments, Type | None, str], ir.Expression]
+
+
+def _list(arguments: _Arguments, output: Type | None, plan_path: str) -> ir.Expression:
+    common = output.element if isinstance(output, t.List) else common_type(arguments)
+    if common is None:
+        shown = ", ".join(describe(argument) for argument in arguments)
+        raise PlanError(
+            Problem(place=plan_path, reason="NO_COMMON_TYPE", message=f"a list of ({shown}) has no common type")
+        )
+    element = t.nullable(common) if any(value.type.nullable for value in _values(arguments)) else common
+    items = expressions(convert(v, replace(element, nullable=v.type.nullable)) for v in _values(arguments))
+    return ir.Nested(
+        construct=ir.Construct.LIST,
+        items=_values(items),
+        type=output if isinstance(output, t.List) else t.List(element=element, nullable=False),
+    )
+
+
+def _values(arguments: _Arguments) -> tuple[ir.Expression, ...]:
+    return tuple(argument for argument in arguments if not isinstance(argument, str))
+
+
+def _struct(arguments: _Arguments, output: Type | None, _: str) -> ir.Expression:
+    return _built(_values(arguments), (), output)
+
+
+def _named_struct(arguments: _Arguments, output: Type | None, plan_path: str) -> ir.Expression:
+    """The struct of names and values by turns."""
+    names = tuple(_word(argument) for argument in arguments[::2])
+    if len(arguments) % 2 or any(name is None for name in names):
+        message = "named_struct takes constant names and values by turns"
+        raise PlanError(Problem(place=plan_path, reason="NO_MATCHING_FUNCTION", message=message))
+    return _built(_values(arguments[1::2]), tuple(name or "" for name in names), output)
+
+
+def _built(items: tuple[ir.Expression, ...], names: tuple[str, ...], output: Type | None) -> ir.Expression:
+    type_ = t.Struct(fields=tuple(item.type for item in items), names=names, nullable=False)
+    return ir.Nested(construct=ir.Construct.STRUCT, items=items, type=output if isinstance(output, t.Struct) else type_)
+
+
+def _word(argument: ir.Expression | str) -> str | None:
+    value = argument.value if isinstance(argument, ir.Literal) else None
+    return value if isinstance(value, str) else None
+
+
+def _get_field(arguments: _Arguments, _: Type | None, plan_path: str) -> ir.Expression:
+    """The field of a struct by its name, the value of a map by its key, and so on into what these give."""
+    value, *words = arguments
+    if isinstance(value, str) or not words:
+        raise PlanError(Problem(place=plan_path, reason="NO_MATCHING_FUNCTION", message="get_field takes a value"))
+    type_: Type = value.type
+    steps: list[int | ir.ListElement | ir.MapKey] = []
+    for word in words:
+        name = _word(word)
+        match type_:
+            case t.Struct(fields=fields, names=names) if name in names:
+                steps.append(names.index(name))
+                type_ = t.nullable(fields[steps[-1]]) if type_.nullable else fields[steps[-1]]
+            case t.Map(key=t.String(), value=inner) if isinstance(word, ir.Literal) and name is not None:
+                steps.append(ir.MapKey(key=word))
+                type_ = t.nullable(inner)
+            case _:
+                message = f"{type_} has no field named by {describe(word)} {name or ''}".rstrip()
+                raise PlanError(Problem(place=plan_path, reason="BAD_REFERENCE", message=message))
+    return ir.NestedField(operand=value, steps=tuple(steps), type=type_)
+
+
+CONSTRUCTORS: Final[Mapping[str, Constructor]] = {
+    "make_array": _list,
+    "list_value": _list,
+    "list_pack": _list,
+    "struct": _struct,
+    "row": _struct,
+    "named_struct": _named_struct,
+    "get_field": _get_field,
+}
+"""Builders by the function's name."""

@@ -1,0 +1,16 @@
+"""Functions of Tidegate's own extensions, which the official extensions lack and producers write, in families."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ..use import Table
+from . import list_additions, moment_additions, number_additions, statistic_additions, text_additions
+
+SCALAR: Final[Table] = {
+    **text_additions.TABLE,
+    **number_additions.TABLE,
+    **moment_additions.TABLE,
+    **list_additions.TABLE,
+}
+AGGREGATE: Final[Table] = statistic_additions.TABLE

@@ -1,0 +1,122 @@
+"""Moments: truncation, numbers and texts as moments, moments as texts."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from ....ir import types as t
+from ..use import Entry, Table, Template, Use, let
+
+_UNITS: Final = frozenset(
+    {"year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond", "microsecond"}
+)
+_DIRECTIVES: Final = frozenset("YymdjHIpMSaAbB%")
+"""The directives that have one meaning everywhere."""
+_MICROS: Final = 6
+_ORIGIN: Final = "TIMESTAMP '1970-01-01'"
+
+
+def _fine(use: Use, index: int) -> str:
+    """A moment that DuckDB does not cut."""
+    type_ = use.type(index)
+    if isinstance(type_, t.Timestamp | t.TimestampTz) and type_.precision > _MICROS:
+        use.refuse(f"DuckDB would cut {type_} to microseconds here (precision up to {_MICROS})")
+    return use.arguments[index]
+
+
+def _coarse(use: Use, index: int) -> str:
+    """A moment without its nanoseconds, where the function drops them anyway."""
+    type_ = use.type(index)
+    if not isinstance(type_, t.Timestamp) or type_.precision <= _MICROS:
+        return _fine(use, index)
+    return let(
+        f"epoch_ns({use.arguments[index]})", lambda n: f"make_timestamp(({n} - (({n} % 1000) + 1000) % 1000) // 1000)"
+    )
+
+
+def _shift(symbol: str) -> Template:
+    return lambda use: use.cast(f"({_fine(use, 0)} {symbol} {use.arguments[1]})")
+
+
+def _date_trunc(use: Use) -> str:
+    unit = use.constant(0)
+    if not isinstance(unit, str) or unit.lower() not in _UNITS:
+        use.refuse(f"the unit must be a constant, one of {', '.join(sorted(_UNITS))}")
+    return use.cast(f"date_trunc('{unit.lower()}', {_coarse(use, 1)})")
+
+
+def _date_bin(use: Use) -> str:
+    origin = f"CAST({use.arguments[2]} AS TIMESTAMP)" if len(use.arguments) > 2 else _ORIGIN
+    return use.cast(f"time_bucket({use.arguments[0]}, CAST({_coarse(use, 1)} AS TIMESTAMP), {origin})")
+
+
+def _format(use: Use) -> str:
+    """A constant format whose directives have one meaning everywhere."""
+    format_ = use.constant(1)
+    if not isinstance(format_, str):
+        use.refuse("the format must be a constant")
+    for directive in re.findall(r"%(.?)", format_):
+        if directive not in _DIRECTIVES:
+            use.refuse(f"the directive %{directive} is not supported; there are: {' '.join(sorted(_DIRECTIVES))}")
+    return use.arguments[1]
+
+
+def _to_char(use: Use) -> str:
+    return f"strftime({_fine(use, 0)}, {_format(use)})"
+
+
+def _to_date(use: Use) -> str:
+    if len(use.arguments) == 1:
+        return use.cast(use.arguments[0])
+    return use.cast(f"strptime({use.arguments[0]}, {_format(use)})")
+
+
+def _units(per_second: int) -> Template:
+    """The moment so many units after 1970. Nanoseconds hold every unit, and overflow is an error."""
+
+    def template(use: Use) -> str:
+        if isinstance(use.type(0), t.String):
+            return use.cast(use.arguments[0])
+        if isinstance(use.result, t.Timestamp) and use.result.precision > _MICROS:
+            return f"make_timestamp_ns({use.arguments[0]} * {10**9 // per_second})"
+        return use.cast(f"make_timestamp({use.arguments[0]} * {10**6 // per_second})")
+
+    return template
+
+
+def _iso_text(use: Use) -> str:
+    """The text with a T between date and time, and 0, 3 or 6 digits behind the second."""
+
+    def written(x: str) -> str:
+        text, micros = f"strftime({x}, '%Y-%m-%dT%H:%M:%S", f"date_part('microsecond', {x})"
+        whole = f"CASE WHEN {micros} % 1000000 = 0 THEN {text}') WHEN {micros} % 1000 = 0 THEN {text}.%g')"
+        return f"{whole} ELSE {text}.%f') END"
+
+    return let(f"CAST({_fine(use, 0)} AS TIMESTAMP)", written)
+
+
+def _whole_seconds(use: Use) -> str:
+    return f"CAST(floor(date_part('epoch', {use.arguments[0]})) AS BIGINT)"
+
+
+TABLE: Final[Table] = {
+    ("moments", "add"): Entry(_shift("+")),
+    ("moments", "subtract"): Entry(_shift("-")),
+    ("moments", "date_bin"): Entry(_date_bin),
+    ("moments", "date_trunc"): Entry(_date_trunc, note="the unit must be a constant"),
+    ("moments", "from_unixtime"): Entry(_units(1)),
+    ("moments", "iso_text"): Entry(_iso_text),
+    ("moments", "make_date"): Entry(lambda use: f"make_date({', '.join(use.arguments)})"),
+    ("moments", "make_time"): Entry(lambda use: f"make_time({', '.join(use.arguments)})"),
+    ("moments", "to_char"): Entry(_to_char, note="the format must be a constant"),
+    ("moments", "to_date"): Entry(_to_date, note="the format must be a constant"),
+    ("moments", "to_local_time"): Entry(lambda use: use.arguments[0]),
+    ("moments", "to_time"): Entry(lambda use: use.cast(use.arguments[0])),
+    ("moments", "to_timestamp"): Entry(_units(1)),
+    ("moments", "to_timestamp_seconds"): Entry(_units(1)),
+    ("moments", "to_timestamp_millis"): Entry(_units(10**3)),
+    ("moments", "to_timestamp_micros"): Entry(_units(10**6)),
+    ("moments", "to_timestamp_nanos"): Entry(_units(10**9)),
+    ("moments", "to_unixtime"): Entry(_whole_seconds),
+}

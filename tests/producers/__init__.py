@@ -1,0 +1,1 @@
+"""Plans that other systems write, against the answers that these systems give themselves."""

@@ -1,0 +1,40 @@
+"""Class of bug: a plan of DataFusion that gives another answer than DataFusion gives."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from .datafusion_functions import Call
+from .outcomes import Outcome, Result
+from .page import PATH, outcomes, page
+
+Outcomes = tuple[Mapping[Call, Result], Mapping[str, Mapping[str, Result]]]
+
+
+@pytest.fixture(scope="module")
+def results() -> Outcomes:
+    return outcomes()
+
+
+def test_no_function_gives_another_answer_than_datafusion(results: Outcomes) -> None:
+    functions, _ = results
+    assert not {call.sql: result.note for call, result in functions.items() if result.outcome is Outcome.WRONG}
+
+
+def test_no_query_gives_another_answer_than_datafusion(results: Outcomes) -> None:
+    _, features = results
+    queries = {sql: result for chapter in features.values() for sql, result in chapter.items()}
+    assert not {sql: result.note for sql, result in queries.items() if result.outcome is Outcome.WRONG}
+
+
+def test_most_functions_run(results: Outcomes) -> None:
+    functions, _ = results
+    assert Counter(result.outcome for result in functions.values())[Outcome.RIGHT] >= 290
+
+
+def test_the_page_in_the_docs_is_what_the_plans_give(project: Path, results: Outcomes) -> None:
+    assert (project / PATH).read_text(encoding="utf-8") == page(*results), "stale: run make producers"
