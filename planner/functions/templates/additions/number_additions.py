@@ -12,11 +12,11 @@ def _call(function: str) -> Template:
 
 
 def _trunc(use: Use) -> str:
-    x, *places = use.arguments
-    if not places:
+    x, *digits = use.arguments
+    if not digits:
         return use.cast(f"trunc({x})")
     return let_all(
-        (x, f"pow(10.0::DOUBLE, {places[0]})"), lambda values: f"(trunc({values[0]} * {values[1]}) / {values[1]})"
+        (x, f"pow(10.0::DOUBLE, {digits[0]})"), lambda values: f"(trunc({values[0]} * {values[1]}) / {values[1]})"
     )
 
 
