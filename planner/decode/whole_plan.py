@@ -71,9 +71,9 @@ def decode_plan(plan: PlanBytes, binder: Binder = _REGISTRY, operators: UserOper
     for habits in others:
         if habits.set_index is not likeliest.set_index and reading.bare_sets is None:
             continue
-        other = _decode(nodes(), binder, operators, habits).result
-        if isinstance(other, Decoded):
-            return other if isinstance(reading.result, PlanError) else _refuse_both(reading.bare_sets or "")
+        alternative = _decode(nodes(), binder, operators, habits).result
+        if isinstance(alternative, Decoded):
+            return alternative if isinstance(reading.result, PlanError) else _refuse_both(reading.bare_sets or "")
     if isinstance(reading.result, PlanError):
         raise reading.result
     return reading.result

@@ -70,8 +70,9 @@ def _get_field(arguments: _Arguments, _: Type | None, plan_path: str) -> ir.Expr
         name = _word(word)
         match type_:
             case t.Struct(fields=fields, names=names) if name in names:
-                steps.append(names.index(name))
-                type_ = t.nullable(fields[steps[-1]]) if type_.nullable else fields[steps[-1]]
+                position = names.index(name)
+                steps.append(position)
+                type_ = t.nullable(fields[position]) if type_.nullable else fields[position]
             case t.Map(key=t.String(), value=inner) if isinstance(word, ir.Literal) and name is not None:
                 steps.append(ir.MapKey(key=word))
                 type_ = t.nullable(inner)

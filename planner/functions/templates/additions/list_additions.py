@@ -100,7 +100,7 @@ def _slice(use: Use) -> str:
     step = use.constant(3) if len(use.arguments) > 3 else 1
     if not isinstance(step, int) or step < 1:
         use.refuse("the step must be a constant above 0")
-    return use.cast(let_all(use.arguments[:3], lambda names: _part(*names, step)))
+    return use.cast(let_all(use.arguments[:3], lambda names: _part(names[0], names[1], names[2], step)))
 
 
 def _part(x: str, begin: str, end: str, step: int) -> str:
