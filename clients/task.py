@@ -230,17 +230,20 @@ class Task:
         transaction = Transaction(application=application, version=version, follows=follows)
         return self._feed.transact(transaction, splits, seals=seal, checkpoint=wanted)
 
-    def find_files(self, source: str, split: str | os.PathLike[str] | FileSplit) -> Sequence[FoundFile]:
+    def find_files(
+        self, source: str, split: str | os.PathLike[str] | FileSplit, *, pieces: bool = False
+    ) -> Sequence[FoundFile]:
         """The files that a split would bring to a source, with the values in folders' names.
 
         The split is a path of the server, or a `FileSplit`. The files are in reading order. Refused as adding the split
-        would be; nothing is added.
+        would be; nothing is added. With `pieces`, the server opens the files and says the rows of the parts that it
+        reads as a whole.
 
         >>> [file.format for file in task.find_files("sales", "*.parquet")]
         ['parquet', 'parquet', 'parquet']
         """
         wanted = split if isinstance(split, FileSplit) else FileSplit(os.fsdecode(split))
-        return self._service.find_files(self.id, source, checked_file(wanted))
+        return self._service.find_files(self.id, source, checked_file(wanted), pieces=pieces)
 
     def last_transaction(self, application: str) -> Committed | None:
         """The last version of an application, and its epoch; None if the task knows no transaction of it."""

@@ -28,6 +28,7 @@ Each example begins anew with these names:
 | `plan` | the plan of the [README](../README.md): the total `amount` of each `item` of the source `sales` |
 | `monday`, `tuesday` | tables with the columns `item` and `amount`, also as `monday.parquet` and `tuesday.parquet` |
 | `sales.parquet` | the rows of `monday` |
+| `samples`, `samples_plan` | a table with the column `n`, from 0 to 9, and a plan that reads the source `samples` |
 | `client`, `task` | `tidegate.local()`, `client.create_task(plan)` |
 | `graph` | a `tidegate.TaskGraph` with the same result as `plan` for `sales.parquet` |
 | `address`, `guarded` | the addresses of two servers; the second asks for a token |
@@ -40,6 +41,7 @@ Each example begins anew with these names:
 TITLES: Final = {
     "tidegate": "Clients, tasks and results",
     "tidegate.graph": "Graphs of your operators",
+    "tidegate.training": "Training data",
     "tidegate.spark": "Spark",
     "tidegate.testing": "Checks of operators",
 }

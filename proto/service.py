@@ -73,9 +73,10 @@ class Service(Protocol):
         """Add all of (source, split) to the open epoch, and with `barrier` seal it. A repeated call changes nothing."""
         ...
 
-    def find_files(self, task: str, source: str, split: FileSplit) -> Sequence[FoundFile]:
-        """The files that a split stands for, in order. The call is refused where adding the split would be, and adds
-        nothing.
+    def find_files(self, task: str, source: str, split: FileSplit, *, pieces: bool = False) -> Sequence[FoundFile]:
+        """The files that a split stands for, in order; with `pieces`, also the parts of each that are read as a whole.
+
+        The call is refused where adding the split would be, and adds nothing.
         """
         ...
 

@@ -396,15 +396,19 @@ class FoundFile:
     """A file that a split stands for. `folders` has the columns of folders named `column=value`, and their values; None
     is null.
 
-    >>> [file] = task.find_files("sales", "sales.parquet")
-    >>> file.format, file.folders
-    ('parquet', ())
+    `pieces` has the rows, (first, end), of each part that is read as a whole: row groups, small ones joined. It is
+    empty if nobody asked for pieces, if the format does not tell them, and if the file cannot be opened.
+
+    >>> [file] = task.find_files("sales", "sales.parquet", pieces=True)
+    >>> file.format, file.folders, file.pieces
+    ('parquet', (), ((0, 3),))
     """
 
     path: str
     format: str
     size: int
     folders: tuple[tuple[str, str | None], ...] = ()
+    pieces: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -163,8 +163,8 @@ class RemoteService:
             self.drop_uploads(task, group)
         return transacted
 
-    def find_files(self, task: str, source: str, split: FileSplit) -> Sequence[FoundFile]:
-        request = pb.FindFilesRequest(task=task, source=source, file=messages.split_message(split).file)
+    def find_files(self, task: str, source: str, split: FileSplit, *, pieces: bool = False) -> Sequence[FoundFile]:
+        request = pb.FindFilesRequest(task=task, source=source, file=messages.split_message(split).file, pieces=pieces)
         answer = self._channel.call(TASKS + "FindFiles", request, pb.FindFilesResponse.FromString)
         return tuple(map(messages.found_value, answer.files))
 

@@ -33,6 +33,7 @@ SECTIONS: Final = {
         "files",
         "continuous",
         "checkpoints",
+        "training",
         "plans-and-coverage",
         "loops",
         "task-graphs",

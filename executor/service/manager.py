@@ -325,8 +325,8 @@ class TaskManager:
         """Add splits and a seal as one transaction. `wake` as in `add_splits`."""
         return self._task(task).transact(transaction, request, wake=wake)
 
-    def find_files(self, task: str, source: str, split: FileSplit) -> Sequence[FoundFile]:
-        return self._task(task).find_files(source, split)
+    def find_files(self, task: str, source: str, split: FileSplit, *, pieces: bool = False) -> Sequence[FoundFile]:
+        return self._task(task).find_files(source, split, pieces=pieces)
 
     def last_transaction(self, task: str, application: str) -> Committed | None:
         return self._task(task).last_transaction(application)

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import Final
 
 from ...operators.core.operator import UNBOUNDED
+from ...operators.sources.split_pieces import piece_rows
 from ...proto.errors import Exhausted, InvalidRequest, Refused, TidegateError
 from ...proto.values import Added, FileSplit, FoundFile, InlineSplit, Seal, Split, Transacted, Transaction
 from ..api.computation import Computation
@@ -141,20 +142,26 @@ class Adding:
 
     # ------------------------------------------------------------------------------------------------ finding files
 
-    def find(self, source: str, split: FileSplit) -> tuple[FoundFile, ...]:
-        """The files that the split would have. Nothing is added."""
+    def find(self, source: str, split: FileSplit, *, pieces: bool) -> tuple[FoundFile, ...]:
+        """The files that the split would have, opened if their `pieces` are wanted. Nothing is added."""
         with self._turn(source):
             name = self._task_state.ledger.source(source).name
-            pieces = self._computation.accept_file(name, split, f"a split of source {name!r}")
-        if len(pieces) > MOST_FOUND:
+            files = self._computation.accept_file(name, split, f"a split of source {name!r}")
+        if len(files) > MOST_FOUND:
             raise Exhausted(
-                f"{split.path} has {len(pieces):,} files; one answer lists at most {MOST_FOUND:,}: name its folders "
+                f"{split.path} has {len(files):,} files; one answer lists at most {MOST_FOUND:,}: name its folders "
                 "one by one",
                 reason="TOO_MANY_FILES",
             )
         return tuple(
-            FoundFile(path=piece.path, format=piece.format, size=piece.version.size, folders=piece.partition)
-            for piece in pieces
+            FoundFile(
+                path=file.path,
+                format=file.format,
+                size=file.version.size,
+                folders=file.partition,
+                pieces=piece_rows(file) if pieces else (),
+            )
+            for file in files
         )
 
     # --------------------------------------------------------------------------------------------- transactions

@@ -131,8 +131,8 @@ class Task:
         """The split, with the task's `missing_columns` option if the split does not say its own."""
         return with_missing(split, self.options.missing_columns)
 
-    def find_files(self, source: str, split: FileSplit) -> tuple[FoundFile, ...]:
-        return self._adding.find(source, split)
+    def find_files(self, source: str, split: FileSplit, *, pieces: bool = False) -> tuple[FoundFile, ...]:
+        return self._adding.find(source, split, pieces=pieces)
 
     def last_transaction(self, application: str) -> Committed | None:
         with self._task_state.lock:

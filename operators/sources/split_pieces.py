@@ -108,6 +108,14 @@ def _open(piece: FilePiece, columns: Sequence[Column], filesystem: FileSystem) -
         return file_pieces
 
 
+def piece_rows(file: FilePiece) -> tuple[tuple[int, int], ...]:
+    """The rows of each piece that a file is cut into; empty if its format does not tell, or if it cannot be opened."""
+    try:
+        return tuple(piece.rows for piece in open_pieces([file]) if isinstance(piece, FilePiece) and piece.rows)
+    except SplitError:
+        return ()
+
+
 def native(pieces: Sequence[Piece], columns: Sequence[Column]) -> bool:
     """True where DuckDB can read all these (opened) pieces itself, exactly as the plan wants them."""
     return native_obstacle(pieces, columns) is None

@@ -139,7 +139,7 @@ class Tasks(Endpoint):
     async def find_files(self, request: pb.FindFilesRequest, _: Context) -> pb.FindFilesResponse:
         split = messages.file_value(request.file)
         find = self._backend.find_files
-        files = await called(self._pools.listing, find, request.task, request.source, split)
+        files = await called(self._pools.listing, find, request.task, request.source, split, pieces=request.pieces)
         return pb.FindFilesResponse(files=map(messages.found_message, files))
 
     async def get_transaction(self, request: pb.GetTransactionRequest, _: Context) -> pb.GetTransactionResponse:

@@ -255,3 +255,16 @@ def test_a_plan_may_be_json(client: Client) -> None:
 def test_a_plan_of_two_thousand_relations_one_in_another(client: Client) -> None:
     table = client.query(plans.deep(2_000, 3), {"rows": rows(k=[1, 2, 3, 4], v=[5, 6, 7, 8])})
     assert table.to_pydict() == {"k": [1, 2, 3], "v": [5, 6, 7]}
+
+
+def test_the_pieces_of_files_are_said_on_request(client: Client, folder: Path) -> None:
+    table = rows(k=[*range(250_000)], v=[*range(250_000)])
+    parquet.write_table(table, folder / "pieces.parquet", row_group_size=60_000)
+    (folder / "text.csv").write_text("k,v\n1,2\n")
+    (folder / "damaged.parquet").write_bytes(b"PAR1")
+    with client.create_task(plans.totals()) as task:
+        [file] = task.find_files("rows", folder / "pieces.parquet", pieces=True)
+        assert file.pieces == ((0, 60_000), (60_000, 120_000), (120_000, 180_000), (180_000, 250_000))
+        assert task.find_files("rows", folder / "pieces.parquet")[0].pieces == ()
+        assert task.find_files("rows", folder / "text.csv", pieces=True)[0].pieces == ()
+        assert task.find_files("rows", folder / "damaged.parquet", pieces=True)[0].pieces == ()

@@ -64,6 +64,8 @@ class Beginning:
             "monday": lambda: pa.table({"item": ["tea", "cup", "tea"], "amount": [3, 8, 4]}),
             "tuesday": lambda: pa.table({"item": ["cup"], "amount": [9]}),
             "plan": _plan,
+            "samples": lambda: pa.table({"n": range(10)}),
+            "samples_plan": lambda: sub.read_named_table("samples", {"n": sub.i64}).to_plan(),
             "client": lambda: stack.enter_context(tidegate.local()),
             "task": lambda: self["client"].create_task(self["plan"]),
             "graph": self._graph,

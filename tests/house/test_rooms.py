@@ -67,7 +67,7 @@ ROOMS: Final = {
         "service",
     ),
     "server": ("calls", "access", "setup", "endpoints", FLAT, "cli"),
-    "clients": ("values", "transport", FLAT, "graph", "spark"),
+    "clients": ("values", "transport", FLAT, "graph", "spark", "training"),
 }
 """The rooms of each package. A room imports from those before it."""
 

@@ -373,14 +373,16 @@ class Transacted(_message.Message):
     def __init__(self, replayed: _Optional[bool] = ..., epoch: _Optional[int] = ..., same: _Optional[bool] = ...) -> None: ...
 
 class FindFilesRequest(_message.Message):
-    __slots__ = ("task", "source", "file")
+    __slots__ = ("task", "source", "file", "pieces")
     TASK_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     FILE_FIELD_NUMBER: _ClassVar[int]
+    PIECES_FIELD_NUMBER: _ClassVar[int]
     task: str
     source: str
     file: FileSplit
-    def __init__(self, task: _Optional[str] = ..., source: _Optional[str] = ..., file: _Optional[_Union[FileSplit, _Mapping]] = ...) -> None: ...
+    pieces: bool
+    def __init__(self, task: _Optional[str] = ..., source: _Optional[str] = ..., file: _Optional[_Union[FileSplit, _Mapping]] = ..., pieces: _Optional[bool] = ...) -> None: ...
 
 class FindFilesResponse(_message.Message):
     __slots__ = ("files",)
@@ -389,16 +391,26 @@ class FindFilesResponse(_message.Message):
     def __init__(self, files: _Optional[_Iterable[_Union[FoundFile, _Mapping]]] = ...) -> None: ...
 
 class FoundFile(_message.Message):
-    __slots__ = ("path", "format", "size", "folders")
+    __slots__ = ("path", "format", "size", "folders", "pieces")
     PATH_FIELD_NUMBER: _ClassVar[int]
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     SIZE_FIELD_NUMBER: _ClassVar[int]
     FOLDERS_FIELD_NUMBER: _ClassVar[int]
+    PIECES_FIELD_NUMBER: _ClassVar[int]
     path: str
     format: str
     size: int
     folders: _containers.RepeatedCompositeFieldContainer[FolderValue]
-    def __init__(self, path: _Optional[str] = ..., format: _Optional[str] = ..., size: _Optional[int] = ..., folders: _Optional[_Iterable[_Union[FolderValue, _Mapping]]] = ...) -> None: ...
+    pieces: _containers.RepeatedCompositeFieldContainer[RowRange]
+    def __init__(self, path: _Optional[str] = ..., format: _Optional[str] = ..., size: _Optional[int] = ..., folders: _Optional[_Iterable[_Union[FolderValue, _Mapping]]] = ..., pieces: _Optional[_Iterable[_Union[RowRange, _Mapping]]] = ...) -> None: ...
+
+class RowRange(_message.Message):
+    __slots__ = ("first_row", "end_row")
+    FIRST_ROW_FIELD_NUMBER: _ClassVar[int]
+    END_ROW_FIELD_NUMBER: _ClassVar[int]
+    first_row: int
+    end_row: int
+    def __init__(self, first_row: _Optional[int] = ..., end_row: _Optional[int] = ...) -> None: ...
 
 class FolderValue(_message.Message):
     __slots__ = ("column", "value")

@@ -1,0 +1,11 @@
+"""Feeds training jobs: shuffled batches that resume at any row, on any number of ranks."""
+
+from __future__ import annotations
+
+from .batch import Batch, Position
+from .batch_columns import Ragged
+from .loader import Loader
+from .loader_statistics import LoaderStatistics, SkippedSplit
+from .shuffle import Shuffle
+
+__all__ = ["Batch", "Loader", "LoaderStatistics", "Position", "Ragged", "Shuffle", "SkippedSplit"]

@@ -1,0 +1,57 @@
+"""A batch of training data, and the position behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Position:
+    """A position in the order of a loader: batch `batch` of epoch `epoch` is next, and all numbers begin with 0.
+
+    The batch begins at row `row` of window `window`.
+
+    >>> tidegate.training.Position()
+    Position(epoch=0, batch=0, window=0, row=0)
+    """
+
+    epoch: int = 0
+    batch: int = 0
+    window: int = 0
+    row: int = 0
+
+
+BEGINNING: Final = Position()
+
+
+class Batch(dict[str, Any]):
+    """The columns of a batch by name: this rank's share of global batch `number` of `epoch`.
+
+    The last `padding` rows repeat others, with `pad=True` alone.
+
+    >>> batch = tidegate.training.Batch({"n": [1, 2]}, epoch=0, number=3, rows=2)
+    >>> batch["n"], batch.number
+    ([1, 2], 3)
+    """
+
+    epoch: int
+    number: int
+    rows: int
+    padding: int
+
+    def __init__(
+        self,
+        columns: Mapping[str, Any] | None = None,
+        *,
+        epoch: int = 0,
+        number: int = 0,
+        rows: int = 0,
+        padding: int = 0,
+    ) -> None:
+        super().__init__(columns or {})
+        self.epoch = epoch
+        self.number = number
+        self.rows = rows
+        self.padding = padding

@@ -1,0 +1,233 @@
+"""The columns of batches: from Arrow to NumPy, and on to PyTorch or JAX.
+
+A *dense* column (numbers, booleans, times, lists of a known shape) is one NumPy array with a row for each row. Lists of
+numbers are `Ragged`. Every other column (texts, bytes, decimals, structs) stays an Arrow array.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyarrow import types as kinds
+
+from ..proto.errors import ExecutionError, InvalidRequest
+from .shuffle import Positions
+
+Values: TypeAlias = npt.NDArray[Any] | pa.Array
+"""The rows of one column, in memory of the loader or of the engine."""
+
+Shape: TypeAlias = tuple[int, ...]
+Arrays: TypeAlias = Literal["numpy", "torch", "jax", "arrow"]
+
+SPLIT: Final = "_split"
+ROW: Final = "_row"
+_ARRAYS: Final = ("numpy", "torch", "jax", "arrow")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ragged:
+    """Lists of different lengths: row i has `values[offsets[i]:offsets[i + 1]]`.
+
+    >>> import numpy as np
+    >>> tokens = tidegate.training.Ragged(np.array([0, 2, 3]), np.array([5, 6, 7]))
+    >>> len(tokens), tokens[0].tolist()
+    (2, [5, 6])
+    """
+
+    offsets: Any
+    values: Any
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, row: int) -> Any:
+        """The list of a row."""
+        return self.values[self.offsets[row] : self.offsets[row + 1]]
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[row] for row in range(len(self)))
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The way from a column of the result to a column of batches."""
+
+    name: str
+    dense: bool
+    shape: Shape | None
+    convert: Callable[[Any], Any]
+
+    def gathered(self, arrays: Sequence[pa.Array], type_: pa.DataType) -> Values:
+        """The rows of all arrays as one."""
+        if self.dense:
+            return joined([_dense(array, self.name, self.shape) for array in arrays or [pa.array([], type_)]])
+        return joined(list(arrays) or [pa.array([], type_)])
+
+    def delivered(self, values: Values) -> Any:
+        """The rows as the user gets them."""
+        if self.dense:
+            return self.convert(values)
+        if isinstance(values, pa.Array) and _is_list_of_numbers(values.type) and self.convert is not _same:
+            return _ragged(values, self.name, self.convert)
+        return values
+
+
+def forms(
+    schema: pa.Schema, columns: Sequence[str] | None, shapes: Mapping[str, Sequence[int]], arrays: Arrays
+) -> tuple[Form, ...]:
+    """A form for each column that batches have. Raises `InvalidRequest` for columns that the result does not have."""
+    if arrays not in _ARRAYS:
+        raise InvalidRequest(f"as_ must be one of {', '.join(_ARRAYS)}, not {arrays!r}", reason="UNKNOWN_OPTION")
+    names = schema.names if columns is None else list(columns)
+    unknown = sorted({*names, *shapes} - set(schema.names))
+    if unknown:
+        raise InvalidRequest(
+            f"the result has no column {', '.join(unknown)}; it has {', '.join(schema.names)}", reason="NO_SUCH_COLUMN"
+        )
+    if len(set(schema.names)) < len(schema.names):
+        raise InvalidRequest(
+            f"columns of the result share a name: {', '.join(schema.names)}; give each a name of its own in the plan",
+            reason="SAME_COLUMN_NAMES",
+        )
+    convert = _conversion(arrays)
+    return tuple(_form(schema.field(name), shapes.get(name), convert) for name in names)
+
+
+def provenance_forms(arrays: Arrays) -> tuple[Form, Form]:
+    """The forms of the columns that say where rows come from."""
+    convert = pa.array if arrays == "arrow" else _conversion(arrays)
+    return Form(SPLIT, True, None, convert), Form(ROW, True, None, convert)
+
+
+def _form(field: pa.Field, shape: Sequence[int] | None, convert: Callable[[Any], Any]) -> Form:
+    dense = convert is not _same and (shape is not None or _is_dense(field.type))
+    return Form(field.name, dense, None if shape is None else tuple(shape), convert)
+
+
+def _conversion(arrays: Arrays) -> Callable[[Any], Any]:
+    match arrays:
+        case "numpy":
+            return _numpy
+        case "arrow":
+            return _same
+        case "torch":
+            import torch
+
+            return lambda values: _torch(values, torch)
+        case "jax":
+            import jax.numpy
+
+            return lambda values: values if values.dtype.kind in "mM" else jax.numpy.asarray(values)
+
+
+def _same(values: Any) -> Any:
+    return values
+
+
+def _numpy(values: Any) -> Any:
+    return values
+
+
+def _torch(values: npt.NDArray[Any], torch: Any) -> Any:
+    """A tensor over the same memory. Memory of the engine is copied, because tensors can be written to."""
+    if values.dtype.kind in "mM":
+        return values
+    return torch.from_numpy(values if values.flags.writeable else values.copy())
+
+
+def _is_number(type_: pa.DataType) -> bool:
+    return bool(kinds.is_integer(type_) or kinds.is_floating(type_) or kinds.is_boolean(type_))
+
+
+def _is_dense(type_: pa.DataType) -> bool:
+    if kinds.is_fixed_size_list(type_):
+        return _is_dense(type_.value_type)
+    return _is_number(type_) or bool(kinds.is_timestamp(type_) or kinds.is_date(type_) or kinds.is_duration(type_))
+
+
+def _is_list_of_numbers(type_: pa.DataType) -> bool:
+    return bool((kinds.is_list(type_) or kinds.is_large_list(type_)) and _is_number(type_.value_type))
+
+
+def _dense(array: pa.Array, name: str, shape: Shape | None) -> npt.NDArray[Any]:
+    """The array's values. Shares its memory where the layout is NumPy's."""
+    type_ = array.type
+    if array.null_count and not (kinds.is_floating(type_) and shape is None):
+        raise ExecutionError(
+            f"column {name!r} has {array.null_count} nulls, and its arrays have no value for them: filter them out or "
+            "use coalesce in the plan, or take the column as_='arrow'",
+            reason="NULLS_IN_BATCH",
+        )
+    if kinds.is_fixed_size_list(type_):
+        inner = _dense(array.flatten(), name, None)
+        flat = inner.reshape(len(array), type_.list_size, *inner.shape[1:])
+        return flat if shape is None else _shaped(flat.reshape(len(array), -1), name, shape)
+    if shape is not None:
+        return _of_shape(array, name, shape)
+    values: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
+    return values
+
+
+def _of_shape(array: pa.Array, name: str, shape: Shape) -> npt.NDArray[Any]:
+    """Lists that all have as many values as the shape."""
+    if not (kinds.is_list(array.type) or kinds.is_large_list(array.type)):
+        raise InvalidRequest(f"column {name!r} has a shape, but is no list: {array.type}", reason="WRONG_SHAPE")
+    lengths = np.diff(array.offsets.to_numpy())
+    size = math.prod(shape)
+    wrong = np.flatnonzero(lengths != size)
+    if len(wrong):
+        raise ExecutionError(
+            f"column {name!r} has a list of {lengths[wrong[0]]} values; its shape {shape} has {size}",
+            reason="WRONG_SHAPE",
+        )
+    return _shaped(_dense(array.flatten(), name, None).reshape(len(array), size), name, shape)
+
+
+def _shaped(rows: npt.NDArray[Any], name: str, shape: Shape) -> npt.NDArray[Any]:
+    if rows.shape[1] != math.prod(shape):
+        raise ExecutionError(
+            f"column {name!r} has {rows.shape[1]} values a row; its shape is {shape}", reason="WRONG_SHAPE"
+        )
+    return rows.reshape(len(rows), *shape)
+
+
+def _ragged(lists: pa.Array, name: str, convert: Callable[[Any], Any]) -> Ragged:
+    if lists.null_count:
+        _dense(lists, name, ())
+    offsets = lists.offsets.to_numpy()
+    values = _dense(lists.values.slice(offsets[0], offsets[-1] - offsets[0]), name, None)
+    return Ragged(convert(offsets.astype(np.int64) - offsets[0]), convert(values))
+
+
+def taken(values: Values, positions: Positions | slice) -> Values:
+    """The rows at these positions. A slice shares memory."""
+    if isinstance(positions, slice):
+        return part(values, positions.start, positions.stop)
+    if isinstance(values, np.ndarray):
+        return values.take(positions, axis=0)
+    return values.take(pa.array(positions))
+
+
+def part(values: Values, first: int, end: int) -> Values:
+    """The rows from `first` up to `end`, in the same memory."""
+    return values[first:end] if isinstance(values, np.ndarray) else values.slice(first, end - first)
+
+
+def joined(parts: Sequence[Values]) -> Values:
+    """The rows of all parts. One part alone is itself."""
+    if len(parts) == 1:
+        return parts[0]
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts)
+    return pa.concat_arrays(parts)
+
+
+def size_of(values: Values) -> int:
+    """The bytes of the rows."""
+    return int(values.nbytes)

@@ -1,0 +1,230 @@
+"""Turns windows into batches: gathers a window's rows, permutes them, and cuts the loader's share of each batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from ..proto.errors import ExecutionError, Refused
+from .batch import Batch, Position
+from .batch_columns import Form, Values, joined, part, size_of, taken
+from .rank_shares import Wanted, WindowCut, share
+from .shuffle import Positions, Window, permutation, repeats
+
+Columns: TypeAlias = tuple[Values, ...]
+
+
+class Tail(Enum):
+    """The treatment of the last rows of an epoch, which fill no batch."""
+
+    SHORT = "short"
+    DROP = "drop"
+    PAD = "pad"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """The columns of batches, and what becomes of rows on the way to them.
+
+    By the column `weight`, rows are repeated or left out. `provenance` has the forms of the number of each row's split
+    and of its row in the split's result, if batches have them.
+    """
+
+    schema: pa.Schema
+    forms: tuple[Form, ...]
+    provenance: tuple[Form, ...] = ()
+    weight: str | None = None
+    seed: int = 0
+
+    def delivered(self, columns: Columns) -> dict[str, object]:
+        forms = (*self.forms, *self.provenance)
+        return {form.name: form.delivered(column) for form, column in zip(forms, columns, strict=True)}
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ReadWindow:
+    """A window with the result's rows of each of its splits."""
+
+    epoch: int
+    number: int
+    window: Window
+    last: bool
+    results: Sequence[Sequence[pa.RecordBatch]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ready:
+    """A batch whose columns are not in the user's form yet, with the position behind it."""
+
+    columns: Columns
+    batch: Batch
+    after: Position
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """Batches that end in one window, and maybe the end of their epoch. Their columns are parts of few arrays."""
+
+    layout: Layout
+    ready: tuple[Ready, ...]
+    bytes: int
+    end: Position | None
+
+    def __iter__(self) -> Iterator[tuple[Batch | None, Position]]:
+        """The batches, each with the position behind it. An epoch's end is a position without a batch."""
+        for ready in self.ready:
+            ready.batch.update(self.layout.delivered(ready.columns))
+            yield ready.batch, ready.after
+        if self.end is not None:
+            yield None, self.end
+
+
+class BatchRuns:
+    """The batches of a loader from a position on, as runs."""
+
+    def __init__(self, layout: Layout, wanted: Wanted, tail: Tail, position: Position) -> None:
+        self._layout = layout
+        self._wanted = wanted
+        self._tail = tail
+        self._start = position.row
+        self._batch = position.batch
+        self._carry: Columns | None = None
+        self._epoch_rows = position.batch
+
+    def of(self, windows: Iterable[ReadWindow]) -> Iterator[Run]:
+        for window in windows:
+            run = self._run(window)
+            if run.ready or run.end is not None:
+                yield run
+
+    def _run(self, window: ReadWindow) -> Run:
+        columns, order = self._rows(window)
+        count = len(order)
+        if self._start > count:
+            raise Refused(
+                f"the state is at row {self._start} of window {window.number} of epoch {window.epoch}, which has "
+                f"{count} rows: the data or the plan is another one",
+                reason="STATE_MISMATCH",
+            )
+        cut = WindowCut(wanted=self._wanted, rows=count, start=self._start, carried=self._carried, first=self._batch)
+        chosen = order.at(cut.positions())
+        rows = tuple(taken(values, chosen) for values in columns)
+        ready, used = self._full_batches(window, cut, rows)
+        rest = tuple(part(values, used, len(values)) for values in rows)
+        if cut.full == 0 and self._carry is not None:
+            rest = tuple(map(_both, self._carry, rest))
+        self._carry, self._batch, self._start = rest, cut.first + cut.full, 0
+        self._epoch_rows += count
+        if window.last:
+            ready += self._end(window)
+        end = Position(window.epoch + 1) if window.last else None
+        return Run(self._layout, tuple(ready), sum(map(size_of, rows)), end)
+
+    @property
+    def _carried(self) -> int:
+        return 0 if self._carry is None else len(self._carry[0])
+
+    def _full_batches(self, window: ReadWindow, cut: WindowCut, rows: Columns) -> tuple[list[Ready], int]:
+        """The batches, and how many of the taken rows they have."""
+        low, high = share(self._wanted.size, self._wanted.rank, self._wanted.ranks)
+        ready: list[Ready] = []
+        used = 0
+        for number in cut.numbers:
+            width = high - low
+            begun: Columns | None = None
+            if cut.row_of(number) < cut.start and self._carry is not None:
+                first, end = cut.carried_share()
+                begun = tuple(part(values, first, end) for values in self._carry)
+                width -= end - first
+            columns = tuple(part(values, used, used + width) for values in rows)
+            if begun is not None:
+                columns = tuple(map(_both, begun, columns))
+            used += width
+            batch = Batch(epoch=window.epoch, number=number, rows=high - low)
+            ready.append(Ready(columns, batch, self._after(window, cut, number)))
+        return ready, used
+
+    def _after(self, window: ReadWindow, cut: WindowCut, number: int) -> Position:
+        row = cut.row_of(number + 1)
+        if window.last and (row == cut.rows or (self._tail is Tail.DROP and number + 1 == cut.first + cut.full)):
+            return Position(window.epoch + 1)
+        if row == cut.rows:
+            return Position(window.epoch, number + 1, window.number + 1)
+        return Position(window.epoch, number + 1, window.number, row)
+
+    def _end(self, window: ReadWindow) -> list[Ready]:
+        """The epoch's last batch, if rows are left for one. What follows is another epoch."""
+        left, number, carry = self._carried, self._batch, self._carry or ()
+        empty, self._epoch_rows = self._epoch_rows == 0, 0
+        self._carry, self._batch = None, 0
+        if empty:
+            raise ExecutionError(
+                f"epoch {window.epoch} has no rows: the plan gives none for this data", reason="NO_DATA"
+            )
+        if left == 0 or self._tail is Tail.DROP or not self._wanted.takes(number):
+            return []
+        size = self._wanted.size if self._tail is Tail.PAD else left
+        first, end = share(size, self._wanted.rank, self._wanted.ranks)
+        columns = tuple(taken(values, np.arange(first, end) % left) for values in carry)
+        padding = max(0, end - max(first, left))
+        batch = Batch(epoch=window.epoch, number=number, rows=end - first, padding=padding)
+        return [Ready(columns, batch, Position(window.epoch + 1))]
+
+    def _rows(self, window: ReadWindow) -> tuple[Columns, _Order]:
+        """The columns of a window as they were read, and the order of its rows."""
+        layout = self._layout
+        batches = [batch for result in window.results for batch in result]
+        columns = [
+            form.gathered([batch.column(form.name) for batch in batches], layout.schema.field(form.name).type)
+            for form in layout.forms
+        ]
+        counts = [sum(batch.num_rows for batch in result) for result in window.results]
+        if layout.provenance:
+            columns.append(np.repeat(np.array(window.window.splits, np.int64), counts))
+            columns.append(np.concatenate([np.arange(count) for count in counts]))
+        copies = None if layout.weight is None else self._copies(window, layout.weight)
+        return tuple(columns), _Order(sum(counts), copies, window.window.key)
+
+    def _copies(self, window: ReadWindow, weight: str) -> Positions:
+        """The row of each copy of a row, by the weights."""
+        copies = [
+            repeats(_weights(result, weight), self._layout.seed, window.epoch, split)
+            for split, result in zip(window.window.splits, window.results, strict=True)
+        ]
+        counts = np.concatenate(copies)
+        return np.repeat(np.arange(len(counts)), counts)
+
+
+class _Order:
+    """The rows of a window in their order: the copies of rows by weight, permuted by a key."""
+
+    def __init__(self, rows: int, copies: Positions | None, key: int | None) -> None:
+        self._rows = rows if copies is None else len(copies)
+        self._copies = copies
+        self._key = key
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def at(self, positions: Positions | slice) -> Positions | slice:
+        """The rows as they were read that stand at these positions."""
+        if self._key is not None:
+            positions = permutation(self._rows, self._key)[positions]
+        return positions if self._copies is None else self._copies[positions]
+
+
+def _weights(result: Sequence[pa.RecordBatch], name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    columns = [batch.column(name).cast(pa.float64()).to_numpy(zero_copy_only=False) for batch in result]
+    weights = np.concatenate(columns) if columns else np.empty(0)
+    if not (np.isfinite(weights) & (weights >= 0)).all():
+        raise ExecutionError(f"column {name!r} has weights that are null, negative or not finite", reason="BAD_WEIGHTS")
+    return weights
+
+
+def _both(first: Values, second: Values) -> Values:
+    return joined([first, second])

@@ -1,0 +1,352 @@
+"""The loader: batches for training, in an order that is a function of the seed and the data alone."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import weakref
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final, Literal, Self
+
+import pyarrow as pa
+
+from ..client import Client
+from ..plans import Plan, plan_bytes
+from ..proto.errors import InvalidRequest, Refused
+from ..proto.values import Explanation
+from ..splits import SplitLike
+from ..task import Task
+from .batch import Batch, Position
+from .batch_columns import Arrays, forms, provenance_forms
+from .batch_runs import BatchRuns, Layout, Run, Tail
+from .loader_reading import MOST_SECONDS, Reading
+from .loader_state import State, check_fits, position_of, state_of
+from .loader_statistics import LoaderStatistics, Meter
+from .rank_shares import Wanted
+from .shuffle import Shuffle
+from .split_reader import AHEAD_ROWS, AHEAD_SPLITS
+from .training_source import Data, TrainingSource
+from .training_splits import digest_of
+
+PREFETCH_BYTES: Final = 256 << 20
+_UNORDERED: Final = frozenset(
+    ("max_pending_epochs", "idle_seconds", "epoch_seconds", "output_bytes", "queue_bytes", "spill_quota")
+)
+"""Options of tasks on which no order of rows depends."""
+
+
+class Loader:
+    """Batches of a plan's result, shuffled, in an order that is a function of the seed and the data alone.
+
+    Iterating goes on from the loader's position to the end of the last of `epochs`; `one_epoch` stops at the end of an
+    epoch. The plan runs over each split on its own: it may filter, compute, unnest and look rows up in `tables`.
+
+    >>> shuffle = tidegate.training.Shuffle(7)
+    >>> loader = tidegate.training.Loader(client, samples_plan, {"samples": samples}, batch_size=4, shuffle=shuffle)
+    >>> for batch in loader:
+    ...     print(batch.number, batch["n"])
+    0 [0 8 2 3]
+    1 [1 9 5 7]
+    2 [4 6]
+
+    | Argument | |
+    |---|---|
+    | `batch_size` | rows of a global batch, which all ranks share |
+    | `epochs` | passes over the data; None has no end |
+    | `shuffle` | a `Shuffle`; None keeps the order of the data |
+    | `rank`, `ranks` | which share of each batch this loader has |
+    | `worker`, `workers` | which batches this loader has: every `workers`-th from number `worker` on |
+    | `drop_last`, `pad` | leave the epoch's last, short batch out, or fill it by repeating its rows |
+    | `columns`, `shapes` | the result's columns that batches have; the shape of a row for columns of lists |
+    | `as_` | `"numpy"`, `"torch"`, `"jax"` or `"arrow"` |
+    | `weight` | a column: rows come so often, on average |
+    | `provenance` | batches have `_split` and `_row`, the origin of each row |
+    | `prefetch`, `prefetch_bytes` | batches and bytes to be ready ahead; the default is about a window, and 256 MiB |
+    | `tables` | static sources of the plan |
+    | `on_error` | `"skip"`: a split that cannot be read has no rows, and `statistics().skipped` names it |
+    | `options` | other options of the loader's task, as `channels` |
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        plan: Plan,
+        data: Mapping[str, Data | Callable[[int], Data]],
+        *,
+        batch_size: int,
+        epochs: int | None = 1,
+        shuffle: Shuffle | None = None,
+        rank: int = 0,
+        ranks: int = 1,
+        worker: int = 0,
+        workers: int = 1,
+        drop_last: bool = False,
+        pad: bool = False,
+        columns: Sequence[str] | None = None,
+        shapes: Mapping[str, Sequence[int]] | None = None,
+        as_: Arrays = "numpy",
+        weight: str | None = None,
+        provenance: bool = False,
+        prefetch: int | None = None,
+        prefetch_bytes: int = PREFETCH_BYTES,
+        tables: Mapping[str, SplitLike | Sequence[SplitLike]] | None = None,
+        on_error: Literal["fail", "skip"] = "fail",
+        **options: Any,
+    ) -> None:
+        _check_numbers(batch_size=batch_size, ranks=ranks, workers=workers)
+        _check_among("rank", rank, ranks)
+        _check_among("worker", worker, workers)
+        if epochs is not None:
+            _check_numbers(epochs=epochs)
+        if drop_last and pad:
+            raise InvalidRequest("drop_last and pad are two answers to one question: give one of them")
+        if on_error not in ("fail", "skip"):
+            raise InvalidRequest(f"on_error must be fail or skip, not {on_error!r}", reason="UNKNOWN_OPTION")
+        _check_options(options)
+        self._client = client
+        self._plan = plan_bytes(plan)
+        self._source = TrainingSource(data, shuffle)
+        self._wanted = Wanted(size=batch_size, rank=rank, ranks=ranks, stride=workers, offset=worker)
+        self._epochs = epochs
+        self._shuffle = shuffle
+        self._tail = Tail.DROP if drop_last else Tail.PAD if pad else Tail.SHORT
+        self._columns, self._shapes, self._arrays = columns, dict(shapes or {}), as_
+        self._weight, self._provenance = weight, provenance
+        self._prefetch = _window_batches(shuffle, batch_size) if prefetch is None else prefetch
+        self._prefetch_bytes = prefetch_bytes
+        self._tables = tables
+        self._skips = on_error == "skip"
+        self._options = options
+        self._position = Position()
+        self._meter = Meter()
+        self._constants: dict[str, Any] | None = None
+        self._turn = 0
+        self._open: list[Reading] = []
+        weakref.finalize(self, _close, self._open)
+
+    @property
+    def position(self) -> Position:
+        """The position behind the batch in hand."""
+        return self._position
+
+    # Batches
+
+    def __iter__(self) -> Generator[Batch]:
+        """The batches from the position on, to the end of the last epoch."""
+        return self._batches(one_epoch=False)
+
+    def one_epoch(self) -> Generator[Batch]:
+        """The batches from the position on, to the end of their epoch. The next call goes on with the next epoch.
+
+        >>> loader = tidegate.training.Loader(client, samples_plan, {"samples": samples}, batch_size=4, epochs=None)
+        >>> for epoch in range(2):
+        ...     print([len(batch["n"]) for batch in loader.one_epoch()])
+        [4, 4, 2]
+        [4, 4, 2]
+        >>> loader.close()
+        """
+        return self._batches(one_epoch=True)
+
+    def batch(self, epoch: int, number: int) -> Batch:
+        """A batch of any epoch again: this loader's share of it. The loader's position stays.
+
+        >>> loader = tidegate.training.Loader(client, samples_plan, {"samples": samples}, batch_size=4)
+        >>> loader.batch(0, 2)["n"].tolist()
+        [8, 9]
+        """
+        start = self._position_of(epoch, number)
+        if start is not None:
+            wanted = Wanted(size=self._wanted.size, rank=self._wanted.rank, ranks=self._wanted.ranks)
+            with self._create_task() as task:
+                for run in self._runs(task, start, epoch + 1, Meter(), wanted):
+                    for batch, _ in run:
+                        if batch is not None and batch.number == number:
+                            return batch
+        raise InvalidRequest(f"epoch {epoch} has no batch {number}", reason="NO_SUCH_BATCH")
+
+    def _position_of(self, epoch: int, number: int) -> Position | None:
+        if self._weight is not None:  # the weights are in the rows
+            return Position(epoch)
+        with self._create_task() as task:
+            return self._source.position_of(task, epoch, number, self._wanted.size, skip=self._skips)
+
+    # State
+
+    def state_dict(self) -> State:
+        """The state behind the batch in hand, as small JSON. Batches that are only prefetched are not part of it.
+
+        It is the same on all ranks, and fits a loader with any number of them.
+
+        >>> loader = tidegate.training.Loader(client, samples_plan, {"samples": samples}, batch_size=4)
+        >>> batches = iter(loader)
+        >>> next(batches)["n"].tolist(), next(batches)["n"].tolist()
+        ([0, 1, 2, 3], [4, 5, 6, 7])
+        >>> state = loader.state_dict()
+        >>> other = tidegate.training.Loader(client, samples_plan, {"samples": samples}, batch_size=4, rank=1, ranks=2)
+        >>> other.load_state_dict(state)
+        >>> [batch["n"].tolist() for batch in other]
+        [[9]]
+        """
+        return state_of(self._position, self._identity(self._position))
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state. Refused, with the differences named, if the state is of another plan, data or order."""
+        position = position_of(state)
+        check_fits(state, self._identity(position))
+        self._turn += 1
+        self.close()
+        self._position = position
+
+    def set_epoch(self, epoch: int) -> None:
+        """Go on with the beginning of an epoch, whatever the position was."""
+        self._turn += 1
+        self.close()
+        self._position = Position(epoch)
+
+    def statistics(self) -> LoaderStatistics:
+        """The loader's counters: rows, time, time that its user waited, splits that were skipped."""
+        return self._meter.statistics(self._position)
+
+    def close(self) -> None:
+        """Delete the loader's task, and end its thread. A loader can go on afterwards: it makes another task."""
+        _close(self._open)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # How batches are read
+
+    def _batches(self, *, one_epoch: bool) -> Generator[Batch]:
+        epoch = self._position.epoch
+        if self._epochs is not None and epoch >= self._epochs:
+            raise Refused(
+                f"the loader has given all of its {self._epochs} epochs: make it with more, or with epochs=None",
+                reason="NO_MORE_EPOCHS",
+            )
+        self._turn += 1
+        turn, reading = self._turn, self._reading()
+        stays_open = False
+        try:
+            for batch, after in reading:
+                self._position = after
+                if batch is None:
+                    stays_open = one_epoch
+                    if one_epoch:
+                        return
+                    continue
+                yield batch
+                if self._turn != turn:
+                    raise Refused("these batches have ended: the loader was read or set elsewhere", reason="CONSUMED")
+        finally:
+            if self._turn == turn and not stays_open:
+                self.close()
+
+    def _reading(self) -> Reading:
+        """The reading from the position on. One that is open has come to this position."""
+        if not self._open:
+            task = self._create_task()
+            try:
+                runs = self._runs(task, self._position, self._epochs, self._meter, self._wanted)
+            except BaseException:
+                task.delete()
+                raise
+            self._open.append(Reading(task, runs, self._prefetch, self._prefetch_bytes, self._meter))
+        return self._open[0]
+
+    def _create_task(self) -> Task:
+        on_error: Literal["skip_epoch", "fail"] = "skip_epoch" if self._skips else "fail"
+        defaults: dict[str, Any] = {"idle_seconds": MOST_SECONDS, "max_pending_epochs": AHEAD_SPLITS + 1}
+        return self._client.create_task(
+            self._plan, tables=self._tables, on_error=on_error, determinism="strict", **{**defaults, **self._options}
+        )
+
+    def _runs(self, task: Task, start: Position, epochs: int | None, meter: Meter, wanted: Wanted) -> Iterator[Run]:
+        layout = self._layout(task.schema)
+        self._source.windows(task, start.epoch)  # refuses data that cannot be listed before a thread reads
+        windows = self._source.read(task, start, epochs, meter, skip=self._skips)
+        return BatchRuns(layout, wanted, self._tail, start).of(windows)
+
+    def _layout(self, schema: pa.Schema) -> Layout:
+        if self._weight is not None and self._weight not in schema.names:
+            raise InvalidRequest(
+                f"the result has no column {self._weight} to weigh rows by; it has {', '.join(schema.names)}",
+                reason="NO_SUCH_COLUMN",
+            )
+        return Layout(
+            schema=schema,
+            forms=forms(schema, self._columns, self._shapes, self._arrays),
+            provenance=provenance_forms(self._arrays) if self._provenance else (),
+            weight=self._weight,
+            seed=0 if self._shuffle is None else self._shuffle.seed,
+        )
+
+    def _identity(self, at: Position) -> dict[str, Any]:
+        """Everything that the order depends on besides the position, as values of JSON."""
+        if self._constants is None:
+            self._constants = self._constant_identity()
+        return {"data": self._source.digest(self._create_task, at), **self._constants}
+
+    def _constant_identity(self) -> dict[str, Any]:
+        plan = self._plan.binary if self._plan.json is None else self._plan.json.encode()
+        ordering = {name: value for name, value in self._options.items() if name not in _UNORDERED}
+        if _row_wise(self._client.explain(self._plan)):
+            ordering.pop("channels", None)
+        return {
+            "plan": _digest(plan or b""),
+            "source": self._source.name,
+            "tables": {name: digest_of(rows) for name, rows in (self._tables or {}).items()},
+            "options": {name: str(value) for name, value in sorted(ordering.items())},
+            "engines": dict(self._client.capabilities().engines),
+            "shuffle": None
+            if self._shuffle is None
+            else [self._shuffle.seed, self._shuffle.rows, self._shuffle.splits],
+            "batch_size": self._wanted.size,
+            "tail": self._tail.value,
+            "weight": self._weight,
+        }
+
+
+def _close(readings: list[Reading]) -> None:
+    while readings:
+        readings.pop().close()
+
+
+def _window_batches(shuffle: Shuffle | None, batch_size: int) -> int:
+    """As many batches as a window has, about: so the next window is built while one is taken."""
+    rows = AHEAD_ROWS if shuffle is None else max(shuffle.rows, 1)
+    return max(2, -(-rows // batch_size))
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:32]
+
+
+def _row_wise(explanation: Explanation) -> bool:
+    """True if every row of the result comes from one row of the input, so that channels do not show in the order."""
+    return all(pipeline["start"] == "piece" for pipeline in json.loads(explanation.json)["pipelines"])
+
+
+def _check_numbers(**numbers: int) -> None:
+    for name, value in numbers.items():
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise InvalidRequest(f"{name} must be a whole number from 1 on, not {value!r}")
+
+
+def _check_among(name: str, value: int, count: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < count:
+        raise InvalidRequest(f"{name} must be a whole number from 0 to {name}s - 1 = {count - 1}, not {value!r}")
+
+
+def _check_options(options: Mapping[str, object]) -> None:
+    fixed = sorted({"mode", "determinism"} & set(options))
+    if fixed:
+        raise InvalidRequest(
+            f"a loader's task is strict and per epoch, since its order must repeat: leave {', '.join(fixed)} out",
+            reason="LOADER_OPTION",
+        )

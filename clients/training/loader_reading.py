@@ -1,0 +1,67 @@
+"""A reading of a loader's batches: its task, the runs that are built from it, and the run in hand."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from time import perf_counter
+from typing import Final
+
+from ..proto.errors import TidegateError
+from ..task import Task
+from .batch import Batch, Position
+from .batch_runs import Run
+from .loader_statistics import Meter
+from .window_prefetch import Prefetch
+
+MOST_SECONDS: Final = 3600.0
+"""A server deletes the task of a loader that it has not heard of for so long."""
+
+
+class Reading:
+    """An iterator of (batch, position behind it), without a batch at an epoch's end.
+
+    `close` ends the thread that builds ahead, and deletes the task.
+    """
+
+    def __init__(self, task: Task, runs: Iterator[Run], batches: int, size: int, meter: Meter) -> None:
+        self._task = task
+        self._runs = runs
+        self._prefetch = Prefetch(runs, batches, size) if batches else None
+        self._meter = meter
+        self._run: Iterator[tuple[Batch | None, Position]] = iter(())
+        self._bytes_a_batch = 0.0
+
+    def __iter__(self) -> Iterator[tuple[Batch | None, Position]]:
+        return self
+
+    def __next__(self) -> tuple[Batch | None, Position]:
+        started = perf_counter()
+        if self._meter.started is None:
+            self._meter.started = started
+        while (taken := next(self._run, None)) is None:
+            run = self._next_run()
+            if run is None:
+                raise StopIteration
+            self._bytes_a_batch = run.bytes / max(1, len(run.ready))
+            self._run = iter(run)
+            if self._prefetch is not None and not run.ready:
+                self._prefetch.took(0, run.bytes)
+        batch, _ = taken
+        if batch is not None:
+            if self._prefetch is not None:
+                self._prefetch.took(1, self._bytes_a_batch)
+            self._meter.take(batch.rows)
+        self._meter.waited_seconds += perf_counter() - started
+        return taken
+
+    def _next_run(self) -> Run | None:
+        return next(self._runs, None) if self._prefetch is None else self._prefetch.next_run()
+
+    def close(self) -> None:
+        if self._prefetch is not None:
+            self._prefetch.close()
+        with contextlib.suppress(TidegateError):  # the server is gone, and the task with it
+            self._task.delete()
+        if self._prefetch is not None:
+            self._prefetch.join()

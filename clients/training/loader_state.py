@@ -1,0 +1,52 @@
+"""The state of a loader: its position, and everything that the order before and behind it depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+from ..proto.errors import InvalidRequest, Refused
+from .batch import Position
+
+State: TypeAlias = dict[str, Any]
+Identity: TypeAlias = Mapping[str, Any]
+
+VERSION: Final = 1
+_POSITION: Final = ("epoch", "batch", "window", "row")
+
+
+def state_of(position: Position, identity: Identity) -> State:
+    """The state as values of JSON."""
+    return {"version": VERSION, **{name: getattr(position, name) for name in _POSITION}, **identity}
+
+
+def position_of(state: Mapping[str, Any]) -> Position:
+    """The position of a state. Raises `InvalidRequest` for anything but a state of this version."""
+    if not isinstance(state, Mapping) or state.get("version") != VERSION:
+        raise InvalidRequest(f"this is no loader's state of version {VERSION}: {state!r:.200}", reason="BAD_STATE")
+    numbers: list[Any] = [state.get(name) for name in _POSITION]
+    if not all(isinstance(number, int) and not isinstance(number, bool) and number >= 0 for number in numbers):
+        raise InvalidRequest(
+            f"the state's position must be whole numbers from 0 on: {state!r:.200}", reason="BAD_STATE"
+        )
+    return Position(*numbers)
+
+
+def check_fits(state: Mapping[str, Any], identity: Identity) -> None:
+    """Raise `Refused`, which names the differences, unless the state is of a loader with the same order.
+
+    Releases of the engine may give the rows of a split in another order, so a state of another release fits at an
+    epoch's beginning alone.
+    """
+    begins = state["batch"] == 0 and state["window"] == 0 and state["row"] == 0
+    different = [
+        f"{name} (the state's: {state.get(name)!r}, this loader's: {value!r})"
+        for name, value in identity.items()
+        if state.get(name) != value and not (name == "engines" and begins)
+    ]
+    if different:
+        raise Refused(
+            f"the state is of another loader, which differs in {'; '.join(different)}. Make the loader as it was, or "
+            "begin without a state",
+            reason="STATE_MISMATCH",
+        )

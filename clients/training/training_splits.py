@@ -1,0 +1,129 @@
+"""The splits of a data set: the units that a loader shuffles, seeks and reads one by one.
+
+A file is cut where the engine reads it in parts: Parquet at row groups, Arrow files at record batches, small ones
+joined. Other files are one split each. Tables in memory are cut every 65,536 rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from ..proto.errors import InvalidRequest
+from ..proto.values import FileSplit, FoundFile
+from ..splits import SplitLike, several
+from ..task import Task
+
+TABLE_ROWS: Final = 65_536
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TrainingSplit:
+    """A unit of reading. `rows` is the number that it reads, None where only reading tells."""
+
+    name: str
+    data: SplitLike
+    rows: int | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SplitList:
+    """The splits of a data set in order, with a digest of what they read."""
+
+    splits: tuple[TrainingSplit, ...]
+    digest: str
+
+    @property
+    def sizes(self) -> list[int | None]:
+        return [split.rows for split in self.splits]
+
+
+def list_splits(task: Task, source: str, data: SplitLike | Sequence[SplitLike]) -> SplitList:
+    """The splits of a source's data. The service lists files; it refuses what it would refuse to read."""
+    digest = hashlib.sha256()
+    splits: list[TrainingSplit] = []
+    for item in several(data):
+        match item:
+            case FileSplit(rows=rows, row_groups=groups) if rows is not None or groups is not None:
+                [file] = task.find_files(source, item)
+                digest.update(f"{_name(file)} {file.size} {rows} {groups}\n".encode())
+                size = None if rows is None else rows[1] - rows[0]
+                splits.append(TrainingSplit(f"{file.path}, rows {rows}, row groups {groups}", item, size))
+            case str() | os.PathLike() | FileSplit():
+                for file in task.find_files(source, item, pieces=True):
+                    digest.update(f"{_name(file)} {file.size} {file.pieces}\n".encode())
+                    splits.extend(_of_file(file, item))
+            case _ if hasattr(item, "__arrow_c_stream__") or hasattr(item, "__arrow_c_array__"):
+                table = pa.table(item).combine_chunks()
+                digest.update(_content(table))
+                splits.extend(_of_table(table, len(splits)))
+            case _:
+                raise InvalidRequest(
+                    "the data of a loader must be paths, tidegate.FileSplit, Arrow data (anything with "
+                    f"__arrow_c_stream__), or a list of these, not {type(item).__name__}",
+                    reason="NOT_A_SPLIT",
+                )
+    if not splits:
+        raise InvalidRequest(f"source {source!r} has no data: give it files or a table with rows", reason="NO_DATA")
+    return SplitList(tuple(splits), digest.hexdigest()[:32])
+
+
+def digest_of(data: SplitLike | Sequence[SplitLike]) -> str:
+    """A digest of a static source: of its rows, or of the names of its files."""
+    digest = hashlib.sha256()
+    for item in several(data):
+        is_rows = hasattr(item, "__arrow_c_stream__") or hasattr(item, "__arrow_c_array__")
+        digest.update(_content(pa.table(item).combine_chunks()) if is_rows else f"{item}\n".encode())
+    return str(digest.hexdigest()[:32])
+
+
+def _name(file: FoundFile) -> str:
+    """The file's name without its folder: a copy of the data set elsewhere is the same data set."""
+    return os.path.basename(file.path)
+
+
+def _of_file(file: FoundFile, asked: Any) -> Iterator[TrainingSplit]:
+    missing = asked.missing_columns if isinstance(asked, FileSplit) else None
+    if len(file.pieces) <= 1:
+        rows = file.pieces[0][1] if file.pieces else None
+        yield TrainingSplit(file.path, FileSplit(file.path, format=file.format, missing_columns=missing), rows)
+        return
+    for first, end in file.pieces:
+        data = FileSplit(file.path, format=file.format, rows=(first, end), missing_columns=missing)
+        yield TrainingSplit(f"{file.path}, rows {first} to {end}", data, end - first)
+
+
+def _of_table(table: pa.Table, number: int) -> Iterator[TrainingSplit]:
+    for first in range(0, table.num_rows, TABLE_ROWS):
+        data = table.slice(first, TABLE_ROWS)
+        yield TrainingSplit(f"table {number}, rows {first} to {first + data.num_rows}", data, data.num_rows)
+
+
+def _content(table: pa.Table) -> bytes:
+    """A digest of the rows of a table, whatever its chunks."""
+    sink = _Digest()
+    with pa.ipc.new_stream(pa.PythonFile(sink, "w"), table.schema) as writer:
+        writer.write_table(table, TABLE_ROWS)
+    return sink.digest.digest()
+
+
+class _Digest:
+    """A file that keeps the digest of its bytes alone."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self.digest = hashlib.blake2b(digest_size=16)
+
+    def write(self, data: Any) -> int:
+        self.digest.update(data)
+        return len(data)
+
+    def flush(self) -> None: ...
+
+    def close(self) -> None: ...

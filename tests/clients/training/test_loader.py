@@ -1,0 +1,303 @@
+"""Batches come in the order of plain Python, for any ranks, and go on from any state."""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import tidegate
+from tidegate.client import Client
+from tidegate.training import Loader, Position, Shuffle
+
+from . import oracle
+from .conftest import SPLIT_ROWS, kept, numbers
+
+SHUFFLE = Shuffle(11, rows=60)
+SIZE = 16
+
+
+def loader(client: Client, folder: Path, plan: bytes | None = None, **options: Any) -> Loader:
+    wanted = {"batch_size": SIZE, "shuffle": SHUFFLE, "prefetch": 3, **options}
+    return Loader(client, plan or kept(), {"samples": folder}, **wanted)
+
+
+def rows_of(batches: Iterator[tidegate.training.Batch] | Loader) -> list[list[int]]:
+    return [batch["n"].tolist() for batch in batches]
+
+
+def expected(epochs: int = 1, tail: str = "short", first: int = 0) -> list[list[int]]:
+    """The batches of plain Python for `kept`."""
+    ends = [sum(SPLIT_ROWS[:at]) for at in range(len(SPLIT_ROWS) + 1)]
+    splits = [[n for n in range(*ends[at : at + 2]) if n > 40 and n % 10 != 7] for at in range(len(SPLIT_ROWS))]
+    return [
+        batch
+        for epoch in range(first, epochs)
+        for batch in oracle.batches(oracle.epoch_rows(splits, SPLIT_ROWS, 11, 60, epoch), SIZE, tail)
+    ]
+
+
+def joined(shares: list[list[list[int]]]) -> list[list[int]]:
+    """Global batches from the shares of all ranks."""
+    return [list(chain.from_iterable(parts)) for parts in zip(*shares, strict=True)]
+
+
+@pytest.mark.parametrize("tail", ["short", "drop", "pad"])
+def test_batches_come_in_the_order_of_plain_python(client: Client, folder: Path, tail: str) -> None:
+    read = rows_of(loader(client, folder, epochs=3, drop_last=tail == "drop", pad=tail == "pad"))
+    assert read == expected(3, tail)
+
+
+@pytest.mark.parametrize("prefetch", [0, 1, 50])
+def test_prefetching_changes_no_batch(client: Client, folder: Path, prefetch: int) -> None:
+    assert rows_of(loader(client, folder, epochs=2, prefetch=prefetch)) == expected(2)
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 7])
+@pytest.mark.parametrize("tail", ["short", "drop", "pad"])
+def test_global_batches_are_the_same_for_any_number_of_ranks(
+    local_client: Client, folder: Path, ranks: int, tail: str
+) -> None:
+    ends = {"drop_last": tail == "drop", "pad": tail == "pad", "prefetch": 0}
+    shares = [rows_of(loader(local_client, folder, rank=rank, ranks=ranks, **ends)) for rank in range(ranks)]
+    assert joined(shares) == expected(1, tail)
+    assert {len(share) for shares_of in shares for share in shares_of[:-1]} <= {SIZE // ranks, SIZE // ranks + 1}
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_workers_take_the_batches_in_turns(local_client: Client, folder: Path, workers: int) -> None:
+    read = [
+        rows_of(loader(local_client, folder, worker=worker, workers=workers, prefetch=0)) for worker in range(workers)
+    ]
+    batches = expected()
+    assert read == [batches[worker::workers] for worker in range(workers)]
+
+
+def test_channels_do_not_show_in_the_order(local_client: Client, folder: Path) -> None:
+    assert rows_of(loader(local_client, folder, channels=3, prefetch=0)) == expected()
+
+
+def test_every_state_goes_on_exactly_with_another_number_of_ranks(local_client: Client, folder: Path) -> None:
+    batches = expected(2)
+    whole = loader(local_client, folder, epochs=2)
+    states = [whole.state_dict()]
+    states += [whole.state_dict() for _ in whole]
+    assert len(states) == len(batches) + 1
+    for number, state in enumerate(states[:-1]):
+        ranks = 1 + number % 3
+        shares = []
+        for rank in range(ranks):
+            resumed = loader(local_client, folder, epochs=2, rank=rank, ranks=ranks, prefetch=0)
+            resumed.load_state_dict(json.loads(json.dumps(state)))
+            shares.append(rows_of(resumed))
+        assert joined(shares) == batches[number:]
+
+
+def test_a_loader_that_is_resumed_again_and_again_gives_the_same_batches(client: Client, folder: Path) -> None:
+    state, read = None, []
+    while len(read) < len(expected(2)):
+        resumed = loader(client, folder, epochs=2)
+        if state is not None:
+            resumed.load_state_dict(state)
+        for _, batch in zip(range(3), resumed, strict=False):
+            read.append(batch["n"].tolist())
+            state = resumed.state_dict()
+        resumed.close()
+    assert read == expected(2)
+
+
+def test_a_state_at_the_end_of_all_epochs_says_that_nothing_is_left(local_client: Client, folder: Path) -> None:
+    whole = loader(local_client, folder)
+    rows_of(whole)
+    with pytest.raises(tidegate.Refused, match="all of its 1 epochs"):
+        next(iter(whole))
+
+
+def test_epochs_may_be_read_one_by_one(client: Client, folder: Path) -> None:
+    with loader(client, folder, epochs=None) as endless:
+        assert [rows_of(endless.one_epoch()) for _ in range(3)] == [expected(n + 1, first=n) for n in range(3)]
+        assert endless.position == Position(3)
+        assert len(client.tasks()) == 1
+
+
+def test_an_epoch_may_be_chosen(local_client: Client, folder: Path) -> None:
+    chosen = loader(local_client, folder, epochs=3)
+    chosen.set_epoch(2)
+    assert rows_of(chosen) == expected(3, first=2)
+
+
+@pytest.mark.parametrize("read_before", [False, True])
+def test_any_batch_can_be_had_again(client: Client, folder: Path, read_before: bool) -> None:
+    whole = loader(client, folder, epochs=2)
+    if read_before:
+        rows_of(whole)
+    batches = expected(2, first=1)
+    assert [whole.batch(1, number)["n"].tolist() for number in range(len(batches))] == batches
+    with pytest.raises(tidegate.InvalidRequest, match=f"epoch 1 has no batch {len(batches)}"):
+        whole.batch(1, len(batches))
+
+
+def test_a_batch_says_where_each_row_comes_from(local_client: Client, folder: Path) -> None:
+    splits: dict[int, dict[int, int]] = {}
+    for batch in loader(local_client, folder, numbers(), provenance=True):
+        for split, row, n in zip(batch["_split"], batch["_row"], batch["n"], strict=True):
+            splits.setdefault(split, {})[row] = n
+    ends = [sum(SPLIT_ROWS[:at]) for at in range(len(SPLIT_ROWS) + 1)]
+    assert splits == {
+        split: dict(enumerate(range(*ends[split : split + 2]))) for split, rows in enumerate(SPLIT_ROWS) if rows
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (
+            {"shuffle": Shuffle(12, rows=60)},
+            r"shuffle \(the state's: \[11, 60, True\], this loader's: \[12, 60, True\]",
+        ),
+        ({"batch_size": 8}, "batch_size"),
+        ({"pad": True}, "tail"),
+        ({"plan": numbers()}, "plan"),
+        ({"time_zone": "Europe/Dublin"}, "options"),
+    ],
+)
+def test_a_state_of_another_order_is_refused_by_name(
+    local_client: Client, folder: Path, change: dict[str, Any], named: str
+) -> None:
+    state = loader(local_client, folder).state_dict()
+    with pytest.raises(tidegate.Refused, match=named) as refused:
+        loader(local_client, folder, **change).load_state_dict(state)
+    assert refused.value.reason == "STATE_MISMATCH"
+
+
+def test_a_state_of_other_files_is_refused(local_client: Client, folder: Path, tmp_path: Path) -> None:
+    state = loader(local_client, folder).state_dict()
+    pq.write_table(pa.table({"n": [1]}), tmp_path / "part-0.parquet")
+    with pytest.raises(tidegate.Refused, match="data"):
+        loader(local_client, tmp_path).load_state_dict(state)
+
+
+def test_a_state_of_another_engine_fits_at_the_beginning_of_an_epoch_alone(local_client: Client, folder: Path) -> None:
+    whole = loader(local_client, folder)
+    begun = {**whole.state_dict(), "engines": {"duckdb": "1.0"}}
+    whole.load_state_dict(begun)
+    next(iter(whole))
+    with pytest.raises(tidegate.Refused, match="engines"):
+        whole.load_state_dict({**whole.state_dict(), "engines": {"duckdb": "1.0"}})
+
+
+@pytest.mark.parametrize("state", [{}, {"version": 9}, {"version": 1, "epoch": -1}, "state"])
+def test_other_things_are_no_state(local_client: Client, folder: Path, state: Any) -> None:
+    with pytest.raises(tidegate.InvalidRequest, match="state"):
+        loader(local_client, folder).load_state_dict(state)
+
+
+def test_a_loop_that_is_left_early_leaves_no_task(client: Client, folder: Path) -> None:
+    left = loader(client, folder)
+    for _ in left:
+        break
+    gc.collect()
+    assert list(client.tasks()) == []
+
+
+def test_an_error_in_the_loop_leaves_no_task_when_the_loader_is_closed(client: Client, folder: Path) -> None:
+    def train(batches: Loader) -> None:
+        with batches:
+            for batch in batches:
+                raise ZeroDivisionError(batch.number)
+
+    with pytest.raises(ZeroDivisionError):
+        train(loader(client, folder))
+    assert list(client.tasks()) == []
+
+
+def test_a_loader_that_is_forgotten_leaves_no_task(client: Client, folder: Path) -> None:
+    forgotten = loader(client, folder, epochs=None)
+    rows_of(forgotten.one_epoch())
+    assert len(client.tasks()) == 1
+    del forgotten
+    gc.collect()
+    assert list(client.tasks()) == []
+
+
+def test_a_second_iterator_goes_on_where_the_first_was(local_client: Client, folder: Path) -> None:
+    both = loader(local_client, folder)
+    first = iter(both)
+    read = [next(first)["n"].tolist()]
+    read += rows_of(both)
+    assert read == expected()
+    with pytest.raises(tidegate.Refused, match="read or set elsewhere"):
+        next(first)
+
+
+def test_statistics_count_what_was_handed_out(local_client: Client, folder: Path) -> None:
+    whole = loader(local_client, folder)
+    rows_of(whole)
+    statistics = whole.statistics()
+    batches = expected()
+    assert (statistics.batches, statistics.rows) == (len(batches), sum(map(len, batches)))
+    assert 0 < statistics.waited_seconds <= statistics.seconds
+    assert "rows/s" in str(statistics)
+
+
+def test_a_damaged_file_is_skipped_and_named(client: Client, folder: Path, tmp_path: Path) -> None:
+    for file in folder.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    (tmp_path / "part-2.parquet").write_bytes(b"PAR1 damaged")
+    with pytest.raises(tidegate.TidegateError, match=r"part-2\.parquet"):
+        rows_of(loader(client, tmp_path, numbers()))
+    lenient = loader(client, tmp_path, numbers(), on_error="skip")
+    read = sorted(n for batch in rows_of(lenient) for n in batch)
+    assert read == [n for n in range(sum(SPLIT_ROWS)) if not 71 <= n < 101]
+    [skipped] = lenient.statistics().skipped
+    assert skipped.epoch == 0
+    assert skipped.split.endswith("part-2.parquet")
+
+
+def test_a_plan_without_rows_is_an_error_and_not_an_endless_loop(local_client: Client) -> None:
+    empty = pa.table({"n": pa.array([1, 2], pa.int64())})
+    with pytest.raises(tidegate.ExecutionError, match="has no rows"):
+        next(iter(Loader(local_client, kept(), {"samples": empty}, batch_size=4, epochs=None)))
+
+
+def test_new_files_join_at_the_next_epoch(local_client: Client, tmp_path: Path) -> None:
+    def day(epoch: int) -> Path:
+        pq.write_table(pa.table({"n": [100 + epoch]}), tmp_path / f"day-{epoch}.parquet")
+        return tmp_path
+
+    growing = Loader(local_client, numbers(), {"samples": day}, batch_size=9, epochs=3, prefetch=0)
+    assert rows_of(growing) == [[100], [100, 101], [100, 101, 102]]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"batch_size": 0},
+        {"rank": 2, "ranks": 2},
+        {"drop_last": True, "pad": True},
+        {"columns": ["m"]},
+        {"as_": "pandas"},
+        {"on_error": "ignore"},
+        {"determinism": "relaxed"},
+        {"weight": "w"},
+        {"epochs": 0},
+    ],
+)
+def test_arguments_that_make_no_sense_are_refused(local_client: Client, folder: Path, wrong: dict[str, Any]) -> None:
+    with pytest.raises(tidegate.InvalidRequest):
+        next(iter(loader(local_client, folder, **wrong)))
+    assert list(local_client.tasks()) == []
+
+
+def test_a_loader_takes_one_source(local_client: Client, folder: Path) -> None:
+    with pytest.raises(tidegate.InvalidRequest, match="one source"):
+        Loader(local_client, numbers(), {"samples": folder, "others": folder}, batch_size=4)
+    with pytest.raises(tidegate.TidegateError, match="nowhere"):
+        next(iter(Loader(local_client, numbers(), {"samples": "/nowhere.parquet"}, batch_size=4)))
