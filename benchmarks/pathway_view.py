@@ -66,8 +66,8 @@ class Changes(pathway.io.python.ConnectorSubject):  # type: ignore[misc]
 
 
 class View:
-    """What is given out, which has a row beside the view's that every change of an edge changes: an epoch in which that
-    did is complete once its time is closed, whether or not the view has changed.
+    """The rows of the view, and one row more, which every change of an edge changes: once the time is closed at which
+    that row changed, the epoch is complete, whether or not the view has changed.
     """
 
     def __init__(self) -> None:

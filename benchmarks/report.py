@@ -1,4 +1,4 @@
-"""What a benchmark says: a table, targets reached or missed, who was left out; as Markdown and as JSON."""
+"""The report of a benchmark: a table, targets reached or missed, who was left out; as Markdown and as JSON."""
 
 from __future__ import annotations
 

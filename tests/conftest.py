@@ -1,4 +1,4 @@
-"""What every test can rely on: repeatable property tests, and where the project is."""
+"""Set-up of every test: repeatable property tests, and the project's folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long tests look for bugs. CI looks briefly; `make search` tries more, and runs what takes too long for CI."""
+"""Time limits of searches for bugs. CI looks briefly; `make search` tries more, and runs what takes too long for CI.
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a client's token comes from, where it goes, and where it never does."""
+"""The source of a client's token, where the token goes, and where it never goes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far an epoch has read the files that its statements read themselves, told while it runs."""
+"""Progress of an epoch over files that its statements read themselves, reported while the epoch runs."""
 
 from __future__ import annotations
 

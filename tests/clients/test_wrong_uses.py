@@ -1,4 +1,4 @@
-"""What a user may get wrong is told in one sentence that says what would be right, in this process and over gRPC."""
+"""Mistakes of users: one sentence says what would be right, in this process and over gRPC."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an official case gives here: bound, rendered, run by DuckDB, and held against what the case expects."""
+"""Answers to official cases: a case is bound, rendered, run by DuckDB, and compared with what it expects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What strict digests are taken of besides SQL: plans with operators of their own, and joins that run ordered."""
+"""Plans beside SQL that have strict digests: plans with operators of their own, and joins that run ordered."""
 
 from __future__ import annotations
 

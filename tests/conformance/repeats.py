@@ -169,7 +169,7 @@ class Repeated:
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """How a source is fed, and on how many channels, each of which then reads a share."""
+    """The form in which a source is fed, and the number of channels, each of which reads a share."""
 
     splits: Callable[[Path, pa.Table], Sequence[Any]]
     channels: int

@@ -202,7 +202,7 @@ def written(folder: Path, layout: str, width: int, size: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What a run took: bytes resident at most, rows that came, bytes that spilled, and the reason where it failed."""
+    """The cost of a run: the most bytes resident, its rows, the bytes that spilled, and the reason if it failed."""
 
     peak: int
     rows: int

@@ -125,7 +125,7 @@ def _files(folder: Path, tables: Mapping[str, pa.Table]) -> dict[str, list[str]]
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
-    """How a service runs, none of which may show. `odd`: rows that travel with calls are cut into odd batches.
+    """A way to run a service, which no result may show. `odd`: rows that travel with calls are cut into odd batches.
     `prefetch`: look-ups ahead. `wire`: over gRPC.
     """
 

@@ -1,4 +1,4 @@
-"""What kernels say of a small input is what DuckDB says of it, bit for bit; where they cannot know, they decline."""
+"""Kernels over small inputs: they give DuckDB's rows, bit for bit, and decline where they cannot know."""
 
 from __future__ import annotations
 

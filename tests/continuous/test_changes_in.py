@@ -1,4 +1,4 @@
-"""What a split may say of its rows, and what is refused."""
+"""Changes in splits: what a split may say of its rows, and what is refused."""
 
 from __future__ import annotations
 

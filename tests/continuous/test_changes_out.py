@@ -1,4 +1,4 @@
-"""What an epoch of a continuous task answers, and how its life goes."""
+"""Answers of epochs of continuous tasks, and the life of such a task."""
 
 from __future__ import annotations
 

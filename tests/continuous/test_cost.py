@@ -1,4 +1,4 @@
-"""What a small change costs beside a large state: counted in rows that operators look at."""
+"""The cost of a small change beside a large state, counted in rows that operators look at."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a continuous plan is said to be, and everything that is wrong with one."""
+"""Explanations of continuous plans, and everything that may be wrong with one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a planned loop keeps is a function of its input alone: after any history, what a fresh one would keep."""
+"""The state of a planned loop, a function of its input alone: after any history, that of a fresh loop."""
 
 from __future__ import annotations
 

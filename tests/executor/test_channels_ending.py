@@ -1,4 +1,4 @@
-"""How epochs of several channels end when they do not end well, and what is left of them: nothing."""
+"""Bad ends of epochs on several channels: nothing is left of the epoch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a consumer of an exchange reads depends on its producers' streams alone: not on their batches, nor on who ran
+"""Rows of a consumer of an exchange depend on its producers' streams alone: not on their batches, nor on who ran
 when. An exchange in one process is put through an operator's checks, its producers as inputs.
 """
 

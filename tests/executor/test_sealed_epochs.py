@@ -1,4 +1,4 @@
-"""Which epoch a split was sealed in, however long ago."""
+"""The epoch in which a split was sealed, however long ago."""
 
 from __future__ import annotations
 

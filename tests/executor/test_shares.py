@@ -1,4 +1,4 @@
-"""What of a source each channel reads."""
+"""The share of a source that each channel reads."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class First:
 
 
 class Known:
-    """Those rows of "probe" whose first column is among that of "build"."""
+    """The rows of "probe" whose first column is among that of "build"."""
 
     def __init__(self, options: Options) -> None:
         self.known: set[int] = set()

@@ -1,4 +1,4 @@
-"""How long an epoch is worked on, and what becomes of it when that is too long."""
+"""The time that a task works on an epoch, and the end of an epoch that takes too long."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ CALLS = pa.schema([("call", pa.string()), ("rows", pa.int64()), ("channel", pa.i
 
 
 class Calls:
-    """What it is called with: a row a call, in order."""
+    """A record of its calls: a row a call, in order."""
 
     def __init__(self) -> None:
         self.rows: list[tuple[str, int, int, int | None]] = []

@@ -1,4 +1,4 @@
-"""What columns are called, and how their values are kept: told apart by name, whole whatever way texts are stored."""
+"""Names of columns, and their values: columns differ by name, and values stay whole however texts are stored."""
 
 from __future__ import annotations
 

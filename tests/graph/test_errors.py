@@ -1,4 +1,4 @@
-"""What goes wrong in the user's code is told with their traceback, the node, the channel and the epoch."""
+"""Errors of user code: they have the traceback, the node, the channel and the epoch."""
 
 from __future__ import annotations
 

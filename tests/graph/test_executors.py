@@ -1,4 +1,4 @@
-"""What an executor sees, and when: the calls, their order, the batches, and what is made anew."""
+"""The calls of an executor: their order, their batches, and what is made anew."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a graph reads: files, Arrow data, iterables, fed splits; functions on the way."""
+"""Inputs of graphs: files, Arrow data, iterables, fed splits; functions on the way."""
 
 from __future__ import annotations
 

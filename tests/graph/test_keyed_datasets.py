@@ -214,7 +214,7 @@ def test_a_partition_lies_in_blocks_that_are_read_as_they_are(client: Client) ->
 
 
 class Addresses(PassOn):
-    """Where the rows that it is given lie in memory."""
+    """The addresses in memory of the rows that it gets."""
 
     def __init__(self) -> None:
         self.seen: list[int] = []

@@ -1,4 +1,4 @@
-"""Which rows go to which channel, and that neither threads nor cuts show in what comes out."""
+"""The channel of each row; neither threads nor cuts show in the result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far a graph is, told while it runs."""
+"""Progress of a graph, reported while it runs."""
 
 from __future__ import annotations
 

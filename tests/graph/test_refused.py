@@ -1,4 +1,4 @@
-"""What is wrong with a graph is said before it runs, with the node's name and what would be right."""
+"""Mistakes in graphs: they are reported before the graph runs, with the node's name and what would be right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How graphs run among other tasks: deep, endless, cancelled, spilling."""
+"""Graphs among other tasks: deep, endless, cancelled, spilling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stock nodes run as keeps the rules of operators: streams may be cut, interleave, break off and begin anew."""
+"""Operators of stock nodes keep the rules of operators: streams may be cut, interleave, break off and begin anew."""
 
 from __future__ import annotations
 

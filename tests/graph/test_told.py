@@ -1,4 +1,4 @@
-"""What is told of a graph: its pipelines, its counters, and whether a node keeps the rules of operators."""
+"""Reports about a graph: its pipelines, its counters, and whether a node keeps the rules of operators."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ ROWS = pa.table({"k": [1, 2, 3], "v": [4, 5, 6]})
 
 
 class Count:
-    """How many rows there are."""
+    """The number of rows."""
 
     def __init__(self) -> None:
         self.rows = 0

@@ -1,4 +1,4 @@
-"""What the image runs, run without Docker."""
+"""The commands of the image, run without Docker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the documents list is what the code has: options with their defaults, refusals with their reasons."""
+"""Lists in the documents are those of the code: options with their defaults, refusals with their reasons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What reads rows from outside checks them: each place where Arrow reads rows or files is listed, with the reason."""
+"""Checks of rows from outside: each place where Arrow reads rows or files is listed, with the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a plan with loops means, in plain Python: `X(0) = nothing, X(k+1) = input + body(X(k))`, taken literally.
+"""The meaning of a plan with loops, in plain Python: `X(0) = nothing, X(k+1) = input + body(X(k))`, taken literally.
 
 Every round evaluates the whole body anew over all rows, row at a time. Nothing here is clever, and nothing is shared
 with what it is the oracle for. It is for the small rows of tests: relations and functions that no test of loops needs

@@ -1,4 +1,4 @@
-"""What tasks that work on changes may keep, what is under way and what comes out of it counted too."""
+"""Limits of what tasks that work on changes keep; rows under way and results count, too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a task says about its loops and the operators in them, and what of their work is seen outside: the fixpoint."""
+"""Statistics of loops and of the operators in them; outside of a loop only its fixpoint is seen."""
 
 from __future__ import annotations
 

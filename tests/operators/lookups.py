@@ -18,7 +18,7 @@ JOINED = pa.schema([("k", pa.int64()), ("square", pa.int64())])
 
 
 class Transient(Exception):
-    """What a `Squares` calls retryable."""
+    """An error that a `Squares` calls retryable."""
 
 
 class Squares(Index):

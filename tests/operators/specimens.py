@@ -180,7 +180,7 @@ class ReadsInTurns(Concatenated):
 
 
 class DependsOnWhatCameFirst(Concatenated):
-    """Those rows of the first input that are not among those of the second *so far*."""
+    """The rows of the first input that are not among those of the second *so far*."""
 
     def run(self, inputs: Sequence[Stream]) -> Rows:
         with closing(inputs[0]), closing(inputs[1]):

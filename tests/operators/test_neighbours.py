@@ -1,4 +1,4 @@
-"""Which neighbours are equal, against Python's own comparison of values."""
+"""Equal neighbours, against Python's own comparison of values."""
 
 from __future__ import annotations
 

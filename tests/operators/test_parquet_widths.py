@@ -1,4 +1,4 @@
-"""What rows of a Parquet file take once they are decoded: small files may stand for gigabytes."""
+"""Memory of the rows of a Parquet file once they are decoded: small files may stand for gigabytes."""
 
 from __future__ import annotations
 

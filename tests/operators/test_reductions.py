@@ -1,4 +1,4 @@
-"""What is computed without DuckDB is what DuckDB computes, bit for bit."""
+"""Results that are computed without DuckDB: they are DuckDB's, bit for bit."""
 
 from __future__ import annotations
 

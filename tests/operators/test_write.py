@@ -1,4 +1,4 @@
-"""What a table's folder holds after an epoch, as DuckDB and the file system see it: all of the epoch, or nothing."""
+"""The folder of a table after an epoch, as DuckDB and the file system see it: all of the epoch, or nothing."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_an_epoch_done_again_without_rows_takes_its_file_away(tmp_path: Path, mo
 
 
 class Killed(BaseException):
-    """What nothing below the test catches: the process is gone."""
+    """An error that nothing below the test catches: the process is gone."""
 
 
 @pytest.mark.parametrize("step", ["create", "rename", "sync"])

@@ -54,8 +54,9 @@ CLOCKS = {
 
 @dataclass(frozen=True)
 class Form:
-    """Which statement of a fragment is run, without which of DuckDB's optimizers, over batches of how many rows, and on
-    how many channels loops go round by round."""
+    """The statement of a fragment that runs, DuckDB's optimizers that are off, the rows of a batch, and the number of
+    channels on which loops go round by round.
+    """
 
     ordered: bool = False
     without: str = ""

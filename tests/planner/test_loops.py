@@ -1,4 +1,4 @@
-"""Which loops one recursive statement runs, and what is said of the others."""
+"""Loops that one recursive statement runs, and what `explain` says of the others."""
 
 from __future__ import annotations
 

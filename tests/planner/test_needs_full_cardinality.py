@@ -1,4 +1,4 @@
-"""Which reads DuckDB is told the rows of: those that it would else take to have lost most of them."""
+"""Reads of which DuckDB learns the number of rows: those that it would else take to have lost most of them."""
 
 from __future__ import annotations
 

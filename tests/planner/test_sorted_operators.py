@@ -1,4 +1,4 @@
-"""Where merge joins and streaming aggregates stand in a plan."""
+"""The positions of merge joins and streaming aggregates in a plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which order relations are known to have."""
+"""The order that the planner knows of relations."""
 
 from __future__ import annotations
 

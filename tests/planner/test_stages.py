@@ -1,4 +1,4 @@
-"""Which pipelines are which stage of a Spark job."""
+"""The stages of a Spark job, and their pipelines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Flight is asked for, and what it tells beside its batches."""
+"""Requests to Flight, and the metadata beside its batches."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def send(channel: grpc.Channel, method: MethodDescriptor, data: bytes) -> grpc.S
 
 @dataclass(slots=True)
 class Findings:
-    """How calls ended, the requests that met a bug, and MiB of this process after each round of requests."""
+    """The ends of calls, the requests that met a bug, and MiB of this process after each round of requests."""
 
     ends: Counter[str] = new(default_factory=Counter)
     bugs: list[str] = new(default_factory=list)

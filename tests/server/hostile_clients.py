@@ -169,7 +169,7 @@ ACTS: Final = (
 
 
 class Hostility:
-    """How often each act was done and how it ended, and the `bugs` that were met."""
+    """The number of times that each act was done, its ends, and the `bugs` that it met."""
 
     def __init__(self) -> None:
         self.ends: Counter[str] = Counter()

@@ -16,7 +16,7 @@ from tidegate.server.calls.answering import streaming
 
 
 class Connection:
-    """What a call writes to: each answer is on its way until the client has taken it."""
+    """The receiver of a call's answers: each answer is on its way until the client has taken it."""
 
     def __init__(self) -> None:
         self.said: list[object] = []

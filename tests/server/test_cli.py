@@ -33,7 +33,7 @@ from .running import fake_server
 
 
 class Done(NamedTuple):
-    """What a command has left: its exit code, and what it wrote."""
+    """The result of a command: its exit code, and what it wrote."""
 
     code: int
     output: str

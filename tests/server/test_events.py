@@ -1,4 +1,4 @@
-"""What a server's log says at level info of its tasks and clients, and what no user can make it say."""
+"""The log of a server at level info: its events, and what no user can make it say."""
 
 from __future__ import annotations
 

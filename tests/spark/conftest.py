@@ -1,4 +1,4 @@
-"""What the tests of feeding share: services, plans that hand rows on, tables of a few files."""
+"""Fixtures of the tests of feeding: services, plans that hand rows on, tables of a few files."""
 
 from __future__ import annotations
 

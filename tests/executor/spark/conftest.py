@@ -1,4 +1,4 @@
-"""What the tests of tasks on Spark share: the files of TPC-H, and a service."""
+"""Fixtures of the tests of tasks on Spark: the files of TPC-H, and a service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes wrong on Spark: a lost process does not show, and an error of the plan is the one that it is here."""
+"""Failures on Spark: a lost process does not show, and an error of the plan is the same as in a local task."""
 
 from __future__ import annotations
 

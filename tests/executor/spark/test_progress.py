@@ -1,4 +1,4 @@
-"""What a task tells of the Spark job that runs for it."""
+"""Progress of the Spark job that runs for a task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is no task for Spark is refused when it is asked for, with a sentence."""
+"""Tasks that cannot run on Spark: the service refuses them when a client asks for one."""
 
 from __future__ import annotations
 

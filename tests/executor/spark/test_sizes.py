@@ -1,4 +1,4 @@
-"""What an epoch costs beside its work: bytes in shuffles, files in the staging place, memory of the service; counted
+"""The cost of an epoch beside its work: bytes in shuffles, files in the staging place, memory of the service; counted
 over so much data and twice as much, on one, two and four channels.
 """
 

@@ -1,4 +1,4 @@
-"""What is computed from all rows of a key."""
+"""Results that are computed from all rows of a key."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""What an operator on changes must do, whatever it is: at every time, what it has given out up to then is its function
+"""The rule of every operator on changes: at every time, what it has given out up to then is its function
 of what it was given up to then.
 """
 

@@ -1,4 +1,4 @@
-"""What every kind of index does alike, against joins made row by row and in DuckDB's SQL."""
+"""Behaviour that all kinds of index share, against joins made row by row and in DuckDB's SQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What DataFusion's plans of some queries say, which is not what the queries mean."""
+"""Plans of DataFusion that say something else than their queries mean."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where operators that rely on the order of their inputs run on several channels."""
+"""Operators that rely on the order of their inputs, on several channels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a plan's rows are exchanged when it runs on several channels."""
+"""Exchanges of a plan that runs on several channels."""
 
 from __future__ import annotations
 

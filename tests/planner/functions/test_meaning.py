@@ -1,4 +1,4 @@
-"""What functions mean, against naive Python: overflow, rounding, division, nulls."""
+"""The meaning of functions, against naive Python: overflow, rounding, division, nulls."""
 
 import decimal
 import itertools

@@ -1,4 +1,4 @@
-"""What is known of a fragment's ordered form, and of its hash joins without asking DuckDB."""
+"""Facts about a fragment's ordered form and its hash joins that need no question to DuckDB."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What relations mean, row at a time in plain Python: an oracle that shares nothing with DuckDB.
+"""The meaning of relations, row at a time in plain Python: an oracle that shares nothing with DuckDB.
 
 Rows are tuples. Null is None. NaN equals itself and stands above all numbers where rows are grouped, compared as
 wholes or ordered; in conditions `equal` is null for nulls and true for two NaNs, as DuckDB and Postgres have it.

@@ -29,7 +29,7 @@ PAIRS = pa.schema([("a", pa.int64()), ("b", pa.int64())])
 
 @dataclass(frozen=True)
 class Kind:
-    """How it is made, at a depth of rounds, and what it gives for all rows of a key, which are in order."""
+    """A function that makes the operator at a depth of rounds, and its result for all rows of a key, in order."""
 
     make: Callable[[int], ChangeOperator]
     naive: Callable[[Sequence[Pair]], Iterable[Pair]]
