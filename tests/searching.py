@@ -1,4 +1,4 @@
-"""Time limits of searches for bugs. CI looks briefly; `make search` tries more, and runs what takes too long for CI.
+"""Time limits of searches for bugs: CI looks briefly, `make search` tries more and runs what is too long for CI."""
 
 from __future__ import annotations
 
