@@ -11,8 +11,10 @@ from typing import Final, Protocol
 
 import pyarrow as pa
 
-#: The most that a decoder takes, beside the window that its frame states.
-DECODER_BYTES: Final = 2 << 20
+from .decoder_memory import window_bytes
+
+#: The most that a decoder takes, beside its window.
+_DECODER_BYTES: Final = 2 << 20
 _PREFIX: Final = 8
 _AS_IT_IS: Final = -1
 #: Bytes behind a part that the next part may begin with: an offset, or a byte that has bits of both.
@@ -79,6 +81,13 @@ class InflatedBuffer:
         self._held = self._held[kept - self._at :]
         self._at = kept
         return data
+
+    def decoder_bytes(self) -> int:
+        """The most bytes that the decoder takes."""
+        file, offset, stored, codec = self._source
+        if self.length <= _DECODER_BYTES:
+            return self.length
+        return min(self.length, _DECODER_BYTES + window_bytes(file, offset, stored, self.length, codec))
 
     def _advance(self, start: int) -> None:
         """Drop what is before `start`, without holding it, where all that is held is before it."""

@@ -17,7 +17,7 @@ import pyarrow as pa
 from ....core.batches import batch_of
 from ....core.sizes import BATCH_BYTES
 from ..format import BATCH_ROWS, RowTooLarge, part_too_large
-from .arrow_buffers import DECODER_BYTES, InflatedBuffer, decoded_length
+from .arrow_buffers import InflatedBuffer, decoded_length
 from .arrow_columns import NO_DICTIONARY, BatchLayout, DictionaryIds, buffer_lengths
 from .arrow_messages import Message
 
@@ -54,7 +54,7 @@ class LargeBatch:
         bytes than `largest` is an error.
         """
         decoders = sum(
-            min(buffer.length, DECODER_BYTES)
+            buffer.decoder_bytes()
             for column in self._columns
             for buffer in column.all_buffers()
             if isinstance(buffer, InflatedBuffer)
