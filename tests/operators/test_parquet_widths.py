@@ -18,7 +18,7 @@ from tidegate.operators.core.sizes import BATCH_BYTES
 from tidegate.operators.sources.file_relations import native_obstacle
 from tidegate.operators.sources.formats.format import PartTooLarge, RowTooLarge
 from tidegate.operators.sources.formats.parquet import ParquetReader
-from tidegate.operators.sources.formats.parquet_rows import cut_by_cost, row_items
+from tidegate.operators.sources.formats.parquet_rows import cut_by_cost, hadoop_blocks, row_items
 from tidegate.proto.arrow.parquet_footer import read_footer
 
 from .data import column, pieces_of
@@ -122,6 +122,7 @@ WRITERS = {
     "not compressed": {"compression": "none"},
     "gzip": {"compression": "gzip"},
     "lz4": {"compression": "lz4"},
+    "old lz4": {"compression": "lz4"},
 }
 
 
@@ -139,10 +140,31 @@ def test_the_items_of_rows_are_counted_by_their_levels(
         rows = pa.array([None if at % 3 == 1 else row for at, row in enumerate(rows.to_pylist())], rows.type)
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table({"l": rows}), sink, data_page_size=100, write_batch_size=7, **WRITERS[writer])
-    data = pa.BufferReader(sink.getvalue())
+    data = pa.BufferReader(as_old_lz4(sink.getvalue()) if writer == "old lz4" else sink.getvalue())
     [leaf], [group] = read_footer(data).leaves, read_footer(data).groups
     item_counts = np.concatenate(list(row_items(data, group.chunks[0], leaf.repeats)))
     assert item_counts.tolist() == [max(len(row or ()), 1) for row in rows.to_pylist()]
+
+
+def as_old_lz4(file: pa.Buffer) -> bytes:
+    """The file, with the number of the old codec for LZ4 in its footer, as old versions of Arrow wrote it."""
+    data = file.to_pybytes()
+    assert data.count(b"\x15\x0e\x16") == 1
+    return bytes(data.replace(b"\x15\x0e\x16", b"\x15\x0a\x16"))
+
+
+@given(parts=st.lists(st.binary(min_size=1, max_size=40).map(lambda part: part * 9), max_size=4), framed=st.booleans())
+def test_old_lz4_is_blocks_behind_their_lengths_or_one_block_without(parts: list[bytes], framed: bool) -> None:
+    codec, whole = pa.Codec("lz4_raw"), b"".join(parts)
+    stored = [codec.compress(part, asbytes=True) for part in (parts if framed else [whole])]
+    lengths = [
+        len(part).to_bytes(4, "big") + len(block).to_bytes(4, "big") if framed else b""
+        for part, block in zip(parts if framed else [whole], stored, strict=True)
+    ]
+    data = b"".join(length + block for length, block in zip(lengths, stored, strict=True))
+    if data:
+        blocks = hadoop_blocks(data, len(whole))
+        assert b"".join(codec.decompress(block, size, asbytes=True) for block, size in blocks) == whole
 
 
 @given(st.lists(st.integers(0, 50), max_size=200), st.integers(1, 100), st.integers(1, 20))

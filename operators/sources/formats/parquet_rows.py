@@ -22,7 +22,8 @@ Counts = npt.NDArray[np.int64]
 
 #: Rows are counted in blocks of so many.
 BLOCK_ROWS: Final = 1 << 16
-_CODECS: Final = {1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4_raw"}
+_OLD_LZ4: Final = 5
+_CODECS: Final = {1: "snappy", 2: "gzip", 4: "brotli", _OLD_LZ4: "lz4_raw", 6: "zstd", 7: "lz4_raw"}
 _LENGTH: Final = 4
 _BITS: Final = 8
 _PACKED: Final = 1 << 13
@@ -75,9 +76,25 @@ def _levels(file: RandomFile, chunk: Chunk, page: Page) -> bytes:
         return bytes(file.read_at(min(page.levels, page.stored), page.at))
     data = file.read_at(page.stored, page.at)
     if chunk.codec:
-        data = pa.Codec(_CODECS[chunk.codec]).decompress(data, page.size, asbytes=True)
+        codec = pa.Codec(_CODECS[chunk.codec])
+        blocks = hadoop_blocks(data, page.size) if chunk.codec == _OLD_LZ4 else [(data, page.size)]
+        data = b"".join(codec.decompress(block, size, asbytes=True) for block, size in blocks)
     length = int.from_bytes(data[:_LENGTH], "little")
     return bytes(data[_LENGTH : _LENGTH + length])
+
+
+def hadoop_blocks(data: bytes, size: int) -> list[tuple[bytes, int]]:
+    """The blocks of LZ4 in data that has `size` bytes once it is decompressed, each with the size of its own. Hadoop
+    writes both lengths of a block before it; other old writers write one block without them.
+    """
+    blocks, at, total = [], 0, 0
+    while at + 2 * _LENGTH <= len(data):
+        decoded = int.from_bytes(data[at : at + _LENGTH], "big")
+        begin = at + 2 * _LENGTH
+        at = begin + int.from_bytes(data[at + _LENGTH : begin], "big")
+        blocks.append((data[begin:at], decoded))
+        total += decoded
+    return blocks if blocks and at == len(data) and total == size else [(data, size)]
 
 
 def _row_starts(levels: bytes, width: int, count: int) -> Iterator[Counts]:
