@@ -8,7 +8,7 @@ DEVELOPMENT := $(VENV)/.development
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run test api producers docs coverage constraints search repeats resident fuzz attack soak matrix digests check lint types proto bench clean
+.PHONY: help run test api producers docs coverage constraints search repeats resident feeding fuzz attack soak matrix digests check lint types proto bench clean
 
 help: ## Say what there is.
 	@sed -n 's/^\([a-z]*\):.*## /  make \1 \t/p' Makefile
@@ -30,6 +30,9 @@ repeats: $(DEVELOPMENT) ## Run every relation over every shape of splits 50 time
 
 resident: $(DEVELOPMENT) ## Measure what each operator kind has resident with rows of 8 B to 10 MB: an hour.
 	$(BIN)/python -m tests.conformance.resident $(RESIDENT)
+
+feeding: $(DEVELOPMENT) ## Measure what a service has resident for each way to feed it 1.9 GB of wide rows: half an hour.
+	$(BIN)/python -m tests.conformance.resident_feeding $(FEEDING)
 
 fuzz: $(DEVELOPMENT) ## Read files of every format that were damaged in 2,000 ways each: half an hour. FIRST_SEED=N takes others.
 	HYPOTHESIS_PROFILE=search $(BIN)/python -m pytest tests/operators/test_damaged_files.py -k damaged_files_neither \

@@ -169,8 +169,9 @@ def written(folder: Path, layout: str, width: int, size: int) -> str:
         return str(path)
     batch_iterator = batches(width, size)
     match layout:
-        case "arrow":
-            with pa.ipc.new_file(path, SCHEMA) as sink:
+        case "arrow" | "arrow stream":
+            new = pa.ipc.new_file if layout == "arrow" else pa.ipc.new_stream
+            with new(path, SCHEMA) as sink:
                 for batch in batch_iterator:
                     sink.write_batch(batch)
         case "arrow in one batch" | "arrow stream in one batch":

@@ -30,10 +30,10 @@ def main(asked: dict[str, Any]) -> list[object]:
     return [peak(), rows, spilled, error]
 
 
-def peak() -> int:
-    """The most that was resident in this process, and in those that it started without the files of their libraries."""
-    children = [int(child) for listed in Path("/proc/self/task").glob("*/children") for child in _words(listed)]
-    return _size("self", "VmHWM") + sum(_size(child, "VmHWM") - _size(child, "RssFile") for child in children)
+def peak(process: object = "self") -> int:
+    """The most that was resident in a process, and in those that it started without the files of their libraries."""
+    children = [int(child) for listed in Path(f"/proc/{process}/task").glob("*/children") for child in _words(listed)]
+    return _size(process, "VmHWM") + sum(_size(child, "VmHWM") - _size(child, "RssFile") for child in children)
 
 
 def _size(process: object, name: str) -> int:
