@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from .progress import Ticker, clear, draw, somebody_looks, write
 from .proto.errors import InvalidRequest
-from .proto.statistics import OperatorStatistics, SourceProgress, Statistics
+from .proto.statistics import OperatorStatistics, SourceProgress, Statistics, share_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,10 +36,10 @@ class GraphProgress:
 
     @property
     def share(self) -> float | None:
-        """The part that is read, from 0 to 1, of the inputs that know their number of rows; None if no input does."""
-        known = [(source.rows, source.total) for source in self.sources.values() if source.total is not None]
-        total = sum(rows for _, rows in known)
-        return sum(rows for rows, _ in known) / total if total else None
+        """The part that is read, from 0 to 1, of the inputs that know their number of rows. If no input does, of the
+        bytes of text files; None without text files.
+        """
+        return share_of(self.sources.values())
 
 
 _PLAIN_SECONDS: Final = 5.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 
@@ -119,22 +119,38 @@ class StageStatistics:
 class SourceProgress:
     """The progress of an input in the epoch that runs, or ran last: `rows` of `total`, which is None where it is
     unknown before the end. A row that several readers read counts once for each reader. For files that a statement
-    reads itself, `rows` is DuckDB's estimate until the statement has ended.
+    reads itself, `rows` is DuckDB's estimate until the statement has ended. CSV and JSON files, which do not tell their
+    number of rows, count in bytes: `text_bytes` of `total_text_bytes`.
 
     >>> rows = task.run_epoch({"sales": "sales.parquet"}).table()
-    >>> task.statistics().progress["sales"]
-    SourceProgress(rows=3, total=3)
+    >>> progress = task.statistics().progress["sales"]
+    >>> progress.rows, progress.total, progress.share
+    (3, 3, 1.0)
     """
 
     rows: int = 0
     total: int | None = None
+    text_bytes: int = 0
+    total_text_bytes: int = 0
 
     @property
     def share(self) -> float | None:
-        """The share that is read, from 0 to 1. It stays below 1 where the readers wanted no more rows."""
-        if self.total is None:
-            return None
-        return self.rows / self.total if self.total else 1.0
+        """The share that is read, from 0 to 1: of the rows; where their number is unknown, of the bytes of text files.
+        None if neither is known. It stays below 1 where the readers wanted no more rows.
+        """
+        return share_of([self])
+
+
+def share_of(inputs: Iterable[SourceProgress]) -> float | None:
+    """The share of the inputs that is read: of their rows; where no input knows the number of its rows, of the bytes of
+    their text files. None if neither is known.
+    """
+    inputs = tuple(inputs)
+    known = [(source.rows, source.total) for source in inputs if source.total is not None]
+    if not known:
+        known = [(source.text_bytes, source.total_text_bytes) for source in inputs if source.total_text_bytes]
+    total = sum(total for _, total in known)
+    return (sum(read for read, _ in known) / total if total else 1.0) if known else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

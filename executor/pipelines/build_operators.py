@@ -144,8 +144,9 @@ def make(node: RunNode, factory: OperatorFactory) -> Made:
         case ScanNode():
             part = factory.channel if node.parted else None
             source = ReadSource(node.source, None, node.whole, _cut(node), part)
-            scan = Scan(node.source, node.columns, order=node.order, largest=factory.memory_limit)
-            return Made(node, scan, factory.meter("Scan", node.plan_path), (), (source,), reader=scan, leaf=True)
+            meter = factory.meter("Scan", node.plan_path)
+            scan = Scan(node.source, node.columns, order=node.order, largest=factory.memory_limit, counts=meter)
+            return Made(node, scan, meter, (), (source,), reader=scan, leaf=True)
         case FragmentNode():
             sources = tuple(map(_file_source, node.files))
             fragment, meter = _fragment(node, factory), factory.meter("Fragment", node.plan_path)

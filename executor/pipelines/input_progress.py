@@ -1,6 +1,7 @@
 """Progress of an epoch through the inputs of a plan or a graph.
 
-A scan or an iterable counts rows as it gives them. A statement that reads files itself gives its first rows late: while
+A scan or an iterable counts rows as it gives them. Text files do not tell how many rows they have before their end, so
+a scan also counts their bytes. A statement that reads files itself gives its first rows late: while
 it runs, its rows count by DuckDB's own estimate of its progress, and all of them once it has ended.
 """
 
@@ -10,11 +11,11 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import pyarrow as pa
 
-from ...operators.core.piece import Piece
+from ...operators.core.piece import FilePiece, Piece
 from ...planner.physical.pipelines import FragmentNode, PhysicalNode, Pipeline, ScanNode, walk
 from ...planner.physical.user_nodes import IterateNode
 from ...proto.graph import IterableSource
@@ -62,7 +63,8 @@ class InputProgress:
     def _begin(self, epoch: int) -> None:
         self._epoch = epoch
         self._totals: dict[str, Total] = {}
-        self._before: dict[str, dict[Meter, int]] = {}
+        self._text_totals: dict[str, int] = {}
+        self._before: dict[str, dict[Meter, _Counted]] = {}
         self._ended: dict[str, float] = {}
         self._running: dict[int, _Statement] = {}
 
@@ -74,9 +76,10 @@ class InputProgress:
             for read in reads:
                 known, total = self._totals.get(read.source, 0), read.total(pieces)
                 self._totals[read.source] = None if known is None or total is None else known + total
+                self._text_totals[read.source] = self._text_totals.get(read.source, 0) + read.text_bytes(pieces)
                 if read.meter is not None:
                     before = self._before.setdefault(read.source, {})
-                    before.setdefault(read.meter, self._meters.rows_out(*read.meter))
+                    before.setdefault(read.meter, self._counted(read.meter))
 
     @contextmanager
     def statement(self, rows: Mapping[str, int], share: Callable[[], float | None]) -> Generator[None]:
@@ -110,12 +113,28 @@ class InputProgress:
     def _of(
         self, name: str, total: Total, running: Sequence[_Statement], shares: Mapping[int, float]
     ) -> SourceProgress:
-        rows = sum(self._meters.rows_out(*meter) - rows for meter, rows in self._before.get(name, {}).items())
+        counted = [(self._counted(meter), before) for meter, before in self._before.get(name, {}).items()]
+        rows = sum(now.rows - before.rows for now, before in counted)
         rows += int(
             self._ended.get(name, 0.0)
             + sum(statement.rows.get(name, 0) * shares[id(statement)] for statement in running)
         )
-        return SourceProgress(rows=rows if total is None else min(rows, total), total=total)
+        return SourceProgress(
+            rows=rows if total is None else min(rows, total),
+            total=total,
+            text_bytes=sum(now.text_bytes - before.text_bytes for now, before in counted),
+            total_text_bytes=self._text_totals[name],
+        )
+
+    def _counted(self, meter: Meter) -> _Counted:
+        return _Counted(self._meters.rows_out(*meter), self._meters.text_bytes(*meter))
+
+
+class _Counted(NamedTuple):
+    """The counts of a meter."""
+
+    rows: int
+    text_bytes: int
 
 
 class _Statement:
@@ -153,6 +172,14 @@ class InputRead:
             return _iterated(self.iterable)
         rows = _sum(piece.row_count for piece in pieces.get(self.source, ()))
         return None if rows is None else rows * self.times
+
+    def text_bytes(self, pieces: Mapping[str, Sequence[Piece]]) -> int:
+        """The bytes of text files, which do not tell their number of rows, that all channels read there."""
+        return self.times * sum(
+            piece.version.size
+            for piece in pieces.get(self.source, ())
+            if isinstance(piece, FilePiece) and piece.row_count is None
+        )
 
 
 def reads_of(pipelines: Sequence[Pipeline]) -> tuple[InputRead, ...]:

@@ -74,7 +74,13 @@ class Reading:
         """The scan for a change column. It remembers how it matched the last split's columns: most splits are alike."""
         scan = self._scans.get(change_column)
         if scan is None:
-            scan = Scan(self._source.name, self._source.columns, change_column=change_column, largest=self._largest)
+            scan = Scan(
+                self._source.name,
+                self._source.columns,
+                change_column=change_column,
+                largest=self._largest,
+                counts=self._meter,
+            )
             self._scans[change_column] = scan
         return scan
 

@@ -20,6 +20,7 @@ class Meter:
 
     `run_ns` includes the time of the operators it reads from; `own_ns` does not. `open_ns` is the time that its streams
     were open, and `pressed_ns` the part of it in which the operator had handed out rows and nobody asked for more.
+    `text_bytes` are the bytes of text files that it has read.
     """
 
     __slots__ = (
@@ -37,13 +38,14 @@ class Meter:
         "run_ns",
         "runs",
         "spilled_bytes",
+        "text_bytes",
     )
 
     def __init__(self, operator: str, plan_path: str) -> None:
         self.operator = operator
         self.plan_path = plan_path
         self.rows_in = self.rows_out = self.bytes_in = self.bytes_out = self.runs = self.run_ns = self.spilled_bytes = 0
-        self.own_ns = self.pressed_ns = self.open_ns = 0
+        self.own_ns = self.pressed_ns = self.open_ns = self.text_bytes = 0
         self.at_least = False
         self.failed = False
 
@@ -75,6 +77,10 @@ class Meters:
     def rows_out(self, operator: str, plan_path: str) -> int:
         """The rows of an operator over all channels; 0 if the operator does not exist yet."""
         return sum(meter.rows_out for meter in tuple(self._meters.get((operator, plan_path), {}).values()))
+
+    def text_bytes(self, operator: str, plan_path: str) -> int:
+        """The bytes of text files that an operator has read over all channels; 0 if it does not exist yet."""
+        return sum(meter.text_bytes for meter in tuple(self._meters.get((operator, plan_path), {}).values()))
 
     def statistics(self) -> tuple[OperatorStatistics, ...]:
         return tuple(OperatorStatistics(**_sum(tuple(channels.values()))) for channels in tuple(self._meters.values()))

@@ -118,13 +118,21 @@ class PieceFiles:
         self._file = file
         self._path = path
         self._files = files
+        self._stream: pa.NativeFile | None = None
+
+    @property
+    def position(self) -> int:
+        """The bytes of the file that its open stream has read; 0 without an open stream."""
+        return 0 if self._stream is None or self._stream.closed else int(self._stream.tell())
 
     def open_input_file(self, path: str) -> pa.NativeFile:
         return self._files.open_input_file(self._real(path))
 
     def open_input_stream(self, path: str, compression: str | None = "detect") -> pa.NativeFile:
+        self._stream = self._files.open_input_stream(self._real(path), compression=None)
         # A descriptor has no file ending that tells the compression.
-        return self._files.open_input_stream(self._real(path), compression=_compression(path, compression))
+        codec = _compression(path, compression)
+        return self._stream if codec is None else pa.CompressedInputStream(self._stream, codec)
 
     def _real(self, path: str) -> str:
         return self._file.path if path == self._path else path

@@ -11,6 +11,8 @@ their row groups.
 
 With a change column the weight of each row stands behind its columns, as `_weight`.
 
+A file that does not tell its number of rows (text) is counted in bytes, as it is read.
+
 A bad piece raises a `SplitError` that names the file and, where a value is wrong, its column and row.
 """
 
@@ -19,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -55,8 +57,14 @@ from .formats.matching import (
 T = TypeVar("T")
 
 
+class TextBytes(Protocol):
+    """The counter of the bytes of text files that were read."""
+
+    text_bytes: int
+
+
 class Scan(Operator):
-    """The scan of one source. A row of more than `largest` bytes is an error."""
+    """The scan of one source. A row of more than `largest` bytes is an error. Bytes of text files count in `counts`."""
 
     def __init__(
         self,
@@ -67,6 +75,7 @@ class Scan(Operator):
         change_column: str | None = None,
         filesystem: FileSystem | None = None,
         largest: int = UNLIMITED,
+        counts: TextBytes | None = None,
     ) -> None:
         self.schema = pa.schema([pa.field(c.name, c.type, nullable=c.nullable) for c in columns])
         self._asked = tuple(columns)
@@ -75,6 +84,7 @@ class Scan(Operator):
             self._asked += (Column(name=change_column, type=pa.string(), nullable=False, number_or_text=True),)
         self._change_column = change_column
         self._largest = largest
+        self._counts = counts
         self._source = source
         self._columns = tuple(columns)
         self._order = DeclaredOrder(source, self.schema, order) if order else None
@@ -150,6 +160,7 @@ class Scan(Operator):
                 self._matches(piece.schema or pa.schema([]), piece)
                 return
             files = PieceFiles(file, piece.path, self._filesystem, self._largest)
+            text_bytes = 0
             reader = _guarded(piece, file, lambda: format_named(piece.format).read(piece, self._asked, files))
             with closing(reader):
                 matches = self._matches(reader.schema, piece)
@@ -157,10 +168,18 @@ class Scan(Operator):
                 with closing(reader.batches(indices)) as batches:
                     while (numbered_batch := _guarded(piece, file, lambda: next(batches, None))) is not None:
                         at, batch = numbered_batch
+                        text_bytes = self._count(piece, text_bytes, files.position)
                         if batch.num_rows:
                             wanted = self._wanted(batch, matches, piece, at)
                             yield wanted if piece.keys is None else _in_range(wanted, batch, piece.keys)
             file.check()
+            self._count(piece, text_bytes, piece.version.size)
+
+    def _count(self, piece: FilePiece, before: int, position: int) -> int:
+        """Count the bytes of a text file up to this position; those up to `before` are counted."""
+        if self._counts is not None and piece.row_count is None:
+            self._counts.text_bytes += position - before
+        return position
 
     def _wanted(self, batch: pa.RecordBatch, matches: Sequence[Match], piece: Piece, first_row: int) -> pa.RecordBatch:
         """`batch`, which has the matched columns in order, as the plan's columns and types."""

@@ -45,7 +45,12 @@ def statistics_message(statistics: s.Statistics) -> pb.Statistics:
             for stage in statistics.stages
         ],
         progress={
-            source: pb.SourceProgress(rows=progress.rows, total=progress.total)
+            source: pb.SourceProgress(
+                rows=progress.rows,
+                total=progress.total,
+                text_bytes=progress.text_bytes,
+                total_text_bytes=progress.total_text_bytes,
+            )
             for source, progress in statistics.progress.items()
         },
         **{name: getattr(statistics, name) for name in _COUNTERS},
@@ -63,7 +68,12 @@ def _stage_statistics_value(message: pb.StageStatistics) -> s.StageStatistics:
 
 
 def _source_progress_value(message: pb.SourceProgress) -> s.SourceProgress:
-    return s.SourceProgress(rows=message.rows, total=message.total if message.HasField("total") else None)
+    return s.SourceProgress(
+        rows=message.rows,
+        total=message.total if message.HasField("total") else None,
+        text_bytes=message.text_bytes,
+        total_text_bytes=message.total_text_bytes,
+    )
 
 
 def statistics_value(message: pb.Statistics) -> s.Statistics:

@@ -179,13 +179,12 @@ def _check_fed(task: Task, options: argparse.Namespace) -> None:
 
 
 def _state(task: Task) -> State:
+    from ...proto.statistics import share_of
     from .progress_line import State
 
     statistics = task.statistics()
-    known = [progress for progress in statistics.progress.values() if progress.total]
-    read, total = sum(progress.rows for progress in known), sum(progress.total or 0 for progress in known)
     finished = sum(split.finished for split in statistics.splits.values())
-    return State(finished=finished, rows=statistics.output_rows, read=read / total if total else None)
+    return State(finished=finished, rows=statistics.output_rows, read=share_of(statistics.progress.values()))
 
 
 def _grouped(named: list[tuple[str, str]]) -> dict[str, list[str]]:

@@ -69,13 +69,47 @@ def test_rows_of_calls_count_as_those_of_files_do(client: Client, small: str) ->
         assert task.statistics().progress == {"t": SourceProgress(rows=6, total=6)}
 
 
-def test_a_continuous_task_tells_how_far_its_epoch_is_read(client: Client, small: str, tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("k,v\n1,2\n")
+def test_a_continuous_task_tells_how_far_its_epoch_is_read(client: Client, small: str) -> None:
     with client.create_task(SUM, mode="continuous") as task:
         assert task.statistics().progress == {}
-        for splits, rows, total in (([small, SMALL], 6, 6), ([small], 3, 3), ([str(tmp_path / "t.csv")], 1, None)):
+        for splits, rows in (([small, SMALL], 6), ([small], 3)):
             task.run_epoch({"t": splits})
-            assert task.statistics().progress == {"t": SourceProgress(rows=rows, total=total)}
+            assert task.statistics().progress == {"t": SourceProgress(rows=rows, total=rows)}
+
+
+@pytest.mark.parametrize("mode", ["per_epoch", "continuous"])
+@pytest.mark.parametrize("ending", ["csv", "json", "csv.gz", "json.zst"])
+def test_text_files_count_in_bytes_of_the_disk(client: Client, tmp_path: Path, ending: str, mode: str) -> None:
+    lines = ["k,v", "1,2", "1,3"] if "csv" in ending else ['{"k": 1, "v": 2}', '{"k": 1, "v": 3}']
+    paths = [str(tmp_path / f"{name}.{ending}") for name in "ab"]
+    for path in paths:
+        with pa.output_stream(path) as file:
+            file.write("\n".join(lines).encode())
+    size = sum(Path(path).stat().st_size for path in paths)
+    with client.create_task(SUM, mode=mode) as task:
+        for _ in range(2):
+            task.run_epoch({"t": paths})
+            assert task.statistics().progress == {
+                "t": SourceProgress(rows=4, text_bytes=size, total_text_bytes=size),
+            }
+            assert task.statistics().progress["t"].share == 1.0
+
+
+def test_an_epoch_that_is_not_over_tells_how_many_bytes_of_its_text_are_read(client: Client, tmp_path: Path) -> None:
+    size = (tmp_path / "t.csv").write_text("x\n" + "1234567\n" * ROWS)
+    limits = {"output_bytes": 1 << 20, "spill_quota": 1 << 20}
+    with client.create_task(passed_through("a").json or "", **limits) as task:
+        task.add_split("a", str(tmp_path / "t.csv"))
+        task.request_barrier()
+        before, now = None, SourceProgress()
+        deadline = time.monotonic() + 60
+        while now.text_bytes == 0 or now != before:  # until its output is full and it waits for a reader
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+            before, now = now, task.statistics().progress.get("a", now)
+        assert now.total is None
+        assert 0 < now.text_bytes < now.total_text_bytes == size
+        assert now.share == now.text_bytes / size
 
 
 def test_a_continuous_epoch_that_is_not_over_has_read_a_part(client: Client, tmp_path: Path) -> None:

@@ -148,7 +148,11 @@ def test_a_malformed_split_is_refused(message: tasks_pb2.Split, sentence: str) -
             spilled_bytes=counts,
             splits=st.dictionaries(text, st.builds(SplitStatistics, added=counts, finished=counts), max_size=2),
             progress=st.dictionaries(
-                text, st.builds(SourceProgress, rows=counts, total=st.none() | counts), max_size=2
+                text,
+                st.builds(
+                    SourceProgress, rows=counts, total=st.none() | counts, text_bytes=counts, total_text_bytes=counts
+                ),
+                max_size=2,
             ),
             operators=st.lists(
                 st.builds(OperatorStatistics, operator=text, place=text, rows_in=counts, run_us=counts), max_size=2

@@ -26,6 +26,7 @@ _COUNTED = (
     "pressed_ns",
     "open_ns",
     "spilled_bytes",
+    "text_bytes",
 )
 
 

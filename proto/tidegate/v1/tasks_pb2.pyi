@@ -754,12 +754,16 @@ class Statistics(_message.Message):
     def __init__(self, barriers_requested: _Optional[int] = ..., barriers_completed: _Optional[int] = ..., barrier_us: _Optional[int] = ..., splits: _Optional[_Mapping[str, SplitStatistics]] = ..., operators: _Optional[_Iterable[_Union[OperatorStatistics, _Mapping]]] = ..., plans: _Optional[int] = ..., output_rows: _Optional[int] = ..., output_bytes: _Optional[int] = ..., output_bytes_held: _Optional[int] = ..., spilled_bytes: _Optional[int] = ..., loops: _Optional[_Iterable[_Union[LoopStatistics, _Mapping]]] = ..., stages: _Optional[_Iterable[_Union[StageStatistics, _Mapping]]] = ..., progress: _Optional[_Mapping[str, SourceProgress]] = ...) -> None: ...
 
 class SourceProgress(_message.Message):
-    __slots__ = ("rows", "total")
+    __slots__ = ("rows", "total", "text_bytes", "total_text_bytes")
     ROWS_FIELD_NUMBER: _ClassVar[int]
     TOTAL_FIELD_NUMBER: _ClassVar[int]
+    TEXT_BYTES_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_TEXT_BYTES_FIELD_NUMBER: _ClassVar[int]
     rows: int
     total: int
-    def __init__(self, rows: _Optional[int] = ..., total: _Optional[int] = ...) -> None: ...
+    text_bytes: int
+    total_text_bytes: int
+    def __init__(self, rows: _Optional[int] = ..., total: _Optional[int] = ..., text_bytes: _Optional[int] = ..., total_text_bytes: _Optional[int] = ...) -> None: ...
 
 class StageStatistics(_message.Message):
     __slots__ = ("stage", "pipelines", "tasks", "running", "done", "failed", "rows_in", "rows_out", "bytes_in", "bytes_out", "spilled_bytes")
