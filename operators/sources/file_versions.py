@@ -38,8 +38,6 @@ class Files(Protocol):
 
     def open_input_file(self, path: str) -> pa.NativeFile: ...
 
-    def open_input_stream(self, path: str, compression: str | None = "detect") -> pa.NativeFile: ...
-
 
 class Identity(NamedTuple):
     """The identity of a file, with its size and the time of its last change."""
@@ -118,21 +116,21 @@ class PieceFiles:
         self._file = file
         self._path = path
         self._files = files
-        self._stream: pa.NativeFile | None = None
+        self._streamed: pa.NativeFile | None = None
 
     @property
     def position(self) -> int:
         """The bytes of the file that its open stream has read; 0 without an open stream."""
-        return 0 if self._stream is None or self._stream.closed else int(self._stream.tell())
+        return 0 if self._streamed is None or self._streamed.closed else int(self._streamed.tell())
 
     def open_input_file(self, path: str) -> pa.NativeFile:
         return self._files.open_input_file(self._real(path))
 
-    def open_input_stream(self, path: str, compression: str | None = "detect") -> pa.NativeFile:
-        self._stream = self._files.open_input_stream(self._real(path), compression=None)
-        # A descriptor has no file ending that tells the compression.
-        codec = _compression(path, compression)
-        return self._stream if codec is None else pa.CompressedInputStream(self._stream, codec)
+    def open_input_stream(self, path: str) -> pa.NativeFile:
+        """A stream of the file, decompressed if the ending of the path says that the file is compressed."""
+        self._streamed = self.open_input_file(path)
+        codec = _compression(path)  # a descriptor has no ending
+        return self._streamed if codec is None else pa.CompressedInputStream(self._streamed, codec)
 
     def _real(self, path: str) -> str:
         return self._file.path if path == self._path else path
@@ -273,9 +271,7 @@ def _check_path(piece: FilePiece, identity: Identity) -> None:
         raise _changed(piece)
 
 
-def _compression(path: str, compression: str | None) -> str | None:
-    if compression != "detect":
-        return compression
+def _compression(path: str) -> str | None:
     try:
         return str(pa.Codec.detect(path).name)
     except (ValueError, TypeError):  # the file is not compressed

@@ -110,7 +110,7 @@ class CsvReader:
                 rest = block
 
     def _stream(self) -> pa.NativeFile:
-        return self._filesystem.open_input_stream(self._piece.path, compression="detect")
+        return self._filesystem.open_input_stream(self._piece.path)
 
     def close(self) -> None:
         if self._open is not None:

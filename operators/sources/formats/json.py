@@ -115,7 +115,7 @@ class JsonReader:
         return CheckedText(self._stream(), refused)
 
     def _stream(self) -> pa.NativeFile:
-        return self._filesystem.open_input_stream(self._piece.path, compression="detect")
+        return self._filesystem.open_input_stream(self._piece.path)
 
     def close(self) -> None:
         if self._open is not None:
