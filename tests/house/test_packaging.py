@@ -183,3 +183,13 @@ def requirements() -> list[str]:
 def test_an_editable_install_imports_from_the_tree(tmp_path: Path) -> None:
     shown = run(sys.executable, "-c", "import tidegate.planner as p; print(p.__file__)", cwd=tmp_path)
     assert Path(shown.strip()) == TOP / "planner" / "__init__.py"
+
+
+def test_the_changelog_begins_with_what_is_not_released_and_has_its_releases_newest_first() -> None:
+    first, *headings = re.findall(r"^## (.*)$", (TOP / "CHANGELOG.md").read_text(), re.MULTILINE)
+    releases = [re.fullmatch(r"\[(\d+\.\d+\.\d+)\] - \d{4}-\d{2}-\d{2}", heading) for heading in headings]
+    assert first == "[Unreleased]"
+    assert None not in releases, f"write '## [X.Y.Z] - YYYY-MM-DD': {headings}"
+    versions = [Version(release[1]) for release in releases if release is not None]
+    assert versions == sorted(set(versions), reverse=True)
+    assert all(version <= Version(SETTINGS["project"]["version"]) for version in versions)
