@@ -1,4 +1,4 @@
-"""What a decoder of an Arrow buffer keeps in memory, by the headers of the buffer's frames."""
+"""The memory that a decoder of an Arrow buffer keeps, by the headers of the buffer's frames."""
 
 from __future__ import annotations
 
