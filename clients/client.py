@@ -52,7 +52,7 @@ class Client:
     | `max_pending_epochs` | a number |
     | `time_zone` | a name |
     | `memory_limit`, `queue_bytes`, `output_bytes`, `spill_quota`, `write_quota` | bytes |
-    | `idle_seconds`, `loop_seconds`, `epoch_seconds` | seconds |
+    | `idle_seconds`, `loop_seconds`, `epoch_seconds`, `parallel_threshold_seconds` | seconds |
     | `loop_rows` | rows |
     | `broadcast` | sources to broadcast |
     | `missing_columns` | `"error"` or `"null"` |

@@ -61,6 +61,7 @@ class Options(TypedDict, total=False):
     loop_rows: int
     loop_seconds: float
     epoch_seconds: float
+    parallel_threshold_seconds: float
     executor: ExecutorKind | Literal["local", "spark"]
     spark: object
     """A master's address, or a Spark session of yours."""
@@ -91,7 +92,7 @@ def _choice(name: str, value: Any) -> Any:
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _LARGEST[name]:
             raise InvalidRequest(f"{name} must be a whole number from 0 to {_LARGEST[name]}, not {value!r}")
         return int(value)
-    if name in ("idle_seconds", "loop_seconds", "epoch_seconds"):
+    if name.endswith("_seconds"):
         if not isinstance(value, int | float) or isinstance(value, bool):
             raise InvalidRequest(f"{name} must be a number of seconds, not {value!r}")
         return float(value)

@@ -110,7 +110,12 @@ class Prepared:
         """The pipelines for sources of `rows` rows each, with nothing else known of the sources."""
         sizes = {name: size_class(count, self.options.channels) for name, count in rows.items()}
         shape = {name: SourceShape(feed=Feed.FILES, size_class=size) for name, size in sizes.items()}
-        return Spread(physical=self.physical(shape), rows=rows, kept=self.division.uses)
+        return Spread(
+            physical=self.physical(shape),
+            rows=rows,
+            threshold_seconds=self.options.parallel_threshold_seconds,
+            kept=self.division.uses,
+        )
 
 
 def prepare(decoded: Decoded | ir.Plan, options: TaskOptions, static: Collection[str] = ()) -> Prepared:

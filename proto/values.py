@@ -81,8 +81,9 @@ class TaskOptions:
     sources that every channel reads whole where they are joined. `write_format` is the format of a table's files, where
     the plan writes a table; `write_quota` bounds their bytes. `loop_rows` bounds the rows of a loop; every copy of a
     row counts. A statement with loops must give its first row within `loop_seconds`, unless that is 0. An epoch fails
-    once the task has worked on it for `epoch_seconds`, unless that is 0. `spark` is the address of a Spark master, or
-    the name that the service in this process has for a session of the caller; clients never send it.
+    once the task has worked on it for `epoch_seconds`, unless that is 0. A plan that is not row-wise runs on several
+    channels only if they are estimated to save `parallel_threshold_seconds`. `spark` is the address of a Spark master,
+    or the name that the service in this process has for a session of the caller; clients never send it.
     """
 
     mode: Mode = Mode.PER_EPOCH
@@ -104,6 +105,7 @@ class TaskOptions:
     loop_rows: int = 100_000_000
     loop_seconds: float = 0.0
     epoch_seconds: float = 0.0
+    parallel_threshold_seconds: float = 0.075
     executor: ExecutorKind = ExecutorKind.LOCAL
     spark: str = ""
     missing_columns: MissingColumns = MissingColumns.ERROR

@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tidegate.planner.distribution import distribute as spreading
-
 from .searching import SEARCHES, tries
 from .sparks import connected, spark  # noqa: F401 - fixtures of all tests
 from .warm import warm  # noqa: F401 - a fixture, too
@@ -28,11 +26,6 @@ settings.load_profile("search" if SEARCHES else "default")
 
 # The processes that tests start find the modules compiled: to compile them all costs each as much as to import them.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-
-# Tests have few rows: they are to be spread over channels where that saves anything at all.
-SHIPPED_WORTHWHILE = spreading.WORTHWHILE
-spreading.WORTHWHILE = 0.0
-
 
 #: What takes longest starts first, so that the processes of a run end together.
 LONGEST = (
@@ -60,12 +53,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _turn(item: pytest.Item) -> int:
     return next((turn for turn, folder in enumerate(LONGEST) if item.nodeid.startswith(folder)), len(LONGEST))
-
-
-@pytest.fixture
-def as_shipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plans are spread where a service would spread them."""
-    monkeypatch.setattr(spreading, "WORTHWHILE", SHIPPED_WORTHWHILE)
 
 
 @pytest.fixture(scope="session")

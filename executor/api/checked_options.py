@@ -14,6 +14,7 @@ from ...proto.values import Determinism, ExecutorKind, Mode, Spill, TaskOptions
 
 SMALLEST_MEMORY = 32 << 20
 """The least memory limit for each channel."""
+_SHIPPED: Final = TaskOptions()
 NUMBERS: Final = tuple(field.name for field in fields(TaskOptions) if field.name in RANGES)
 
 
@@ -84,6 +85,10 @@ def _check_continuous(options: TaskOptions) -> None:
             "its joins keep their rows as state and do not spill; leave spill out",
         ),
         "broadcast": (bool(options.broadcast), "its joins route every row by its key; leave broadcast out"),
+        "parallel_threshold_seconds": (
+            options.parallel_threshold_seconds != _SHIPPED.parallel_threshold_seconds,
+            "it runs on all of its channels; leave parallel_threshold_seconds out",
+        ),
     }
     for name, (is_set, why) in refused.items():
         if is_set:

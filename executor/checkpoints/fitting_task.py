@@ -43,8 +43,9 @@ def check_fits(manifest: Manifest, origin: Origin) -> None:
     """Raise `CheckpointError`, which says what differs, if rows depend on the difference."""
     then = manifest.origin
     _check_plan(manifest, origin)
+    shipped = _options(TaskOptions())  # an option that is newer than the checkpoint
     for name in {**then.options, **origin.options}:
-        before, now = then.options.get(name), origin.options.get(name)
+        before, now = then.options.get(name, shipped.get(name)), origin.options.get(name, shipped.get(name))
         if before != now:
             raise CheckpointError(
                 f"checkpoint {manifest.name!r} is of a task with {name}={before!r}, and the new task has "
@@ -103,6 +104,7 @@ def _options(options: TaskOptions) -> Mapping[str, Any]:
             "memory_limit": options.memory_limit,
             "spill": options.spill.value,
             "broadcast": list(options.broadcast),
+            "parallel_threshold_seconds": options.parallel_threshold_seconds,
         }
     return known
 

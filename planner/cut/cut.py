@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Collection, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -80,7 +80,7 @@ def _on(
         if top is not planned.root or making.shared != division.shared:
             part = section(making.shared, top, division.facts, nodes, row_wise=planned.row_wise)
         if channels > 1 and not part.row_wise:
-            distributed = _spread(division, part.root, making, channels, options.broadcast)
+            distributed = _spread(division, part.root, making, channels, options)
             parts = stages(distributed)
             pipelines += _pipelines(division, parts, replace(making, shared=distributed.shared), nodes, output)
             computes += [stage.root for stage in parts]
@@ -144,7 +144,7 @@ def _pipeline(
     return Pipeline(root=node, sources=sources, start=start, channels=channels if sources else 1)
 
 
-def _spread(division: Division, root: ir.Relation, making: Making, channels: int, broadcast: Collection[str]) -> Spread:
+def _spread(division: Division, root: ir.Relation, making: Making, channels: int, options: TaskOptions) -> Spread:
     """A section's root on several channels. A plan that is not row-wise has one section."""
     spreading = Spreading(
         channels=channels,
@@ -152,7 +152,8 @@ def _spread(division: Division, root: ir.Relation, making: Making, channels: int
         facts=division.facts,
         shared=making.shared,
         kept=division.uses,
-        broadcast=broadcast,
+        broadcast=options.broadcast,
+        least_saved=options.parallel_threshold_seconds * 1e9,
         keys=making.keys,
         clustered={source: feed.clustered for source, feed in making.shape.items()},
         rising={source: feed.rising for source, feed in making.shape.items()},

@@ -26,11 +26,6 @@ from .sorted_inputs import merge_join_alternatives, streaming_aggregate_alternat
 from .user_operators import user_alternatives
 
 _READ, _COMPUTE, _HASHED = 6.0, 4.0, 60.0
-WORTHWHILE = 75e6
-"""Nanoseconds that several channels have to save by the estimates. The estimates are rough: a smaller saving is soon
-lost.
-"""
-
 _OPEN: Final = 3e6
 """Nanoseconds to plan a statement's read of a source, and to read the footers of the source's files."""
 
@@ -55,7 +50,8 @@ class Spreading:
 
     `kept` are relations computed once for the task; every channel reads them. `keys` are the columns by which
     sources may be cut, with the number of their ranges; a source is cut if `clustered` has the column, and a source
-    with a declared order only if `rising` has it.
+    with a declared order only if `rising` has it. Several channels have to save `least_saved` nanoseconds by the
+    estimates.
     """
 
     channels: int
@@ -64,6 +60,7 @@ class Spreading:
     shared: Sequence[ir.Relation]
     kept: Mapping[ir.Relation, str] = field(default_factory=dict)
     broadcast: Collection[str] = ()
+    least_saved: float = 0.0
     keys: Mapping[Key, int] = field(default_factory=dict)
     clustered: Mapping[str, Collection[str]] = field(default_factory=dict)
     rising: Mapping[str, Collection[str]] = field(default_factory=dict)
@@ -83,7 +80,7 @@ class Spread:
 
 def spread(root: ir.Relation, spreading: Spreading) -> Spread:
     """The cheapest alternative for the root's rows, whose order is that of the channels' rows, one channel after the
-    other. A single channel has all rows unless several channels are `WORTHWHILE`.
+    other. A single channel has all rows unless several channels save enough.
     """
     alone = _Finding(root, replace(spreading, channels=1))
     one = unroll(alone.step, root).one
@@ -97,7 +94,7 @@ def spread(root: ir.Relation, spreading: Spreading) -> Spread:
         key=lambda alternative: alternative.cost,
     )
     saved = one.cost - best.cost
-    if saved < WORTHWHILE:
+    if saved < spreading.least_saved:
         return Spread(one.relation, 1, alone.shared(), saved)
     channels = spreading.channels if best.placement is Placement.SHARES else 1
     return Spread(best.relation, channels, finding.shared(), saved)

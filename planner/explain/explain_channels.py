@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
-from ..distribution import distribute as spreading
 from ..ir import Relation
 from ..physical.pipelines import (
     Exchange,
@@ -31,10 +30,11 @@ _MS: Final = 1e6
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Spread:
-    """The plan on several channels for sources of so many rows."""
+    """The plan on several channels for sources of so many rows. They are used if they save `threshold_seconds`."""
 
     physical: PhysicalPlan
     rows: Mapping[str, int]
+    threshold_seconds: float
     kept: Mapping[Relation, str] = field(default_factory=dict)
     """The names of relations whose rows are computed once for the task."""
 
@@ -81,7 +81,7 @@ def spread_text(spread: Spread) -> Iterator[str]:
     if spread.physical.shortage is not None:
         yield f"  {_short(spread.physical.shortage)}"
     if saved is not None and len(pipelines) == 1 and pipelines[0]["channels"] == 1:
-        least = spreading.WORTHWHILE / _MS
+        least = spread.threshold_seconds * 1e3
         yield f"  one channel, as several are estimated to save {max(saved, 0.0):.0f} ms; {least:.0f} are worth it"
     for pipeline in pipelines:
         reads = "; ".join(f"{read['source']}, {read['rows']}" for read in pipeline["reads"])

@@ -71,6 +71,7 @@ _PLAIN_OPTIONS: Final = (
     "loop_rows",
     "loop_seconds",
     "epoch_seconds",
+    "parallel_threshold_seconds",
 )
 
 

@@ -76,6 +76,7 @@ RANGES: Final = {
     "loop_rows": Range(1, LARGEST, "a number of rows"),
     "loop_seconds": _seconds("no limit"),
     "epoch_seconds": _seconds("no limit"),
+    "parallel_threshold_seconds": _seconds("several channels wherever they save time"),
 }
 
 

@@ -193,6 +193,12 @@ def add_how(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="let every channel read this source whole; may be repeated",
     )
+    parser.add_argument(
+        "--parallel-threshold-seconds",
+        metavar="SECONDS",
+        type=float,
+        help="use several channels only if they are estimated to save so much time (default: the server's, 0.075)",
+    )
     parser.add_argument("--relaxed", action="store_true", help="promise the same rows in any order, and use every core")
     parser.add_argument(
         "--spill",
@@ -218,12 +224,14 @@ def add_how(parser: argparse.ArgumentParser) -> None:
 
 def how(options: argparse.Namespace) -> dict[str, Any]:
     determinism = "relaxed" if options.relaxed else "strict"
+    threshold = options.parallel_threshold_seconds
     return {
         "mode": options.mode,
         "channels": options.channels,
         "determinism": determinism,
         "spill": options.spill,
         "broadcast": options.broadcast,
+        **({} if threshold is None else {"parallel_threshold_seconds": threshold}),
         "loops": options.loops,
         "write_format": options.write_format,
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,10 +11,12 @@ import pytest
 
 import tidegate
 from tidegate.client import Client
+from tidegate.executor.checkpoints import manifest
 from tidegate.executor.service.plan_engine import PlanEngine
 from tidegate.operators.core.operator import StateReader, StateWriter
 
 from ..executor.fakes import POISON, FakeEngine, batch
+from ..on_channels import on_channels
 from . import plans
 
 OpenClient = Callable[..., Client]
@@ -211,7 +213,10 @@ def test_another_plan_is_refused(adding: Callable[..., Client]) -> None:
     assert refused.value.reason == "CHECKPOINT_OTHER_PLAN"
 
 
-@pytest.mark.parametrize(("name", "value"), [("channels", 2), ("time_zone", "Europe/Paris"), ("memory_limit", 1 << 30)])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("channels", 2), ("time_zone", "Europe/Paris"), ("memory_limit", 1 << 30), ("parallel_threshold_seconds", 0.0)],
+)
 def test_other_options_are_refused_and_named(adding: Callable[..., Client], name: str, value: object) -> None:
     client = adding()
     task = client.create_task(b"plan")
@@ -221,6 +226,20 @@ def test_other_options_are_refused_and_named(adding: Callable[..., Client], name
         client.create_task(b"plan", restore=taken, **{name: value})
     assert refused.value.reason == "CHECKPOINT_OTHER_OPTIONS"
     assert client.create_task(b"plan", restore=taken, max_pending_epochs=3, on_error="skip_epoch")
+
+
+def test_an_option_that_is_newer_than_the_checkpoint_had_its_default(adding: Callable[..., Client], root: Path) -> None:
+    client = adding()
+    task = client.create_task(b"plan")
+    taken = task.run_epoch({}, checkpoint=True).checkpoint
+    [file] = (root / task.id).glob("*.json")
+    then = manifest.decode(file.read_bytes(), "it")
+    options = {name: value for name, value in then.origin.options.items() if name != "parallel_threshold_seconds"}
+    assert options != then.origin.options
+    file.write_bytes(manifest.encode(replace(then, origin=replace(then.origin, options=options))))
+    assert client.create_task(b"plan", restore=taken)
+    with pytest.raises(tidegate.CheckpointError, match=r"of a task with parallel_threshold_seconds=0\.075"):
+        client.create_task(b"plan", restore=taken, parallel_threshold_seconds=0.0)
 
 
 def test_a_damaged_checkpoint_makes_no_task(adding: Callable[..., Client], root: Path) -> None:
@@ -254,10 +273,10 @@ def rows(*values: int) -> pa.Table:
 
 @pytest.mark.parametrize("channels", [1, 2])
 def test_a_per_epoch_task_goes_on_with_the_next_number(client: Client, channels: int) -> None:
-    task = client.create_task(plans.totals(), channels=channels)
+    task = client.create_task(plans.totals(), **on_channels(channels))
     taken = task.run_epoch({"rows": rows(1, 2)}, checkpoint=True).checkpoint
     expected = task.run_epoch({"rows": rows(3, 4)})
-    again = client.create_task(plans.totals(), restore=taken, channels=channels).run_epoch({"rows": rows(3, 4)})
+    again = client.create_task(plans.totals(), restore=taken, **on_channels(channels)).run_epoch({"rows": rows(3, 4)})
     assert (again.number, again.table()) == (expected.number, expected.table())
 
 

@@ -15,10 +15,11 @@ from tidegate.client import Client
 from tidegate.executor.service.plan_engine import PlanEngine
 
 from ..executor.plans import joined, plan, read
+from ..on_channels import on_channels
 
 ROWS = pa.table({"k": pa.array([1, 2], pa.int64())})
 KEPT = [{"k": 1, "v": None}, {"k": 2, "v": None}]
-MODES = pytest.mark.parametrize("how", [{}, {"channels": 2}, {"mode": "continuous"}], ids=str)
+MODES = pytest.mark.parametrize("how", [{}, on_channels(2), {"mode": "continuous"}], ids=str)
 FORMS = pytest.mark.parametrize("form", ["inline", "file", "large"])
 TEXT = "column 'v' is missing; there are: 'k'"
 

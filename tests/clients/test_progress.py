@@ -17,6 +17,7 @@ from tidegate.executor.service.plan_engine import PlanEngine
 from tidegate.proto.statistics import SourceProgress
 
 from ..executor.plans import passed_through, plan, read, summed
+from ..on_channels import on_channels
 
 ROWS = 3_000_000
 SMALL = pa.table({"k": [1, 1, 2], "v": [2, 3, 4]})
@@ -57,7 +58,7 @@ def test_what_has_ended_is_read_and_the_next_epoch_begins_anew(
     client: Client, small: str, tmp_path: Path, channels: int
 ) -> None:
     pq.write_table(SMALL.slice(1), tmp_path / "two.parquet")
-    with client.create_task(SUM, channels=channels) as task:
+    with client.create_task(SUM, **on_channels(channels)) as task:
         for path, rows in ((small, 3), (str(tmp_path / "two.parquet"), 2)):
             task.run_epoch({"t": path})
             assert task.statistics().progress == {"t": SourceProgress(rows=rows, total=rows)}

@@ -13,6 +13,7 @@ from pyarrow import parquet
 import tidegate
 from tidegate.client import Client
 
+from ..on_channels import on_channels
 from ..server.fake_process import server_process
 from . import plans
 
@@ -231,7 +232,7 @@ def test_a_plans_problems_are_listed_with_their_places(client: Client) -> None:
 
 
 def test_explain_is_for_as_many_rows_as_are_given(client: Client) -> None:
-    text = client.explain(plans.totals(), channels=2, rows={"ROWS": 25}).text
+    text = client.explain(plans.totals(), **on_channels(2), rows={"ROWS": 25}).text
     assert "for 25 rows of rows (" in text
     with pytest.raises(tidegate.NotFound, match="nothing") as refused:
         client.explain(plans.totals(), channels=2, rows={"nothing": 1})

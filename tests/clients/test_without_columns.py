@@ -22,12 +22,13 @@ from tidegate.operators.writing.formats import WRITE_FORMATS
 from tidegate.proto.values import PlanBytes
 
 from ..executor.plans import column, crossed, number, plan, read, summed, union
+from ..on_channels import on_channels
 from ..searching import tries
 
 ROWS = pa.table({"k": pa.array([1, 2, 3], pa.int64()), "v": pa.array([1, 1, 2], pa.int64())})
 HOW = pytest.mark.parametrize(
     "how",
-    [{}, {"channels": 3}, {"determinism": "relaxed"}, {"mode": "continuous"}],
+    [{}, on_channels(3), {"determinism": "relaxed"}, {"mode": "continuous"}],
     ids=str,
 )
 
@@ -123,7 +124,7 @@ def files(folder: Path) -> dict[str, str]:
     return {kind: str(folder / f"l.{kind}") for kind in ("parquet", "csv", "orc", "arrow", "json")}
 
 
-@pytest.mark.parametrize("how", [{}, {"channels": 3}, {"mode": "continuous"}], ids=str)
+@pytest.mark.parametrize("how", [{}, on_channels(3), {"mode": "continuous"}], ids=str)
 def test_a_source_of_which_no_column_is_read_is_counted(client: Client, tmp_path: Path, how: dict[str, object]) -> None:
     with client.create_task(plan(counted(read("l")), "n"), **how) as task:
         assert task.sources["l"].schema == pa.schema([])

@@ -20,6 +20,7 @@ from tidegate.operators.arrays.digest import digest
 from tidegate.operators.changes.network.schedule import InOrder, Work
 
 from ..loops.queries import QUERIES, SCHEMAS, Looped, Query
+from ..on_channels import on_channels
 
 NODES: Final = 250
 EDGES: Final = 300
@@ -58,7 +59,8 @@ class LoopQuery:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def digest(self, client: tidegate.Client, channels: int) -> str:
-        with client.create_task(self.plan, channels=channels, **self.options) as task:
+        options = on_channels(channels, self.options.get("mode", "per_epoch")) | self.options
+        with client.create_task(self.plan, **options) as task:
             epochs = [{name: _split(epoch[name]) for name in task.sources} for epoch in self.epochs]
             batches = [batch for epoch in epochs for batch in task.run_epoch(epoch)]
             return digest(task.schema, iter(batches))

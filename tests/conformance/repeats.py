@@ -28,12 +28,12 @@ from datafusion.substrait import Serde
 
 import tidegate
 from tidegate.operators.arrays.digest import digest
-from tidegate.planner.distribution import distribute as spreading
 from tidegate.proto.values import PlanBytes
 
 from ..executor import plans
 from ..loops.queries import Looped
 from ..loops.queries import Query as LoopQuery
+from ..on_channels import on_channels
 from . import operator_queries as own
 
 SCHEMA: Final = pa.schema([("k", pa.int64()), ("g", pa.int64()), ("x", pa.float64())])
@@ -274,11 +274,12 @@ def digests(
     splits = {name: shape.splits(_made(folder / name), table) for name, table in query.sources.items()}
     task_options = {**query.options, **options}
     static = {name: splits[name] for name in task_options.pop("static", ())}
+    task_options = on_channels(shape.channels, task_options.get("mode", "per_epoch")) | task_options
     digest_counts: Counter[str] = Counter()
     for run in range(runs):
         if run % 2:
             forget(folder)
-        with client.create_task(query.plan, tables=static, channels=shape.channels, **task_options) as task:
+        with client.create_task(query.plan, tables=static, **task_options) as task:
             fed = {name: splits[name] for name in task.sources if name not in static}
             digest_counts[digest(task.schema, iter(task.run_epoch(fed)))] += 1
             if run % 3 == 0 and task_options.get("mode") != "continuous":
@@ -337,7 +338,6 @@ def main() -> int:
     parser.add_argument("--shape", action="append", help="only these", choices=list(SHAPES))
     parser.add_argument("--idle", action="store_true", help="without the processes beside it")
     asked = parser.parse_args()
-    spreading.WORTHWHILE = 0.0  # as in every test
     broken = 0
     with tempfile.TemporaryDirectory() as temporary, contextlib.ExitStack() as stack:
         folder = Path(temporary)

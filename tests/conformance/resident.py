@@ -30,6 +30,7 @@ from datafusion.substrait import Serde
 from ..executor import plans
 from ..loops.queries import Looped
 from ..loops.queries import Query as LoopQuery
+from ..on_channels import on_channels
 
 MIB: Final = 1 << 20
 ELSE: Final = 256 * MIB
@@ -93,10 +94,10 @@ KINDS: Final[Mapping[str, Kind]] = {
     "join on the text": sql("SELECT l.k, r.k AS m FROM l JOIN r ON l.t = r.t", FED),
     "semi join": sql(f"{READ} WHERE k IN (SELECT k FROM r WHERE g < 5)", FED),
     "cross join": sql("SELECT l.k, l.t, r.s FROM l CROSS JOIN (SELECT max(k) AS s FROM r) AS r", FED),
-    "sort on two channels": sql(f"{READ} ORDER BY k DESC", channels=2),
-    "join on two channels": sql("SELECT l.k, l.t, r.g FROM l JOIN r ON l.k = r.k", FED, channels=2),
-    "groups on two channels": sql("SELECT k, max(t) AS t FROM l GROUP BY k", channels=2),
-    "filter on two channels": sql(f"{READ} WHERE k >= 3", channels=2),
+    "sort on two channels": sql(f"{READ} ORDER BY k DESC", **on_channels(2)),
+    "join on two channels": sql("SELECT l.k, l.t, r.g FROM l JOIN r ON l.k = r.k", FED, **on_channels(2)),
+    "groups on two channels": sql("SELECT k, max(t) AS t FROM l GROUP BY k", **on_channels(2)),
+    "filter on two channels": sql(f"{READ} WHERE k >= 3", **on_channels(2)),
     "merge join": by_hand(
         lambda: plans.merged(*(plans.declared(_read(source), 0) for source in SOURCES), len(SCHEMA)),
         2 * len(SCHEMA),

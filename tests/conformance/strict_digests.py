@@ -33,8 +33,8 @@ from tidegate.operators.core.streams import BatchStream
 from tidegate.operators.core.submit import at_once
 from tidegate.operators.index_lookup_join import IndexLookupJoin
 from tidegate.operators.indexes.arrow_index import ArrowIndex
-from tidegate.planner.distribution import distribute as spreading
 
+from ..on_channels import on_channels
 from ..server.running import served
 from . import operator_queries as own
 from . import tpch
@@ -165,14 +165,14 @@ class Query:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def digest(self, client: tidegate.Client, channels: int) -> str:
-        options = {"channels": channels, "memory_limit": self.memory * channels, **self.options}
+        options = {**on_channels(channels), "memory_limit": self.memory * channels, **self.options}
         with client.create_task(self.plan, tables=self.tables, **options) as task:
             sources = {name: self.splits[name] for name in task.sources if name not in self.tables}
             task.run_epoch({name: split_list[-1:] for name, split_list in sources.items()})
             return digest(task.schema, iter(task.run_epoch(sources)))
 
     def answer(self, client: tidegate.Client, channels: int) -> pa.Table:
-        with client.create_task(self.plan, tables=self.tables, channels=channels) as task:
+        with client.create_task(self.plan, tables=self.tables, **on_channels(channels)) as task:
             return task.run_epoch({name: self.splits[name] for name in task.sources}).table()
 
 
@@ -271,6 +271,5 @@ def look_up(way: Way) -> str:
 if __name__ == "__main__":
     ways = json.loads(sys.argv[2])
     wanted = ways.pop("channels")
-    spreading.WORTHWHILE = 0.0  # as in every test
     with tempfile.TemporaryDirectory() as temporary:
         print(json.dumps(compute(Path(temporary), Path(sys.argv[1]), Way(**ways), wanted), indent=2))

@@ -21,6 +21,8 @@ from datafusion.substrait import Serde
 
 import tidegate
 
+from ..on_channels import on_channels
+
 KEYS: Final = 150_000
 
 QUERIES: Final = {
@@ -87,7 +89,7 @@ def test_no_row_is_lost_or_doubled_at_the_edge_of_a_range(
     name: str, channels: int, folder: Path, expected: Callable[[str], pa.Table]
 ) -> None:
     sources = {source: str(folder / f"{source}.parquet") for source in TABLES if f" {source}" in QUERIES[name]}
-    with tidegate.local() as client, client.create_task(plan_of(QUERIES[name]), channels=channels) as task:
+    with tidegate.local() as client, client.create_task(plan_of(QUERIES[name]), **on_channels(channels)) as task:
         answer = task.run_epoch(sources).table()
         exchanged = sum(operator.rows_in for operator in task.statistics().operators if operator.operator == "Exchange")
     assert_same_rows(answer, expected(name))
@@ -99,7 +101,7 @@ def test_what_a_footer_does_not_tell_is_not_cut(folder: Path, tmp_path: Path) ->
     """Without statistics there are no ranges; the answer is the same."""
     pq.write_table(TABLES["l"], tmp_path / "l.parquet", row_group_size=20_000, write_statistics=False)
     plan = plan_of(QUERIES["inner"])
-    with tidegate.local() as client, client.create_task(plan, channels=2) as task:
+    with tidegate.local() as client, client.create_task(plan, **on_channels(2)) as task:
         one = task.run_epoch({"l": str(tmp_path / "l.parquet"), "o": str(folder / "o.parquet")}).table()
         other = task.run_epoch({"l": str(folder / "l.parquet"), "o": str(folder / "o.parquet")}).table()
     assert_same_rows(one, other)
@@ -107,4 +109,4 @@ def test_what_a_footer_does_not_tell_is_not_cut(folder: Path, tmp_path: Path) ->
 
 def test_explain_is_valid_json_for_a_plan_on_channels() -> None:
     with tidegate.local() as client:
-        assert json.loads(client.explain(plan_of(QUERIES["inner"]), channels=2).json)["channels"] == 2
+        assert json.loads(client.explain(plan_of(QUERIES["inner"]), **on_channels(2)).json)["channels"] == 2

@@ -24,6 +24,8 @@ from datafusion.substrait import Serde
 import tidegate
 from tidegate.operators.arrays.digest import digest
 
+from ..on_channels import on_channels
+
 MEMORY: Final = 48 << 20
 ROWS: Final = 200_000
 BOTH: Final = "l JOIN r ON l.k = r.k"
@@ -181,7 +183,7 @@ def test_an_error_that_is_asked_for_names_each_join_and_what_it_keeps(folder: Pa
 )
 def test_joins_that_do_not_fit_in_their_channel_have_one_order(query: str, channels: int, folder: Path) -> None:
     """Sums of floats are made after the exchange, other sums in halves before and after it."""
-    sql, options = QUERIES[query], {"channels": channels, "memory_limit": (32 << 20) * channels}
+    sql, options = QUERIES[query], {**on_channels(channels), "memory_limit": (32 << 20) * channels}
     with pytest.raises(tidegate.TaskFailed, match="joins"):
         run(sql, folder, spill="error", **options)
     first = run(sql, folder, **options)
@@ -229,7 +231,7 @@ def test_a_sum_above_several_joins_needs_no_more_memory_than_32_mib_a_channel(
     def answer_with(threads: int, memory_limit: int) -> pa.Table:
         with (
             tidegate.local(roots=[star], threads=threads) as client,
-            client.create_task(star_plan(), spill=spill, channels=channels, memory_limit=memory_limit) as task,
+            client.create_task(star_plan(), spill=spill, **on_channels(channels), memory_limit=memory_limit) as task,
         ):
             return task.run_epoch({name: str(star / f"{name}.parquet") for name in task.sources}).table()
 

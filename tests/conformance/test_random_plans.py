@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 import tidegate
 from tidegate.operators.arrays.digest import digest
 
+from ..on_channels import on_channels
 from ..searching import tries
 from . import repeats
 
@@ -135,7 +136,7 @@ def planned(sql: str) -> bytes:
 
 
 def answer(client: tidegate.Client, plan: bytes, fed: Fed, channels: int = 1) -> pa.Table:
-    with client.create_task(plan, channels=channels) as task:
+    with client.create_task(plan, **on_channels(channels)) as task:
         return task.run_epoch({name: fed[name] for name in task.sources}).table()
 
 
@@ -228,7 +229,7 @@ def test_large_files_give_one_digest_on_a_busy_machine(
     digests = set()
     for _ in range(4):
         repeats.forget(folder)
-        with client_of_files.create_task(plan, channels=channels) as task:
+        with client_of_files.create_task(plan, **on_channels(channels)) as task:
             digests.add(bits(task.run_epoch({name: fed[shape][name] for name in task.sources}).table()))
     assert len(digests) == 1
 

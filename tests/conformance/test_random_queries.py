@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import tidegate
 
+from ..on_channels import on_channels
 from ..searching import tries
 
 SCHEMA: Final = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("s", pa.string())])
@@ -89,7 +90,7 @@ def test_every_epoch_is_what_another_engine_says_of_its_splits(
     client: tidegate.Client, sql: str, epochs: list[tuple[list[list[Row]], list[list[Row]]]], channels: int
 ) -> None:
     empty = dict.fromkeys("lr", table([]))
-    with client.create_task(Serde.serialize_bytes(sql, session(empty)), channels=channels) as task:
+    with client.create_task(Serde.serialize_bytes(sql, session(empty)), **on_channels(channels)) as task:
         for splits in epochs:
             fed = {name: [table(rows) for rows in split_rows] for name, split_rows in zip("lr", splits, strict=True)}
             whole = {name: pa.concat_tables([empty[name], *split_tables]) for name, split_tables in fed.items()}

@@ -1,4 +1,4 @@
-"""Plans on several channels with the threshold that is shipped: other tests spread whatever saves anything.
+"""Plans on several channels with the threshold that is shipped: most other tests spread whatever saves anything.
 
 An epoch of a few rows runs on one channel and a large one of the same task on all; the answers are right in both.
 """
@@ -19,8 +19,6 @@ from datafusion.substrait import Serde
 import tidegate
 
 from .test_cut_by_keys import assert_same_rows
-
-pytestmark = pytest.mark.usefixtures("as_shipped")
 
 ROWS: Final = {"few": 100_000, "many": 8_000_000}
 QUERIES: Final = {

@@ -10,6 +10,7 @@ import pytest
 
 import tidegate
 
+from ..on_channels import on_channels
 from . import tpch
 from .ibis import LOST, as_written
 
@@ -32,7 +33,7 @@ def sql_of(producer: str, query: str) -> str:
 HOW: Final[dict[str, dict[str, Any]]] = {
     "strict": {"determinism": "strict"},
     "relaxed": {"determinism": "relaxed"},
-    "three channels": {"determinism": "strict", "channels": 3},
+    "three channels": {"determinism": "strict", **on_channels(3)},
 }
 
 

@@ -213,7 +213,11 @@ def test_operators_count_rows_what_they_touched_and_what_they_keep(client: tideg
 
 @pytest.mark.parametrize(
     ("options", "name"),
-    [({"spill": "ordered"}, "spill"), ({"broadcast": ["a"]}, "broadcast")],
+    [
+        ({"spill": "ordered"}, "spill"),
+        ({"broadcast": ["a"]}, "broadcast"),
+        ({"parallel_threshold_seconds": 0}, "parallel_threshold_seconds"),
+    ],
 )
 def test_options_without_a_use_are_refused(client: tidegate.Client, options: dict[str, Any], name: str) -> None:
     with pytest.raises(tidegate.InvalidRequest, match=f"{name} is not an option of a continuous task") as raised:

@@ -34,6 +34,7 @@ from tidegate.proto.values import (
     TaskOptions,
 )
 
+from ..on_channels import on_channels
 from . import plans
 
 
@@ -161,7 +162,7 @@ def test_what_static_tables_alone_feed_is_computed_once_per_task(service: TaskMa
 
 
 def test_what_is_kept_is_computed_once_and_read_by_every_channel(service: TaskManager) -> None:
-    task = create(service, KEPT, tables={"n": inline(k=[1, 2, 3], w=[1, 1, -1])}, channels=3)
+    task = create(service, KEPT, tables={"n": inline(k=[1, 2, 3], w=[1, 1, -1])}, **on_channels(3))
     for value in (1, 2, 3):
         result = run(service, task, ("t", inline(k=[1, 2, 3] * 100, v=[value, 1, 9] * 100)))
         assert sorted(result) == [(1, 100 * value), (2, 100)]

@@ -14,6 +14,7 @@ from substrait import algebra_pb2 as algebra
 import tidegate
 from tidegate.relations import IndexLookupJoin
 
+from ..on_channels import on_channels
 from .operated_plans import I64, TEXT, operated, picked, plan, read
 
 NAMES = pa.table({"id": [3, 1, 2, 2], "name": ["three", "one", "two", "zwei"]})
@@ -50,7 +51,7 @@ def test_the_rows_and_their_order_are_the_same_on_any_number_of_channels(channel
     sql = "SELECT k, v, id, name FROM events JOIN names ON k = id ORDER BY v, name"
     with (
         tidegate.local() as client,
-        client.create_task(looked_up(), tables={"names": NAMES}, channels=channels) as task,
+        client.create_task(looked_up(), tables={"names": NAMES}, **on_channels(channels)) as task,
     ):
         result = rows(task.run_epoch({"events": str(tmp_path / "events.parquet")}).table())
     assert result == duckdb.sql(sql).fetchall()

@@ -13,6 +13,7 @@ import pytest
 import tidegate
 
 from ..continuous.histories import Changed, Integral, changes, multiset, planned, total
+from ..on_channels import on_channels
 
 SCHEMA: Final = pa.schema([("k", pa.int64()), ("s", pa.string()), ("b", pa.binary()), ("t", pa.bool_())])
 QUERIES: Final = {
@@ -51,7 +52,7 @@ def test_they_are_those_of_duckdb(client: tidegate.Client, sql: str, channels: i
     plan, integral = planned(sql, {"l": SCHEMA}), Integral()
     with (
         client.create_task(plan, mode="continuous", channels=channels) as following,
-        client.create_task(plan, channels=channels) as alone,
+        client.create_task(plan, **on_channels(channels)) as alone,
     ):
         for number, epoch in enumerate(HISTORY, 1):
             rows = total([{"l": epoch_changes} for epoch_changes in HISTORY[:number]], "l", SCHEMA)

@@ -14,6 +14,7 @@ import tidegate
 from tidegate.operators.duckdb.long_values import LONG
 
 from ..conformance.resident import SCHEMA, planned
+from ..on_channels import on_channels
 
 MIB: Final = 1 << 20
 LENGTHS: Final = (0, 1, LONG - 1, LONG, LONG + 1, 3 * LONG, 40_000)
@@ -93,7 +94,7 @@ def test_rows_are_those_of_duckdb_in_an_order_that_batches_do_not_change(query: 
     assert run(sql, 401).equals(result)
 
 
-@pytest.mark.parametrize("options", [{"channels": 2}, {"determinism": "relaxed"}], ids=str)
+@pytest.mark.parametrize("options", [on_channels(2), {"determinism": "relaxed"}], ids=str)
 @pytest.mark.parametrize(
     "query", ["sort", "distinct", "join", "union", "greatest", "greatest of all", "a text that is sorted by"]
 )

@@ -14,6 +14,7 @@ import tidegate
 from tidegate.proto.errors import TaskCancelled, TidegateError
 
 from ..loops.queries import QUERIES
+from ..on_channels import on_channels
 from .plans import column, plan, read, scalar
 
 BOOL = {"bool": {"nullability": "NULLABILITY_NULLABLE"}}
@@ -53,7 +54,7 @@ ROUND_BY_ROUND = {"loops": "general"}
 
 
 @pytest.mark.parametrize("how", [{}, ROUND_BY_ROUND], ids=["one statement", "round by round"])
-@pytest.mark.parametrize("options", [{}, {"channels": 2}, {"channels": 3}, {"determinism": "relaxed"}], ids=str)
+@pytest.mark.parametrize("options", [{}, on_channels(2), on_channels(3), {"determinism": "relaxed"}], ids=str)
 def test_rows_come_in_canonical_order_however_they_are_computed(
     options: Mapping[str, object], how: Mapping[str, object]
 ) -> None:

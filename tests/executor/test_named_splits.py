@@ -14,6 +14,7 @@ import pytest
 import tidegate
 
 from ..continuous.histories import planned
+from ..on_channels import on_channels
 
 SCHEMA: Final = pa.schema([("k", pa.int64()), ("v", pa.int64()), ("s", pa.string())])
 SCHEMAS: Final = {"l": SCHEMA, "r": SCHEMA}
@@ -21,7 +22,7 @@ GOOD: Final = pa.table({"k": [1, 2], "v": [3, 4], "s": ["5", "6"]}, SCHEMA)
 BAD: Final = pa.table({"k": [1], "v": [1 << 62], "s": ["x"]}, SCHEMA)
 MODES = pytest.mark.parametrize(
     "how",
-    [{}, {"channels": 2}, {"determinism": "relaxed"}, {"mode": "continuous"}, {"mode": "continuous", "channels": 2}],
+    [{}, on_channels(2), {"determinism": "relaxed"}, {"mode": "continuous"}, {"mode": "continuous", "channels": 2}],
     ids=str,
 )
 
@@ -61,7 +62,7 @@ def test_one_split_is_named(client: tidegate.Client, sql: str, how: dict[str, An
     assert message.endswith(", in split 1 of source 'l'")
 
 
-@pytest.mark.parametrize("how", [{}, {"channels": 2}], ids=str)
+@pytest.mark.parametrize("how", [{}, on_channels(2)], ids=str)
 @pytest.mark.parametrize("form", ["rows", "files", "csv"])
 def test_the_split_is_found_where_rows_are_computed_one_by_one(
     client: tidegate.Client, how: dict[str, Any], form: str, tmp_path: Path

@@ -31,6 +31,8 @@ def test_the_defaults_are_in_order() -> None:
         ({"loop_seconds": float("inf")}, "loop_seconds=inf"),
         ({"loop_rows": 0}, "loop_rows=0 must be a number of rows, from 1 to"),
         ({"loop_seconds": -1.0}, "loop_seconds=-1.0"),
+        ({"parallel_threshold_seconds": -0.1}, "parallel_threshold_seconds=-0.1 must be a number of seconds"),
+        ({"parallel_threshold_seconds": float("nan")}, "parallel_threshold_seconds=nan"),
         ({"time_zone": "Mars/Olympus"}, "time_zone='Mars/Olympus' must be a zone"),
         ({"time_zone": "../etc/passwd"}, "must be a zone"),
         ({"time_zone": ""}, "must be a zone"),

@@ -14,6 +14,7 @@ import tidegate
 from tidegate.operators.arrays.digest import digest
 from tidegate.proto.errors import TidegateError
 
+from ..on_channels import on_channels
 from .plans import declared, limited, merged, read, sorted_by, summed
 from .test_sorted_plans import SQL, answer, names, rows_of
 
@@ -47,7 +48,7 @@ def epoch(relation: object, width: int, files: Mapping[str, Path], channels: int
     files_read = {name: path for name, path in files.items() if f"['{name}']" in str(relation)}
     with (
         tidegate.local(roots=roots, threads=threads) as client,
-        client.create_task(names(relation, width), channels=channels) as task,
+        client.create_task(names(relation, width), **on_channels(channels)) as task,
     ):
         return task.run_epoch(files_read).table()
 

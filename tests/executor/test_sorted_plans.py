@@ -18,6 +18,7 @@ from tidegate.operators.sources import scan
 from tidegate.proto.errors import TidegateError
 from tidegate.proto.statistics import EpochStatistics
 
+from ..on_channels import on_channels
 from ..operators.test_early_close import CountingHandler, groups_touched
 from .plans import declared, filtered, limited, merged, plan, read, sorted_by, summed
 
@@ -82,7 +83,7 @@ def test_aggregates_of_joined_rows_come_in_the_order_of_the_keys(channels: int, 
     a, b = sorted_table(1, 200_000, 60_000, "v"), sorted_table(2, 100_000, 70_000, "w")
     relation = summed(merged(filtered(SORTED_A, 1, 0), SORTED_B, 2))
     expected = "SELECT a.k, sum(v)::BIGINT FROM a JOIN b ON a.k = b.k WHERE v > 0 GROUP BY 1"
-    options = {"channels": channels, "determinism": determinism}
+    options = {**on_channels(channels), "determinism": determinism}
     with tidegate.local() as client, client.create_task(names(relation, 2), **options) as task:
         for _ in range(2):
             groups = rows_of(task.run_epoch({"a": a, "b": b}).table())
@@ -137,7 +138,7 @@ def refused(
 @pytest.mark.parametrize("channels", [1, 2])
 @pytest.mark.parametrize("relation", [SORTED_A, summed(SORTED_A)], ids=["read alone", "aggregated"])
 def test_a_row_out_of_order_is_an_error_that_names_it(relation: object, channels: int) -> None:
-    error = refused(relation, 2, pa.table({"k": [1, 2, 2, 1], "v": [0, 0, 0, 0]}), channels=channels)
+    error = refused(relation, 2, pa.table({"k": [1, 2, 2, 1], "v": [0, 0, 0, 0]}), **on_channels(channels))
     assert error.reason == "INPUT_NOT_SORTED"
     assert "source 'a' is declared to be sorted by 'k' ascending nulls last" in error.message
     assert "row 3 (k=1) comes after row 2 (k=2)" in error.message
@@ -264,7 +265,7 @@ def test_on_several_channels_each_stops_within_two_row_groups_of_its_last_match(
     monkeypatch.setattr(scan, "LocalFileSystem", lambda **_: PyFileSystem(handler))
     table = rows(9 * GROUP_ROWS + 7)
     pq.write_table(table, tmp_path / "b.parquet", row_group_size=100_000)
-    roots, options = [distinct.parent, tmp_path], {"channels": channels}
+    roots, options = [distinct.parent, tmp_path], on_channels(channels)
     with (
         tidegate.local(roots=roots, threads=4) as client,
         client.create_task(names(merged(SORTED_A, right, 2), 4), **options) as task,

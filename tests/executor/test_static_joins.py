@@ -12,6 +12,7 @@ from substrait import algebra_pb2 as algebra
 
 import tidegate
 
+from ..on_channels import on_channels
 from .operated_plans import I64, TEXT, column, conjunction, joined, plan, read
 
 TABLE = pa.table({"id": [at % 90_000 for at in range(100_000)], "name": [f"n{at}" for at in range(100_000)]})
@@ -53,7 +54,7 @@ def expected(left: str, type_: str) -> list[tuple[object, ...]]:
 )
 @pytest.mark.parametrize("channels", [1, 2])
 def test_a_small_epoch_is_looked_up_in_an_index_that_is_made_once(left: str, type_: str, channels: int) -> None:
-    rows, runs = answer(join(left, type_), channels=channels)
+    rows, runs = answer(join(left, type_), **on_channels(channels))
     assert sorted(rows, key=repr) == sorted(expected(left, type_), key=repr)
     assert (runs["Index"], runs["IndexLookupJoin"]) == (1, 3 * channels)
 

@@ -17,6 +17,7 @@ from tidegate.proto.operator_registration import Options
 from tidegate.proto.values import PlanBytes
 from tidegate.relations import UserOperator
 
+from ..on_channels import on_channels
 from .operated_plans import I64, TEXT, joined, operated, picked, plan, read
 
 NUMBERS = {"k": I64, "v": I64}
@@ -141,15 +142,15 @@ def test_a_relaxed_plan_gives_the_rows_of_a_strict_one(client: tidegate.Client) 
 
 @pytest.mark.parametrize("channels", [1, 3])
 def test_every_epoch_has_executors_of_its_own(client: tidegate.Client, channels: int) -> None:
-    with client.create_task(summed(times=2), channels=channels) as task:
+    with client.create_task(summed(times=2), **on_channels(channels)) as task:
         for rows in (ROWS, ROWS.slice(0, 5), ROWS.slice(0, 0)):
             assert rows_in_order(task.run_epoch({"numbers": rows}).table()) == expected(rows, 2)
 
 
 def test_rows_of_one_key_are_on_one_channel(client: tidegate.Client) -> None:
-    with client.create_task(summed(), channels=3) as task:
+    with client.create_task(summed(), **on_channels(3)) as task:
         assert rows_in_order(task.run_epoch({"numbers": ROWS}).table()) == expected(ROWS)
-        text = client.explain(summed(), channels=3, rows={"numbers": ROWS.num_rows}).text
+        text = client.explain(summed(), **on_channels(3), rows={"numbers": ROWS.num_rows}).text
     assert "exchange 0 to pipeline 2: hash of columns 0" in text
     assert "user operator 'sums': rows hash of columns 0" in text
 
@@ -164,7 +165,7 @@ def test_what_stands_around_an_operator_is_planned_as_always(client: tidegate.Cl
 
 def test_one_stream_waits_for_another(client: tidegate.Client) -> None:
     inputs = (read("few", {"k": I64}), read("numbers", NUMBERS))
-    with client.create_task(plan(operated(named("known"), *inputs), ["k", "v"]), channels=3) as task:
+    with client.create_task(plan(operated(named("known"), *inputs), ["k", "v"]), **on_channels(3)) as task:
         result = task.run_epoch({"few": pa.table({"k": [5, 6]}), "numbers": ROWS}).table()
     assert rows_in_order(result) == sorted((at % 700, at) for at in range(200_000) if at % 700 in (5, 6))
 
@@ -182,7 +183,7 @@ def test_the_order_of_rows_depends_on_neither_threads_nor_batches(threads: int, 
     def digest(threads: int, batch: int) -> pa.Table:
         cut = pa.Table.from_batches(ROWS.to_batches(max_chunksize=batch))
         service = tidegate.local(operators=OPERATORS, threads=threads)
-        with service, service.create_task(summed(), channels=3) as task:
+        with service, service.create_task(summed(), **on_channels(3)) as task:
             return task.run_epoch({"numbers": cut}).table()
 
     assert digest(threads, batch).equals(digest(2, 200_000))

@@ -13,6 +13,7 @@ from tidegate.operators.core.operator import UNBOUNDED, least_watermark
 from tidegate.operators.core.streams import BatchStream
 
 from ..loops.queries import QUERIES
+from ..on_channels import on_channels
 from .plans import crossed, filtered, joined, plan, read, summed, union
 
 A, B = read("a", "k", "v"), read("b", "k", "w")
@@ -48,7 +49,7 @@ def said(task: tidegate.Task, **watermarks: int | None) -> int | None:
 @pytest.mark.parametrize("mode", ["per_epoch", "continuous"])
 @pytest.mark.parametrize("name", TWO)
 def test_the_result_has_the_least_of_its_inputs(client: tidegate.Client, name: str, mode: str, channels: int) -> None:
-    with client.create_task(TWO[name], mode=mode, channels=channels) as task:
+    with client.create_task(TWO[name], **on_channels(channels, mode)) as task:
         assert said(task, a=70, b=50) == 50
         assert said(task, a=71, b=90) == 71
 
@@ -56,7 +57,7 @@ def test_the_result_has_the_least_of_its_inputs(client: tidegate.Client, name: s
 def test_exchanges_pass_on_the_least(client: tidegate.Client) -> None:
     ones = [1] * 200_000
     rows = {source: pa.table({"k": range(200_000), column: ones}) for source, column in (("a", "v"), ("b", "w"))}
-    with client.create_task(plan(summed(union(A, B)), "k", "total").json, channels=3) as task:
+    with client.create_task(plan(summed(union(A, B)), "k", "total").json, **on_channels(3)) as task:
         for watermarks in ((70, 50), (71, 90)):
             for source, watermark in zip(("a", "b"), watermarks, strict=True):
                 task.add_split(source, rows[source], watermark=watermark)
@@ -121,7 +122,7 @@ def test_an_epoch_that_fails_makes_nothing_final(client: tidegate.Client, mode: 
 @pytest.mark.parametrize("mode", ["per_epoch", "continuous"])
 def test_loops_pass_on_the_least(client: tidegate.Client, mode: str, channels: int, loops: str) -> None:
     query = QUERIES["reachability"]
-    with client.create_task(query.plan(), mode=mode, channels=channels, loops=loops) as task:
+    with client.create_task(query.plan(), **on_channels(channels, mode), loops=loops) as task:
         rows = pa.table({"a": [0, 1], "b": [1, 2], "c": [0, 0]})
         for watermarks in ((4, 6), (8, 7)):
             for source, watermark in zip(task.sources, watermarks, strict=True):

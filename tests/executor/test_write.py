@@ -21,6 +21,7 @@ from tidegate.proto.errors import Forbidden, InvalidRequest, PlanError, TaskFail
 from tidegate.proto.statistics import EpochStatistics
 from tidegate.proto.values import Barrier, Cursor, OnError, PlanBytes, TaskOptions, TaskPhase
 
+from ..on_channels import on_channels
 from . import plans
 from .test_dataflow import answer, create, file, inline, run
 
@@ -74,7 +75,7 @@ def statistics(service: TaskManager, task: str, epoch: int, rows: int) -> EpochS
 def test_what_an_epoch_returns_is_what_it_has_written(
     service: TaskManager, tmp_path: Path, root: Path, relation: object, channels: int
 ) -> None:
-    task = create(service, writing(relation), channels=channels)
+    task = create(service, writing(relation), **on_channels(channels))
     expected = []
     for number in range(3):
         splits = [inline(k=[3, 1, 3], v=[number, 1, 2]), file(tmp_path / "data" / f"{number}.parquet", k=[9], v=[9])]

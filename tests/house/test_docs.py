@@ -27,7 +27,6 @@ def name(document: Path) -> str:
     return document.relative_to(TOP).as_posix()
 
 
-@pytest.mark.usefixtures("as_shipped")
 @pytest.mark.parametrize("example", EXAMPLES, ids=str)
 def test_an_example_in_a_document_runs_and_prints_what_it_shows(
     example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -23,8 +23,6 @@ from .modules import TOP
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.usefixtures("as_shipped")
-
 PAGES = 300
 
 

@@ -15,6 +15,7 @@ from tidegate.executor.service.plan_engine import PlanEngine
 from tidegate.proto.values import TaskPhase
 
 from ..continuous.histories import rows_of, table
+from ..on_channels import on_channels
 from ..server.running import served
 from .queries import SCHEMAS, Looped, Query
 
@@ -84,7 +85,7 @@ def test_a_loop_that_does_not_end_fails_its_task_and_no_other(
     reads = {"edges", "seeds"} if reason != "WEIGHT_OVERFLOW" else {"seeds"}
     last = {"edges": EDGES, "seeds": SEEDS}
     with (
-        client.create_task(query.plan(), mode=mode, channels=channels, **options) as task,
+        client.create_task(query.plan(), **on_channels(channels, mode), **options) as task,
         client.create_task(Query({"x": Looped(EVERY_PATH)}).plan(), mode=mode) as other,
     ):
         assert task.run_epoch({name: last[name] for name in reads - {"seeds"}}).rows == 0
@@ -101,7 +102,7 @@ def test_a_loop_may_return_what_it_has_at_its_limit(client: Client, mode: str, c
     """And go on from there, in the next epoch."""
     query = Query({"x": Looped(EVERY_PATH, rounds=3)})
     expected = [(0, 0), (0, 0), (0, 1)]
-    with client.create_task(query.plan(), mode=mode, channels=channels) as task:
+    with client.create_task(query.plan(), **on_channels(channels, mode)) as task:
         result_rows = rows_of(task.run_epoch({"edges": EDGES, "seeds": SEEDS}).table())
         again = rows_of(task.run_epoch({"edges": EDGES, "seeds": SEEDS}).table())
     if mode == "per_epoch":
@@ -125,7 +126,7 @@ def test_an_epoch_may_be_skipped_for_its_loop(client: Client, mode: str) -> None
 @pytest.mark.parametrize("mode", ["per_epoch", "continuous"])
 def test_a_loop_without_end_can_be_cancelled(client: Client, mode: str, channels: int) -> None:
     """After which the service's only thread is free for another task."""
-    with client.create_task(ENDLESS, mode=mode, channels=channels) as task:
+    with client.create_task(ENDLESS, **on_channels(channels, mode)) as task:
         task.add_split("edges", EDGES)
         task.add_split("seeds", SEEDS)
         task.request_barrier()

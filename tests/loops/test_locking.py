@@ -17,6 +17,7 @@ from tidegate.operators.changes.network.locking import Locking
 from tidegate.operators.changes.network.network import Network
 
 from ..continuous.histories import Row, rows_of, table
+from ..on_channels import on_channels
 from ..operators.changes.network.running import change
 from .queries import SCHEMAS, Looped, Query
 
@@ -53,7 +54,7 @@ def client() -> Iterator[tidegate.Client]:
 
 
 def reached(client: tidegate.Client, mode: str, plan: bytes, channels: int) -> list[Row]:
-    with client.create_task(plan, mode=mode, channels=channels, loops="general") as task:
+    with client.create_task(plan, **on_channels(channels, mode), loops="general") as task:
         result = task.run_epoch({"seeds": SEED, "edges": PATH}).table()
         return [row[:2] for row in rows_of(result)]
 

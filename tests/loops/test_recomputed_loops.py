@@ -16,6 +16,7 @@ from tidegate.planner.changes.lower_changes import lower_loop
 from tidegate.planner.choose.choose_loops import choose_loops
 from tidegate.proto.values import TaskOptions
 
+from ..on_channels import on_channels
 from ..planner.build import (
     F64,
     I64,
@@ -165,6 +166,6 @@ def test_a_task_gives_the_same_bits_in_every_epoch_and_on_any_number_of_channels
     results = set()
     with tidegate.local() as client:
         for channels in (1, 2):
-            with client.create_task(loop_plans.ranks(0.85, 6).plan, channels=channels) as task:
+            with client.create_task(loop_plans.ranks(0.85, 6).plan, **on_channels(channels)) as task:
                 results |= {tuple(task.run_epoch(tables).table().column(1).to_pylist()) for _ in range(2)}
     assert len(results) == 1

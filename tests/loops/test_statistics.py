@@ -17,6 +17,7 @@ from tidegate.operators.changes.values.change import Change
 from tidegate.proto.errors import EpochError
 
 from ..continuous.histories import changes, rows_of, table
+from ..on_channels import on_channels
 from .queries import QUERIES, SCHEMAS, Looped, Query
 
 PLAN: Final = Query(
@@ -112,7 +113,7 @@ def test_the_health_of_an_operator_in_a_body_is_gone_until_an_epoch_ends_well(mo
             )
         }
     ).plan()
-    how = {"mode": mode, "channels": channels, "on_error": "skip_epoch", "loops": "general"}
+    how = {"mode": mode, **on_channels(channels, mode), "on_error": "skip_epoch", "loops": "general"}
     with tidegate.local(roots=()) as client, client.create_task(plan, **how) as task:
         health = []
         for edges in (FAN, FAN.filter(pa.compute.less(FAN["b"], 99)), FAN):
@@ -192,7 +193,7 @@ def test_no_row_leaves_a_loop_before_it_is_quiet(
     cycle = [(0, 1, 1), (1, 2, 1), (2, 3, 1), (3, 1, 1), (0, 3, 9)]
     with (
         tidegate.local(roots=()) as client,
-        client.create_task(QUERIES[name].plan(), mode=mode, channels=channels, loops="general") as task,
+        client.create_task(QUERIES[name].plan(), **on_channels(channels, mode), loops="general") as task,
     ):
         first = {"edges": table(cycle, SCHEMAS["edges"]), "seeds": SEED}
         cut = changes([((0, 1, 1), -1), ((0, 3, 9), -1)], SCHEMAS["edges"])

@@ -13,6 +13,7 @@ from tidegate.planner import ir
 from tidegate.planner.prepare import prepare
 from tidegate.proto.values import TaskOptions
 
+from ..on_channels import on_channels
 from .running import shape_of
 
 _OURS = "tidegate."
@@ -45,7 +46,7 @@ def of_planning(
     """From preparing a plan to its pipelines, and to their description."""
 
     def work() -> None:
-        prepared = prepare(plan, TaskOptions(channels=channels), static)
+        prepared = prepare(plan, TaskOptions(**on_channels(channels)), static)
         prepared.physical(shape_of(prepared, tables))
         prepared.explain()
 

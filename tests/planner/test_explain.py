@@ -14,6 +14,7 @@ from tidegate.planner.decode import decode_plan
 from tidegate.planner.prepare import Prepared, prepare
 from tidegate.proto.values import ExecutorKind, PlanBytes, TaskOptions
 
+from ..on_channels import on_channels
 from .build import I64, call, col, filtered, lit, plan, project, read, sort
 
 PLANS = Path(__file__).parents[1] / "conformance" / "plans"
@@ -76,7 +77,7 @@ def test_a_plan_thousands_of_levels_deep_is_explained_on_a_line_each() -> None:
 def test_every_pipeline_has_one_operator_that_ends_it_and_halves_are_named() -> None:
     decoded = decode_plan(PlanBytes(binary=(PLANS / "datafusion/q03.bin").read_bytes()))
     for executor in ExecutorKind:
-        explained = prepare(decoded, TaskOptions(channels=3, executor=executor)).explain()
+        explained = prepare(decoded, TaskOptions(**on_channels(3), executor=executor)).explain()
         content = json.loads(explained.json)
         pipelines = [stage["operators"] for stage in content["spread"]]
         assert [[operator_entry["ends_pipeline"] for operator_entry in of].count(True) for of in pipelines] == [1] * 5
@@ -95,7 +96,7 @@ def test_every_pipeline_has_one_operator_that_ends_it_and_halves_are_named() -> 
 
 def test_a_sort_that_an_exchange_merges_is_a_partial_one() -> None:
     root = sort(read("a", k=I64), ir.SortKey(expression=col(0), direction=ir.Direction.ASC_NULLS_LAST))
-    spread = json.loads(prepare(plan(root), TaskOptions(channels=2)).explain({"a": 10**9}).json)["spread"]
+    spread = json.loads(prepare(plan(root), TaskOptions(**on_channels(2))).explain({"a": 10**9}).json)["spread"]
     assert spread[0]["operators"][0]["operator"] == "partial sort, 1 keys"
     assert spread[0]["sends"][0]["ordered"]
 

@@ -20,6 +20,7 @@ from tidegate.planner.rewrite import rewrite
 from tidegate.proto.errors import PlanError
 from tidegate.proto.values import Loops, TaskOptions
 
+from ..on_channels import on_channels
 from .build import (
     F64,
     I64,
@@ -68,7 +69,7 @@ def rounds(root: ir.Relation, **options: object) -> ir.Rounds:
 
 
 def fragment(root: ir.Relation, channels: int = 1) -> FragmentNode:
-    prepared_plan = prepared(root, channels=channels)
+    prepared_plan = prepared(root, **on_channels(channels))
     shape = {source.name: SourceShape(feed=Feed.STREAM, size_class=1 << 12) for source in prepared_plan.sources}
     fragment_node = prepared_plan.physical(shape).pipelines[-1].root
     assert isinstance(fragment_node, FragmentNode)
@@ -282,7 +283,7 @@ def test_the_parts_of_a_step_that_stay_the_same_can_be_replaced() -> None:
 def test_a_loop_runs_on_one_channel_and_what_feeds_it_on_all(channels: int) -> None:
     wide = filtered(EDGES, call("gt", call("add", col(0), col(1)), lit(5)))
     loop = iterate(1, combine(UNION, wide, stepped()))
-    prepared_plan = prepared(loop, channels=channels)
+    prepared_plan = prepared(loop, **on_channels(channels))
     shape = {source.name: SourceShape(feed=Feed.STREAM, size_class=1 << 23) for source in prepared_plan.sources}
     *_, last = prepared_plan.physical(shape).pipelines
     assert last.channels == 1

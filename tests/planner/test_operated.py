@@ -29,6 +29,7 @@ from tidegate.planner.prepare import prepare
 from tidegate.proto.errors import PlanError
 from tidegate.proto.values import TaskOptions
 
+from ..on_channels import on_channels
 from .build import I64, aggregate, call, col, fetch, filtered, join, lit, measure, new_plan_path, plan, project, read
 
 LISTS = read("lists", k=I64, items=t.List(element=I64))
@@ -67,7 +68,7 @@ def physical(
     root: ir.Relation, feed: Feed = Feed.STREAM, channels: int = 1, rows: int = 10, fed_rows: int | None = None
 ) -> PhysicalPlan:
     """Sources of `rows` rows; those that are fed of `fed_rows`, if that is given."""
-    prepared = prepare(plan(root), TaskOptions(channels=channels), ("table",))
+    prepared = prepare(plan(root), TaskOptions(**on_channels(channels)), ("table",))
     sizes = {source.name: rows if source.static or fed_rows is None else fed_rows for source in prepared.sources}
     return prepared.physical({name: SourceShape(feed=feed, size_class=size) for name, size in sizes.items()})
 

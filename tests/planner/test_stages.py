@@ -23,6 +23,7 @@ from tidegate.planner.physical.stages import JobStage, stages_of
 from tidegate.planner.prepare import prepare
 from tidegate.proto.values import ExecutorKind, Explanation, PlanBytes, TaskOptions
 
+from ..on_channels import on_channels
 from .build import I64, aggregate, call, col, eq, filtered, join, lit, measure, plan, read
 
 SCHEMA = pa.schema([("c0", pa.int64())])
@@ -75,7 +76,7 @@ def test_all_that_gives_rows_of_the_result_is_the_last_stage() -> None:
 
 
 def test_the_text_shows_stages_tasks_and_what_goes_between_them() -> None:
-    text = explained(aggregate(A, [col(0)], measure("sum", col(1))), channels=3).text
+    text = explained(aggregate(A, [col(0)], measure("sum", col(1))), **on_channels(3)).text
     assert re.sub(r"  \[relations.*\]", "", text[text.index("on Spark") :]).splitlines() == [
         "on Spark an epoch is a job of 2 stages, 6 tasks, for sources of 10,000,000 rows each:",
         "  stage 1: pipeline 1, 3 tasks",
@@ -96,7 +97,7 @@ def test_one_channel_is_a_stage_of_one_task() -> None:
 def test_the_json_has_what_the_text_has() -> None:
     prepared_plan = prepare(
         decode_plan(PlanBytes(binary=tpch.plan_bytes("datafusion", "q15"))),
-        TaskOptions(executor=ExecutorKind.SPARK, channels=2),
+        TaskOptions(executor=ExecutorKind.SPARK, **on_channels(2)),
     )
     stages = json.loads(prepared_plan.explain().json)["spark"]["stages"]
     members = [member for stage in stages for member in stage["pipelines"]]
@@ -117,12 +118,12 @@ def test_the_json_has_what_the_text_has() -> None:
 
 def test_what_static_sources_feed_is_a_job_before() -> None:
     root = join(A, aggregate(B, [col(0)]), ir.JoinType.INNER, eq(col(0), col(2)))
-    options = TaskOptions(executor=ExecutorKind.SPARK, channels=2)
+    options = TaskOptions(executor=ExecutorKind.SPARK, **on_channels(2))
     document = json.loads(prepare(plan(root), options, ("b",)).explain().json)
     assert [(stage["tasks"], stage["kept"]) for stage in document["spark"]["before"]] == [(1, "rows")]
 
 
 def test_a_plan_of_this_process_has_no_stages() -> None:
-    explained = prepare(plan(A), TaskOptions(channels=2)).explain()
+    explained = prepare(plan(A), TaskOptions(**on_channels(2))).explain()
     assert "spark" not in json.loads(explained.json)
     assert "on Spark" not in explained.text

@@ -50,6 +50,7 @@ options = st.builds(
     loop_rows=counts,
     loop_seconds=st.floats(0, 1e9),
     epoch_seconds=st.floats(0, 1e9),
+    parallel_threshold_seconds=st.floats(0, 1e9),
     time_zone=text,
 )
 SCHEMA = pa.schema([pa.field("n", pa.int64(), nullable=False), ("d", pa.decimal128(10, 2))])

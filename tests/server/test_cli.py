@@ -355,6 +355,14 @@ def test_explain_shows_the_stages_of_spark_here_and_on_a_server(cli: Run, tmp_pa
     assert "on Spark an epoch is a job of 1 stage, 2 tasks" in here
 
 
+def test_explain_says_where_a_plan_runs_with_the_threshold_that_is_given(cli: Run, tmp_path: Path) -> None:
+    (tmp_path / "totals.bin").write_bytes(plans.totals())
+    asked = ("explain", "totals.bin", "--channels", "2", "--rows", "rows=100000")
+    shipped, spread = cli(*asked).output, cli(*asked, "--parallel-threshold-seconds", "0").output
+    assert re.search(r"one channel, as several are estimated to save \d+ ms; 75 are worth it", shipped)
+    assert "pipeline 1 on 2 channels" in spread
+
+
 def test_validate_says_that_a_plan_can_run(cli: Run, address: str) -> None:
     done = cli("validate", "plan.bin", "--server", address)
     assert (done.code, done.output) == (0, "the plan can run\n")

@@ -22,9 +22,9 @@ from tests.conformance.loop_queries import loop_queries
 from tests.conformance.strict_digests import Query
 from tests.executor.test_user_operators import ROWS, SUMS, Sums, expected, rows_in_order, summed
 from tidegate import TaskGraph
-from tidegate.planner.distribution import distribute as spreading
 from tidegate.proto.operator_registration import Options
 
+from ...on_channels import on_channels
 from . import graphs
 from .random_plans import differing
 
@@ -98,7 +98,7 @@ def lose_an_executor(spark: SparkSession, folder: Path) -> None:
     rows = ROWS.slice(0, 20_000)
     with (
         tidegate.local(operators={"lost": lost}) as client,
-        client.create_task(summed("lost", marker=str(marker)), channels=2, executor="spark", spark=spark) as task,
+        client.create_task(summed("lost", marker=str(marker)), **on_channels(2), executor="spark", spark=spark) as task,
     ):
         assert rows_in_order(task.run_epoch({"numbers": rows}).table()) == expected(rows)
     assert marker.exists()
@@ -106,7 +106,6 @@ def lose_an_executor(spark: SparkSession, folder: Path) -> None:
 
 def main(masters: str, tpch_folder: str, folder: str, *names: str) -> None:
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
-    spreading.WORTHWHILE = 0.0  # as in every test
     digests_by_master = {}
     for master in masters.split():
         with session(master, Path(folder) / "spark") as spark:

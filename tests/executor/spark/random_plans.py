@@ -10,6 +10,8 @@ from pyspark.sql import SparkSession
 import tidegate
 from tests.conformance.test_random_plans import BASES, FED, Fed, any_way, bits, planned
 
+from ...on_channels import on_channels
+
 NESTED = any_way(any_way(BASES))
 
 
@@ -27,8 +29,8 @@ def differing(client: tidegate.Client, spark: SparkSession, *, examples: int) ->
     @given(NESTED, FED, st.integers(1, 3))
     def check(sql: str, fed: Fed, channels: int) -> None:
         plan = planned(sql)
-        here = answer(client, plan, fed, channels=channels)
-        there = answer(client, plan, fed, channels=channels, executor="spark", spark=spark)
+        here = answer(client, plan, fed, **on_channels(channels))
+        there = answer(client, plan, fed, **on_channels(channels), executor="spark", spark=spark)
         assert bits(there) == bits(here), sql
 
     check()

@@ -13,6 +13,8 @@ import tidegate
 from tests.conformance import repeats, tpch
 from tidegate.operators.arrays.digest import digest
 
+from ...on_channels import on_channels
+
 CHANNELS = (1, 2, 3)
 Answer = Callable[..., list[str]]
 
@@ -33,7 +35,9 @@ def answer(client: tidegate.Client, files: dict[str, Path]) -> Answer:
 @pytest.mark.parametrize("query", ["q01", "q05", "q08", "q11", "q13", "q18"])
 def test_a_plan_has_the_local_rows_in_the_local_order(query: str, answer: Answer, spark: SparkSession) -> None:
     channels = CHANNELS[int(query[1:]) % len(CHANNELS)]
-    assert answer(query, executor="spark", spark=spark, channels=channels) == answer(query, channels=channels)
+    assert answer(query, executor="spark", spark=spark, **on_channels(channels)) == answer(
+        query, **on_channels(channels)
+    )
 
 
 def test_a_union_of_parts_of_files_has_the_local_rows_in_the_local_order(
@@ -52,8 +56,8 @@ def test_rows_of_a_call_are_read_where_the_channels_are(
     plan = tpch.plan_bytes("duckdb", "q06")
     rows = pq.read_table(files["lineitem"])
     with (
-        client.create_task(plan, channels=3) as here,
-        client.create_task(plan, channels=3, executor="spark", spark=spark) as there,
+        client.create_task(plan, **on_channels(3)) as here,
+        client.create_task(plan, **on_channels(3), executor="spark", spark=spark) as there,
     ):
         (source,) = here.sources
         assert there.run_epoch({source: rows}).table().equals(here.run_epoch({source: rows}).table())
@@ -66,7 +70,7 @@ def test_statistics_are_those_of_the_channels_and_each_counts_once(
     plan = tpch.plan_bytes("duckdb", "q01")
     counted = []
     for options in ({}, {"executor": "spark", "spark": spark}):
-        with client.create_task(plan, channels=2, **options) as task:
+        with client.create_task(plan, **on_channels(2), **options) as task:
             task.run_epoch({name: str(files[name.lower()]) for name in task.sources})
             operators = task.statistics().operators
         counted.append(

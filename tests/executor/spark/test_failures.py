@@ -20,6 +20,8 @@ from tidegate.executor.spark import job
 from tidegate.operators.arrays.digest import digest
 from tidegate.proto.operator_registration import Options
 
+from ...on_channels import on_channels
+
 FEW = ROWS.slice(0, 20_000)
 
 
@@ -68,7 +70,7 @@ def test_a_process_that_is_killed_in_the_middle_does_not_show(
     outcomes = []
     for name, options in (("sums", {}), ("killed", {"executor": "spark", "spark": spark})):
         operator_options = {} if name == "sums" else {"marker": str(marker)}
-        with client.create_task(summed(name, **operator_options), channels=2, **options) as task:
+        with client.create_task(summed(name, **operator_options), **on_channels(2), **options) as task:
             rows = rows_in_order(task.run_epoch({"numbers": FEW}).table())
             outcomes.append(
                 (rows, [operator.runs for operator in task.statistics().operators if operator.operator == "User"])
@@ -95,7 +97,7 @@ def test_an_attempt_that_speculation_has_run_twice_counts_and_is_read_once(
         return both
 
     monkeypatch.setattr(job, "_task", twice)
-    with client.create_task(summed(), channels=2, executor="spark", spark=spark) as task:
+    with client.create_task(summed(), **on_channels(2), executor="spark", spark=spark) as task:
         assert rows_in_order(task.run_epoch({"numbers": ROWS}).table()) == expected(ROWS)
         statistics = task.statistics()
     counted = [
@@ -111,7 +113,7 @@ def test_an_attempt_that_speculation_has_run_twice_counts_and_is_read_once(
 def test_an_error_of_the_plan_is_the_same_as_here(client: tidegate.Client, spark: SparkSession) -> None:
     raised = []
     for options in ({}, {"executor": "spark", "spark": spark}):
-        with client.create_task(summed(times=0), channels=2, **options) as task:
+        with client.create_task(summed(times=0), **on_channels(2), **options) as task:
             with pytest.raises(tidegate.TidegateError) as error:
                 task.run_epoch({"numbers": FEW}).table()
             raised.append((type(error.value), error.value.reason, str(error.value).partition("\nTraceback")[0]))
@@ -119,7 +121,9 @@ def test_an_error_of_the_plan_is_the_same_as_here(client: tidegate.Client, spark
 
 
 def test_an_epoch_after_one_that_failed_is_run(client: tidegate.Client, spark: SparkSession) -> None:
-    with client.create_task(summed(times=0), executor="spark", spark=spark, on_error="skip_epoch", channels=2) as task:
+    with client.create_task(
+        summed(times=0), executor="spark", spark=spark, on_error="skip_epoch", **on_channels(2)
+    ) as task:
         with pytest.raises(tidegate.EpochError):
             task.run_epoch({"numbers": FEW}).table()
         assert task.run_epoch({"numbers": FEW.slice(0, 0)}).table().num_rows == 0
@@ -129,7 +133,7 @@ def test_nothing_is_left_of_an_epoch(spark: SparkSession, tmp_path: Path) -> Non
     operators = {"sums": tidegate.user_operator(Sums, schema=SUMS, partition="c0")}
     with (
         tidegate.local(operators=operators, spark_staging=tmp_path) as client,
-        client.create_task(summed(), executor="spark", spark=spark, channels=2) as task,
+        client.create_task(summed(), executor="spark", spark=spark, **on_channels(2)) as task,
     ):
         task.run_epoch({"numbers": FEW}).table()
         assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
@@ -143,7 +147,9 @@ def test_a_job_that_runs_is_cancelled_with_its_task(
     """After which Spark runs nothing of it, and other tasks' jobs."""
     session = request.getfixturevalue(way)
     marker = tmp_path / "running"
-    with client.create_task(summed("endless", marker=str(marker)), channels=2, executor="spark", spark=session) as task:
+    with client.create_task(
+        summed("endless", marker=str(marker)), **on_channels(2), executor="spark", spark=session
+    ) as task:
         task.add_split("numbers", FEW)
         task.request_barrier()
         while not marker.exists():
@@ -153,7 +159,7 @@ def test_a_job_that_runs_is_cancelled_with_its_task(
             task.read_epoch()
     while spark.sparkContext.statusTracker().getActiveJobsIds():
         """A job is cancelled behind the call's back."""
-    with client.create_task(summed(), channels=2, executor="spark", spark=session) as other:
+    with client.create_task(summed(), **on_channels(2), executor="spark", spark=session) as other:
         assert rows_in_order(other.run_epoch({"numbers": FEW}).table()) == expected(FEW)
 
 
@@ -165,7 +171,7 @@ def test_a_driver_that_is_gone_between_epochs_does_not_show(spark: SparkSession)
     def digests(parts: Sequence[pa.Table], **options: object) -> list[str]:
         with (
             tidegate.local(operators=operators) as client,
-            client.create_task(summed(), channels=2, **options) as task,
+            client.create_task(summed(), **on_channels(2), **options) as task,
         ):
             tables = [task.run_epoch({"numbers": part}).table() for part in parts]
             return [digest(result.schema, result.to_batches()) for result in tables]
@@ -194,7 +200,7 @@ def test_an_error_of_rows_names_their_splits_and_the_operator_that_failed(
 ) -> None:
     rows = pa.table({"k": [at % 7 for at in range(20_000)], "s": ["5"] * 19_999 + ["x"]})
     sql = "SELECT k, count(DISTINCT CAST(s AS BIGINT)) AS n FROM l GROUP BY k"
-    (here, local), (there, remote) = failed_on_spark(client, spark, sql, rows, channels=channels)
+    (here, local), (there, remote) = failed_on_spark(client, spark, sql, rows, **on_channels(channels))
     assert here == there
     assert there.endswith(", in splits 1 to 2 of source 'l'")
     for statistics in (local, remote):
@@ -209,7 +215,7 @@ def test_a_loop_that_failed_on_spark_has_lost_its_health(client: tidegate.Client
     body = "select x.a + 1 as a, e.b from x join edges e on x.b = e.a"
     endless = Query({"x": Looped(body, "select a, b from seeds", rounds=5, fails=True)}).plan()
     with client.create_task(
-        endless, executor="spark", spark=spark, loops="general", on_error="skip_epoch", channels=2
+        endless, executor="spark", spark=spark, loops="general", on_error="skip_epoch", **on_channels(2)
     ) as task:
         with pytest.raises(tidegate.EpochError) as error:
             task.run_epoch(rows).table()

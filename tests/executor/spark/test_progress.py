@@ -21,6 +21,8 @@ from tests.executor.test_user_operators import ROWS, SUMS, Sums, expected, rows_
 from tidegate.proto.operator_registration import Options
 from tidegate.proto.statistics import OperatorStatistics, SourceProgress, StageStatistics
 
+from ...on_channels import on_channels
+
 LOOKED = 0.02
 """Seconds between two looks, which leave the cores to Spark."""
 
@@ -69,7 +71,7 @@ def of(task: tidegate.Task, operator: str) -> list[OperatorStatistics]:
 def test_stages_and_tasks_are_told_while_they_run(client: tidegate.Client, spark: SparkSession, tmp_path: Path) -> None:
     """Spark is stopped between two stages: the first has handed on what the second waits with."""
     gate = tmp_path / "open"
-    with client.create_task(summed("waits", open=str(gate)), channels=2, executor="spark", spark=spark) as task:
+    with client.create_task(summed("waits", open=str(gate)), **on_channels(2), executor="spark", spark=spark) as task:
         task.add_split("numbers", ROWS)
         task.request_barrier()
         reading, summing = seen(task, halfway)
@@ -92,7 +94,9 @@ def test_spark_connect_tells_of_tasks_while_they_run_and_of_rows_at_the_end(
     client: tidegate.Client, connected: SparkSession, tmp_path: Path
 ) -> None:
     gate = tmp_path / "open"
-    with client.create_task(summed("waits", open=str(gate)), channels=2, executor="spark", spark=connected) as task:
+    with client.create_task(
+        summed("waits", open=str(gate)), **on_channels(2), executor="spark", spark=connected
+    ) as task:
         task.add_split("numbers", ROWS)
         task.request_barrier()
         told_of = seen(task, lambda stages: sum(stage.done for stage in stages) == 2)
@@ -107,7 +111,7 @@ def test_spark_connect_tells_of_tasks_while_they_run_and_of_rows_at_the_end(
 
 
 def test_the_stages_that_are_explained_are_those_that_run(client: tidegate.Client, spark: SparkSession) -> None:
-    options = {"channels": 2, "executor": "spark", "spark": spark}
+    options = {**on_channels(2), "executor": "spark", "spark": spark}
     explained = json.loads(client.explain(summed(), rows={"numbers": ROWS.num_rows}, **options).json)["spark"]["stages"]
     with client.create_task(summed(), **options) as task:
         assert rows_in_order(task.run_epoch({"numbers": ROWS}).table()) == expected(ROWS)
@@ -119,7 +123,7 @@ def test_the_stages_that_are_explained_are_those_that_run(client: tidegate.Clien
 
 
 def test_a_task_of_this_process_has_no_stages(client: tidegate.Client) -> None:
-    with client.create_task(summed(), channels=2) as task:
+    with client.create_task(summed(), **on_channels(2)) as task:
         task.run_epoch({"numbers": ROWS}).table()
         assert task.statistics().stages == ()
 
@@ -130,7 +134,7 @@ def test_files_that_statements_read_and_operators_of_loops_are_told_as_they_are_
     pq.write_table(chain(3000), tmp_path / "edges.parquet", row_group_size=500)
     rows_of_joins = []
     for options in ({}, {"executor": "spark", "spark": spark}):
-        with client.create_task(counted_edges(), channels=2, **options) as task:
+        with client.create_task(counted_edges(), **on_channels(2), **options) as task:
             for _ in range(2):
                 task.run_epoch({"edges": str(tmp_path / "edges.parquet")}).table()
             assert task.statistics().progress == {"edges": SourceProgress(rows=3000, total=3000)}

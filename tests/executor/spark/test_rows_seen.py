@@ -19,6 +19,8 @@ from tidegate import TaskGraph
 from tidegate.executor.spark.staged_files import StagedRows
 from tidegate.operators.duckdb.instances import Instance, InstancePool, InstanceSettings
 
+from ...on_channels import on_channels
+
 QUERY = tpch.plan_bytes("duckdb", "q10")
 """Joins of both kinds, an aggregate and a sort."""
 OPERATOR = summed()
@@ -80,7 +82,7 @@ def _moved() -> int:
 
 def _epoch(client: tidegate.Client, plan: bytes, splits: dict[str, str], seen: Seen, **options: object) -> pa.Table:
     """The second epoch of a task is counted: before it modules are read too."""
-    with client.create_task(plan, channels=2, **options) as task:
+    with client.create_task(plan, **on_channels(2), **options) as task:
         fed = {name: splits[name.lower()] for name in task.sources}
         task.run_epoch(fed).table()
         seen.results = 0
@@ -132,7 +134,7 @@ def test_the_counters_count_what_a_task_in_this_process_reads(
 def test_stages_count_their_tasks_and_what_they_send(
     client: tidegate.Client, spark: SparkSession, splits: dict[str, str]
 ) -> None:
-    with client.create_task(OPERATOR, channels=2, executor="spark", spark=spark) as task:
+    with client.create_task(OPERATOR, **on_channels(2), executor="spark", spark=spark) as task:
         task.run_epoch({"numbers": splits["numbers"]}).table()
         stages = {operator.place: operator for operator in task.statistics().operators if operator.operator == "Stage"}
     reading, summing = stages["pipeline 1"], stages["pipeline 2"]

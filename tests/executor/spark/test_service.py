@@ -18,6 +18,8 @@ from tests.executor import plans
 from tests.executor.test_write import writing
 from tidegate.server.cli import main
 
+from ...on_channels import on_channels
+
 SUM = plans.summed(plans.read("t", "k", "v"))
 ROWS = pa.table({"k": [at % 7 for at in range(50_000)], "v": range(50_000)})
 
@@ -35,7 +37,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def summed(folder: Path) -> pa.Table:
     """What the plan answers here."""
     with tidegate.local() as client:
-        return client.query(folder / "plan.json", {"t": ROWS}, channels=2, determinism="strict")
+        return client.query(folder / "plan.json", {"t": ROWS}, **on_channels(2), determinism="strict")
 
 
 @pytest.fixture
@@ -52,7 +54,7 @@ def test_a_plan_that_writes_writes_what_spark_computes(spark: SparkSession, tmp_
         root.mkdir()
         with (
             tidegate.local(write_root=root) as client,
-            client.create_task(writing(SUM).json, channels=2, **options) as task,
+            client.create_task(writing(SUM).json, **on_channels(2), **options) as task,
         ):
             epochs = [task.run_epoch({"t": ROWS.slice(0, count)}) for count in (50_000, 10)]
             rows = [epoch.table() for epoch in epochs]
@@ -80,7 +82,7 @@ def test_a_server_runs_its_clients_tasks_on_its_spark(folder: Path, summed: pa.T
         try:
             with (
                 tidegate.connect(address) as client,
-                client.create_task(folder / "plan.json", executor="spark", channels=2) as task,
+                client.create_task(folder / "plan.json", executor="spark", **on_channels(2)) as task,
             ):
                 answers["rows"] = task.run_epoch({"t": "rows.parquet"}).table()
                 answers["stages"] = task.statistics().stages

@@ -19,6 +19,8 @@ import tidegate
 from tests.executor.test_user_operators import ROWS, SUMS, Sums, summed
 from tidegate.executor.spark.spark_cluster import SparkCluster
 
+from ...on_channels import on_channels
+
 CHANNELS = (1, 2, 4)
 HEADERS = 0.1
 """The most that parcels are larger than the rows in them."""
@@ -74,7 +76,7 @@ def cost(client: tidegate.Client, spark: SparkSession, numbers: str, channels: i
 
     with (
         pytest.MonkeyPatch.context() as patch,
-        client.create_task(summed(), channels=channels, executor="spark", spark=spark) as task,
+        client.create_task(summed(), **on_channels(channels), executor="spark", spark=spark) as task,
     ):
         patch.setattr(SparkCluster, "_results", counted)
         tracemalloc.start()

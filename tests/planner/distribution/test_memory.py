@@ -13,6 +13,7 @@ from tidegate.planner.physical.pipelines import Feed, PhysicalPlan, SourceShape
 from tidegate.planner.prepare import Prepared, prepare
 from tidegate.proto.values import TaskOptions
 
+from ...on_channels import on_channels
 from ..build import I64, aggregate, col, eq, join, measure, plan, read
 
 ROWS: Final = {"a": 1 << 23, "b": 1 << 12}
@@ -23,7 +24,7 @@ SUM = aggregate(JOIN, [col(1)], measure("sum", col(3)))
 
 
 def prepared(channels: int, memory_limit: int) -> Prepared:
-    return prepare(plan(SUM), TaskOptions(channels=channels, memory_limit=memory_limit), ())
+    return prepare(plan(SUM), TaskOptions(**on_channels(channels), memory_limit=memory_limit), ())
 
 
 def physical(channels: int, memory_limit: int) -> PhysicalPlan:

@@ -22,6 +22,7 @@ from tidegate.planner.physical.pipelines import (
 from tidegate.planner.prepare import prepare
 from tidegate.proto.values import TaskOptions
 
+from ...on_channels import on_channels
 from ..build import I64, aggregate, asc, col, desc, eq, filtered, join, lit, measure, plan, read, sort, topn
 
 LARGE, SMALL = 1 << 23, 1 << 12
@@ -54,7 +55,7 @@ def physical(
     broadcast: Sequence[str] = (),
 ) -> PhysicalPlan:
     """`inline` are sources that come with the calls, of so many rows."""
-    prepared = prepare(plan(root), TaskOptions(channels=2, broadcast=tuple(broadcast)), ())
+    prepared = prepare(plan(root), TaskOptions(**on_channels(2), broadcast=tuple(broadcast)), ())
     shape = SourceShape(feed=Feed.FILES, size_class=rows, clustered=frozenset(clustered), rising=frozenset(rising))
     few = {name: SourceShape(feed=Feed.STREAM, size_class=size) for name, size in inline.items()}
     return prepared.physical({source.name: few.get(source.name, shape) for source in prepared.sources})

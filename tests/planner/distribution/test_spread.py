@@ -22,6 +22,7 @@ from tidegate.planner.physical.pipelines import (
 from tidegate.planner.prepare import prepare
 from tidegate.proto.values import TaskOptions
 
+from ...on_channels import on_channels
 from ..build import (
     I64,
     TEXT,
@@ -55,8 +56,10 @@ def physical(
     channels: int = 2,
     clustered: Mapping[str, Sequence[str]] | None = None,
     broadcast: Sequence[str] = (),
+    threshold: float = 0.0,
 ) -> PhysicalPlan:
-    prepared = prepare(plan(root), TaskOptions(channels=channels, broadcast=tuple(broadcast)), ())
+    options = TaskOptions(channels=channels, broadcast=tuple(broadcast), parallel_threshold_seconds=threshold)
+    prepared = prepare(plan(root), options, ())
     keys = clustered or {}
     shape = {
         name: SourceShape(feed=Feed.FILES, size_class=size, clustered=frozenset(keys.get(name, ())))
@@ -100,12 +103,13 @@ def test_one_channel_needs_no_exchange() -> None:
     assert moved(physical_plan) == []
 
 
-@pytest.mark.usefixtures("as_shipped")
-def test_a_plan_stays_on_one_channel_where_several_would_save_little() -> None:
-    exchanged = {
-        rows: moved(physical(aggregate(A, [], measure("count")), {"a": rows})) for rows in (MIDDLE // 4, LARGE)
-    }
-    assert exchanged == {MIDDLE // 4: [], LARGE: [("gather", ())]}
+@pytest.mark.parametrize("threshold", [TaskOptions().parallel_threshold_seconds, 0.01, 0.3])
+def test_a_plan_stays_on_one_channel_where_several_would_save_less_than_the_threshold(threshold: float) -> None:
+    root = aggregate(A, [], measure("count"))
+    found = [physical(root, {"a": 1 << power}, threshold=threshold) for power in range(16, 28)]
+    assert all(each.saved is not None for each in found)
+    assert [bool(moved(each)) for each in found] == [each.saved / 1e9 >= threshold for each in found]
+    assert {bool(moved(each)) for each in found} == {False, True}
 
 
 def test_each_channel_reads_a_small_side_itself() -> None:
@@ -238,7 +242,7 @@ def test_the_same_plan_and_sizes_are_spread_the_same() -> None:
 
 
 def test_an_explanation_is_for_the_sizes_that_are_given() -> None:
-    prepared = prepare(plan(JOIN), TaskOptions(channels=2), ())
+    prepared = prepare(plan(JOIN), TaskOptions(**on_channels(2)), ())
     small, large = (prepared.explain({"b": rows}) for rows in (100, 10_000_000))
     assert "for 10,000,000 rows of a, 100 rows of b (" in small.text
     assert "reads a, a share; b, all rows" in small.text
@@ -246,7 +250,6 @@ def test_an_explanation_is_for_the_sizes_that_are_given() -> None:
     assert json.loads(small.json)["spread_for"] == {"a": 10_000_000, "b": 100}
 
 
-@pytest.mark.usefixtures("as_shipped")
 def test_an_explanation_says_why_a_plan_stays_on_one_channel() -> None:
     prepared = prepare(plan(aggregate(A, [], measure("count"))), TaskOptions(channels=2), ())
     explanations = {rows: prepared.explain({"a": rows}) for rows in (MIDDLE // 4, LARGE)}
@@ -259,7 +262,7 @@ def test_an_explanation_says_why_a_plan_stays_on_one_channel() -> None:
 
 def test_an_explanation_says_what_moves_where() -> None:
     root = aggregate(A, [col(0)], measure("sum", col(1)))
-    text = prepare(plan(root), TaskOptions(channels=2), ()).explain().text
+    text = prepare(plan(root), TaskOptions(**on_channels(2)), ()).explain().text
     assert re.sub(r"  \[relations.*\]", "", text).endswith(
         "spread over channels, for sources of 10,000,000 rows each (the sizes of sealed splits decide):\n"
         "  pipeline 1 on 2 channels reads a, a share\n"
