@@ -18,8 +18,9 @@ from .cut.divide import Division, divide
 from .cut.fragments import Making
 from .cut.operated import check_loops
 from .distribution.origins import Key, equated
-from .explain.explain_channels import ROWS, Spread
+from .explain.explain_channels import Spread
 from .explain.explain_plan import explain
+from .explain.explanation_text import ROWS
 from .ir import arrow_types as sql_types
 from .physical.pipelines import Feed, PhysicalPlan, Shape, SourceShape
 from .physical.size_classes import size_class

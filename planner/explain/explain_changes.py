@@ -1,15 +1,8 @@
-"""A plan as a continuous task, explained to people and programs: its operators, and what each one's work follows.
-
-In the text an operator stands above its only input; of several inputs each is indented. An operator that several read
-is shown once and named after that. The JSON has the same, as a flat list that refers to inputs by number, because plans
-can be thousands of levels deep.
-"""
+"""A plan as a continuous task, explained: its operators, and what each one's work follows."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, assert_never
 
 import pyarrow as pa
@@ -38,7 +31,8 @@ from ..changes.change_nodes import (
     inputs_of,
 )
 from ..physical.sources import PlannedSource
-from .explain_operators import Marks, indented
+from .explain_operators import marks
+from .explanation_text import explanation
 
 _PROMISE: Final = (
     "each epoch gives how the result has changed since the one before it, one row for each that has, in canonical order"
@@ -50,17 +44,6 @@ Called: TypeAlias = Mapping[str, str]
 _SOURCES: Final[Called] = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Line:
-    """An operator at a place where it is read; `first` says that it is shown here."""
-
-    number: int
-    depth: int
-    node: ChangeNode
-    first: bool
-    ends: bool
-
-
 def explain(
     root: ChangeNode,
     sources: Sequence[PlannedSource],
@@ -68,59 +51,48 @@ def explain(
     options: TaskOptions,
     warnings: Sequence[str],
 ) -> Explanation:
-    content = {
-        "mode": options.mode.value,
-        "determinism": options.determinism.value,
-        "promise": _PROMISE,
-        "channels": options.channels,
-        "columns": _fields(schema),
-        "sources": [
-            {
-                "name": source.name,
-                "kind": "static" if source.static else "fed",
-                "columns": [{"name": c.name, "type": str(c.type), "nullable": c.nullable} for c in source.columns],
-                "reads": list(source.plan_paths),
-                "files": [item.path for item in source.items],
-            }
-            for source in sources
-        ],
-        "operators": operators_json(root, channels=options.channels),
-        "warnings": list(warnings),
-    }
-    return Explanation(text=_text(content, root), json=json.dumps(content, indent=1))
+    return explanation(
+        {
+            "mode": options.mode.value,
+            "determinism": options.determinism.value,
+            "promise": _PROMISE,
+            "channels": options.channels,
+            "columns": _fields(schema),
+            "sources": [
+                {
+                    "name": source.name,
+                    "kind": "static" if source.static else "fed",
+                    "columns": [{"name": c.name, "type": str(c.type), "nullable": c.nullable} for c in source.columns],
+                    "reads": list(source.plan_paths),
+                    "files": [item.path for item in source.items],
+                }
+                for source in sources
+            ],
+            "operators": operators_json(root, channels=options.channels),
+            "warnings": list(warnings),
+        }
+    )
 
 
 def operators_json(root: ChangeNode, called: Called = _SOURCES, *, channels: int | None = None) -> list[dict[str, Any]]:
     """Every operator once, numbered from 1, the root's number. `called` names the sources that are not the plan's.
     Pipelines end in a task of so many `channels`; a loop's operators have no channels of their own.
     """
-    lines = tuple(_lines(root, channels))
-    numbers = {line.node: line.number for line in lines}
-    return [_operator(line, numbers, called) for line in lines if line.first]
-
-
-def operators_text(root: ChangeNode, called: Called = _SOURCES, *, channels: int | None = None) -> list[str]:
-    """A line for each place where an operator is read, each line indented below its reader's."""
-    return [_line(line, called) for line in _lines(root, channels)]
+    numbers = {node: number for number, node in enumerate(nodes_of(root), 1)}
+    ends = _ends(root, channels) if channels is not None else ()
+    return [_operator(node, numbers, called, ends=node in ends) for node in numbers]
 
 
 def nodes_of(root: ChangeNode) -> Iterator[ChangeNode]:
-    """Every operator once."""
-    return (line.node for line in _lines(root) if line.first)
-
-
-def _lines(root: ChangeNode, channels: int | None = None) -> Iterator[_Line]:
-    numbers: dict[ChangeNode, int] = {}
-    ends = _ends(root, channels) if channels is not None else ()
-    stack = [(root, 0)]
+    """Every operator once, before its inputs."""
+    seen: set[ChangeNode] = set()
+    stack = [root]
     while stack:
-        node, depth = stack.pop()
-        first = node not in numbers
-        number = numbers.setdefault(node, len(numbers) + 1)
-        yield _Line(number=number, depth=depth, node=node, first=first, ends=node in ends)
-        if first:
-            below = inputs_of(node)
-            stack.extend((child, depth + (len(below) > 1)) for child in reversed(below))
+        node = stack.pop()
+        if node not in seen:
+            seen.add(node)
+            yield node
+            stack.extend(reversed(inputs_of(node)))
 
 
 def _ends(root: ChangeNode, channels: int) -> frozenset[ChangeNode]:
@@ -141,59 +113,23 @@ def _blocks(node: ChangeNode) -> bool:
     return isinstance(node, WeighNode | GroupNode | TopNode | RegroupNode | WindowNode | RecomputeNode)
 
 
-def _operator(line: _Line, numbers: Mapping[ChangeNode, int], called: Called) -> dict[str, Any]:
-    how, why = _work(line.node)
+def _operator(node: ChangeNode, numbers: Mapping[ChangeNode, int], called: Called, *, ends: bool) -> dict[str, Any]:
+    how, why = _work(node)
     return {
-        "number": line.number,
-        "operator": _name(line.node, called),
+        "number": numbers[node],
+        "operator": _name(node, called),
         "incremental": how != "everything",
         "work": how,
         "why": why,
-        "columns": _fields(line.node.schema),
-        "inputs": [numbers[child] for child in inputs_of(line.node)],
-        "place": line.node.plan_path,
-        **_marks(line).json,
+        "columns": _fields(node.schema),
+        "inputs": [numbers[child] for child in inputs_of(node)],
+        "place": node.plan_path,
+        **marks(ends=ends, blocks=_blocks(node)),
     }
-
-
-def _marks(line: _Line) -> Marks:
-    return Marks(ends=line.ends, blocks=_blocks(line.node))
 
 
 def _fields(schema: pa.Schema) -> list[dict[str, Any]]:
     return [{"name": field.name, "type": str(field.type), "nullable": field.nullable} for field in schema]
-
-
-def _text(content: Mapping[str, Any], root: ChangeNode) -> str:
-    lines = [
-        f"{content['mode']} ({content['promise']}), channels: {content['channels']}",
-        f"columns: {_columns(content['columns'])}",
-    ]
-    for source in content["sources"]:
-        lines.append(f"source {source['name']} ({source['kind']}): {_columns(source['columns'])}")
-        lines.extend(f"  file {path}" for path in source["files"])
-    lines.append("operators")
-    lines.extend(f"  {line}" for line in operators_text(root, channels=content["channels"]))
-    again = [line for line in _lines(root) if line.first and isinstance(line.node, RecomputeNode)]
-    if again:
-        lines.append(f"not incremental: {', '.join(str(line.number) for line in again)}")
-    lines.extend(f"warning: {warning}" for warning in content["warnings"])
-    return "\n".join(lines) + "\n"
-
-
-def _line(line: _Line, called: Called) -> str:
-    indent = indented(line.depth)
-    if not line.first:
-        return f"{indent}{line.number}, as above"
-    how, why = _work(line.node)
-    marks = {"change": "", "touched keys": f"; {why}", "everything": f"; computed again from all rows: {why}"}
-    return f"{indent}{line.number} {_name(line.node, called)}{_marks(line).text}{marks[how]}  [{line.node.plan_path}]"
-
-
-def _columns(columns: Sequence[Mapping[str, Any]]) -> str:
-    return ", ".join(
-        f"{column['name']} {column['type']}{'' if column['nullable'] else ' not null'}" for column in columns
-    )
 
 
 def _work(node: ChangeNode) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""A plan on several channels, explained to people and programs.
+"""A plan on several channels, explained.
 
 The sizes of an epoch's sealed splits decide the exchanges. The explanation is of the plan for sources with the given
 numbers of rows, or `ROWS`, of which nothing else is known.
@@ -12,19 +12,9 @@ from functools import cached_property
 from typing import Any, Final
 
 from ..ir import Relation
-from ..physical.pipelines import (
-    Exchange,
-    FileInput,
-    PhysicalPlan,
-    Pipeline,
-    ScanNode,
-    Shortage,
-    read_from_sources,
-    walk,
-)
-from .explain_operators import Operator, operators_of
+from ..physical.pipelines import Exchange, FileInput, PhysicalPlan, Pipeline, ScanNode, read_from_sources, walk
+from .explain_operators import operators_of
 
-ROWS: Final = 10_000_000
 _MS: Final = 1e6
 
 
@@ -39,7 +29,7 @@ class Spread:
     """The names of relations whose rows are computed once for the task."""
 
     @cached_property
-    def operators(self) -> tuple[tuple[Operator, ...], ...]:
+    def operators(self) -> list[list[dict[str, Any]]]:
         """The operators of each pipeline."""
         return operators_of(self.physical.computes, self.physical.shared, self.kept)
 
@@ -54,62 +44,25 @@ def spread_json(spread: Spread) -> list[dict[str, Any]]:
             "channels": pipeline.channels,
             "reads": list(_read(pipeline)),
             "receives": sorted(pipeline.received),
-            "operators": [operator.json for operator in spread.operators[at - 1]],
+            "operators": spread.operators[at - 1],
             "sends": [_sent(exchange, readers) for exchange in pipeline.into],
         }
         for at, pipeline in enumerate(physical.pipelines, 1)
     ]
 
 
-def saved_ms(spread: Spread) -> float | None:
-    """The milliseconds that several channels save by the estimates, used or not; None if there was nothing to
-    decide.
+def choice_json(spread: Spread) -> dict[str, Any]:
+    """The numbers behind the choice of the channels: the rows of sources; the milliseconds that several channels save
+    by the estimates, used or not, None if there was nothing to decide, and those that they have to save; the memory
+    that is lacking for the requested channels, None if memory did not decide.
     """
-    saved = spread.physical.saved
-    return None if saved is None else round(saved / _MS, 1)
-
-
-def shortage_json(spread: Spread) -> dict[str, int] | None:
-    """The reason for fewer channels than requested; None if memory did not decide."""
-    short = spread.physical.shortage
-    return None if short is None else asdict(short)
-
-
-def spread_text(spread: Spread) -> Iterator[str]:
-    pipelines, rows, saved = spread_json(spread), spread.rows, saved_ms(spread)
-    yield f"spread over channels, for {sizes_text(rows)} (the sizes of sealed splits decide):"
-    if spread.physical.shortage is not None:
-        yield f"  {_short(spread.physical.shortage)}"
-    if saved is not None and len(pipelines) == 1 and pipelines[0]["channels"] == 1:
-        least = spread.threshold_seconds * 1e3
-        yield f"  one channel, as several are estimated to save {max(saved, 0.0):.0f} ms; {least:.0f} are worth it"
-    for pipeline in pipelines:
-        reads = "; ".join(f"{read['source']}, {read['rows']}" for read in pipeline["reads"])
-        received = ", ".join(f"exchange {number}" for number in pipeline["receives"])
-        inputs = "; ".join(text for text in (reads, received) if text) or "nothing"
-        channels = "one channel" if pipeline["channels"] == 1 else f"{pipeline['channels']} channels"
-        yield f"  pipeline {pipeline['number']} on {channels} reads {inputs}"
-        yield from (f"    {operator.text}" for operator in spread.operators[pipeline["number"] - 1])
-        for sent in pipeline["sends"]:
-            by = f" of columns {', '.join(map(str, sent['keys']))}" if sent["keys"] else ""
-            order = ", merged in order" if sent["ordered"] else ""
-            yield f"    exchange {sent['exchange']} to pipeline {sent['to']}: {sent['routing']}{by}{order}"
-        if not pipeline["sends"]:
-            yield "    gives the result"
-
-
-def _short(short: Shortage) -> str:
-    has, least, limit = (-(-size >> 20) for size in (short.instance_memory, short.least, short.memory_limit))
-    return (
-        f"fewer channels, as an instance of {short.channels} would have {has} MiB and needs {least}: "
-        f"{short.channels} take a memory_limit of {limit} MiB"
-    )
-
-
-def sizes_text(rows: Mapping[str, int]) -> str:
-    if all(number == ROWS for number in rows.values()):
-        return f"sources of {ROWS:,} rows each"
-    return ", ".join(f"{number:,} rows of {name}" for name, number in rows.items())
+    saved, short = spread.physical.saved, spread.physical.shortage
+    return {
+        "spread_for": dict(spread.rows),
+        "spread_saves_ms": None if saved is None else round(saved / _MS, 1),
+        "spread_threshold_ms": spread.threshold_seconds * 1e3,
+        "spread_short_of_memory": None if short is None else asdict(short),
+    }
 
 
 def _read(pipeline: Pipeline) -> Iterator[dict[str, Any]]:

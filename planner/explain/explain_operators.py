@@ -1,5 +1,4 @@
-"""The operators of each pipeline, explained to people and programs: which operator ends it, which block, and which are
-halves.
+"""The operators of each pipeline, explained: which operator ends it, which block, and which are halves.
 
 An operator that ends its pipeline hands rows to an exchange, or to the result. An operator that blocks has read all of
 its input before its first row. If an exchange lies in the middle of a relation's work, the part below it is the
@@ -9,88 +8,45 @@ relation's partial half, in every channel, and the part above it is the final ha
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from .. import ir
 from ..ir import tree
 from ..ir.visit import subqueries
 from .described import described
 
-ENDS, BLOCKS = "ends the pipeline", "blocks"
 
-
-_INDENTED: Final = 64
-
-
-def indented(depth: int) -> str:
-    """The indentation of a line at this depth. Beyond 64 levels, which nobody can follow, it gives the number."""
-    return "  " * depth if depth <= _INDENTED else f"{'  ' * _INDENTED}({depth}) "
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Marks:
+def marks(*, ends: bool, blocks: bool) -> dict[str, bool]:
     """The marks of an operator beside its work."""
-
-    ends: bool
-    blocks: bool
-
-    @property
-    def text(self) -> str:
-        return "".join(f", {mark}" for mark, holds in ((BLOCKS, self.blocks), (ENDS, self.ends)) if holds)
-
-    @property
-    def json(self) -> dict[str, bool]:
-        return {"ends_pipeline": self.ends, "blocks": self.blocks}
-
-
-NONE = Marks(ends=False, blocks=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Operator:
-    """An operator: `what` says what it does, and which half of it."""
-
-    depth: int
-    what: str
-    plan_path: str
-    marks: Marks
-
-    @property
-    def text(self) -> str:
-        return f"{indented(self.depth)}{self.what}{self.marks.text}  [{self.plan_path}]"
-
-    @property
-    def json(self) -> dict[str, Any]:
-        return {"depth": self.depth, "operator": self.what, "place": self.plan_path, **self.marks.json}
+    return {"ends_pipeline": ends, "blocks": blocks}
 
 
 def operators_of(
     roots: Sequence[ir.Relation], shared: Sequence[ir.Relation], kept: Mapping[ir.Relation, str]
-) -> tuple[tuple[Operator, ...], ...]:
+) -> list[list[dict[str, Any]]]:
     """The operators of each pipeline that computes one of `roots`, from the operator that ends the pipeline down to its
     exchanges and sources. `kept` names relations whose rows are there already.
     """
     halves = _halves(roots, shared)
-    return tuple(tuple(_operators(root, shared, kept, halves)) for root in roots)
+    return [list(_operators(root, shared, kept, halves)) for root in roots]
 
 
 def _operators(
     root: ir.Relation, shared: Sequence[ir.Relation], kept: Mapping[ir.Relation, str], halves: Mapping[ir.Relation, str]
-) -> Iterator[Operator]:
+) -> Iterator[dict[str, Any]]:
     used: set[int] = set()
     stack = [(root, 0)]
     while stack:
         relation, depth = stack.pop()
-        below = () if relation is not root and relation in kept else _below(relation, shared, used)
         name = kept.get(relation) if relation is not root else None
+        below = () if name is not None else _below(relation, shared, used)
         what = f"{halves.get(relation, '')}{described(relation)}"
-        yield Operator(
-            depth=depth,
-            what=what if name is None else f"{name}, {what}",
-            plan_path=relation.plan_path,
-            marks=Marks(ends=relation is root, blocks=name is None and relation.traits.blocks),
-        )
+        yield {
+            "depth": depth,
+            "operator": what if name is None else f"{name}, {what}",
+            "place": relation.plan_path,
+            **marks(ends=relation is root, blocks=name is None and relation.traits.takes == "all"),
+        }
         stack.extend((child, depth + (len(below) > 1)) for child in reversed(below))
 
 

@@ -21,7 +21,7 @@ from ...proto.graph import (
     UnionNode,
 )
 from ...proto.values import ExecutorKind, Explanation
-from ..explain.explain_operators import ENDS
+from ..explain.explanation_text import ENDS, counted
 from ..physical.stages import stages_of
 from .edges import Edge, edges_of
 from .lower_graph import Lowered
@@ -78,7 +78,7 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
     yield f"{len(nodes)} nodes in {document['pipelines']} pipelines, result {document['result']}{written}"
     for pipeline in range(1, document["pipelines"] + 1):
         mine = [node for node in nodes if node["pipeline"] == pipeline]
-        yield f"pipeline {pipeline}: {_counted(mine[-1]['channels'], 'channel')}"
+        yield f"pipeline {pipeline}: {counted(mine[-1]['channels'], 'channel')}"
         for node in mine:
             ends = f", {ENDS}" if node["ends_pipeline"] else ""
             yield f"  {node['name']}: {node['what']}{ends} -> ({node['schema']})"
@@ -88,13 +88,13 @@ def _lines(document: Mapping[str, Any]) -> Iterator[str]:
 
     if "spark" in document:
         stages = document["spark"]["stages"]
-        tasks = _counted(sum(job["tasks"] for job in stages), "task")
-        yield f"on Spark an epoch is a job of {_counted(len(stages), 'stage')}, {tasks}:"
+        tasks = counted(sum(job["tasks"] for job in stages), "task")
+        yield f"on Spark an epoch is a job of {counted(len(stages), 'stage')}, {tasks}:"
         for stage in stages:
             members = ", ".join(f"pipeline {at}" for at in stage["pipelines"])
             to = "the result" if stage["to"] is None else f"to pipeline {stage['to']}"
             ended = ", ".join(node["name"] for node in nodes if _ends_in(node, stage))
-            yield f"  stage {stage['number']}: {members} (ended by {ended}), {_counted(stage['tasks'], 'task')}, {to}"
+            yield f"  stage {stage['number']}: {members} (ended by {ended}), {counted(stage['tasks'], 'task')}, {to}"
 
 
 def _ends_in(node: Mapping[str, Any], stage: Mapping[str, Any]) -> bool:
@@ -179,7 +179,3 @@ def _where(node: Step, executor: ExecutorKind) -> str:
 
 def _name_of(code: object) -> str:
     return str(getattr(getattr(code, "func", code), "__name__", type(code).__name__))
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"

@@ -1,7 +1,8 @@
 """A graph as an SVG picture: pipelines as boxes in layers, rows flowing down, each node with its streams' routing.
 
 The picture is plain SVG without scripts or links, the same text for the same graph. Node names may come from anybody:
-all text is escaped, and shortened if it is long.
+all text is escaped, and shortened if it is long. Graphviz would draw it, too, but is a program to install beside the
+Python packages, and its pictures differ between versions.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from xml.sax.saxutils import escape
 
-from ..explain.explain_operators import ENDS
+from ..explain.explanation_text import ENDS
 
 CHARACTER: Final = 7.3
 """Width of a character of the font, and a little more."""
