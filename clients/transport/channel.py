@@ -1,4 +1,9 @@
-"""A gRPC channel that raises Tidegate's errors and outlives a broken connection."""
+"""A gRPC channel that raises Tidegate's errors and outlives a broken connection.
+
+The channel repeats calls itself. A retry policy in gRPC's service config makes at most five attempts, so a server that
+restarts for `retry_seconds` is beyond it; it would also repeat calls where TLS is wrong, and does not repeat a request
+on a call that stays open.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The folder that a service writes to, and the removal of folders that killed services have left behind."""
+"""The folder that a service writes to, and the removal of folders that killed services have left behind.
+
+The lock is the system's, by the standard library's `flock`. A package for file locks would wrap the same two calls.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,10 @@
 
 Expressions have whole numbers, names, `+ - *`, comparisons, `min`, `max` and `condition ? this : that`. Programs come
 from the extension files alone, never from a plan.
+
+`substrait.derivation_expression` is no substitute: it refuses 18 of the official files' 66 programs (those of
+`precision_time`, of lists, and those that read an argument's value), and takes 18 ms for the type of a decimal sum, 400
+times as long as this module.
 """
 
 from __future__ import annotations

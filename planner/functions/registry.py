@@ -1,7 +1,8 @@
 """The extension files, official and of our own, as implementations. A file is read when a plan first uses a name in it.
 
 Parsing all files takes a tenth of a second, so a scan of their text (a millisecond) finds the files that may define a
-name, and only those are parsed, once.
+name, and only those are parsed, once. `substrait.extension_registry` parses all files, and each type in them with
+ANTLR, before it answers the first question: 1.2 s, seven times as long as to parse all files here.
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 On several channels a join, an aggregate and a distinct get all rows of a key on one channel; the other operations get
 any rows, and one more step brings the channels' results together.
+
+The statements are not made from relations, whose types and functions are Substrait's: a stream may have any type that
+DuckDB reads (dictionaries, large texts), and measures follow DuckDB (sums of unsigned numbers, means of decimals).
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Threads for calls that may block, so that the event loop never blocks."""
+"""Threads for calls that may block, so that the event loop never blocks.
+
+The standard library's `ThreadPoolExecutor` is no substitute: it runs calls in the order in which they came, whoever
+makes them, and a long call cannot leave it.
+"""
 
 from __future__ import annotations
 
