@@ -52,9 +52,7 @@ def graph_of(
     """
     factory = ChangeOperatorFactory(evaluators, {name: source.schema for name, source in sources.items()})
     named = frozenset(name for name, source in sources.items() if source.checked)
-    making = _Making(
-        factory=factory, loops_read=_loops_read(root), sources_read=_sources_read(root), named=named, counted=counted
-    )
+    making = _Making(factory=factory, leaves=_leaves(root), named=named, counted=counted)
     outside = _Level(loop=None, parent=None, depth=0)
     for name, source in sources.items():
         making.entries[name] = _enter(outside, name, source)
@@ -96,6 +94,9 @@ class _Level:
         return self._entered[vertex]
 
 
+Leaves: TypeAlias = Mapping[str | int, None]
+"""Names of sources, and numbers of loops from which rows come back: a set in order."""
+
 _Wanted: TypeAlias = tuple[_Level, ChangeNode]
 
 
@@ -107,15 +108,14 @@ class _Making:
     """
 
     factory: ChangeOperatorFactory
-    loops_read: Mapping[ChangeNode, frozenset[int]]
-    sources_read: Mapping[ChangeNode, tuple[str, ...]]
+    leaves: Mapping[ChangeNode, Leaves]
     named: frozenset[str]
     counted: bool
     entries: dict[str, int] = field(default_factory=dict)
 
     def step(self, wanted: _Wanted) -> Generator[_Wanted, int, int]:
         level, node = wanted
-        if level.parent is not None and level.loop not in self.loops_read[node]:
+        if level.parent is not None and level.loop not in self.leaves[node]:
             return level.from_outside((yield level.parent, node), node.schema)
         if node not in level.numbers:
             level.numbers[node] = yield from self._made(level, node)
@@ -140,7 +140,7 @@ class _Making:
 
     def _loop(self, level: _Level, node: LoopNode) -> Generator[_Wanted, int, int]:
         counted = self.counted or level.parent is not None
-        sources = self.sources_read[node] if level.sources is None else level.sources
+        sources = self._read(level, node)
         body = _Level(loop=node.loop, parent=level, depth=level.depth + counted, counted=counted, sources=sources)
         result = yield body, node.body
         entering = None if node.entering is None else Link((yield level, node.entering))
@@ -169,8 +169,16 @@ class _Making:
         )
 
     def _sources(self, level: _Level, node: Operated) -> tuple[str, ...] | None:
-        sources = self.sources_read[node] if level.sources is None else level.sources
+        sources = self._read(level, node)
         return sources if self.named.issuperset(sources) else None
+
+    def _read(self, level: _Level, node: ChangeNode) -> tuple[str, ...]:
+        """The sources of a node's rows: in a loop, all sources of the loop."""
+        return (
+            tuple(leaf for leaf in self.leaves[node] if isinstance(leaf, str))
+            if level.sources is None
+            else level.sources
+        )
 
     def _late(self, level: _Level, node: Operated) -> int | None:
         """The input that has rows only once all others have ended for good, or None.
@@ -180,7 +188,7 @@ class _Making:
         """
         if level.counted or level.loop is None:
             return None
-        inside = [at for at, child in enumerate(inputs_of(node)) if level.loop in self.loops_read[child]]
+        inside = [at for at, child in enumerate(inputs_of(node)) if level.loop in self.leaves[child]]
         return inside[0] if len(inside) == 1 and _comes_back(inputs_of(node)[inside[0]], level.loop) else None
 
 
@@ -198,36 +206,24 @@ def _comes_back(node: ChangeNode, loop: int) -> bool:
     return True
 
 
-def _loops_read(root: ChangeNode) -> Mapping[ChangeNode, frozenset[int]]:
-    """The loops that each node is inside of and whose references it reads."""
-    loops_read: dict[ChangeNode, frozenset[int]] = {}
+def _leaves(root: ChangeNode) -> Mapping[ChangeNode, Leaves]:
+    """The leaves that each node reads: sources, and those loops around the node whose references it reads."""
+    leaves: dict[ChangeNode, Leaves] = {}
 
-    def step(node: ChangeNode) -> Generator[ChangeNode, frozenset[int], frozenset[int]]:
-        if node not in loops_read:
-            loops: frozenset[int] = frozenset({node.loop}) if isinstance(node, BackNode) else frozenset()
+    def step(node: ChangeNode) -> Generator[ChangeNode, Leaves, Leaves]:
+        if node not in leaves:
+            read: dict[str | int, None] = {}
+            if isinstance(node, SourceNode | BackNode):
+                read[node.source if isinstance(node, SourceNode) else node.loop] = None
             for child in inputs_of(node):
-                loops |= yield child
-            loops_read[node] = loops - {node.loop} if isinstance(node, LoopNode) else loops
-        return loops_read[node]
+                read |= yield child
+            if isinstance(node, LoopNode):
+                read.pop(node.loop, None)
+            leaves[node] = read
+        return leaves[node]
 
     unroll(step, root)
-    return loops_read
-
-
-def _sources_read(root: ChangeNode) -> Mapping[ChangeNode, tuple[str, ...]]:
-    """The sources of each node's rows. Rows that come back in a loop are left out."""
-    sources_read: dict[ChangeNode, tuple[str, ...]] = {}
-
-    def step(node: ChangeNode) -> Generator[ChangeNode, tuple[str, ...], tuple[str, ...]]:
-        if node not in sources_read:
-            names = dict.fromkeys((node.source,) if isinstance(node, SourceNode) else ())
-            for child in inputs_of(node):
-                names |= dict.fromkeys((yield child))
-            sources_read[node] = tuple(names)
-        return sources_read[node]
-
-    unroll(step, root)
-    return sources_read
+    return leaves
 
 
 def _enter(level: _Level, name: str, source: EntrySource) -> int:

@@ -20,17 +20,18 @@ _EVERY: Final = 32 << 20
 """The bytes of wide rows after which freed memory is given back."""
 
 
-def is_wide(batch: pa.RecordBatch) -> bool:
-    """True where the batch's rows are wide. A batch of many rows is not asked for its bytes."""
+def wide_bytes(batch: pa.RecordBatch) -> int:
+    """The batch's bytes where its rows are wide, else 0. A batch of many rows is not asked for its bytes."""
     rows = batch.num_rows
-    return bool(0 < rows <= BATCH_BYTES // _WIDE and batch_bytes(batch) >= _WIDE * rows)
+    size = batch_bytes(batch) if 0 < rows <= BATCH_BYTES // _WIDE else 0
+    return size if size >= _WIDE * rows else 0
 
 
 def concatenated(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     """The rows of one batch or more in one batch."""
     if len(batches) == 1:
         return batches[0]
-    return pa.concat_batches(batches, memory_pool=_POOL if is_wide(batches[0]) else None)
+    return pa.concat_batches(batches, memory_pool=_POOL if wide_bytes(batches[0]) else None)
 
 
 class PassingRows:
@@ -40,9 +41,7 @@ class PassingRows:
         self._bytes = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
-        if not is_wide(batch):
-            return
-        self._bytes += batch_bytes(batch)
+        self._bytes += wide_bytes(batch)
         if self._bytes >= _EVERY:
             self._bytes = 0
             pa.default_memory_pool().release_unused()

@@ -371,7 +371,7 @@ def is_blocking(root: ir.Relation, edges: Container[ir.Relation]) -> bool:
     """Tests whether all input is consumed before the first row comes out."""
     relation = root
     while relation is root or relation not in edges:
-        if relation.traits.blocks or isinstance(relation, ir.Values):
+        if relation.traits.takes == "all" or isinstance(relation, ir.Values):
             return True
         if not isinstance(relation, ir.Filter | ir.Project | ir.Expand | ir.Fetch):
             return False

@@ -8,14 +8,11 @@ own is taken for a fifth anyway.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
-from typing import Final
 
 from .. import ir
 from ..ir import tree
 from ..ir.boolean import conjuncts
 from ..ir.visit import is_column, parts, subqueries
-
-_JOINS: Final = (ir.Join, ir.Cross, ir.LateralJoin)
 
 
 def weighed(root: ir.Relation, shared: Sequence[ir.Relation], ends: Container[ir.Relation]) -> set[ir.Relation]:
@@ -28,7 +25,7 @@ def weighed(root: ir.Relation, shared: Sequence[ir.Relation], ends: Container[ir
     for relation, has_condition in _below(root, shared, ends):
         if isinstance(relation, ir.Read | ir.LocalFiles):
             (narrowed if has_condition else wanted).add(relation)
-        joins |= isinstance(relation, _JOINS)
+        joins |= relation.traits.columns == "sides"
     return wanted - narrowed if joins else set()
 
 

@@ -33,12 +33,6 @@ _MATCH: Final = 100.0
 """Nanoseconds to search a text for a pattern, reading the text included."""
 
 _MATCHING: Final = frozenset({"like", "contains", "regexp_match_substring", "regexp_replace", "strpos"})
-_AS_ASKED: Final = (
-    *(ir.Read, ir.LocalFiles, ir.Filter, ir.Project, ir.Expand, ir.Unnest, ir.IndexLookup),
-    *(ir.MergeJoin, ir.StreamingAggregate),
-)
-"""Relations that take rows only as their own rows are asked for."""
-
 _CUT: Final = 1.1
 _GROWTH: Final = 4.0
 """Rows that come out of a loop for each row that it reads: a guess."""
@@ -164,7 +158,7 @@ class _Finding:
             relation = with_subqueries(relation, inner)
         estimate = self._estimate(relation, below)
         alternatives = Alternatives(estimate=estimate, choices=tuple(self._of(relation, below, estimate)))
-        if not isinstance(relation, _AS_ASKED):
+        if relation.traits.takes != "asked":
             alternatives = alternatives.wholly_read
         return self._movement.closed(
             estimate, [replace(alternative, cost=alternative.cost + cost) for alternative in alternatives.choices]

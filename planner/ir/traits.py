@@ -36,7 +36,8 @@ class Traits:
     |---|---|
     | `name` | The kind, in the words of `explain`. |
     | `row_wise` | Every row comes from one row of an input, in order. A leaf's rows are such rows. |
-    | `blocks` | As a part of a statement, it consumes all its input before its first row. |
+    | `takes` | Its input, as a part of a statement: asked, no further than its rows are asked for; more, as one side |
+    | | of a join; all, before its first row. |
     | `order` | The order of its rows: none, or the first input's, kept column by column. |
     | `columns` | The origin of its columns: computed by its expressions; passed, the inputs' columns first; sides, |
     | | both inputs' columns one after the other; or computed from all columns of the inputs. |
@@ -49,7 +50,7 @@ class Traits:
 
     name: str
     row_wise: bool
-    blocks: bool
+    takes: Literal["asked", "more", "all"]
     order: Literal["none", "kept"] | Own
     columns: Literal["computed", "passed", "sides", "all"] | Never
     rows: Literal["input"] | Own | Never
@@ -60,40 +61,40 @@ class Traits:
 
 # fmt: off
 T, F = True, False
-#                                      row-wise blocks order   columns     rows     loose       distribution  changes
-READ: Final = Traits("read",                 T, F, "own",  "computed", "own",   "never",    "own",        "own")
-VALUES: Final = Traits("values",             T, F, "none", "computed", "own",   "never",    "own",        "own")
-FILTER: Final = Traits("filter",             T, F, "kept", "passed",   "own",   "as input", "row by row", "own")
-PROJECT: Final = Traits("project",           T, F, "own",  "computed", "input", "as input", "row by row", "own")
-EXPAND: Final = Traits("expand",             T, F, "none", "computed", "own",   "as input", "row by row", "own")
-FETCH: Final = Traits("fetch",               F, F, "kept", "passed",   "own",   "never",    "own",        "own")
-SORT: Final = Traits("sort",                 F, T, "own",  "passed",   "input", "never",    "own",        "own")
-TOP_N: Final = Traits("top-n",               F, T, "own",  "passed",   "own",   "never",    "own",        "own")
-AGGREGATE: Final = Traits("aggregate",       F, T, "none", "computed", "own",   "grouped",  "own",        "own")
-PARTIAL: Final = Traits("partial aggregate", F, T, "none", "never",    "input", "grouped",  "never",      "never")
-FINAL: Final = Traits("final aggregate",     F, T, "none", "never",    "input", "grouped",  "never",      "never")
-JOIN: Final = Traits("join",                 F, F, "none", "sides",    "own",   "always",   "own",        "own")
-LATERAL: Final = Traits("lateral join",      F, F, "none", "sides",    "input", "always",   "own",        "never")
-CROSS: Final = Traits("cross",               F, F, "none", "sides",    "own",   "always",   "own",        "own")
-UNION_ALL: Final = Traits("set",             T, F, "none", "passed",   "own",   "as input", "own",        "own")
-UNION: Final = Traits("set",                 F, T, "none", "all",      "own",   "grouped",  "own",        "own")
-SET: Final = Traits("set",                   F, T, "none", "all",      "own",   "always",   "own",        "own")
-WINDOW: Final = Traits("window",             F, T, "none", "passed",   "input", "never",    "own",        "own")
-SHARED: Final = Traits("shared",             F, F, "none", "computed", "never", "never",    "never",      "never")
-EXCHANGE: Final = Traits("exchange",         F, F, "none", "never",    "input", "never",    "never",      "never")
+#                                      row-wise takes   order   columns     rows     loose       distribution  changes
+READ: Final = Traits("read",                 T, "asked", "own",  "computed", "own",   "never",    "own",        "own")
+VALUES: Final = Traits("values",             T, "asked", "none", "computed", "own",   "never",    "own",        "own")
+FILTER: Final = Traits("filter",             T, "asked", "kept", "passed",   "own",   "as input", "row by row", "own")
+PROJECT: Final = Traits("project",           T, "asked", "own",  "computed", "input", "as input", "row by row", "own")
+EXPAND: Final = Traits("expand",             T, "asked", "none", "computed", "own",   "as input", "row by row", "own")
+FETCH: Final = Traits("fetch",               F, "more",  "kept", "passed",   "own",   "never",    "own",        "own")
+SORT: Final = Traits("sort",                 F, "all",   "own",  "passed",   "input", "never",    "own",        "own")
+TOP_N: Final = Traits("top-n",               F, "all",   "own",  "passed",   "own",   "never",    "own",        "own")
+AGGREGATE: Final = Traits("aggregate",       F, "all",   "none", "computed", "own",   "grouped",  "own",        "own")
+PARTIAL: Final = Traits("partial aggregate", F, "all",   "none", "never",    "input", "grouped",  "never",      "never")
+FINAL: Final = Traits("final aggregate",     F, "all",   "none", "never",    "input", "grouped",  "never",      "never")
+JOIN: Final = Traits("join",                 F, "more",  "none", "sides",    "own",   "always",   "own",        "own")
+LATERAL: Final = Traits("lateral join",      F, "more",  "none", "sides",    "input", "always",   "own",        "never")
+CROSS: Final = Traits("cross",               F, "more",  "none", "sides",    "own",   "always",   "own",        "own")
+UNION_ALL: Final = Traits("set",             T, "asked", "none", "passed",   "own",   "as input", "own",        "own")
+UNION: Final = Traits("set",                 F, "all",   "none", "all",   "own",   "grouped",  "own",        "own")
+SET: Final = Traits("set",                   F, "all",   "none", "all",   "own",   "always",   "own",        "own")
+WINDOW: Final = Traits("window",             F, "all",   "none", "passed",   "input", "never",    "own",        "own")
+SHARED: Final = Traits("shared",             F, "more",  "none", "computed", "never", "never",    "never",      "never")
+EXCHANGE: Final = Traits("exchange",         F, "more",  "none", "never",    "input", "never",    "never",      "never")
 # Loops
-ITERATE: Final = Traits("loop",              F, F, "none", "all",      "input", "never",    "never",      "own")
-REFERENCE: Final = Traits("reference",       F, F, "none", "computed", "never", "never",    "never",      "own")
-LOOP_INPUT: Final = Traits("loop input",     F, F, "none", "never",    "never", "never",    "never",      "own")
+ITERATE: Final = Traits("loop",              F, "more",  "none", "all",   "input", "never",    "never",      "own")
+REFERENCE: Final = Traits("reference",       F, "more",  "none", "computed", "never", "never",    "never",      "own")
+LOOP_INPUT: Final = Traits("loop input",     F, "more",  "none", "never",    "never", "never",    "never",      "own")
 RECURSION: Final = Traits(
-                      "recursive statement", F, T, "own",  "never",    "input", "never",    "never",      "recomputed")
-ROUNDS: Final = Traits("loop in rounds",     F, F, "own",  "never",    "input", "never",    "never",      "never")
+                 "recursive statement", F, "all",   "own",  "never",    "input", "never",    "never",      "recomputed")
+ROUNDS: Final = Traits("loop in rounds",     F, "more",  "own",  "never",    "input", "never",    "never",      "never")
 # Relations with an operator of their own
-UNNEST: Final = Traits("unnest",             T, F, "own",  "computed", "input", "never",    "row by row", "own")
-INDEX_TABLE: Final = Traits("index table",   F, F, "none", "computed", "never", "never",    "never",      "own")
-INDEX_LOOKUP: Final = Traits("look-up",      T, F, "kept", "sides",    "input", "never",    "row by row", "own")
-MERGE_JOIN: Final = Traits("merge join",     F, F, "own",  "never",    "own",   "never",    "own",        "own")
+UNNEST: Final = Traits("unnest",             T, "asked", "own",  "computed", "input", "never",    "row by row", "own")
+INDEX_TABLE: Final = Traits("index table",   F, "more",  "none", "computed", "never", "never",    "never",      "own")
+INDEX_LOOKUP: Final = Traits("look-up",      T, "asked", "kept", "sides",    "input", "never",    "row by row", "own")
+MERGE_JOIN: Final = Traits("merge join",     F, "asked", "own",  "never",    "own",   "never",    "own",        "own")
 STREAMING: Final = Traits(
-                      "streaming aggregate", F, F, "own",  "never",    "own",   "never",    "own",        "own")
-USER: Final = Traits("user operator",        F, F, "none", "all",      "input", "never",    "own",        "own")
+                 "streaming aggregate", F, "asked", "own",  "never",    "own",   "never",    "own",        "own")
+USER: Final = Traits("user operator",        F, "more",  "none", "all",   "input", "never",    "own",        "own")
 # fmt: on

@@ -93,7 +93,7 @@ DECODED = {
 
 WITH_SQL = {
     "planner/ir/relations.py": RELATION.format(
-        row='"twice", False, False, "none", "passed", "input", "as input", "one place", "recomputed"'
+        row='"twice", False, "more", "none", "passed", "input", "as input", "one place", "recomputed"'
     ),
     "planner/ir/__init__.py": [
         ("    Values,\n    Window,\n)", "    Twice,\n"),
@@ -112,7 +112,7 @@ WITH_SQL = {
 }
 WITH_AN_OPERATOR = {
     "planner/ir/planned.py": RELATION.format(
-        row='"twice", False, False, "none", "passed", "input", "never", "one place", "never"'
+        row='"twice", False, "more", "none", "passed", "input", "never", "one place", "never"'
     ),
     "planner/ir/__init__.py": [("    Unnest,\n    User,\n)", "    Twice,\n"), ("Unnest | IndexLookup", "Twice | ")],
     **DECODED,
