@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 import pyarrow as pa
 
 from .batch_reader import Batches, Part
+from .proto.arrow.spill_buffer import SpillBuffer, SpillRoom
 from .proto.errors import CheckpointError, EpochError, Refused
 from .proto.statistics import EpochStatistics
-from .proto.values import Barrier, Cursor, Data, Frame
-from .transport.holding import Holding
+from .proto.values import GIB, Barrier, Cursor, Data, Frame
+
+HOLD_BYTES: Final = GIB
+_ROOM: Final = SpillRoom(None, rows="rows of an epoch")
 
 
 class Reader(Protocol):
@@ -53,7 +56,8 @@ class Epoch:
     def __init__(self, reader: Reader, start: Cursor, schema: pa.Schema, hold_bytes: float) -> None:
         self._reader = reader
         self._start = self._cursor = self._done = start
-        self._holding = Holding(schema, hold_bytes)
+        self._schema = schema
+        self._held = SpillBuffer(_ROOM, hold_bytes, mapped=True)
         self._barrier: Barrier | None = None
         self._iterated = False
         self._closed = False
@@ -105,13 +109,13 @@ class Epoch:
     @property
     def schema(self) -> pa.Schema:
         """The schema of the rows. Does not wait."""
-        return self._holding.schema
+        return self._schema
 
     @property
     def rows(self) -> int:
         """The number of rows that were read: all rows of the epoch, unless reading began in its middle."""
         self._ended()
-        return self._holding.rows
+        return self._held.rows
 
     def table(self) -> pa.Table:
         """All rows, any number of times. Refused once iteration has consumed some."""
@@ -147,7 +151,7 @@ class Epoch:
         if self._closed:
             raise self._consumed()
         self._iterated = True
-        while (batch := self._holding.take()) is None:
+        while (batch := self._held.pop()) is None:
             if self._barrier is not None:
                 if (error := self.error) is not None:
                     raise error
@@ -176,19 +180,19 @@ class Epoch:
         for frame in frames:
             if isinstance(frame, Data):
                 for batch in () if self._closed else frame.batches:
-                    self._holding.append(batch)
+                    self._held.add(batch)
             if isinstance(frame, Barrier):
                 self._barrier = frame
-                self._holding.finish()
+                self._held.seal()
                 if frame.error is not None:  # its rows are void
-                    self._holding.close()
+                    self._held.close()
 
     def _all(self) -> list[pa.RecordBatch]:
         if self._closed or self._iterated:
             raise self._consumed()
         if (error := self.error) is not None:
             raise error
-        batches = list(self._holding.batches())
+        batches = list(self._held.batches())
         self._move(Cursor(self.number + 1, 0))
         return batches
 
@@ -208,10 +212,10 @@ class Epoch:
     def close(self) -> None:
         """Release the epoch's memory and file. Happens by itself when the epoch is forgotten."""
         self._closed = True
-        self._holding.close()
+        self._held.close()
 
     def __repr__(self) -> str:
         if self._barrier is None:
             return f"<tidegate.Epoch {self.number}: not complete>"
         error = f", error={self._barrier.error.message!r}" if self._barrier.error else ""
-        return f"<tidegate.Epoch {self.number}: {self._holding.rows:,} rows{error}>"
+        return f"<tidegate.Epoch {self.number}: {self._held.rows:,} rows{error}>"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Self
 import pyarrow as pa
 
 from .batch_reader import Batches, Part, closed
-from .epoch import Epoch
+from .epoch import HOLD_BYTES, Epoch
 from .numbers import check_place, checked_file, last_numbers, not_negative
 from .numbers import version as check_version
 from .proto.errors import Exhausted, InvalidRequest, NotFound, Refused
@@ -40,7 +40,6 @@ from .proto.values import (
 )
 from .splits import SplitLike
 from .transport.feeder import Feed, Step, checkpoint_name
-from .transport.holding import HOLD_BYTES
 
 if TYPE_CHECKING:
     from .transport.access import Access

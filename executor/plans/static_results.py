@@ -60,7 +60,7 @@ class Keeping:
             if kept.name not in self._rows:
                 with closing(self._compute(kept.root, clock_us)) as rows:
                     room = self._options.output_bytes - sum(kept.size for kept in self._rows.values())
-                    self._rows[kept.name] = KeptRows(kept.name, kept.root.schema, rows, room, self._space)
+                    self._rows[kept.name] = KeptRows(kept.name, rows, room, self._space)
         return None
 
     def close(self) -> None:

@@ -1,26 +1,17 @@
-"""Rows held for a while and read again in order: in memory up to a limit, beyond it in a file of their own."""
+"""The rows of one key, held for a while and read again in order."""
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 
+from ...proto.arrow.spill_buffer import SpillBuffer, SpillRoom
 from ...proto.errors import Exhausted
 from .blocks import blocks
-from .sizes import batch_bytes
-
-
-def _always(size: int) -> bool:  # noqa: ARG001
-    return True
-
-
-def _nothing(size: int) -> None:
-    pass
+from .sizes import BATCH_BYTES, batch_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,83 +22,56 @@ class Holding:
 
     memory_limit: int
     folder: Path
-    take: Callable[[int], bool] = _always
-    give: Callable[[int], None] = _nothing
+    take: Callable[[int], bool] = lambda _: True
+    give: Callable[[int], None] = lambda _: None
+
+    def buffer(self) -> SpillBuffer:
+        room = SpillRoom(self.folder, self.take, self.give, full=_full, rows="rows of one key")
+        return SpillBuffer(room, self.memory_limit)
 
 
 class HeldRows:
-    """Rows that are added with `add`, sealed with `seal`, and then read with `batches` any number of times. `close`
-    removes the file.
-
-    Each batch goes to the file with its own dictionaries.
+    """Rows that are added with `add`, sealed with `seal`, and then read with `batches` any number of times, in blocks.
+    `close` removes the file.
     """
 
-    def __init__(self, schema: pa.Schema, holding: Holding) -> None:
+    def __init__(self, holding: Holding) -> None:
         self.rows = 0
-        self._schema = schema
-        self._holding = holding
-        self._memory: list[pa.RecordBatch] = []
+        self._buffer = holding.buffer()
+        self._few = min(BATCH_BYTES, holding.memory_limit)
+        self._new: list[pa.RecordBatch] = []
         self._bytes = 0
-        self._taken = 0
-        self._path: Path | None = None
-        self._writer: pa.RecordBatchStreamWriter | None = None
 
     @property
     def spilled(self) -> bool:
-        return self._path is not None
+        return self._buffer.spilled
 
     def add(self, batch: pa.RecordBatch) -> None:
         self.rows += batch.num_rows
         self._bytes += batch_bytes(batch)
-        self._memory.append(batch)
-        if self._bytes > self._holding.memory_limit:
-            self._spill()
+        self._new.append(batch)
+        if self._bytes > self._few:
+            self._flush()
 
     def seal(self) -> None:
         """End the rows: no more are added."""
-        if self._writer is None:
-            self._memory = list(blocks(self._memory))
-            return
-        self._spill()
-        writer, self._writer = self._writer, None
-        writer.close()
+        self._flush()
+        self._buffer.seal()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        if self._path is None:
-            yield from self._memory
-            return
-        with pa.OSFile(str(self._path)) as source, pa.ipc.open_stream(source) as reader:
-            yield from reader
+        return self._buffer.batches()
 
     def close(self) -> None:
-        if self._writer is not None:
-            writer, self._writer = self._writer, None
-            writer.close()
-        if self._path is not None:
-            self._path.unlink(missing_ok=True)
-            self._path = None
-        self._holding.give(self._taken)
-        self._taken = 0
-        self._memory = []
+        self._new = []
+        self._buffer.close()
 
-    def _spill(self) -> None:
-        if not self._holding.take(self._bytes):
-            size = self._taken + self._bytes
-            message = f"the rows of one key take {size:,} bytes on disk, more than is left of spill_quota"
-            raise Exhausted(message, reason="SPILL_QUOTA")
-        self._taken += self._bytes
-        try:
-            if self._writer is None:
-                self._writer = self._open()
-            for batch in blocks(self._memory):
-                self._writer.write_batch(batch)
-        except OSError as error:
-            raise Exhausted(f"spilling rows of one key to disk failed: {error}", reason="SPILL_FAILED") from error
-        self._memory, self._bytes = [], 0
+    def _flush(self) -> None:
+        for block in blocks(self._new):
+            self._buffer.add(block)
+        self._new, self._bytes = [], 0
 
-    def _open(self) -> pa.RecordBatchStreamWriter:
-        self._holding.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, path = tempfile.mkstemp(prefix="held-", suffix=".arrow", dir=self._holding.folder)
-        os.close(handle)
-        self._path = Path(path)
-        return pa.ipc.new_stream(path, self._schema)
+
+def _full(size: int) -> Exhausted:
+    return Exhausted(
+        f"the rows of one key take {size:,} bytes more on disk than is left of spill_quota", reason="SPILL_QUOTA"
+    )

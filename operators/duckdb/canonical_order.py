@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as kinds
 
+from ...proto.arrow.spill_buffer import SpillRoom
 from ..arrays.layout import Values, Words, dtype_of, values
 from ..arrays.ordering import Order, Ordering
 from ..arrays.sorted_merge import merged
@@ -29,7 +30,7 @@ from ..core.blocks import BLOCK_ROWS, blocks
 from ..core.interrupts import beside, look
 from ..core.sizes import batch_bytes
 from ..core.streams import BatchStream
-from .held import HeldRows, SpillRoom
+from .held import HeldRows
 
 MOST: Final = 1 << 30
 """The most bytes of rows that are sorted together, below the bytes that an array of texts can have."""

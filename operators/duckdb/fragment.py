@@ -21,6 +21,7 @@ from typing import Protocol
 import duckdb
 import pyarrow as pa
 
+from ...proto.arrow.spill_buffer import SpillRoom
 from ...proto.errors import ExecutionError, InternalError, SplitError, TidegateError
 from ...proto.values import Spill
 from ..core.operator import Operator, Stream
@@ -37,7 +38,7 @@ from . import builds, failures
 from .canonical_order import in_canonical_order
 from .conform import Conform
 from .duckdb_calls import BATCH_ROWS, estimate_progress
-from .held import SpillRoom
+from .held import limited_room
 from .instances import Instance
 from .long_values import LongValues
 from .loop_bounds import Later, LoopBound, LoopWatch, counted, never
@@ -311,7 +312,7 @@ class Fragment(Operator):
         return size <= most
 
     def _spill_room(self) -> SpillRoom:
-        return SpillRoom(self._instance.temp_folder, self._instance.settings.spill_limit, self._out_of_room)
+        return limited_room(self._instance.temp_folder, self._instance.settings.spill_limit, self._out_of_room)
 
     def _out_of_room(self) -> TidegateError:
         return self._watch.named(failures.out_of_memory(self._plan_path, self._memory))

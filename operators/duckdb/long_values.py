@@ -29,9 +29,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...proto.arrow.spill_buffer import SpillRoom
 from ..core.batches import batch_of
 from ..core.sizes import BATCH_BYTES, row_bytes
-from .held import SpillRoom
 from .value_ranks import ValueRanks
 
 #: The most bytes of a value that the statement itself sees.

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from ...proto.arrow.spill_buffer import SpillRoom
 from ...proto.errors import ExecutionError, InternalError
 from ..core.batches import batch_of
 from ..core.blocks import blocks, gathered
 from ..core.operator import Stream
 from ..core.sizes import batch_bytes
-from .held import HeldRows, SpillRoom
+from .held import HeldRows
 from .long_values import LongColumn, LongValues
 
 

@@ -182,7 +182,7 @@ class Merge:
                 break
 
     def _new_group(self, *, fertile: bool) -> KeyGroup:
-        return KeyGroup(self._matcher, HeldRows(self._held.batch.schema, self._holding), fertile=fertile)
+        return KeyGroup(self._matcher, HeldRows(self._holding), fertile=fertile)
 
 
 def _others(rows: Words, start: int, stop: int) -> Words:

@@ -1,1 +1,1 @@
-"""Encodes Arrow for the wire, and validates the Arrow data that strangers send."""
+"""Encodes Arrow for the wire, validates the Arrow data that strangers send, and holds rows in memory and files."""

@@ -45,11 +45,8 @@ CHECKED = {
 #: Files that this process has written itself, to a folder that is nobody else's, and deletes.
 OWN_FILES = {
     "tidegate.splits",
-    "tidegate.transport.holding",
-    "tidegate.executor.pipelines.kept_rows",
+    "tidegate.proto.arrow.spill_buffer",
     "tidegate.executor.runtime.batch_store",
-    "tidegate.operators.duckdb.held",
-    "tidegate.operators.core.held_rows",
 }
 #: Rows are checked by the process that they are for.
 PASSED_ON = {"tidegate.operators.sources.formats.orc_process"}

@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 
 from tidegate.operators.core.blocks import BLOCK_ROWS
 from tidegate.operators.duckdb.canonical_order import in_canonical_order
-from tidegate.operators.duckdb.held import SpillRoom
+from tidegate.operators.duckdb.held import limited_room
+from tidegate.proto.arrow.spill_buffer import SpillRoom
 from tidegate.proto.errors import ExecutionError
 
 from ..searching import tries
@@ -105,7 +106,7 @@ def test_no_more_is_spilled_than_may_be(tmp_path: Path) -> None:
 
     table = numbers(10_000)
     with pytest.raises(ExecutionError, match="no room"):
-        list(in_canonical_order(table.to_batches(), table.schema, 1, SpillRoom(str(tmp_path), 1_000, full)))
+        list(in_canonical_order(table.to_batches(), table.schema, 1, limited_room(str(tmp_path), 1_000, full)))
     assert list(tmp_path.iterdir()) == []
 
 

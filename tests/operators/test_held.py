@@ -8,7 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from tidegate.operators.duckdb.held import HeldRows, SpillRoom
+from tidegate.operators.duckdb.held import HeldRows
+from tidegate.proto.arrow.spill_buffer import SpillRoom
 
 BATCHES = [pa.record_batch({"x": [number]}) for number in range(8)]
 

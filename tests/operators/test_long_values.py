@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pytest
 
 from tidegate.operators.core.sizes import BATCH_BYTES
-from tidegate.operators.duckdb.held import SpillRoom
+from tidegate.operators.duckdb.held import limited_room
 from tidegate.operators.duckdb.long_values import LONG, LongColumn, LongValues
 from tidegate.proto.errors import Exhausted
 
@@ -22,7 +22,7 @@ ORDERED = LongColumn(compared=True, kept=True, ordered=True)
 
 
 def values(folder: Path, most: int, limit: int | None = None) -> LongValues:
-    return LongValues(most, SpillRoom(str(folder), limit, lambda: Exhausted("full")))
+    return LongValues(most, limited_room(str(folder), limit, lambda: Exhausted("full")))
 
 
 def rows(type_: pa.DataType) -> pa.RecordBatch:

@@ -22,7 +22,6 @@ from tidegate.operators.core.operator import Operator
 from tidegate.operators.core.streams import BatchStream
 from tidegate.operators.duckdb.canonical_order import in_canonical_order
 from tidegate.operators.duckdb.conform import Conform
-from tidegate.operators.duckdb.held import SpillRoom
 from tidegate.operators.duckdb.instances import Instance, InstanceSettings
 from tidegate.operators.merge_join import MergeJoin
 from tidegate.operators.select import Select
@@ -43,6 +42,7 @@ from tidegate.planner.physical.pipelines import (
     StreamingAggregateNode,
 )
 from tidegate.planner.prepare import Prepared, prepare
+from tidegate.proto.arrow.spill_buffer import SpillRoom
 from tidegate.proto.values import TaskOptions
 
 CLOCKS = {
