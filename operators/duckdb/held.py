@@ -46,7 +46,8 @@ class HeldRows:
     @property
     def row_bytes(self) -> int:
         """About the bytes of a row, among the rows in memory."""
-        return self._buffer.bytes // max(sum(batch.num_rows for batch in self._buffer.in_memory), 1)
+        rows = sum(batch.num_rows for batch in self._buffer.in_memory)
+        return int(self._buffer.bytes // max(rows, 1))
 
     def joined(self, schema: pa.Schema, most: int) -> pa.RecordBatch | None:
         """The rows in memory as one batch; None where there are more than `most` rows."""

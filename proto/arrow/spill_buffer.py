@@ -71,8 +71,8 @@ class SpillBuffer:
     """
 
     def __init__(self, room: SpillRoom, most: float, *, together: bool = False, mapped: bool = False) -> None:
-        self.rows = 0
-        self.bytes = 0
+        self.rows: int = 0
+        self.bytes: int = 0
         """The bytes in memory."""
         self._room = room
         self._most = most
