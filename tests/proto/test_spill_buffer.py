@@ -41,8 +41,8 @@ def test_rows_are_read_in_order_any_number_of_times(
     folder = tmp_path_factory.mktemp("held")
     buffer = SpillBuffer(SpillRoom(folder), most, **mode)
     added = batches(sizes)
-    for each in added:
-        buffer.add(each)
+    for rows in added:
+        buffer.add(rows)
     buffer.seal()
     assert buffer.rows == sum(sizes)
     assert buffer.bytes <= most
@@ -63,12 +63,12 @@ def test_rows_are_popped_while_others_are_added(most: int, tmp_path: Path) -> No
     buffer = SpillBuffer(SpillRoom(tmp_path), most, mapped=True)
     first, second, third = batches([2, 3, 1])
     buffer.add(first)
-    popped = [each for each in (buffer.pop(),) if each is not None]
+    popped = [rows for rows in (buffer.pop(),) if rows is not None]
     buffer.add(second)
     buffer.add(third)
     buffer.seal()
-    while (each := buffer.pop()) is not None:
-        popped.append(each)
+    while (rows := buffer.pop()) is not None:
+        popped.append(rows)
     assert numbers(popped) == numbers([first, second, third])
     assert list(tmp_path.iterdir()) == []
 
@@ -118,4 +118,4 @@ def test_rows_that_cannot_be_stored_are_an_error(
         buffer.add(batch(0, 1))
     assert error.value.reason == reason
     buffer.close()
-    assert [each.name for each in tmp_path.iterdir()] == ["file"]
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

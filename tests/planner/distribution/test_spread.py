@@ -106,10 +106,12 @@ def test_one_channel_needs_no_exchange() -> None:
 @pytest.mark.parametrize("threshold", [TaskOptions().parallel_threshold_seconds, 0.01, 0.3])
 def test_a_plan_stays_on_one_channel_where_several_would_save_less_than_the_threshold(threshold: float) -> None:
     root = aggregate(A, [], measure("count"))
-    found = [physical(root, {"a": 1 << power}, threshold=threshold) for power in range(16, 28)]
-    assert all(each.saved is not None for each in found)
-    assert [bool(moved(each)) for each in found] == [each.saved / 1e9 >= threshold for each in found]
-    assert {bool(moved(each)) for each in found} == {False, True}
+    plans = [physical(root, {"a": 1 << power}, threshold=threshold) for power in range(16, 28)]
+    assert all(spread_plan.saved is not None for spread_plan in plans)
+    assert [bool(moved(spread_plan)) for spread_plan in plans] == [
+        spread_plan.saved / 1e9 >= threshold for spread_plan in plans
+    ]
+    assert {bool(moved(spread_plan)) for spread_plan in plans} == {False, True}
 
 
 def test_each_channel_reads_a_small_side_itself() -> None:
