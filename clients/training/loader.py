@@ -6,6 +6,7 @@ import hashlib
 import json
 import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, Final, Literal, Self
 
@@ -25,7 +26,7 @@ from .loader_state import State, check_fits, position_of, state_of
 from .loader_statistics import LoaderStatistics, Meter
 from .rank_shares import Wanted
 from .shuffle import Shuffle
-from .split_reader import AHEAD_ROWS, AHEAD_SPLITS
+from .split_reader import AHEAD_ROWS, AHEAD_SPLITS, SplitReader
 from .training_source import Data, TrainingSource
 from .training_splits import digest_of
 
@@ -63,6 +64,7 @@ class Loader:
     | `weight` | a column: rows come so often, on average |
     | `provenance` | batches have `_split` and `_row`, the origin of each row |
     | `prefetch`, `prefetch_bytes` | batches and bytes to be ready ahead; the default is about a window, and 256 MiB |
+    | `readers` | tasks that read splits at the same time |
     | `tables` | static sources of the plan |
     | `on_error` | `"skip"`: a split that cannot be read has no rows, and `statistics().skipped` names it |
     | `options` | other options of the loader's task, as `channels` |
@@ -90,11 +92,12 @@ class Loader:
         provenance: bool = False,
         prefetch: int | None = None,
         prefetch_bytes: int = PREFETCH_BYTES,
+        readers: int = 2,
         tables: Mapping[str, SplitLike | Sequence[SplitLike]] | None = None,
         on_error: Literal["fail", "skip"] = "fail",
         **options: Any,
     ) -> None:
-        _check_numbers(batch_size=batch_size, ranks=ranks, workers=workers)
+        _check_numbers(batch_size=batch_size, ranks=ranks, workers=workers, readers=readers)
         _check_among("rank", rank, ranks)
         _check_among("worker", worker, workers)
         if epochs is not None:
@@ -116,7 +119,16 @@ class Loader:
         self._prefetch = _window_batches(shuffle, batch_size) if prefetch is None else prefetch
         self._prefetch_bytes = prefetch_bytes
         self._tables = tables
+        self._readers = readers
         self._skips = on_error == "skip"
+        self._create_task: Callable[[], Task] = partial(  # does not keep this loader alive, which its thread would
+            client.create_task,
+            self._plan,
+            tables=tables,
+            on_error="skip_epoch" if self._skips else "fail",
+            determinism="strict",
+            **{"idle_seconds": MOST_SECONDS, "max_pending_epochs": AHEAD_SPLITS + 1, **options},
+        )
         self._options = options
         self._position = Position()
         self._meter = Meter()
@@ -158,8 +170,8 @@ class Loader:
         start = self._position_of(epoch, number)
         if start is not None:
             wanted = Wanted(size=self._wanted.size, rank=self._wanted.rank, ranks=self._wanted.ranks)
-            with self._create_task() as task:
-                for run in self._runs(task, start, epoch + 1, Meter(), wanted):
+            with self._reader() as reader:
+                for run in self._runs(reader, start, epoch + 1, Meter(), wanted):
                     for batch, _ in run:
                         if batch is not None and batch.number == number:
                             return batch
@@ -168,8 +180,8 @@ class Loader:
     def _position_of(self, epoch: int, number: int) -> Position | None:
         if self._weight is not None:  # the weights are in the rows
             return Position(epoch)
-        with self._create_task() as task:
-            return self._source.position_of(task, epoch, number, self._wanted.size, skip=self._skips)
+        with self._reader() as reader:
+            return self._source.position_of(reader, epoch, number, self._wanted.size, skip=self._skips)
 
     # State
 
@@ -250,26 +262,24 @@ class Loader:
     def _reading(self) -> Reading:
         """The reading from the position on. One that is open has come to this position."""
         if not self._open:
-            task = self._create_task()
+            reader = self._reader()
             try:
-                runs = self._runs(task, self._position, self._epochs, self._meter, self._wanted)
+                runs = self._runs(reader, self._position, self._epochs, self._meter, self._wanted)
             except BaseException:
-                task.delete()
+                reader.close()
                 raise
-            self._open.append(Reading(task, runs, self._prefetch, self._prefetch_bytes, self._meter))
+            self._open.append(Reading(reader, runs, self._prefetch, self._prefetch_bytes, self._meter))
         return self._open[0]
 
-    def _create_task(self) -> Task:
-        on_error: Literal["skip_epoch", "fail"] = "skip_epoch" if self._skips else "fail"
-        defaults: dict[str, Any] = {"idle_seconds": MOST_SECONDS, "max_pending_epochs": AHEAD_SPLITS + 1}
-        return self._client.create_task(
-            self._plan, tables=self._tables, on_error=on_error, determinism="strict", **{**defaults, **self._options}
-        )
+    def _reader(self) -> SplitReader:
+        return SplitReader(self._create_task, self._readers)
 
-    def _runs(self, task: Task, start: Position, epochs: int | None, meter: Meter, wanted: Wanted) -> Iterator[Run]:
-        layout = self._layout(task.schema)
-        self._source.windows(task, start.epoch)  # refuses data that cannot be listed before a thread reads
-        windows = self._source.read(task, start, epochs, meter, skip=self._skips)
+    def _runs(
+        self, reader: SplitReader, start: Position, epochs: int | None, meter: Meter, wanted: Wanted
+    ) -> Iterator[Run]:
+        layout = self._layout(reader.task.schema)
+        self._source.windows(reader.task, start.epoch)  # refuses data that cannot be listed before a thread reads
+        windows = self._source.read(reader, start, epochs, meter, skip=self._skips)
         return BatchRuns(layout, wanted, self._tail, start).of(windows)
 
     def _layout(self, schema: pa.Schema) -> Layout:

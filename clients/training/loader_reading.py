@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from time import perf_counter
 from typing import Final
 
-from ..proto.errors import TidegateError
-from ..task import Task
 from .batch import Batch, Position
 from .batch_runs import Run
 from .loader_statistics import Meter
+from .split_reader import SplitReader
 from .window_prefetch import Prefetch
 
 MOST_SECONDS: Final = 3600.0
@@ -24,8 +22,8 @@ class Reading:
     `close` ends the thread that builds ahead, and deletes the task.
     """
 
-    def __init__(self, task: Task, runs: Iterator[Run], batches: int, size: int, meter: Meter) -> None:
-        self._task = task
+    def __init__(self, reader: SplitReader, runs: Iterator[Run], batches: int, size: int, meter: Meter) -> None:
+        self._reader = reader
         self._runs = runs
         self._prefetch = Prefetch(runs, batches, size) if batches else None
         self._meter = meter
@@ -61,7 +59,6 @@ class Reading:
     def close(self) -> None:
         if self._prefetch is not None:
             self._prefetch.close()
-        with contextlib.suppress(TidegateError):  # the server is gone, and the task with it
-            self._task.delete()
+        self._reader.close()
         if self._prefetch is not None:
             self._prefetch.join()

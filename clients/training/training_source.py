@@ -13,7 +13,7 @@ from .batch import Position
 from .batch_runs import ReadWindow
 from .loader_statistics import Meter
 from .shuffle import Shuffle, Window, windows
-from .split_reader import read_splits
+from .split_reader import SplitReader
 from .training_splits import SplitList, TrainingSplit, list_splits
 
 Data: TypeAlias = SplitLike | Sequence[SplitLike]
@@ -57,9 +57,10 @@ class TrainingSource:
         return windows(self.splits(task, epoch).sizes, self._shuffle, epoch)
 
     def read(
-        self, task: Task, start: Position, epochs: int | None, meter: Meter, *, skip: bool
+        self, reader: SplitReader, start: Position, epochs: int | None, meter: Meter, *, skip: bool
     ) -> Iterator[ReadWindow]:
         """The windows from a position on, each with its rows, up to the last of `epochs`."""
+        task = reader.task
         order, shown = tee(self._order(task, start, epochs))
         reading: list[int] = []  # the epochs of splits that are read ahead
 
@@ -72,7 +73,7 @@ class TrainingSource:
         def skipped(split: TrainingSplit, error: Any) -> None:
             meter.skip(reading[0], split, error)
 
-        results = read_splits(task, self.name, coming(), skipped if skip else None)
+        results = reader.read(self.name, coming(), skipped if skip else None)
         for epoch, number, window, last in shown:
             rows = []
             for split in window.splits:
@@ -81,13 +82,13 @@ class TrainingSource:
                 self._result_rows[self._list_number(epoch), split] = sum(batch.num_rows for batch in rows[-1])
             yield ReadWindow(epoch=epoch, number=number, window=window, last=last, results=rows)
 
-    def position_of(self, task: Task, epoch: int, batch: int, size: int, *, skip: bool) -> Position | None:
+    def position_of(self, reader: SplitReader, epoch: int, batch: int, size: int, *, skip: bool) -> Position | None:
         """The position of a batch of `size` rows; None if the epoch has none of this number.
 
-        Splits before the batch that were never read are read for the number of their rows, so the task cannot be used
-        for anything else.
+        Splits before the batch that were never read are read for the number of their rows.
         """
-        unread = read_splits(task, self.name, self._unread(task, epoch), (lambda *_: None) if skip else None)
+        task = reader.task
+        unread = reader.read(self.name, self._unread(task, epoch), (lambda *_: None) if skip else None)
         row = batch * size
         for number, window in enumerate(self.windows(task, epoch)):
             for split in window.splits:

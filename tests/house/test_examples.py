@@ -75,6 +75,10 @@ def test_a_loader_that_dies_goes_on_where_it_was(tmp_path: Path) -> None:
     assert text.splitlines()[-1] == "The same rows in the same order? Yes."
 
 
+def test_training_that_is_killed_goes_on_with_other_ranks_and_the_same_losses(tmp_path: Path) -> None:
+    assert shown_by_its_process("resumed_training", tmp_path).splitlines()[-1].endswith("to the last bit? Yes.")
+
+
 def test_a_query_is_explained_and_answered(tmp_path: Path) -> None:
     assert shown("one_shot_query", tmp_path).splitlines()[-2:] == ["Cork       3   110", "Ghent      2    70"]
 
@@ -237,6 +241,7 @@ def test_every_example_has_a_test() -> None:
     assert scripts == {
         "quickstart",
         "training_loader",
+        "resumed_training",
         "one_shot_query",
         "transitive_closure",
         "group_permissions",

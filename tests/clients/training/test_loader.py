@@ -124,7 +124,7 @@ def test_epochs_may_be_read_one_by_one(client: Client, folder: Path) -> None:
     with loader(client, folder, epochs=None) as endless:
         assert [rows_of(endless.one_epoch()) for _ in range(3)] == [expected(n + 1, first=n) for n in range(3)]
         assert endless.position == Position(3)
-        assert len(client.tasks()) == 1
+        assert len(client.tasks()) == 2
 
 
 def test_an_epoch_may_be_chosen(local_client: Client, folder: Path) -> None:
@@ -221,7 +221,7 @@ def test_an_error_in_the_loop_leaves_no_task_when_the_loader_is_closed(client: C
 def test_a_loader_that_is_forgotten_leaves_no_task(client: Client, folder: Path) -> None:
     forgotten = loader(client, folder, epochs=None)
     rows_of(forgotten.one_epoch())
-    assert len(client.tasks()) == 1
+    assert len(client.tasks()) == 2
     del forgotten
     gc.collect()
     assert list(client.tasks()) == []

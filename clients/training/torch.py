@@ -1,0 +1,133 @@
+"""`Dataset`: a loader as PyTorch's `IterableDataset`, for `DataLoader` and torchdata's `StatefulDataLoader`.
+
+PyTorch is imported where `Dataset` is first used. The batches come ready, so a `DataLoader` takes `batch_size=None`.
+With workers, each makes a client and a loader of its own, and the workers take the batches in turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+from ..client import Client
+from ..plans import Plan, plan_bytes
+from ..proto.errors import InvalidRequest
+from .batch import Batch
+from .loader import Loader
+from .loader_state import State
+from .training_source import Data
+
+if TYPE_CHECKING:
+    from ..transport.access import Access
+
+__all__ = ["Dataset"]  # noqa: F822 (`__getattr__` makes it)
+
+
+class _LoaderDataset:
+    """A data set whose items are the batches of a `Loader`. Iterating it gives the rest of an epoch.
+
+    >>> from torch.utils.data import DataLoader
+    >>> dataset = tidegate.training.torch.Dataset(client, samples_plan, {"samples": samples}, batch_size=4)
+    >>> for batch in DataLoader(dataset, batch_size=None):
+    ...     print(batch["n"])
+    tensor([0, 1, 2, 3])
+    tensor([4, 5, 6, 7])
+    tensor([8, 9])
+
+    The arguments are those of `Loader`. With workers, the client has to be one of a server.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        plan: Plan,
+        data: Mapping[str, Data | Callable[[int], Data]],
+        **options: Any,
+    ) -> None:
+        if {"worker", "workers"} & set(options):
+            raise InvalidRequest("PyTorch says which worker a data set is in: leave worker and workers out")
+        self._client: Client | None = client
+        self._access: Access | None = client.access
+        self._plan = plan_bytes(plan)
+        self._data = data
+        self._options = {"as_": "torch", "epochs": None, **options}
+        self._loader: Loader | None = None
+        self._state: State | None = None
+        self._epoch: int | None = None
+
+    def __iter__(self) -> Iterator[Batch]:
+        if self._loader is None:
+            self._loader = self._open()
+        return self._loader.one_epoch()
+
+    def set_epoch(self, epoch: int) -> None:
+        """Begin with this epoch. Call it before each epoch if the workers are made anew for each."""
+        self._state, self._epoch = None, epoch
+        if self._loader is not None:
+            self._loader.set_epoch(epoch)
+
+    def state_dict(self) -> State:
+        """The loader's state, as `Loader.state_dict`."""
+        if self._loader is None:
+            self._loader = self._open()
+        return self._loader.state_dict()
+
+    def load_state_dict(self, state: State) -> None:
+        """Go on from a state, as `Loader.load_state_dict`."""
+        self._state, self._epoch = state, None
+        if self._loader is not None:
+            self._loader.load_state_dict(state)
+
+    def _open(self) -> Loader:
+        from torch.utils.data import get_worker_info
+
+        worker = get_worker_info()
+        if worker is None and self._client is not None:
+            loader = Loader(self._client, self._plan, self._data, **self._options)
+        else:
+            among = {} if worker is None else {"worker": worker.id, "workers": worker.num_workers}
+            loader = Loader(self._connected(), self._plan, self._data, **among, **self._options)
+        if self._state is not None:
+            loader.load_state_dict(self._state)
+        elif self._epoch is not None:
+            loader.set_epoch(self._epoch)
+        return loader
+
+    def _connected(self) -> Client:
+        """A client of this process: connections and services do not survive a fork."""
+        if self._access is None:
+            raise InvalidRequest(
+                "a service in this process cannot serve workers, which are other processes: use num_workers=0, or "
+                "start a server and use tidegate.connect",
+                reason="NO_SERVER",
+            )
+        from ..transport.remote import RemoteService
+
+        return Client(RemoteService(self._access, 20.0))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The state without what belongs to a process."""
+        return {**vars(self), "_client": None, "_loader": None}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._loader is not None:
+            self._loader.close()
+
+
+def __getattr__(name: str) -> Any:
+    if name != "Dataset":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from torch.utils.data import IterableDataset
+    except ModuleNotFoundError as missing:
+        raise ModuleNotFoundError(
+            "tidegate.training.torch.Dataset needs PyTorch: pip install torch", name="torch"
+        ) from (missing)
+    dataset = type(
+        "Dataset", (_LoaderDataset, IterableDataset), {"__module__": __name__, "__doc__": _LoaderDataset.__doc__}
+    )
+    globals()["Dataset"] = dataset
+    return dataset

@@ -1,0 +1,116 @@
+"""The data set follows the protocols of PyTorch's and torchdata's loaders. A few lines stand for PyTorch."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+import tidegate
+from tidegate.client import Client
+from tidegate.training import Shuffle
+
+from .conftest import numbers
+from .test_loader import expected, loader
+
+OPTIONS: dict[str, Any] = {"batch_size": 16, "shuffle": Shuffle(11, rows=60)}
+
+
+class WorkerInfo(SimpleNamespace):
+    id: int
+    num_workers: int
+
+
+@pytest.fixture
+def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, WorkerInfo | None]]:
+    """A PyTorch of a few lines. `worker["now"]` says in which worker the code runs."""
+    now: dict[str, WorkerInfo | None] = {"now": None}
+    data = ModuleType("torch.utils.data")
+    data.IterableDataset = type("IterableDataset", (), {})  # type: ignore[attr-defined]
+    data.get_worker_info = lambda: now["now"]  # type: ignore[attr-defined]
+    utils, torch = ModuleType("torch.utils"), ModuleType("torch")
+    torch.from_numpy = lambda values: ("tensor", values)  # type: ignore[attr-defined]
+    torch.utils, utils.data = utils, data  # type: ignore[attr-defined]
+    for module in (torch, utils, data):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    import tidegate.training.torch as own
+
+    yield now
+    vars(own).pop("Dataset", None)
+
+
+def dataset_of(client: Client, folder: Path, **options: Any) -> Any:
+    import tidegate.training.torch as own
+
+    from .conftest import kept
+
+    return own.Dataset(client, kept(), {"samples": folder}, **{**OPTIONS, **options})
+
+
+def rows_of(batches: Any) -> list[list[int]]:
+    return [batch["n"][1].tolist() for batch in batches]
+
+
+def test_batches_are_tensors_over_the_arrays(client: Client, folder: Path, worker: dict[str, Any]) -> None:
+    dataset = dataset_of(client, folder)
+    assert isinstance(dataset, sys.modules["torch.utils.data"].IterableDataset)
+    with dataset:
+        assert [rows_of(dataset), rows_of(dataset)] == [expected(), expected(2, first=1)]
+
+
+def test_a_state_goes_on_in_another_data_set(local_client: Client, folder: Path, worker: dict[str, Any]) -> None:
+    first = dataset_of(local_client, folder)
+    with first:
+        batches = iter(first)
+        read = [next(batches)["n"][1].tolist() for _ in range(2)]
+        state = first.state_dict()
+    second = dataset_of(local_client, folder)
+    second.load_state_dict(state)
+    with second:
+        assert read + rows_of(second) == expected()
+
+
+def test_workers_of_a_server_share_the_batches_in_order(client: Client, folder: Path, worker: dict[str, Any]) -> None:
+    sent = pickle.dumps(dataset_of(client, folder))
+    shares = []
+    for number in range(2):
+        worker["now"] = WorkerInfo(id=number, num_workers=2)
+        copy = pickle.loads(sent)
+        if client.address is None:
+            with pytest.raises(tidegate.InvalidRequest, match="start a server"):
+                iter(copy)
+            return
+        with copy:
+            shares.append(rows_of(copy))
+    batches = expected()
+    assert shares == [batches[0::2], batches[1::2]]
+
+
+def test_workers_that_are_made_anew_are_told_the_epoch(
+    local_client: Client, folder: Path, worker: dict[str, Any]
+) -> None:
+    dataset = dataset_of(local_client, folder)
+    dataset.set_epoch(1)
+    with dataset:
+        assert rows_of(dataset) == expected(2, first=1)
+
+
+def test_read_only_memory_is_copied_because_tensors_may_be_written_to(
+    local_client: Client, folder: Path, worker: dict[str, Any]
+) -> None:
+    plain = loader(local_client, folder, numbers(), shuffle=None, as_="torch", prefetch=0)
+    assert all(batch["n"][1].flags.writeable for batch in plain)
+
+
+def test_without_pytorch_the_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    import tidegate.training.torch as own
+
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.delitem(vars(own), "Dataset", raising=False)
+    with pytest.raises(ModuleNotFoundError, match="needs PyTorch"):
+        own.Dataset  # noqa: B018
