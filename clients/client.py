@@ -57,6 +57,7 @@ class Client:
     | `broadcast` | sources to broadcast |
     | `missing_columns` | `"error"` or `"null"` |
     | `write_format` | `"parquet"`, `"arrow"` or `"csv"` |
+    | `durability` | `"auto"`, or `"none"`: the task ends with its service |
     | `executor` | `"local"`, or `"spark"`: the task's channels are Spark tasks |
     | `spark` | with `executor="spark"`: your session, or a master's address |
 
@@ -140,7 +141,7 @@ class Client:
         [8, 7]
         """
         relaxed = {} if options.get("executor") in ("spark", ExecutorKind.SPARK) else {"determinism": "relaxed"}
-        info = self._create(plan, tables, {**relaxed, **options})
+        info = self._create(plan, tables, {**relaxed, "durability": "none", **options})
         with Task(self._service, info, eager=True, hold_bytes=math.inf) as task:
             check_fed(task.sources.values(), by_source(splits or {}), _UNFED)
             with watched(progress, task.statistics, anywhere=True):

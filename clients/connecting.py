@@ -52,6 +52,7 @@ def local(
     databases: Mapping[str, str | os.PathLike[str]] | None = None,
     operators: UserOperators | None = None,
     spark_staging: str | os.PathLike[str] | None = None,
+    data: str | os.PathLike[str] | None = None,
 ) -> Client:
     """A service of your own in this process: the same API, without a server.
 
@@ -69,6 +70,8 @@ def local(
     - `operators`: your operators that plans may name, each made with `user_operator`
     - `spark_staging`: a folder that this process and all executors of Spark see, for tasks with executor="spark";
       without it, such tasks run on local masters alone
+    - `data`: the folder where tasks are kept, so that the next service with this folder goes on with them; without it,
+      tasks end with the service
     """
     from .executor.service.embedded import open_service
     from .proto.allocator import tune_allocator
@@ -84,5 +87,6 @@ def local(
             databases={name: Path(path) for name, path in (databases or {}).items()},
             operators=operators,
             spark_staging=None if spark_staging is None else Path(spark_staging),
+            data=None if data is None else Path(data),
         )
     )

@@ -8,7 +8,17 @@ from enum import Enum
 from typing import Any, Final, Literal, TypedDict, TypeVar
 
 from .proto.errors import InvalidRequest
-from .proto.values import Determinism, ExecutorKind, Loops, MissingColumns, Mode, OnError, Spill, TaskOptions
+from .proto.values import (
+    Determinism,
+    Durability,
+    ExecutorKind,
+    Loops,
+    MissingColumns,
+    Mode,
+    OnError,
+    Spill,
+    TaskOptions,
+)
 
 Choice = TypeVar("Choice", bound=Enum)
 
@@ -20,6 +30,7 @@ _ENUMS: Final[Mapping[str, type[Enum]]] = {
     "loops": Loops,
     "executor": ExecutorKind,
     "missing_columns": MissingColumns,
+    "durability": Durability,
 }
 _LARGEST: Final = {
     "channels": 2**31 - 1,
@@ -66,6 +77,7 @@ class Options(TypedDict, total=False):
     spark: object
     """A master's address, or a Spark session of yours."""
     missing_columns: MissingColumns | Literal["error", "null"]
+    durability: Durability | Literal["auto", "none"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,9 @@ _SCALARS: Final = {
     number: name.removeprefix("TYPE_").lower() for name, number in FieldDescriptorProto.Type.items()
 }  # message and enum types have names instead
 
+_STORED: Final = "journal.proto"
+"""Messages that are stored and never sent."""
+
 Path_ = tuple[int, ...]
 
 
@@ -42,7 +45,7 @@ def _files() -> Sequence[FileDescriptorProto]:
     from grpc_tools import protoc
 
     folder = generate.HERE / generate.PACKAGE
-    sources = sorted(folder.glob("*.proto"))
+    sources = [path for path in sorted(folder.glob("*.proto")) if path.name != _STORED]
     with tempfile.TemporaryDirectory() as temporary:
         target = Path(temporary) / "descriptors"
         well_known = resources.files("grpc_tools") / "_proto"

@@ -68,6 +68,18 @@ class Loops(enum.Enum):
     GENERAL = "general"
 
 
+class Durability(enum.Enum):
+    """The life of a task: beyond its service, wherever the service has a data folder, or never beyond it.
+
+    >>> client = tidegate.local(data="data")
+    >>> client.create_task(plan, durability="none").options.durability
+    <Durability.NONE: 'none'>
+    """
+
+    AUTO = "auto"
+    NONE = "none"
+
+
 class ExecutorKind(enum.Enum):
     """The executor of a task's channels: the threads of its service, or Spark."""
 
@@ -109,6 +121,7 @@ class TaskOptions:
     executor: ExecutorKind = ExecutorKind.LOCAL
     spark: str = ""
     missing_columns: MissingColumns = MissingColumns.ERROR
+    durability: Durability = Durability.AUTO
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -369,7 +382,9 @@ def after(frame: Frame, cursor: Cursor) -> Cursor:
 
 
 class TaskPhase(enum.Enum):
-    """The phase of a task. A task that runs becomes finished, failed or cancelled, once and for good.
+    """The phase of a task. A task that runs becomes finished, failed or cancelled, once and for good. After a restart
+    of its service, a durable task is recovering until every epoch that was sealed before is computed again. All calls
+    work meanwhile.
 
     >>> task.cancel()
     >>> task.info().state is tidegate.TaskPhase.CANCELLED
@@ -380,6 +395,15 @@ class TaskPhase(enum.Enum):
     FINISHED = "finished"
     FAILED = "failed"
     CANCELLED = "cancelled"
+    RECOVERING = "recovering"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """The progress of a task that is recovering: `done` of `epochs` are computed again."""
+
+    epochs: int
+    done: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -433,6 +457,12 @@ class TaskInfo:
     completed_epoch: int = 0
     acknowledged: Cursor = START
     warnings: tuple[str, ...] = ()
+    recovery: Recovery | None = None
+
+    @property
+    def runs(self) -> bool:
+        """True if the task takes splits and computes epochs: it runs, or is recovering."""
+        return self.state in (TaskPhase.RUNNING, TaskPhase.RECOVERING)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

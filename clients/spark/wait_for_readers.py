@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from ..proto.errors import CheckpointError, Exhausted, Refused
-from ..proto.values import TaskPhase
 from ..task import Task
 
 A = TypeVar("A")
@@ -63,7 +62,7 @@ def checkpointed(task: Task, epoch: int, seconds: float, *, restored: bool) -> N
                     f"epoch {epoch} of task {task.id} is complete and has no checkpoint; the epoch's BARRIER gives "
                     "the reason",
                 )
-        if info.state is not TaskPhase.RUNNING:
+        if not info.runs:
             raise Refused(
                 f"task {task.id} is {info.state.value}, and epoch {epoch} has no checkpoint yet",
                 reason="NO_CHECKPOINT_ANY_MORE",

@@ -24,7 +24,6 @@ from ..proto.values import (
     Seal,
     Split,
     TaskInfo,
-    TaskPhase,
     Transacted,
     Transaction,
 )
@@ -75,7 +74,7 @@ class Feed:
         with self._lock:
             info = self._service.get_task(self._task)
             self._take(info)
-            return info.state is TaskPhase.RUNNING
+            return info.runs
 
     def add(
         self,

@@ -13,7 +13,7 @@ from typing import Protocol, TypeAlias
 import pyarrow as pa
 
 from ...operators.core.operator import StateReader, StateWriter, Stream
-from ...operators.core.piece import FilePiece, Piece
+from ...operators.core.piece import FilePiece, FileVersion, Piece
 from ...operators.writing.staged_write import Written
 from ...proto.statistics import LoopStatistics, OperatorStatistics, SourceProgress, StageStatistics
 from ...proto.values import FileSplit, InlineSplit
@@ -121,6 +121,10 @@ class Computation(Protocol):
 
     def static_sizes(self) -> Mapping[str, int]:
         """The rows of each static source, or the bytes of its files if they do not say their rows."""
+        ...
+
+    def static_files(self) -> Mapping[str, FileVersion]:
+        """The files of the static sources, by their paths, as they were when the computation was made."""
         ...
 
     def epoch(self, number: int, clock_us: int) -> EpochRun: ...

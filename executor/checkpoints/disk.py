@@ -1,13 +1,18 @@
-"""The file system calls of checkpoints, and no others: the one module to replace for another kind of store."""
+"""The file system calls of checkpoints and of kept rows: the one module to replace for another kind of store."""
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Final, Protocol
 
 import pyarrow as pa
+
+_NO_LINK: Final = (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP)
+_COPIED_BYTES: Final = 1 << 20
 
 
 class Disk(Protocol):
@@ -30,6 +35,10 @@ class Disk(Protocol):
         """Rename a file atomically. A file with the new name is replaced."""
         ...
 
+    def link(self, old: Path, new: Path) -> None:
+        """Give a file another name, after a sync. Copies the file where the two names are on different disks."""
+        ...
+
     def sync_names(self, folder: Path) -> None: ...
 
     def sizes(self, folder: Path) -> Mapping[str, int]:
@@ -38,6 +47,10 @@ class Disk(Protocol):
 
     def read(self, path: Path) -> pa.Buffer:
         """The whole file, in memory: later changes of the file do not matter."""
+        ...
+
+    def map(self, path: Path) -> pa.Buffer:
+        """The whole file, mapped: the file must not change while the buffer is used."""
         ...
 
     def remove(self, path: Path) -> None: ...
@@ -63,6 +76,18 @@ class LocalDisk:
     def rename(self, old: Path, new: Path) -> None:
         old.replace(new)
 
+    def link(self, old: Path, new: Path) -> None:
+        with old.open("rb") as file:
+            os.fsync(file.fileno())
+            try:
+                os.link(old, new)
+            except OSError as error:
+                if error.errno not in _NO_LINK:
+                    raise
+                with self.create(new) as copy:
+                    shutil.copyfileobj(file, copy, _COPIED_BYTES)
+                    self.sync(copy)
+
     def sync_names(self, folder: Path) -> None:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -79,6 +104,10 @@ class LocalDisk:
 
     def read(self, path: Path) -> pa.Buffer:
         return pa.py_buffer(path.read_bytes())
+
+    def map(self, path: Path) -> pa.Buffer:
+        with pa.memory_map(str(path)) as file:
+            return file.read_buffer()
 
     def remove(self, path: Path) -> None:
         path.unlink(missing_ok=True)

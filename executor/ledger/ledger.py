@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from ...proto.encoding.number_ranges import LARGEST
 from ...proto.errors import Exhausted, InvalidRequest, Refused
 from ...proto.source_names import fed_source
-from ...proto.values import NO_WISHES, Added, Seal, Transaction
+from ...proto.values import Added, Seal, Transaction
 from ..api.computation import Source
 from .epoch import Epoch, Start
+from .ledger_change import Change, SealedEpoch
 from .split_book import AcceptedSplit, SourceLedger
 from .transactions import Record, Transactions
 
@@ -38,12 +39,17 @@ class Ledger:
         self.sealed = self.finished = self.barrier_read = start.epoch
         self._start = start.epoch
         self.ended = False
-        self._all_ended = False
         self._bounds: dict[int, dict[str, int]] = {}
         self._checkpoints: dict[int, str] = {}
         for name, sequence in start.sources.items():
             self.fed[name].go_on_after(sequence, start.epoch)
+        for name, end in start.ends.items():
+            self.fed[name].end = end
+        self._all_ended = start.all_ended
+        self._recovered = start.epoch
         self.open = self._next_epoch()
+        if start.ends or start.all_ended:
+            self._end_if_all_ended(0)
 
     def _next_epoch(self) -> Epoch:
         first = {name: source.sealed + 1 for name, source in self.fed.items()}
@@ -92,7 +98,7 @@ class Ledger:
                 f"source {source.name!r} has ended with split {source.end}: split {number} is beyond it",
                 reason="SOURCE_ENDED",
             )
-        if self.max_pending_epochs == 1 and epoch == self.open.number and self.pending:
+        if self.max_pending_epochs == 1 and epoch == self.open.number and self._unread:
             raise Refused(
                 f"epoch {self.sealed} is at its barrier and max_pending_epochs is 1: read its BARRIER first, then "
                 "add splits",
@@ -116,18 +122,22 @@ class Ledger:
     def _epoch_of(self, source: SourceLedger, number: int) -> int:
         return self.open.number if number > source.sealed else source.epochs.of(number)
 
-    def add(self, split: AcceptedSplit) -> Added:
-        """Record a split that `locate` has allowed."""
-        added = self._enter(split)
-        self._end_if_all_ended()
+    def add(self, split: AcceptedSplit, now_us: int) -> Added:
+        """Record a split that `locate` has allowed, and that has come at `now_us` (microseconds since 1970)."""
+        added = self._enter(split, now_us)
+        self._end_if_all_ended(now_us)
         return added
 
-    def _enter(self, split: AcceptedSplit) -> Added:
+    def epoch_of(self, split: AcceptedSplit) -> int:
+        """The number of the epoch of a split in the ledger."""
+        return self._epoch_of(self.fed[split.source], split.sequence)
+
+    def _enter(self, split: AcceptedSplit, now_us: int) -> Added:
         source = self.fed[split.source]
         source.add(split)
         epoch = self._epoch_of(source, split.sequence)
         if epoch == self.open.number and self.open.clock_us is None:
-            self.open.clock_us = _now_us()
+            self.open.clock_us = now_us
         return Added(sequence=split.sequence, duplicate=False, epoch=epoch)
 
     # -------------------------------------------------------------------------------------------- transactions
@@ -157,6 +167,7 @@ class Ledger:
         splits: Sequence[AcceptedSplit],
         digest: str,
         seal: Seal | None,
+        now_us: int,
     ) -> tuple[Record, list[Added]]:
         """Record everything that a transaction does. `may_commit` has allowed it before."""
         first: dict[str, int] = {}
@@ -169,11 +180,11 @@ class Ledger:
             digest=digest,
             first=first,
         )
-        added = [self._enter(split) for split in splits]
+        added = [self._enter(split, now_us) for split in splits]
         if seal is not None:
-            self._seal({name: source.last for name, source in self.fed.items()}, seal.checkpoint)
+            self._seal({name: source.last for name, source in self.fed.items()}, now_us, seal.checkpoint)
         self.transactions.record(record, self.finished)
-        self._end_if_all_ended()
+        self._end_if_all_ended(now_us)
         return record, added
 
     # ------------------------------------------------------------------------------------------------ barriers
@@ -184,10 +195,15 @@ class Ledger:
         return self.sealed - self.barrier_read
 
     @property
+    def _unread(self) -> int:
+        """As `pending`, without epochs of before a recovery, which may have been read."""
+        return self.sealed - max(self.barrier_read, self._recovered)
+
+    @property
     def has_unsealed(self) -> bool:
         return any(source.highest > source.sealed for source in self.fed.values())
 
-    def request_barrier(self, epoch: int | None, seal: Seal = NO_WISHES) -> tuple[int, bool]:
+    def request_barrier(self, epoch: int | None, seal: Seal, now_us: int) -> tuple[int, bool]:
         """The number of the epoch that the request seals or joins, and True if the request sealed it."""
         if epoch is not None:
             if epoch < 1:
@@ -208,7 +224,7 @@ class Ledger:
         ):
             return self._join(self.sealed, seal.checkpoint), False
         self._may_seal()
-        return self._seal(bounds, seal.checkpoint), True
+        return self._seal(bounds, now_us, seal.checkpoint), True
 
     def _check_not_ended(self) -> None:
         if self.ended:
@@ -219,9 +235,9 @@ class Ledger:
 
     def _may_seal(self) -> None:
         self._check_not_ended()
-        if self.pending >= self.max_pending_epochs:
+        if self._unread >= self.max_pending_epochs:
             raise Exhausted(
-                f"{self.pending} sealed epochs are unread and max_pending_epochs is {self.max_pending_epochs}: read "
+                f"{self._unread} sealed epochs are unread and max_pending_epochs is {self.max_pending_epochs}: read "
                 f"to the BARRIER of epoch {self.barrier_read + 1} first, then seal",
                 reason="TOO_MANY_PENDING_EPOCHS",
             )
@@ -266,7 +282,7 @@ class Ledger:
             bounds[name] = last
         return bounds
 
-    def _seal(self, bounds: dict[str, int], checkpoint: str | None = None) -> int:
+    def _seal(self, bounds: dict[str, int], now_us: int, checkpoint: str | None = None) -> int:
         epoch = self.open
         epoch.last = bounds
         if checkpoint is not None:
@@ -275,7 +291,7 @@ class Ledger:
         epoch.ended = frozenset(name for name, end in ends if end is not None and bounds[name] >= end)
         epoch.sealed_ns = time.monotonic_ns()
         if epoch.clock_us is None:
-            epoch.clock_us = _now_us()
+            epoch.clock_us = now_us
         self.epochs.append(epoch)
         self._bounds[epoch.number] = bounds
         self.sealed = epoch.number
@@ -286,8 +302,11 @@ class Ledger:
 
     # ----------------------------------------------------------------------------------------------------- end
 
-    def no_more_splits(self, name: str | None, through: Mapping[str, int] | None) -> None:
-        """End one source, or all sources. With `through`, they end at the numbers that it names."""
+    def no_more_splits(self, name: str | None, through: Mapping[str, int] | None, now_us: int) -> dict[str, int]:
+        """End one source, or all sources. With `through`, they end at the numbers that it names.
+
+        Returns the last split of each source that the call has ended.
+        """
         resolved = self._resolve(through)
         ending = [self.source(name)] if name is not None else list(self.fed.values())
         stray = [other for other in resolved if other not in {source.name for source in ending}]
@@ -297,7 +316,8 @@ class Ledger:
         for source in ending:
             source.end = ends[source.name]
         self._all_ended = self._all_ended or name is None
-        self._end_if_all_ended()
+        self._end_if_all_ended(now_us)
+        return ends
 
     def _end_of(self, source: SourceLedger, through: int | None) -> int:
         if source.end is not None:
@@ -316,12 +336,12 @@ class Ledger:
             )
         return through
 
-    def _end_if_all_ended(self) -> None:
+    def _end_if_all_ended(self, now_us: int) -> None:
         """Once every source is complete to its end: seal the splits that are not sealed, and end."""
         if self.ended or not (self._all_ended or self.fed) or not all(source.whole for source in self.fed.values()):
             return
         if self.has_unsealed or (not self.sealed and self.static_alone_unread):
-            self._seal({name: source.last for name, source in self.fed.items()})
+            self._seal({name: source.last for name, source in self.fed.items()}, now_us)
         self.ended = True
 
     @property
@@ -342,6 +362,37 @@ class Ledger:
         if all(source.complete >= epoch.last[name] for name, source in self.fed.items()):
             return {}
         return _some({name: source.missing(epoch.last[name]) for name, source in self.fed.items()})
+
+    # ------------------------------------------------------------------------------------------------ recovery
+
+    def sealed_epoch(self, epoch: int) -> SealedEpoch:
+        """The seal of an epoch that is not acknowledged."""
+        return SealedEpoch(epoch=epoch, last=dict(self._bounds[epoch]), checkpoint=self.checkpoint(epoch))
+
+    def repeat(self, change: Change) -> None:
+        """Make a change that was made before. Nothing is checked again; what the ledger has already stays as it is."""
+        for split, _ in change.splits:
+            if not self.fed[split.source].has(split.sequence):
+                self._enter(split, change.at_us)
+        if change.transaction is not None:
+            self.transactions.record(change.transaction, self.finished)
+        if change.ended is not None:
+            for name, end in change.ended.ends.items():
+                self.fed[name].end = end
+            self._all_ended = self._all_ended or change.ended.all
+        if change.seal is not None:
+            if change.seal.epoch > self.sealed:
+                self._seal(dict(change.seal.last), change.at_us)
+            if change.seal.checkpoint is not None:
+                self._checkpoints.setdefault(change.seal.epoch, change.seal.checkpoint)
+        self._end_if_all_ended(change.at_us)
+
+    def recovered(self) -> None:
+        """Go on from here: the ledger has all changes that it had before.
+
+        It does not know which barriers were read, so epochs that are sealed now keep no others from being sealed.
+        """
+        self._recovered = self.sealed
 
     # ------------------------------------------------------------------------------------------------ progress
 
@@ -404,7 +455,3 @@ def _name(epoch: int, checkpoint: str) -> str:
 
 def _some(missing: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
     return {name: numbers for name, numbers in missing.items() if numbers}
-
-
-def _now_us() -> int:
-    return time.time_ns() // 1000

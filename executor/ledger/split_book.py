@@ -5,21 +5,39 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
 
 import pyarrow as pa
 
 from ...operators.core.piece import FilePiece, InlinePiece, Piece
 from ...proto.values import InlineSplit, MissingColumns
 from ..runtime.batch_store import Holding
+from .epoch import Commit
 from .sealed_epochs import SealedEpochs
 from .split_digest import inline_digest
 
 _NAMED_AT_MOST = 100
 
 
+class KeptSplit(Protocol):
+    """Rows or an uploaded file that a split keeps on the disk for as long as the split may be read again."""
+
+    digest: bytes
+
+    def rows(self) -> tuple[pa.Schema, tuple[pa.RecordBatch, ...]]: ...
+
+    def link(self, target: Path) -> None:
+        """Give the kept file another name."""
+        ...
+
+
 @dataclass(slots=True, eq=False)
 class AcceptedSplit:
-    """A split that the task has accepted: the pieces of its files, or its rows in `inline`."""
+    """A split that the task has accepted: the pieces of its files, or its rows in `inline`.
+
+    Of a durable task, `kept` holds its rows or its uploaded file, and `commit` the record of the split.
+    """
 
     source: str
     sequence: int
@@ -31,20 +49,28 @@ class AcceptedSplit:
     files: tuple[FilePiece, ...] = ()
     schema: pa.Schema | None = None
     inline: Holding | None = None
+    kept: KeptSplit | None = None
+    commit: Commit | None = None
 
     def pieces(self) -> tuple[Piece, ...]:
-        if self.inline is None:
+        if self.files or (self.inline is None and self.kept is None):
             return self.files
+        schema, batches = self._rows()
         return (
             InlinePiece(
-                batches=self.inline.batches(),
-                schema=self.schema,
+                batches=batches,
+                schema=schema,
                 origin=self.origin,
-                row_count=self.inline.rows,
+                row_count=sum(batch.num_rows for batch in batches),
                 change_column=self.change_column,
                 missing_columns=self.missing_columns,
             ),
         )
+
+    def _rows(self) -> tuple[pa.Schema | None, tuple[pa.RecordBatch, ...]]:
+        if self.inline is None and self.kept is not None:
+            return self.kept.rows()
+        return self.schema, self.batches()
 
     def batches(self) -> tuple[pa.RecordBatch, ...]:
         return self.inline.batches() if self.inline is not None else ()
@@ -52,6 +78,11 @@ class AcceptedSplit:
     def inline_digest(self, batches: Sequence[pa.RecordBatch]) -> bytes:
         """The digest of the split if it had these rows."""
         return inline_digest(self.schema, batches, self.watermark, self.change_column, self.missing_columns)
+
+
+def origin_of(source: str, sequence: int) -> str:
+    """The name of a split in messages."""
+    return f"split {sequence} of source {source!r}"
 
 
 def rowless(split: InlineSplit, origin: str) -> InlinePiece:

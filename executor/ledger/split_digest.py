@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import pyarrow as pa
 
 from ...operators.core.blocks import blocks
 from ...proto.values import FileSplit, InlineSplit, MissingColumns, PlanBytes, Split, TaskOptions
+
+DIGEST_BYTES: Final = 16
 
 
 def file_digest(split: FileSplit) -> bytes:
@@ -37,11 +40,27 @@ def inline_digest(
 ) -> bytes:
     """The digest of rows, independent of their batches, and of what the split says of them."""
     sink = _Hashed()
+    _write_rows(schema, batches, sink)
+    sink.write(repr((watermark, change_column, missing_columns)).encode())
+    return sink.digest.digest()
+
+
+def stored_rows(split: InlineSplit) -> tuple[pa.Buffer, bytes, bytes]:
+    """The split's rows as an Arrow stream, the digest of the stream, and the digest of the split."""
+    sink = pa.BufferOutputStream()
+    _write_rows(split.schema, split.batches, sink)
+    stream = sink.getvalue()
+    digest = hashlib.blake2b(stream, digest_size=DIGEST_BYTES)
+    of_rows = digest.digest()
+    digest.update(repr((split.watermark, split.change_column, split.missing_columns)).encode())
+    return stream, of_rows, digest.digest()
+
+
+def _write_rows(schema: pa.Schema, batches: Sequence[pa.RecordBatch], sink: object) -> None:
+    """Write the rows as an Arrow stream, which does not depend on their batches."""
     with pa.ipc.new_stream(sink, schema) as writer:
         for block in blocks(pa.Table.from_batches(batches, schema).unify_dictionaries().to_batches()):
             writer.write_batch(block)
-    sink.write(repr((watermark, change_column, missing_columns)).encode())
-    return sink.digest.digest()
 
 
 def creation_digest(
@@ -71,7 +90,7 @@ class _Hashed:
     closed = False
 
     def __init__(self) -> None:
-        self.digest = hashlib.blake2b(digest_size=16)
+        self.digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
 
     def write(self, data: bytes) -> int:
         self.digest.update(data)
@@ -85,7 +104,7 @@ class _Hashed:
 
 
 def _hash(*parts: object) -> bytes:
-    digest = hashlib.blake2b(digest_size=16)
+    digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
     for part in parts:
         digest.update(part)  # type: ignore[arg-type]  # bytes and Arrow buffers
     return digest.digest()

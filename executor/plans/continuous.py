@@ -22,7 +22,7 @@ from ...operators.changes.values.evaluator import Evaluators
 from ...operators.core.batches import batch_of
 from ...operators.core.interrupts import unwatched
 from ...operators.core.operator import UNBOUNDED, StateReader, StateWriter
-from ...operators.core.piece import FilePiece, Piece
+from ...operators.core.piece import FilePiece, FileVersion, Piece
 from ...operators.core.sizes import BATCH_BYTES, rows_within
 from ...operators.duckdb.conform import Conform
 from ...operators.duckdb.instances import Instance, InstancePool, InstanceSettings
@@ -40,7 +40,7 @@ from ..runtime.meters import Meter, Meters, check_rows
 from ..runtime.network_totals import loop_statistics, operator_statistics
 from .dataflow import FILE_KINDS
 from .read_changes import Reading
-from .static_tables import sizes
+from .static_tables import file_versions, sizes
 
 _BATCH_ROWS: Final = 65_536
 _STATEMENTS: Final = 4
@@ -126,6 +126,9 @@ class ContinuousComputation:
 
     def static_sizes(self) -> Mapping[str, int]:
         return sizes(self._tables)
+
+    def static_files(self) -> Mapping[str, FileVersion]:
+        return file_versions(self._tables)
 
     # -------------------------------------------------------------------------------------------------- epochs
 

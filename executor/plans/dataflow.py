@@ -19,7 +19,7 @@ from ...operators.changes.network.network_statistics import LoopStatistics as Ru
 from ...operators.changes.network.network_statistics import OperatorStatistics as RunOperators
 from ...operators.core.column import Column
 from ...operators.core.operator import StateReader, StateWriter, Stream
-from ...operators.core.piece import FilePiece, InlinePiece, Piece
+from ...operators.core.piece import FilePiece, FileVersion, InlinePiece, Piece
 from ...operators.core.submit import Submit
 from ...operators.duckdb.instances import Instance, InstancePool, InstanceSettings
 from ...operators.duckdb.loop_bounds import Later
@@ -49,7 +49,7 @@ from ..runtime.scheduler import Scheduler
 from .cluster import Keeps, MakeCluster
 from .epoch_of_plan import PlanRun
 from .static_results import Keeping
-from .static_tables import sizes
+from .static_tables import file_versions, sizes
 
 FILE_KINDS = ("file:parquet", "file:arrow", "file:orc", "file:csv", "file:json")
 _SHAPES_KEPT = 16
@@ -173,6 +173,9 @@ class PlanComputation:
 
     def static_sizes(self) -> Mapping[str, int]:
         return sizes(self.tables)
+
+    def static_files(self) -> Mapping[str, FileVersion]:
+        return file_versions(self.tables)
 
     # -------------------------------------------------------------------------------------------------- epochs
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
-from ...operators.core.piece import FilePiece, Piece
+from ...operators.core.piece import FilePiece, FileVersion, Piece
 from ...operators.core.sizes import batch_bytes
 from ...proto.errors import Exhausted
 from ...proto.values import FileSplit, InlineSplit, Split, TaskOptions
@@ -39,6 +39,11 @@ def hold_tables(tables: Tables, options: TaskOptions, space: SpillSpace) -> tupl
 def sizes(tables: Mapping[str, Sequence[Piece]]) -> Mapping[str, int]:
     """The rows of each table, or the bytes of its files if they do not say their rows."""
     return {name: sum(map(_size, pieces)) for name, pieces in tables.items()}
+
+
+def file_versions(tables: Mapping[str, Sequence[Piece]]) -> Mapping[str, FileVersion]:
+    """The files of the tables, by their paths."""
+    return {piece.path: piece.version for pieces in tables.values() for piece in pieces if isinstance(piece, FilePiece)}
 
 
 def _size(piece: Piece) -> int:

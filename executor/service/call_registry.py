@@ -58,6 +58,14 @@ class Requests:
         request.task.set_result(task)
         return task
 
+    def remember(self, caller: str, name: str, digest: bytes, task: str) -> None:
+        """Know the request that made a task before the service was started again."""
+        request = _Request(digest)
+        request.task.set_result(task)
+        with self._lock:
+            self._known[caller, name] = request
+            self._by_task[task] = caller, name
+
     def forget(self, task: str) -> None:
         """Forget a task that is gone."""
         with self._lock:

@@ -12,6 +12,7 @@ from ...operators.indexes.sql import Database, sqlite
 from ...proto.operator_registration import UserOperators
 from ...proto.values import TaskOptions
 from ..api.checked_options import check_options
+from ..journal.durable_tasks import DurableTasks
 from ..runtime.ceilings import NO_CEILINGS, Ceilings
 from ..runtime.service_folder import ServiceFolder
 from .manager import TaskManager
@@ -34,6 +35,7 @@ def open_service(
     spark_staging: Path | None = None,
     principals: bool = False,
     ceilings: Ceilings = NO_CEILINGS,
+    data: Path | None = None,
 ) -> TaskManager:
     """A service whose plans and splits may read files below `roots`, and write tables as folders of `write_root`.
 
@@ -52,6 +54,7 @@ def open_service(
     - `spark_staging`: a folder that this service and all executors see.
     - `principals`: the service tells its callers apart, and a caller finds only what it made: see `ownership.act_for`.
     - `ceilings`: the most that tasks and principals may have.
+    - `data`: the folder of the journal. Tasks then outlive the service: the next one on the folder goes on with them.
     """
     for name, root in (
         ("write_root", write_root),
@@ -66,8 +69,10 @@ def open_service(
         name: sqlite(str(database)) if isinstance(database, Path) else database
         for name, database in (databases or {}).items()
     }
-    folder = ServiceFolder(spill_directory or Path(tempfile.gettempdir()))
+    durable = None if data is None else DurableTasks(data)
+    folder: ServiceFolder | None = None
     try:
+        folder = ServiceFolder(spill_directory or Path(tempfile.gettempdir()))
         written = None if write_root is None else os.path.realpath(write_root)
         engine = PlanEngine(
             [os.path.realpath(root) for root in roots],
@@ -81,7 +86,10 @@ def open_service(
             ),
         )
     except BaseException:
-        folder.release()
+        if folder is not None:
+            folder.release()
+        if durable is not None:
+            durable.close()
         raise
 
     def ended() -> None:
@@ -97,6 +105,7 @@ def open_service(
         principals=principals,
         ceilings=ceilings,
         ended=ended,
+        durable=durable,
     )
     atexit.register(manager.close)
     return manager

@@ -7,9 +7,10 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 from ...proto.errors import NotFound, Problem, Refused, TidegateError, Unavailable
 from ...proto.values import (
@@ -36,14 +37,11 @@ from ..api.checked_options import check_options, check_rows
 from ..api.computation import Computation
 from ..api.engine import Engine
 from ..api.ownership import Ownership
-from ..checkpoints.fitting_task import origin_of, restored
-from ..checkpoints.root import CheckpointRoot, no_root, of_graph
-from ..checkpoints.taking import Checkpoints
+from ..checkpoints.root import CheckpointRoot, of_graph
 from ..graph.graph_service import Graphs
-from ..ledger.epoch import FIRST, Start
+from ..journal.durable_tasks import DurableTasks, StoredTask
 from ..ledger.split_digest import creation_digest
-from ..plans.static_tables import hold_tables
-from ..runtime.batch_store import Quota, SpillFiles, SpillSpace
+from ..runtime.batch_store import SpillSpace
 from ..runtime.ceilings import NO_CEILINGS, Ceilings
 from ..runtime.events import refused
 from ..runtime.scheduler import Scheduler
@@ -51,28 +49,20 @@ from ..runtime.timers import Timer, Timers
 from ..tasks.task import Task
 from ..tasks.task_uploads import Reception
 from .call_registry import Requests
+from .preparing_tasks import Begun, Preparing, Wanted, lost
+from .recovering import Recovering
 from .static_uploads import Staging
 
-
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """The parts of a new task. `held` are the bytes of its tables that stay in memory."""
-
-    computation: Computation
-    checkpoints: Checkpoints | None = None
-    no_checkpoints: Callable[[], TidegateError] = no_root
-    start: Start = FIRST
-    warnings: tuple[str, ...] = ()
-    held: int = 0
+_NOT_DURABLE: Final = "the task is not durable, because a graph is code of this process: it ends with its service"
 
 
 class TaskManager:
     """Implements `proto.service.Service`, and `poll` and `subscribe` for servers that must not block.
 
     The service writes to `folder`, which is its own and removed by `close`, except for checkpoints, which stay in
-    `checkpoint_root`. `close` calls `ended` at last. With `principals`, calls come from contexts that `act_for` a
-    principal, and no other principal finds what it made. `ceilings` hold for all tasks. `delay` shakes the scheduler in
-    tests.
+    `checkpoint_root`, and the journal of `durable` tasks. `close` calls `ended` at last. With `principals`, calls come
+    from contexts that `act_for` a principal, and no other principal finds what it made. `ceilings` hold for all tasks.
+    `delay` shakes the scheduler in tests.
     """
 
     def __init__(
@@ -87,6 +77,7 @@ class TaskManager:
         ceilings: Ceilings = NO_CEILINGS,
         delay: Callable[[], None] | None = None,
         ended: Callable[[], None] | None = None,
+        durable: DurableTasks | None = None,
     ) -> None:
         self.defaults = defaults or TaskOptions()
         self._engine = engine
@@ -113,6 +104,15 @@ class TaskManager:
         self._ended = ended
         self._started = datetime.now(UTC).isoformat(" ", "seconds")
         self.graphs = Graphs(self, engine, folder.parent)
+        self._durable = durable
+        self._preparing = Preparing(engine, self._scheduler, self._checkpoints, self._staging, self._folder, durable)
+        stored = () if durable is None else durable.take_stored()
+        for task in stored:
+            creation = task.creation
+            if creation.request:
+                self._requests.remember(creation.principal, creation.request, creation.request_digest, task.identity)
+        self._recovering = Recovering(stored, self._recover)
+        self._recovering.start()
 
     # ---------------------------------------------------------------------------------------------------- tasks
 
@@ -142,40 +142,58 @@ class TaskManager:
             raise _stopping()
         allowed = check_options(self._ceilings.allowed(options))
 
+        digest = creation_digest(plan, allowed, tables, restore) if request else b""
+        caller = self._ownership.caller
+
         def create() -> str:
-            return self._create(plan, allowed, tables, restore)
+            wanted = Wanted(
+                plan=plan,
+                options=allowed,
+                restore=restore,
+                principal=caller,
+                request=request,
+                request_digest=digest,
+            )
+            return self._create(wanted, tables)
 
         if not request:
             return self._task(create()).info()
-        digest = creation_digest(plan, allowed, tables, restore)
-        return self._task(self._requests.once(self._ownership.caller, request, digest, create)).info()
+        return self._task(self._requests.once(caller, request, digest, create)).info()
 
-    def _create(
-        self, plan: PlanBytes, options: TaskOptions, tables: Mapping[str, Sequence[Split]], restore: str
-    ) -> str:
-        checkpoint = self._checkpoints.find(restore) if restore else None
-
+    def _create(self, wanted: Wanted, tables: Mapping[str, Sequence[Split]]) -> str:
         def prepare(identity: str, space: SpillSpace) -> Begun:
-            held_tables, held = hold_tables(self._staging.take(self._ownership.caller, tables, space), options, space)
-            computation = self._engine.prepare(plan, options, held_tables, space, self._scheduler)
-            if not self._checkpoints.kept:
-                return Begun(computation, held=held)
-            try:
-                origin = origin_of(plan, options, computation, self._engine)
-                start, warnings = (FIRST, ()) if checkpoint is None else restored(checkpoint, origin, computation)
-                checkpoints = Checkpoints(identity, self._checkpoints.folder(identity), origin)
-            except BaseException:
-                computation.close()
-                raise
-            return Begun(computation, checkpoints, start=start, warnings=warnings, held=held)
+            return self._preparing.create(wanted, tables, identity, space)
 
-        return self._begin(options, prepare)
+        return self._begin(wanted.options, prepare)
+
+    def _recover(self, stored: StoredTask) -> None:
+        """Bring a task back that was made before the service was started again. If that fails, the task has failed."""
+        identity, creation = stored.identity, stored.creation
+        space = self._preparing.space(identity, creation.options)
+        try:
+            begun = self._preparing.again(stored, space)
+            task = self._new_task(identity, creation.options, begun, space, creation.principal)
+        except Exception as error:  # noqa: BLE001  # whatever it is, it is this task's alone
+            space.files.remove()
+            space = self._preparing.space(identity, creation.options)
+            task = self._new_task(identity, creation.options, lost(stored, error), space, creation.principal)
+        with self._lock:
+            goes_on = not (self._closed or self._stopped)
+            if goes_on:
+                self._tasks[identity] = task
+        if not goes_on:
+            task.close()
+            return
+        task.go_on()
+        if creation.options.idle_seconds:
+            self._look_if_idle(identity, creation.options.idle_seconds)
 
     def start(self, options: TaskOptions, prepare: Callable[[SpillSpace, Scheduler], Computation]) -> str:
         """Start a task over a computation that `prepare` makes in the task's space; its id. It has no checkpoints."""
 
         def begin(_: str, space: SpillSpace) -> Begun:
-            return Begun(prepare(space, self._scheduler), no_checkpoints=of_graph)
+            warnings = () if self._durable is None else (_NOT_DURABLE,)
+            return Begun(prepare(space, self._scheduler), no_checkpoints=of_graph, warnings=warnings)
 
         return self._begin(options, begin)
 
@@ -188,7 +206,7 @@ class TaskManager:
         return identity
 
     def _start_task(self, identity: str, options: TaskOptions, prepare: Callable[[str, SpillSpace], Begun]) -> None:
-        space = SpillSpace(SpillFiles(self._folder / identity), Quota(options.spill_quota))
+        space = self._preparing.space(identity, options)
         try:
             begun = prepare(identity, space)
         except BaseException as error:
@@ -196,6 +214,16 @@ class TaskManager:
             if isinstance(error, TidegateError):
                 refused(self._ownership.caller, error)
             raise
+        task = self._new_task(identity, options, begun, space, self._ownership.caller)
+        with self._lock:
+            open_ = not (self._closed or self._stopped)
+            if open_:
+                self._tasks[identity] = task
+        if not open_:
+            task.close()
+            raise _closed() if self._closed else _stopping()
+
+    def _new_task(self, identity: str, options: TaskOptions, begun: Begun, space: SpillSpace, principal: str) -> Task:
         task = Task(
             identity,
             options,
@@ -207,16 +235,12 @@ class TaskManager:
             no_checkpoints=begun.no_checkpoints,
             start=begun.start,
             warnings=begun.warnings,
-            principal=self._ownership.caller,
+            principal=principal,
+            journal=begun.journal,
+            history=begun.history,
         )
         task.hold(begun.held)
-        with self._lock:
-            open_ = not (self._closed or self._stopped)
-            if open_:
-                self._tasks[identity] = task
-        if not open_:
-            task.close()
-            raise _closed() if self._closed else _stopping()
+        return task
 
     def _look_if_idle(self, identity: str, seconds: float) -> None:
         timer = self._timers.call_later(seconds, lambda: self._delete_if_idle(identity))
@@ -230,7 +254,11 @@ class TaskManager:
     def _room_for(self, identity: str, options: TaskOptions) -> Iterator[None]:
         """Count a task against the ceilings while it is made. Raises `Exhausted` if there is no room for it."""
         with self._lock:
-            counted = {**self._beginning, **{known: task.options for known, task in self._tasks.items()}}
+            counted = {
+                **self._recovering.options,
+                **self._beginning,
+                **{known: task.options for known, task in self._tasks.items()},
+            }
             own = [options for known, options in counted.items() if self._ownership.has(known)]
             self._ceilings.check_tasks(len(counted), own, options)
             self._beginning[identity] = options
@@ -241,19 +269,29 @@ class TaskManager:
                 del self._beginning[identity]
 
     def _task(self, identity: str) -> Task:
-        task = self._tasks.get(identity) if self._ownership.has(identity) else None
+        own = self._ownership.has(identity)
+        task = self._tasks.get(identity) if own else None
+        if task is None and own and identity in self._recovering:
+            self._recovering.need(identity)
+            task = self._tasks.get(identity)
         if task is None:
             self._check_open()
             raise self._unknown(identity)
         task.touch()
         return task
 
+    def _present(self, identity: str) -> Task:
+        """The task, as `_task`, for calls that must not wait: raises `Unavailable` while it is being recovered."""
+        if identity not in self._tasks and identity in self._recovering and self._ownership.has(identity):
+            self._recovering.ask(identity)
+        return self._task(identity)
+
     def _unknown(self, task: str) -> NotFound:
         if self._ownership.is_of_another_run(task):
             return NotFound(
                 f"there is no task {task!r}: the server has started again since the task was made (at "
-                f"{self._started}), or is another server, and tasks end with their server; make the task again, or "
-                "restore its checkpoint",
+                f"{self._started}), or is another server, and the task has ended with its server or was deleted; make "
+                "the task again, or restore its checkpoint",
                 reason="SERVER_RESTARTED",
             )
         return NotFound(f"there is no task {task!r}; it may have been deleted", reason="UNKNOWN_TASK")
@@ -264,17 +302,26 @@ class TaskManager:
     def list_tasks(self) -> Sequence[TaskInfo]:
         with self._lock:
             self._check_open()
-            tasks = tuple(self._tasks.items())
-        return [task.info() for identity, task in tasks if self._ownership.has(identity)]
+            tasks = dict(self._tasks)
+        infos = {**self._recovering.infos(), **{identity: task.info() for identity, task in tasks.items()}}
+        return [info for identity, info in infos.items() if self._ownership.has(identity)]
 
     def cancel_task(self, task: str) -> None:
         self._task(task).cancel()
 
     def delete_task(self, task: str) -> None:
-        deleted = self._forget(task) if self._ownership.has(task) else None
-        if deleted is None:
+        if not self._ownership.has(task):
             raise self._unknown(task)
-        deleted.delete()
+        stored = self._recovering.take(task)
+        deleted = self._forget(task)
+        if deleted is not None:
+            deleted.delete()
+            deleted.settle()
+        elif stored is not None:
+            stored.journal.delete()
+            stored.journal.wait()
+        else:
+            raise self._unknown(task)
 
     def _forget(self, task: str) -> Task | None:
         self.graphs.forget(task)
@@ -370,7 +417,7 @@ class TaskManager:
         self, task: str, cursor: Cursor, *, acknowledge: Cursor | None = None, max_bytes: int | None = None
     ) -> Sequence[Frame]:
         """The frames that there are now, as `next` without a wait. Never blocks, never works."""
-        return self._task(task).poll(cursor, acknowledge, max_bytes)
+        return self._present(task).poll(cursor, acknowledge, max_bytes)
 
     def subscribe(self, task: str, callback: Callable[[], None]) -> Callable[[], None]:
         """Register a callback for whenever `poll` may have a new answer; returns a function that ends that.
@@ -378,7 +425,7 @@ class TaskManager:
         The callback runs on any thread. It must not block and must not call the service; it hands the event on
         (`loop.call_soon_threadsafe`). A task with a subscriber is not idle.
         """
-        return self._task(task).subscribe(callback)
+        return self._present(task).subscribe(callback)
 
     def acknowledge(self, task: str, cursor: Cursor) -> None:
         self._task(task).acknowledge(cursor)
@@ -422,13 +469,16 @@ class TaskManager:
             tasks = (*self._tasks.values(), *self._deleted)
             self._tasks.clear()
             self._deleted.clear()
+        self._recovering.close()
         for task in tasks:
-            task.delete(why="closed")
+            task.leave(why="closed")
         self._scheduler.close()
         self._timers.close()
         for task in tasks:
             task.close()
         self._engine.close()
+        if self._durable is not None:
+            self._durable.close()
         shutil.rmtree(self._folder, ignore_errors=True)
         if self._ended is not None:
             self._ended()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import Final
 
 from ...operators.core.operator import UNBOUNDED
@@ -13,7 +15,7 @@ from ...proto.errors import Exhausted, InvalidRequest, Refused, TidegateError
 from ...proto.values import Added, FileSplit, FoundFile, InlineSplit, Seal, Split, Transacted, Transaction
 from ..api.computation import Computation
 from ..ledger.ledger import Ledger
-from ..ledger.split_book import AcceptedSplit
+from ..ledger.split_book import AcceptedSplit, origin_of
 from ..ledger.split_digest import split_digest
 from ..ledger.transactions import Additions, Record, check_transaction, content_digest
 from ..runtime.batch_store import Holding
@@ -71,20 +73,42 @@ class Adding:
                 try:
                     self._place(source, split, accepted.sequence, epoch)
                 except TidegateError:
-                    task_state.queue.forget(accepted)
+                    self._drop([accepted])
                     raise
                 return self._enter(accepted, split)
 
     def _fits(self, accepted: AcceptedSplit, split: InlineSplit) -> bool:
-        """Check that the source can have the rows, and put them in the queue; True if there was room in memory."""
+        """Check that the source can have the rows, and put them in the queue; True if no more is to be done.
+
+        More is to be done if there was no room in memory, or if the rows have to be kept on the disk as well.
+        """
         self._computation.accept_inline(accepted.source, split, accepted.origin)
-        return self._task_state.queue.put(accepted, _holding(split))
+        return not self._task_state.journal.keeps and self._task_state.queue.put(accepted, _holding(split))
+
+    def _drop(self, splits: Sequence[AcceptedSplit]) -> None:
+        """Give back what is held of splits that were not added after all. Called under the lock."""
+        self._task_state.forget(splits)
+        self._task_state.journal.drop(splits)
 
     def _accept(self, accepted: AcceptedSplit, split: Split, besides: Sequence[AcceptedSplit] = ()) -> None:
-        """Find the pieces of a file, or take rows into the queue.
+        """Find the pieces of a file, or take rows into the queue. Keep what a restart would need of them.
 
         `besides` are other splits of the same transaction.
         """
+        self._find_or_queue(accepted, split, besides)
+        try:
+            self._task_state.journal.keep(accepted, split, self._uploaded(accepted))
+        except BaseException:
+            with self._task_state.lock:
+                self._task_state.forget([accepted])
+            raise
+
+    def _uploaded(self, accepted: AcceptedSplit) -> Path | None:
+        """The file of the split, if a client has uploaded it to this task."""
+        paths = (Path(piece.path) for piece in accepted.files)
+        return next((path for path in paths if path.parent == self._task_state.files.folder), None)
+
+    def _find_or_queue(self, accepted: AcceptedSplit, split: Split, besides: Sequence[AcceptedSplit]) -> None:
         match split:
             case FileSplit():
                 accepted.files = self._computation.accept_file(accepted.source, split, accepted.origin)
@@ -96,8 +120,11 @@ class Adding:
                     self._task_state.queue.admit(accepted, _holding(split), [*waiting, *besides])
 
     def _enter(self, accepted: AcceptedSplit, split: Split) -> Added:
-        answer = self._task_state.ledger.add(accepted)
+        ledger, now_us = self._task_state.ledger, now()
+        sealed = ledger.sealed
+        answer = ledger.add(accepted, now_us)
         self._uploads.used_by(accepted, split)
+        self._task_state.journal.record(ledger, now_us, sealed, splits=(accepted,))
         return answer
 
     def _place(
@@ -188,14 +215,27 @@ class Adding:
                         task_state.check_running()
                         fits = task_state.ledger.may_commit(accepted, epoch, seals=seal is not None)
                     except TidegateError:
-                        task_state.forget(accepted)
+                        self._drop(accepted)
                         raise
                     if fits:
-                        record, added = task_state.ledger.commit(transaction, accepted, digest, seal)
-                        for accepted_split, (_, split) in zip(accepted, splits, strict=True):
-                            self._uploads.used_by(accepted_split, split)
-                        return Transacted(epoch=record.epoch, added=tuple(added))
-                    task_state.forget(accepted)  # meanwhile a seal that waits for later numbers has taken these numbers
+                        return self._commit(transaction, splits, accepted, digest, seal)
+                    self._drop(accepted)  # meanwhile a seal that waits for later numbers has taken these numbers
+
+    def _commit(
+        self,
+        transaction: Transaction,
+        splits: Additions,
+        accepted: Sequence[AcceptedSplit],
+        digest: str,
+        seal: Seal | None,
+    ) -> Transacted:
+        ledger, now_us = self._task_state.ledger, now()
+        sealed = ledger.sealed
+        record, added = ledger.commit(transaction, accepted, digest, seal, now_us)
+        for accepted_split, (_, split) in zip(accepted, splits, strict=True):
+            self._uploads.used_by(accepted_split, split)
+        self._task_state.journal.record(ledger, now_us, sealed, splits=accepted, transaction=record)
+        return Transacted(epoch=record.epoch, added=tuple(added))
 
     def _known(self, names: Iterable[str]) -> Iterator[str]:
         """The names that are a source's. A transaction that was made before is answered whatever it names now."""
@@ -220,7 +260,7 @@ class Adding:
                 accepted.append(accepted_split)
         except BaseException:
             with self._task_state.lock:
-                self._task_state.forget(accepted)
+                self._drop(accepted)
             raise
         return accepted
 
@@ -239,7 +279,7 @@ class Adding:
 
 
 def _accepted(source: str, number: int, split: Split) -> AcceptedSplit:
-    origin = f"split {number} of source {source!r}"
+    origin = origin_of(source, number)
     if split.watermark == UNBOUNDED:
         raise InvalidRequest(
             f"{origin} has watermark {UNBOUNDED}, which stands for a source that has ended: end it with no_more_splits"
@@ -248,6 +288,11 @@ def _accepted(source: str, number: int, split: Split) -> AcceptedSplit:
     if isinstance(split, InlineSplit):
         accepted.schema = split.schema
     return accepted
+
+
+def now() -> int:
+    """The time in microseconds since 1970."""
+    return time.time_ns() // 1000
 
 
 def _holding(split: InlineSplit) -> Holding:

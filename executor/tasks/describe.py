@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...proto.statistics import SplitStatistics, Statistics
-from ...proto.values import ErrorValue, SourceInfo, TaskInfo
+from ...proto.values import ErrorValue, SourceInfo, TaskInfo, TaskOptions, TaskPhase
 from ..api.computation import Computation, Source
 from .task_state import TaskState
 
 
 def describe(identity: str, task_state: TaskState, computation: Computation, warnings: Sequence[str]) -> TaskInfo:
     """The description. Called under the task's lock."""
-    error = task_state.error
+    error, recovery = task_state.error, task_state.recovery
     return TaskInfo(
         id=identity,
-        state=task_state.phase,
+        state=task_state.phase if recovery is None else TaskPhase.RECOVERING,
         schema=computation.schema,
         sources=tuple(_source(source, task_state) for source in computation.sources),
         options=task_state.options,
@@ -24,6 +24,25 @@ def describe(identity: str, task_state: TaskState, computation: Computation, war
         sealed_epoch=task_state.ledger.sealed,
         completed_epoch=task_state.output.completed,
         acknowledged=task_state.output.acknowledged,
+        warnings=tuple(warnings),
+        recovery=recovery,
+    )
+
+
+def first_description(
+    identity: str, options: TaskOptions, computation: Computation, warnings: Sequence[str]
+) -> TaskInfo:
+    """The description of a task that was just made."""
+    return TaskInfo(
+        id=identity,
+        state=TaskPhase.RUNNING,
+        schema=computation.schema,
+        sources=tuple(
+            SourceInfo(name=source.name, schema=source.schema, static=source.static, split_kinds=source.split_kinds)
+            for source in computation.sources
+        ),
+        options=options,
+        statistics=Statistics(),
         warnings=tuple(warnings),
     )
 

@@ -8,6 +8,7 @@ batch back until the next one is there, so that an epoch's last rows and its BAR
 from __future__ import annotations
 
 import enum
+import itertools
 import logging
 import threading
 import time
@@ -25,7 +26,7 @@ from ...proto.statistics import EpochStatistics
 from ...proto.values import Barrier, ErrorValue, OnError, TaskPhase
 from ..api.computation import Computation, Effect, EpochRun, Watermarks
 from ..checkpoints.taking import Checkpoints
-from ..ledger.epoch import Epoch
+from ..ledger.epoch import Epoch, is_durable
 from ..ledger.split_book import AcceptedSplit
 from ..ledger.watermarks import barrier_watermark, said_by
 from ..runtime.batch_store import Holding, SpillRun
@@ -135,16 +136,17 @@ class EpochLoop:
         return _Job(epoch, {name: ledger.available(epoch, name) for name in ledger.fed}, sealed=True)
 
     def _early_splits(self, epoch: Epoch, at_most: int) -> tuple[AcceptedSplit, ...]:
-        """The next splits that can run without the seal."""
+        """The next splits that can run without the seal. A split that is not durable yet cannot."""
         early = self._computation.early_source
         if early is None:
             return ()
         progress = self._progress
         ran = progress.ran if progress is not None and progress.epoch is epoch else epoch.first[early] - 1
-        return self._task_state.ledger.available(epoch, early, after=ran, at_most=at_most)
+        splits = self._task_state.ledger.available(epoch, early, after=ran, at_most=at_most)
+        return tuple(itertools.takewhile(lambda split: is_durable(split.commit), splits))
 
     def _may_finish(self, epoch: Epoch) -> bool:
-        return epoch.sealed and not self._task_state.ledger.missing(epoch)
+        return epoch.sealed and is_durable(epoch.commit) and not self._task_state.ledger.missing(epoch)
 
     # -------------------------------------------------------------------------------------------------- stepping
 
@@ -309,7 +311,7 @@ class EpochLoop:
 
     def _checkpoint_due(self, progress: _Progress, job: _Job) -> str | None:
         """The name of the epoch's checkpoint, if it has not been taken."""
-        if not job.sealed or progress.taken is not None:
+        if not job.sealed or progress.taken is not None or self._checkpoints is None:
             return None
         return self._task_state.ledger.checkpoint(progress.epoch.number)
 
@@ -385,6 +387,8 @@ class EpochLoop:
         task_state.counters.barrier_us += barrier_us
         task_state.last_epoch_us = statistics.run_us
         self._progress = None
+        if epoch.number < task_state.output.acknowledged.epoch:
+            task_state.forget_acknowledged()
         if task_state.ledger.done:
             task_state.finish()
 

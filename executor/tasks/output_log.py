@@ -57,6 +57,18 @@ class OutputLog:
         """The epoch that failed last. Its reader may have rows that are not here any more."""
         self.rows = 0
         self.size = 0
+        self._recovered = self._unrepeatable = 0
+        self._handed_out: dict[int, int] = {}
+
+    def recover(self, acknowledged: Cursor, through: int, *, repeatable: bool) -> None:
+        """Go on after a restart. Readers may have rows of the epochs up to `through`, which are computed again.
+
+        If these rows are not `repeatable`, a reader can go on only from the first row of an epoch.
+        """
+        self._recovered = through
+        self._unrepeatable = 0 if repeatable else through
+        start = acknowledged if repeatable else Cursor(acknowledged.epoch)
+        self.acknowledged = self._read = max(self.acknowledged, start)
 
     @property
     def memory(self) -> int:
@@ -75,6 +87,9 @@ class OutputLog:
         - A run: write it, then call `spilled`.
         - `Full`: offer the batch again after something was read or freed.
         """
+        if epoch <= self._recovered and Cursor(epoch, self.produced(epoch)[0] + holding.rows) <= self.acknowledged:
+            self._count(self._epoch(epoch), holding)
+            return None
         if self._store.fits(holding):
             self._store.put(holding)
             self._append(epoch, holding)
@@ -116,6 +131,9 @@ class OutputLog:
         output = self._epoch(epoch)
         output.starts.append(output.rows)
         output.chunks.append(holding)
+        self._count(output, holding)
+
+    def _count(self, output: EpochOutput, holding: Holding) -> None:
         output.rows += holding.rows
         output.size += holding.size
         self.rows += holding.rows
@@ -140,6 +158,8 @@ class OutputLog:
     def complete(self, barrier: Barrier) -> None:
         self._epoch(barrier.epoch).barrier = barrier
         self.completed = barrier.epoch
+        if barrier.epoch < self.acknowledged.epoch:
+            self._free(self._epochs.pop(barrier.epoch).chunks)
 
     def void(self, epoch: int) -> None:
         """Drop the rows of an epoch that failed."""
@@ -162,6 +182,7 @@ class OutputLog:
             raise OutOfRange(
                 f"{_place(cursor)} was acknowledged and is gone; reading can start at {_place(self.acknowledged)}"
             )
+        self._check_repeatable(cursor)
         output = self._epochs.get(cursor.epoch)
         if output is None or output.barrier is None or output.barrier.error is not None:
             return
@@ -169,6 +190,15 @@ class OutputLog:
             raise OutOfRange(
                 f"epoch {cursor.epoch} has {output.rows} rows, so there is no row {cursor.row}; reading can start at "
                 f"any row from {_place(self.acknowledged)} on"
+            )
+
+    def _check_repeatable(self, cursor: Cursor) -> None:
+        """Raise `OutOfRange` if a reader had rows before the cursor that have another order now."""
+        if cursor.epoch <= self._unrepeatable and cursor.row > self._handed_out.get(cursor.epoch, 0):
+            raise OutOfRange(
+                f"epoch {cursor.epoch} was computed again after a restart of the service, and its rows may have "
+                f"another order now: forget the rows that were read of it, and read from row 0 of epoch {cursor.epoch}",
+                reason="EPOCH_RESTARTED",
             )
 
     def barrier(self, epoch: int) -> Barrier | None:
@@ -190,7 +220,10 @@ class OutputLog:
             if not taken or 2 * room > max_bytes:
                 taken.append(_part(batch, first, size, room))
             break
-        return Data(cursor=cursor, rows=sum(batch.num_rows for batch in taken), batches=tuple(taken))
+        rows = sum(batch.num_rows for batch in taken)
+        if cursor.epoch <= self._unrepeatable:
+            self._handed_out[cursor.epoch] = max(self._handed_out.get(cursor.epoch, 0), cursor.row + rows)
+        return Data(cursor=cursor, rows=rows, batches=tuple(taken))
 
     # ------------------------------------------------------------------------------------------ acknowledging
 
@@ -212,8 +245,14 @@ class OutputLog:
         return True
 
     def _check_exists(self, cursor: Cursor) -> None:
-        """Raise if the cursor does not exist yet. A reader may have read rows of a failed epoch, which are void now."""
+        """Raise if the cursor does not exist yet.
+
+        A reader may have read rows of a failed epoch, which are void now, and rows that are not computed again yet.
+        """
+        self._check_repeatable(cursor)
         barrier = self.barrier(cursor.epoch)
+        if barrier is None and self.completed < cursor.epoch <= self._recovered:
+            return
         if cursor.epoch == self._void or (barrier is not None and barrier.error is not None):
             return
         if cursor.epoch > self.completed + 1 or cursor.row > self.produced(cursor.epoch)[0]:

@@ -32,16 +32,18 @@ from ..api.computation import Computation
 from ..checkpoints.checkpoint_folder import check_name
 from ..checkpoints.root import no_root
 from ..checkpoints.taking import Checkpoints
+from ..journal.task_journal import NO_JOURNAL, TaskJournal
 from ..ledger.epoch import FIRST, Start
+from ..ledger.ledger_change import EndedSources
 from ..runtime.batch_store import SpillSpace
 from ..runtime.events import TaskEvents
 from ..runtime.scheduler import Scheduler, Slot
 from ..runtime.timers import Timers
-from .add_splits import Adding
+from .add_splits import Adding, now
 from .describe import describe
 from .epoch_loop import EpochLoop
 from .output_log import Full
-from .task_state import TaskState
+from .task_state import History, TaskState
 from .task_uploads import Reception
 
 DEFAULT_READ_BYTES = 32 << 20
@@ -71,6 +73,8 @@ class Task:
         start: Start = FIRST,
         warnings: Sequence[str] = (),
         principal: str = "",
+        journal: TaskJournal = NO_JOURNAL,
+        history: History | None = None,
     ) -> None:
         self.id = identity
         self._events = TaskEvents(task=identity, principal=principal)
@@ -79,7 +83,9 @@ class Task:
         self._checkpoints = checkpoints
         self._no_checkpoints = no_checkpoints
         self._warnings = (*computation.warnings, *warnings)
-        self._task_state = TaskState(options, computation.sources, space, start, timers, self._events)
+        self._task_state = TaskState(
+            options, computation.sources, space, start, timers, self._events, journal=journal, history=history
+        )
         self._epoch_loop = EpochLoop(self._task_state, computation, checkpoints, self._wake)
         self._slot = Slot(self._epoch_loop, principal, identity)
         self._scheduler = scheduler
@@ -87,7 +93,7 @@ class Task:
         self._adding = Adding(self._task_state, computation, self._task_state.uploads)
         self._subscriptions = 0
         self._events.tell(
-            "task_created",
+            "task_created" if history is None else "task_recovered",
             mode=options.mode.value,
             determinism=options.determinism.value,
             channels=options.channels,
@@ -102,20 +108,32 @@ class Task:
 
         Without `wake` the caller calls `work` at once, so that no other thread needs to be found.
         """
+        self._task_state.journal.check()
         try:
             added = []
             for source, split, number in request.splits:
                 added.append(self._adding.add(source, self._own(split), number, request.epoch))
                 with self._task_state.lock:
                     self._may_run(wake=wake)
-            sealed = None if request.seal is None else self.request_barrier(request.epoch, request.seal, wake=wake)
+            sealed = None if request.seal is None else self._request_barrier(request.epoch, request.seal, wake=wake)
         except BaseException:
             self._scheduler.wake()
             raise
+        finally:
+            self._settle(wake=wake)
         return added, sealed
+
+    def _settle(self, *, wake: bool = True) -> None:
+        """Wait until all changes are durable, and let the epoch loop have them. Without a journal this is done."""
+        if self._task_state.journal.keeps:
+            self._task_state.journal.wait()
+            with self._task_state.lock:
+                self._may_run(wake=wake)
+                self._task_state.changed()
 
     def transact(self, transaction: Transaction, request: AddRequest, *, wake: bool = True) -> Transacted:
         """Add splits and a seal as one transaction. `wake` as in `add_splits`."""
+        self._task_state.journal.check()
         self._check_checkpoint(request.seal)
         splits = [(source, self._own(split)) for source, split, _ in request.splits]
         transacted = self._adding.transact(transaction, splits, request.epoch, request.seal)
@@ -125,6 +143,7 @@ class Task:
                     self._may_run(wake=wake)
                 else:
                     self._sealed(wake=wake)
+        self._settle(wake=wake)
         return transacted
 
     def _own(self, split: Split) -> Split:
@@ -165,11 +184,21 @@ class Task:
 
     # ------------------------------------------------------------------------------------------------- barriers
 
-    def request_barrier(self, epoch: int | None, seal: Seal = NO_WISHES, *, wake: bool = True) -> int:
+    def request_barrier(self, epoch: int | None, seal: Seal = NO_WISHES) -> int:
+        self._task_state.journal.check()
+        number = self._request_barrier(epoch, seal)
+        self._settle()
+        return number
+
+    def _request_barrier(self, epoch: int | None, seal: Seal, *, wake: bool = True) -> int:
         self._check_checkpoint(seal)
+        ledger = self._task_state.ledger
         with self._task_state.lock:
             self._task_state.check_running()
-            number, sealed = self._task_state.ledger.request_barrier(epoch, seal)
+            before, now_us = ledger.sealed, now()
+            number, sealed = ledger.request_barrier(epoch, seal, now_us)
+            if sealed or seal.checkpoint is not None:
+                self._task_state.journal.record(ledger, now_us, before, checkpoint=number)
             if seal.checkpoint is not None and self._task_state.full is Full.UNREAD:
                 self._go_on()  # run to the checkpoint, whether or not anybody reads
             if sealed:
@@ -185,9 +214,18 @@ class Task:
             raise self._no_checkpoints()
 
     def no_more_splits(self, source: str | None, through: Mapping[str, int] | None) -> None:
+        self._task_state.journal.check()
+        self._end(source, through)
+        self._settle()
+
+    def _end(self, source: str | None, through: Mapping[str, int] | None) -> None:
+        ledger = self._task_state.ledger
         with self._task_state.lock:
             self._task_state.check_running()
-            self._task_state.ledger.no_more_splits(source, through)
+            before, now_us = ledger.sealed, now()
+            ends = ledger.no_more_splits(source, through, now_us)
+            ended = EndedSources(ends=ends, all=source is None)
+            self._task_state.journal.record(ledger, now_us, before, ended=ended)
             if self._task_state.ledger.done:
                 self._task_state.finish()
                 self._scheduler.submit(self._slot)
@@ -276,14 +314,20 @@ class Task:
         if barrier is not None and (barrier.error is not None or cursor.row == barrier.rows):
             task_state.ledger.read(cursor.epoch)
             frames.append(barrier)
-            if task_state.phase is TaskPhase.FINISHED and cursor.epoch == task_state.ledger.sealed:
+            if self._has_ended and cursor.epoch == task_state.ledger.sealed:
                 frames.append(Finished())
         return frames or [self._nothing_at(cursor)]
+
+    @property
+    def _has_ended(self) -> bool:
+        return self._task_state.phase is TaskPhase.FINISHED and self._task_state.journal.settled
 
     def _nothing_at(self, cursor: Cursor) -> Frame:
         """The frame that says why there are no rows at a cursor."""
         task_state = self._task_state
         task_state.check_running()
+        if not task_state.journal.settled:
+            return Blocked(state=BlockedState.WORKING)
         if task_state.phase is TaskPhase.FINISHED:
             if cursor == Cursor(task_state.ledger.sealed + 1):
                 return Finished()
@@ -311,7 +355,7 @@ class Task:
             task_state.check_running()
         if not task_state.output.acknowledge(cursor):
             return
-        task_state.forget(task_state.ledger.forget(cursor.epoch))
+        task_state.forget_acknowledged()
         if task_state.full is not None:
             self._go_on()
         task_state.changed()
@@ -342,24 +386,52 @@ class Task:
     def cancel(self, why: TidegateError | None = None) -> None:
         """End the task: tell every waiter, interrupt work in progress, and free what the task held.
 
-        `why` is the error for waiters, if the caller did not ask for the end.
+        `why` is the error for waiters, if the caller did not ask for the end. A durable task is then not cancelled for
+        good: it goes on when its service is started again.
         """
-        with self._task_state.lock:
-            if self._task_state.phase is not TaskPhase.RUNNING:
-                return
-            self._task_state.error = why
-            self._release()
-            self._events.tell("task_cancelled", error=why)
-        self._stop()
+        task_state = self._task_state
+        with task_state.lock:
+            runs = task_state.phase is TaskPhase.RUNNING
+            if runs:
+                task_state.error = why
+                if why is None:
+                    task_state.journal.record(task_state.ledger, now(), task_state.ledger.sealed, cancelled=True)
+                self._release()
+                self._events.tell("task_cancelled", error=why)
+        if runs:
+            self._stop()
+        if why is None:
+            task_state.journal.wait()
 
     def delete(self, why: str = "asked") -> None:
-        """Cancel the task in whatever state, and delete its files. `why` is a word for the log."""
+        """Cancel the task in whatever state, and delete its files and its records. `why` is a word for the log.
+
+        `settle` waits until the records are gone for good.
+        """
+        with self._task_state.lock:
+            self._task_state.journal.delete()
+        self.leave(why)
+
+    def settle(self) -> None:
+        """Wait until all changes are durable."""
+        self._task_state.journal.wait()
+
+    def leave(self, why: str) -> None:
+        """End the task in this process, and delete its files here. The records of a durable task stay."""
         with self._task_state.lock:
             state = self._task_state.phase
             self._release()
         self._stop()
         self._events.tell("task_deleted", why=why, state=state.value)
         self._task_state.files.remove()
+
+    def go_on(self) -> None:
+        """Begin the work that was left before the service was started again."""
+        with self._task_state.lock:
+            over = self._task_state.phase is not TaskPhase.RUNNING
+            self._may_run()
+        if over:
+            self._stop()
 
     def _release(self) -> None:
         self._task_state.phase = TaskPhase.CANCELLED

@@ -5,14 +5,16 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from ...proto.errors import TaskCancelled, TaskFailed, TidegateError
-from ...proto.values import TaskOptions, TaskPhase
+from ...proto.values import Cursor, Recovery, TaskOptions, TaskPhase
 from ..api.computation import Source
+from ..journal.task_journal import NO_JOURNAL, TaskJournal
 from ..ledger.epoch import Start
 from ..ledger.ledger import Ledger
+from ..ledger.ledger_change import Change
 from ..ledger.split_book import AcceptedSplit
 from ..runtime.batch_store import SpillSpace
 from ..runtime.ceilings import most_splits
@@ -23,6 +25,20 @@ from .output_log import Full, OutputLog
 from .task_uploads import PassingUploads
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """The past of a task whose service was started again: the changes of its ledger behind its start, in their order.
+
+    `repeatable` says that the rows of its epochs are the same, in the same order, when they are computed again.
+    """
+
+    changes: Sequence[Change]
+    acknowledged: Cursor
+    repeatable: bool
+    lost: TidegateError | None = None
+    """The reason why the task's computation could not be made again: the task has failed."""
 
 
 @dataclass(slots=True)
@@ -48,6 +64,8 @@ class TaskState:
         start: Start,
         timers: Timers,
         events: TaskEvents,
+        journal: TaskJournal = NO_JOURNAL,
+        history: History | None = None,
     ) -> None:
         sources = tuple(sources)
         self.lock = threading.Lock()
@@ -55,6 +73,7 @@ class TaskState:
         self._waiting = 0
         self.options = options
         self.events = events
+        self.journal = journal
         self.files = files = space.files
         self.quota = quota = space.quota
         self.ledger = Ledger(sources, options.max_pending_epochs, start, most_splits(options.queue_bytes))
@@ -70,6 +89,34 @@ class TaskState:
         self.listeners: dict[int, Callable[[], None]] = {}
         self.used_at = time.monotonic()
         self.in_use = 0
+        self._start = self._recover_through = start.epoch
+        if history is not None:
+            self._recover(history)
+
+    def _recover(self, history: History) -> None:
+        for change in history.changes:
+            self.ledger.repeat(change)
+            if change.cancelled:
+                self.phase = TaskPhase.CANCELLED
+        if history.lost is not None and self.phase is TaskPhase.RUNNING:
+            self.fail(history.lost, None)
+        if self.phase is TaskPhase.RUNNING:
+            for split in [split for change in history.changes for split, _ in change.splits]:
+                self.uploads.take_back(split)
+        self.ledger.recovered()
+        self._recover_through = self.ledger.sealed
+        self.output.recover(history.acknowledged, self.ledger.open.number, repeatable=history.repeatable)
+        if self.phase is TaskPhase.RUNNING and self.ledger.done:
+            self.phase = TaskPhase.FINISHED
+
+    @property
+    def recovery(self) -> Recovery | None:
+        """The progress through the epochs of before a restart; None once they are complete."""
+        left = self._recover_through - self.output.completed
+        if left <= 0 or self.phase is not TaskPhase.RUNNING:
+            return None
+        epochs = self._recover_through - self._start
+        return Recovery(epochs=epochs, done=epochs - left)
 
     def wait(self, seconds: float) -> None:
         """Wait until something has changed, at most `seconds`. Other threads have the lock meanwhile."""
@@ -115,6 +162,12 @@ class TaskState:
         failed = TaskFailed(f"the task has failed: {self.error}", reason=self.error.reason)
         failed.__cause__ = self.error
         return failed
+
+    def forget_acknowledged(self) -> None:
+        """Give back what is held of the epochs that are acknowledged, as far as they are computed."""
+        needed = min(self.output.acknowledged.epoch, self.output.completed + 1)
+        self.forget(self.ledger.forget(needed))
+        self.journal.acknowledged(self.output.acknowledged, needed)
 
     def forget(self, splits: Collection[AcceptedSplit]) -> None:
         """Give back what is held of splits whose epoch is acknowledged, or that were not added after all."""

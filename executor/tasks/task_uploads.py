@@ -15,9 +15,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Final, TypeAlias
 
+from ...operators.core.piece import FileVersion
 from ...proto.errors import Exhausted, InvalidRequest, NotFound
 from ...proto.values import FileSplit, Split
-from ..ledger.split_book import AcceptedSplit
+from ..ledger.split_book import AcceptedSplit, KeptSplit
 from ..runtime.batch_store import Quota, SpillFiles
 
 UNNAMED_SECONDS: Final = 3600.0
@@ -192,6 +193,13 @@ def _on_disk(name: str) -> Iterator[None]:
         ) from error
 
 
+def uploaded_again(kept: KeptSplit, path: str, files: SpillFiles) -> Path:
+    """A new path of a kept file, as if a client had uploaded the file again that it had uploaded to `path`."""
+    target = files.new_path("".join(PurePosixPath(path).suffixes))
+    kept.link(target)
+    return target
+
+
 class PassingUploads:
     """The uploads of one task that have a group.
 
@@ -256,6 +264,21 @@ class PassingUploads:
         if isinstance(split, FileSplit) and split.path in self._known:
             with self._lock:
                 self._users[accepted] = split.path
+
+    def take_back(self, split: AcceptedSplit) -> None:
+        """Have the uploaded file of a split again, after a restart of the service."""
+        if split.kept is None or not split.files:
+            return
+        path = uploaded_again(split.kept, split.files[0].path, self._files)
+        status = path.stat()
+        version = FileVersion(size=status.st_size, modified_ns=status.st_mtime_ns)
+        split.files = tuple(replace(piece, path=str(path), version=version) for piece in split.files)
+        size = max(FILE_BYTES, status.st_size)
+        self._quota.take(size)
+        self._quota.keep(size)
+        with self._lock:
+            self._known[str(path)] = ("", Kept(str(path), size, ""))
+            self._users[split] = str(path)
 
     def forget(self, splits: Iterable[AcceptedSplit]) -> None:
         """Remove the files of these splits, whose epoch is acknowledged."""

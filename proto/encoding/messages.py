@@ -46,6 +46,7 @@ _STATES: Final = {
     pb.TASK_STATE_FINISHED: v.TaskPhase.FINISHED,
     pb.TASK_STATE_FAILED: v.TaskPhase.FAILED,
     pb.TASK_STATE_CANCELLED: v.TaskPhase.CANCELLED,
+    pb.TASK_STATE_RECOVERING: v.TaskPhase.RECOVERING,
 }
 _BLOCKED: Final = {
     pb.Blocked.STATE_WORKING: v.BlockedState.WORKING,
@@ -54,6 +55,10 @@ _BLOCKED: Final = {
 _EXECUTORS: Final = {
     pb.EXECUTOR_KIND_LOCAL: v.ExecutorKind.LOCAL,
     pb.EXECUTOR_KIND_SPARK: v.ExecutorKind.SPARK,
+}
+_DURABILITIES: Final = {
+    pb.DURABILITY_AUTO: v.Durability.AUTO,
+    pb.DURABILITY_NONE: v.Durability.NONE,
 }
 _LOOPS: Final = {pb.LOOPS_AUTO: v.Loops.AUTO, pb.LOOPS_GENERAL: v.Loops.GENERAL}
 # Fields of TaskOptions that travel under their own names and are optional on the wire.
@@ -114,6 +119,7 @@ OPTIONS: Final = frozenset(
         "loops",
         "executor",
         "missing_columns",
+        "durability",
         "broadcast",
         *_PLAIN_OPTIONS,
     )
@@ -131,6 +137,7 @@ def options_message(options: v.TaskOptions, names: Collection[str] = OPTIONS) ->
         loops=_enum_number(_LOOPS, options.loops) if "loops" in names else None,
         executor=_enum_number(_EXECUTORS, options.executor) if "executor" in names else None,
         missing_columns=_missing_number(options.missing_columns) if "missing_columns" in names else None,
+        durability=_enum_number(_DURABILITIES, options.durability) if "durability" in names else None,
         **{name: getattr(options, name) for name in _PLAIN_OPTIONS if name in names},
     )
 
@@ -148,6 +155,7 @@ def options_value(message: pb.TaskOptions, defaults: v.TaskOptions) -> v.TaskOpt
         loops=_enum_value(_LOOPS, message.loops, defaults.loops, "loops"),
         executor=_enum_value(_EXECUTORS, message.executor, defaults.executor, "executor"),
         missing_columns=_missing_value(message.missing_columns) or defaults.missing_columns,
+        durability=_enum_value(_DURABILITIES, message.durability, defaults.durability, "durability"),
         **plain,
     )
 
@@ -182,10 +190,15 @@ def _missing_value(number: pb.MissingColumns) -> v.MissingColumns | None:
     return None if number == 0 else _enum_value(_MISSING_COLUMNS, number, v.MissingColumns.ERROR, "missing_columns")
 
 
-def split_value(message: pb.Split) -> v.Split:
+def said_of_rows(message: pb.Split) -> tuple[int | None, str | None, v.MissingColumns | None]:
+    """What a split says of its rows: the watermark, the change column, and the meaning of missing columns."""
     watermark = message.watermark if message.HasField("watermark") else None
     change_column = message.change_column if message.HasField("change_column") else None
-    missing = _missing_value(message.missing_columns)
+    return watermark, change_column, _missing_value(message.missing_columns)
+
+
+def split_value(message: pb.Split) -> v.Split:
+    watermark, change_column, missing = said_of_rows(message)
     match message.WhichOneof("kind"):
         case "file":
             file = file_value(message.file)
@@ -403,6 +416,7 @@ def task_message(task: v.TaskInfo) -> pb.Task:
         completed_epoch=task.completed_epoch,
         acknowledged=cursor_message(task.acknowledged),
         warnings=task.warnings,
+        recovery=None if task.recovery is None else pb.Recovery(epochs=task.recovery.epochs, done=task.recovery.done),
     )
 
 
@@ -419,7 +433,12 @@ def task_value(message: pb.Task) -> v.TaskInfo:
         completed_epoch=message.completed_epoch,
         acknowledged=cursor_value(message.acknowledged),
         warnings=tuple(message.warnings),
+        recovery=_recovery_value(message.recovery) if message.HasField("recovery") else None,
     )
+
+
+def _recovery_value(message: pb.Recovery) -> v.Recovery:
+    return v.Recovery(epochs=message.epochs, done=message.done)
 
 
 def _source_message(source: v.SourceInfo) -> pb.Source:

@@ -153,6 +153,16 @@ def add_checkpoint_root(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_data(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--data",
+        metavar="DIR",
+        type=Path,
+        help="the folder where tasks are kept, so that the next server with this folder goes on with them (default: "
+        "tasks end with the server)",
+    )
+
+
 def add_spark_staging(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--spark-staging",

@@ -62,6 +62,7 @@ def register(commands: common.Subparsers) -> None:
     parser.add_argument("--no-flight", action="store_true", help="serve results over gRPC only, which is slower")
     common.add_write_root(parser)
     common.add_checkpoint_root(parser)
+    common.add_data(parser)
     parser.add_argument(
         "--spill",
         metavar="DIR",
@@ -208,7 +209,7 @@ def serve(options: argparse.Namespace) -> int:
         tokens = Tokens(options.tokens) if options.tokens is not None else None
         if tokens is not None:
             spill = options.spill or Path(tempfile.gettempdir())
-            check_apart(roots, {"--spill": spill, "--checkpoint-root": options.checkpoint_root})
+            check_apart(roots, {"--spill": spill, "--checkpoint-root": options.checkpoint_root, "--data": options.data})
     except InvalidRequest as error:
         print(f"tidegate: {error.message}", file=sys.stderr)
         return 2
@@ -247,7 +248,10 @@ def serve(options: argparse.Namespace) -> int:
         spark_staging=options.spark_staging,
         principals=tokens is not None,
         ceilings=ceilings,
+        data=options.data,
     )
+    if options.data is None:
+        _log.info("tasks end with this server: --data DIR keeps them")
     try:
         asyncio.run(serve_until_ended(service, settings, _ready))
     finally:

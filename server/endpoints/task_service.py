@@ -13,7 +13,7 @@ from ...proto.encoding import messages
 from ...proto.encoding.frames import FramesEncoder, encode_added, encode_frames
 from ...proto.errors import InvalidRequest
 from ...proto.tidegate.v1 import tasks_pb2 as pb
-from ...proto.values import Added, AddRequest, Frame, Split, TaskInfo, TaskPhase
+from ...proto.values import Added, AddRequest, Frame, Split, TaskInfo
 from ..calls.answering import Context, Endpoint, called
 from ..calls.backend import Backend
 from ..calls.call_threads import Threads
@@ -203,7 +203,7 @@ class Tasks(Endpoint):
         interval = max(request.interval_ms / 1000, SHORTEST_INTERVAL)
         seen: TaskInfo | None = None
         with self._streams.one(acts_for()):
-            while seen is None or seen.state is TaskPhase.RUNNING:
+            while seen is None or seen.runs:
                 task = await self._control(self._backend.get_task, request.task)
                 if task != seen:
                     yield messages.task_message(task)

@@ -133,6 +133,9 @@ class FakeComputation:
     def static_sizes(self) -> Mapping[str, int]:
         return dict.fromkeys(self.engine.static, 1)
 
+    def static_files(self) -> Mapping[str, FileVersion]:
+        return {}
+
     def save(self, state: StateWriter) -> None:
         self.engine.save(state)
 

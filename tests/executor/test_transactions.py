@@ -262,7 +262,7 @@ def test_a_checkpoint_has_the_last_version_of_each_application_by_its_barrier(
     for version, ((application, seals, _), reached) in enumerate(zip(steps, finish, strict=False)):
         named = Transaction(application=application, version=version)
         assert ledger.transactions.repeated(named) is None
-        record, _added = ledger.commit(named, (), "", Seal() if seals else None)
+        record, _added = ledger.commit(named, (), "", Seal() if seals else None, 0)
         last[application] = version
         if seals:
             by[record.epoch] = dict(last)

@@ -61,6 +61,7 @@ ROOMS: Final = {
         "plans",
         "checkpoints",
         "datasets",
+        "journal",
         "tasks",
         "graph",
         "spark",

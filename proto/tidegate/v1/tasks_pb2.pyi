@@ -44,6 +44,12 @@ class MissingColumns(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     MISSING_COLUMNS_ERROR: _ClassVar[MissingColumns]
     MISSING_COLUMNS_NULL: _ClassVar[MissingColumns]
 
+class Durability(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DURABILITY_UNSPECIFIED: _ClassVar[Durability]
+    DURABILITY_AUTO: _ClassVar[Durability]
+    DURABILITY_NONE: _ClassVar[Durability]
+
 class ExecutorKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     EXECUTOR_KIND_UNSPECIFIED: _ClassVar[ExecutorKind]
@@ -57,6 +63,7 @@ class TaskState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     TASK_STATE_FINISHED: _ClassVar[TaskState]
     TASK_STATE_FAILED: _ClassVar[TaskState]
     TASK_STATE_CANCELLED: _ClassVar[TaskState]
+    TASK_STATE_RECOVERING: _ClassVar[TaskState]
 MODE_UNSPECIFIED: Mode
 MODE_PER_EPOCH: Mode
 MODE_CONTINUOUS: Mode
@@ -76,6 +83,9 @@ LOOPS_GENERAL: Loops
 MISSING_COLUMNS_UNSPECIFIED: MissingColumns
 MISSING_COLUMNS_ERROR: MissingColumns
 MISSING_COLUMNS_NULL: MissingColumns
+DURABILITY_UNSPECIFIED: Durability
+DURABILITY_AUTO: Durability
+DURABILITY_NONE: Durability
 EXECUTOR_KIND_UNSPECIFIED: ExecutorKind
 EXECUTOR_KIND_LOCAL: ExecutorKind
 EXECUTOR_KIND_SPARK: ExecutorKind
@@ -84,6 +94,7 @@ TASK_STATE_RUNNING: TaskState
 TASK_STATE_FINISHED: TaskState
 TASK_STATE_FAILED: TaskState
 TASK_STATE_CANCELLED: TaskState
+TASK_STATE_RECOVERING: TaskState
 
 class PlanBytes(_message.Message):
     __slots__ = ("binary", "json")
@@ -94,7 +105,7 @@ class PlanBytes(_message.Message):
     def __init__(self, binary: _Optional[bytes] = ..., json: _Optional[str] = ...) -> None: ...
 
 class TaskOptions(_message.Message):
-    __slots__ = ("mode", "determinism", "on_error", "channels", "max_pending_epochs", "memory_limit", "queue_bytes", "output_bytes", "spill_quota", "idle_seconds", "time_zone", "spill", "broadcast", "write_format", "write_quota", "loops", "loop_rows", "loop_seconds", "executor", "missing_columns", "epoch_seconds", "parallel_threshold_seconds")
+    __slots__ = ("mode", "determinism", "on_error", "channels", "max_pending_epochs", "memory_limit", "queue_bytes", "output_bytes", "spill_quota", "idle_seconds", "time_zone", "spill", "broadcast", "write_format", "write_quota", "loops", "loop_rows", "loop_seconds", "executor", "missing_columns", "epoch_seconds", "parallel_threshold_seconds", "durability")
     MODE_FIELD_NUMBER: _ClassVar[int]
     DETERMINISM_FIELD_NUMBER: _ClassVar[int]
     ON_ERROR_FIELD_NUMBER: _ClassVar[int]
@@ -117,6 +128,7 @@ class TaskOptions(_message.Message):
     MISSING_COLUMNS_FIELD_NUMBER: _ClassVar[int]
     EPOCH_SECONDS_FIELD_NUMBER: _ClassVar[int]
     PARALLEL_THRESHOLD_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    DURABILITY_FIELD_NUMBER: _ClassVar[int]
     mode: Mode
     determinism: Determinism
     on_error: OnError
@@ -139,7 +151,8 @@ class TaskOptions(_message.Message):
     missing_columns: MissingColumns
     epoch_seconds: float
     parallel_threshold_seconds: float
-    def __init__(self, mode: _Optional[_Union[Mode, str]] = ..., determinism: _Optional[_Union[Determinism, str]] = ..., on_error: _Optional[_Union[OnError, str]] = ..., channels: _Optional[int] = ..., max_pending_epochs: _Optional[int] = ..., memory_limit: _Optional[int] = ..., queue_bytes: _Optional[int] = ..., output_bytes: _Optional[int] = ..., spill_quota: _Optional[int] = ..., idle_seconds: _Optional[float] = ..., time_zone: _Optional[str] = ..., spill: _Optional[_Union[Spill, str]] = ..., broadcast: _Optional[_Iterable[str]] = ..., write_format: _Optional[str] = ..., write_quota: _Optional[int] = ..., loops: _Optional[_Union[Loops, str]] = ..., loop_rows: _Optional[int] = ..., loop_seconds: _Optional[float] = ..., executor: _Optional[_Union[ExecutorKind, str]] = ..., missing_columns: _Optional[_Union[MissingColumns, str]] = ..., epoch_seconds: _Optional[float] = ..., parallel_threshold_seconds: _Optional[float] = ...) -> None: ...
+    durability: Durability
+    def __init__(self, mode: _Optional[_Union[Mode, str]] = ..., determinism: _Optional[_Union[Determinism, str]] = ..., on_error: _Optional[_Union[OnError, str]] = ..., channels: _Optional[int] = ..., max_pending_epochs: _Optional[int] = ..., memory_limit: _Optional[int] = ..., queue_bytes: _Optional[int] = ..., output_bytes: _Optional[int] = ..., spill_quota: _Optional[int] = ..., idle_seconds: _Optional[float] = ..., time_zone: _Optional[str] = ..., spill: _Optional[_Union[Spill, str]] = ..., broadcast: _Optional[_Iterable[str]] = ..., write_format: _Optional[str] = ..., write_quota: _Optional[int] = ..., loops: _Optional[_Union[Loops, str]] = ..., loop_rows: _Optional[int] = ..., loop_seconds: _Optional[float] = ..., executor: _Optional[_Union[ExecutorKind, str]] = ..., missing_columns: _Optional[_Union[MissingColumns, str]] = ..., epoch_seconds: _Optional[float] = ..., parallel_threshold_seconds: _Optional[float] = ..., durability: _Optional[_Union[Durability, str]] = ...) -> None: ...
 
 class CreateTaskRequest(_message.Message):
     __slots__ = ("plan", "options", "tables", "request", "restore")
@@ -193,7 +206,7 @@ class Source(_message.Message):
     def __init__(self, name: _Optional[str] = ..., schema: _Optional[bytes] = ..., static: _Optional[bool] = ..., split_kinds: _Optional[_Iterable[str]] = ..., last_added: _Optional[int] = ..., last_sealed: _Optional[int] = ..., ended: _Optional[bool] = ...) -> None: ...
 
 class Task(_message.Message):
-    __slots__ = ("id", "state", "schema", "sources", "options", "statistics", "error", "sealed_epoch", "completed_epoch", "acknowledged", "warnings")
+    __slots__ = ("id", "state", "schema", "sources", "options", "statistics", "error", "sealed_epoch", "completed_epoch", "acknowledged", "warnings", "recovery")
     ID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_FIELD_NUMBER: _ClassVar[int]
@@ -205,6 +218,7 @@ class Task(_message.Message):
     COMPLETED_EPOCH_FIELD_NUMBER: _ClassVar[int]
     ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
     WARNINGS_FIELD_NUMBER: _ClassVar[int]
+    RECOVERY_FIELD_NUMBER: _ClassVar[int]
     id: str
     state: TaskState
     schema: bytes
@@ -216,7 +230,16 @@ class Task(_message.Message):
     completed_epoch: int
     acknowledged: Cursor
     warnings: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, id: _Optional[str] = ..., state: _Optional[_Union[TaskState, str]] = ..., schema: _Optional[bytes] = ..., sources: _Optional[_Iterable[_Union[Source, _Mapping]]] = ..., options: _Optional[_Union[TaskOptions, _Mapping]] = ..., statistics: _Optional[_Union[Statistics, _Mapping]] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., sealed_epoch: _Optional[int] = ..., completed_epoch: _Optional[int] = ..., acknowledged: _Optional[_Union[Cursor, _Mapping]] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
+    recovery: Recovery
+    def __init__(self, id: _Optional[str] = ..., state: _Optional[_Union[TaskState, str]] = ..., schema: _Optional[bytes] = ..., sources: _Optional[_Iterable[_Union[Source, _Mapping]]] = ..., options: _Optional[_Union[TaskOptions, _Mapping]] = ..., statistics: _Optional[_Union[Statistics, _Mapping]] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., sealed_epoch: _Optional[int] = ..., completed_epoch: _Optional[int] = ..., acknowledged: _Optional[_Union[Cursor, _Mapping]] = ..., warnings: _Optional[_Iterable[str]] = ..., recovery: _Optional[_Union[Recovery, _Mapping]] = ...) -> None: ...
+
+class Recovery(_message.Message):
+    __slots__ = ("epochs", "done")
+    EPOCHS_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    epochs: int
+    done: int
+    def __init__(self, epochs: _Optional[int] = ..., done: _Optional[int] = ...) -> None: ...
 
 class Error(_message.Message):
     __slots__ = ("reason", "message")

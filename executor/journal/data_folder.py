@@ -1,0 +1,63 @@
+"""The data folder of a service: who owns it, and where its parts are."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import time
+from pathlib import Path
+from typing import Final
+
+from ...proto.errors import InvalidRequest, Refused
+
+_OWNER: Final = "owner"
+_LONGEST: Final = 1_000
+
+
+class DataFolder:
+    """The folder at `path`, owned by one service until `release` or until this process ends.
+
+    The system holds the lock, so it ends with the process, however the process ends, and a copy of the folder has none.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.resolve()
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock: int | None = os.open(self.path / _OWNER, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise InvalidRequest(
+                f"the service cannot write to {path}, its data folder: {error.strerror}; name another folder (data, "
+                "--data)",
+                reason="DATA_FOLDER",
+            ) from error
+        self._take(self._lock)
+
+    def _take(self, lock: int) -> None:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner = os.pread(lock, _LONGEST, 0).decode(errors="replace") or "another service"
+            os.close(lock)
+            raise Refused(
+                f"the data folder {self.path} belongs to {owner}: stop that service, or name another folder",
+                reason="DATA_IN_USE",
+            ) from None
+        since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime())
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, f"process {os.getpid()} on {socket.gethostname()}, since {since}".encode(), 0)
+
+    @property
+    def journal(self) -> Path:
+        return self.path / "journal.sqlite"
+
+    @property
+    def rows(self) -> Path:
+        return self.path / "rows"
+
+    def release(self) -> None:
+        """Let another service have the folder. May be called more than once."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None

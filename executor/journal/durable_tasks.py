@@ -1,0 +1,161 @@
+"""The durable tasks of a service: those that are in its data folder, and those that are made."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import sqlite3
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...proto.encoding import messages
+from ...proto.errors import TidegateError
+from ...proto.tidegate.v1 import journal_pb2 as pb
+from ...proto.tidegate.v1 import tasks_pb2 as wire
+from ...proto.values import Cursor, Mode
+from ..checkpoints.disk import Disk, LocalDisk
+from ..ledger.epoch import Start
+from .data_folder import DataFolder
+from .group_commit import Journal
+from .journal_database import JournalDatabase, Statement, TaskRows, insert_task, set_base
+from .kept_bytes import Kept, KeptBytes
+from .records import (
+    Base,
+    Creation,
+    base_message,
+    base_value,
+    change_value,
+    checked,
+    creation_message,
+    creation_value,
+    damaged,
+    with_checksum,
+)
+from .task_journal import DurableTask, Recorded, kept_by
+
+_log = logging.getLogger("tidegate.server")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredTask:
+    """A task as the journal has it. Its output before `acknowledged` is not needed any more."""
+
+    identity: str
+    creation: Creation
+    start: Start
+    acknowledged: Cursor
+    records: tuple[Recorded, ...]
+    journal: DurableTask
+
+    @property
+    def cancelled(self) -> bool:
+        return any(record.change.cancelled for record in self.records)
+
+
+class DurableTasks:
+    """The journal and the kept rows in a data folder. Owns the folder until `close`.
+
+    Raises `Refused` for a folder that another service owns, that is damaged, or that has another format.
+    """
+
+    def __init__(self, path: Path, disk: Disk | None = None, vfs: str = "") -> None:
+        self._folder = DataFolder(path)
+        disk = disk or LocalDisk()
+        try:
+            database = JournalDatabase(self._folder.journal, vfs)
+            try:
+                disk.sync_names(self._folder.path)
+                tasks = tuple(database.tasks())
+                self._journal = Journal(database)
+            except BaseException:
+                database.close()
+                raise
+            try:
+                self._open(tasks, database, disk)
+            except BaseException:
+                self._journal.close()
+                raise
+        except BaseException:
+            self._folder.release()
+            raise
+
+    def _open(self, tasks: Sequence[TaskRows], database: JournalDatabase, disk: Disk) -> None:
+        uses: Counter[bytes] = Counter()
+        self.rows = KeptBytes(self._journal, database, disk, self._folder.rows, uses)
+        self._numbers = itertools.count(max((rows.number for rows in tasks), default=0) + 1)
+        self._stored = tuple(self._read(rows, uses) for rows in tasks)
+        self.rows.collect()
+
+    def _read(self, rows: TaskRows, uses: Counter[bytes]) -> StoredTask:
+        number = rows.number
+        creation = creation_value(checked("task", number, 0, rows.body, pb.Creation))
+        base = Base() if rows.base is None else base_value(checked("base", number, 0, rows.base, pb.Base))
+        records = []
+        for expected, (position, body) in enumerate(rows.records, base.position + 1):
+            if position != expected:
+                raise damaged(f"record {expected} of task {rows.identity!r} is missing")
+            change = change_value(checked("record", number, position, body, pb.Change), self.rows)
+            records.append(Recorded(position, change))
+            uses.update(kept_by(change))
+        uses.update(creation.digests)
+        cursor = Cursor(base.start.epoch + 1)
+        if rows.cursor is not None:
+            cursor = messages.cursor_value(checked("cursor", number, 0, rows.cursor, wire.Cursor))
+        return StoredTask(
+            identity=rows.identity,
+            creation=creation,
+            start=base.start,
+            acknowledged=cursor,
+            records=tuple(records),
+            journal=self._task(number, creation, base, records),
+        )
+
+    def _task(self, number: int, creation: Creation, base: Base, records: Sequence[Recorded] = ()) -> DurableTask:
+        return DurableTask(
+            self._journal,
+            self.rows,
+            number,
+            base,
+            records=records,
+            digests=creation.digests,
+            cuts=creation.options.mode is Mode.PER_EPOCH,
+        )
+
+    def create(self, identity: str, creation: Creation, start: Start, kept: Sequence[Kept]) -> DurableTask:
+        """Record a new task, and wait until the record is durable. `kept` are the rows and files of its tables."""
+        self._journal.check()
+        number, base = next(self._numbers), Base(start=start)
+        task = self._task(number, creation, base)
+        statements: list[Statement] = [
+            insert_task(number, identity, with_checksum("task", number, 0, creation_message(creation))),
+            set_base(number, with_checksum("base", number, 0, base_message(base))),
+        ]
+        for rows in kept:
+            statements += rows.take_inserts()
+        try:
+            self._journal.wait(self._journal.append(statements))
+        except TidegateError:
+            task.delete()
+            raise
+        return task
+
+    def take_stored(self) -> tuple[StoredTask, ...]:
+        """The tasks that were in the folder. They are given once, because they take memory."""
+        stored, self._stored = self._stored, ()
+        return stored
+
+    @property
+    def commits(self) -> int:
+        """The number of commits of the journal so far."""
+        return self._journal.commits
+
+    def close(self) -> None:
+        """Commit what is left, and let another service have the folder. May be called more than once."""
+        try:
+            self._journal.close()
+        except sqlite3.Error:
+            _log.exception("the journal could not be closed")
+        finally:
+            self._folder.release()

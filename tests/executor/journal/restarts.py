@@ -1,0 +1,62 @@
+"""A service over the fake engine that is killed and started again: the next one has a copy of the data folder.
+
+A copy that is taken while the service runs is what a kill leaves: whatever was written, and nothing tidied up.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Self
+
+from tidegate.executor.journal.durable_tasks import DurableTasks
+from tidegate.executor.service.manager import TaskManager
+from tidegate.proto.values import Split, TaskOptions
+
+from ..fakes import PLAN, Client, FakeEngine, manager_of
+
+
+class Restarts:
+    """`manager` is the service that runs now. `engine` makes its computations."""
+
+    def __init__(self, folder: Path | None = None, engine: FakeEngine | None = None) -> None:
+        self.folder = folder or Path(tempfile.mkdtemp(prefix="tidegate-test-"))
+        self.engine = engine or FakeEngine()
+        self._numbers = itertools.count(1)
+        self.data = self.folder / "0"
+        self.manager = self._start()
+
+    def _start(self) -> TaskManager:
+        self.durable = DurableTasks(self.data)
+        return manager_of(self.engine, threads=2, durable=self.durable)
+
+    def create(self, tables: dict[str, list[Split]] | None = None, request: str = "", **options: object) -> Client:
+        info = self.manager.create_task(PLAN, TaskOptions(**options), tables or {}, request=request)
+        return Client(self.manager, info)
+
+    def kill(self) -> None:
+        """End the service without notice."""
+        before, self.data = self.data, self.folder / str(next(self._numbers))
+        shutil.copytree(before, self.data)
+        self.manager.close()
+
+    def restart(self, task: Client | None = None) -> Client:
+        """Kill the service and start it again; the task in the new one."""
+        self.kill()
+        self.manager = self._start()
+        return self.attach(task) if task is not None else None  # type: ignore[return-value]
+
+    def attach(self, task: Client) -> Client:
+        return Client(self.manager, self.manager.get_task(task.id))
+
+    def close(self) -> None:
+        self.manager.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

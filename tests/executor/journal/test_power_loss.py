@@ -1,0 +1,267 @@
+"""Losses of power at every point: all that was answered is there, and no half of anything."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tidegate.executor.journal import journal_database, kept_bytes
+from tidegate.executor.journal.durable_tasks import DurableTasks
+from tidegate.proto.errors import NotFound, TidegateError, Unavailable
+from tidegate.proto.values import Cursor, TaskOptions
+
+from ..fakes import PLAN, Client, FakeEngine, manager_of
+from .power_loss import LossyDisk, Recorder, RecordingDisk, RecordingVfs, failing_sync, full, put
+
+LARGE = 20
+"""The rows of a split that is kept in a file, where the limit of a blob is so small."""
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder in memory where there is one: what is real about these disks does not have to be."""
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
+    monkeypatch.setattr(kept_bytes, "SMALL_BYTES", 400)
+    monkeypatch.setattr(journal_database, "_CHECKPOINT_PAGES", 8)
+    return Recorder()
+
+
+@pytest.fixture
+def vfs(recorder: Recorder) -> Iterator[RecordingVfs]:
+    vfs = RecordingVfs(recorder)
+    yield vfs
+    vfs.close()
+
+
+@dataclass
+class Knowledge:
+    """The knowledge of callers. `splits` are those that were answered, by task; `tried` one that has no answer yet."""
+
+    splits: dict[str, list[list[int]]] = field(default_factory=dict)
+    sealed: dict[str, int] = field(default_factory=dict)
+    deleted: set[str] = field(default_factory=set)
+    deleting: set[str] = field(default_factory=set)
+    tried: dict[str, list[int]] = field(default_factory=dict)
+    sealing: set[str] = field(default_factory=set)
+
+    def copy(self) -> Knowledge:
+        return Knowledge(
+            {task: list(splits) for task, splits in self.splits.items()},
+            dict(self.sealed),
+            set(self.deleted),
+            set(self.deleting),
+            dict(self.tried),
+            set(self.sealing),
+        )
+
+
+class Run:
+    """Calls on a service over the recording file system. `snapshots` has the knowledge of callers at each operation."""
+
+    def __init__(self, folder: Path, recorder: Recorder, vfs: RecordingVfs) -> None:
+        self.recorder, self.now = recorder, Knowledge()
+        self.snapshots: list[tuple[int, Knowledge]] = []
+        self.service = manager_of(
+            FakeEngine(), threads=1, durable=DurableTasks(folder, RecordingDisk(recorder), vfs.name)
+        )
+
+    def note(self) -> None:
+        self.snapshots.append((len(self.recorder.operations), self.now.copy()))
+
+    def create(self) -> Client:
+        task = Client(self.service, self.service.create_task(PLAN, TaskOptions(), {}))
+        self.now.splits[task.id], self.now.sealed[task.id] = [], 0
+        self.note()
+        return task
+
+    def add(self, task: Client, values: list[int]) -> None:
+        self.now.tried[task.id] = values
+        self.note()
+        task.add(*values, sequence=len(self.now.splits[task.id]) + 1)
+        self.now.splits[task.id].append(values)
+        del self.now.tried[task.id]
+        self.note()
+
+    def seal(self, task: Client) -> None:
+        self.now.sealing.add(task.id)
+        self.note()
+        self.now.sealed[task.id] = task.seal(self.now.sealed[task.id] + 1)
+        self.now.sealing.discard(task.id)
+        self.note()
+
+    def delete(self, task: Client) -> None:
+        self.now.deleting.add(task.id)
+        self.note()
+        self.service.delete_task(task.id)
+        self.now.deleted.add(task.id)
+        self.note()
+
+    def known(self, operations: int) -> tuple[Knowledge, Knowledge]:
+        """What callers know once so many operations are done, and what they may have tried by then."""
+        before = [knowledge for count, knowledge in self.snapshots if count <= operations]
+        return (before or [Knowledge()])[-1], next(
+            (knowledge for count, knowledge in self.snapshots if count > operations), self.now
+        )
+
+
+def history(run: Run) -> None:
+    """Splits small and large, seals, acknowledgements, a deletion."""
+    first, second = run.create(), run.create()
+    for epoch in (1, 2, 3):
+        run.add(first, [epoch])
+        run.add(first, list(range(epoch, epoch + LARGE)))
+        run.seal(first)
+        first.epoch(epoch)
+        run.add(second, [epoch] * LARGE)
+        run.service.acknowledge(first.id, Cursor(epoch))
+    run.delete(second)
+    run.add(first, [99])
+
+
+def check(data: Path, least: Knowledge, most: Knowledge) -> None:
+    """Start a service on what is left, and compare."""
+    service = manager_of(FakeEngine(), threads=1, durable=DurableTasks(data))
+    try:
+        for identity, splits in least.splits.items():
+            try:
+                task = Client(service, service.get_task(identity))
+            except NotFound:
+                assert identity in most.deleting
+                continue
+            assert identity not in least.deleted
+            check_task(task, splits, most.splits.get(identity, splits), least, most)
+    finally:
+        service.close()
+
+
+def check_task(
+    task: Client, answered: list[list[int]], later: list[list[int]], least: Knowledge, most: Knowledge
+) -> None:
+    info = task.info()
+    added, sealed = info.sources[0].last_added, info.sealed_epoch
+    assert len(answered) <= added <= max(len(later), len(answered)) + (task.id in most.tried or task.id in least.tried)
+    assert least.sealed[task.id] <= sealed <= max(most.sealed[task.id], least.sealed[task.id] + 1)
+    expected = [*later, *([most.tried[task.id]] if task.id in most.tried else [])]
+    for number in range(1, added + 1):
+        assert task.add(*expected[number - 1], sequence=number).duplicate
+    task.seal(sealed + 1)
+    first = info.acknowledged.epoch
+    values = [value for epoch in range(first, sealed + 2) for value in task.epoch(epoch)]
+    assert values == [value for split in expected[2 * (first - 1) * is_first(answered) : added] for value in split]
+
+
+def is_first(splits: list[list[int]]) -> bool:
+    """The first task has two splits in each epoch; of the second nothing is acknowledged."""
+    return not splits or len(splits[0]) == 1
+
+
+def points(recorder: Recorder) -> list[int]:
+    """The points to lose power at: before and behind each sync, and where a name changes."""
+    marked = [at for at, one in enumerate(recorder.operations) if one.kind not in ("write", "create")]
+    return sorted({*marked, *(at + 1 for at in marked), len(recorder.operations)})
+
+
+def states(lossy: LossyDisk, luck: random.Random) -> list[Callable[[], object]]:
+    return [lambda: lossy.left(None), lambda: lossy.left(luck), lossy.all]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_power_is_lost_at_every_sync(folder: Path, recorder: Recorder, vfs: RecordingVfs, seed: int) -> None:
+    run = Run(folder / "data", recorder, vfs)
+    history(run)
+    at_points = set(points(recorder))
+    recorded = list(recorder.operations)
+    run.service.close()
+    lossy, luck = LossyDisk(), random.Random(seed)
+    for done in range(len(recorded) + 1):
+        if done in at_points:
+            left = folder / f"left-{done}"
+            put(states(lossy, luck)[seed](), folder / "data", left)  # type: ignore[arg-type]
+            check(left, *run.known(done))
+        if done < len(recorded):
+            lossy.apply(recorded[done])
+
+
+@pytest.mark.parametrize("failure", [full, failing_sync])
+@pytest.mark.parametrize("once", [True, False])
+def test_each_write_fails_in_turn_and_nothing_is_damaged(
+    folder: Path, recorder: Recorder, vfs: RecordingVfs, failure: Callable[..., None], once: bool
+) -> None:
+    recorder.failure, recorder.once = failure, once
+    for number in range(1, 400, 11):
+        data = folder / f"{number}"
+        recorder.operations.clear()
+        recorder._tried, recorder.fail_at = 0, number
+        try:
+            run = Run(data, recorder, vfs)
+        except (TidegateError, OSError):
+            continue
+        refused = ""
+        try:
+            history(run)
+        except TidegateError as error:
+            refused = error.reason
+        recorder.works_again()
+        run.service.close()
+        check(data, run.now, run.now)
+        assert refused in ("", "JOURNAL_FAILED")
+        if recorder._tried < number:
+            break
+
+
+def test_a_full_disk_refuses_changes_until_there_is_room_and_reads_go_on(
+    folder: Path, recorder: Recorder, vfs: RecordingVfs
+) -> None:
+    run = Run(folder / "data", recorder, vfs)
+    task, other = run.create(), run.create()
+    run.add(task, [1])
+    run.seal(task)
+    recorder.fail_from_here(full)
+    for _ in range(2):
+        with pytest.raises(Unavailable) as raised:
+            task.add(2, sequence=2)
+        assert raised.value.reason == "JOURNAL_FAILED"
+        with pytest.raises(Unavailable):
+            other.add(1)
+    assert task.epoch(1) == [1]
+    recorder.works_again()
+    task.add(2, sequence=2)
+    assert other.add(1).sequence == 1
+    task.seal(2)
+    assert task.epoch(2) == [2]
+    run.service.close()
+    service = manager_of(FakeEngine(), threads=1, durable=DurableTasks(folder / "data"))
+    assert Client(service, service.get_task(task.id)).epoch(2) == [2]
+    service.close()
+
+
+def test_after_a_failed_sync_no_change_is_believed_until_the_next_start(
+    folder: Path, recorder: Recorder, vfs: RecordingVfs
+) -> None:
+    run = Run(folder / "data", recorder, vfs)
+    task = run.create()
+    run.add(task, [1])
+    run.seal(task)
+    recorder.fail_from_here(failing_sync)
+    with pytest.raises(Unavailable):
+        task.add(2, sequence=2)
+    recorder.works_again()
+    with pytest.raises(Unavailable, match="has to be started again"):
+        task.add(2, sequence=2)
+    assert task.epoch(1) == [1]
+    run.service.close()
+    service = manager_of(FakeEngine(), threads=1, durable=DurableTasks(folder / "data"))
+    again = Client(service, service.get_task(task.id))
+    assert (again.epoch(1), again.add(2, sequence=2).sequence) == ([1], 2)
+    service.close()
