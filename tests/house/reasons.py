@@ -29,7 +29,7 @@ DEFAULTS = {member.__name__: member.default_reason for member in vars(errors).va
 
 
 @dataclass(frozen=True)
-class Given:
+class ReasonUse:
     """A reason, and where the code gives it."""
 
     reason: str
@@ -37,7 +37,7 @@ class Given:
 
 
 @cache
-def given_reasons() -> frozenset[Given]:
+def given_reasons() -> frozenset[ReasonUse]:
     """Every constant that becomes the `reason` of something: as a keyword, a default, or an argument in its place."""
     trees = {module: module.tree for module in modules().values()}
     takers = _takers(trees.values())
@@ -47,7 +47,7 @@ def given_reasons() -> frozenset[Given]:
         for node in ast.walk(tree):
             for value in _values(node, takers):
                 for reason in _reasons(value, names):
-                    reasons.add(Given(reason, f"{module.path.relative_to(TOP)}:{getattr(node, 'lineno', 0)}"))
+                    reasons.add(ReasonUse(reason, f"{module.path.relative_to(TOP)}:{getattr(node, 'lineno', 0)}"))
     return frozenset(reasons)
 
 

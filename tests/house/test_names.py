@@ -1,4 +1,4 @@
-"""Variables, parameters, fields and functions are called what they hold or do, not by a word that would fit any."""
+"""Variables, fields, functions and modules are called what they hold or do, not by a word that would fit any."""
 
 from __future__ import annotations
 
@@ -50,6 +50,10 @@ def test_no_variable_has_a_name_that_would_fit_any_other() -> None:
     wrong = [f"{path}, line {line}: {name}" for (path, name), line in vague.items() if (path, name) not in ALLOWED]
     assert not wrong, "say what it is (split, batch, operator, plan_path, position):\n" + "\n".join(sorted(wrong))
     assert vague.keys() == ALLOWED.keys()
+
+
+def test_no_module_has_such_a_name() -> None:
+    assert [path.relative_to(TOP).as_posix() for path in files() if path.stem in VAGUE] == []
 
 
 def test_every_folder_of_code_is_seen() -> None:
