@@ -6,6 +6,8 @@ from .batch import Batch, Position
 from .batch_columns import Ragged
 from .loader import Loader
 from .loader_statistics import LoaderStatistics, SkippedSplit
+from .mixture import Mixture
+from .packing import Pack
 from .shuffle import Shuffle
 
-__all__ = ["Batch", "Loader", "LoaderStatistics", "Position", "Ragged", "Shuffle", "SkippedSplit"]
+__all__ = ["Batch", "Loader", "LoaderStatistics", "Mixture", "Pack", "Position", "Ragged", "Shuffle", "SkippedSplit"]

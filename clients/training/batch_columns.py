@@ -99,10 +99,16 @@ def forms(
     return tuple(_form(schema.field(name), shapes.get(name), convert) for name in names)
 
 
-def provenance_forms(arrays: Arrays) -> tuple[Form, Form]:
-    """The forms of the columns that say where rows come from."""
-    convert = pa.array if arrays == "arrow" else _conversion(arrays)
-    return Form(SPLIT, True, None, convert), Form(ROW, True, None, convert)
+def dense_forms(names: Sequence[str], arrays: Arrays) -> tuple[Form, ...]:
+    """The forms of columns that the loader makes itself."""
+    convert = _arrow if arrays == "arrow" else _conversion(arrays)
+    return tuple(Form(name, True, None, convert) for name in names)
+
+
+def _arrow(values: npt.NDArray[Any]) -> pa.Array:
+    if values.ndim == 1:
+        return pa.array(values)
+    return pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), values.shape[1])
 
 
 def _form(field: pa.Field, shape: Sequence[int] | None, convert: Callable[[Any], Any]) -> Form:

@@ -10,9 +10,10 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from ..proto.errors import ExecutionError, Refused
+from ..proto.errors import ExecutionError, InvalidRequest, Refused
 from .batch import Batch, Position
 from .batch_columns import Form, Values, joined, part, size_of, taken
+from .packing import Pack, packed
 from .rank_shares import Wanted, WindowCut, share
 from .shuffle import Positions, Window, permutation, repeats
 
@@ -32,7 +33,8 @@ class Layout:
     """The columns of batches, and what becomes of rows on the way to them.
 
     By the column `weight`, rows are repeated or left out. `provenance` has the forms of the number of each row's split
-    and of its row in the split's result, if batches have them.
+    and of its row in the split's result, if batches have them. With `pack`, batches have the
+    columns of `packed` instead.
     """
 
     schema: pa.Schema
@@ -40,9 +42,11 @@ class Layout:
     provenance: tuple[Form, ...] = ()
     weight: str | None = None
     seed: int = 0
+    pack: Pack | None = None
+    packed: tuple[Form, ...] = ()
 
     def delivered(self, columns: Columns) -> dict[str, object]:
-        forms = (*self.forms, *self.provenance)
+        forms = self.packed or (*self.forms, *self.provenance)
         return {form.name: form.delivered(column) for form, column in zip(forms, columns, strict=True)}
 
 
@@ -188,7 +192,11 @@ class BatchRuns:
             columns.append(np.repeat(np.array(window.window.splits, np.int64), counts))
             columns.append(np.concatenate([np.arange(count) for count in counts]))
         copies = None if layout.weight is None else self._copies(window, layout.weight)
-        return tuple(columns), _Order(sum(counts), copies, window.window.key)
+        order = _Order(sum(counts), copies, window.window.key)
+        if layout.pack is None:
+            return tuple(columns), order
+        rows = packed(_lists(taken(columns[0], order.at(slice(0, len(order)))), layout.pack), layout.pack)
+        return rows, _Order(len(rows[0]), None, None)
 
     def _copies(self, window: ReadWindow, weight: str) -> Positions:
         """The row of each copy of a row, by the weights."""
@@ -224,6 +232,12 @@ def _weights(result: Sequence[pa.RecordBatch], name: str) -> np.ndarray[tuple[in
     if not (np.isfinite(weights) & (weights >= 0)).all():
         raise ExecutionError(f"column {name!r} has weights that are null, negative or not finite", reason="BAD_WEIGHTS")
     return weights
+
+
+def _lists(values: Values, pack: Pack) -> pa.Array:
+    if isinstance(values, pa.Array) and (pa.types.is_list(values.type) or pa.types.is_large_list(values.type)):
+        return values
+    raise InvalidRequest(f"column {pack.column!r} cannot be packed: it has no lists", reason="WRONG_SHAPE")
 
 
 def _both(first: Values, second: Values) -> Values:

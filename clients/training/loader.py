@@ -19,11 +19,12 @@ from ..proto.values import Explanation
 from ..splits import SplitLike
 from ..task import Task
 from .batch import Batch, Position
-from .batch_columns import Arrays, forms, provenance_forms
+from .batch_columns import ROW, SPLIT, Arrays, dense_forms, forms
 from .batch_runs import BatchRuns, Layout, Run, Tail
 from .loader_reading import MOST_SECONDS, Reading
 from .loader_state import State, check_fits, position_of, state_of
 from .loader_statistics import LoaderStatistics, Meter
+from .packing import POSITION, SEGMENT, Pack
 from .rank_shares import Wanted
 from .shuffle import Shuffle
 from .split_reader import AHEAD_ROWS, AHEAD_SPLITS, SplitReader
@@ -62,6 +63,7 @@ class Loader:
     | `columns`, `shapes` | the result's columns that batches have; the shape of a row for columns of lists |
     | `as_` | `"numpy"`, `"torch"`, `"jax"` or `"arrow"` |
     | `weight` | a column: rows come so often, on average |
+    | `pack` | a `Pack`: rows of one length from lists of tokens |
     | `provenance` | batches have `_split` and `_row`, the origin of each row |
     | `prefetch`, `prefetch_bytes` | batches and bytes to be ready ahead; the default is about a window, and 256 MiB |
     | `readers` | tasks that read splits at the same time |
@@ -89,6 +91,7 @@ class Loader:
         shapes: Mapping[str, Sequence[int]] | None = None,
         as_: Arrays = "numpy",
         weight: str | None = None,
+        pack: Pack | None = None,
         provenance: bool = False,
         prefetch: int | None = None,
         prefetch_bytes: int = PREFETCH_BYTES,
@@ -102,6 +105,8 @@ class Loader:
         _check_among("worker", worker, workers)
         if epochs is not None:
             _check_numbers(epochs=epochs)
+        if pack is not None and (columns is not None or shapes or provenance):
+            raise InvalidRequest("a packed row has tokens of several rows: leave columns, shapes and provenance out")
         if drop_last and pad:
             raise InvalidRequest("drop_last and pad are two answers to one question: give one of them")
         if on_error not in ("fail", "skip"):
@@ -115,7 +120,7 @@ class Loader:
         self._shuffle = shuffle
         self._tail = Tail.DROP if drop_last else Tail.PAD if pad else Tail.SHORT
         self._columns, self._shapes, self._arrays = columns, dict(shapes or {}), as_
-        self._weight, self._provenance = weight, provenance
+        self._weight, self._pack, self._provenance = weight, pack, provenance
         self._prefetch = _window_batches(shuffle, batch_size) if prefetch is None else prefetch
         self._prefetch_bytes = prefetch_bytes
         self._tables = tables
@@ -141,6 +146,11 @@ class Loader:
     def position(self) -> Position:
         """The position behind the batch in hand."""
         return self._position
+
+    @property
+    def ended(self) -> bool:
+        """True if all epochs have been read."""
+        return self._epochs is not None and self._position.epoch >= self._epochs
 
     # Batches
 
@@ -178,7 +188,7 @@ class Loader:
         raise InvalidRequest(f"epoch {epoch} has no batch {number}", reason="NO_SUCH_BATCH")
 
     def _position_of(self, epoch: int, number: int) -> Position | None:
-        if self._weight is not None:  # the weights are in the rows
+        if self._weight is not None or self._pack is not None:  # only the rows say how many they become
             return Position(epoch)
         with self._reader() as reader:
             return self._source.position_of(reader, epoch, number, self._wanted.size, skip=self._skips)
@@ -235,8 +245,7 @@ class Loader:
     # How batches are read
 
     def _batches(self, *, one_epoch: bool) -> Generator[Batch]:
-        epoch = self._position.epoch
-        if self._epochs is not None and epoch >= self._epochs:
+        if self.ended:
             raise Refused(
                 f"the loader has given all of its {self._epochs} epochs: make it with more, or with epochs=None",
                 reason="NO_MORE_EPOCHS",
@@ -288,10 +297,13 @@ class Loader:
                 f"the result has no column {self._weight} to weigh rows by; it has {', '.join(schema.names)}",
                 reason="NO_SUCH_COLUMN",
             )
+        columns = self._columns if self._pack is None else (self._pack.column,)
         return Layout(
             schema=schema,
-            forms=forms(schema, self._columns, self._shapes, self._arrays),
-            provenance=provenance_forms(self._arrays) if self._provenance else (),
+            forms=forms(schema, columns, self._shapes, self._arrays),
+            pack=self._pack,
+            packed=() if self._pack is None else dense_forms((self._pack.column, SEGMENT, POSITION), self._arrays),
+            provenance=dense_forms((SPLIT, ROW), self._arrays) if self._provenance else (),
             weight=self._weight,
             seed=0 if self._shuffle is None else self._shuffle.seed,
         )
@@ -319,6 +331,7 @@ class Loader:
             "batch_size": self._wanted.size,
             "tail": self._tail.value,
             "weight": self._weight,
+            "pack": None if self._pack is None else [self._pack.column, self._pack.length, self._pack.padding],
         }
 
 

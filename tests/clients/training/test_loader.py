@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import substrait.dataframe as sub
 
 import tidegate
 from tidegate.client import Client
@@ -153,6 +154,23 @@ def test_a_batch_says_where_each_row_comes_from(local_client: Client, folder: Pa
     assert splits == {
         split: dict(enumerate(range(*ends[split : split + 2]))) for split, rows in enumerate(SPLIT_ROWS) if rows
     }
+
+
+def test_rows_come_by_a_column_of_weights_and_go_on_from_every_state(local_client: Client) -> None:
+    samples = pa.table({"n": range(400), "w": [n % 3 for n in range(400)]})
+    plan = sub.read_named_table("samples", {"n": sub.i64, "w": sub.i64}).to_plan()
+    options: Any = {"batch_size": 37, "shuffle": Shuffle(4), "weight": "w", "columns": ["n"], "prefetch": 0}
+    whole = Loader(local_client, plan, {"samples": samples}, **options)
+    states, batches = [], []
+    for batch in whole:
+        batches.append(batch["n"].tolist())
+        states.append(whole.state_dict())
+    assert sorted(chain.from_iterable(batches)) == sorted(n for n in range(400) for _ in range(n % 3))
+    for number, state in enumerate(states[:-1], 1):
+        resumed = Loader(local_client, plan, {"samples": samples}, **options)
+        resumed.load_state_dict(state)
+        assert rows_of(resumed) == batches[number:]
+    assert whole.batch(0, 5)["n"].tolist() == batches[5]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,145 @@
+"""Mixes loaders: each batch comes from one of them, by weights and a seed."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Generator, Iterator, Mapping
+from types import TracebackType
+from typing import Any, Final, Literal, Self
+
+from ..proto.errors import InvalidRequest, Refused
+from .batch import Batch
+from .loader import Loader
+from .loader_state import State
+from .shuffle import drawn
+
+VERSION: Final = 1
+
+
+class Mixture:
+    """Batches of several loaders. Step s takes the next batch of a loader that the seed and s choose, by the weights.
+
+    The choice is the same on all ranks. With `ends="first"`, the mixture ends where a loader is chosen that has no more
+    batches; with `ends="all"`, the others go on without it. `batch.source` is the name of the batch's loader. Weights
+    may be set between any two steps; they are part of the state.
+
+    >>> web = tidegate.training.Loader(client, samples_plan, {"samples": samples}, batch_size=4, epochs=None)
+    >>> code = tidegate.training.Loader(client, samples_plan, {"samples": samples}, batch_size=2, epochs=None)
+    >>> with tidegate.training.Mixture({"web": web, "code": code}, {"web": 3, "code": 1}, seed=2) as mixture:
+    ...     for step, batch in zip(range(4), mixture):
+    ...         print(batch.source, batch["n"])
+    code [0 1]
+    code [2 3]
+    code [4 5]
+    web [0 1 2 3]
+    """
+
+    def __init__(
+        self,
+        loaders: Mapping[str, Loader],
+        weights: Mapping[str, float],
+        *,
+        seed: int = 0,
+        ends: Literal["first", "all"] = "first",
+    ) -> None:
+        if not loaders:
+            raise InvalidRequest("a mixture needs loaders, by name")
+        if ends not in ("first", "all"):
+            raise InvalidRequest(f"ends must be first or all, not {ends!r}", reason="UNKNOWN_OPTION")
+        self._loaders = dict(loaders)
+        self._weights = self._checked(weights)
+        self._seed = seed
+        self._ends = ends
+        self._step = 0
+        self._batches: dict[str, Iterator[Batch]] = {}
+
+    @property
+    def weights(self) -> Mapping[str, float]:
+        """The weights of the loaders. Setting them holds from the next step on."""
+        return self._weights
+
+    @weights.setter
+    def weights(self, weights: Mapping[str, float]) -> None:
+        self._weights = self._checked(weights)
+
+    def __iter__(self) -> Generator[Batch]:
+        """The batches from the mixture's step on."""
+        try:
+            while (name := self._choice()) is not None:
+                batch = next(self._open(name), None)
+                if batch is None:
+                    if self._ends == "first":
+                        return
+                    continue  # the loader has ended: the same step chooses among the others
+                batch.source = name
+                self._step += 1
+                yield batch
+        finally:
+            self.close()
+
+    def state_dict(self) -> State:
+        """The step, the weights and the states of all loaders, as small JSON."""
+        return {
+            "version": VERSION,
+            "step": self._step,
+            "seed": self._seed,
+            "weights": dict(self._weights),
+            "loaders": {name: loader.state_dict() for name, loader in self._loaders.items()},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state. Refused if it is of another seed or of loaders of other names, or does not fit one."""
+        if not isinstance(state, Mapping) or state.get("version") != VERSION or "loaders" not in state:
+            raise InvalidRequest(f"this is no mixture's state of version {VERSION}: {state!r:.200}", reason="BAD_STATE")
+        if state["seed"] != self._seed or set(state["loaders"]) != set(self._loaders):
+            raise Refused(
+                f"the state is of a mixture of {', '.join(state['loaders'])} with seed {state['seed']}; this one has "
+                f"{', '.join(self._loaders)} and seed {self._seed}",
+                reason="STATE_MISMATCH",
+            )
+        weights = self._checked(state["weights"])
+        for name, loader in self._loaders.items():
+            loader.load_state_dict(state["loaders"][name])
+        self._weights, self._step, self._batches = weights, state["step"], {}
+
+    def close(self) -> None:
+        """Delete the tasks of all loaders. The mixture can go on afterwards."""
+        self._batches = {}
+        for loader in self._loaders.values():
+            loader.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _choice(self) -> str | None:
+        """The loader of this step; None if all have ended."""
+        names = [name for name, loader in self._loaders.items() if self._weights[name] > 0 and not self._gone(loader)]
+        if not names:
+            return None
+        sums = list(itertools.accumulate(self._weights[name] for name in names))
+        at = drawn(self._seed, self._step) * sums[-1]
+        return next((name for name, end in zip(names, sums, strict=True) if at < end), names[-1])
+
+    def _gone(self, loader: Loader) -> bool:
+        return self._ends == "all" and loader.ended
+
+    def _open(self, name: str) -> Iterator[Batch]:
+        loader = self._loaders[name]
+        if name not in self._batches:
+            self._batches[name] = iter(()) if loader.ended else iter(loader)
+        return self._batches[name]
+
+    def _checked(self, weights: Mapping[str, float]) -> dict[str, float]:
+        if set(weights) != set(self._loaders):
+            raise InvalidRequest(
+                f"a mixture needs a weight for each of {', '.join(self._loaders)}; there are weights for "
+                f"{', '.join(weights)}"
+            )
+        if not all(0 <= weight < float("inf") for weight in weights.values()) or not any(weights.values()):
+            raise InvalidRequest(f"weights must be numbers from 0 on, and one above 0: {dict(weights)}")
+        return dict(weights)

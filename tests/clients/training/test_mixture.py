@@ -1,0 +1,99 @@
+"""A mixture takes each batch from a loader that the seed, the step and the weights choose."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import tidegate
+from tidegate.client import Client
+from tidegate.training import Loader, Mixture, Shuffle
+
+from . import oracle
+from .conftest import numbers
+
+WEIGHTS = {"web": 3.0, "code": 1.0, "books": 0.5}
+
+
+def loader(client: Client, first: int, epochs: int | None = 2) -> Loader:
+    rows = pa.table({"n": range(first, first + 20)})
+    return Loader(
+        client, numbers(), {"samples": rows}, batch_size=4, epochs=epochs, shuffle=Shuffle(1), prefetch=0, readers=1
+    )
+
+
+def mixture(client: Client, weights: dict[str, float] = WEIGHTS, epochs: int | None = 2, **options: Any) -> Mixture:
+    firsts = {"web": 0, "code": 100, "books": 200}
+    return Mixture({name: loader(client, first, epochs) for name, first in firsts.items()}, weights, seed=5, **options)
+
+
+def shown(batches: Any) -> list[tuple[str, list[int]]]:
+    return [(batch.source, batch["n"].tolist()) for batch in batches]
+
+
+def test_the_loaders_are_chosen_as_in_plain_python_until_one_has_ended(local_client: Client) -> None:
+    names, left = [], {"web": 10, "code": 10, "books": 10}
+    for step in range(100):
+        draw = (oracle.mixed(5, step) >> 11) * 2.0**-53 * 4.5
+        name = "web" if draw < 3 else "code" if draw < 4 else "books"
+        if left[name] == 0:
+            break
+        left[name] -= 1
+        names.append(name)
+    assert [name for name, _ in shown(mixture(local_client))] == names
+
+
+def test_each_loader_keeps_its_own_order(local_client: Client) -> None:
+    alone = [batch["n"].tolist() for batch in loader(local_client, 100)]
+    mixed = [rows for name, rows in shown(mixture(local_client, ends="all")) if name == "code"]
+    assert mixed == alone
+
+
+def test_the_others_go_on_without_a_loader_that_has_ended(local_client: Client) -> None:
+    assert Counter(name for name, _ in shown(mixture(local_client, ends="all"))) == dict.fromkeys(WEIGHTS, 10)
+    assert list(local_client.tasks()) == []
+
+
+def test_a_mixture_goes_on_from_every_state(local_client: Client) -> None:
+    whole = mixture(local_client, ends="all")
+    batches, states = [], [whole.state_dict()]
+    for batch in whole:
+        batches.append((batch.source, batch["n"].tolist()))
+        states.append(json.loads(json.dumps(whole.state_dict())))
+    for number in range(0, len(states) - 1, 4):
+        resumed = mixture(local_client, {"web": 1.0, "code": 1.0, "books": 1.0}, ends="all")
+        resumed.load_state_dict(states[number])
+        assert shown(resumed) == batches[number:]
+
+
+def test_weights_may_change_between_steps_and_are_part_of_the_state(local_client: Client) -> None:
+    changed = mixture(local_client, epochs=None)
+    batches = iter(changed)
+    next(batches)
+    changed.weights = {"web": 0, "code": 0, "books": 1}
+    assert {next(batches).source for _ in range(5)} == {"books"}
+    resumed = mixture(local_client, epochs=None)
+    resumed.load_state_dict(changed.state_dict())
+    assert next(iter(resumed)).source == "books"
+    changed.close()
+    resumed.close()
+
+
+@pytest.mark.parametrize(
+    "weights", [{"web": 1.0}, {"web": -1.0, "code": 1.0, "books": 1.0}, {"web": 0.0, "code": 0.0, "books": 0.0}]
+)
+def test_weights_that_make_no_sense_are_refused(local_client: Client, weights: dict[str, float]) -> None:
+    with pytest.raises(tidegate.InvalidRequest, match="weight"):
+        mixture(local_client, weights)
+
+
+def test_a_state_of_another_mixture_is_refused(local_client: Client) -> None:
+    state = mixture(local_client).state_dict()
+    with pytest.raises(tidegate.Refused, match="seed 6"):
+        mixture(local_client).load_state_dict({**state, "seed": 6})
+    with pytest.raises(tidegate.InvalidRequest, match="no mixture's state"):
+        mixture(local_client).load_state_dict({})
