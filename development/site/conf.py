@@ -33,6 +33,7 @@ SECTIONS: Final = {
         "files",
         "continuous",
         "checkpoints",
+        "durability",
         "training",
         "plans-and-coverage",
         "loops",
@@ -43,7 +44,7 @@ SECTIONS: Final = {
         "spark-executor",
     ),
     "Run it": ("operations", "monitoring", "security", "operators-in-plans", "compatibility"),
-    "Look it up": ("reasons", "api", "coverage", "glossary"),
+    "Look it up": ("reasons", "api", "coverage", "producers", "glossary"),
     "Work on it": ("architecture", "channels", "exchanges", "add-a-relation", "add-an-operator"),
 }
 
