@@ -20,8 +20,10 @@ from .access.authenticating import Authenticating
 from .access.doorkeeper import Doorkeeper, most_connections
 from .calls.answering import Endpoint, called
 from .calls.backend import Backend
+from .calls.call_bounds import CallBounds
 from .calls.long_polls import Waiting
 from .calls.request_reading import MARGIN, Reading
+from .calls.unread_answers import UnreadAnswers
 from .endpoints.flight_port import FlightPort
 from .endpoints.health_service import NAME, Health
 from .endpoints.plan_service import Plans
@@ -33,7 +35,7 @@ from .setup.trust import warning
 log = logging.getLogger("tidegate.server")
 
 LARGEST_AT_ONCE: Final = 8
-"""The number of a principal's requests of the largest size that may be in progress."""
+"""The number of a principal's messages of the largest size that the server may keep, of requests and of answers."""
 _LEFT_SECONDS: Final = 2.0  # for threads of calls that have been answered, or given up
 
 _OPTIONS: Final = (
@@ -56,32 +58,26 @@ class Server:
         self._settings = settings
         self._backend = backend
         self._pools = Pools(settings)
-        self._waiting = Waiting(backend)
+        unread = UnreadAnswers(self._most_bytes)
+        self._waiting = Waiting(backend, unread)
         streams = InUse(settings.streams_per_principal, self._too_many_streams)
         self._flight = FlightPort(backend, settings, streams)
         reading = Reading(self._pools.reading, settings.max_message_bytes, self._in_progress())
         self._endpoints: tuple[Endpoint, ...] = (
-            Tasks(backend, self._pools, self._waiting, settings, reading, streams),
-            Plans(backend, self._pools, settings, reading, self._flight),
+            Tasks(backend, self._pools, self._waiting, settings, streams, reading, unread),
+            Plans(backend, self._pools, settings, self._flight, reading, unread),
         )
         self._health = Health()
         self.address = settings.listen
 
-    def _calls(self) -> InUse:
-        """A count of each principal's calls in progress. The last quarter of all calls is for other principals."""
-        most = max(1, self._settings.max_calls * 3 // 4)
-        return InUse(
-            most,
-            lambda: Exhausted(
-                f"{most} of your calls are in progress, and this server takes no more (three quarters of --max-calls): "
-                "wait for an answer first",
-                reason="TOO_MANY_CALLS",
-            ),
-        )
+    @property
+    def _most_bytes(self) -> int:
+        """The most bytes of a principal's requests without an answer, and of its answers that are not read."""
+        return LARGEST_AT_ONCE * self._settings.max_message_bytes if self._settings.tokens is not None else sys.maxsize
 
     def _in_progress(self) -> InUse:
         """The bytes of each principal's requests that have no answer yet."""
-        most = LARGEST_AT_ONCE * self._settings.max_message_bytes if self._settings.tokens is not None else sys.maxsize
+        most = self._most_bytes
         return InUse(
             most,
             lambda: Exhausted(
@@ -108,7 +104,7 @@ class Server:
         sizes = (("grpc.max_receive_message_length", limit + MARGIN), ("grpc.max_send_message_length", limit))
         tokens = self._settings.tokens
         self._server = grpc.aio.server(
-            interceptors=() if tokens is None else (Authenticating(tokens, self._calls()),),
+            interceptors=() if tokens is None else (Authenticating(tokens, CallBounds(self._settings.max_calls)),),
             options=(*_OPTIONS, *sizes),
             maximum_concurrent_rpcs=self._settings.max_calls,
         )

@@ -30,15 +30,17 @@ class Admission(Generic[T]):
     def __init__(self, at_once: int) -> None:
         self._at_once = at_once
         self._works: dict[str, _Works[T]] = {}
+        self._waiting: dict[str, _Works[T]] = {}
+        """Those with works that are held back. The watcher looks at no others."""
 
     def __iter__(self) -> Iterator[T]:
         """All works that are held back."""
-        for works in self._works.values():
+        for works in self._waiting.values():
             yield from works.held
 
     @property
     def holds_back(self) -> bool:
-        return any(works.held for works in self._works.values())
+        return bool(self._waiting)
 
     def admit(self, work: T) -> bool:
         """Admit a work; False if it is held back until `ended` or `due` returns it."""
@@ -47,6 +49,7 @@ class Admission(Generic[T]):
             works = self._works[work.principal] = _Works()
         if works.held or not works.may_admit(self._at_once):
             works.held.append(work)
+            self._waiting[work.principal] = works
             return False
         works.admit(work, self._at_once)
         return True
@@ -79,11 +82,11 @@ class Admission(Generic[T]):
 
     def due(self) -> list[T]:
         """The works that are admitted now, because a pause has ended."""
-        waited_for = [principal for principal, works in self._works.items() if works.held]
-        return [work for principal in waited_for for work in self._refill(principal)]
+        return [work for principal in tuple(self._waiting) for work in self._refill(principal)]
 
     def clear(self) -> None:
         self._works.clear()
+        self._waiting.clear()
 
     def _refill(self, principal: str) -> list[T]:
         works = self._works[principal]
@@ -96,7 +99,10 @@ class Admission(Generic[T]):
 
     def _tidy(self, principal: str) -> None:
         works = self._works[principal]
-        if not works.admitted and not works.held:
+        if works.held:
+            return
+        self._waiting.pop(principal, None)
+        if not works.admitted:
             del self._works[principal]
 
 

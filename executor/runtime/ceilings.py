@@ -44,6 +44,10 @@ class InUse:
                 raise self._refusal()
             self._counts[principal] += size
 
+    def left(self, principal: str) -> int:
+        """The count or size that the principal may still take."""
+        return self._most - self._counts[principal]
+
     def give(self, principal: str, size: int = 1) -> None:
         """Count `size` less."""
         with self._lock:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 
@@ -13,6 +13,8 @@ from ...operators.core.operator import UNBOUNDED, Stream, least_watermark
 from ...operators.core.sizes import batch_bytes, row_beyond
 from ...proto.errors import ExecutionError, TidegateError
 from ...proto.statistics import NodeStatistics, OperatorStatistics
+
+_SUMMED: Final = ("rows_in", "rows_out", "bytes_in", "bytes_out", "runs", "spilled_bytes")
 
 
 class Meter:
@@ -95,18 +97,17 @@ class Meters:
 
 
 def _sum(meters: Sequence[Meter]) -> dict[str, Any]:
-    first = meters[0]
+    first, *others = meters
+    sums = {name: getattr(first, name) for name in _SUMMED}
+    for meter in others:
+        for name in _SUMMED:
+            sums[name] += getattr(meter, name)
     return {
         "operator": first.operator,
         "place": first.plan_path,
-        "rows_in": sum(meter.rows_in for meter in meters),
-        "rows_out": sum(meter.rows_out for meter in meters),
-        "bytes_in": sum(meter.bytes_in for meter in meters),
-        "bytes_out": sum(meter.bytes_out for meter in meters),
-        "runs": sum(meter.runs for meter in meters),
+        **sums,
         "run_us": sum(meter.run_ns for meter in meters) // 1000,
         "at_least": any(meter.at_least for meter in meters),
-        "spilled_bytes": sum(meter.spilled_bytes for meter in meters),
         "busy": max(meter.busy for meter in meters),
         "backpressure": max(meter.backpressure for meter in meters),
         "health": float(not any(meter.failed for meter in meters)),

@@ -419,13 +419,14 @@ class TaskManager:
         """The frames that there are now, as `next` without a wait. Never blocks, never works."""
         return self._present(task).poll(cursor, acknowledge, max_bytes)
 
-    def subscribe(self, task: str, callback: Callable[[], None]) -> Callable[[], None]:
-        """Register a callback for whenever `poll` may have a new answer; returns a function that ends that.
+    def subscribe(self, task: str, cursor: Cursor, callback: Callable[[], None]) -> Callable[[], None]:
+        """Register a callback for whenever a `poll` at the cursor may have a new answer; returns a function that ends
+        that.
 
         The callback runs on any thread. It must not block and must not call the service; it hands the event on
         (`loop.call_soon_threadsafe`). A task with a subscriber is not idle.
         """
-        return self._present(task).subscribe(callback)
+        return self._present(task).subscribe(cursor, callback)
 
     def acknowledge(self, task: str, cursor: Cursor) -> None:
         self._task(task).acknowledge(cursor)

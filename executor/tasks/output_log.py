@@ -151,6 +151,11 @@ class OutputLog:
         return (output.rows, output.size) if output is not None else (0, 0)
 
     @property
+    def end(self) -> Cursor:
+        """The place behind the last row that there is."""
+        return Cursor(self.completed + 1, self.produced(self.completed + 1)[0])
+
+    @property
     def is_read(self) -> bool:
         """True if a producer that waits for its reader should go on."""
         return self.unread() <= self._limit // 2
@@ -256,8 +261,7 @@ class OutputLog:
         if cursor.epoch == self._void or (barrier is not None and barrier.error is not None):
             return
         if cursor.epoch > self.completed + 1 or cursor.row > self.produced(cursor.epoch)[0]:
-            last = Cursor(self.completed + 1, self.produced(self.completed + 1)[0])
-            raise OutOfRange(f"{_place(cursor)} is not produced yet; output goes up to {_place(last)}")
+            raise OutOfRange(f"{_place(cursor)} is not produced yet; output goes up to {_place(self.end)}")
 
     def _free(self, chunks: Iterable[Holding]) -> None:
         for chunk in chunks:

@@ -91,7 +91,6 @@ class Task:
         self._scheduler = scheduler
         self._timers = timers
         self._adding = Adding(self._task_state, computation, self._task_state.uploads)
-        self._subscriptions = 0
         self._events.tell(
             "task_created" if history is None else "task_recovered",
             mode=options.mode.value,
@@ -365,19 +364,17 @@ class Task:
         self._task_state.full = None
         self._scheduler.submit(self._slot)
 
-    def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Register a callback for whenever `poll` may have a new answer.
+    def subscribe(self, cursor: Cursor, callback: Callable[[], None]) -> Callable[[], None]:
+        """Register a callback for whenever a `poll` at the cursor may have a new answer.
 
         It is called on any thread, under the task's lock.
         """
         with self._task_state.lock:
-            self._subscriptions += 1
-            key = self._subscriptions
-            self._task_state.listeners[key] = callback
+            listener = self._task_state.listeners.add(cursor, callback)
 
         def unsubscribe() -> None:
             with self._task_state.lock:
-                self._task_state.listeners.pop(key, None)
+                self._task_state.listeners.remove(listener)
 
         return unsubscribe
 

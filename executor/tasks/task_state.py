@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from ...proto.errors import TaskCancelled, TaskFailed, TidegateError
@@ -21,10 +20,9 @@ from ..runtime.ceilings import most_splits
 from ..runtime.events import TaskEvents
 from ..runtime.timers import Timers
 from .inline_rows import SplitQueue
+from .listeners import Listeners
 from .output_log import Full, OutputLog
 from .task_uploads import PassingUploads
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +84,7 @@ class TaskState:
         self.error: TidegateError | None = None
         self.full: Full | None = None
         self.last_epoch_us: int | None = None
-        self.listeners: dict[int, Callable[[], None]] = {}
+        self.listeners = Listeners()
         self.used_at = time.monotonic()
         self.in_use = 0
         self._start = self._recover_through = start.epoch
@@ -130,11 +128,9 @@ class TaskState:
         """Wake waiting readers: something has changed."""
         if self._waiting:
             self._change.notify_all()
-        for listener in tuple(self.listeners.values()):
-            try:
-                listener()
-            except Exception:  # noqa: BLE001  # logged; the others go on
-                _log.exception("a task's listener failed")
+        if self.listeners:
+            goes_on = self.phase is TaskPhase.RUNNING and self.full is not Full.FULL
+            self.listeners.call(before=self.output.end if goes_on else None)
 
     def finish(self) -> None:
         """Record that no more splits and no more rows will come."""

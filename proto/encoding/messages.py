@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 from .. import values as v
@@ -16,12 +17,7 @@ from ..arrow.arrow_ipc import read_schema, read_untrusted_stream, schema_bytes, 
 from ..errors import InternalError, InvalidRequest, Problem
 from ..tidegate.v1 import plans_pb2 as plans
 from ..tidegate.v1 import tasks_pb2 as pb
-from .statistics_messages import (
-    epoch_statistics_message,
-    epoch_statistics_value,
-    statistics_message,
-    statistics_value,
-)
+from .statistics_messages import epoch_statistics_message, epoch_statistics_value, fill_statistics, statistics_value
 
 E = TypeVar("E", bound=enum.Enum)
 N = TypeVar("N", bound=int)
@@ -404,20 +400,40 @@ def _error_value(message: pb.Error) -> v.ErrorValue:
 
 
 def task_message(task: v.TaskInfo) -> pb.Task:
-    return pb.Task(
-        id=task.id,
-        state=_enum_number(_STATES, task.state),
-        schema=schema_bytes(task.schema),
-        sources=[_source_message(source) for source in task.sources],
-        options=options_message(task.options),
-        statistics=statistics_message(task.statistics),
-        error=_error_message(task.error),
-        sealed_epoch=task.sealed_epoch,
-        completed_epoch=task.completed_epoch,
-        acknowledged=cursor_message(task.acknowledged),
-        warnings=task.warnings,
-        recovery=None if task.recovery is None else pb.Recovery(epochs=task.recovery.epochs, done=task.recovery.done),
-    )
+    return _filled(pb.Task(), task)
+
+
+def tasks_message(tasks: Iterable[v.TaskInfo]) -> pb.ListTasksResponse:
+    message = pb.ListTasksResponse()
+    for task in tasks:
+        _filled(message.tasks.add(), task)
+    return message
+
+
+def _filled(message: pb.Task, task: v.TaskInfo) -> pb.Task:
+    """The empty message, filled in its place: protobuf copies a message that is put into another one."""
+    message.id = task.id
+    message.state = _enum_number(_STATES, task.state)
+    message.schema = schema_bytes(task.schema)
+    message.options.CopyFrom(_all_options(task.options))
+    if task.error is not None:
+        message.error.reason, message.error.message = task.error.reason, task.error.message
+    if task.recovery is not None:
+        message.recovery.epochs, message.recovery.done = task.recovery.epochs, task.recovery.done
+    message.sealed_epoch = task.sealed_epoch
+    message.completed_epoch = task.completed_epoch
+    message.acknowledged.CopyFrom(cursor_message(task.acknowledged))
+    message.warnings.extend(task.warnings)
+    for source in task.sources:
+        _add_source(message, source)
+    fill_statistics(message.statistics, task.statistics)
+    return message
+
+
+@lru_cache(maxsize=64)
+def _all_options(options: v.TaskOptions) -> pb.TaskOptions:
+    """The message of a task's options, which never change. Callers copy it."""
+    return options_message(options)
 
 
 def task_value(message: pb.Task) -> v.TaskInfo:
@@ -441,8 +457,8 @@ def _recovery_value(message: pb.Recovery) -> v.Recovery:
     return v.Recovery(epochs=message.epochs, done=message.done)
 
 
-def _source_message(source: v.SourceInfo) -> pb.Source:
-    return pb.Source(
+def _add_source(message: pb.Task, source: v.SourceInfo) -> None:
+    message.sources.add(
         name=source.name,
         schema=schema_bytes(source.schema),
         static=source.static,

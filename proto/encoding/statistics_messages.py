@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Final
 
 from .. import statistics as s
@@ -9,6 +10,7 @@ from ..tidegate.v1 import tasks_pb2 as pb
 
 _EPOCH_STATISTICS: Final = tuple(field.name for field in pb.EpochStatistics.DESCRIPTOR.fields)
 _OPERATOR_STATISTICS: Final = tuple(field.name for field in pb.OperatorStatistics.DESCRIPTOR.fields)
+_operator_values: Final = attrgetter(*_OPERATOR_STATISTICS)
 _LOOP_STATISTICS: Final = tuple(field.name for field in pb.LoopStatistics.DESCRIPTOR.fields)
 _STAGE_STATISTICS: Final = tuple(field.name for field in pb.StageStatistics.DESCRIPTOR.fields)
 _SPLIT_STATISTICS: Final = tuple(field.name for field in pb.SplitStatistics.DESCRIPTOR.fields)
@@ -27,34 +29,25 @@ def epoch_statistics_value(message: pb.EpochStatistics) -> s.EpochStatistics:
     return s.EpochStatistics(**{name: getattr(message, name) for name in _EPOCH_STATISTICS})
 
 
-def statistics_message(statistics: s.Statistics) -> pb.Statistics:
-    return pb.Statistics(
-        splits={
-            source: pb.SplitStatistics(**{name: getattr(counts, name) for name in _SPLIT_STATISTICS})
-            for source, counts in statistics.splits.items()
-        },
-        operators=[
-            pb.OperatorStatistics(**{name: getattr(operator, name) for name in _OPERATOR_STATISTICS})
-            for operator in statistics.operators
-        ],
-        loops=[
-            pb.LoopStatistics(**{name: getattr(loop, name) for name in _LOOP_STATISTICS}) for loop in statistics.loops
-        ],
-        stages=[
-            pb.StageStatistics(**{name: getattr(stage, name) for name in _STAGE_STATISTICS})
-            for stage in statistics.stages
-        ],
-        progress={
-            source: pb.SourceProgress(
-                rows=progress.rows,
-                total=progress.total,
-                text_bytes=progress.text_bytes,
-                total_text_bytes=progress.total_text_bytes,
-            )
-            for source, progress in statistics.progress.items()
-        },
-        **{name: getattr(statistics, name) for name in _COUNTERS},
-    )
+def fill_statistics(message: pb.Statistics, statistics: s.Statistics) -> None:
+    """Fill an empty message in its place."""
+    for name in _COUNTERS:
+        setattr(message, name, getattr(statistics, name))
+    for source, counts in statistics.splits.items():
+        entry = message.splits[source]
+        entry.added, entry.queued, entry.finished = counts.added, counts.queued, counts.finished
+    for source, progress in statistics.progress.items():
+        shown = message.progress[source]
+        shown.rows, shown.text_bytes = progress.rows, progress.text_bytes
+        shown.total_text_bytes = progress.total_text_bytes
+        if progress.total is not None:
+            shown.total = progress.total
+    for operator in statistics.operators:
+        message.operators.add(**dict(zip(_OPERATOR_STATISTICS, _operator_values(operator), strict=True)))
+    for loop in statistics.loops:
+        message.loops.add(**{name: getattr(loop, name) for name in _LOOP_STATISTICS})
+    for stage in statistics.stages:
+        message.stages.add(**{name: getattr(stage, name) for name in _STAGE_STATISTICS})
 
 
 def _loop_statistics_value(message: pb.LoopStatistics) -> s.LoopStatistics:

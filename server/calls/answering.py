@@ -22,6 +22,7 @@ from ...proto.encoding.error_status import failure
 from ...proto.errors import InternalError, TidegateError, Unavailable
 from .call_threads import Threads
 from .request_reading import Reading, RequestReader, only
+from .unread_answers import UnreadAnswers
 
 log = logging.getLogger("tidegate.server")
 
@@ -53,11 +54,20 @@ class Endpoint:
     large: frozenset[str] = frozenset()
     """Methods whose requests have data or plans in them. None of them takes one request and answers with a stream."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: Reading, unread: UnreadAnswers) -> None:
         self._reading = reading
+        self.unread = unread
         self.name = self.descriptor.full_name
         self.ending = False
         """True if the server is stopping, and itself ends calls."""
+
+    async def write(self, answer: bytes, context: Context) -> None:
+        """Send one of several answers, which counts as unread until it is sent."""
+        forget = self.unread.count(answer)
+        try:
+            await context.write(answer)
+        finally:
+            forget()
 
     def handler(self) -> grpc.GenericRpcHandler[Any, Any]:
         methods = {method.name: self._method(method) for method in self.descriptor.methods}
@@ -73,15 +83,15 @@ class Endpoint:
         request = RequestReader(method, self._reading, large=method.name in self.large)
         call: Callable[[Any, Context], Awaitable[Any]]
         if method.client_streaming:
-            call = single(_of_stream(answer, request))
+            call = single(_of_stream(answer, request), self.unread)
         elif method.server_streaming:
-            call = streaming(_of_small(answer, request))
+            call = streaming(_of_small(answer, request), self.unread)
         else:
-            call = single(_of_one(answer, request))
+            call = single(_of_one(answer, request), self.unread)
         call = self._noticing(call, method)
         if method.server_streaming:
-            return grpc.stream_stream_rpc_method_handler(call, None, _encoded)
-        return grpc.stream_unary_rpc_method_handler(call, None, _encoded)
+            return grpc.stream_stream_rpc_method_handler(call)
+        return grpc.stream_unary_rpc_method_handler(call)
 
     def _noticing(
         self, call: Callable[[Any, Context], Awaitable[A]], method: MethodDescriptor
@@ -166,37 +176,46 @@ async def called(threads: Threads, function: Callable[P, R], *args: P.args, **kw
 
 
 def _encoded(answer: Answer) -> bytes:
-    return answer if isinstance(answer, bytes) else answer.SerializeToString()
+    return answer.SerializeToString() if isinstance(answer, Message) else answer
 
 
-def single(answer: Callable[[Any, Context], Awaitable[A]]) -> Callable[[Any, Context], Awaitable[A]]:
-    async def call(request: Any, context: Context) -> A:
+def single(
+    answer: Callable[[Any, Context], Awaitable[Answer | None]], unread: UnreadAnswers
+) -> Callable[[Any, Context], Awaitable[bytes | None]]:
+    async def call(request: Any, context: Context) -> bytes | None:
         try:
-            return await answer(request, context)
+            said = await answer(request, context)
+            if said is None:  # the call has sent its answers itself
+                return None
+            data = _encoded(said)
+            forget = unread.count(data)
         except Exception as error:  # noqa: BLE001 (told to the client, and logged if it is a bug)
             await _refuse(context, error)
+        at_end(context, forget)
+        return data
 
     return call
 
 
-def streaming(answer: Callable[[Any, Context], AsyncGenerator[Answer]]) -> Callable[[Any, Context], Awaitable[None]]:
+def streaming(
+    answer: Callable[[Any, Context], AsyncGenerator[Answer]], unread: UnreadAnswers
+) -> Callable[[Any, Context], Awaitable[None]]:
     async def call(request: Any, context: Context) -> None:
         try:
             async with aclosing(answer(request, context)) as answers:
-                await _send(answers, context)
+                await _send(answers, context, unread)
         except Exception as error:  # noqa: BLE001 (told to the client, and logged if it is a bug)
             await _refuse(context, error)
 
     return call
 
 
-async def _send(answers: AsyncGenerator[Answer], context: Context) -> None:
+async def _send(answers: AsyncGenerator[Answer], context: Context, unread: UnreadAnswers) -> None:
     """Send the answers. Each is made while the previous one is on its way; at the end none is on its way any more."""
     sending: asyncio.Future[None] = asyncio.ensure_future(asyncio.sleep(0))
     try:
         async for answer in answers:
-            await sending
-            sending = asyncio.ensure_future(context.write(answer))
+            sending = await _after(sending, _encoded(answer), context, unread)
             await asyncio.sleep(0)  # let the write begin before work on the next answer
     except (Exception, asyncio.CancelledError) as error:
         if isinstance(error, asyncio.CancelledError):
@@ -204,6 +223,26 @@ async def _send(answers: AsyncGenerator[Answer], context: Context) -> None:
         await asyncio.gather(sending, return_exceptions=True)  # earlier answers arrive before the error
         raise
     await sending
+
+
+async def _after(
+    earlier: asyncio.Future[None], data: bytes, context: Context, unread: UnreadAnswers
+) -> asyncio.Future[None]:
+    """Begin to send an answer once the earlier one is sent."""
+    forget = unread.count(data)
+    try:
+        await earlier
+    except BaseException:
+        forget()
+        raise
+    sending = asyncio.ensure_future(context.write(data))
+    sending.add_done_callback(lambda _: forget())
+    return sending
+
+
+def at_end(context: Context, function: Callable[[], None]) -> None:
+    """Call the function once the call's answer is sent, or the client is gone."""
+    context.add_done_callback(lambda _: function())  # type: ignore[arg-type]  # the stubs name another context
 
 
 async def abort(context: Context, error: TidegateError) -> NoReturn:

@@ -70,8 +70,9 @@ class Backend(Service, Protocol):
         """Run the task's work on the calling thread, if it is short and no other thread has it; then `poll`."""
         ...
 
-    def subscribe(self, task: str, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` whenever a poll may have a new answer, from any thread. The callback must not block.
+    def subscribe(self, task: str, cursor: Cursor, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` whenever a poll at the cursor may have a new answer, from any thread. The callback must not
+        block.
 
         Returns a function that ends the subscription.
         """

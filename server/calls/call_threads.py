@@ -47,7 +47,7 @@ class Threads:
         """Run the function on a thread, for the principal of this context; its result or its error."""
         call = _new_call(function)
         self._begin(call)
-        return await call.outcome
+        return await self._outcome(call)
 
     @property
     def takes_long_calls(self) -> bool:
@@ -66,22 +66,32 @@ class Threads:
         timer = _Patience(call, meanwhile, patience, self._leave)
         try:
             self._begin(call)
-            return await call.outcome
+            return await self._outcome(call)
         finally:
             timer.stop()
+
+    async def _outcome(self, call: _Call[R]) -> R:
+        """The call's result or error. A call that is given up leaves the line, with the request that it holds."""
+        try:
+            return await call.outcome
+        except asyncio.CancelledError:
+            if call.waits:
+                self._calls.remove(call)
+                if call.on_end is not None:
+                    call.on_end()
+            raise
 
     def _long_call_ended(self) -> None:
         self._long -= 1
 
     def _begin(self, call: _Call[Any]) -> None:
-        if not self._may_run(call.principal):
+        if not self._may_run(call.principal) or not (self._idle or len(self._all) < self._most):
+            call.waits = True
             self._calls.append(call)
         elif self._idle:
             self._run(call, self._idle.pop())
-        elif len(self._all) < self._most:
-            self._start(call)
         else:
-            self._calls.append(call)
+            self._start(call)
 
     def _may_run(self, principal: str) -> bool:
         """True if the principal leaves a thread for others with one more call. Without principals there are none."""
@@ -133,13 +143,11 @@ class Threads:
             self._idle.append(thread)
 
     def _next(self) -> _Call[Any] | None:
-        """The waiting call whose turn it is, among those that somebody still waits for."""
-        while (following := self._calls.next_of(self._may_run)) is not None:
-            if not following.outcome.done():
-                return following
-            if following.on_end is not None:
-                following.on_end()
-        return None
+        """The waiting call whose turn it is."""
+        following = self._calls.next_of(self._may_run)
+        if following is not None:
+            following.waits = False
+        return following
 
     def close(self, *, seconds: float) -> bool:
         """Begin no more calls, and cancel those that have not begun; wait for the others, none of which needs the loop.
@@ -147,7 +155,9 @@ class Threads:
         False if some go on after `seconds`: their threads end with the process.
         """
         while self._calls:
-            self._calls.popleft().outcome.cancel()
+            call = self._calls.popleft()
+            call.waits = False
+            call.outcome.cancel()
         for thread in self._all:
             thread.calls.put(None)
         deadline = time.monotonic() + seconds
@@ -191,7 +201,9 @@ class _Patience:
 
 
 class _Call(Generic[R]):
-    __slots__ = ("context", "function", "on_end", "outcome", "principal", "task", "thread")
+    """`waits` while the call is in line for a thread."""
+
+    __slots__ = ("context", "function", "on_end", "outcome", "principal", "task", "thread", "waits")
 
     def __init__(self, function: Callable[[], R], context: contextvars.Context, outcome: asyncio.Future[R]) -> None:
         self.principal = acts_for()
@@ -200,6 +212,7 @@ class _Call(Generic[R]):
         self.context = context
         self.outcome = outcome
         self.thread: _Thread | None = None
+        self.waits = False
         self.on_end: Callable[[], None] | None = None
 
 

@@ -11,6 +11,7 @@ from ...proto.errors import Unavailable
 from ...proto.values import Blocked, Cursor, Frame
 from .answering import HungUp
 from .backend import Backend
+from .unread_answers import UnreadAnswers
 
 M = TypeVar("M")
 
@@ -18,8 +19,9 @@ M = TypeVar("M")
 class Waiting:
     """Clients that wait. All methods are called on the event loop."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, unread: UnreadAnswers) -> None:
         self._backend = backend
+        self._unread = unread
         self._waiters: set[asyncio.Event] = set()
         self._listeners: set[asyncio.Task[Any]] = set()
         self._stopped = False
@@ -28,7 +30,11 @@ class Waiting:
         self, task: str, cursor: Cursor, *, acknowledge: Cursor | None, max_bytes: int, wait: float
     ) -> Sequence[Frame]:
         """Frames from `cursor` on; waits up to `wait` seconds for a frame other than BLOCKED."""
-        frames = self._backend.poll(task, cursor, acknowledge=acknowledge, max_bytes=max_bytes)
+
+        def poll(acknowledge: Cursor | None = None) -> Sequence[Frame]:
+            return self._backend.poll(task, cursor, acknowledge=acknowledge, max_bytes=self._unread.room(max_bytes))
+
+        frames = poll(acknowledge)
         if wait <= 0 or not blocked(frames):
             return frames
         loop = asyncio.get_running_loop()
@@ -38,17 +44,17 @@ class Waiting:
         def wake() -> None:
             loop.call_soon_threadsafe(changed.set)
 
-        unsubscribe = self._backend.subscribe(task, wake)
+        unsubscribe = self._backend.subscribe(task, cursor, wake)
         self._waiters.add(changed)
         try:
             while True:
                 changed.clear()
-                frames = self._backend.poll(task, cursor, max_bytes=max_bytes)
+                frames = poll()
                 if not blocked(frames):
                     return frames
                 await self._change(changed, deadline - loop.time())
                 if loop.time() >= deadline:
-                    return self._backend.poll(task, cursor, max_bytes=max_bytes)
+                    return poll()
         finally:
             self._waiters.discard(changed)
             unsubscribe()

@@ -72,7 +72,7 @@ class StreamThreads:
             return frames
         deadline = time.monotonic() + wait
         changed = threading.Event()
-        unsubscribe = self._backend.subscribe(task, changed.set)
+        unsubscribe = self._backend.subscribe(task, cursor, changed.set)
         with self._lock:
             self._waiters.add(changed)
         try:

@@ -9,6 +9,7 @@ from ...proto.service import Service
 from ...proto.tidegate.v1 import plans_pb2 as pb
 from ..calls.answering import Context, Endpoint, called
 from ..calls.request_reading import Reading
+from ..calls.unread_answers import UnreadAnswers
 from ..setup.pools import Pools
 from ..setup.settings import Settings
 from .flight_port import FlightPort
@@ -21,9 +22,15 @@ class Plans(Endpoint):
     large = frozenset({"Validate", "Explain"})
 
     def __init__(
-        self, service: Service, pools: Pools, settings: Settings, reading: Reading, flight: FlightPort
+        self,
+        service: Service,
+        pools: Pools,
+        settings: Settings,
+        flight: FlightPort,
+        reading: Reading,
+        unread: UnreadAnswers,
     ) -> None:
-        super().__init__(reading)
+        super().__init__(reading, unread)
         self._service = service
         self._pools = pools
         self._defaults = settings.defaults

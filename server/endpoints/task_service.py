@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from typing import Final, ParamSpec, TypeVar
@@ -11,7 +12,7 @@ from ...executor.api.ownership import acts_for
 from ...executor.runtime.ceilings import InUse
 from ...proto.encoding import messages
 from ...proto.encoding.frames import FramesEncoder, encode_added, encode_frames
-from ...proto.errors import InvalidRequest
+from ...proto.errors import Exhausted, InvalidRequest
 from ...proto.tidegate.v1 import tasks_pb2 as pb
 from ...proto.values import Added, AddRequest, Frame, Split, TaskInfo
 from ..calls.answering import Context, Endpoint, called
@@ -19,6 +20,7 @@ from ..calls.backend import Backend
 from ..calls.call_threads import Threads
 from ..calls.long_polls import Waiting
 from ..calls.request_reading import Reading
+from ..calls.unread_answers import UnreadAnswers
 from ..setup.pools import Pools
 from ..setup.settings import Settings
 from .joined_batches import joined
@@ -29,6 +31,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 SHORTEST_INTERVAL: Final = 0.05  # of WatchTask
+MOST_LOOKS: Final = 400  # a second, by all WatchTask calls of a principal
 LONGEST_LOAN: Final = 0.05  # seconds that an answer waits for a thread that is lent to its task
 MANY_SPLITS: Final = 1_000
 LONGEST_FEED: Final = 60.0  # seconds; then the caller has to show a token again
@@ -41,10 +44,19 @@ class Tasks(Endpoint):
     large = frozenset({"CreateTask", "AddSplit", "AddSplits", "Feed", "Upload"})
 
     def __init__(
-        self, backend: Backend, pools: Pools, waiting: Waiting, settings: Settings, reading: Reading, streams: InUse
+        self,
+        backend: Backend,
+        pools: Pools,
+        waiting: Waiting,
+        settings: Settings,
+        streams: InUse,
+        reading: Reading,
+        unread: UnreadAnswers,
     ) -> None:
-        super().__init__(reading)
+        super().__init__(reading, unread)
         self._streams = streams
+        self._watches: Counter[str] = Counter()
+        """The number of each principal's `WatchTask` calls."""
         self._backend = backend
         self._waiting = waiting
         self._defaults = settings.defaults
@@ -82,17 +94,26 @@ class Tasks(Endpoint):
             began = time.monotonic()
             request = await self._waiting.message(requests)
             while request is not None:
-                await context.write(await self._added(request))
-                request = await self._waiting.message(requests)
+                await self.write(await self._added(request), context)
+                request = await self._following(requests)
                 if time.monotonic() - began > LONGEST_FEED:
                     return
+
+    async def _following(self, requests: AsyncIterator[pb.AddSplitsRequest]) -> pb.AddSplitsRequest | None:
+        """The next request of a `Feed`; None if the client has no more, or keeps more of them waiting than it may."""
+        try:
+            return await self._waiting.message(requests)
+        except Exhausted as full:
+            if full.reason != "TOO_MANY_CALLS":
+                raise
+            return None
 
     async def _added(self, request: pb.AddSplitsRequest) -> bytes:
         """Add, seal and read. If the task's epochs are short, a spare thread is lent to the task meanwhile."""
         feeding = self._feeding(request)
         if not request.HasField("read"):
             return (await called(feeding, self._add_or_transact, request, wake=True)).SerializeToString()
-        epoch = _Epoch(self._backend, request.read, request.task)
+        epoch = _Epoch(self._backend, request, self.unread)
         if not feeding.takes_long_calls:
             return epoch.poll(await called(feeding, self._add_or_transact, request, wake=True))
 
@@ -196,19 +217,26 @@ class Tasks(Endpoint):
     async def get_task(self, request: pb.GetTaskRequest, _: Context) -> pb.Task:
         return messages.task_message(await self._control(self._backend.get_task, request.task))
 
-    async def list_tasks(self, _request: pb.ListTasksRequest, _: Context) -> pb.ListTasksResponse:
-        return pb.ListTasksResponse(tasks=map(messages.task_message, await self._control(self._backend.list_tasks)))
+    async def list_tasks(self, _request: pb.ListTasksRequest, _: Context) -> bytes:
+        return await self._control(self._list)
+
+    def _list(self) -> bytes:
+        return messages.tasks_message(self._backend.list_tasks()).SerializeToString()
 
     async def watch_task(self, request: pb.WatchTaskRequest, _: Context) -> AsyncGenerator[pb.Task]:
-        interval = max(request.interval_ms / 1000, SHORTEST_INTERVAL)
+        principal = acts_for()
         seen: TaskInfo | None = None
-        with self._streams.one(acts_for()):
-            while seen is None or seen.runs:
-                task = await self._control(self._backend.get_task, request.task)
-                if task != seen:
-                    yield messages.task_message(task)
-                seen = task
-                await self._waiting.pause(interval)
+        with self._streams.one(principal):
+            self._watches[principal] += 1
+            try:
+                while seen is None or seen.runs:
+                    task = await self._control(self._backend.get_task, request.task)
+                    if task != seen:
+                        yield messages.task_message(task)
+                    seen = task
+                    await self._waiting.pause(interval(request.interval_ms / 1000, self._watches[principal]))
+            finally:
+                self._watches[principal] -= 1
 
     async def cancel_task(self, request: pb.CancelTaskRequest, _: Context) -> pb.CancelTaskResponse:
         await self._control(self._backend.cancel_task, request.task)
@@ -219,12 +247,19 @@ class Tasks(Endpoint):
         return pb.DeleteTaskResponse()
 
 
+def interval(asked: float, watches: int) -> float:
+    """The seconds between two looks of a `WatchTask`, if its principal has so many of them."""
+    return max(asked, SHORTEST_INTERVAL, watches / MOST_LOOKS)
+
+
 class _Epoch:
     """The answer to a call that adds and reads: the added splits, and the frames that there are then."""
 
-    def __init__(self, backend: Backend, read: pb.Read, task: str) -> None:
+    def __init__(self, backend: Backend, request: pb.AddSplitsRequest, unread: UnreadAnswers) -> None:
+        read = request.read
         self._backend = backend
-        self._task = task
+        self._unread = unread
+        self._task = request.task
         self._cursor = messages.cursor_value(getattr(read, "from"))
         self._acknowledge = messages.cursor_value(read.acknowledge) if read.HasField("acknowledge") else None
         self._bytes = answer_bytes(read)
@@ -242,7 +277,8 @@ class _Epoch:
         return None if self._added is None else self.poll(self._added)
 
     def _answer(self, added: pb.AddSplitsResponse, read: Callable[..., Sequence[Frame]]) -> bytes:
-        frames = read(self._task, self._cursor, acknowledge=self._acknowledge, max_bytes=self._bytes)
+        max_bytes = self._unread.room(self._bytes)
+        frames = read(self._task, self._cursor, acknowledge=self._acknowledge, max_bytes=max_bytes)
         return encode_added(added, joined(frames))
 
 

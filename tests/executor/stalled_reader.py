@@ -41,7 +41,7 @@ def main(folder: Path) -> None:
         before = peak()
         task = service.create_task(large(), options, {}).id
         changed = threading.Event()
-        service.subscribe(task, changed.set)
+        service.subscribe(task, Cursor(2), changed.set)
         add_splits(service, task, [("t", numbers("k", 25_000), None), ("u", numbers("v", 1_000), None)], barrier=True)
         while True:
             changed.clear()

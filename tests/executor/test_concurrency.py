@@ -184,7 +184,7 @@ def test_the_same_feed_gives_the_same_rows_under_any_delays() -> None:
 def test_a_subscriber_is_told_when_there_is_something_to_read() -> None:
     notified = threading.Event()
     with running() as task:
-        stop = task.manager.subscribe(task.id, notified.set)
+        stop = task.manager.subscribe(task.id, Cursor(1), notified.set)
         task.add(1)
         task.seal()
         assert notified.wait(20)

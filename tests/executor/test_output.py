@@ -378,7 +378,7 @@ def spill_files(task: Client) -> list[Path]:
 def wait_until_full(task: Client) -> None:
     """Until the task waits for its reader: a look beyond all rows is refused."""
     changed = threading.Event()
-    stop = task.manager.subscribe(task.id, changed.set)
+    stop = task.manager.subscribe(task.id, Cursor(1, 10**9), changed.set)
     while True:
         changed.clear()
         try:

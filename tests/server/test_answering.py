@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 import weakref
 from collections.abc import AsyncGenerator
 
@@ -13,6 +14,9 @@ import pytest
 
 from tidegate.proto.errors import Refused
 from tidegate.server.calls.answering import streaming
+from tidegate.server.calls.unread_answers import UnreadAnswers
+
+ANY = UnreadAnswers(sys.maxsize)
 
 
 class Connection:
@@ -24,7 +28,7 @@ class Connection:
 
     async def write(self, answer: object) -> None:
         await self.room.acquire()
-        self.said.append(answer)
+        self.said.append(answer[0] if isinstance(answer, bytes) else answer)
 
     async def abort(self, status: grpc.StatusCode, sentence: str, _metadata: object) -> None:
         self.said.append(status)
@@ -32,18 +36,18 @@ class Connection:
 
 
 class Numbers:
-    """Answers 0, 1, ... up to `last`, then an error; `made` is how many were asked for."""
+    """Answers 0, 1, ... up to `last`, a byte each, then an error; `made` is how many were asked for."""
 
     def __init__(self, last: int) -> None:
         self.count = 0
         self.ended = False
         self._last = last
 
-    async def answer(self, _request: object, _context: object) -> AsyncGenerator[int]:
+    async def answer(self, _request: object, _context: object) -> AsyncGenerator[bytes]:
         try:
             while self.count <= self._last:
                 self.count += 1
-                yield self.count - 1
+                yield bytes([self.count - 1])
             raise Refused("no more")
         finally:
             self.ended = True
@@ -58,7 +62,7 @@ async def turns() -> None:
 def test_one_answer_is_made_ahead_of_a_client_that_takes_none() -> None:
     async def run() -> None:
         connection, numbers = Connection(), Numbers(last=9)
-        call = asyncio.ensure_future(streaming(numbers.answer)(None, connection))
+        call = asyncio.ensure_future(streaming(numbers.answer, ANY)(None, connection))
         for taken in range(3):
             await turns()
             assert (connection.said, numbers.count) == (list(range(taken)), taken + 2)
@@ -72,7 +76,7 @@ def test_one_answer_is_made_ahead_of_a_client_that_takes_none() -> None:
 def test_what_was_made_before_an_error_arrives_before_it() -> None:
     async def run() -> None:
         connection = Connection()
-        call = asyncio.ensure_future(streaming(Numbers(last=1).answer)(None, connection))
+        call = asyncio.ensure_future(streaming(Numbers(last=1).answer, ANY)(None, connection))
         await turns()
         connection.room.release()
         await turns()
@@ -89,6 +93,9 @@ def test_a_client_that_leaves_mid_stream_leaves_no_task_and_no_answer(taken: int
     class Answer:
         """Stands for the rows of an epoch."""
 
+        def __len__(self) -> int:
+            return 1 << 20
+
     references: list[weakref.ref[Answer]] = []
 
     async def answers(_request: object, _context: object) -> AsyncGenerator[Answer]:
@@ -100,7 +107,7 @@ def test_a_client_that_leaves_mid_stream_leaves_no_task_and_no_answer(taken: int
 
     async def run() -> None:
         connection = Connection()
-        call = asyncio.ensure_future(streaming(answers)(None, connection))
+        call = asyncio.ensure_future(streaming(answers, ANY)(None, connection))
         for _ in range(taken):
             connection.room.release()
         await turns()
@@ -126,7 +133,7 @@ def test_a_connection_that_breaks_ends_the_call_and_is_no_error_of_the_server(
     async def run() -> None:
         connection, numbers = Broken(), Numbers(last=9)
         with pytest.raises(asyncio.CancelledError):
-            await streaming(numbers.answer)(None, connection)
+            await streaming(numbers.answer, ANY)(None, connection)
         assert (connection.said, numbers.count, numbers.ended) == ([grpc.StatusCode.UNAVAILABLE], 2, True)
         assert asyncio.all_tasks() == {asyncio.current_task()}
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-import struct
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -17,6 +15,7 @@ from tidegate.server.endpoints.health_service import CALLS_OF_A_PEER, peer_of
 
 from .conftest import Stubs
 from .fake_process import server_process
+from .raw_http2 import RawConnection
 
 Answer = health_pb2.HealthCheckResponse
 ASK = health_pb2.HealthCheckRequest(service="tidegate.v1.TaskService")
@@ -117,31 +116,9 @@ STALLED = 12
 DECLARED = 60 << 20
 
 
-def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
-    return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
-
-
-def stalled_request(address: str) -> socket.socket:
-    """A connection on which a health request of 60 MiB has begun, as far as it is taken without being read."""
-    host, _, port = address.rpartition(":")
-    connection = socket.create_connection((host, int(port)))
-    head = {
-        b":method": b"POST",
-        b":scheme": b"http",
-        b":path": b"/grpc.health.v1.Health/Check",
-        b":authority": b"x",
-        b"content-type": b"application/grpc",
-        b"te": b"trailers",
-    }
-    coded = b"".join(b"\x00" + bytes([len(k)]) + k + bytes([len(v)]) + v for k, v in head.items())
-    connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, b"") + frame(1, 4, 1, coded))
-    connection.sendall(frame(0, 0, 1, b"\x00" + struct.pack(">I", DECLARED)))
-    return connection
-
-
 def test_requests_that_stall_keep_nobody_from_asking() -> None:
     with server_process("tests.server.fake_process", "1") as server, ExitStack() as stack:
         for _ in range(STALLED):
-            stack.enter_context(stalled_request(server.address))
+            stack.enter_context(RawConnection(server.address)).begin("/grpc.health.v1.Health/Check", DECLARED)
         channel = stack.enter_context(grpc.insecure_channel(server.address))
         assert health_pb2_grpc.HealthStub(channel).Check(ASK, timeout=20).status == Answer.SERVING

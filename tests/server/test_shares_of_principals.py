@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import grpc
@@ -14,68 +12,13 @@ from pyarrow import flight
 
 from tidegate.executor.tasks.task_uploads import FILE_BYTES
 from tidegate.proto.address import beside
-from tidegate.proto.tidegate.v1 import plans_pb2, plans_pb2_grpc, tasks_pb2_grpc
 from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
 from tidegate.server import serving
-from tidegate.server.access.tokens import Tokens
 from tidegate.server.calls import request_reading
 
 from ..executor.fakes import FakeEngine
 from ..waiting import until
-from .running import manager, served
-
-QUOTA = 20_000
-TOKENS = {"alice": "a" * 32, "bob": "b" * 32}
-DEADLINE = 30.0
-
-
-def of(who: str) -> tuple[tuple[str, str], ...]:
-    return (("authorization", f"Bearer {TOKENS[who]}"),)
-
-
-def reason(error: grpc.RpcError) -> str:
-    return dict(error.trailing_metadata())["tidegate-reason"]
-
-
-class Callers:
-    """Calls of two principals, each over a connection of its own."""
-
-    def __init__(self, address: str) -> None:
-        self.address = address
-        self._open = ExitStack()
-        self.channels = {who: self._open.enter_context(grpc.insecure_channel(address)) for who in TOKENS}
-        self.tasks = {who: tasks_pb2_grpc.TaskServiceStub(channel) for who, channel in self.channels.items()}
-        self.plans = {who: plans_pb2_grpc.PlanServiceStub(channel) for who, channel in self.channels.items()}
-
-    def create(self, who: str, plan: bytes = b"plan") -> str:
-        request = pb.CreateTaskRequest(plan=pb.PlanBytes(binary=plan))
-        return self.tasks[who].CreateTask(request, metadata=of(who), timeout=DEADLINE).task.id
-
-    def upload(self, who: str, data: bytes, task: str = "") -> str:
-        requests = iter([pb.UploadRequest(task=task, name="x.csv", data=data)])
-        return self.tasks[who].Upload(requests, metadata=of(who), timeout=DEADLINE).path
-
-    def capabilities(self, who: str) -> plans_pb2.CapabilitiesResponse:
-        return self.plans[who].Capabilities(plans_pb2.CapabilitiesRequest(), metadata=of(who), timeout=DEADLINE)
-
-    def close(self) -> None:
-        self._open.close()
-
-
-@contextmanager
-def calling(tmp_path: Path, engine: FakeEngine | None = None, **settings: object) -> Iterator[Callers]:
-    path = tmp_path / "tokens"
-    path.write_text("".join(f"{name} {token}\n" for name, token in TOKENS.items()))
-    path.chmod(0o600)
-    with (
-        manager(engine, principals=True, spill_quota=QUOTA) as backend,
-        served(backend, tokens=Tokens(path), defaults=backend.defaults, **settings) as address,
-    ):
-        callers = Callers(address)
-        try:
-            yield callers
-        finally:
-            callers.close()
+from .principals import DEADLINE, QUOTA, TOKENS, calling, of, reason, stalled
 
 
 def test_a_principals_uploads_without_a_task_leave_another_its_room(tmp_path: Path) -> None:
@@ -116,18 +59,6 @@ def test_a_principal_has_half_of_the_streams_of_flight(tmp_path: Path) -> None:
         held += [stream("bob", tasks["bob"]) for _ in range(2)]
         for reader in held:
             reader.cancel()
-
-
-def stalled(callers: Callers, who: str, method: str = "Validate") -> grpc.Future:
-    """A call whose request does not come."""
-    never = threading.Event()
-
-    def requests() -> Iterator[bytes]:
-        never.wait(DEADLINE)
-        yield b""
-
-    path = f"/tidegate.v1.PlanService/{method}"
-    return callers.channels[who].stream_unary(path).future(requests(), metadata=of(who))
 
 
 def test_a_principals_calls_of_any_method_leave_a_quarter_to_others(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
+from tidegate.server.endpoints import task_service
 
 from ..executor.fakes import POISON, FakeEngine
 from .conftest import Results, Stubs, inline, kinds, rows
@@ -277,3 +278,10 @@ def test_watching_is_refused_with_a_status_and_a_reason(stubs: Stubs) -> None:
     with pytest.raises(grpc.RpcError, match="no task 'none'") as refused:
         list(stubs.tasks.WatchTask(pb.WatchTaskRequest(task="none")))
     assert dict(refused.value.trailing_metadata())["tidegate-reason"] == "UNKNOWN_TASK"
+
+
+@pytest.mark.parametrize(
+    ("asked", "watches", "seconds"), [(0.0, 1, 0.05), (0.0, 20, 0.05), (0.0, 2_000, 5.0), (7.0, 2_000, 7.0)]
+)
+def test_many_watches_of_a_principal_look_less_often(asked: float, watches: int, seconds: float) -> None:
+    assert task_service.interval(asked, watches) == seconds

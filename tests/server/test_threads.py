@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 import time
+import weakref
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -96,6 +98,32 @@ def test_calls_that_wait_take_turns_by_principal() -> None:
             go_on.set()
             await asyncio.gather(first, *calls)
         assert sorted(order[:3]) == ["alice", "bob", "carol"]
+
+    run(check)
+
+
+def test_a_call_that_is_given_up_while_it_waits_leaves_nothing_of_its_request() -> None:
+    class Request:
+        """Stands for a large one."""
+
+    async def check() -> None:
+        with threads(1) as pool:
+            go_on = threading.Event()
+            first = asyncio.ensure_future(pool.call(go_on.wait))
+            await asyncio.sleep(0)
+            request = Request()
+            held = weakref.ref(request)
+            waits = asyncio.ensure_future(pool.call(lambda request=request: request))
+            del request
+            await asyncio.sleep(0)
+            waits.cancel()
+            await asyncio.wait((waits,))
+            del waits
+            gc.collect()
+            assert held() is None
+            go_on.set()
+            assert await first
+            assert await pool.call(name) == "call-1"
 
     run(check)
 
