@@ -6,8 +6,12 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
+import pyarrow as pa
+
 from ...operators.core.column import Column
 from ...operators.core.piece import FilePiece, Piece
+from ...operators.core.sizes import fixed_row_bytes
+from ...operators.duckdb.sortable_rows import sortable_text_bytes, unspilled_bytes
 from ...operators.sources.split_pieces import estimated_rows, native
 from ...planner.physical.pipelines import Feed, SourceShape
 from ...planner.physical.size_classes import size_class
@@ -16,16 +20,24 @@ NOTHING = SourceShape(feed=Feed.STREAM, size_class=0)
 
 _FEWEST_PIECES: Final = 2
 _MOST_OVERLAP: Final = 1.25
+#: DuckDB reads rows whose texts take no more bytes, whatever the memory.
+_NARROW: Final = 256
 
 
-def shape_of(pieces: Sequence[Piece], columns: Sequence[Column], channels: int = 1) -> SourceShape:
-    """The shape of opened pieces. It depends on them and on the number of channels alone.
+def shape_of(
+    pieces: Sequence[Piece], columns: Sequence[Column], channels: int = 1, memory_limit: int | None = None
+) -> SourceShape:
+    """The shape of opened pieces. It depends on them, on the number of channels and on the task's memory alone.
 
-    Over several channels the planner weighs sources against each other; powers of ten are too coarse for that.
+    With a `memory_limit`, rows whose texts are too wide for a sort in DuckDB come as a stream: long texts of streams
+    stay outside of DuckDB. Over several channels the planner weighs sources against each other; powers of ten are too
+    coarse for that.
     """
     if not pieces:
         return NOTHING
     feed = _feed(pieces, columns)
+    if feed is Feed.FILES and memory_limit is not None and _are_wide(pieces, columns, memory_limit // channels):
+        feed = Feed.STREAM
     clustered = clusters(pieces, columns) if feed is Feed.FILES else frozenset[str]()
     rising = frozenset(name for name in clustered if _rises(key_bounds(pieces, name)))
     rows = estimated_rows(pieces)
@@ -79,6 +91,15 @@ def same_feed(pieces: Sequence[Piece], columns: Sequence[Column]) -> Iterator[li
         group.append(piece)
     if group:
         yield group
+
+
+def _are_wide(pieces: Sequence[Piece], columns: Sequence[Column], memory_limit: int) -> bool:
+    files = [piece for piece in pieces if isinstance(piece, FilePiece)]
+    fixed = sum(fixed_row_bytes(pa.schema([pa.field("", column.type)])) or 0 for column in columns)
+    widest = max((piece.row_bytes or 0 for piece in files), default=0)
+    if widest - fixed <= max(_NARROW, sortable_text_bytes(memory_limit)):
+        return False
+    return sum((piece.row_count or 0) * (piece.row_bytes or 0) for piece in files) > unspilled_bytes(memory_limit)
 
 
 def _feed(pieces: Sequence[Piece], columns: Sequence[Column]) -> Feed:

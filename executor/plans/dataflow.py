@@ -101,7 +101,8 @@ class PlanComputation:
         self._side = resources["side"]
         self._nominal = {source.name: NOTHING for source in prepared.sources}
         self._nominal |= {
-            name: shape_of(pieces, self.columns[name], options.channels) for name, pieces in self.tables.items()
+            name: shape_of(pieces, self.columns[name], options.channels, options.memory_limit)
+            for name, pieces in self.tables.items()
         }
         self.meters = Meters()
         self.inputs = InputProgress(self.meters)

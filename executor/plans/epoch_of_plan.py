@@ -135,9 +135,10 @@ class PlanRun:
         if computation.early_frees:
             pieces = {name: source_pieces for name, source_pieces in pieces.items() if name != computation.early_source}
         opened = {name: open_pieces(source_pieces, computation.columns[name]) for name, source_pieces in pieces.items()}
-        channels = computation.options.channels
+        options = computation.options
         shape = {
-            name: shape_of(source_pieces, computation.columns[name], channels) for name, source_pieces in opened.items()
+            name: shape_of(source_pieces, computation.columns[name], options.channels, options.memory_limit)
+            for name, source_pieces in opened.items()
         }
         pipelines = computation.pipelines(shape, self._clock_us)
         self._count_unread(pipelines, opened)

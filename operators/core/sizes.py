@@ -6,6 +6,7 @@ so a decision by it is the same whatever batches the rows come in.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -15,6 +16,8 @@ import pyarrow.compute as pc
 from pyarrow import types as kinds
 
 Sizes: TypeAlias = npt.NDArray[np.int64]
+TextBytes: TypeAlias = Callable[[pa.Array], Sizes]
+"""The bytes that each of some texts counts for."""
 
 #: About the bytes of rows that are read, or handed out, at once.
 BATCH_BYTES: Final = 4 << 20
@@ -60,7 +63,7 @@ def row_bytes(batch: pa.RecordBatch) -> Sizes:
     """
     sizes = np.zeros(batch.num_rows, np.int64)
     for column in batch.columns:
-        sizes += _values(column)
+        sizes += value_bytes(column)
     return sizes
 
 
@@ -73,40 +76,48 @@ def row_beyond(batch: pa.RecordBatch, most: int | None) -> tuple[int, int] | Non
     return (row, int(sizes[row])) if sizes[row] > most else None
 
 
-def _values(array: pa.Array) -> Sizes:
+def text_bytes(array: pa.Array) -> Sizes:
+    lengths = pc.binary_length(array)
+    return np.asarray(lengths.fill_null(0) if lengths.null_count else lengths, np.int64)
+
+
+def value_bytes(array: pa.Array, texts: TextBytes = text_bytes) -> Sizes:
+    """The bytes that each value of a column counts for, where its texts count for `texts`."""
     type_ = array.type
     width = _fixed(type_)
     if width is not None:
         return np.full(len(array), width, np.int64)
     if isinstance(array, pa.ExtensionArray):
-        return _values(array.storage)
+        return value_bytes(array.storage, texts)
     if kinds.is_dictionary(type_):
-        return _repeated(array)
+        return _repeated(array, texts)
     if kinds.is_run_end_encoded(type_):
         rows = np.arange(array.offset, array.offset + len(array))
-        return _values(array.values)[np.searchsorted(np.asarray(array.run_ends), rows, side="right")]
+        return value_bytes(array.values, texts)[np.searchsorted(np.asarray(array.run_ends), rows, side="right")]
     if _is_text(type_):
-        return _filled(pc.binary_length(array))
+        return texts(array)
     if kinds.is_struct(type_):
-        return _present(array, sum(map(_values, array.flatten()), np.zeros(len(array), np.int64)))
+        children = (value_bytes(child, texts) for child in array.flatten())
+        return _present(array, sum(children, np.zeros(len(array), np.int64)))
     if kinds.is_fixed_size_list(type_):
-        item_sizes = _values(array.values.slice(array.offset * type_.list_size, len(array) * type_.list_size))
+        items = array.values.slice(array.offset * type_.list_size, len(array) * type_.list_size)
+        item_sizes = value_bytes(items, texts)
         return _present(array, item_sizes.reshape(len(array), type_.list_size).sum(axis=1))
     if kinds.is_list(type_) or kinds.is_large_list(type_) or kinds.is_map(type_):
-        return _present(array, _lists(array))
+        return _present(array, _lists(array, texts))
     return np.full(len(array), _UNKNOWN_WIDTH, np.int64)
 
 
-def _repeated(array: pa.DictionaryArray) -> Sizes:
+def _repeated(array: pa.DictionaryArray, texts: TextBytes) -> Sizes:
     """The bytes of each row of values that are written once and stand in many rows, as if each row had its own
     value.
     """
-    value_sizes = np.append(_values(array.dictionary), 0)
+    value_sizes = np.append(value_bytes(array.dictionary, texts), 0)
     sizes: Sizes = value_sizes[np.asarray(array.indices.fill_null(len(array.dictionary)).cast(pa.int64()))]
     return sizes
 
 
-def _lists(array: pa.Array) -> Sizes:
+def _lists(array: pa.Array, texts: TextBytes) -> Sizes:
     offsets = np.asarray(array.offsets, np.int64)
     if not len(array):
         return np.zeros(0, np.int64)
@@ -115,16 +126,12 @@ def _lists(array: pa.Array) -> Sizes:
     first, last = int(offsets[0]), int(offsets[-1])
     up_to = np.zeros(last - first + 1, np.int64)
     for child in children:
-        up_to[1:] += np.cumsum(_values(child.slice(first, last - first)))
+        up_to[1:] += np.cumsum(value_bytes(child.slice(first, last - first), texts))
     return up_to[offsets[1:] - first] - up_to[offsets[:-1] - first]
 
 
 def _present(array: pa.Array, sizes: Sizes) -> Sizes:
     return np.where(array.is_valid().to_numpy(zero_copy_only=False), sizes, 0) if array.null_count else sizes
-
-
-def _filled(lengths: pa.Array) -> Sizes:
-    return np.asarray(lengths.fill_null(0) if lengths.null_count else lengths, np.int64)
 
 
 def _is_text(type_: pa.DataType) -> bool:

@@ -14,10 +14,9 @@ import pyarrow as pa
 from ...proto.allocator import give_back
 from .sizes import BATCH_BYTES, batch_bytes
 
-_WIDE: Final = 2 << 10
+_WIDE: Final = 512
 """The bytes of a row from which on it is wide."""
 _EVERY: Final = 32 << 20
-"""The bytes of wide rows after which freed memory is given back."""
 
 
 def wide_bytes(batch: pa.RecordBatch) -> int:
@@ -35,14 +34,15 @@ def concatenated(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 class PassingRows:
-    """Rows that pass: after every 32 MiB of wide ones, freed memory goes back to the system."""
+    """Rows that pass: after `every` so many bytes of wide ones, freed memory goes back to the system."""
 
-    def __init__(self) -> None:
+    def __init__(self, every: int = _EVERY) -> None:
         self._bytes = 0
+        self._every = every
 
     def add(self, batch: pa.RecordBatch) -> None:
         self._bytes += wide_bytes(batch)
-        if self._bytes >= _EVERY:
+        if self._bytes >= self._every:
             self._bytes = 0
             pa.default_memory_pool().release_unused()
             give_back()

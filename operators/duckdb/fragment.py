@@ -40,8 +40,9 @@ from .conform import Conform
 from .duckdb_calls import BATCH_ROWS, estimate_progress
 from .held import limited_room
 from .instances import Instance
-from .long_values import LongValues
+from .long_values import LEAST_LONG, LONG, LongValues
 from .loop_bounds import Later, LoopBound, LoopWatch, counted, never
+from .sortable_rows import sortable_text_bytes, unspilled_bytes
 from .statement import FETCHED_BYTES, Statement
 from .statement_inputs import ContextInput, ContextSource, FragmentInput, StreamSource
 
@@ -263,12 +264,31 @@ class Fragment(Operator):
         return file_reads.stopped(files, given_out, columns) if counted else file_reads.whole(files)
 
     def _begin(self, inputs: Sequence[Stream]) -> None:
-        if any(source.long for source in self._sources):
-            self._beside = LongValues(self._memory // _BESIDE_SHARE, self._spill_room(), self._stop_if_interrupted)
         for relation, stream in zip(self._inputs, inputs, strict=True):
-            relation.begin(stream, self._beside)
+            relation.begin(stream)
+        if any(source.long for source in self._sources):
+            self._put_long_values_aside()
         if self._context is not None and not self._context.is_set:
             raise InternalError(f"{self._plan_path}: the fragment runs without its context row")
+
+    def _put_long_values_aside(self) -> None:
+        room, most = self._spill_room(), self._memory // _BESIDE_SHARE
+        self._beside = LongValues(most, room, self._stop_if_interrupted, long=self._long_bytes())
+        for relation in self._inputs:
+            relation.put_aside(self._beside)
+
+    def _long_bytes(self) -> int:
+        """The most bytes of a value that is not long: rows are narrow enough to be sorted, if a sort has to spill."""
+        columns = [column for source in self._sources for column in source.long.values()]
+        sortable = max(sortable_text_bytes(self._memory) // len(columns), LEAST_LONG)
+        if sortable >= LONG or not any(column.sorted for column in columns):
+            return LONG
+        most = unspilled_bytes(self._memory)
+        for relation in self._inputs:
+            most -= relation.read_ahead(most)
+            if most < 0:
+                return sortable
+        return LONG
 
     def _rows(self) -> Generator[pa.RecordBatch]:
         """The statement's rows: fetched, streamed, run to the end first, or in order. Sizes alone decide which."""

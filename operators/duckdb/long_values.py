@@ -2,10 +2,10 @@
 
 DuckDB's sorts, windows, groups, set operations and joins hand out 2,048 rows at a time, so rows of 100 KB need hundreds
 of megabytes, whatever the memory limit. Where a statement only passes the values of a column on, asks whether they are
-equal, or which of them is the lesser, it sees a name in place of each value of more than `LONG` bytes. The statement's
-rows get the values back, some megabytes at a time.
+equal, or which of them is the lesser, it sees a name in place of each long value. The statement's
+rows get the values back, some megabytes at a time. The values may be inside of lists, structs and maps.
 
-A name has more than `LONG` bytes, so no other value of the column is as long. The name of a value that is compared is a
+A name is long itself, and no other long value is left in the column. The name of a value that is compared is a
 digest of the value: equal values have equal names, and an order by hashes of names is the same in every run. The name
 of a value that is ordered is the value's beginning, its rank among the values that begin alike, and the digest: names
 have the order of their values, also among short values. Any other name is the value's offset. Values are in memory up
@@ -20,6 +20,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from itertools import pairwise
 from typing import Final, TypeAlias
@@ -30,22 +31,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...proto.arrow.spill_buffer import SpillRoom
+from ..arrays.texts_inside import texts_in, with_texts
 from ..core.batches import batch_of
-from ..core.sizes import BATCH_BYTES, row_bytes
+from ..core.sizes import BATCH_BYTES, Sizes, text_bytes, value_bytes
+from ..core.wide_rows import PassingRows
 from .value_ranks import ValueRanks
 
-#: The most bytes of a value that the statement itself sees.
+#: The most bytes of a value that a statement sees where its memory is large.
 LONG: Final = 2 << 10
+#: The bytes that every statement sees.
+LEAST_LONG: Final = 64
 
-_NAME: Final = LONG + 1
 _DIGEST: Final = 16
 #: The hexadecimal digits of an offset, of a digest, and of a length.
 _OFFSET_DIGITS, _DIGEST_DIGITS, _LENGTH_DIGITS = 12, 2 * _DIGEST, 8
 #: The end of a name, which leads to its value: a digest or an offset, and a length.
 _END: Final = _DIGEST_DIGITS + _LENGTH_DIGITS
-#: A name that is ordered begins with so many bytes of the value: no character is cut, so that the name is a text.
-_BEGINNING: Final = LONG + 3
+#: The bytes of a character beyond its first.
+_REST_OF_CHARACTER: Final = 3
 _RANK_DIGITS: Final = 8
+_HEXADECIMAL: Final = np.frombuffer(b"0123456789abcdef", np.uint8)
 
 _Numbers: TypeAlias = npt.NDArray[np.int64]
 _Keys: TypeAlias = npt.NDArray[np.bytes_]
@@ -54,12 +59,14 @@ _Keys: TypeAlias = npt.NDArray[np.bytes_]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LongColumn:
     """A column whose long values the statement does not look at. `compared`: it asks whether values are equal.
-    `ordered`: it also asks which is the lesser. `kept`: values come out of it.
+    `ordered`: it also asks which is the lesser. `kept`: values come out of it. `sorted`: the statement sorts rows, by
+    whatever columns, so that shorter values count as long where memory is small.
     """
 
     compared: bool
     kept: bool
     ordered: bool = False
+    sorted: bool = False
 
 
 def _never() -> None:
@@ -67,18 +74,21 @@ def _never() -> None:
 
 
 class LongValues:
-    """The long values of one run's inputs, up to `most` bytes in memory and the rest in a file of `room`. `close`
-    removes the file. `check` is called again and again where values are put in order, and may raise.
+    """The long values of one run's inputs, those of more than `long` bytes: up to `most` bytes in memory and the rest
+    in a file of `room`. `close` removes the file. `check` is called again and again where values are put in order, and
+    may raise.
     """
 
-    def __init__(self, most: int, room: SpillRoom, check: Callable[[], None] = _never) -> None:
+    def __init__(self, most: int, room: SpillRoom, check: Callable[[], None] = _never, *, long: int = LONG) -> None:
         self.room = room
+        self._long = long
         self._most = most
         self._memory = bytearray()
         self._file_bytes = 0
         self._path: str | None = None
         self._file = -1
         self._offsets = _Offsets()
+        self._passing = PassingRows(2 * BATCH_BYTES)
         self._ranks = ValueRanks(self._read, check)
         self._rest: list[Callable[[SpillRoom], None]] = []
 
@@ -88,27 +98,27 @@ class LongValues:
 
     def named(self, batch: pa.RecordBatch, columns: Mapping[int, LongColumn]) -> pa.RecordBatch:
         """The rows with names in place of the long values of these columns."""
-        arrays = [self._named(column, columns.get(at)) for at, column in enumerate(batch.columns)]
+        arrays = batch.columns
+        for at, column in columns.items():
+            arrays[at] = with_texts(arrays[at], partial(self._named, column=column))
         return batch_of(arrays, batch.num_rows, batch.schema)
 
     def ordered(self, batch: pa.RecordBatch, columns: Mapping[int, LongColumn]) -> pa.RecordBatch:
         """The rows that `named` gave, with the names of those of these columns that are ordered."""
         arrays = batch.columns
         for at, column in columns.items():
-            if column.ordered and (replaced := self._replaced_in(arrays[at])).rows.size:
-                arrays[at] = self._in_order(arrays[at], replaced)
+            if column.ordered:
+                arrays[at] = with_texts(arrays[at], self._in_order)
         return batch_of(arrays, batch.num_rows, batch.schema)
 
     def restored(self, batch: pa.RecordBatch, columns: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """The rows with the values back in these columns, some megabytes of values at a time."""
-        by_column = {at: self._replaced_in(batch.column(at)) for at in columns}
-        by_column = {at: replaced for at, replaced in by_column.items() if replaced.rows.size}
-        if not by_column:
+        if not any(self._may_be_long(texts) for at in columns for texts in texts_in(batch.column(at))):
             yield batch
             return
-        sizes = row_bytes(batch)
-        for replaced in by_column.values():
-            sizes[replaced.rows] += replaced.lengths
+        sizes = np.zeros(batch.num_rows, np.int64)
+        for at, column in enumerate(batch.columns):
+            sizes += value_bytes(column, self._restored_bytes if at in columns else text_bytes)
         up_to = np.cumsum(sizes)
         start = 0
         while start < batch.num_rows:
@@ -116,9 +126,11 @@ class LongValues:
             stop = max(start + 1, int(np.searchsorted(up_to, before + BATCH_BYTES, side="right")))
             part = batch.slice(start, stop - start)
             arrays = part.columns
-            for at, replaced in by_column.items():
-                arrays[at] = self._restored(arrays[at], replaced.between(start, stop))
-            yield batch_of(arrays, part.num_rows, batch.schema)
+            for at in columns:
+                arrays[at] = with_texts(arrays[at], self._restored)
+            whole = batch_of(arrays, part.num_rows, batch.schema)
+            self._passing.add(whole)
+            yield whole
             start = stop
 
     def close(self) -> None:
@@ -131,10 +143,17 @@ class LongValues:
             with suppress(FileNotFoundError):
                 os.unlink(path)
 
-    def _named(self, array: pa.Array, column: LongColumn | None) -> pa.Array:
-        if column is None or not _may_be_long(array):
+    def _may_be_long(self, array: pa.Array) -> bool:
+        """False where no value is long. A look at the offsets alone, for the many columns without long values."""
+        if not len(array):
+            return False
+        offsets = np.frombuffer(array.buffers()[1], np.int32)[array.offset : array.offset + len(array) + 1]
+        return bool((offsets[1:] - offsets[:-1]).max() > self._long)
+
+    def _named(self, array: pa.Array, column: LongColumn) -> pa.Array:
+        if not self._may_be_long(array):
             return array
-        is_long = pc.greater(pc.binary_length(array), LONG).fill_null(False)
+        is_long = pc.greater(pc.binary_length(array), self._long).fill_null(False)
         count = is_long.true_count
         if not count:
             return array
@@ -145,46 +164,49 @@ class LongValues:
     def _names(self, long: pa.Array, column: LongColumn) -> npt.NDArray[np.uint8]:
         offsets, data = _parts(long)
         lengths = np.diff(offsets)
+        names = np.full((len(long), self._long + 1), ord("0"), np.uint8)
+        names[:, -_LENGTH_DIGITS:] = _digits(lengths, _LENGTH_DIGITS)
+        before = names[:, -_END:-_LENGTH_DIGITS]
         if column.compared:
-            texts, digits = self._digests(offsets, data, column), _DIGEST_DIGITS
+            before[:] = np.frombuffer(self._digests(offsets, data, column).hex().encode(), np.uint8).reshape(
+                before.shape
+            )
         elif column.kept:
             first = self._add(data[int(offsets[0]) : int(offsets[-1])])
-            texts, digits = [b"%012x" % (first + int(at - offsets[0])) for at in offsets[:-1]], _OFFSET_DIGITS
-        else:
-            texts, digits = [b""] * len(long), 0
-        names = np.full((len(long), _NAME), ord("0"), np.uint8)
-        ends = b"".join(name + b"%08x" % int(length) for name, length in zip(texts, lengths, strict=True))
-        width = digits + _LENGTH_DIGITS
-        names[:, -width:] = np.frombuffer(ends, np.uint8).reshape(-1, width)
+            before[:, -_OFFSET_DIGITS:] = _digits(first + offsets[:-1] - offsets[0], _OFFSET_DIGITS)
         return names
 
-    def _digests(self, offsets: _Numbers, data: memoryview, column: LongColumn) -> list[bytes]:
+    def _digests(self, offsets: _Numbers, data: memoryview, column: LongColumn) -> bytes:
         ends = offsets.tolist()
-        digests = [blake2b(data[start:stop], digest_size=_DIGEST).digest() for start, stop in pairwise(ends)]
+        digests = b"".join(blake2b(data[start:stop], digest_size=_DIGEST).digest() for start, stop in pairwise(ends))
         if column.kept or column.ordered:
             keys, firsts = np.unique(_keys(digests), return_index=True)
             new = self._offsets.of(keys) < 0
             starts = [self._add(data[ends[at] : ends[at + 1]]) for at in firsts[new].tolist()]
             self._offsets.add(keys[new], np.array(starts, np.int64))
             if column.ordered:
-                parts = [blake2b(data[ends[at] : ends[at] + LONG], digest_size=8).digest() for at in firsts.tolist()]
+                parts = [
+                    blake2b(data[ends[at] : ends[at] + self._long], digest_size=8).digest() for at in firsts.tolist()
+                ]
                 beginnings = np.frombuffer(b"".join(parts), np.int64)
                 self._ranks.add(beginnings, self._offsets.of(keys), np.diff(offsets)[firsts])
-        return [digest.hex().encode() for digest in digests]
+        return digests
 
-    def _in_order(self, array: pa.Array, replaced: _Replaced) -> pa.Array:
+    def _in_order(self, array: pa.Array) -> pa.Array:
         """The column with names that have the order of their values."""
+        replaced = self._replaced_in(array)
+        if not replaced.rows.size:
+            return array
         while self._rest:
             self._rest.pop()(self.room)
-        ranks = b"".join(b"%08x" % rank for rank in self._ranks.of(replaced.offsets).tolist())
-        names = np.full((len(replaced.rows), _BEGINNING + _RANK_DIGITS + _END), ord("0"), np.uint8)
-        is_text = pa.types.is_string(array.type)
+        is_text, least, most = pa.types.is_string(array.type), self._long, self._long + _REST_OF_CHARACTER
+        names = np.full((len(replaced.rows), most + _RANK_DIGITS + _END), ord("0"), np.uint8)
         for row, (offset, length) in enumerate(zip(replaced.offsets.tolist(), replaced.lengths.tolist(), strict=True)):
-            beginning = bytearray(min(length, _BEGINNING if is_text else LONG))
+            beginning = bytearray(min(length, most if is_text else least))
             self._read(offset, memoryview(beginning))
-            end = _whole_characters(beginning) if is_text else LONG
+            end = _whole_characters(beginning, least) if is_text else least
             names[row, :end] = np.frombuffer(beginning, np.uint8)[:end]
-        names[:, _BEGINNING:-_END] = np.frombuffer(ranks, np.uint8).reshape(-1, _RANK_DIGITS)
+        names[:, most:-_END] = _digits(self._ranks.of(replaced.offsets), _RANK_DIGITS)
         names[:, -_END:] = replaced.ends
         return _with_values(array, replaced.rows, _array(names, array.type))
 
@@ -206,10 +228,10 @@ class LongValues:
 
     def _replaced_in(self, array: pa.Array) -> _Replaced:
         """The names in a column of the statement's rows."""
-        if not _may_be_long(array):
+        if not self._may_be_long(array):
             nothing = np.zeros(0, np.int64)
             return _Replaced(nothing, nothing, nothing, np.zeros((0, _END), np.uint8))
-        is_name = pc.greater(pc.binary_length(array), LONG).fill_null(False)
+        is_name = pc.greater(pc.binary_length(array), self._long).fill_null(False)
         rows = np.flatnonzero(is_name.to_numpy(zero_copy_only=False))
         if not rows.size:
             return _Replaced(rows, rows, rows, np.zeros((0, _END), np.uint8))
@@ -220,15 +242,20 @@ class LongValues:
         lengths = _numbers(ends[:, -_LENGTH_DIGITS:])
         before = ends[:, :-_LENGTH_DIGITS]
         if self._offsets:
-            digests = [bytes.fromhex(digest.tobytes().decode()) for digest in before]
-            offsets = self._offsets.of(_keys(digests))
+            offsets = self._offsets.of(_keys(bytes.fromhex(before.tobytes().decode())))
             passed = offsets < 0
             offsets[passed] = _numbers(before[passed, -_OFFSET_DIGITS:])
         else:
             offsets = _numbers(before[:, -_OFFSET_DIGITS:])
         return _Replaced(rows, offsets, lengths, ends)
 
-    def _restored(self, array: pa.Array, replaced: _Replaced) -> pa.Array:
+    def _restored_bytes(self, array: pa.Array) -> Sizes:
+        sizes, replaced = text_bytes(array), self._replaced_in(array)
+        sizes[replaced.rows] = replaced.lengths
+        return sizes
+
+    def _restored(self, array: pa.Array) -> pa.Array:
+        replaced = self._replaced_in(array)
         if not replaced.rows.size:
             return array
         ends = np.concatenate(([0], np.cumsum(replaced.lengths)))
@@ -258,11 +285,6 @@ class _Replaced:
     offsets: _Numbers
     lengths: _Numbers
     ends: npt.NDArray[np.uint8]
-
-    def between(self, start: int, stop: int) -> _Replaced:
-        first, last = np.searchsorted(self.rows, (start, stop))
-        part = slice(first, last)
-        return _Replaced(self.rows[part] - start, self.offsets[part], self.lengths[part], self.ends[part])
 
 
 class _Offsets:
@@ -294,20 +316,21 @@ class _Offsets:
             self._runs.append((together[order], np.concatenate((one[1], other[1]))[order]))
 
 
-def _keys(digests: Sequence[bytes]) -> _Keys:
-    return np.frombuffer(b"".join(digests), f"S{_DIGEST}")
+def _keys(digests: bytes) -> _Keys:
+    return np.frombuffer(digests, f"S{_DIGEST}")
+
+
+def _digits(numbers: _Numbers, count: int) -> npt.NDArray[np.uint8]:
+    """The last hexadecimal digits of each number."""
+    shifts = np.arange(4 * (count - 1), -1, -4)
+    digits: npt.NDArray[np.uint8] = _HEXADECIMAL[(numbers[:, None] >> shifts) & 15]
+    return digits
 
 
 def _numbers(digits: npt.NDArray[np.uint8]) -> _Numbers:
-    return np.array([int(digit.tobytes(), 16) for digit in digits], np.int64)
-
-
-def _may_be_long(array: pa.Array) -> bool:
-    """False where no value is long. A look at the offsets alone, for the many columns without long values."""
-    if not len(array):
-        return False
-    offsets = np.frombuffer(array.buffers()[1], np.int32)[array.offset : array.offset + len(array) + 1]
-    return bool((offsets[1:] - offsets[:-1]).max() > LONG)
+    values = np.where(digits > ord("9"), digits - ord("a") + 10, digits - ord("0")).astype(np.int64)
+    numbers: _Numbers = values @ (1 << np.arange(4 * (digits.shape[1] - 1), -1, -4))
+    return numbers
 
 
 def _parts(array: pa.Array) -> tuple[_Numbers, memoryview]:
@@ -332,9 +355,8 @@ def _with_values(array: pa.Array, rows: _Numbers, values: pa.Array) -> pa.Array:
     return pc.replace_with_mask(array, pa.array(mask), values)
 
 
-def _whole_characters(beginning: bytearray) -> int:
-    """The bytes of a text's beginning, from `LONG` on, that are whole characters."""
-    end = LONG
+def _whole_characters(beginning: bytearray, end: int) -> int:
+    """The bytes of a text's beginning, at least `end`, that are whole characters."""
     while end < len(beginning) and beginning[end] & 0xC0 == 0x80:
         end += 1
     return end

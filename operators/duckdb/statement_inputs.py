@@ -12,7 +12,7 @@ from ...proto.errors import ExecutionError, InternalError
 from ..core.batches import batch_of
 from ..core.blocks import blocks, gathered
 from ..core.operator import Stream
-from ..core.sizes import batch_bytes
+from ..core.sizes import batch_bytes, row_bytes
 from .held import HeldRows
 from .long_values import LongColumn, LongValues
 
@@ -89,17 +89,36 @@ class FragmentInput:
         self.schema = positional_schema(source.schema)
         self._source_schema = source.schema
         self._stream: Stream | None = None
+        self._ahead: list[pa.RecordBatch] = []
         self._held: HeldRows | None = None
         self._again = False
         self._last = False
         self._asked = False
         self._block: pa.RecordBatch | None = None
 
-    def begin(self, stream: Stream, beside: LongValues | None = None) -> None:
-        """Hand out `stream` at the next read, with its long values `beside`."""
-        self._stream, self.failure, self._beside = stream, None, beside
+    def begin(self, stream: Stream) -> None:
+        """Hand out `stream` at the next read."""
+        self._stream, self.failure, self._beside = stream, None, None
         self._restart()
-        if beside is not None and self._is_ordered:
+
+    def read_ahead(self, most: int) -> int:
+        """Read rows, to the end or until their values take more than `most` bytes, and return these bytes."""
+        size = 0
+        try:
+            for batch in self._checked(iter(self._stream or ())):
+                self._ahead.append(batch)
+                size += int(row_bytes(batch).sum())
+                if size > most:
+                    break
+        except BaseException as error:
+            self.failure = error
+            raise
+        return size
+
+    def put_aside(self, beside: LongValues) -> None:
+        """Keep the stream's long values `beside`."""
+        self._beside = beside
+        if self._is_ordered:
             beside.before_ranks(self._take_all)
 
     def hold(self, most: int, room: SpillRoom) -> int:
@@ -158,7 +177,7 @@ class FragmentInput:
     def end(self) -> None:
         """End the epoch: drop its stream and rows."""
         held, self._held, self._again, self._block, self._beside = self._held, None, False, None, None
-        self._last = False
+        self._last, self._ahead = False, []
         if held is not None:
             held.close()
         stream, self._stream = self._stream, None
@@ -232,10 +251,18 @@ class FragmentInput:
 
     def _named(self, stream: Stream) -> Iterator[pa.RecordBatch]:
         """The rows without their long values. Blocks are cut afterwards, so that no block holds those."""
+        rows = self._all(stream) if self._ahead else iter(stream)
         if not self._long or self._beside is None:
-            return iter(stream)
+            return rows
         beside, long = self._beside, self._long
-        return (beside.named(batch, long) for batch in stream)
+        return (beside.named(batch, long) for batch in rows)
+
+    def _all(self, stream: Stream) -> Iterator[pa.RecordBatch]:
+        """The rows that were read ahead, then the rest."""
+        ahead, self._ahead = self._ahead[::-1], []
+        while ahead:
+            yield ahead.pop()
+        yield from stream
 
     def _checked(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

@@ -52,13 +52,15 @@ class ValueRanks:
         )
         self._parts = []
         offsets, firsts = np.unique(offsets, return_index=True)
-        sizes = dict(zip(offsets.tolist(), lengths[firsts].tolist(), strict=True))
+        lengths, sizes = lengths[firsts], dict[int, int]()
 
         def compare(one: int, other: int) -> int:
             return self._compare(one, sizes[one], other, sizes[other])
 
         ranks: dict[int, int] = {}
-        for alike in _alike(beginnings[firsts], offsets):
+        for rows in _alike(beginnings[firsts]):
+            alike = offsets[rows].tolist()
+            sizes = dict(zip(alike, lengths[rows].tolist(), strict=True))
             ranks.update((offset, rank) for rank, offset in enumerate(sorted(alike, key=cmp_to_key(compare))))
         ranked = np.array(sorted(ranks), np.int64)
         return ranked, np.array([ranks[offset] for offset in ranked.tolist()], np.int64)
@@ -81,10 +83,9 @@ class ValueRanks:
         return bytes(part)
 
 
-def _alike(beginnings: _Numbers, offsets: _Numbers) -> Iterator[list[int]]:
-    """The values of each beginning that several values have."""
+def _alike(beginnings: _Numbers) -> Iterator[_Numbers]:
+    """The rows of each beginning that several rows have."""
     order = np.argsort(beginnings, kind="stable")
-    cuts = np.flatnonzero(np.diff(beginnings[order])) + 1
-    for group in np.split(offsets[order], cuts):
-        if len(group) > 1:
-            yield group.tolist()
+    bounds = np.concatenate(([0], np.flatnonzero(np.diff(beginnings[order])) + 1, [len(order)]))
+    for group in np.flatnonzero(np.diff(bounds) > 1).tolist():
+        yield order[bounds[group] : bounds[group + 1]]

@@ -95,11 +95,11 @@ def together(rows: Words) -> Rows:
 
 def affordable(probe: pa.RecordBatch, probe_rows: Words, held: pa.RecordBatch, held_rows: Words) -> Iterator[slice]:
     """The pairs in parts of some megabytes. A wide row may stand in many pairs."""
-    sizes = [_bytes(batch) for batch in (probe, held)]
-    if len(probe_rows) * sum(int(size.max()) for size in sizes) <= BLOCK_BYTES:
+    sizes = [_Sizes(batch, rows) for batch, rows in ((probe, probe_rows), (held, held_rows))]
+    if len(probe_rows) * sum(side.largest for side in sizes) <= BLOCK_BYTES:
         yield slice(0, len(probe_rows))
         return
-    up_to = np.cumsum(sizes[0][probe_rows] + sizes[1][held_rows])
+    up_to = np.cumsum(sizes[0].of(probe_rows) + sizes[1].of(held_rows))
     start = 0
     while start < len(probe_rows):
         before = int(up_to[start - 1]) if start else 0
@@ -108,9 +108,20 @@ def affordable(probe: pa.RecordBatch, probe_rows: Words, held: pa.RecordBatch, h
         start = stop
 
 
-def _bytes(batch: pa.RecordBatch) -> Words:
-    """The bytes of each row of the batch, and those of no row at the end, where -1 leads."""
-    return np.append(row_bytes(batch), 0)
+class _Sizes:
+    """The bytes of each of these rows. Other rows of the batch are not looked at, but for those between: the same batch
+    may be asked about again and again.
+    """
+
+    def __init__(self, batch: pa.RecordBatch, rows: Words) -> None:
+        some = rows[rows >= 0]
+        self._first = int(some.min()) if len(some) else 0
+        count = int(some.max()) + 1 - self._first if len(some) else 0
+        self._sizes = np.append(row_bytes(batch.slice(self._first, count)), 0)
+        self.largest = int(self._sizes.max())
+
+    def of(self, rows: Words) -> Words:
+        return self._sizes[np.where(rows < 0, -1, rows - self._first)]
 
 
 class Insertion:

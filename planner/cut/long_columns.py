@@ -14,7 +14,8 @@ from typing import Final, TypeAlias
 
 import pyarrow as pa
 
-from ...operators.duckdb.long_values import LONG, LongColumn
+from ...operators.arrays.texts_inside import has_texts
+from ...operators.duckdb.long_values import LEAST_LONG, LongColumn
 from .. import ir
 from ..ir import tree
 from ..ir import types as t
@@ -31,7 +32,6 @@ _ORDERINGS: Final = frozenset({"lt", "lte", "gt", "gte", "between"})
 _EXTREMES: Final = frozenset({"min", "max"})
 _PASSING: Final = frozenset({"lag", "lead", "first_value", "last_value", "nth_value", "any_value", *_EXTREMES})
 """Aggregates and window functions whose result is a value of their first argument."""
-_TEXTS: Final = (pa.string(), pa.binary())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +84,7 @@ class _Finding:
         self._leaves: dict[_Node, tuple[str, int]] = {}
         self._seen: set[_Node] = set()
         self._held: set[_Node] = set()
+        self._sorts = False
         self._compared: set[_Node] = set()
         self._ordered: set[_Node] = set()
 
@@ -99,7 +100,7 @@ class _Finding:
             if leader in wanted or (leader not in seen and leader not in out):
                 outside.add(leader)
                 streams.setdefault(name, {})[at] = LongColumn(
-                    compared=leader in compared, kept=leader in out, ordered=leader in ordered
+                    compared=leader in compared, kept=leader in out, ordered=leader in ordered, sorted=self._sorts
                 )
         return LongColumns(streams=streams, result=tuple(at for at, leader in enumerate(out) if leader in outside))
 
@@ -135,7 +136,7 @@ class _Finding:
             leaf = (name, position)
             self._leaves[leaf] = leaf
             self._join((relation, at), leaf)
-            if type_ not in _TEXTS:
+            if not has_texts(type_):
                 self._seen.add(leaf)
 
     def _relation(self, relation: ir.Relation) -> None:
@@ -169,6 +170,7 @@ class _Finding:
         if isinstance(relation, ir.Sort | ir.TopN):
             self._sort(relation.keys, below)
             self._held.update(below)
+            self._sorts = True
         else:
             self._look_at(tree.expressions(relation), below)
 
@@ -176,6 +178,7 @@ class _Finding:
         below = [*_columns(relation.left), *_columns(relation.right)]
         if isinstance(relation, ir.Join):
             self._held.update(below if self._joins_hold else ())
+            self._sorts |= self._joins_hold
             self._look_at(tree.expressions(relation), below)
             below = [node for side in output_sides(relation) for node in _columns(side)]
         self._link(_columns(relation), below)
@@ -186,6 +189,7 @@ class _Finding:
         if relation.operation is not ir.SetOperation.UNION_ALL:
             self._compared.update(_columns(relation))
             self._held.update(_columns(relation))
+            self._sorts = True
 
     def _group(self, relation: _Grouping) -> None:
         below = _columns(relation.input)
@@ -236,6 +240,7 @@ class _Finding:
         below = _columns(relation.input)
         self._link(_columns(relation)[: len(below)], below)
         self._held.update(_columns(relation))
+        self._sorts = True
         for at, call in enumerate(relation.calls, len(below)):
             for partition in call.partitions:
                 if is_column(partition):
@@ -333,4 +338,6 @@ def _is_short(argument: object) -> bool:
     if not isinstance(argument, ir.Literal):
         return False
     value = argument.value
-    return not isinstance(value, str | bytes) or len(value if isinstance(value, bytes) else value.encode()) <= LONG
+    return (
+        not isinstance(value, str | bytes) or len(value if isinstance(value, bytes) else value.encode()) <= LEAST_LONG
+    )

@@ -13,6 +13,7 @@ import pytest
 import tidegate
 from tidegate.operators.duckdb.long_values import LONG
 
+from ..conformance import unfolding
 from ..conformance.resident import SCHEMA, planned
 from ..on_channels import on_channels
 
@@ -100,3 +101,25 @@ def test_rows_are_those_of_duckdb_in_an_order_that_batches_do_not_change(query: 
 )
 def test_rows_are_the_same_on_two_channels_and_in_relaxed_tasks(query: str, options: dict[str, object]) -> None:
     assert counted(run(QUERIES[query], ROWS, **options)) == counted(run(QUERIES[query], ROWS))
+
+
+NESTED = pa.schema([("k", pa.int64()), ("v", pa.list_(pa.string())), ("s", pa.struct([("t", pa.string())]))])
+
+
+@pytest.mark.parametrize("query", ["SELECT k, v, s FROM l ORDER BY k DESC", "SELECT DISTINCT v, s FROM l"])
+def test_long_texts_inside_of_lists_and_structs_come_back(query: str) -> None:
+    texts = TABLES["l"]["t"].to_pylist()
+    rows = pa.table(
+        [range(500), [texts[at : at + at % 4] for at in range(500)], [{"t": text} for text in texts[:500]]],
+        schema=NESTED,
+    )
+    plan = unfolding.planned(query, NESTED)
+    with tidegate.local() as client, client.create_task(plan, memory_limit=64 * MIB) as task:
+        task.add_split("l", rows)
+        task.request_barrier()
+        task.no_more_splits()
+        received = pa.Table.from_batches(task.batches(), task.schema)
+    if "DISTINCT" in query:
+        assert sorted(map(repr, received.to_pylist())) == sorted({repr(row) for row in rows.drop(["k"]).to_pylist()})
+    else:
+        assert received.to_pylist() == rows.to_pylist()[::-1]

@@ -10,7 +10,7 @@ import pytest
 
 from tidegate.operators.core.sizes import BATCH_BYTES
 from tidegate.operators.duckdb.held import limited_room
-from tidegate.operators.duckdb.long_values import LONG, LongColumn, LongValues
+from tidegate.operators.duckdb.long_values import LEAST_LONG, LONG, LongColumn, LongValues
 from tidegate.proto.errors import Exhausted
 
 PASSED = LongColumn(compared=False, kept=True)
@@ -21,8 +21,8 @@ TEXTS = ["", None, "a", "é" * LONG, "x" * (LONG - 1), "y" * LONG, "z" * (LONG +
 ORDERED = LongColumn(compared=True, kept=True, ordered=True)
 
 
-def values(folder: Path, most: int, limit: int | None = None) -> LongValues:
-    return LongValues(most, limited_room(str(folder), limit, lambda: Exhausted("full")))
+def values(folder: Path, most: int, limit: int | None = None, long: int = LONG) -> LongValues:
+    return LongValues(most, limited_room(str(folder), limit, lambda: Exhausted("full")), long=long)
 
 
 def rows(type_: pa.DataType) -> pa.RecordBatch:
@@ -99,9 +99,11 @@ OTHERS = ["z", "x" * (LONG - 1) + "é", "x" * (LONG - 1) + "éa", "x" * (LONG - 
 
 
 @pytest.mark.parametrize("type_", [pa.string(), pa.binary()], ids=str)
-@pytest.mark.parametrize("most", [0, 1 << 20])
-def test_names_of_ordered_values_have_the_order_of_the_values(tmp_path: Path, type_: pa.DataType, most: int) -> None:
-    beside = values(tmp_path, most)
+@pytest.mark.parametrize(("most", "long"), [(0, LONG), (1 << 20, LONG), (1 << 20, LEAST_LONG), (0, LONG // 2 + 1)])
+def test_names_of_ordered_values_have_the_order_of_the_values(
+    tmp_path: Path, type_: pa.DataType, most: int, long: int
+) -> None:
+    beside = values(tmp_path, most, long=long)
     texts = [*ALIKE, *OTHERS, *ALIKE]
     array = pa.array([None if text is None else text.encode() for text in texts], pa.binary()).cast(type_)
     parts = [pa.record_batch({"t": part}) for part in (array.slice(0, 5), array.slice(5))]
@@ -127,4 +129,35 @@ def test_ranks_wait_for_the_rows_of_all_inputs(tmp_path: Path) -> None:
     [name] = beside.ordered(first, {0: ORDERED})["t"].to_pylist()
     [other_name] = beside.ordered(second[0], {0: ORDERED})["t"].to_pylist()
     assert name > other_name
+    beside.close()
+
+
+NESTED = {
+    "list": pa.array([TEXTS, None, [], TEXTS[3:], [None]]),
+    "struct": pa.array([{"k": row, "t": text} if row % 4 else None for row, text in enumerate(TEXTS)]),
+    "map": pa.array([[("y" * 9_000, "z" * 5_000), ("a", None)], None, [("b", "c")]], pa.map_("string", "string")),
+    "list of structs": pa.array([[{"t": text, "b": b"b" * 4_000} for text in TEXTS], [], [None]]),
+}
+
+
+@pytest.mark.parametrize("name", NESTED)
+@pytest.mark.parametrize("column", [PASSED, COMPARED, ORDERED], ids=["passed", "compared", "ordered"])
+def test_long_values_inside_of_others_come_back(tmp_path: Path, name: str, column: LongColumn) -> None:
+    batch = pa.record_batch({"v": NESTED[name]})
+    beside = values(tmp_path, 10_000)
+    named = beside.named(batch, {0: column})
+    assert named.nbytes < batch.nbytes
+    ordered = beside.ordered(reversed_rows(named), {0: column})
+    ordered.validate(full=True)
+    assert pa.Table.from_batches(beside.restored(ordered, (0,))).equals(pa.Table.from_batches([reversed_rows(batch)]))
+    beside.close()
+
+
+def test_rows_of_lists_come_back_some_megabytes_at_a_time(tmp_path: Path) -> None:
+    beside = values(tmp_path, 0)
+    batch = pa.record_batch({"v": [[f"{row:04}" * 25_000] * (row % 5) for row in range(100)]})
+    parts = list(beside.restored(beside.named(batch, {0: PASSED}), (0,)))
+    assert len(parts) > 3
+    assert all(part.nbytes <= BATCH_BYTES + 500_000 for part in parts)
+    assert pa.Table.from_batches(parts).equals(pa.Table.from_batches([batch]))
     beside.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidegate.planner import ir
+from tidegate.planner.ir import types as t
 from tidegate.planner.physical.pipelines import Feed, FragmentNode, SourceShape
 from tidegate.planner.prepare import prepare
 from tidegate.proto.values import Determinism, TaskOptions
@@ -115,6 +116,14 @@ def test_a_column_that_is_passed_on_or_compared_where_rows_are_held_back(
 )
 def test_a_column_that_is_looked_at_or_whose_rows_are_not_held_back(root: ir.Relation) -> None:
     assert long(root) == {}
+
+
+TEXTS, NUMBERS = t.List(element=TEXT), t.List(element=I64)
+
+
+@pytest.mark.parametrize(("type_", "expected"), [(TEXTS, KEPT), (t.List(element=TEXTS), KEPT), (NUMBERS, {})], ids=str)
+def test_texts_inside_of_others_are_long_values_too(type_: t.Type, expected: dict[str, str]) -> None:
+    assert long(sort(read("a", k=I64, t=type_), asc(K))) == expected
 
 
 def test_columns_of_files_that_duckdb_reads_itself_are_none() -> None:
