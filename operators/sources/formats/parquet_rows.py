@@ -7,6 +7,7 @@ begin, stand before the values in each page, as runs of equal levels and as pack
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -27,7 +28,11 @@ _CODECS: Final = {1: "snappy", 2: "gzip", 4: "brotli", _OLD_LZ4: "lz4_raw", 6: "
 _LENGTH: Final = 4
 _BITS: Final = 8
 _PACKED: Final = 1 << 13
+#: Longer runs are worth arrays of their own: of equal levels, and of groups of eight packed ones.
+_SHORT_RUN: Final = 64
 _LOOK_AT: Final = 1 << 12
+_LONGER: Final = 0x80
+_GROUPS_KEPT: Final = 1 << 12
 
 
 def can_count(chunk: Chunk) -> bool:
@@ -101,30 +106,63 @@ def _row_starts(levels: bytes, width: int, count: int) -> Iterator[Counts]:
     """The positions of the levels that are 0, among `count` levels."""
     at = position = runs = 0
     value_bytes = -(-width // _BITS)
+    held: list[int] = []
     while position < count:
         if at >= len(levels):
             raise Damaged("a page has fewer levels than values")
-        head, at = _varint(levels, at)
-        if head & 1:
-            size = (head >> 1) * width
-            packed = np.frombuffer(levels, np.uint8, min(size, len(levels) - at), at)
-            at += size
+        head, at = (levels[at], at + 1) if levels[at] < _LONGER else _varint(levels, at)
+        number = head >> 1
+        if not head & 1:
+            length = min(number, count - position)
+            if not any(levels[at : at + value_bytes]):
+                if length > _SHORT_RUN:
+                    yield _taken(held, count)
+                    yield from _counted(position, length)
+                else:
+                    held += range(position, position + length)
+            at += value_bytes
+            position += length
+        elif number <= _SHORT_RUN:
+            for first in range(at, min(at + number * width, len(levels)), width):
+                group = int.from_bytes(levels[first : first + width], "little")
+                held += [position + zero for zero in _zeros(group, width)]
+                position += _BITS
+            at += number * width
+        else:
+            yield _taken(held, count)
+            packed = np.frombuffer(levels, np.uint8, min(number * width, len(levels) - at), at)
+            at += number * width
             for start in range(0, len(packed), _PACKED * width):
                 bits = np.unpackbits(packed[start : start + _PACKED * width], bitorder="little")
                 zeros = np.flatnonzero(~bits[: len(bits) // width * width].reshape(-1, width).any(axis=1))
-                if len(zeros):
-                    yield zeros[zeros < count - position] + position
+                yield zeros[zeros < count - position] + position
                 position += len(bits) // width
-        else:
-            length = min(head >> 1, count - position)
-            is_start = not any(levels[at : at + value_bytes])
-            at += value_bytes
-            for start in range(0, length if is_start else 0, BLOCK_ROWS):
-                yield np.arange(position + start, position + min(start + BLOCK_ROWS, length))
-            position += length
+        if len(held) > BLOCK_ROWS:
+            yield _taken(held, count)
         runs += 1
         if runs % _LOOK_AT == 0:
             look()
+    yield _taken(held, count)
+
+
+@lru_cache(maxsize=_GROUPS_KEPT)
+def _zeros(group: int, width: int) -> tuple[int, ...]:
+    """The positions of the levels that are 0 in a group of eight, which is read as one number."""
+    most = (1 << width) - 1
+    return tuple(number for number in range(_BITS) if not group >> number * width & most)
+
+
+def _taken(held: list[int], count: int) -> Counts:
+    """The positions below `count`, which are no longer held."""
+    positions = np.array(held, np.int64)
+    held.clear()
+    return positions[positions < count]
+
+
+def _counted(position: int, length: int) -> Iterator[Counts]:
+    """So many positions from the first one on, in blocks."""
+    for start in range(0, length, BLOCK_ROWS):
+        yield np.arange(position + start, position + min(start + BLOCK_ROWS, length))
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
