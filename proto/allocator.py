@@ -3,7 +3,13 @@ start.
 
 By default glibc maps every block of that size afresh and unmaps it when it is freed, so each message pays for its page
 faults again. Keeping the memory makes streams several times faster. The process then holds on to its peak memory; other
-limits bound that peak. Without glibc the call does nothing.
+limits bound that peak.
+
+An arena holds on to its own peak, and each thread may have an arena of its own, up to eight for each core. A task's work
+goes from thread to thread, so its memory would be held several times. A few arenas are enough: what many threads ask for
+at once are small Python objects and the buffers of DuckDB and pyarrow, which have allocators of their own.
+
+Without glibc the call does nothing.
 """
 
 from __future__ import annotations
@@ -15,11 +21,13 @@ import platform
 _M_TRIM_THRESHOLD = -1
 _M_TOP_PAD = -2
 _M_MMAP_THRESHOLD = -3
+_M_ARENA_MAX = -8
 
 _SETTINGS = (
     (_M_MMAP_THRESHOLD, 1 << 30, 32 << 20),  # older versions of glibc take 32 MiB at most
     (_M_TRIM_THRESHOLD, (1 << 31) - 1),
     (_M_TOP_PAD, 64 << 20),
+    (_M_ARENA_MAX, 4),
 )
 
 
