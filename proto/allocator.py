@@ -5,9 +5,9 @@ By default glibc maps every block of that size afresh and unmaps it when it is f
 faults again. Keeping the memory makes streams several times faster. The process then holds on to its peak memory; other
 limits bound that peak.
 
-An arena holds on to its own peak, and each thread may have an arena of its own, up to eight for each core. A task's work
-goes from thread to thread, so its memory would be held several times. A few arenas are enough: what many threads ask for
-at once are small Python objects and the buffers of DuckDB and pyarrow, which have allocators of their own.
+An arena holds on to its own peak, and each thread may have an arena of its own, up to eight for each core. A task's
+work goes from thread to thread, so its memory would be held several times. A few arenas are enough: most large buffers
+are pyarrow's and DuckDB's, which have allocators of their own.
 
 Without glibc the call does nothing.
 """

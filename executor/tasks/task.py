@@ -394,7 +394,8 @@ class Task:
                 if why is None:
                     task_state.journal.record(task_state.ledger, now(), task_state.ledger.sealed, cancelled=True)
                 self._release()
-                self._events.tell("task_cancelled", error=why)
+                end = "asked" if why is None else "closed"
+                self._events.tell("task_cancelled", why=end, state=TaskPhase.RUNNING.value)
         if runs:
             self._stop()
         if why is None:

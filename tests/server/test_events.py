@@ -84,6 +84,15 @@ def test_a_tasks_life_is_a_line_for_each_event_and_none_for_an_epoch(client: tid
     ]
 
 
+def test_a_task_that_is_cancelled_says_why(client: tidegate.Client, backend: TaskManager, lines: Lines) -> None:
+    asked, closed = client.create_task(b"plan"), client.create_task(b"plan")
+    asked.cancel()
+    backend.stop()
+    (first, second) = [line for line in lines() if "event=task_cancelled" in line]
+    assert first.endswith(f"task={asked.id} principal=alice why=asked state=running")
+    assert second.endswith(f"task={closed.id} principal=alice why=closed state=running")
+
+
 def test_a_task_that_fails_says_why(client: tidegate.Client, lines: Lines) -> None:
     task = client.create_task(b"plan")
     with pytest.raises(tidegate.TidegateError):
