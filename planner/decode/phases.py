@@ -28,5 +28,11 @@ def is_whole(decoder: Decoder, message: Message, plan_path: PlanPath) -> bool:
     return False
 
 
-def is_distinct(message: Message) -> bool:
-    return bool(message.invocation == _DISTINCT)
+def is_distinct(decoder: Decoder, message: Message, plan_path: PlanPath) -> bool:
+    """Tests whether only distinct arguments count. Without arguments there is nothing to be distinct."""
+    distinct = bool(message.invocation == _DISTINCT)
+    if distinct and not message.arguments and not getattr(message, "args", ()):
+        decoder.problems.add(
+            plan_path / "invocation", "UNSUPPORTED_FUNCTION", "a function without arguments cannot be DISTINCT"
+        )
+    return distinct

@@ -34,6 +34,7 @@ from .function_options import choose
 from .patterns import ArgumentType, Bindings, Signature
 from .producer_meanings import meanings
 from .registry import Implementation
+from .templates import entry
 
 _LAST_RESORT: Final = "functions_aggregate_decimal_output"  # the same names again, with decimals where i64 would do
 _LONGEST_WORD: Final = 32  # longer than any name of a unit
@@ -103,7 +104,9 @@ def bind(
     asked = {key.lower(): tuple(v.upper() for v in values) for key, values in (options or {}).items()}
     if best.alias:
         asked = {**best.alias.options, **asked}
-    if "NULL" in choose(implementation, asked, plan_path).values():
+    table_entry = entry(implementation.kind, implementation.file, implementation.name)
+    choices = choose(implementation, asked, plan_path)
+    if "NULL" in choices.values() or (table_entry is not None and table_entry.may_be_null):
         derived = t.nullable(derived)
     return Bound(
         function=ir.Function(

@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from ...proto.errors import PlanError, Problem
 from ..ir.types import Type
 from .patterns import Bindings, fill, parse
 
@@ -92,9 +93,17 @@ class _Evaluation:
             return self._names[word] if word in self._names else self._names[word.upper()]
         self._take()
         if word == READS_ARGUMENT:
-            value = self._constants[self._take()]
+            name = self._take()
             self._take()
-            return value
+            if name not in self._constants:
+                raise PlanError(
+                    Problem(
+                        place="",
+                        reason="UNSUPPORTED_ARGUMENT",
+                        message=f"the argument {name} must be a literal and not null: the result's type depends on it",
+                    )
+                )
+            return self._constants[name]
         values = [self._ternary()]
         while self._take() == ",":
             values.append(self._ternary())

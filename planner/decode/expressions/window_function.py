@@ -77,7 +77,7 @@ def convert_call(
         lower=lower,
         upper=upper,
         bounds=bounds,
-        distinct=is_distinct(message),
+        distinct=is_distinct(decoder, message, plan_path),
         options=bound.options,
         plan_path=str(plan_path),
     )

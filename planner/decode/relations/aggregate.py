@@ -130,8 +130,8 @@ def _measure(decoder: Decoder, message: Message, plan_path: PlanPath, scope: Sco
         function=bound.function,
         arguments=tuple(bound.arguments),
         type=bound.type,
-        distinct=is_distinct(function),
-        sorts=sorts,
+        distinct=is_distinct(decoder, function, at),
+        sorts=sorts if arguments else (),  # rows alone have no order
         condition=condition,
         options=bound.options,
         plan_path=str(at),

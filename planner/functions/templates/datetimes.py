@@ -102,16 +102,23 @@ def _local_timestamp(use: Use) -> str:
     return use.cast(local(use, use.arguments[0], 0, use.arguments[1]))
 
 
+def _constant_format(use: Use) -> str:
+    """The format's value: DuckDB takes no format from a column."""
+    known = use.constant(1)
+    if not isinstance(known, str):
+        use.refuse("the format must be a constant")
+    return known
+
+
 def _parse(use: Use) -> str:
+    _constant_format(use)
     return use.cast(f"strptime({use.arguments[0]}, {use.arguments[1]})")
 
 
 def _parse_timestamp(use: Use) -> str:
     """A timestamp from text. A zone in the text wins, then the given zone; without either the text is in UTC."""
     text, format_, *rest = use.arguments
-    known = use.constant(1)
-    if not isinstance(known, str):
-        use.refuse("the format must be a constant")
+    known = _constant_format(use)
     parsed = f"strptime({text}, {format_})"
     if "%z" in known or "%Z" in known:
         return use.cast(parsed)
@@ -121,6 +128,7 @@ def _parse_timestamp(use: Use) -> str:
 
 def _format(use: Use) -> str:
     x, format_, *zone = use.arguments
+    _constant_format(use)
     match use.type(0):
         case t.Time():
             x = f"(DATE '1970-01-01' + {x})"
@@ -144,9 +152,9 @@ TABLE: Final[Table] = {
     ("datetime", "multiply"): Entry(_multiply),
     ("datetime", "assume_timezone"): Entry(_assume_timezone),
     ("datetime", "local_timestamp"): Entry(_local_timestamp),
-    ("datetime", "strptime_time"): Entry(_parse),
-    ("datetime", "strptime_date"): Entry(_parse),
-    ("datetime", "strptime_timestamp"): Entry(_parse_timestamp),
-    ("datetime", "strftime"): Entry(_format),
+    ("datetime", "strptime_time"): Entry(_parse, note="the format must be a constant"),
+    ("datetime", "strptime_date"): Entry(_parse, note="the format must be a constant"),
+    ("datetime", "strptime_timestamp"): Entry(_parse_timestamp, note="the format must be a constant"),
+    ("datetime", "strftime"): Entry(_format, note="the format must be a constant"),
     **{("datetime", name): template for name, template in comparisons("lt", "lte", "gt", "gte").items()},
 }

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ....operators.core import quoting
-from .use import Entry, Table, Use, let_all
+from .use import Entry, Table, Use, error, let, let_all, maybe_null
 
 _OPTIONS: Final = {
     "case_sensitivity": ("CASE_SENSITIVE", "CASE_INSENSITIVE"),
@@ -67,17 +67,22 @@ def _replace(use: Use) -> str:
 
     def replaced(values: Sequence[str]) -> str:
         v, start = values
-        return f"(left({v}, {start} - 1) || regexp_replace(substring({v}, {start}), {_pattern(use)}, {new}))"
+        behind = f"(left({v}, {start} - 1) || regexp_replace(substring({v}, {start}), {_pattern(use)}, {new}))"
+        return f"CASE WHEN {start} < 1 THEN {error('regexp_replace from a position below 1')} ELSE {behind} END"
 
     return let_all([x, position], replaced)
 
 
 def _split(use: Use) -> str:
-    return f"regexp_split_to_array({use.arguments[0]}, {_pattern(use)})"
+    """The parts between matches; null without a pattern, where DuckDB gives the whole string."""
+    if not maybe_null(use, 1):
+        return f"regexp_split_to_array({use.arguments[0]}, {_pattern(use)})"
+    x = use.arguments[0]
+    return let(_pattern(use), lambda p: f"CASE WHEN {p} IS NOT NULL THEN regexp_split_to_array({x}, {p}) END")
 
 
 TABLE: Final[Table] = {
-    ("string", "regexp_match_substring"): Entry(_match, _OPTIONS, _NOTE),
+    ("string", "regexp_match_substring"): Entry(_match, _OPTIONS, _NOTE, may_be_null=True),
     ("string", "regexp_match_substring_all"): Entry(_match_all, _OPTIONS, _NOTE),
     ("string", "regexp_count_substring"): Entry(_count, _OPTIONS, _NOTE),
     ("string", "regexp_replace"): Entry(

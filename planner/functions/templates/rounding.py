@@ -62,11 +62,11 @@ def _rounded(x: str, digits: str, use: Use) -> str:
     match use.result:
         case t.Integer():
             wide = f"CAST({x} AS HUGEINT)"
-            whole = _multiple(wide, _power_of_ten(f"-({digits})"), mode)
+            whole = _multiple(wide, _power_of_ten(f"-CAST({digits} AS BIGINT)"), mode)
             return use.cast(f"CASE WHEN {digits} >= 0 THEN {wide} ELSE {whole} END")
         case t.Decimal():
             argument, result = decimal(use.type(0)), decimal(use.result)
-            drop = f"({argument.scale} - ({digits}))"
+            drop = f"({argument.scale} - CAST({digits} AS BIGINT))"
             exact = unscaled(x, argument)
             whole = _multiple(exact, _power_of_ten(drop), mode)
             return scaled(f"CASE WHEN {drop} <= 0 THEN {exact} ELSE {whole} END", argument.scale, result)

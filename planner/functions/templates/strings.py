@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from .use import Entry, Table, Template, Use, error, let, let_all
+from .use import Entry, Table, Template, Use, error, let, let_all, maybe_null
 
 _UPPER: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _LOWER: Final = _UPPER.lower()
@@ -76,7 +76,13 @@ def _replace(use: Use) -> str:
 
 
 def _count_substring(use: Use) -> str:
-    return f"(len(string_split({folded(use, 0)}, {folded(use, 1)})) - 1)"
+    """The number of parts less one; null without a text to count, where DuckDB gives one part."""
+
+    def counted(x: str, counted_text: str) -> str:
+        count = f"(len(string_split({x}, {counted_text})) - 1)"
+        return f"CASE WHEN {counted_text} IS NOT NULL THEN {count} END" if maybe_null(use, 1) else count
+
+    return let_all((folded(use, 0), folded(use, 1)), lambda values: counted(*values))
 
 
 def _replace_slice(use: Use) -> str:
@@ -154,14 +160,15 @@ def _center(use: Use) -> str:
         left = f"({missing} + 1) // 2" if more_left else f"{missing} // 2"
         right = f"{missing} // 2" if more_left else f"({missing} + 1) // 2"
         both = f"repeat({character}, {left}) || {x} || repeat({character}, {right})"
-        return f"CASE WHEN {missing} <= 0 THEN {x} ELSE {both} END"
+        fitting = f"{missing} <= 0" + (f" AND {character} IS NOT NULL" if maybe_null(use, 2) else "")
+        return f"CASE WHEN {fitting} THEN {x} ELSE {both} END"
 
     return let_all(use.arguments, centered)
 
 
 def _split(use: Use) -> str:
     """The parts of a string. Without a separator, the whole string is the only part."""
-    if not use.type(1).nullable or use.constant(1) is not None:
+    if not maybe_null(use, 1):
         return f"string_split({use.arguments[0]}, {use.arguments[1]})"
 
     def split(values: Sequence[str]) -> str:
@@ -185,7 +192,7 @@ TABLE: Final[Table] = {
         _call("concat_ws"), note="nulls among the strings are left out, as in the official cases"
     ),
     ("string", "substring"): Entry(_substring, {"negative_start": ("WRAP_FROM_END", "LEFT_OF_BEGINNING", "ERROR")}),
-    ("string", "replace_slice"): Entry(_replace_slice),
+    ("string", "replace_slice"): Entry(_replace_slice, may_be_null=True),
     ("string", "repeat"): Entry(_call("repeat")),
     ("string", "reverse"): Entry(_call("reverse")),
     ("string", "left"): Entry(_call("left")),
@@ -205,5 +212,7 @@ TABLE: Final[Table] = {
     ("string", "char_length"): Entry(_call("length")),
     ("string", "bit_length"): Entry(_call("bit_length")),
     ("string", "octet_length"): Entry(_call("strlen")),
-    ("string", "string_split"): Entry(_split),
+    ("string", "string_split"): Entry(
+        _split, note="without a separator the whole string is the only part, as in the official cases"
+    ),
 }

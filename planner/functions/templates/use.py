@@ -71,6 +71,11 @@ class Use:
         return self.aggregate(function, *arguments)
 
 
+def maybe_null(use: Use, index: int) -> bool:
+    """Tests whether an argument may be null."""
+    return use.type(index).nullable and use.constant(index) is None
+
+
 def let(sql: str, body: Callable[[str], str]) -> str:
     """`body(sql)`, with `sql` named first if it is more than a column or a constant.
 
@@ -105,12 +110,13 @@ Template: TypeAlias = Callable[[Use], str]
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A function in the table. `options` has the supported values of each option, the default first; `note` is a remark
-    for the coverage table.
+    for the coverage table. With `may_be_null` the result may be null where the extension's type says that it is not.
     """
 
     template: Template
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     note: str = ""
+    may_be_null: bool = False
 
 
 Table: TypeAlias = dict[tuple[str, str], Entry]

@@ -5,6 +5,7 @@ import pytest
 from tidegate.planner import ir
 from tidegate.planner.functions import bind, bind_scalar, binding, registry
 from tidegate.planner.ir import types as t
+from tidegate.planner.sql.expression_writer import check
 from tidegate.proto.errors import PlanError
 
 SCALAR, AGGREGATE = ir.FunctionKind.SCALAR, ir.FunctionKind.AGGREGATE
@@ -130,3 +131,37 @@ def test_a_function_whose_result_type_is_not_supported_is_refused():
     with pytest.raises(PlanError, match="type geometry, which is not supported") as caught:
         bind_scalar("point", None, [ir.Field(index=0, type=I64)] * 2)
     assert caught.value.problems[0].reason == "UNSUPPORTED_FUNCTION"
+
+
+def text(value):
+    return ir.Literal(value=value, type=t.String(nullable=False))
+
+
+@pytest.mark.parametrize("name", ["strptime_timestamp", "strptime_time"])
+def test_a_column_in_place_of_a_precision_is_refused_by_name(name):
+    arguments = [ir.Field(index=0, type=t.String()), text("%Y"), ir.Field(index=1, type=t.Integer(bits=8))]
+    with pytest.raises(PlanError, match="precision must be a literal") as caught:
+        bind_scalar(name, None, arguments)
+    assert caught.value.problems[0].reason == "UNSUPPORTED_ARGUMENT"
+
+
+@pytest.mark.parametrize(("name", "type_"), [("strptime_date", t.String()), ("strftime", t.Date())])
+def test_a_format_from_a_column_is_refused(name, type_):
+    use = bind_scalar(name, None, [ir.Field(index=0, type=type_), ir.Field(index=1, type=t.String())])
+    with pytest.raises(PlanError, match="the format must be a constant"):
+        check(use)
+
+
+@pytest.mark.parametrize("name", ["regexp_match_substring", "replace_slice"])
+def test_a_function_that_may_have_no_result_is_nullable_whatever_its_file_says(name):
+    numbers = [ir.Literal(value=1, type=t.required(I64))] * 2
+    arguments = [text("a"), text("b")] if name.startswith("regexp") else [text("a"), *numbers, text("b")]
+    assert bind_scalar(name, None, arguments).type.nullable
+
+
+def test_a_producers_meaning_holds_for_names_without_an_extension():
+    columns = [ir.Field(index=0, type=I64)] * 2
+    official = "extension:io.substrait:functions_comparison"
+    assert bind_scalar("least", None, columns, dialect="datafusion").function.name == "least_skip_null"
+    assert bind_scalar("least", official, columns, dialect="datafusion").function.name == "least"
+    assert bind_scalar("least", None, columns).function.name == "least"

@@ -102,7 +102,8 @@ def _overlay(use: Use) -> str:
         count = v[3] if len(v) > 3 else f"length({new_text})"
         return (
             f"CASE WHEN {first} < 1 THEN {error('overlay from a position below 1')}"
-            f" ELSE left({text}, {first} - 1) || {new_text} || substring({text}, greatest(1, {first} + {count})) END"
+            f" ELSE left({text}, {first} - 1) || {new_text}"
+            f" || substring({text}, CASE WHEN {first} + {count} < 1 THEN 1 ELSE {first} + {count} END) END"
         )
 
     return let_all((x, new, start, *length), lambda v: overlaid(list(v)))

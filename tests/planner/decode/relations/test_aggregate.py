@@ -169,6 +169,16 @@ def test_measures_have_filters_sorts_and_distinct() -> None:
     assert decoded_measure.sorts[0].direction is ir.Direction.ASC_NULLS_LAST
 
 
+def test_a_count_of_rows_is_not_distinct_and_has_no_order() -> None:
+    sorts = [{"expr": field(1), "direction": 2}]
+    sorted_rows = {"measure": function("count", sorts=sorts)}
+    (counted,) = only(decode(plan(aggregate(measures=(sorted_rows,)), ["s"])).plan.root, ir.Aggregate).measures
+    assert not counted.sorts
+    distinct = {"measure": function("count", invocation="AGGREGATION_INVOCATION_DISTINCT")}
+    refused = problem(plan(aggregate(measures=(distinct,)), ["s"]))
+    assert refused.message == "a function without arguments cannot be DISTINCT"
+
+
 def test_old_arguments_are_plain_expressions() -> None:
     measure = {"measure": {"functionReference": 6, "args": [field(0)]}}
     (decoded_measure,) = only(
