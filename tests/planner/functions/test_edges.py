@@ -64,7 +64,7 @@ GROWS: Final = frozenset(
 
 @dataclass(frozen=True)
 class Declared:
-    """What an extension file says about the nulls of an implementation's results."""
+    """The nulls of an implementation's results, as its extension file declares them."""
 
     mirrors: bool
     may_be_null: bool
