@@ -32,6 +32,7 @@ from . import (
     streaming_aggregate,
     throughput,
     tpch_queries,
+    training,
 )
 from .limits import CASE_SECONDS, within
 from .report import Report, environment, to_json
@@ -45,6 +46,7 @@ CASES: dict[str, Callable[[Settings], Report]] = {
     "epochs": small_epochs.run,
     "throughput": throughput.run,
     "loader": loader.run,
+    "training": training.run,
     "exchange": exchange.run,
     "lookup": lookup.run,
     "static-join": static_join.run,

@@ -24,6 +24,7 @@ class Settings:
     small_epochs: int = 1_000
     throughput_bytes: int = 1_000_000_000
     loader_bytes: int = 222_000_000
+    training_rows: int = 4_000_000
     exchange_rows: int = 4_000_000
     lookup_rows: int = 1_000_000
     lookup_batch_rows: int = 4_096

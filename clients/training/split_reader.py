@@ -17,7 +17,10 @@ from .training_splits import TrainingSplit
 
 AHEAD_SPLITS: Final = 4
 AHEAD_ROWS: Final = 262_144
-"""Splits are fed ahead until they have so many rows; one for each task at least."""
+AHEAD_BYTES: Final = 48 << 20
+"""Splits are fed ahead until their results have about so many bytes, by those before; one for each task at least. A
+task holds 64 MiB of results in memory, and more of them on disk.
+"""
 
 Skipped = Callable[[TrainingSplit, EpochError], None]
 
@@ -29,6 +32,7 @@ class SplitReader:
         self._create_task = create_task
         self._count = count
         self._closed = False
+        self._row_bytes = AHEAD_BYTES / AHEAD_ROWS  # of the last result
         self._tasks: list[tuple[Task, Iterator[Epoch]]] = []
         self._task(0)
 
@@ -60,13 +64,15 @@ class SplitReader:
                     raise
                 skipped(split, error)
                 batches = []
+            if split.rows and batches:
+                self._row_bytes = sum(batch.nbytes for batch in batches) / split.rows
             yield batches
 
     def _feed(
         self, source: str, coming: Iterator[tuple[int, TrainingSplit]], fed: deque[tuple[int, TrainingSplit]]
     ) -> None:
         while len(fed) < self._count or (
-            len(fed) < AHEAD_SPLITS and sum(split.rows or 0 for _, split in fed) < AHEAD_ROWS
+            len(fed) < AHEAD_SPLITS and sum(split.rows or 0 for _, split in fed) * self._row_bytes < AHEAD_BYTES
         ):
             item = next(coming, None)
             if item is None:

@@ -1,0 +1,82 @@
+"""Runs are built ahead within bounds, whatever their user does."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any, cast
+
+import pytest
+
+from tidegate.training.batch import Batch, Position
+from tidegate.training.batch_runs import Layout, Ready, Run
+from tidegate.training.window_prefetch import Prefetch
+
+from ...waiting import until
+
+BATCHES, SIZE = 4, 100
+
+
+def run_of(number: int) -> Run:
+    ready = tuple(Ready((), Batch(number=number), Position()) for _ in range(BATCHES))
+    return Run(cast("Layout", None), ready, SIZE, None)
+
+
+class Builder:
+    """Counts the runs that were built."""
+
+    def __init__(self, count: int = 50, error: Exception | None = None) -> None:
+        self.built = 0
+        self._count, self._error = count, error
+
+    def __iter__(self) -> Iterator[Run]:
+        for number in range(self._count):
+            self.built += 1
+            yield run_of(number)
+        if self._error is not None:
+            raise self._error
+
+
+def quiet(prefetch: Prefetch, builder: Builder, count: int) -> bool:
+    """True once the thread has built so many runs, and waits."""
+    until(lambda: builder.built == count)
+    threading.Event().wait(0.05)
+    return builder.built == count
+
+
+@pytest.mark.parametrize(
+    ("batches", "size", "ahead"), [(1, 10**9, 1), (BATCHES + 1, 10**9, 2), (10**9, 1, 1), (10**9, 2 * SIZE + 1, 3)]
+)
+def test_no_more_is_built_ahead_than_the_bounds_and_one_run(batches: int, size: int, ahead: int) -> None:
+    builder = Builder()
+    prefetch = Prefetch(iter(builder), batches, size)
+    assert quiet(prefetch, builder, ahead)
+    assert prefetch.next_run() is not None
+    prefetch.took(BATCHES, SIZE)
+    assert quiet(prefetch, builder, ahead + 1)
+    prefetch.close()
+    prefetch.join()
+
+
+def test_runs_come_in_order_and_then_the_end() -> None:
+    prefetch = Prefetch(iter(Builder(3)), 10**9, 10**9)
+    numbers = [run.ready[0].batch.number for run in iter(prefetch.next_run, None)]
+    assert numbers == [0, 1, 2]
+    assert prefetch.next_run() is None
+
+
+def test_an_error_comes_after_the_runs_before_it() -> None:
+    prefetch = Prefetch(iter(Builder(1, ValueError("broken"))), 10**9, 10**9)
+    assert prefetch.next_run() is not None
+    for _ in range(2):
+        with pytest.raises(ValueError, match="broken"):
+            prefetch.next_run()
+
+
+def test_a_thread_that_waits_for_its_user_ends_when_it_is_closed() -> None:
+    builder: Any = Builder()
+    prefetch = Prefetch(iter(builder), 1, 1)
+    assert quiet(prefetch, builder, 1)
+    prefetch.close()
+    prefetch.join()
+    assert builder.built == 1
