@@ -229,10 +229,12 @@ class Tasks(Endpoint):
         with self._streams.one(principal):
             self._watches[principal] += 1
             try:
-                while seen is None or seen.runs:
+                while True:
                     task = await self._control(self._backend.get_task, request.task)
                     if task != seen:
                         yield messages.task_message(task)
+                    if not task.runs:
+                        return
                     seen = task
                     await self._waiting.pause(interval(request.interval_ms / 1000, self._watches[principal]))
             finally:

@@ -285,3 +285,10 @@ def test_watching_is_refused_with_a_status_and_a_reason(stubs: Stubs) -> None:
 )
 def test_many_watches_of_a_principal_look_less_often(asked: float, watches: int, seconds: float) -> None:
     assert task_service.interval(asked, watches) == seconds
+
+
+def test_watching_a_task_that_is_over_ends_at_once(stubs: Stubs) -> None:
+    task = stubs.create()
+    stubs.tasks.CancelTask(pb.CancelTaskRequest(task=task))
+    watch = stubs.tasks.WatchTask(pb.WatchTaskRequest(task=task, interval_ms=3_600_000), timeout=60)
+    assert [seen.state for seen in watch] == [pb.TASK_STATE_CANCELLED]
