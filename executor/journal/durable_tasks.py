@@ -146,6 +146,10 @@ class DurableTasks:
         stored, self._stored = self._stored, ()
         return stored
 
+    def flush(self) -> None:
+        """Wait until everything that was recorded is durable, acknowledgements too."""
+        self._journal.wait(self._journal.append(()))
+
     @property
     def commits(self) -> int:
         """The number of commits of the journal so far."""

@@ -123,10 +123,10 @@ class Journal:
                     break
             if self._broken or (self._closed and self._error is not None):
                 return None
-            self._urgent = False
-            if self._open.statements or self._open.after:
+            if self._urgent or self._open.statements or self._open.after:
                 self._pending.append(self._open)
                 self._open = Batch()
+            self._urgent = False
             if self._closed and not self._pending:
                 return None
             return tuple(self._pending)
