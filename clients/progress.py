@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Final, Self
 
 _INTERVAL: Final = 0.2
 _WIDTH: Final = 30
+PLAIN_SECONDS: Final = 5.0
 
 
 class Ticker:
@@ -41,6 +43,25 @@ class Ticker:
                 self._tell()
         except BaseException as error:  # noqa: BLE001 - whoever made it decides
             self.error = error
+
+
+@contextmanager
+def line_shown(text: Callable[[], str]) -> Iterator[None]:
+    """Show a line while the context lasts: rewritten in its place on a terminal, else written anew now and then, and at
+    the end.
+    """
+    if somebody_looks():
+        try:
+            with Ticker(lambda: draw(None, text())):
+                yield
+        finally:
+            clear()
+        return
+    try:
+        with Ticker(lambda: write(text()), seconds=PLAIN_SECONDS):
+            yield
+    finally:
+        write(text())
 
 
 def somebody_looks() -> bool:

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
-from .progress import Ticker, clear, draw, somebody_looks, write
+from .progress import PLAIN_SECONDS, Ticker, clear, draw, somebody_looks, write
 from .proto.errors import InvalidRequest
 from .proto.statistics import OperatorStatistics, SourceProgress, Statistics, share_of
 
@@ -42,8 +42,6 @@ class GraphProgress:
         return share_of(self.sources.values())
 
 
-_PLAIN_SECONDS: Final = 5.0
-
 Told: TypeAlias = bool | Callable[[GraphProgress], object]
 
 
@@ -68,7 +66,7 @@ def watched(progress: Told, statistics: Callable[[], Statistics], *, anywhere: b
             finally:
                 clear()
         elif progress and anywhere:
-            with Ticker(lambda: write(_text(now())), seconds=_PLAIN_SECONDS):
+            with Ticker(lambda: write(_text(now())), seconds=PLAIN_SECONDS):
                 yield
             write(_text(now()))
         else:

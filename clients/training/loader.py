@@ -6,6 +6,7 @@ import hashlib
 import json
 import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from types import TracebackType
 from typing import Any, Final, Literal, Self
@@ -14,6 +15,7 @@ import pyarrow as pa
 
 from ..client import Client
 from ..plans import Plan, plan_bytes
+from ..progress import line_shown
 from ..proto.errors import InvalidRequest, Refused
 from ..proto.values import Explanation
 from ..splits import SplitLike
@@ -69,6 +71,7 @@ class Loader:
     | `readers` | tasks that read splits at the same time |
     | `tables` | static sources of the plan |
     | `on_error` | `"skip"`: a split that cannot be read has no rows, and `statistics().skipped` names it |
+    | `progress` | True: a line on standard error says how far the loader is |
     | `options` | other options of the loader's task, as `channels` |
     """
 
@@ -98,6 +101,7 @@ class Loader:
         readers: int = 2,
         tables: Mapping[str, SplitLike | Sequence[SplitLike]] | None = None,
         on_error: Literal["fail", "skip"] = "fail",
+        progress: bool = False,
         **options: Any,
     ) -> None:
         _check_numbers(batch_size=batch_size, ranks=ranks, workers=workers, readers=readers)
@@ -135,6 +139,7 @@ class Loader:
             **{"idle_seconds": MOST_SECONDS, "max_pending_epochs": AHEAD_SPLITS + 1, **options},
         )
         self._options = options
+        self._progress = progress
         self._position = Position()
         self._meter = Meter()
         self._constants: dict[str, Any] | None = None
@@ -253,20 +258,24 @@ class Loader:
         self._turn += 1
         turn, reading = self._turn, self._reading()
         stays_open = False
+        line = line_shown(lambda: str(self.statistics())) if self._progress else nullcontext()
         try:
-            for batch, after in reading:
-                self._position = after
-                if batch is None:
-                    stays_open = one_epoch
-                    if one_epoch:
+            with line:
+                for batch, after in reading:
+                    self._position = after
+                    if batch is not None:
+                        yield batch
+                        self._check_turn(turn)
+                    elif one_epoch:
+                        stays_open = True
                         return
-                    continue
-                yield batch
-                if self._turn != turn:
-                    raise Refused("these batches have ended: the loader was read or set elsewhere", reason="CONSUMED")
         finally:
             if self._turn == turn and not stays_open:
                 self.close()
+
+    def _check_turn(self, turn: int) -> None:
+        if self._turn != turn:
+            raise Refused("these batches have ended: the loader was read or set elsewhere", reason="CONSUMED")
 
     def _reading(self) -> Reading:
         """The reading from the position on. One that is open has come to this position."""

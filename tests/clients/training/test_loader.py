@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 import substrait.dataframe as sub
@@ -265,6 +266,13 @@ def test_statistics_count_what_was_handed_out(local_client: Client, folder: Path
     assert "rows/s" in str(statistics)
 
 
+def test_a_line_says_how_far_the_loader_is(
+    local_client: Client, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert rows_of(loader(local_client, folder, progress=True)) == expected()
+    assert capsys.readouterr().err.startswith("epoch 1, batch 0: ")
+
+
 def test_a_damaged_file_is_skipped_and_named(client: Client, folder: Path, tmp_path: Path) -> None:
     for file in folder.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
@@ -319,3 +327,43 @@ def test_a_loader_takes_one_source(local_client: Client, folder: Path) -> None:
         Loader(local_client, numbers(), {"samples": folder, "others": folder}, batch_size=4)
     with pytest.raises(tidegate.TidegateError, match="nowhere"):
         next(iter(Loader(local_client, numbers(), {"samples": "/nowhere.parquet"}, batch_size=4)))
+
+
+def test_row_groups_of_one_file_are_splits_of_their_own(client: Client, tmp_path: Path) -> None:
+    pq.write_table(pa.table({"n": range(250_000)}), tmp_path / "large.parquet", row_group_size=60_000)
+    sizes = [60_000, 60_000, 60_000, 70_000]  # the last row group is small, and joined
+    ends = [sum(sizes[:at]) for at in range(5)]
+    order = oracle.epoch_rows([list(range(*ends[at : at + 2])) for at in range(4)], sizes, 2, 100_000, 0)
+    options: Any = {"batch_size": 9_999, "shuffle": Shuffle(2, rows=100_000)}
+    whole = Loader(client, numbers(), {"samples": tmp_path / "large.parquet"}, **options)
+    first = [next(iter(whole))["n"].tolist() for _ in range(2)]
+    state = whole.state_dict()
+    whole.close()
+    resumed = Loader(client, numbers(), {"samples": tmp_path / "large.parquet"}, **options)
+    resumed.load_state_dict(state)
+    assert first + rows_of(resumed) == oracle.batches(order, 9_999, "short")
+
+
+@pytest.mark.parametrize("ending", ["csv", "arrow", "json"])
+def test_files_of_other_formats_are_read_in_the_same_way(local_client: Client, tmp_path: Path, ending: str) -> None:
+    for part in range(3):
+        file = tmp_path / f"{part}.{ending}"
+        numbers_of_part = range(part * 10, part * 10 + 10)
+        match ending:
+            case "csv":
+                file.write_text("n\n" + "".join(f"{n}\n" for n in numbers_of_part))
+            case "json":
+                file.write_text("".join(json.dumps({"n": n}) + "\n" for n in numbers_of_part))
+            case _:
+                feather.write_feather(pa.table({"n": numbers_of_part}), str(file), compression="uncompressed")
+    options: Any = {"batch_size": 7, "shuffle": Shuffle(1, rows=20), "prefetch": 0}
+    whole = Loader(local_client, numbers(), {"samples": tmp_path}, **options)
+    states, batches = [], []
+    for batch in whole:
+        batches.append(batch["n"].tolist())
+        states.append(whole.state_dict())
+    assert sorted(chain.from_iterable(batches)) == list(range(30))
+    for number, state in enumerate(states[:-1], 1):
+        resumed = Loader(local_client, numbers(), {"samples": tmp_path}, **options)
+        resumed.load_state_dict(state)
+        assert rows_of(resumed) == batches[number:]
