@@ -357,7 +357,7 @@ def test_explain_shows_the_stages_of_spark_here_and_on_a_server(cli: Run, tmp_pa
 
 def test_explain_says_where_a_plan_runs_with_the_threshold_that_is_given(cli: Run, tmp_path: Path) -> None:
     (tmp_path / "totals.bin").write_bytes(plans.totals())
-    asked = ("explain", "totals.bin", "--channels", "2", "--rows", "rows=100000")
+    asked = ("explain", "totals.bin", "--channels", "2", "--rows", "rows=1000000")
     shipped, spread = cli(*asked).output, cli(*asked, "--parallel-threshold-seconds", "0").output
     assert re.search(r"one channel, as several are estimated to save \d+ ms; 75 are worth it", shipped)
     assert "pipeline 1 on 2 channels" in spread
