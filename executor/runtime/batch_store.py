@@ -3,6 +3,9 @@
 Callers hold the task's lock, except for `SpillFiles.write`, which is slow and needs no lock. The newest batches spill
 first: readers take the oldest first, so the oldest stay in memory. Small batches go to disk together, so that one file
 holds several of them.
+
+Batches here are freed one by one, in any order, and share a quota. Rows that one reader holds as a whole are in a
+`SpillBuffer` (`proto/arrow/spill_buffer.py`).
 """
 
 from __future__ import annotations

@@ -18,7 +18,6 @@ from ..values.change import Change, ManyRounds, Numbers, Rounds
 from ..values.consolidate import Entries, consolidate, consolidated, entries, merged, to_merge
 from ..values.rows import Rows
 from ..values.value_columns import Index
-from .directory import Directory
 from .history import counts_at
 from .matching_entries import Held, History, MatchingEntries
 from .packed_runs import Form, PackedRun, PackedRuns
@@ -58,8 +57,6 @@ class Arrangement:
         self._key = tuple(key)
         self._whole = self._key == tuple(range(len(self._types)))
         self._one_word = len(self._key) == 1 and one_to_one(self._types[self._key[0]])
-        self._directory = Directory(self._key[0]) if self._one_word else None
-        """The directory of the oldest hashed run, which is the longest."""
         form = Form.of(self._types, self._key, orders, depth) if packs else None
         self._packed = None if form is None else PackedRuns(form, width)
         self._depth = depth
@@ -95,11 +92,10 @@ class Arrangement:
         new = self._recent[self._measured :]
         self._measured += len(new)
         self._measured_bytes += sum(run.nbytes for run in new)
-        directory = 0 if self._directory is None else self._directory.nbytes
         packed = 0 if self._packed is None else self._packed.nbytes
         if self._runs_bytes is None:
             self._runs_bytes = sum(run.nbytes for run in self._runs)
-        return self._runs_bytes + self._measured_bytes + directory + packed
+        return self._runs_bytes + self._measured_bytes + packed
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -265,29 +261,14 @@ class Arrangement:
         if len(keys) == 1:
             yield from self._matches_of_one(keys)
             return
-        for number, run in enumerate(self._runs):
-            if number == 0 and self._directory is not None:
-                ranges = self._directory.ranges(run, keys.columns[0])
-                if ranges is not None:
-                    for asked, at in pairs(None, *ranges):
-                        self.looked_at += len(asked)
-                        yield run, asked, at
-                    continue
+        for run in self._runs:
             for asked, at in _searched(run.key_hashes, keys.hashes()):
                 yield self._of_same_key(keys, run, asked, at)
 
     def _matches_of_one(self, keys: Rows) -> Iterator[tuple[Entries, Index, Index]]:
         """`matches` of one key, as fast as possible: many loops have only one key in most rounds."""
-        for number, run in enumerate(self._runs):
-            if number == 0 and self._directory is not None:
-                range_ = self._directory.range(run, keys.columns[0])
-                if range_ is not None:
-                    first, count = range_
-                    if count:
-                        self.looked_at += count
-                        yield run, *of_one(first, count)
-                    continue
-            hashes = keys.hashes()
+        hashes = keys.hashes()
+        for run in self._runs:
             first = run.key_hashes.searchsorted(hashes).item()
             count = run.key_hashes.searchsorted(hashes, side="right").item() - first
             if count:
@@ -316,8 +297,6 @@ class Arrangement:
         self._forget_recent()
         if self._packed is not None:
             self._packed.clear()
-        if self._directory is not None:
-            self._directory.forget()
 
     def _forget_recent(self) -> None:
         self._recent, self._recent_rows = [], 0
