@@ -21,7 +21,8 @@ class _Request:
 class Requests:
     """Tasks by the request that made them, for as long as the tasks live. Thread-safe."""
 
-    def __init__(self) -> None:
+    def __init__(self, lives: Callable[[str], bool]) -> None:
+        self._lives = lives
         self._known: dict[tuple[str, str], _Request] = {}
         self._by_task: dict[str, tuple[str, str]] = {}
         self._lock = threading.Lock()
@@ -55,6 +56,8 @@ class Requests:
             raise
         with self._lock:
             self._by_task[task] = caller, name
+        if not self._lives(task):  # it was deleted before it was known here
+            self.forget(task)
         request.task.set_result(task)
         return task
 

@@ -98,7 +98,7 @@ class TaskManager:
         A task that was deleted in a step closes in its next step, unless the service is closed first. Until then, the
         timer of its interrupts holds the task.
         """
-        self._requests = Requests()
+        self._requests = Requests(lambda task: task in self._tasks)
         self._lock = threading.Lock()
         self._closed = self._stopped = False
         self._ended = ended

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from tidegate.executor.service.call_registry import Requests
 from tidegate.executor.service.manager import TaskManager
 from tidegate.proto.errors import InvalidRequest, NotFound, Refused
 from tidegate.proto.values import PlanBytes, TaskOptions
@@ -100,3 +101,19 @@ def test_a_request_is_forgotten_with_its_task(service: TaskManager) -> None:
 def test_a_name_beyond_its_length_is_refused(service: TaskManager) -> None:
     with pytest.raises(InvalidRequest, match="at most 200"):
         service.create_task(PLAN, OPTIONS, {}, request="r" * 201)
+
+
+def test_a_task_that_is_deleted_while_it_is_made_leaves_its_name_free() -> None:
+    living: set[str] = set()
+    requests = Requests(living.__contains__)
+
+    def make(task: str, *, deleted: bool) -> str:
+        if deleted:
+            requests.forget(task)
+        else:
+            living.add(task)
+        return task
+
+    assert requests.once("alice", "name", b"", lambda: make("1", deleted=True)) == "1"
+    assert requests.once("alice", "name", b"other", lambda: make("2", deleted=False)) == "2"
+    assert requests.once("alice", "name", b"other", lambda: make("3", deleted=False)) == "2"
