@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from ...arrays.hashing import Hashes, one_to_one
 from ...arrays.ordering import Order
+from ...core.interrupts import beside
 from ..values.change import Change, ManyRounds, Numbers, Rounds
 from ..values.consolidate import Entries, consolidate, consolidated, entries, merged, to_merge
 from ..values.rows import Rows
@@ -310,7 +311,7 @@ class Arrangement:
 
 def _searched(kept: Hashes, hashes: Hashes) -> Iterator[tuple[Index, Index]]:
     """Pairs of one of `hashes` and the kept hash that equals it, in order."""
-    first = kept.searchsorted(hashes)
+    first = beside(lambda: kept.searchsorted(hashes), len(hashes))
     hit = kept.take(first, mode="clip") == hashes
     hits = np.count_nonzero(hit)
     if not hits:
@@ -319,7 +320,7 @@ def _searched(kept: Hashes, hashes: Hashes) -> Iterator[tuple[Index, Index]]:
     of = hashes
     if hits < len(hashes):
         first, of = first.take(asked), hashes.take(asked)
-    counts = kept.searchsorted(of, side="right")
+    counts = beside(lambda: kept.searchsorted(of, side="right"), len(of))
     counts -= first
     yield from pairs(asked, first, counts)
 

@@ -1,17 +1,19 @@
 """Rows by their key, however they came in."""
 
 from collections import Counter
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.operators.changes.kept.arrangement import Arrangement
+from tidegate.operators.changes.kept.arrangement import Arrangement, _searched
 from tidegate.operators.changes.values.change import Change
 from tidegate.operators.changes.values.consolidate import Entries, consolidated
 from tidegate.operators.changes.values.rows import Rows
 from tidegate.operators.changes.values.value_columns import FixedColumn
+from tidegate.operators.core.interrupts import MANY, Watch, looking
 
 from ...searching import tries
 
@@ -105,3 +107,19 @@ def test_a_directory_ends_with_its_run() -> None:
     assert totals_of(arrangement, list(range(600))) == Counter({(key, 0): 1 for key in range(600)})
     insert(arrangement, [(key, 1, 1) for key in range(-600, 700)])
     assert totals_of(arrangement, [-7, 5, 650]) == Counter({(-7, 1): 1, (5, 0): 1, (5, 1): 1, (650, 1): 1})
+
+
+def test_a_search_for_very_many_keys_runs_beside_the_looks_of_its_thread() -> None:
+    started: list[int] = []
+
+    def start(run: Callable[[], None]) -> None:
+        started.append(1)
+        run()
+
+    keys = np.arange(MANY, dtype=np.uint64)
+    with looking(Watch(lambda: None, start)):
+        pairs = list(_searched(keys, keys))
+        assert len(started) == 2
+        list(_searched(keys, keys[:100]))
+    assert len(started) == 2
+    assert sum(len(asked) for asked, _ in pairs) == MANY
