@@ -11,6 +11,8 @@ import pyarrow as pa
 from ...operators.changes.values.change import Change
 from ...operators.core.batches import batch_of
 from ...operators.core.piece import Piece
+from ...operators.core.sizes import BATCH_BYTES
+from ...operators.core.wide_rows import PassingRows
 from ...operators.duckdb.conform import Conform
 from ...operators.sources.formats.matching import Names, match_change_column, match_columns
 from ...operators.sources.scan import Scan
@@ -63,9 +65,11 @@ class Reading:
         for name, alike in itertools.groupby(pieces, key=lambda piece: piece.change_column):
             scan = self._scan(name)
             scan.assign(self._source.name, tuple(alike))
+            passing = PassingRows(BATCH_BYTES)  # merges of the state free as much as the state
             with closing(MeteredStream(scan.schema, scan.run(()), self._meter)) as batches:
                 read = self._meter.bytes_out
                 for batch in batches:
+                    passing.add(batch)
                     size, read = self._meter.bytes_out - read, self._meter.bytes_out
                     yield self._change(batch, weighed=name is not None), size
             scan.assign(self._source.name, ())

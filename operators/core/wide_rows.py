@@ -7,6 +7,7 @@ beside all limits.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -17,6 +18,8 @@ from .sizes import BATCH_BYTES, batch_bytes
 _WIDE: Final = 512
 """The bytes of a row from which on it is wide."""
 _EVERY: Final = 32 << 20
+_MANY_ROWS: Final = 1 << 10
+"""Arrays with fewer rows are not asked for their bytes."""
 
 
 def wide_bytes(batch: pa.RecordBatch) -> int:
@@ -31,6 +34,13 @@ def concatenated(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     if len(batches) == 1:
         return batches[0]
     return pa.concat_batches(batches, memory_pool=_POOL if wide_bytes(batches[0]) else None)
+
+
+def wide_pool(arrays: Sequence[pa.Array], rows: int) -> pa.MemoryPool | None:
+    """The pool for so many rows of these arrays; None, the default one, where the rows are few or narrow."""
+    values = sum(map(len, arrays))
+    is_wide = rows >= _MANY_ROWS and sum(array.nbytes for array in arrays) >= _WIDE * values
+    return _POOL if is_wide else None
 
 
 class PassingRows:

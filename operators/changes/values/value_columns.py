@@ -18,6 +18,7 @@ from pyarrow import types as kinds
 
 from ...arrays.hashing import Hashes, hash_array, hash_words
 from ...core.interrupts import values_of
+from ...core.wide_rows import wide_pool
 
 Index = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -123,10 +124,11 @@ class ArrowColumn:
             return ArrowColumn(self.array[rows])
         if rows.dtype == np.bool_:
             return ArrowColumn(self.array.filter(pa.array(rows)))
-        return ArrowColumn(self.array.take(pa.array(rows)))
+        return ArrowColumn(pc.take(self.array, pa.array(rows), memory_pool=wide_pool([self.array], len(rows))))
 
     def concat(self, others: Sequence[ArrowColumn]) -> ArrowColumn:
-        return ArrowColumn(pa.concat_arrays([self.array, *(other.array for other in others)]))
+        arrays = [self.array, *(other.array for other in others)]
+        return ArrowColumn(pa.concat_arrays(arrays, memory_pool=wide_pool(arrays, sum(map(len, arrays)))))
 
     def hashes(self) -> Hashes:
         return hash_array(self.array)
