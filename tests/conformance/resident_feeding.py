@@ -111,16 +111,13 @@ def _service(run: Run, folder: Path) -> Iterator[tuple[str, subprocess.Popen[str
     if not run.remote:
         yield "", None
         return
-    command = ["serve", "--listen=127.0.0.1:0", f"--root={folder}"]
-    server = subprocess.Popen(
-        [sys.executable, "-m", "tidegate.server.cli", *command], stdout=subprocess.PIPE, text=True
-    )
-    try:
+    command = ["-m", "tidegate.server.cli", "serve", "--listen=127.0.0.1:0", f"--root={folder}"]
+    with subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
-        yield server.stdout.readline().split()[-1], server
-    finally:
-        server.terminate()
-        server.wait(TIMEOUT)
+        try:
+            yield server.stdout.readline().split()[-1], server
+        finally:
+            server.terminate()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
