@@ -107,7 +107,9 @@ def dataset(folder: Path) -> Iterable[pa.RecordBatch]:
 
 
 def scan(folder: Path) -> Iterable[pa.RecordBatch]:
-    reader: Iterable[pa.RecordBatch] = duckdb.connect().sql(f"FROM '{folder}/*.parquet'").to_arrow_reader(WINDOW)
+    connection = duckdb.connect()
+    connection.execute("SET enable_progress_bar = false")
+    reader: Iterable[pa.RecordBatch] = connection.sql(f"FROM '{folder}/*.parquet'").to_arrow_reader(WINDOW)
     return reader
 
 
