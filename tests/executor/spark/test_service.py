@@ -68,7 +68,7 @@ def test_a_plan_that_writes_writes_what_spark_computes(spark: SparkSession, tmp_
 def test_the_command_line_runs_a_plan_on_spark(
     folder: Path, summed: pa.Table, master: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    how = ("--executor", "spark", "--spark", master, "--channels", "2")
+    how = ("--executor", "spark", "--spark", master, "--channels", "2", "--parallel-threshold-seconds", "0")
     assert main(["run", "plan.json", "--split", "t=rows.parquet", *how, "--output", "out.parquet"]) == 0
     assert pq.read_table(folder / "out.parquet") == summed
     assert "2 channels" in capsys.readouterr().out.splitlines()[-1]
