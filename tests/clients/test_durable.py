@@ -1,0 +1,86 @@
+"""Tasks of a client over a restart: files, uploads, tables, tables that the plan writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import substrait.dataframe as sub
+
+import tidegate
+from tidegate.proto.values import Durability, TaskPhase
+
+orders = sub.read_named_table("orders", {"n": sub.i64})
+PLAN = orders.filter(sub.col("n") > 1).to_plan()
+ROWS = [{"n": 2}, {"n": 3}]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    pq.write_table(pa.table({"n": [1, 2, 3]}), tmp_path / "orders.parquet")
+    return tmp_path / "orders.parquet"
+
+
+def service(folder: Path) -> tidegate.Client:
+    return tidegate.local(data=folder / "data", roots=[folder])
+
+
+@pytest.mark.parametrize("uploaded", [False, True])
+@pytest.mark.parametrize("table", [False, True])
+def test_files_are_read_again(tmp_path: Path, file: Path, uploaded: bool, table: bool) -> None:
+    orders_file = tidegate.upload(file) if uploaded else str(file)
+    with service(tmp_path) as client:
+        if table:
+            task = client.create_task(PLAN, tables={"orders": orders_file})
+        else:
+            task = client.create_task(PLAN)
+            task.add_split("orders", orders_file)
+        task.no_more_splits()
+    if uploaded:
+        file.unlink()
+    with service(tmp_path) as client:
+        assert client.task(task.id).read_epoch().to_pylist() == ROWS
+
+
+def test_inline_tables_are_kept(tmp_path: Path) -> None:
+    with service(tmp_path) as client:
+        task = client.create_task(PLAN, tables={"orders": pa.table({"n": [1, 2, 3]})})
+        task.no_more_splits()
+    with service(tmp_path) as client:
+        assert client.task(task.id).read_epoch().to_pylist() == ROWS
+
+
+@pytest.mark.parametrize("table", [False, True])
+def test_a_file_that_has_changed_fails_its_task_alone(tmp_path: Path, file: Path, table: bool) -> None:
+    with service(tmp_path) as client:
+        other = client.create_task(PLAN)
+        other.add_split("orders", pa.table({"n": [1, 2, 3]}))
+        task = client.create_task(PLAN, tables={"orders": str(file)} if table else None)
+        if not table:
+            task.add_split("orders", str(file))
+        task.no_more_splits()
+    pq.write_table(pa.table({"n": [5, 6, 7, 8]}), file)
+    with service(tmp_path) as client:
+        with pytest.raises(tidegate.TaskFailed) as raised:
+            client.task(task.id).read_epoch()
+        assert raised.value.reason == "FILE_CHANGED"
+        again = client.task(other.id)
+        again.request_barrier()
+        assert again.read_epoch().to_pylist() == ROWS
+
+
+def test_a_query_and_a_task_without_durability_leave_nothing(tmp_path: Path) -> None:
+    with service(tmp_path) as client:
+        client.query(PLAN, {"orders": pa.table({"n": [1]})})
+        assert client.create_task(PLAN, durability="none").options.durability is Durability.NONE
+    with service(tmp_path) as client:
+        assert client.tasks() == []
+
+
+def test_a_task_without_work_is_running_again(tmp_path: Path) -> None:
+    with service(tmp_path) as client:
+        task = client.create_task(PLAN)
+    with service(tmp_path) as client:
+        assert client.task(task.id).info().state is TaskPhase.RUNNING
