@@ -7,9 +7,13 @@ The binder tries implementations in this order:
 3. those of that name in the file the plan names, then in every file;
 4. the official forms of a producer's own name (`aliases`).
 
-Within 2, 3 and 4 the best one gives the result type that the plan declares, then asks for the cheapest conversions of
-its arguments, then says most about their types. The plan's declared result type is kept: if it differs from the derived
-type, rendering casts to it; a pair of types that cannot be cast is a problem.
+Within 2, 3 and 4 the best one narrows no argument, then gives the result type that the plan declares, then asks for the
+cheapest conversions of its arguments, then says most about their types.
+
+The plan's declared result type is kept: if it differs from the derived type, rendering casts to it, and a value that
+does not fit is an error. The type may be a decimal of other digits, or another width of an integer that counts
+something. Functions that the plan takes from no extension are their producer's own, and may have any type of the
+derived type's family. Every other type is a problem.
 """
 
 from __future__ import annotations
@@ -41,6 +45,7 @@ _LONGEST_WORD: Final = 32  # longer than any name of a unit
 _NUMBERS: Final = (t.Integer, t.Float, t.Decimal)
 _TEXTS: Final = (t.String, t.VarChar, t.FixedChar)
 _DATES: Final = (t.Date, t.Timestamp, t.TimestampTz)
+_INTEGERS: Final = frozenset({"i8", "i16", "i32", "i64"})
 _FAMILIES: Final[tuple[tuple[type[Type], ...], ...]] = (_NUMBERS, _TEXTS, _DATES, (t.Binary, t.FixedBinary))
 
 
@@ -116,7 +121,13 @@ def bind(
             kind=implementation.kind,
         ),
         arguments=converted,
-        type=_reconcile(implementation, derived, output, plan_path),
+        type=_reconcile(
+            implementation,
+            derived,
+            output,
+            plan_path,
+            official=file is not None or implementation.signature == compound,
+        ),
         options=asked,
         negated=best.alias is not None and best.alias.negated,
     )
@@ -304,6 +315,7 @@ def _fitting(
             continue
         derived = _result(implementation, types, bindings, _constants(implementation, arguments))
         rank = (
+            cost >= coercion.NARROWING,
             _distance(derived, output),
             cost,
             implementation.file == _LAST_RESORT,
@@ -357,11 +369,15 @@ def castable(source: Type, target: Type) -> bool:
     )
 
 
-def _reconcile(implementation: Implementation, derived: Type, output: Type | None, plan_path: str) -> Type:
-    """The plan's declared type if there is one, nullable also if the derived type is."""
+def _reconcile(
+    implementation: Implementation, derived: Type, output: Type | None, plan_path: str, *, official: bool
+) -> Type:
+    """The plan's declared type if there is one, nullable also if the derived type is. `official` says that the plan
+    means this implementation, not a function of its producer.
+    """
     if output is None:
         return derived
-    if not castable(derived, output):
+    if not (_may_be_declared(implementation, derived, output) if official else castable(derived, output)):
         raise PlanError(
             Problem(
                 place=plan_path,
@@ -370,6 +386,24 @@ def _reconcile(implementation: Implementation, derived: Type, output: Type | Non
             )
         )
     return t.nullable(output) if derived.nullable else output
+
+
+def _may_be_declared(implementation: Implementation, derived: Type, output: Type) -> bool:
+    """Tests whether a plan may declare the implementation's result as another type of the same kind: decimals and
+    texts of any size, and any width of an integer that counts something and is not made of integers.
+    """
+    if isinstance(derived, t.Decimal) or not isinstance(derived, _NUMBERS):
+        return castable(derived, output) and isinstance(output, t.Decimal) is isinstance(derived, t.Decimal)
+    if isinstance(derived, t.Integer) and isinstance(output, t.Integer) and _counts(implementation):
+        return True
+    return coercion.same(derived, output)
+
+
+def _counts(implementation: Implementation) -> bool:
+    patterns = (parameter.pattern for parameter in implementation.parameters)
+    return implementation.result.strip().rstrip("?") in _INTEGERS and not any(
+        pattern is not None and pattern.name in _INTEGERS for pattern in patterns
+    )
 
 
 # ---------------------------------------------------------------------------------------------------- messages

@@ -24,7 +24,9 @@ _DIGITS: Final[dict[tuple[int, bool], int]] = {
     (32, False): 10,
     (64, False): 20,
 }
-_NARROWING: Final = 30
+NARROWING: Final = 30
+"""The cost of making an integer narrower, at least. A value that does not fit is an error at run time."""
+
 _TEXT: Final = (t.String, t.VarChar, t.FixedChar)
 _READABLE: Final = (t.Boolean, t.Integer, t.Float, t.Decimal, t.Date, t.Time, t.Timestamp, t.TimestampTz, t.Uuid)
 
@@ -90,7 +92,7 @@ def cost(source: Type, target: Type, value: Literal | None) -> int | None:  # no
 
 def _integer_cost(source: t.Integer, target: t.Integer) -> int:
     widens = target.bits > source.bits and (target.signed or not source.signed)
-    return (target.bits // source.bits).bit_length() if widens else _NARROWING
+    return (target.bits // source.bits).bit_length() if widens else NARROWING
 
 
 def _decimal_cost(source: t.Decimal, target: t.Decimal) -> int | None:

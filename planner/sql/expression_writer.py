@@ -135,7 +135,9 @@ def _call(call: ir.Call, part: _Part) -> _Step:
 def applied(
     use: ir.Call | ir.Measure | ir.WindowCall, arguments: Sequence[str], aggregate: AggregateCall | None
 ) -> str:
-    """The function's template, with its result as the plan's declared type."""
+    """The function's template, with its result as the plan's declared type. A template that rounds decimals rounds to
+    the declared digits, so that no result is rounded twice.
+    """
     function = use.function
     implementation = binding.implementation_of(function)
     derived = binding.derived_type(function, use.arguments)
@@ -159,7 +161,7 @@ def applied(
             aggregate=aggregate,
         )
     )
-    if exact or t.nullable(derived) == t.nullable(use.type):
+    if t.nullable(derived) == t.nullable(use.type):
         return sql
     return casts.cast(sql, derived, use.type, ir.CastFailure.ERROR)
 

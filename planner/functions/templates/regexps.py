@@ -30,29 +30,40 @@ def _pattern(use: Use) -> str:
     return quoting.text(flags + constant) if isinstance(constant, str) else f"('{flags}' || {use.arguments[1]})"
 
 
-def _from(x: str, position: str | None) -> str:
-    return x if position is None or position == "CAST(1 AS BIGINT)" else f"substring({x}, {position})"
+def _from_one(use: Use, index: int, what: str) -> str:
+    """An argument that counts from one. A smaller number is an error: DuckDB would count from the text's end."""
+    constant = use.constant(index)
+    if isinstance(constant, int) and constant >= 1:
+        return use.arguments[index]
+    below = error(f"{use.name} from {what} below 1")
+    return let(use.arguments[index], lambda number: f"CASE WHEN {number} < 1 THEN {below} ELSE {number} END")
 
 
-def _all(x: str, pattern: str, position: str | None, group: str) -> str:
-    return f"regexp_extract_all({_from(x, position)}, {pattern}, {group})"
+def _searched(use: Use) -> str:
+    """The text from the position that the third argument names, if there is one."""
+    x = use.arguments[0]
+    if len(use.arguments) < 3 or use.constant(2) == 1:
+        return x
+    return f"substring({x}, {_from_one(use, 2, 'a position')})"
+
+
+def _all(use: Use, group: str) -> str:
+    return f"regexp_extract_all({_searched(use)}, {_pattern(use)}, CAST({group} AS INTEGER))"
 
 
 def _match(use: Use) -> str:
     """The match; null if there is none."""
-    x, _, *rest = use.arguments
-    position, occurrence, group = rest or (None, "1", "0")
-    return f"list_extract({_all(x, _pattern(use), position, f'CAST({group} AS INTEGER)')}, {occurrence})"
+    if len(use.arguments) == 2:
+        return f"list_extract({_all(use, '0')}, 1)"
+    return f"list_extract({_all(use, use.arguments[4])}, {_from_one(use, 3, 'an occurrence')})"
 
 
 def _match_all(use: Use) -> str:
-    x, _, position, group = use.arguments
-    return _all(x, _pattern(use), position, f"CAST({group} AS INTEGER)")
+    return _all(use, use.arguments[3])
 
 
 def _count(use: Use) -> str:
-    x, _, *rest = use.arguments
-    return f"len({_all(x, _pattern(use), rest[0] if rest else None, '0')})"
+    return f"len({_all(use, '0')})"
 
 
 def _replace(use: Use) -> str:
@@ -61,16 +72,14 @@ def _replace(use: Use) -> str:
         return f"regexp_replace({x}, {_pattern(use)}, {new})"
     if use.constant(4) not in (0, 1):
         use.refuse("the occurrence to replace must be the constant 0 or 1")
-    position = rest[0]
     if use.constant(3) == 1:
         return f"regexp_replace({x}, {_pattern(use)}, {new})"
 
     def replaced(values: Sequence[str]) -> str:
         v, start = values
-        behind = f"(left({v}, {start} - 1) || regexp_replace(substring({v}, {start}), {_pattern(use)}, {new}))"
-        return f"CASE WHEN {start} < 1 THEN {error('regexp_replace from a position below 1')} ELSE {behind} END"
+        return f"(left({v}, {start} - 1) || regexp_replace(substring({v}, {start}), {_pattern(use)}, {new}))"
 
-    return let_all([x, position], replaced)
+    return let_all([x, _from_one(use, 3, "a position")], replaced)
 
 
 def _split(use: Use) -> str:

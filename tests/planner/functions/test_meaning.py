@@ -139,6 +139,37 @@ def test_a_pattern_matches_a_backslash_as_itself():
     assert answer("like", *text) is False
 
 
+def text(value):
+    return ir.Literal(value=value, type=t.String(nullable=False))
+
+
+@pytest.mark.parametrize("below", [0, -1, -(2**63)])
+@pytest.mark.parametrize(
+    ("name", "before", "behind"),
+    [
+        ("regexp_replace", ["X"], [1]),
+        ("regexp_match_substring", [], [1, 0]),
+        ("regexp_match_substring_all", [], [0]),
+        ("regexp_count_substring", [], []),
+    ],
+)
+def test_a_search_from_a_position_below_one_is_an_error(name, before, behind, below):
+    def searched_from(position):
+        numbers = [integer(value, 64) for value in (position, *behind)]
+        return answer(name, text("abcabc"), text("b"), *map(text, before), *numbers)
+
+    assert searched_from(3) in ("abcaXc", "b", ["b"], 1)
+    with pytest.raises(duckdb.Error, match=f"{name} from a position below 1"):
+        searched_from(below)
+
+
+def test_a_match_is_counted_from_one():
+    parts = [text("abcabc"), text("[abc]"), integer(2, 64)]
+    assert answer("regexp_match_substring", *parts, integer(2, 64), integer(0, 64)) == "c"
+    with pytest.raises(duckdb.Error, match="an occurrence below 1"):
+        answer("regexp_match_substring", *parts, integer(-1, 64), integer(0, 64))
+
+
 def test_fixed_length_text_compares_without_its_padding():
     padded = ir.Literal(value="BUILDING  ", type=t.FixedChar(length=10, nullable=False))
     assert answer("equal", padded, ir.Literal(value="BUILDING", type=t.FixedChar(length=10, nullable=False))) is True

@@ -1,0 +1,133 @@
+"""The result types that plans declare for functions: kept if they may be true, refused if they are false."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any, Final
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import tidegate
+from tidegate.planner import ir
+from tidegate.planner.functions import bind
+from tidegate.planner.ir import types as t
+from tidegate.proto.errors import PlanError
+from tidegate.proto.values import PlanBytes
+
+from .test_templates import SUPPORTED, arguments, rendered, table
+
+SCALAR, AGGREGATE, WINDOW = ir.FunctionKind.SCALAR, ir.FunctionKind.AGGREGATE, ir.FunctionKind.WINDOW
+I8, I16, I32, I64 = (t.Integer(bits=bits) for bits in (8, 16, 32, 64))
+F32, F64 = t.Float(bits=32), t.Float(bits=64)
+TEXT = t.String()
+PRICE, WIDE = t.Decimal(precision=7, scale=2), t.Decimal(precision=38, scale=2)
+ARITHMETIC: Final = "functions_arithmetic"
+
+
+@pytest.mark.parametrize("name", ["add:i64_i64", "add"])
+@pytest.mark.parametrize("false", [I8, I16, I32, t.Integer(bits=64, signed=False), PRICE], ids=str)
+def test_a_sum_of_integers_is_no_other_number(name: str, false: t.Type) -> None:
+    with pytest.raises(PlanError, match=re.escape(f"add:i64_i64 gives i64?, but the plan declares {false}")):
+        bind(SCALAR, name, ARITHMETIC, [I64, I64], output=false)
+
+
+@pytest.mark.parametrize(
+    ("kind", "file", "name", "argument_types", "false"),
+    [
+        (SCALAR, ARITHMETIC, "add:i64_i64", [I64, I64], F64),
+        (SCALAR, ARITHMETIC, "add:fp64_fp64", [F64, F64], F32),
+        (SCALAR, ARITHMETIC, "add:fp64_fp64", [F64, F64], I64),
+        (SCALAR, "functions_arithmetic_decimal", "add:dec_dec", [PRICE, PRICE], F64),
+        (SCALAR, "functions_comparison", "coalesce:any", [I64, I64], I32),
+        (AGGREGATE, ARITHMETIC, "sum:i64", [I64], I32),
+        (AGGREGATE, ARITHMETIC, "avg:i64", [I64], F64),
+        (AGGREGATE, "functions_arithmetic_decimal", "sum:dec", [PRICE], I64),
+        (AGGREGATE, "functions_aggregate_generic", "count:any", [TEXT], F64),
+        (WINDOW, ARITHMETIC, "row_number:", [], F64),
+    ],
+)
+def test_a_number_of_another_kind_is_refused(
+    kind: ir.FunctionKind, file: str, name: str, argument_types: Sequence[t.Type], false: t.Type
+) -> None:
+    with pytest.raises(PlanError, match="but the plan declares") as refused:
+        bind(kind, name, file, argument_types, output=false, plan_path="relations[0]")
+    (problem,) = refused.value.problems
+    assert (problem.reason, problem.place) == ("WRONG_RESULT_TYPE", "relations[0]")
+
+
+@pytest.mark.parametrize(
+    ("kind", "file", "name", "argument_types", "declared"),
+    [
+        (AGGREGATE, "functions_arithmetic_decimal", "sum:dec", [PRICE], PRICE),
+        (AGGREGATE, "functions_aggregate_generic", "count:any", [I64], I32),
+        (SCALAR, "functions_string", "char_length:str", [TEXT], I32),
+        (SCALAR, "functions_string", "concat:vchar", [t.VarChar(length=3)] * 2, t.VarChar(length=4)),
+    ],
+)
+def test_a_decimal_a_text_or_a_count_may_be_declared_narrower(
+    kind: ir.FunctionKind, file: str, name: str, argument_types: Sequence[t.Type], declared: t.Type
+) -> None:
+    assert t.nullable(bind(kind, name, file, argument_types, output=declared).type) == declared
+
+
+def test_a_producers_own_function_has_its_producers_result_type() -> None:
+    assert bind(AGGREGATE, "avg", None, [I64], output=F64).function.signature == "avg:fp64"
+    assert bind(SCALAR, "power", None, [I64, I64], output=F64).type == F64
+
+
+DECIMALS: Final = [
+    (implementation, bound)
+    for implementation in SUPPORTED
+    for bound in [bind(implementation.kind, implementation.signature, implementation.urn, arguments(implementation))]
+    if isinstance(bound.type, t.Decimal)
+]
+
+
+@pytest.mark.parametrize(("implementation", "bound"), DECIMALS, ids=lambda value: getattr(value, "signature", ""))
+def test_a_decimal_is_of_exactly_the_digits_that_the_plan_declares(implementation: Any, bound: Any) -> None:
+    declared = t.Decimal(precision=5, scale=1)
+    operands = arguments(implementation)
+    narrow = bind(implementation.kind, implementation.signature, implementation.urn, operands, output=declared)
+    with duckdb.connect(config={"threads": 1}) as connection:
+        result = connection.sql(f"SELECT {rendered(implementation, narrow)} AS x FROM {table(operands)}")
+        assert str(result.types[0]) == "DECIMAL(5,1)"
+
+
+def total(*prices: str) -> list[Decimal | None]:
+    """The sum of decimal(7,2), which the plan declares a decimal(7,2) as well."""
+    price = {"decimal": {"precision": 7, "scale": 2, "nullability": "NULLABILITY_NULLABLE"}}
+    column = {"selection": {"directReference": {"structField": {"field": 0}}, "rootReference": {}}}
+    base = {"names": ["x"], "struct": {"types": [price], "nullability": "NULLABILITY_REQUIRED"}}
+    measure = {
+        "functionReference": 1,
+        "arguments": [{"value": column}],
+        "outputType": price,
+        "phase": "AGGREGATION_PHASE_INITIAL_TO_RESULT",
+    }
+    read = {"read": {"baseSchema": base, "namedTable": {"names": ["t"]}}}
+    document = {
+        "extensionUrns": [{"extensionUrnAnchor": 1, "urn": "extension:io.substrait:functions_arithmetic_decimal"}],
+        "extensions": [{"extensionFunction": {"extensionUrnReference": 1, "functionAnchor": 1, "name": "sum:dec"}}],
+        "relations": [
+            {"root": {"names": ["x"], "input": {"aggregate": {"input": read, "measures": [{"measure": measure}]}}}}
+        ],
+    }
+    rows = pa.table({"x": pa.array(map(Decimal, prices), pa.decimal128(7, 2))})
+    with tidegate.local() as client, client.create_task(PlanBytes(json=json.dumps(document))) as task:
+        answer = task.run_epoch({"t": rows}).table()
+    assert answer.schema.types == [pa.decimal128(7, 2)]
+    return answer["x"].to_pylist()
+
+
+def test_a_sum_is_computed_wider_than_the_plan_declares_it() -> None:
+    assert total("99999.99", "99999.99", "-99999.99") == [Decimal("99999.99")]
+
+
+def test_a_sum_that_does_not_fit_its_declared_type_is_an_error() -> None:
+    with pytest.raises(tidegate.TaskFailed, match=r"199999\.98"):
+        total("99999.99", "99999.99")
