@@ -22,6 +22,7 @@ class Settings:
     data: Path = TOP / ".data"
     plans: Path = TOP / "tests" / "conformance" / "plans"
     small_epochs: int = 1_000
+    durable_bytes: int = 10_000_000
     throughput_bytes: int = 1_000_000_000
     loader_bytes: int = 222_000_000
     training_rows: int = 4_000_000

@@ -10,30 +10,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...proto.encoding import messages
 from ...proto.errors import TidegateError
-from ...proto.tidegate.v1 import journal_pb2 as pb
-from ...proto.tidegate.v1 import tasks_pb2 as wire
 from ...proto.values import Cursor, Mode
 from ..checkpoints.disk import Disk, LocalDisk
 from ..ledger.epoch import Start
 from .data_folder import DataFolder
 from .group_commit import Journal
 from .journal_database import JournalDatabase, Statement, TaskRows, insert_task, set_base
-from .kept_bytes import Kept, KeptBytes
-from .records import (
-    Base,
-    Creation,
-    base_message,
-    base_value,
-    change_value,
-    checked,
-    creation_message,
-    creation_value,
-    damaged,
-    with_checksum,
-)
-from .task_journal import DurableTask, Recorded, kept_by
+from .kept_bytes import KeptBytes
+from .kept_reader import Kept
+from .read_task import read_task
+from .records import Base, Creation, base_message, creation_message, with_checksum
+from .task_journal import DurableTask, Recorded
 
 _log = logging.getLogger("tidegate.server")
 
@@ -89,27 +77,15 @@ class DurableTasks:
         self.rows.collect()
 
     def _read(self, rows: TaskRows, uses: Counter[bytes]) -> StoredTask:
-        number = rows.number
-        creation = creation_value(checked("task", number, 0, rows.body, pb.Creation))
-        base = Base() if rows.base is None else base_value(checked("base", number, 0, rows.base, pb.Base))
-        records = []
-        for expected, (position, body) in enumerate(rows.records, base.position + 1):
-            if position != expected:
-                raise damaged(f"record {expected} of task {rows.identity!r} is missing")
-            change = change_value(checked("record", number, position, body, pb.Change), self.rows)
-            records.append(Recorded(position, change))
-            uses.update(kept_by(change))
-        uses.update(creation.digests)
-        cursor = Cursor(base.start.epoch + 1)
-        if rows.cursor is not None:
-            cursor = messages.cursor_value(checked("cursor", number, 0, rows.cursor, wire.Cursor))
+        read = read_task(rows, self.rows)
+        uses.update(read.digests)
         return StoredTask(
             identity=rows.identity,
-            creation=creation,
-            start=base.start,
-            acknowledged=cursor,
-            records=tuple(records),
-            journal=self._task(number, creation, base, records),
+            creation=read.creation,
+            start=read.base.start,
+            acknowledged=read.acknowledged,
+            records=read.records,
+            journal=self._task(rows.number, read.creation, read.base, read.records),
         )
 
     def _task(self, number: int, creation: Creation, base: Base, records: Sequence[Recorded] = ()) -> DurableTask:
@@ -162,4 +138,5 @@ class DurableTasks:
         except sqlite3.Error:
             _log.exception("the journal could not be closed")
         finally:
+            self.rows.close()
             self._folder.release()

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -20,40 +20,17 @@ from typing import Final
 
 import pyarrow as pa
 
-from ...proto.arrow.validation import validated
-from ...proto.errors import SplitError
 from ..checkpoints.disk import Disk
-from ..ledger.split_digest import DIGEST_BYTES
+from ..ledger.split_digest import DIGEST_BYTES, bytes_digest
 from .group_commit import Journal, journal_failed
-from .journal_database import JournalDatabase, Statement, delete_blob, insert_blob
+from .journal_database import JournalDatabase, delete_blob, insert_blob
+from .kept_reader import Kept, KeptReader, digest_in
 
 SMALL_BYTES: Final = 64 << 10
 """The most bytes of a blob."""
-_WRITING: Final = ".writing"
-
-
-class Kept:
-    """Kept bytes: implements `ledger.split_book.KeptSplit`."""
-
-    __slots__ = ("_inserts", "_store", "digest")
-
-    def __init__(self, store: KeptBytes, digest: bytes, inserts: tuple[Statement, ...] = ()) -> None:
-        self._store = store
-        self._inserts = inserts
-        self.digest = digest
-
-    def take_inserts(self) -> tuple[Statement, ...]:
-        """The statements that insert a blob. They go with the record that names the digest, once."""
-        inserts, self._inserts = self._inserts, ()
-        return inserts
-
-    def link(self, target: Path) -> None:
-        """Give the kept file another name, or write the kept bytes to a file of this name."""
-        self._store.link(self.digest, target)
-
-    def rows(self) -> tuple[pa.Schema, tuple[pa.RecordBatch, ...]]:
-        table = validated(pa.ipc.open_stream(self._store.read(self.digest)).read_all())
-        return table.schema, tuple(table.to_batches())
+_TEMPORARY: Final = ".temporary"
+"""Ends the names of files that are being written, or removed."""
+_THREADS: Final = 4
 
 
 class KeptBytes:
@@ -65,17 +42,19 @@ class KeptBytes:
         self._journal = journal
         self._database = database
         self._disk = disk
+        self._reader = KeptReader(database.blob, disk, folder)
         self._folder = folder
         self._uses = uses
         self._files: set[bytes] = set()
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
+        self._threads = ThreadPoolExecutor(_THREADS, "tidegate-kept")
         disk.make_folder(folder)
 
     def collect(self) -> None:
         """Find the kept files, and remove all kept bytes that no record names. Called once, before anything is kept."""
         for name in self._disk.sizes(self._folder):
-            digest = _digest_in(name)
+            digest = digest_in(name)
             if digest is not None and digest in self._uses:
                 self._files.add(digest)
             else:
@@ -84,24 +63,53 @@ class KeptBytes:
         if unused:
             self._journal.append([delete_blob(digest) for digest in unused])
 
-    # -------------------------------------------------------------------------------------------------- keeping
-
-    def keep(self, data: pa.Buffer, digest: bytes) -> Kept:
+    def keep(self, data: pa.Buffer) -> Kept:
         """Keep the bytes. The caller appends `take_inserts()` with the record that names the digest."""
-        if data.size <= SMALL_BYTES:
-            self._use(digest)
-            return Kept(self, digest, (insert_blob(digest, data.to_pybytes()),))
-        if not self._use(digest):
-            self._write(digest, data)
-        return Kept(self, digest)
+        if data.size > SMALL_BYTES:
+            return self._keep_file(partial(self._copy, data), partial(bytes_digest, data))
+        digest = bytes_digest(data)
+        self._use(digest)
+        return Kept(self._reader, digest, (insert_blob(digest, data.to_pybytes()),))
 
     def keep_file(self, path: Path) -> Kept:
         """Keep a file, which does not change any more."""
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=DIGEST_BYTES)).digest()
-        if not self._use(digest):
-            self._write(digest, path)
-        return Kept(self, digest)
+        return self._keep_file(partial(self._disk.link, path), partial(_digest_of_file, path))
+
+    def _copy(self, data: pa.Buffer, target: Path) -> None:
+        with self._disk.create(target) as sink:
+            sink.write(data)
+            self._disk.sync(sink)
+
+    def _keep_file(self, write: Callable[[Path], None], digest: Callable[[], bytes]) -> Kept:
+        """Write a file, and compute its digest meanwhile on another thread: the disk and a core work side by side."""
+        temporary = self._temporary()
+        try:
+            hashing = self._threads.submit(digest)
+        except RuntimeError:  # the service is closing
+            raise journal_failed(None) from None
+        try:
+            write(temporary)
+            kept = Kept(self._reader, hashing.result())
+            self._name(temporary, kept.digest)
+        except OSError as error:
+            with suppress(OSError):
+                self._disk.remove(temporary)
+            raise journal_failed(error) from error
+        return kept
+
+    def _name(self, temporary: Path, digest: bytes) -> None:
+        """Give a written file its name, and count the use. The file goes if there is one of the same bytes."""
+        if self._use(digest):
+            self._free(temporary)
+            return
+        try:
+            self._disk.rename(temporary, self._reader.path(digest))
+            self._disk.sync_names(self._folder)
+        except OSError:
+            self.release([digest])
+            raise
+        with self._lock:
+            self._files.add(digest)
 
     def _use(self, digest: bytes) -> bool:
         """Count one more use; True if there is a file of this digest."""
@@ -109,26 +117,8 @@ class KeptBytes:
             self._uses[digest] += 1
             return digest in self._files
 
-    def _write(self, digest: bytes, data: pa.Buffer | Path) -> None:
-        temporary = self._folder / f"{next(self._numbers)}{_WRITING}"
-        try:
-            with suppress(FileNotFoundError):
-                self._disk.remove(temporary)
-            if isinstance(data, Path):
-                self._disk.link(data, temporary)
-            else:
-                with self._disk.create(temporary) as sink:
-                    sink.write(data)
-                    self._disk.sync(sink)
-            self._disk.rename(temporary, self._path(digest))
-            self._disk.sync_names(self._folder)
-        except OSError as error:
-            with suppress(OSError):
-                self._disk.remove(temporary)
-            self.release([digest])
-            raise journal_failed(error) from error
-        with self._lock:
-            self._files.add(digest)
+    def _temporary(self) -> Path:
+        return self._folder / f"{next(self._numbers)}{_TEMPORARY}"
 
     def release(self, digests: Iterable[bytes]) -> None:
         """Count one use less of each. The journal has the end of that use already. Never waits for the disk."""
@@ -144,52 +134,32 @@ class KeptBytes:
                     self._journal.append((delete_blob(digest),))
 
     def _remove(self, digest: bytes) -> None:
-        """Remove the file, unless a record names the digest again."""
-        with self._lock:
-            if digest in self._files and digest not in self._uses:
-                self._files.discard(digest)
-                with suppress(OSError):  # the next start removes the file
-                    self._disk.remove(self._path(digest))
+        """Remove the file, unless a record names the digest again.
 
-    # -------------------------------------------------------------------------------------------------- reading
+        The journal's thread calls this: it takes the name away at once, and leaves freeing the bytes to another thread.
+        """
+        unnamed = self._temporary()
+        with self._lock:
+            if digest not in self._files or digest in self._uses:
+                return
+            self._files.discard(digest)
+            with suppress(OSError):  # the next start removes the file
+                self._disk.rename(self._reader.path(digest), unnamed)
+        self._threads.submit(self._free, unnamed)
+
+    def _free(self, unnamed: Path) -> None:
+        with suppress(OSError):  # the next start removes the file
+            self._disk.remove(unnamed)
+
+    def close(self) -> None:
+        """Wait until the files that nothing names are gone. Called after the journal is closed."""
+        self._threads.shutdown()
 
     def known(self, digest: bytes) -> Kept:
         """The kept bytes of a record that was read from the journal."""
-        return Kept(self, digest)
-
-    def read(self, digest: bytes) -> pa.Buffer:
-        """The kept bytes, after checking that they are those that were kept."""
-        try:
-            blob = self._database.blob(digest)
-            data = pa.py_buffer(blob) if blob is not None else self._disk.map(self._path(digest))
-        except (OSError, sqlite3.Error) as error:
-            raise _damaged(self._path(digest), f"cannot be read ({error})") from error
-        if hashlib.blake2b(data, digest_size=DIGEST_BYTES).digest() != digest:
-            raise _damaged(self._path(digest), "differs from what was written")
-        return data
-
-    def link(self, digest: bytes, target: Path) -> None:
-        """Give a kept file another name."""
-        self.read(digest)
-        try:
-            self._disk.link(self._path(digest), target)
-        except OSError as error:
-            raise _damaged(self._path(digest), f"cannot be read ({error})") from error
-
-    def _path(self, digest: bytes) -> Path:
-        return self._folder / digest.hex()
+        return self._reader.known(digest)
 
 
-def _digest_in(name: str) -> bytes | None:
-    try:
-        digest = bytes.fromhex(name)
-    except ValueError:
-        return None
-    return digest if len(digest) == DIGEST_BYTES else None
-
-
-def _damaged(path: Path, how: str) -> SplitError:
-    return SplitError(
-        f"the data folder is damaged: {path} {how}; put back a copy of the whole data folder, or delete the task",
-        reason="DATA_DAMAGED",
-    )
+def _digest_of_file(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=DIGEST_BYTES)).digest()

@@ -17,11 +17,12 @@ from ..ledger.epoch import is_durable
 from ..ledger.ledger import Ledger
 from ..ledger.ledger_change import Change, EndedSources, SealedEpoch
 from ..ledger.split_book import AcceptedSplit
-from ..ledger.split_digest import stored_rows
+from ..ledger.split_digest import digest_of_stream, rows_stream
 from ..ledger.transactions import Record
 from .group_commit import Batch, Journal
 from .journal_database import Statement, cut_records, delete_task, insert_record, set_base, set_cursor
-from .kept_bytes import Kept, KeptBytes
+from .kept_bytes import KeptBytes
+from .kept_reader import Kept
 from .records import Base, base_message, change_message, folded, with_checksum
 
 
@@ -167,8 +168,8 @@ class DurableTask:
 
     def keep(self, accepted: AcceptedSplit, split: Split, upload: Path | None) -> None:
         if isinstance(split, InlineSplit):
-            stream, digest, accepted.digest = stored_rows(split)
-            accepted.kept = self._rows.keep(stream, digest)
+            kept = accepted.kept = self._rows.keep(rows_stream(split))
+            accepted.digest = digest_of_stream(split, kept.digest)
         elif upload is not None:
             accepted.kept = self._rows.keep_file(upload)
 

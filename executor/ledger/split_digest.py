@@ -16,7 +16,7 @@ DIGEST_BYTES: Final = 16
 
 def file_digest(split: FileSplit) -> bytes:
     """The digest of a file split's description. Whether the file has changed is checked when it is read."""
-    return _hash(
+    return bytes_digest(
         repr(
             (
                 split.path,
@@ -41,19 +41,25 @@ def inline_digest(
     """The digest of rows, independent of their batches, and of what the split says of them."""
     sink = _Hashed()
     _write_rows(schema, batches, sink)
-    sink.write(repr((watermark, change_column, missing_columns)).encode())
-    return sink.digest.digest()
+    return _with_description(sink.digest.digest(), watermark, change_column, missing_columns)
 
 
-def stored_rows(split: InlineSplit) -> tuple[pa.Buffer, bytes, bytes]:
-    """The split's rows as an Arrow stream, the digest of the stream, and the digest of the split."""
+def rows_stream(split: InlineSplit) -> pa.Buffer:
+    """The split's rows as an Arrow stream, which does not depend on their batches."""
     sink = pa.BufferOutputStream()
     _write_rows(split.schema, split.batches, sink)
-    stream = sink.getvalue()
-    digest = hashlib.blake2b(stream, digest_size=DIGEST_BYTES)
-    of_rows = digest.digest()
-    digest.update(repr((split.watermark, split.change_column, split.missing_columns)).encode())
-    return stream, of_rows, digest.digest()
+    return sink.getvalue()
+
+
+def digest_of_stream(split: InlineSplit, stream: bytes) -> bytes:
+    """The digest of a split, from the digest of its `rows_stream`."""
+    return _with_description(stream, split.watermark, split.change_column, split.missing_columns)
+
+
+def _with_description(
+    stream: bytes, watermark: int | None, change_column: str | None, missing_columns: MissingColumns | None
+) -> bytes:
+    return bytes_digest(stream, repr((watermark, change_column, missing_columns)).encode())
 
 
 def _write_rows(schema: pa.Schema, batches: Sequence[pa.RecordBatch], sink: object) -> None:
@@ -71,7 +77,7 @@ def creation_digest(
     for _, splits in sorted(tables.items()):
         parts.append(str(len(splits)).encode())
         parts += [split_digest(split) for split in splits]
-    return _hash(*parts)
+    return bytes_digest(*parts)
 
 
 def split_digest(split: Split) -> bytes:
@@ -103,7 +109,8 @@ class _Hashed:
         """Do nothing: more may be written."""
 
 
-def _hash(*parts: object) -> bytes:
+def bytes_digest(*parts: object) -> bytes:
+    """The digest of bytes and buffers, one after the other."""
     digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
     for part in parts:
         digest.update(part)  # type: ignore[arg-type]  # bytes and Arrow buffers

@@ -10,9 +10,10 @@ from ...operators.core.piece import FileVersion
 from ...proto.encoding import messages
 from ...proto.errors import SplitError
 from ...proto.values import FileSplit, InlineSplit, Split
-from ..journal.kept_bytes import Kept, KeptBytes
+from ..journal.kept_bytes import KeptBytes
+from ..journal.kept_reader import Kept
 from ..journal.records import Creation, StoredFile, StoredSplit
-from ..ledger.split_digest import stored_rows
+from ..ledger.split_digest import rows_stream
 from ..runtime.batch_store import SpillSpace
 from ..tasks.task_uploads import uploaded_again
 
@@ -28,8 +29,7 @@ def keep_tables(
     def stored(split: Split) -> StoredSplit:
         match split:
             case InlineSplit():
-                stream, digest, _ = stored_rows(split)
-                kept.append(rows.keep(stream, digest))
+                kept.append(rows.keep(rows_stream(split)))
                 said = FileSplit(
                     "",
                     watermark=split.watermark,

@@ -31,7 +31,7 @@ CHECKED = {
     "tidegate.spark.supplies.staged",
     "tidegate.executor.checkpoints.checkpoint_folder",
     "tidegate.executor.datasets.dataset_files",
-    "tidegate.executor.journal.kept_bytes",
+    "tidegate.executor.journal.kept_reader",
     "tidegate.executor.spark.staged_files",
     "tidegate.executor.spark.worker.inbox",
     "tidegate.executor.spark.worker.parcels",

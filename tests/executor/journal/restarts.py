@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -39,7 +40,7 @@ class Restarts:
     def kill(self) -> None:
         """End the service without notice."""
         before, self.data = self.data, self.folder / str(next(self._numbers))
-        shutil.copytree(before, self.data)
+        shutil.copytree(before, self.data, copy_function=_copy)
         self.manager.close()
 
     def restart(self, task: Client | None = None) -> Client:
@@ -60,3 +61,9 @@ class Restarts:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _copy(source: str, target: str) -> None:
+    """Copy a file, unless the service has removed it meanwhile."""
+    with suppress(FileNotFoundError):
+        shutil.copy2(source, target)

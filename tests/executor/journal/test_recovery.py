@@ -475,7 +475,7 @@ def test_damaged_rows_fail_their_task_and_are_named(
 def test_rows_without_a_record_are_removed_at_the_start(service: Restarts) -> None:
     service.create()
     (service.data / "rows" / ("0" * 32)).write_bytes(b"left")
-    (service.data / "rows" / "7.writing").write_bytes(b"half")
+    (service.data / "rows" / "7.temporary").write_bytes(b"half")
     service.restart()
     assert list((service.data / "rows").iterdir()) == []
 

@@ -1,0 +1,90 @@
+"""Reads kept bytes by their digest, and checks that they are those that were kept."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+
+from ...proto.arrow.validation import validated
+from ...proto.errors import SplitError
+from ..checkpoints.disk import Disk
+from ..ledger.split_digest import DIGEST_BYTES, bytes_digest
+from .journal_database import Statement
+
+
+class Kept:
+    """Kept bytes: implements `ledger.split_book.KeptSplit`."""
+
+    __slots__ = ("_inserts", "_reader", "digest")
+
+    def __init__(self, reader: KeptReader, digest: bytes, inserts: tuple[Statement, ...] = ()) -> None:
+        self._reader = reader
+        self._inserts = inserts
+        self.digest = digest
+
+    def take_inserts(self) -> tuple[Statement, ...]:
+        """The statements that insert a blob. They go with the record that names the digest, once."""
+        inserts, self._inserts = self._inserts, ()
+        return inserts
+
+    def link(self, target: Path) -> None:
+        """Give the kept file another name, or write the kept bytes to a file of this name."""
+        self._reader.link(self.digest, target)
+
+    def rows(self) -> tuple[pa.Schema, tuple[pa.RecordBatch, ...]]:
+        table = validated(pa.ipc.open_stream(self._reader.read(self.digest)).read_all())
+        return table.schema, tuple(table.to_batches())
+
+
+class KeptReader:
+    """Reads the kept bytes in a folder. `blob` finds those that the journal has."""
+
+    def __init__(self, blob: Callable[[bytes], bytes | None], disk: Disk, folder: Path) -> None:
+        self._blob = blob
+        self._disk = disk
+        self._folder = folder
+
+    def known(self, digest: bytes) -> Kept:
+        """The kept bytes of a record that was read from the journal."""
+        return Kept(self, digest)
+
+    def read(self, digest: bytes) -> pa.Buffer:
+        """The kept bytes, after checking that they are those that were kept."""
+        try:
+            blob = self._blob(digest)
+            data = pa.py_buffer(blob) if blob is not None else self._disk.map(self.path(digest))
+        except (OSError, sqlite3.Error) as error:
+            raise _damaged(self.path(digest), f"cannot be read ({error})") from error
+        if bytes_digest(data) != digest:
+            raise _damaged(self.path(digest), "differs from what was written")
+        return data
+
+    def link(self, digest: bytes, target: Path) -> None:
+        """Give a kept file another name."""
+        self.read(digest)
+        try:
+            self._disk.link(self.path(digest), target)
+        except OSError as error:
+            raise _damaged(self.path(digest), f"cannot be read ({error})") from error
+
+    def path(self, digest: bytes) -> Path:
+        return self._folder / digest.hex()
+
+
+def digest_in(name: str) -> bytes | None:
+    """The digest in the name of a kept file; None in other names."""
+    try:
+        digest = bytes.fromhex(name)
+    except ValueError:
+        return None
+    return digest if len(digest) == DIGEST_BYTES else None
+
+
+def _damaged(path: Path, how: str) -> SplitError:
+    return SplitError(
+        f"the data folder is damaged: {path} {how}; put back a copy of the whole data folder, or delete the task",
+        reason="DATA_DAMAGED",
+    )

@@ -1,0 +1,57 @@
+"""Reads a task's rows of the journal as values, and checks that they are those that were written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...proto.encoding import messages
+from ...proto.tidegate.v1 import journal_pb2 as pb
+from ...proto.tidegate.v1 import tasks_pb2 as wire
+from ...proto.values import Cursor
+from .journal_database import TaskRows
+from .records import Base, Creation, Known, base_value, change_value, checked, creation_value, damaged
+from .task_journal import Recorded, kept_by
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadTask:
+    """A task's rows as values. The task's output before `acknowledged` is not needed any more."""
+
+    creation: Creation
+    base: Base
+    acknowledged: Cursor
+    records: tuple[Recorded, ...]
+
+    @property
+    def digests(self) -> list[bytes]:
+        """The kept bytes that the rows name, once for each time."""
+        return [*self.creation.digests, *(digest for record in self.records for digest in kept_by(record.change))]
+
+    @property
+    def sealed(self) -> int:
+        """The last sealed epoch."""
+        seals = (record.change.seal.epoch for record in self.records if record.change.seal is not None)
+        return max(seals, default=self.base.start.epoch)
+
+
+def read_task(rows: TaskRows, kept: Known) -> ReadTask:
+    """The values in a task's rows. Raises `Refused` if a row is damaged or missing."""
+    number = rows.number
+    base = Base() if rows.base is None else base_value(checked("base", number, 0, rows.base, pb.Base))
+    cursor = Cursor(base.start.epoch + 1)
+    if rows.cursor is not None:
+        cursor = messages.cursor_value(checked("cursor", number, 0, rows.cursor, wire.Cursor))
+    return ReadTask(
+        creation=creation_value(checked("task", number, 0, rows.body, pb.Creation)),
+        base=base,
+        acknowledged=cursor,
+        records=tuple(_records(rows, base.position, kept)),
+    )
+
+
+def _records(rows: TaskRows, before: int, kept: Known) -> Iterator[Recorded]:
+    for expected, (position, body) in enumerate(rows.records, before + 1):
+        if position != expected:
+            raise damaged(f"record {expected} of task {rows.identity!r} is missing")
+        yield Recorded(position, change_value(checked("record", rows.number, position, body, pb.Change), kept))
