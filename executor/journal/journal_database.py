@@ -8,7 +8,8 @@
 | `records` | a change of a task's ledger, at a position: a task's positions follow one another |
 | `blobs` | rows that are kept by their digest |
 
-Commits wait until the disk has them (`synchronous=FULL`). SQLite itself cuts a transaction off that was not completed.
+Commits wait until the disk has them (`synchronous=FULL`). SQLite itself cuts a transaction off that was not completed;
+`write_ahead_log` finds damage that SQLite would cut off as well.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Final, TypeAlias
 from urllib.parse import quote
 
 from ...proto.errors import InvalidRequest, Refused
+from .write_ahead_log import check_log
 
 FORMAT: Final = 1
 _APPLICATION: Final = 0x54647467  # "Tdtg"
@@ -97,16 +99,17 @@ class JournalDatabase:
         self._path = path
         self._uri = f"file:{quote(str(path))}" + (f"?vfs={vfs}" if vfs else "")
         self._reading = threading.Lock()
+        check_whole(path)
         try:
             self._writer = self._connect()
         except sqlite3.Error as error:
-            raise self._unusable(error) from error
+            raise unusable(self._path, error) from error
         try:
             self._check_format()
             self._reader = self._connect()
         except sqlite3.Error as error:
             self._writer.close()
-            raise self._unusable(error) from error
+            raise unusable(self._path, error) from error
         except BaseException:
             self._writer.close()
             raise
@@ -126,18 +129,10 @@ class JournalDatabase:
 
     def _check_format(self) -> None:
         """Make the tables in a new database. Raises `Refused` for a database of another format."""
-        writer = self._writer
-        application, version = _pragma(writer, "application_id"), _pragma(writer, "user_version")
-        if not application and not _pragma(writer, "schema_version"):
+        if _is_new(self._writer):
             self.commit((statement, ()) for statement in _SCHEMA)
-        elif application != _APPLICATION:
-            raise Refused(f"{self._path} is not a journal of Tidegate: name another data folder", reason="DATA_DAMAGED")
-        elif version != FORMAT:
-            raise Refused(
-                f"{self._path} has format {version}, and this build reads format {FORMAT}: start the version of "
-                "Tidegate that wrote it, or a newer version",
-                reason="DATA_VERSION",
-            )
+        else:
+            check_format(self._path, self._writer)
 
     def commit(self, statements: Iterable[Statement]) -> None:
         """Execute the statements in one transaction; afterwards the disk has them. Raises `sqlite3.Error`."""
@@ -155,24 +150,9 @@ class JournalDatabase:
     def tasks(self) -> Iterator[TaskRows]:
         """All tasks with their records, in the order in which they were made."""
         try:
-            rows = self._writer.execute(
-                "SELECT number, id, tasks.body, bases.body, cursors.body FROM tasks LEFT JOIN bases ON "
-                "bases.task = number LEFT JOIN cursors ON cursors.task = number ORDER BY number"
-            )
-            for number, identity, body, base, cursor in rows.fetchall():
-                records = self._writer.execute(
-                    "SELECT position, body FROM records WHERE task = ? ORDER BY position", (number,)
-                )
-                yield TaskRows(
-                    number=number,
-                    identity=identity,
-                    body=body,
-                    base=base,
-                    cursor=cursor,
-                    records=tuple(records.fetchall()),
-                )
+            yield from task_rows(self._writer)
         except sqlite3.Error as error:
-            raise self._unusable(error) from error
+            raise unusable(self._path, error) from error
 
     def blob_digests(self) -> list[bytes]:
         return [digest for (digest,) in self._writer.execute("SELECT digest FROM blobs")]
@@ -180,8 +160,7 @@ class JournalDatabase:
     def blob(self, digest: bytes) -> bytes | None:
         """Kept rows; None if there are none of this digest. On any thread."""
         with self._reading:
-            row = self._reader.execute("SELECT body FROM blobs WHERE digest = ?", (digest,)).fetchone()
-        return None if row is None else row[0]
+            return blob_in(self._reader, digest)
 
     def close(self) -> None:
         """Close both connections. The last one to close moves the write-ahead log into the database."""
@@ -189,19 +168,71 @@ class JournalDatabase:
             self._reader.close()
         self._writer.close()
 
-    def _unusable(self, error: sqlite3.Error) -> Refused | InvalidRequest:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code in (0, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):  # Python's own errors have no code
-            return Refused(
-                f"{self._path} is damaged ({error}): put back a copy of the whole data folder, or start with a new "
-                "folder",
-                reason="DATA_DAMAGED",
-            )
-        return InvalidRequest(
-            f"{self._path} cannot be opened for writing ({error}): name another data folder, or give the service the "
-            "right to write there",
-            reason="DATA_FOLDER",
+
+def unusable(path: Path, error: sqlite3.Error) -> Refused | InvalidRequest:
+    """The error that says why a database cannot be opened or read."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in (0, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):  # Python's own errors have no code
+        return Refused(
+            f"{path} is damaged ({error}): put back a copy of the whole data folder, or start with a new folder",
+            reason="DATA_DAMAGED",
         )
+    return InvalidRequest(
+        f"{path} cannot be opened for writing ({error}): name another data folder, or give the service the right to "
+        "write there",
+        reason="DATA_FOLDER",
+    )
+
+
+def check_whole(path: Path) -> None:
+    """Raise `Refused` if SQLite would pass over commits of the database's log, because the log is damaged."""
+    log = check_log(path.with_name(f"{path.name}-wal"))
+    if log.damaged:
+        raise Refused(
+            f"{path}-wal is damaged: frame {log.read + 1} of {log.frames} differs from what was written, and there are "
+            "commits behind it; put back a copy of the whole data folder, or start with a new folder",
+            reason="DATA_DAMAGED",
+        )
+
+
+def check_format(path: Path, connection: sqlite3.Connection) -> None:
+    """Raise `Refused` for a database that is not a journal, or has another format."""
+    if _pragma(connection, "application_id") != _APPLICATION:
+        raise Refused(f"{path} is not a journal of Tidegate: name another data folder", reason="DATA_DAMAGED")
+    version = _pragma(connection, "user_version")
+    if version != FORMAT:
+        raise Refused(
+            f"{path} has format {version}, and this build reads format {FORMAT}: start the version of "
+            "Tidegate that wrote it, or a newer version",
+            reason="DATA_VERSION",
+        )
+
+
+def task_rows(connection: sqlite3.Connection) -> Iterator[TaskRows]:
+    """All tasks with their records, in the order in which they were made."""
+    rows = connection.execute(
+        "SELECT number, id, tasks.body, bases.body, cursors.body FROM tasks LEFT JOIN bases ON "
+        "bases.task = number LEFT JOIN cursors ON cursors.task = number ORDER BY number"
+    )
+    for number, identity, body, base, cursor in rows.fetchall():
+        records = connection.execute("SELECT position, body FROM records WHERE task = ? ORDER BY position", (number,))
+        yield TaskRows(
+            number=number,
+            identity=identity,
+            body=body,
+            base=base,
+            cursor=cursor,
+            records=tuple(records.fetchall()),
+        )
+
+
+def blob_in(connection: sqlite3.Connection, digest: bytes) -> bytes | None:
+    row = connection.execute("SELECT body FROM blobs WHERE digest = ?", (digest,)).fetchone()
+    return None if row is None else row[0]
+
+
+def _is_new(connection: sqlite3.Connection) -> bool:
+    return not _pragma(connection, "application_id") and not _pragma(connection, "schema_version")
 
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:
