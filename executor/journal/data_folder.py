@@ -50,14 +50,22 @@ class DataFolder:
 
     @property
     def journal(self) -> Path:
-        return self.path / "journal.sqlite"
+        return journal_in(self.path)
 
     @property
     def rows(self) -> Path:
-        return self.path / "rows"
+        return rows_in(self.path)
 
     def release(self) -> None:
         """Let another service have the folder. May be called more than once."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+
+def journal_in(folder: Path) -> Path:
+    return folder / "journal.sqlite"
+
+
+def rows_in(folder: Path) -> Path:
+    return folder / "rows"

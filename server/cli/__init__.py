@@ -1,4 +1,4 @@
-"""The command line: `tidegate serve`, `run`, `explain`, `validate` and `tasks`.
+"""The command line: `tidegate serve`, `run`, `explain`, `validate`, `tasks` and `data`.
 
 Exit codes:
 
@@ -21,9 +21,9 @@ from contextlib import contextmanager
 from typing import NoReturn
 
 from ...proto.errors import PlanError, TidegateError
-from . import explain, run, serve, tasks, validate
+from . import data, explain, run, serve, tasks, validate
 
-_COMMANDS = (serve, run, explain, validate, tasks)
+_COMMANDS = (serve, run, explain, validate, tasks, data)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from . import options as common
+from .text_table import text_table
 
 if TYPE_CHECKING:
     from ... import TaskInfo
@@ -35,9 +36,7 @@ def tasks(options: argparse.Namespace) -> int:
         print("no tasks")
         return 0
     rows = [("task", "state", "sealed", "completed", "rows", "splits queued"), *map(_row, infos)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    print(text_table(rows))
     return 0
 
 

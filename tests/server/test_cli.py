@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import re
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -537,3 +538,61 @@ def test_validate_and_explain_take_the_mode(cli: Run, tmp_path: Path) -> None:
     assert (refused.code, "[LIMIT_WITHOUT_SORT]" in refused.output) == (1, True)
     (tmp_path / "plan.json").write_text(passed_through("a").json or "")
     assert cli("explain", "plan.json", "--mode", "continuous").output.startswith("continuous (")
+
+
+def test_data_lists_the_tasks_of_a_folder_beside_the_service_and_checks_them(cli: Run, folder: Path) -> None:
+    with tidegate.local(data=folder / "data") as client:
+        assert cli("data", "data") == Done(0, "no tasks\n", "")
+        task = client.create_task(passed_through("t").json)
+        task.add_split("t", pa.table({"x": [1, 2, 3]}))
+        task.add_split("t", pa.table({"x": pa.array(range(20_000), pa.int64())}))
+        task.request_barrier()
+        header, row = cli("data", "data").output.splitlines()
+        assert re.split("  +", header)[:6] == ["task", "principal", "mode", "acknowledged", "sealed", "splits"]
+        assert re.split("  +", row)[:6] == [task.id, "-", "per_epoch", "epoch 1, row 0", "1", "2"]
+        assert int(re.split("  +", row)[7].replace(",", "")) > 160_000
+        checked = cli("data", "check", "data")
+        assert (checked.code, checked.error) == (0, "")
+        assert re.fullmatch(r"1 tasks, 3 records, 2 kept rows and files of [\d,]+ bytes: whole\n", checked.output)
+        task.read_epoch()
+
+
+def test_data_check_names_what_is_damaged_and_ends_with_code_1(cli: Run, folder: Path) -> None:
+    with tidegate.local(data=folder / "data") as client:
+        task = client.create_task(passed_through("t").json)
+        task.add_split("t", pa.table({"x": pa.array(range(20_000), pa.int64())}))
+    [rows] = (folder / "data" / "rows").iterdir()
+    content = bytearray(rows.read_bytes())
+    content[-100] ^= 1
+    rows.write_bytes(content)
+    checked = cli("data", "check", "data")
+    assert checked.code == 1
+    assert f"{rows.name} differs from what was written" in checked.output
+    rows.unlink()
+    checked = cli("data", "check", "data")
+    assert (checked.code, f"{rows.name} cannot be read" in checked.output) == (1, True)
+    with sqlite3.connect(folder / "data" / "journal.sqlite") as connection:
+        connection.execute("UPDATE records SET body = CAST(body || x'00' AS BLOB)")
+    connection.close()
+    checked = cli("data", "check", "data")
+    assert f"task {task.id}: the journal is damaged: record 1" in checked.output
+    assert cli("data", "data").code == 1
+
+
+def test_data_of_a_folder_without_a_journal_is_an_error(cli: Run, folder: Path) -> None:
+    assert cli("data", ".") == Done(1, "", "tidegate: . is not a data folder: it has no journal.sqlite\n")
+    assert cli("data", "look", ".").code == 2
+    assert list(folder.iterdir()) == [folder / "plan.bin"]
+
+
+@pytest.mark.parametrize(("options", "ends"), [((), True), (("--data", "data"), False)])
+def test_a_server_prints_that_tasks_end_with_it_unless_it_has_a_data_folder(
+    folder: Path, options: tuple[str, ...], ends: bool
+) -> None:
+    command = [sys.executable, "-m", "tidegate.server.cli", "serve", "--listen", "127.0.0.1:0", "--no-flight", *options]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=folder) as server:
+        assert server.stdout is not None
+        assert server.stdout.readline().startswith("tidegate is listening on ")
+        server.terminate()
+        left = server.stdout.read()
+    assert left == ("tasks end with this server (--data DIR keeps them)\n" if ends else "")

@@ -1,0 +1,169 @@
+"""Looks into a data folder, beside the service that owns it: lists its tasks, and verifies every byte of them.
+
+Nothing in the folder is changed. The tasks are those of one moment, because SQLite gives a reader a snapshot.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from ...proto.errors import InvalidRequest, Refused, TidegateError
+from ...proto.values import Cursor, Mode
+from ..checkpoints.disk import LocalDisk
+from .data_folder import journal_in, rows_in
+from .journal_database import TaskRows, blob_in, check_format, check_whole, task_rows, unusable
+from .kept_reader import KeptReader, digest_in
+from .read_task import ReadTask, read_task
+
+_BUSY_SECONDS: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskEntry:
+    """A task in a data folder. `splits` and `record_bytes` are of its records, `kept_bytes` of its rows and uploads."""
+
+    identity: str
+    principal: str
+    mode: Mode
+    cancelled: bool
+    sealed: int
+    acknowledged: Cursor
+    splits: int
+    record_bytes: int
+    kept_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verified:
+    """The result of a check. `problems` say what is damaged; there are none in a whole folder."""
+
+    tasks: int
+    records: int
+    kept: int
+    kept_bytes: int
+    problems: tuple[str, ...]
+
+
+class DataInspection:
+    """A data folder, to look into. Raises `InvalidRequest` if there is none, and `Refused` if it cannot be read."""
+
+    def __init__(self, folder: Path) -> None:
+        self._journal, self._rows = journal_in(folder), rows_in(folder)
+        if not self._journal.is_file():
+            raise InvalidRequest(f"{folder} is not a data folder: it has no {self._journal.name}", reason="DATA_FOLDER")
+
+    # -------------------------------------------------------------------------------------------------- listing
+
+    def tasks(self) -> list[TaskEntry]:
+        """The tasks, in the order in which they were made."""
+        check_whole(self._journal)
+        with self._snapshot() as connection:
+            check_format(self._journal, connection)
+            reader = self._reader(connection)
+            sizes = self._sizes(connection)
+            return [_entry(rows, read_task(rows, reader), sizes) for rows in task_rows(connection)]
+
+    def _sizes(self, connection: sqlite3.Connection) -> dict[bytes, int]:
+        """The sizes of all kept bytes, by their digests."""
+        sizes = dict(connection.execute("SELECT digest, length(body) FROM blobs").fetchall())
+        for name, size in LocalDisk().sizes(self._rows).items():
+            if (digest := digest_in(name)) is not None:
+                sizes[digest] = size
+        return sizes
+
+    # ------------------------------------------------------------------------------------------------- checking
+
+    def check(self) -> Verified:
+        """Read everything, and compare it with its checksums."""
+        problems: list[str] = []
+        try:
+            check_whole(self._journal)
+        except Refused as error:
+            problems.append(error.message)
+        with self._snapshot() as connection:
+            check_format(self._journal, connection)
+            problems += _integrity(connection)
+            tasks = self._read_all(connection, problems)
+            uses = Counter(digest for task in tasks for digest in task.digests)
+            sizes, lost = self._read_kept(connection, uses)
+        if lost:
+            lost = self._still_named(lost)
+        return Verified(
+            tasks=len(tasks),
+            records=sum(len(task.records) for task in tasks),
+            kept=len(sizes),
+            kept_bytes=sum(sizes.values()),
+            problems=(*problems, *lost.values()),
+        )
+
+    def _read_all(self, connection: sqlite3.Connection, problems: list[str]) -> list[ReadTask]:
+        reader = self._reader(connection)
+        tasks = []
+        for rows in task_rows(connection):
+            try:
+                tasks.append(read_task(rows, reader))
+            except TidegateError as error:
+                problems.append(f"task {rows.identity}: {error.message}")
+        return tasks
+
+    def _read_kept(
+        self, connection: sqlite3.Connection, uses: Mapping[bytes, int]
+    ) -> tuple[dict[bytes, int], dict[bytes, str]]:
+        """The sizes of the kept bytes that are whole, and the problems of the others."""
+        reader = self._reader(connection)
+        sizes: dict[bytes, int] = {}
+        lost: dict[bytes, str] = {}
+        for digest in uses:
+            try:
+                sizes[digest] = reader.read(digest).size
+            except TidegateError as error:
+                lost[digest] = error.message
+        return sizes, lost
+
+    def _still_named(self, lost: Mapping[bytes, str]) -> dict[bytes, str]:
+        """The problems of bytes that the journal names now. A service removes files while they are checked."""
+        with self._snapshot() as connection:
+            tasks = self._read_all(connection, [])
+        named = {digest for task in tasks for digest in task.digests}
+        return {digest: problem for digest, problem in lost.items() if digest in named}
+
+    def _reader(self, connection: sqlite3.Connection) -> KeptReader:
+        return KeptReader(lambda digest: blob_in(connection, digest), LocalDisk(), self._rows)
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[sqlite3.Connection]:
+        """A connection that reads, and sees the journal as it is now."""
+        try:
+            uri = f"file:{quote(str(self._journal.resolve()))}?mode=ro"
+            with closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_BUSY_SECONDS)) as connection:
+                connection.execute("BEGIN")
+                yield connection
+        except sqlite3.Error as error:
+            raise unusable(self._journal, error) from error
+
+
+def _entry(rows: TaskRows, task: ReadTask, sizes: Mapping[bytes, int]) -> TaskEntry:
+    return TaskEntry(
+        identity=rows.identity,
+        principal=task.creation.principal,
+        mode=task.creation.options.mode,
+        cancelled=any(record.change.cancelled for record in task.records),
+        sealed=task.sealed,
+        acknowledged=task.acknowledged,
+        splits=sum(len(record.change.splits) for record in task.records),
+        record_bytes=len(rows.body) + sum(len(body) for _, body in rows.records),
+        kept_bytes=sum(sizes.get(digest, 0) for digest in set(task.digests)),
+    )
+
+
+def _integrity(connection: sqlite3.Connection) -> list[str]:
+    """The problems that SQLite finds in its own structures."""
+    answers = [answer for (answer,) in connection.execute("PRAGMA integrity_check")]
+    return [] if answers == ["ok"] else [f"the journal is damaged: {answer}" for answer in answers]
