@@ -8,6 +8,7 @@ import os
 import sys
 import tempfile
 import threading
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -250,10 +251,8 @@ def serve(options: argparse.Namespace) -> int:
         ceilings=ceilings,
         data=options.data,
     )
-    if options.data is None:
-        _log.info("tasks end with this server: --data DIR keeps them")
     try:
-        asyncio.run(serve_until_ended(service, settings, _ready))
+        asyncio.run(serve_until_ended(service, settings, partial(_ready, options.data)))
     finally:
         _close(service)
     return 0
@@ -285,6 +284,7 @@ def _given(options: argparse.Namespace, names: tuple[str, ...]) -> dict[str, Any
     return {name: getattr(options, name) for name in names if getattr(options, name) is not None}
 
 
-def _ready(server: Server) -> None:
+def _ready(data: Path | None, server: Server) -> None:
     flight = f"Arrow Flight is served on {server.flight_address}\n" if server.flight_address else ""
-    print(f"tidegate is listening on {server.address}\n{flight}", end="", flush=True)
+    ends = "tasks end with this server (--data DIR keeps them)\n" if data is None else ""
+    print(f"tidegate is listening on {server.address}\n{flight}{ends}", end="", flush=True)
