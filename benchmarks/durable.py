@@ -59,7 +59,7 @@ def run(settings: Settings) -> Report:
             partial(_repeat, many, partial(write_and_sync, folder, bytes(SMALL_COMMIT_BYTES))),
         )
         content = [os.urandom(split.nbytes) for split in large]
-        add(f"{LARGE}, the disk", len(large), lambda: [write_and_sync(folder, part) for part in content])
+        add(f"{LARGE}, the disk", len(large), partial(write_and_sync, folder, *content))
         runs = interleave(contenders, settings.rounds)
     return report(each_epoch(runs, repeats), settings)
 
@@ -86,13 +86,14 @@ def feed_ahead(task: tidegate.Task, splits: Sequence[pa.Table]) -> list[pa.Table
     return answers
 
 
-def write_and_sync(folder: Path, content: bytes) -> None:
-    """Write a new file, wait until the disk has it, and remove the file."""
+def write_and_sync(folder: Path, *contents: bytes) -> None:
+    """Write a new file for each content, wait until the disk has it, and remove the file."""
     path = folder / "written"
-    with path.open("xb", buffering=0) as file:
-        file.write(content)
-        os.fdatasync(file.fileno())
-    path.unlink()
+    for content in contents:
+        with path.open("xb", buffering=0) as file:
+            file.write(content)
+            os.fdatasync(file.fileno())
+        path.unlink()
 
 
 def _repeat(times: int, call: Callable[[], object]) -> None:
