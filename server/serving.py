@@ -17,6 +17,7 @@ from ..executor.runtime.ceilings import InUse
 from ..proto.encoding.flight_messages import SERVICE as FLIGHT
 from ..proto.errors import Exhausted, Unavailable
 from .access.authenticating import Authenticating
+from .access.connections import ended_or_cut
 from .access.doorkeeper import Doorkeeper, most_connections
 from .calls.answering import Endpoint, called
 from .calls.backend import Backend
@@ -36,6 +37,7 @@ log = logging.getLogger("tidegate.server")
 
 LARGEST_AT_ONCE: Final = 8
 """The number of a principal's messages of the largest size that the server may keep, of requests and of answers."""
+_CANCELLED_SECONDS: Final = 0.5  # for calls that are cancelled after their grace, before their connections are cut
 _LEFT_SECONDS: Final = 2.0  # for threads of calls that have been answered, or given up
 
 _OPTIONS: Final = (
@@ -149,7 +151,9 @@ class Server:
         self._waiting.stop()
         grace = self._settings.grace_seconds
         await called(self._pools.control, self._backend.stop)
-        await asyncio.gather(self._server.stop(grace), self._flight.stop(grace))
+        await asyncio.gather(
+            ended_or_cut(self._server.stop(grace), self.address, grace + _CANCELLED_SECONDS), self._flight.stop(grace)
+        )
         if not self._pools.close(_LEFT_SECONDS):
             log.error(
                 "a call has not ended although its task is cancelled: the server ends without waiting for the "

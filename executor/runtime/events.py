@@ -36,7 +36,7 @@ def tell(event: str, fields: Mapping[str, Value], level: int = logging.INFO) -> 
 
 
 def refused(principal: str, error: TidegateError) -> None:
-    """Log that the service refused to make a task."""
+    """Log that a server refused to make a task."""
     if isinstance(error, PlanError):
         tell("plan_refused", {"principal": principal, "problems": len(error.problems), **_why(error)})
     else:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from ...proto.errors import NotFound, Problem, Refused, TidegateError, Unavailable
+from ...proto.errors import NotFound, Problem, Refused, Unavailable
 from ...proto.values import (
     NO_WISHES,
     Added,
@@ -43,7 +43,6 @@ from ..journal.durable_tasks import DurableTasks, StoredTask
 from ..ledger.split_digest import creation_digest
 from ..runtime.batch_store import SpillSpace
 from ..runtime.ceilings import NO_CEILINGS, Ceilings
-from ..runtime.events import refused
 from ..runtime.scheduler import Scheduler
 from ..runtime.timers import Timer, Timers
 from ..tasks.task import Task
@@ -209,10 +208,8 @@ class TaskManager:
         space = self._preparing.space(identity, options)
         try:
             begun = prepare(identity, space)
-        except BaseException as error:
+        except BaseException:
             space.files.remove()
-            if isinstance(error, TidegateError):
-                refused(self._ownership.caller, error)
             raise
         task = self._new_task(identity, options, begun, space, self._ownership.caller)
         with self._lock:

@@ -3,9 +3,9 @@
 Expressions have whole numbers, names, `+ - *`, comparisons, `min`, `max` and `condition ? this : that`. Programs come
 from the extension files alone, never from a plan.
 
-`substrait.derivation_expression` is no substitute: it refuses 18 of the official files' 66 programs (those of
-`precision_time`, of lists, and those that read an argument's value), and takes 18 ms for the type of a decimal sum, 400
-times as long as this module.
+`substrait.derivation_expression` is no substitute. In a trial it evaluated 48 of the official files' 66 programs, and
+failed in 11 on types with parameters. The other 7 lacked bound types or an argument's value in the trial, which shows
+no refusal. For the type of a decimal sum it takes 18 ms, 400 times as long as this module.
 """
 
 from __future__ import annotations

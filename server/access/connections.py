@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from ...proto.address import UNIX
+
+log = logging.getLogger("tidegate.server")
+
+_CUT_SECONDS: Final = 0.5  # between looks for connections that are still there at the end
+_CUTS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +63,23 @@ def cut(address: str) -> int:
         accepted.shut_down()
         accepted.close()
     return len(connections)
+
+
+async def ended_or_cut(end: Awaitable[object], address: str, seconds: float) -> None:
+    """Wait for the end of a listening server. After `seconds`, cut its connections: a server waits for ever for clients
+    that do not read. Goes on without the end if that does not help.
+    """
+    ending = asyncio.ensure_future(end)
+    await asyncio.wait({ending}, timeout=seconds)
+    for _ in range(_CUTS):
+        if ending.done():
+            break
+        log.info("the server has cut %d connections at %s", cut(address), address)
+        await asyncio.wait({ending}, timeout=_CUT_SECONDS)
+    if ending.done():
+        await ending
+    else:
+        log.error("the server at %s has not ended, although its connections have been cut", address)
 
 
 def _accepted(descriptor: int, socket_: socket.socket, address: str) -> Accepted | None:

@@ -17,7 +17,7 @@ from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import Message
 
 from ...executor.api.ownership import acts_for
-from ...executor.runtime.events import tell
+from ...executor.runtime.events import refused, tell
 from ...proto.encoding.error_status import failure
 from ...proto.errors import InternalError, TidegateError, Unavailable
 from .call_threads import Threads
@@ -36,6 +36,7 @@ _call: ContextVar[str] = ContextVar("tidegate-call", default="")
 _task: ContextVar[str] = ContextVar("tidegate-task", default="")
 """The task that the current call is about. `_call` is the method that is called."""
 
+_MAKES_A_TASK: Final = "CreateTask"
 _LEFT_AT_ANY_TIME: Final = ("WatchTask", "Acknowledge")  # a client waits for no end of the one, no answer of the other
 
 
@@ -254,8 +255,11 @@ async def abort(context: Context, error: TidegateError) -> NoReturn:
 async def _refuse(context: Context, error: Exception) -> NoReturn:
     if isinstance(error, grpc.aio.InternalError):
         client_vanished(_call.get(), _task.get())
-        error = Unavailable("the server could not send the answer")
-    await abort(context, tellable(error))
+        await abort(context, Unavailable("the server could not send the answer"))
+    refusal = tellable(error)
+    if _call.get() == _MAKES_A_TASK:
+        refused(acts_for(), refusal)
+    await abort(context, refusal)
 
 
 def tellable(error: Exception) -> TidegateError:

@@ -15,7 +15,7 @@ from ...executor.runtime.ceilings import InUse
 from ...proto.address import UNIX, is_loopback, placeless
 from ...proto.errors import InvalidRequest, Unavailable
 from ..access.certificate import Certificate
-from ..access.connections import cut
+from ..access.connections import ended_or_cut
 from ..calls.backend import Backend
 from ..calls.stream_threads import StreamThreads
 from ..setup.settings import Settings
@@ -27,8 +27,6 @@ log = logging.getLogger("tidegate.server")
 
 _LOOK_SECONDS: Final = 1.0  # between looks at the certificate's files
 _AGAIN_SECONDS: Final = 0.05  # until a port that is about to be left is tried again
-_CUT_SECONDS: Final = 0.5  # between looks for connections that are still there at the end
-_CUTS: Final = 20
 _SOCKET: Final = ".flight"  # behind the name of the server's own socket
 
 
@@ -142,24 +140,12 @@ class FlightPort:
         threading.Thread(target=end, name="tidegate-flight-end", daemon=True).start()
 
     async def stop(self, grace: float) -> None:
-        """Give flowing streams `grace` seconds to end, then cut the connections of the others, whose readers stall.
-
-        Without the cut, pyarrow's server would wait for them for ever.
-        """
+        """Give flowing streams `grace` seconds to end, then cut the connections of the others, whose readers stall."""
         self._threads.stop()
         if self._renewing is not None:
             self._renewing.cancel()
         self._end()
-        ended = asyncio.gather(*(event.wait() for event in self._ending))
-        with suppress(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(ended), grace)
-        for _ in range(_CUTS):
-            if ended.done():
-                return
-            log.info("the server has cut %d connections of Arrow Flight", cut(self.address))
-            with suppress(TimeoutError):
-                await asyncio.wait_for(asyncio.shield(ended), _CUT_SECONDS)
-        log.error("Arrow Flight has not ended, although the server has cut its connections")
+        await ended_or_cut(asyncio.gather(*(event.wait() for event in self._ending)), self.address, grace)
 
 
 def _beside(server: str) -> str:

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tidegate
+from tidegate.operators.changes.network import schedule
 from tidegate.planner import ir
 from tidegate.proto.errors import TidegateError
 
@@ -59,12 +60,12 @@ def check(
 
 def counted(running: Running) -> list[tuple[object, ...]]:
     """What does not depend on how state lies."""
+    return [counts for counts in all_counted(running) if counts[0] in ("Scan", "RetractionCheck")]
+
+
+def all_counted(running: Running) -> list[tuple[object, ...]]:
     operators = running.computation.operators()
-    return [
-        (operator.operator, operator.rows_in, operator.rows_out)
-        for operator in operators
-        if operator.operator in ("Scan", "RetractionCheck")
-    ]
+    return [(operator.operator, operator.rows_in, operator.rows_out) for operator in operators]
 
 
 @pytest.mark.parametrize("name", SOME)
@@ -105,6 +106,26 @@ def test_what_follows_a_bad_epoch_of_loops_is_as_if_it_had_not_been(seed: int, m
 
     skipped = check(looped, epochs(), bad, schemas=loops.SCHEMAS, channels=1 + seed % 3)
     assert skipped >= 4
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_look_at_the_size_of_state_leaves_what_operators_give_out(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task looks at its size after so many steps, and those of epochs that were skipped count."""
+
+    def counts(steps: int) -> list[list[tuple[object, ...]]]:
+        monkeypatch.setattr(schedule, "_WEIGH_EVERY", steps)
+        draw = random.Random(seed)
+        planned = build.plan(loops.loop(draw))
+        rows = {source: Counter[Row]() for source in loops.SOURCES}
+        after = []
+        with Running(planned, skips=True) as running:
+            for number in range(5):
+                changed = {name: loops.one_epoch(draw, of, first=not number) for name, of in rows.items()}
+                running.epoch(changed, loops.SCHEMAS)
+                after.append(all_counted(running))
+        return after
+
+    assert counts(3) == counts(1 << 30)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -91,6 +92,7 @@ def test_a_page_is_in_the_sidebar_of_the_site_and_other_pages_link_to_it(page: P
     assert linking, f"a reader cannot get to {name(page)}: link to it from README.md"
 
 
+@cache
 def linked_pages(document: Path) -> set[Path]:
     return {(document.parent / target).resolve() for target in links(document)}
 

@@ -425,7 +425,7 @@ def test_sql_in_the_place_of_a_plan_is_told_in_one_line(cli: Run, tmp_path: Path
     done = cli(command, "query.sql")
     assert done.code == 1
     said = done.output if command == "validate" else done.error
-    assert "this looks like SQL, and not like a Substrait plan" in said
+    assert "this is not a Substrait plan: this looks like SQL, and a producer" in said
     assert said.count("\n") == 1
 
 

@@ -6,13 +6,16 @@ import logging
 import re
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pyarrow as pa
 import pytest
 
 import tidegate
+from tidegate.executor.runtime.ceilings import Ceilings
 from tidegate.executor.runtime.events import LONGEST, log, refused, tell, without_secrets
 from tidegate.executor.service.manager import TaskManager
 from tidegate.executor.service.plan_engine import PlanEngine
@@ -22,7 +25,7 @@ from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
 from tidegate.server.access.tokens import Tokens
 from tidegate.server.setup.log_lines import LogLines
 
-from ..executor.fakes import FakeEngine
+from ..executor.fakes import FakeEngine, manager_of
 from .running import IDLE, await_waiter, manager, served
 
 TOKEN = "alice-has-this-token-0001"
@@ -117,6 +120,39 @@ def test_a_plan_that_is_refused_is_told_with_its_reason(lines: Lines, tmp_path: 
         (line,) = lines()
     refused = 'events: event=plan_refused problems=1 reason=MALFORMED message="this is not a Substrait plan: this'
     assert line.startswith(refused)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"memory_limit": 1}, "INVALID_REQUEST"),
+        ({"channels": 0}, "UNSUPPORTED_CHANNELS"),
+        ({"time_zone": "Mars/Phobos"}, "INVALID_REQUEST"),
+        ({"restore": "never taken"}, "CHECKPOINT_ID"),
+    ],
+    ids=str,
+)
+def test_an_option_that_is_refused_is_told_with_its_reason(
+    client: tidegate.Client, lines: Lines, options: dict[str, Any], reason: str
+) -> None:
+    """By whoever refuses it: the reading of the request, the check of options, the making of the task."""
+    with pytest.raises(tidegate.TidegateError):
+        client.create_task(b"plan", **options)
+    (line,) = lines()
+    assert line.startswith(f"events: event=task_refused principal=alice reason={reason} message=")
+
+
+def test_a_task_beyond_the_most_is_told_with_its_reason(lines: Lines) -> None:
+    with (
+        closing(manager_of(FakeEngine(), threads=1, ceilings=Ceilings(tasks=1))) as backend,
+        served(backend) as address,
+        tidegate.connect(address) as client,
+        client.create_task(b"plan"),
+    ):
+        with pytest.raises(tidegate.TidegateError) as full:
+            client.create_task(b"plan")
+        assert events(lines()) == ["task_created", "task_refused"]
+        assert f"reason={full.value.reason}" in lines()[-1]
 
 
 def test_a_task_that_was_left_idle_says_so(client: tidegate.Client, lines: Lines) -> None:

@@ -100,8 +100,13 @@ class Arrangement:
 
     @property
     def runs(self) -> tuple[Run, ...]:
-        """All runs: packed ones first, oldest first."""
+        """All runs: packed ones first, oldest first. Rows that are kept as they came become a part of them."""
         self._gather()
+        return self.settled_runs
+
+    @property
+    def settled_runs(self) -> tuple[Run, ...]:
+        """`runs` without the rows that are kept as they came, which stay so."""
         return (*(() if self._packed is None else self._packed.runs), *self._runs)
 
     def insert(self, change: Change, keys: Rows | None = None) -> None:

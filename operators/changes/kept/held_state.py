@@ -48,3 +48,18 @@ class HeldState:
     def all_runs(self) -> Iterator[Any]:
         for _, parts in self._held.values():
             yield from (part for part in parts if not isinstance(part, pa.Table))
+
+
+class SettledRuns:
+    """A `StateWriter` that notes which runs there are. It changes nothing about how state lies, so it may look at any
+    time: the rows that operators give out depend on that.
+    """
+
+    def __init__(self) -> None:
+        self.identities: set[int] = set()
+
+    def write(self, name: str, version: int, table: pa.Table) -> None:
+        """Pass over a table: it is no run."""
+
+    def write_parts(self, name: str, version: int, parts: Sequence[Part], table: Callable[[Part], pa.Table]) -> None:  # noqa: ARG002 - the runs alone are noted
+        self.identities.update(map(id, parts))

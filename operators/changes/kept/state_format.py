@@ -15,7 +15,7 @@ from ..values.change import Change, Numbers
 from ..values.evaluator import whole
 from ..values.rows import Rows
 from .arrangement import Arrangement, Run
-from .held_state import HeldState
+from .held_state import HeldState, SettledRuns
 from .packed_runs import Form, Layout, PackedRun
 
 VERSION: Final = 1
@@ -31,7 +31,8 @@ def save_arrangement(
     that the rows are packed in; its numbers; its rounds. An operator whose numbers have changed their meaning has
     another `version`.
     """
-    state.write_parts(name, version, arrangement.runs, lambda run: _table(run, schema))
+    runs = arrangement.settled_runs if isinstance(state, SettledRuns) else arrangement.runs
+    state.write_parts(name, version, runs, lambda run: _table(run, schema))
 
 
 def load_arrangement(

@@ -18,7 +18,7 @@ import pyarrow as pa
 from ....proto.errors import ExecutionError
 from ...core.operator import UNBOUNDED, Part, StateReader, StateWriter, least_watermark
 from ..change_operator import ChangeOperator
-from ..kept.held_state import HeldState
+from ..kept.held_state import HeldState, SettledRuns
 from ..values.canonical_rows import canonical
 from ..values.change import Change
 from ..values.consolidate import consolidate
@@ -225,10 +225,9 @@ class Network:
         """The bytes of the runs of marked state that the current state does not have any more."""
         if self._mark is None or self._mark.fresh:
             return 0
-        now = HeldState()
-        self._save(now.under)
-        kept = {id(run) for run in now.all_runs()}
-        return sum(run.nbytes for run in self._mark.state.all_runs() if id(run) not in kept)
+        now = SettledRuns()
+        self._save(lambda _: now)
+        return sum(run.nbytes for run in self._mark.state.all_runs() if id(run) not in now.identities)
 
     def _build(self) -> Nodes:
         return build(self._graph, self.channels, self._schedule, self._locking)

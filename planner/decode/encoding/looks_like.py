@@ -12,7 +12,7 @@ from .json_text import SPACE
 _HEAD: Final = 4096
 """The number of first characters that identify a text."""
 
-_MAKERS: Final = "a producer makes a plan from SQL: DuckDB, DataFusion, Isthmus or ibis"
+_MAKERS: Final = "a producer (DuckDB, DataFusion, Isthmus or ibis) makes a plan from SQL"
 _WANTED: Final = "a plan is protobuf bytes (a file of any name) or JSON (text, or a file whose name ends in .json)"
 
 _UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -45,7 +45,7 @@ def looks_like(plan: PlanBytes) -> str | None:
         is_json = "this looks like JSON: give a plan in JSON as a str, or as a file whose name ends in .json"
         return is_json if plan.binary is not None else None
     if _SQL.match(head):
-        return f"this looks like SQL, and not like a Substrait plan: {_MAKERS}"
+        return f"this looks like SQL, and {_MAKERS}"
     if _PROTOBUF_TEXT.match(head):
         return f"this looks like protobuf's text format, which Tidegate does not read: {_WANTED}"
     if _TEXT_PLAN.match(head):

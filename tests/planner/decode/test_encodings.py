@@ -74,7 +74,7 @@ TEXT_PLANS = [
 @pytest.mark.parametrize(
     ("texts", "like", "wanted"),
     [
-        (SQL, "this looks like SQL", "and not like a Substrait plan"),
+        (SQL, "this looks like SQL", "and a producer (DuckDB, DataFusion, Isthmus or ibis) makes a plan from SQL"),
         (PROTOBUF_TEXT, "this looks like protobuf's text format", "protobuf bytes (a file of any name) or JSON"),
         (TEXT_PLANS, "this looks like a plan written as text", "protobuf bytes (a file of any name) or JSON"),
     ],
@@ -88,6 +88,7 @@ def test_text_that_is_no_plan_is_told_what_it_looks_like_and_what_is_wanted(
             decode_plan(plan)
         assert like in str(refused.value)
         assert wanted in str(refused.value)
+        assert str(refused.value).count("Substrait plan") == 1
 
 
 @given(
