@@ -24,7 +24,15 @@ def running() -> list[int]:
     """The processes that decode ORC for this one."""
     children = Path("/proc/self/task").glob("*/children")
     processes = [int(number) for listed in children for number in listed.read_text().split()]
-    return [number for number in processes if "orc_start" in Path(f"/proc/{number}/cmdline").read_text()]
+    return [number for number in processes if "orc_start" in _command(number)]
+
+
+def _command(process: int) -> str:
+    """The command line of a process; of one that has just ended, nothing."""
+    try:
+        return Path(f"/proc/{process}/cmdline").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 def in_time(true: Callable[[], bool]) -> bool:

@@ -6,14 +6,16 @@ reference through filters, joins with edges and changes of columns.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
+import pyarrow as pa
 from hypothesis import strategies as st
 
 from tidegate.planner import ir
 from tidegate.planner.ir import types as t
+from tidegate.planner.physical.sources import PlannedSource
 
 from ..planner.build import call, col, combine, cross, eq, filtered, iterate, join, lit, project, read, reference
 from ..planner.relations.naive import Row
@@ -86,3 +88,15 @@ def linear_loops(draw: st.DrawFn, type_: t.Type) -> ir.Iterate:
         combine(ir.SetOperation.UNION_DISTINCT, *parts_drawn), schema=(type_, type_)
     )  # any of them may be null
     return iterate(LOOP, body, entering)
+
+
+def input_table(source: PlannedSource, rows: Sequence[Row]) -> pa.Table:
+    """The columns that a plan reads of a source, of all of its rows, even if the plan reads no column."""
+    if not source.columns:
+        return pa.table({"unread": pa.nulls(len(rows))})
+    return pa.table(
+        {
+            column.name: pa.array([row[NAMES.index(column.name)] for row in rows], column.type)
+            for column in source.columns
+        }
+    )

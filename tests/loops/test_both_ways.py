@@ -41,7 +41,6 @@ from ..planner.running import Form, run, shape_of
 from ..planner.test_loops import COPYING, EDGES, closure, read
 from ..searching import tries
 from . import bodies
-from .test_recursive_statements import _table
 
 UNION, ALL = ir.SetOperation.UNION_DISTINCT, ir.SetOperation.UNION_ALL
 SEED = read("seed", a=I64, b=I64)
@@ -59,7 +58,7 @@ def is_one_statement(root: ir.Relation) -> bool:
 
 def digest_of(root: ir.Relation, rows: Mapping[str, Sequence[Row]], loops: Loops, form: Form) -> str:
     prepared = prepare(plan(root), TaskOptions(loops=loops))
-    tables = {source.name: _table(source.columns, rows[source.name]) for source in prepared.sources}
+    tables = {source.name: bodies.input_table(source, rows[source.name]) for source in prepared.sources}
     result = run(prepared.physical(shape_of(prepared, tables, Feed.STREAM)), tables, form)
     return digest(prepared.schema, result.cast(prepared.schema).to_batches())
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -48,15 +47,9 @@ EDGES = read("edges", a=I64, b=I64)
 def run_it(root: ir.Relation, rows: Mapping[str, Sequence[Row]], form: Form, feed: Feed = Feed.FILES) -> list[Row]:
     """The plan's rows, as the planner would have it run."""
     prepared = prepare(plan(root), TaskOptions())
-    tables = {source.name: _table(source.columns, rows[source.name]) for source in prepared.sources}
+    tables = {source.name: bodies.input_table(source, rows[source.name]) for source in prepared.sources}
     result = run(prepared.physical(shape_of(prepared, tables, feed)), tables, form)
     return list(zip(*(column.to_pylist() for column in result.columns), strict=True))
-
-
-def _table(columns: Sequence[object], rows: Sequence[Row]) -> pa.Table:
-    positions = {"a": 0, "b": 1}
-    arrays = {column.name: pa.array([row[positions[column.name]] for row in rows], column.type) for column in columns}
-    return pa.table(arrays)
 
 
 def expected(root: ir.Relation, rows: Mapping[str, Sequence[Row]]) -> list[Row]:

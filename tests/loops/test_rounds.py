@@ -42,7 +42,7 @@ from ..planner.relations.naive import Row
 from ..planner.running import Form, run, shape_of
 from ..searching import tries
 from . import bodies
-from .test_recursive_statements import _table, expected, texts
+from .test_recursive_statements import expected, texts
 
 TYPES = st.sampled_from([I64, F64, TEXT])
 EDGES = read("edges", a=I64, b=I64)
@@ -50,7 +50,7 @@ EDGES = read("edges", a=I64, b=I64)
 
 def run_it(root: ir.Relation, rows: Mapping[str, Sequence[Row]], form: Form) -> list[Row]:
     prepared = prepare(plan(root), TaskOptions(loops=Loops.GENERAL))
-    tables = {source.name: _table(source.columns, rows[source.name]) for source in prepared.sources}
+    tables = {source.name: bodies.input_table(source, rows[source.name]) for source in prepared.sources}
     result = run(prepared.physical(shape_of(prepared, tables, Feed.STREAM)), tables, form)
     return list(zip(*(column.to_pylist() for column in result.columns), strict=True))
 

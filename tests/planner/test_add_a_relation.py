@@ -78,7 +78,7 @@ MADE = """        case ir.Twice():
             return TwiceNode(input=inputs[0], schema=schema, size_class=1, plan_path=relation.plan_path)
 """
 BUILT = """        case TwiceNode():
-            return OneExchange(node, Twice(node.schema), factory.meter("Twice", node.plan_path), inputs(node))
+            return Made(node, Twice(node.schema), factory.meter("Twice", node.plan_path), inputs(node))
 """
 
 DECODED = {
