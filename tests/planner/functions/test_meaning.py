@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.planner import ir
-from tidegate.planner.functions import bind_scalar
+from tidegate.planner.functions import bind, bind_scalar
 from tidegate.planner.ir import types as t
-from tidegate.planner.sql.expression_writer import render
+from tidegate.planner.sql.expression_writer import render, render_measure
 
 CONNECTION = duckdb.connect(config={"threads": 1})
 I64 = t.Integer(bits=64, nullable=False)
@@ -36,6 +36,11 @@ class NoColumns:
 
     def context(self, variable):
         raise AssertionError
+
+
+class OneColumn(NoColumns):
+    def column(self, index, outer):
+        return f"r.c{index}"
 
 
 def answer(name, *arguments, **options):
@@ -185,3 +190,16 @@ def test_nested_uses_of_a_function_that_reads_its_argument_twice_stay_small():
             return "r.c0"
 
     assert len(render(expression, OneColumn())) < 20_000
+
+
+@given(st.lists(st.none() | BYTE, max_size=8))
+def test_an_average_of_distinct_integers_is_the_truncated_average_of_their_set(numbers):
+    bound = bind(
+        ir.FunctionKind.AGGREGATE, "avg:i64", "functions_arithmetic", [ir.Field(index=0, type=t.nullable(I64))]
+    )
+    average = ir.Measure(function=bound.function, arguments=bound.arguments, type=bound.type, distinct=True)
+    sql = render_measure(average, OneColumn())
+    rows = f"(SELECT unnest({[*numbers, None]}::BIGINT[]) AS c0)".replace("None", "NULL")
+    kept = {number for number in numbers if number is not None}
+    expected = int(decimal.Decimal(sum(kept)) / len(kept)) if kept else None
+    assert CONNECTION.sql(f"SELECT {sql} FROM {rows} r").fetchall() == [(expected,)]
