@@ -92,6 +92,17 @@ def test_ties_of_a_limit_whose_count_is_a_subquery_are_broken_by_all_columns() -
     assert integral.rows == multiset(sorted(rows)[:4])
 
 
+def test_the_largest_count_is_no_limit_and_the_one_below_it_is_exact() -> None:
+    rows: list[Row] = [(k, k, 0.0, "a") for k in range(3)]
+    copies = (1 << 63) - 1
+    for count, last in ((copies, copies), (copies - 1, 1)):
+        integral = Integral()
+        with Running(plan(fetch(sort(LEFT, asc(col(0))), count, 2))) as running:
+            for row, weight in zip(rows, (2, copies - 2, copies), strict=True):
+                integral.add(running.epoch({"l": [(row, weight)]}, SCHEMAS))
+        assert integral.rows == {rows[1]: copies - 2, rows[2]: last}
+
+
 def test_a_limit_whose_count_is_a_subquery_needs_a_sort_too() -> None:
     with pytest.raises(PlanError) as caught:
         prepared(plan(replace(fetch(LEFT, 0), count=COUNTED)))
