@@ -12,6 +12,7 @@ from ...operators.core.blocks import blocks
 from ...proto.values import FileSplit, InlineSplit, MissingColumns, PlanBytes, Split, TaskOptions
 
 DIGEST_BYTES: Final = 16
+"""Of SHA-256, for which processors have instructions: it takes half the time of BLAKE2 there."""
 
 
 def file_digest(split: FileSplit) -> bytes:
@@ -41,7 +42,7 @@ def inline_digest(
     """The digest of rows, independent of their batches, and of what the split says of them."""
     sink = _Hashed()
     _write_rows(schema, batches, sink)
-    return _with_description(sink.digest.digest(), watermark, change_column, missing_columns)
+    return _with_description(sink.digest, watermark, change_column, missing_columns)
 
 
 def rows_stream(split: InlineSplit) -> pa.Buffer:
@@ -96,11 +97,15 @@ class _Hashed:
     closed = False
 
     def __init__(self) -> None:
-        self.digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
+        self._hash = hashlib.sha256()
 
     def write(self, data: bytes) -> int:
-        self.digest.update(data)
+        self._hash.update(data)
         return len(data)
+
+    @property
+    def digest(self) -> bytes:
+        return self._hash.digest()[:DIGEST_BYTES]
 
     def flush(self) -> None:
         """Do nothing: no bytes are buffered."""
@@ -111,7 +116,7 @@ class _Hashed:
 
 def bytes_digest(*parts: object) -> bytes:
     """The digest of bytes and buffers, one after the other."""
-    digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    digest = hashlib.sha256()
     for part in parts:
         digest.update(part)  # type: ignore[arg-type]  # bytes and Arrow buffers
-    return digest.digest()
+    return digest.digest()[:DIGEST_BYTES]
