@@ -16,9 +16,7 @@ Ranks are known once all values are: rows behind the first ordered long value wa
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
@@ -31,11 +29,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...proto.arrow.spill_buffer import SpillRoom
+from ..arrays.hashing import hash_array
 from ..arrays.texts_inside import texts_in, with_texts
 from ..core.batches import batch_of
 from ..core.sizes import BATCH_BYTES, Sizes, text_bytes, value_bytes
 from ..core.wide_rows import PassingRows
 from .value_ranks import ValueRanks
+from .value_store import ValueStore
 
 #: The most bytes of a value that a statement sees where its memory is large.
 LONG: Final = 2 << 10
@@ -44,13 +44,13 @@ LEAST_LONG: Final = 64
 
 _DIGEST: Final = 16
 #: The hexadecimal digits of an offset, of a digest, and of a length.
-_OFFSET_DIGITS, _DIGEST_DIGITS, _LENGTH_DIGITS = 12, 2 * _DIGEST, 8
+_OFFSET_DIGITS, _DIGEST_DIGITS, _LENGTH_DIGITS = 16, 2 * _DIGEST, 8
 #: The end of a name, which leads to its value: a digest or an offset, and a length.
 _END: Final = _DIGEST_DIGITS + _LENGTH_DIGITS
 #: The bytes of a character beyond its first.
 _REST_OF_CHARACTER: Final = 3
 _RANK_DIGITS: Final = 8
-_HEXADECIMAL: Final = np.frombuffer(b"0123456789abcdef", np.uint8)
+_NAMES_AT_ONCE: Final = 8_192
 
 _Numbers: TypeAlias = npt.NDArray[np.int64]
 _Keys: TypeAlias = npt.NDArray[np.bytes_]
@@ -82,14 +82,10 @@ class LongValues:
     def __init__(self, most: int, room: SpillRoom, check: Callable[[], None] = _never, *, long: int = LONG) -> None:
         self.room = room
         self._long = long
-        self._most = most
-        self._memory = bytearray()
-        self._file_bytes = 0
-        self._path: str | None = None
-        self._file = -1
+        self._store = ValueStore(most, room)
         self._offsets = _Offsets()
         self._passing = PassingRows(2 * BATCH_BYTES)
-        self._ranks = ValueRanks(self._read, check)
+        self._ranks = ValueRanks(partial(self._store.values, type_=pa.binary()), check)
         self._rest: list[Callable[[SpillRoom], None]] = []
 
     def before_ranks(self, take: Callable[[SpillRoom], None]) -> None:
@@ -134,14 +130,7 @@ class LongValues:
             start = stop
 
     def close(self) -> None:
-        self._memory = bytearray()
-        file, self._file = self._file, -1
-        if file >= 0:
-            os.close(file)
-        path, self._path = self._path, None
-        if path is not None:
-            with suppress(FileNotFoundError):
-                os.unlink(path)
+        self._store.close()
 
     def _may_be_long(self, array: pa.Array) -> bool:
         """False where no value is long. A look at the offsets alone, for the many columns without long values."""
@@ -168,29 +157,37 @@ class LongValues:
         names[:, -_LENGTH_DIGITS:] = _digits(lengths, _LENGTH_DIGITS)
         before = names[:, -_END:-_LENGTH_DIGITS]
         if column.compared:
-            before[:] = np.frombuffer(self._digests(offsets, data, column).hex().encode(), np.uint8).reshape(
-                before.shape
-            )
+            digests = self._digests(long, column)
+            before[:] = np.frombuffer(digests.hex().encode(), np.uint8).reshape(before.shape)
         elif column.kept:
-            first = self._add(data[int(offsets[0]) : int(offsets[-1])])
+            first = self._store.add(data[int(offsets[0]) : int(offsets[-1])])
             before[:, -_OFFSET_DIGITS:] = _digits(first + offsets[:-1] - offsets[0], _OFFSET_DIGITS)
         return names
 
-    def _digests(self, offsets: _Numbers, data: memoryview, column: LongColumn) -> bytes:
-        ends = offsets.tolist()
-        digests = b"".join(blake2b(data[start:stop], digest_size=_DIGEST).digest() for start, stop in pairwise(ends))
+    def _digests(self, long: pa.Array, column: LongColumn) -> bytes:
+        ends, data = _parts(long)
+        digests = b"".join(
+            blake2b(data[start:stop], digest_size=_DIGEST).digest() for start, stop in pairwise(ends.tolist())
+        )
         if column.kept or column.ordered:
             keys, firsts = np.unique(_keys(digests), return_index=True)
-            new = self._offsets.of(keys) < 0
-            starts = [self._add(data[ends[at] : ends[at + 1]]) for at in firsts[new].tolist()]
-            self._offsets.add(keys[new], np.array(starts, np.int64))
+            is_new = self._offsets.of(keys) < 0
+            if is_new.any():
+                self._add(long, keys[is_new], firsts[is_new])
             if column.ordered:
-                parts = [
-                    blake2b(data[ends[at] : ends[at] + self._long], digest_size=8).digest() for at in firsts.tolist()
-                ]
-                beginnings = np.frombuffer(b"".join(parts), np.int64)
-                self._ranks.add(beginnings, self._offsets.of(keys), np.diff(offsets)[firsts])
+                beginnings = hash_array(pc.binary_slice(_as_bytes(long), 0, self._long)).view(np.int64)
+                self._ranks.add(beginnings[firsts], self._offsets.of(keys), np.diff(ends)[firsts])
         return digests
+
+    def _add(self, long: pa.Array, keys: _Keys, rows: _Numbers) -> None:
+        """Keep the values of these rows, which have these digests."""
+        in_order = np.argsort(rows)
+        values = long if len(rows) == len(long) else long.take(pa.array(rows[in_order]))
+        ends, data = _parts(values)
+        first = self._store.add(data[int(ends[0]) : int(ends[-1])])
+        offsets = np.empty(len(rows), np.int64)
+        offsets[in_order] = first + ends[:-1] - ends[0]
+        self._offsets.add(keys, offsets)
 
     def _in_order(self, array: pa.Array) -> pa.Array:
         """The column with names that have the order of their values."""
@@ -199,44 +196,38 @@ class LongValues:
             return array
         while self._rest:
             self._rest.pop()(self.room)
-        is_text, least, most = pa.types.is_string(array.type), self._long, self._long + _REST_OF_CHARACTER
-        names = np.full((len(replaced.rows), most + _RANK_DIGITS + _END), ord("0"), np.uint8)
-        for row, (offset, length) in enumerate(zip(replaced.offsets.tolist(), replaced.lengths.tolist(), strict=True)):
-            beginning = bytearray(min(length, most if is_text else least))
-            self._read(offset, memoryview(beginning))
-            end = _whole_characters(beginning, least) if is_text else least
-            names[row, :end] = np.frombuffer(beginning, np.uint8)[:end]
-        names[:, most:-_END] = _digits(self._ranks.of(replaced.offsets), _RANK_DIGITS)
+        names = np.full((len(replaced.rows), self._long + _REST_OF_CHARACTER + _RANK_DIGITS + _END), ord("0"), np.uint8)
+        is_text = pa.types.is_string(array.type)
+        for first in range(0, len(names), _NAMES_AT_ONCE):
+            part = slice(first, first + _NAMES_AT_ONCE)
+            self._begin(names[part], replaced.offsets[part], replaced.lengths[part], is_text=is_text)
         names[:, -_END:] = replaced.ends
         return _with_values(array, replaced.rows, _array(names, array.type))
 
-    def _add(self, data: memoryview) -> int:
-        """Keep the bytes, and return their offset."""
-        offset = len(self._memory) + self._file_bytes
-        if self._path is None and offset + len(data) <= self._most:
-            self._memory += data
-            return offset
-        if self._path is None:
-            self._path = self.room.path()
-            self._file = os.open(self._path, os.O_RDWR)
-        self.room.take(len(data))
-        written = 0
-        while written < len(data):
-            written += os.pwrite(self._file, data[written:], self._file_bytes + written)
-        self._file_bytes += len(data)
-        return offset
+    def _begin(self, names: npt.NDArray[np.uint8], offsets: _Numbers, lengths: _Numbers, *, is_text: bool) -> None:
+        """Write the values' beginnings, in whole characters, and their ranks into the names."""
+        least, most = self._long, self._long + _REST_OF_CHARACTER
+        widths = np.minimum(lengths, most if is_text else least)
+        for width in np.unique(widths).tolist():
+            rows = np.flatnonzero(widths == width)
+            beginnings = self._store.values(offsets[rows], widths[rows], pa.binary())
+            names[rows, :width] = np.frombuffer(beginnings.buffers()[2], np.uint8).reshape(len(rows), width)
+        if is_text:
+            _keep_whole_characters(names[:, least:most])
+        names[:, most : most + _RANK_DIGITS] = _digits(self._ranks.of(offsets), _RANK_DIGITS)
 
     def _replaced_in(self, array: pa.Array) -> _Replaced:
         """The names in a column of the statement's rows."""
-        if not self._may_be_long(array):
-            nothing = np.zeros(0, np.int64)
-            return _Replaced(nothing, nothing, nothing, np.zeros((0, _END), np.uint8))
-        is_name = pc.greater(pc.binary_length(array), self._long).fill_null(False)
-        rows = np.flatnonzero(is_name.to_numpy(zero_copy_only=False))
+        rows = np.zeros(0, np.int64)
+        if self._may_be_long(array):
+            is_name = pc.greater(pc.binary_length(array), self._long).fill_null(False)
+            rows = np.flatnonzero(is_name.to_numpy(zero_copy_only=False))
         if not rows.size:
             return _Replaced(rows, rows, rows, np.zeros((0, _END), np.uint8))
-        offsets, data = _parts(array.filter(is_name))
-        return self._looked_up(rows, np.frombuffer(data, np.uint8)[offsets[1:, None] + np.arange(-_END, 0)])
+        offsets, data = _parts(array if len(rows) == len(array) else array.filter(is_name))
+        first, last = int(offsets[0]), int(offsets[-1])
+        names = np.frombuffer(data, np.uint8)[first:last].reshape(len(rows), -1)  # all names of a column are as long
+        return self._looked_up(rows, names[:, -_END:])
 
     def _looked_up(self, rows: _Numbers, ends: npt.NDArray[np.uint8]) -> _Replaced:
         lengths = _numbers(ends[:, -_LENGTH_DIGITS:])
@@ -258,23 +249,8 @@ class LongValues:
         replaced = self._replaced_in(array)
         if not replaced.rows.size:
             return array
-        ends = np.concatenate(([0], np.cumsum(replaced.lengths)))
-        data = np.empty(int(ends[-1]), np.uint8)
-        for offset, (start, stop) in zip(replaced.offsets.tolist(), pairwise(ends.tolist()), strict=True):
-            self._read(offset, memoryview(data.data)[start:stop])
-        buffers = [None, pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(data)]
-        return _with_values(array, replaced.rows, pa.Array.from_buffers(array.type, len(replaced.rows), buffers))
-
-    def _read(self, offset: int, into: memoryview) -> None:
-        if offset < len(self._memory):
-            into[:] = self._memory[offset : offset + len(into)]
-            return
-        offset -= len(self._memory)
-        while into:
-            count = os.preadv(self._file, [into], offset)
-            if not count:
-                raise OSError(f"{self._path} ends before byte {offset}")
-            into, offset = into[count:], offset + count
+        values = self._store.values(replaced.offsets, replaced.lengths, array.type)
+        return _with_values(array, replaced.rows, values)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -322,15 +298,14 @@ def _keys(digests: bytes) -> _Keys:
 
 def _digits(numbers: _Numbers, count: int) -> npt.NDArray[np.uint8]:
     """The last hexadecimal digits of each number."""
-    shifts = np.arange(4 * (count - 1), -1, -4)
-    digits: npt.NDArray[np.uint8] = _HEXADECIMAL[(numbers[:, None] >> shifts) & 15]
-    return digits
+    digits = np.frombuffer(numbers.astype(">i8").tobytes().hex().encode(), np.uint8)
+    return digits.reshape(len(numbers), -1)[:, -count:]
 
 
 def _numbers(digits: npt.NDArray[np.uint8]) -> _Numbers:
-    values = np.where(digits > ord("9"), digits - ord("a") + 10, digits - ord("0")).astype(np.int64)
-    numbers: _Numbers = values @ (1 << np.arange(4 * (digits.shape[1] - 1), -1, -4))
-    return numbers
+    """The number of each row of 8 or 16 hexadecimal digits."""
+    numbers = np.frombuffer(bytes.fromhex(digits.tobytes().decode()), f">u{digits.shape[1] // 2}")
+    return numbers.astype(np.int64)
 
 
 def _parts(array: pa.Array) -> tuple[_Numbers, memoryview]:
@@ -355,8 +330,13 @@ def _with_values(array: pa.Array, rows: _Numbers, values: pa.Array) -> pa.Array:
     return pc.replace_with_mask(array, pa.array(mask), values)
 
 
-def _whole_characters(beginning: bytearray, end: int) -> int:
-    """The bytes of a text's beginning, at least `end`, that are whole characters."""
-    while end < len(beginning) and beginning[end] & 0xC0 == 0x80:
-        end += 1
-    return end
+def _keep_whole_characters(rests: npt.NDArray[np.uint8]) -> None:
+    """Put zeros in place of all bytes, of up to three each, that do not go on with the character before them."""
+    goes_on = np.ones(len(rests), np.bool_)
+    for at in range(rests.shape[1]):
+        goes_on &= (rests[:, at] & 0xC0) == 0x80
+        rests[~goes_on, at] = ord("0")
+
+
+def _as_bytes(array: pa.Array) -> pa.Array:
+    return pa.Array.from_buffers(pa.binary(), len(array), array.buffers(), offset=array.offset)

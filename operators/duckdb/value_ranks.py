@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cmp_to_key
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 _Numbers: TypeAlias = npt.NDArray[np.int64]
 
 _FIRST_BYTES: Final = 8 << 10
 _MOST_BYTES: Final = 1 << 20
-"""Two values are compared in parts: a few bytes of each at first, then more and more."""
+"""Values are compared in parts: a few bytes of each at first, then more and more."""
+_LEAST_BYTES: Final = 32
+_BYTES_AT_ONCE: Final = 4 << 20
+"""The bytes of all parts that are read at once, unless so many values begin alike that each part has the least."""
 
-Read: TypeAlias = Callable[[int, memoryview], None]
-"""Reads the bytes of a value, from an offset on."""
+Read: TypeAlias = Callable[[_Numbers, _Numbers], pa.Array]
+"""Reads bytes: so many from each offset on."""
+
+
+class _Alike(NamedTuple):
+    """Values whose first `start` bytes are those of the others in their group: their positions among all values, and
+    the groups' numbers, both ascending. The next part has up to `step` bytes.
+    """
+
+    at: _Numbers
+    groups: _Numbers
+    start: int
+    step: int
 
 
 class ValueRanks:
@@ -52,40 +67,58 @@ class ValueRanks:
         )
         self._parts = []
         offsets, firsts = np.unique(offsets, return_index=True)
-        lengths, sizes = lengths[firsts], dict[int, int]()
+        rows, groups = _shared(beginnings[firsts])
+        offsets, lengths = offsets[rows], lengths[firsts][rows]
+        self._sort(offsets, lengths, groups)
+        ranks = np.arange(len(groups)) - np.searchsorted(groups, groups)
+        by_offset = np.argsort(offsets)
+        return offsets[by_offset], ranks[by_offset]
 
-        def compare(one: int, other: int) -> int:
-            return self._compare(one, sizes[one], other, sizes[other])
-
-        ranks: dict[int, int] = {}
-        for rows in _alike(beginnings[firsts]):
-            alike = offsets[rows].tolist()
-            sizes = dict(zip(alike, lengths[rows].tolist(), strict=True))
-            ranks.update((offset, rank) for rank, offset in enumerate(sorted(alike, key=cmp_to_key(compare))))
-        ranked = np.array(sorted(ranks), np.int64)
-        return ranked, np.array([ranks[offset] for offset in ranked.tolist()], np.int64)
-
-    def _compare(self, one: int, size: int, other: int, other_size: int) -> int:
-        """Less than 0 where the value at `one` is the lesser, more where the value at `other` is."""
-        self._check()
-        start, step = 0, _FIRST_BYTES
-        while start < min(size, other_size):
-            count = min(step, size - start, other_size - start)
-            first, second = self._bytes(one + start, count), self._bytes(other + start, count)
-            if first != second:
-                return -1 if first < second else 1
-            start, step = start + count, min(2 * step, _MOST_BYTES)
-        return size - other_size
-
-    def _bytes(self, offset: int, count: int) -> bytes:
-        part = bytearray(count)
-        self._read(offset, memoryview(part))
-        return bytes(part)
+    def _sort(self, offsets: _Numbers, lengths: _Numbers, groups: _Numbers) -> None:
+        """Put the values of each group in order."""
+        stack = [_Alike(np.arange(len(groups)), groups, 0, _FIRST_BYTES)] if len(groups) else []
+        while stack:
+            for alike in _parts(stack.pop()):
+                self._check()
+                at, start = alike.at, alike.start
+                count = max(_LEAST_BYTES, min(alike.step, _BYTES_AT_ONCE // len(at)))
+                rest = np.clip(lengths[at] - start, 0, count)
+                longer = np.flatnonzero(rest)
+                if not len(longer):
+                    continue
+                words = np.zeros(len(at), np.int64)
+                parts = self._read(offsets[at[longer]] + start, rest[longer])
+                words[longer] = pc.rank(parts, tiebreaker="dense").to_numpy(zero_copy_only=False)
+                order = np.lexsort((words, alike.groups))
+                offsets[at], lengths[at] = offsets[at[order]], lengths[at[order]]
+                again, again_groups = _repeated(alike.groups[order], words[order])
+                if len(again):
+                    stack.append(_Alike(at[again], again_groups, start + count, min(2 * alike.step, _MOST_BYTES)))
 
 
-def _alike(beginnings: _Numbers) -> Iterator[_Numbers]:
-    """The rows of each beginning that several rows have."""
+def _shared(beginnings: _Numbers) -> tuple[_Numbers, _Numbers]:
+    """The rows whose beginning other rows have, too, in order of their beginnings, and the beginnings' numbers."""
     order = np.argsort(beginnings, kind="stable")
-    bounds = np.concatenate(([0], np.flatnonzero(np.diff(beginnings[order])) + 1, [len(order)]))
-    for group in np.flatnonzero(np.diff(bounds) > 1).tolist():
-        yield order[bounds[group] : bounds[group + 1]]
+    at, groups = _repeated(beginnings[order], np.zeros(len(order), np.int64))
+    return order[at], groups
+
+
+def _repeated(groups: _Numbers, words: _Numbers) -> tuple[_Numbers, _Numbers]:
+    """The positions of sorted pairs that occur more than once, and a number for each such pair, ascending."""
+    is_new = np.ones(len(groups), np.bool_)
+    is_new[1:] = (groups[1:] != groups[:-1]) | (words[1:] != words[:-1])
+    numbers = np.cumsum(is_new) - 1
+    at = np.flatnonzero(np.bincount(numbers, minlength=1)[numbers] > 1)
+    return at, numbers[at]
+
+
+def _parts(alike: _Alike) -> Iterator[_Alike]:
+    """Whole groups, as many as are read at once."""
+    bounds = np.append(np.flatnonzero(np.diff(alike.groups)) + 1, len(alike.at))
+    most = _BYTES_AT_ONCE // alike.step
+    first = 0
+    while first < len(alike.at):
+        least, after = np.searchsorted(bounds, [first, first + most], side="right").tolist()
+        last = int(bounds[max(least, after - 1)])
+        yield _Alike(alike.at[first:last], alike.groups[first:last], alike.start, alike.step)
+        first = last

@@ -69,6 +69,18 @@ def test_names_of_compared_values_are_the_same_in_every_run(tmp_path: Path) -> N
         namer.close()
 
 
+@pytest.mark.parametrize("column", [PASSED, COMPARED, ORDERED], ids=["passed", "compared", "ordered"])
+def test_nulls_above_long_bytes_stay_nulls(tmp_path: Path, column: LongColumn) -> None:
+    hidden = pa.array(["x" * 5_000, "y" * 5_000]).buffers()
+    texts = pa.Array.from_buffers(pa.string(), 2, [pa.py_buffer(b"\0"), *hidden[1:]])
+    for expected in (texts, pa.concat_arrays([texts, pa.array(["z" * 5_000])])):
+        beside = values(tmp_path, 0)
+        named = beside.named(pa.record_batch({"t": expected}), {0: column})
+        [restored] = beside.restored(beside.ordered(named, {0: column}), (0,))
+        assert restored["t"].to_pylist() == expected.to_pylist()
+        beside.close()
+
+
 def test_values_that_do_not_come_out_are_not_kept(tmp_path: Path) -> None:
     beside = values(tmp_path, 0, limit=0)
     for compared in (True, False):
