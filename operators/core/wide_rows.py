@@ -51,7 +51,11 @@ class PassingRows:
         self._every = every
 
     def add(self, batch: pa.RecordBatch) -> None:
-        self._bytes += wide_bytes(batch)
+        self.add_bytes(wide_bytes(batch))
+
+    def add_bytes(self, size: int) -> None:
+        """Count bytes that are freed soon, as those of wide rows."""
+        self._bytes += size
         if self._bytes >= self._every:
             self._bytes = 0
             pa.default_memory_pool().release_unused()

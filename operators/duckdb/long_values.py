@@ -60,7 +60,7 @@ _Keys: TypeAlias = npt.NDArray[np.bytes_]
 class LongColumn:
     """A column whose long values the statement does not look at. `compared`: it asks whether values are equal.
     `ordered`: it also asks which is the lesser. `kept`: values come out of it. `sorted`: the statement sorts rows, by
-    whatever columns, so that shorter values count as long where memory is small.
+    whatever columns, or groups them by this one, so that shorter values count as long where memory is small.
     """
 
     compared: bool
@@ -94,6 +94,7 @@ class LongValues:
 
     def named(self, batch: pa.RecordBatch, columns: Mapping[int, LongColumn]) -> pa.RecordBatch:
         """The rows with names in place of the long values of these columns."""
+        self._passing.add(batch)
         arrays = batch.columns
         for at, column in columns.items():
             arrays[at] = with_texts(arrays[at], partial(self._named, column=column))
@@ -196,6 +197,7 @@ class LongValues:
             return array
         while self._rest:
             self._rest.pop()(self.room)
+        self._passing.add_bytes(len(replaced.rows) * self._long)
         names = np.full((len(replaced.rows), self._long + _REST_OF_CHARACTER + _RANK_DIGITS + _END), ord("0"), np.uint8)
         is_text = pa.types.is_string(array.type)
         for first in range(0, len(names), _NAMES_AT_ONCE):

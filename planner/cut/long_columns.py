@@ -85,11 +85,12 @@ class _Finding:
         self._seen: set[_Node] = set()
         self._held: set[_Node] = set()
         self._sorts = False
+        self._keys: set[_Node] = set()
         self._compared: set[_Node] = set()
         self._ordered: set[_Node] = set()
 
     def long_columns(self, root: ir.Relation) -> LongColumns:
-        seen, held, ordered = map(self._leaders, (self._seen, self._held, self._ordered))
+        seen, held, ordered, keys = map(self._leaders, (self._seen, self._held, self._ordered, self._keys))
         compared = self._leaders(self._compared) | ordered
         wanted = held - seen
         out = [self._leader((root, at)) for at in range(len(root.schema))]
@@ -100,7 +101,10 @@ class _Finding:
             if leader in wanted or (leader not in seen and leader not in out):
                 outside.add(leader)
                 streams.setdefault(name, {})[at] = LongColumn(
-                    compared=leader in compared, kept=leader in out, ordered=leader in ordered, sorted=self._sorts
+                    compared=leader in compared,
+                    kept=leader in out,
+                    ordered=leader in ordered,
+                    sorted=self._sorts or leader in keys,
                 )
         return LongColumns(streams=streams, result=tuple(at for at, leader in enumerate(out) if leader in outside))
 
@@ -198,6 +202,7 @@ class _Finding:
         keys, at = columns[: len(relation.keys)], len(relation.keys)
         self._compared.update(keys)
         self._held.update(keys)
+        self._keys.update(keys)
         for measure in relation.measures:
             width = 1 if isinstance(relation, ir.Aggregate) else len(states_of(measure) or ())
             passed = _passed(measure)
@@ -215,6 +220,7 @@ class _Finding:
         self._link(keys, below)
         self._compared.update(keys)
         self._held.update(keys)
+        self._keys.update(keys)
         for at, measure in enumerate(relation.measures, relation.keys):
             states = below[state : state + len(states_of(measure) or ())]
             if _passed(measure) is None:
