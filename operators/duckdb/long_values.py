@@ -31,10 +31,10 @@ import pyarrow.compute as pc
 from ...proto.arrow.spill_buffer import SpillRoom
 from ..arrays.hashing import hash_array
 from ..arrays.texts_inside import texts_in, with_texts
+from ..arrays.value_ranks import ValueRanks
 from ..core.batches import batch_of
 from ..core.sizes import BATCH_BYTES, Sizes, text_bytes, value_bytes
 from ..core.wide_rows import PassingRows
-from .value_ranks import ValueRanks
 from .value_store import ValueStore
 
 #: The most bytes of a value that a statement sees where its memory is large.

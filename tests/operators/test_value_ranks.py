@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.operators.duckdb import value_ranks
+from tidegate.operators.arrays import value_ranks
+from tidegate.operators.arrays.value_ranks import ValueRanks
 from tidegate.operators.duckdb.held import limited_room
-from tidegate.operators.duckdb.value_ranks import ValueRanks
 from tidegate.operators.duckdb.value_store import ValueStore
 from tidegate.proto.errors import Exhausted
 
