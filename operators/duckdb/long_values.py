@@ -60,7 +60,7 @@ _Keys: TypeAlias = npt.NDArray[np.bytes_]
 class LongColumn:
     """A column whose long values the statement does not look at. `compared`: it asks whether values are equal.
     `ordered`: it also asks which is the lesser. `kept`: values come out of it. `sorted`: the statement sorts rows, by
-    whatever columns, or groups them by this one, so that shorter values count as long where memory is small.
+    whatever columns, so that shorter values count as long where memory is small.
     """
 
     compared: bool

@@ -85,12 +85,11 @@ class _Finding:
         self._seen: set[_Node] = set()
         self._held: set[_Node] = set()
         self._sorts = False
-        self._keys: set[_Node] = set()
         self._compared: set[_Node] = set()
         self._ordered: set[_Node] = set()
 
     def long_columns(self, root: ir.Relation) -> LongColumns:
-        seen, held, ordered, keys = map(self._leaders, (self._seen, self._held, self._ordered, self._keys))
+        seen, held, ordered = map(self._leaders, (self._seen, self._held, self._ordered))
         compared = self._leaders(self._compared) | ordered
         wanted = held - seen
         out = [self._leader((root, at)) for at in range(len(root.schema))]
@@ -104,7 +103,7 @@ class _Finding:
                     compared=leader in compared,
                     kept=leader in out,
                     ordered=leader in ordered,
-                    sorted=self._sorts or leader in keys,
+                    sorted=self._sorts,
                 )
         return LongColumns(streams=streams, result=tuple(at for at, leader in enumerate(out) if leader in outside))
 
@@ -202,7 +201,6 @@ class _Finding:
         keys, at = columns[: len(relation.keys)], len(relation.keys)
         self._compared.update(keys)
         self._held.update(keys)
-        self._keys.update(keys)
         for measure in relation.measures:
             width = 1 if isinstance(relation, ir.Aggregate) else len(states_of(measure) or ())
             passed = _passed(measure)
@@ -220,7 +218,6 @@ class _Finding:
         self._link(keys, below)
         self._compared.update(keys)
         self._held.update(keys)
-        self._keys.update(keys)
         for at, measure in enumerate(relation.measures, relation.keys):
             states = below[state : state + len(states_of(measure) or ())]
             if _passed(measure) is None:
