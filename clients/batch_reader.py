@@ -7,11 +7,11 @@ import threading
 import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
-from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
+from .closing import Closing
 from .numbers import from_one, not_negative
 from .proto.errors import EpochError, Refused
 from .proto.values import Cursor
@@ -38,7 +38,7 @@ class _Item:
     error: EpochError | None = None
 
 
-class Batches:
+class Batches(Closing):
     """An iterator of record batches. No batch has rows of two epochs: the last batch of each epoch is short.
 
     `cursor` is the position behind the batch in hand. Asking for the next batch acknowledges the one before. An error
@@ -95,14 +95,6 @@ class Batches:
         if self._ahead is not None:
             self._ahead.close()
         self._items = iter(())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _items(parts: Iterator[Part], rows: int | None) -> Iterator[_Item]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, Unpack
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import pyarrow as pa
 
+from .closing import Closing
 from .numbers import not_negative
 from .plans import Plan, plan_bytes
 from .proto.dataset import Dataset, Hashed, Keyed, Ranged
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _UNFED: Final = "give the source splits, or an empty list if it has no rows"
 
 
-class Client:
+class Client(Closing):
     """A client of a service, in this process or over gRPC. Made by `tidegate.connect` and `tidegate.local`.
 
     A client is a context manager, which calls `close`.
@@ -285,14 +285,6 @@ class Client:
     def _upload(self, name: str, data: Upload) -> str:
         """Send a table's file before the task exists. The task that names the file keeps it."""
         return self._service.upload("", name, data)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _keyed(keyed: Keyed | None) -> Keyed | None:

@@ -8,12 +8,12 @@ import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
-from types import TracebackType
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal
 
 import pyarrow as pa
 
 from ..client import Client
+from ..closing import Closing
 from ..plans import Plan, plan_bytes
 from ..progress import line_shown
 from ..proto.errors import InvalidRequest, Refused
@@ -40,7 +40,7 @@ _UNORDERED: Final = frozenset(
 """Options of tasks on which no order of rows depends."""
 
 
-class Loader:
+class Loader(Closing):
     """Batches of a plan's result, shuffled, in an order that is a function of the seed and the data alone.
 
     Iterating goes on from the loader's position to the end of the last of `epochs`; `one_epoch` stops at the end of an
@@ -238,14 +238,6 @@ class Loader:
     def close(self) -> None:
         """Delete the loader's task, and end its thread. A loader can go on afterwards: it makes another task."""
         _close(self._open)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     # How batches are read
 

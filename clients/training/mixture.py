@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Generator, Iterator, Mapping
-from types import TracebackType
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal
 
+from ..closing import Closing
 from ..proto.errors import InvalidRequest, Refused
 from .batch import Batch
 from .loader import Loader
@@ -16,7 +16,7 @@ from .shuffle import drawn
 VERSION: Final = 1
 
 
-class Mixture:
+class Mixture(Closing):
     """Batches of several loaders. Step s takes the next batch of a loader that the seed and s choose, by the weights.
 
     The choice is the same on all ranks. With `ends="first"`, the mixture ends where a loader is chosen that has no more
@@ -107,14 +107,6 @@ class Mixture:
         self._batches = {}
         for loader in self._loaders.values():
             loader.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _choice(self) -> str | None:
         """The loader of this step; None if all have ended."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import pyarrow as pa
 
+from ..closing import Closing
 from ..epoch import Epoch
 from ..proto.errors import EpochError, TidegateError
 from ..task import Task
@@ -25,7 +25,7 @@ task holds 64 MiB of results in memory, and more of them on disk.
 Skipped = Callable[[TrainingSplit, EpochError], None]
 
 
-class SplitReader:
+class SplitReader(Closing):
     """Up to `count` tasks of one plan, made when they are needed. `close` deletes them."""
 
     def __init__(self, create_task: Callable[[], Task], count: int) -> None:
@@ -97,11 +97,3 @@ class SplitReader:
         for task, _ in tuple(self._tasks):
             with contextlib.suppress(TidegateError):  # the server is gone, and the task with it
                 task.delete()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
