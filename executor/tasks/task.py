@@ -88,6 +88,7 @@ class Task:
         )
         self._epoch_loop = EpochLoop(self._task_state, computation, checkpoints, self._wake)
         self._slot = Slot(self._epoch_loop, principal, identity)
+        self._has_left = False
         self._scheduler = scheduler
         self._timers = timers
         self._adding = Adding(self._task_state, computation, self._task_state.uploads)
@@ -415,12 +416,17 @@ class Task:
         self._task_state.journal.wait()
 
     def leave(self, why: str) -> None:
-        """End the task in this process, and delete its files here. The records of a durable task stay."""
+        """End the task in this process, and delete its files here. The records of a durable task stay.
+
+        May be called more than once; the log has the first call.
+        """
         with self._task_state.lock:
-            state = self._task_state.phase
+            state, has_left = self._task_state.phase, self._has_left
+            self._has_left = True
             self._release()
         self._stop()
-        self._events.tell("task_deleted", why=why, state=state.value)
+        if not has_left:
+            self._events.tell("task_deleted", why=why, state=state.value)
         self._task_state.files.remove()
 
     def go_on(self) -> None:

@@ -108,7 +108,7 @@ def register(commands: common.Subparsers) -> None:
     trust.add_argument("--tls-cert", metavar="FILE", type=Path, help="a PEM file: serve over TLS with this certificate")
     trust.add_argument("--tls-key", metavar="FILE", type=Path, help="a PEM file: the certificate's private key")
     parser.add_argument(
-        "--log-level", choices=["debug", "info", "warning", "error"], default="warning", help="default: %(default)s"
+        "--log-level", choices=["debug", "info", "warning", "error"], default="info", help="default: %(default)s"
     )
     limits = parser.add_argument_group("limits of a task, unless its creator asks for less (a SIZE is like 64MiB)")
     for name, bounds in _SIZES.items():

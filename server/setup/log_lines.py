@@ -26,6 +26,9 @@ class LogLines(logging.Formatter):
 
 
 def log_to_stderr(level: str) -> None:
+    """Log Tidegate's records from this level on, and those of other libraries from warnings on."""
     handler = logging.StreamHandler()
     handler.setFormatter(LogLines())
-    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    number = logging.getLevelNamesMapping()[level.upper()]
+    logging.basicConfig(level=max(number, logging.WARNING), handlers=[handler], force=True)
+    logging.getLogger("tidegate").setLevel(number)

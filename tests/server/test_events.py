@@ -13,6 +13,7 @@ from typing import Any
 import grpc
 import pyarrow as pa
 import pytest
+import substrait.dataframe as sub
 
 import tidegate
 from tidegate.executor.runtime.ceilings import Ceilings
@@ -26,6 +27,7 @@ from tidegate.server.access.tokens import Tokens
 from tidegate.server.setup.log_lines import LogLines
 
 from ..executor.fakes import FakeEngine, manager_of
+from .fake_process import server_process
 from .running import IDLE, await_waiter, manager, served
 
 TOKEN = "alice-has-this-token-0001"
@@ -240,6 +242,22 @@ def test_a_traceback_cannot_begin_a_line_as_a_record_does() -> None:
 )
 def test_credentials_in_urls_are_left_out(sentence: str, shown: str) -> None:
     assert without_secrets(sentence) == shown
+
+
+def test_a_server_with_default_options_logs_a_failed_task_and_no_good_epoch(tmp_path: Path) -> None:
+    plan = sub.read_named_table("numbers", {"n": sub.i64}).to_plan()
+    (tmp_path / "bad.parquet").write_bytes(b"no Parquet")
+    command = ("tidegate.server.cli", "serve", "--listen=127.0.0.1:0", "--no-flight", f"--root={tmp_path}")
+    with (tmp_path / "log").open("w") as log_file, server_process(*command, stderr=log_file) as server:
+        with tidegate.connect(server.address) as client, client.create_task(plan) as task:
+            assert task.run_epoch({"numbers": pa.table({"n": [1]})}).rows == 1
+            with pytest.raises(tidegate.TaskFailed):
+                task.run_epoch({"numbers": tmp_path / "bad.parquet"})
+        assert server.end() == 0
+    written = (tmp_path / "log").read_text()
+    assert events(written.splitlines()) == ["task_created", "task_failed", "task_deleted"]
+    assert "epoch=2 reason=FILE_UNREADABLE" in written
+    assert all(" tidegate." in line for line in written.splitlines())
 
 
 def test_a_long_sentence_is_cut(lines: Lines) -> None:
