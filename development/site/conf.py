@@ -43,7 +43,7 @@ SECTIONS: Final = {
         "spark",
         "spark-executor",
     ),
-    "Run it": ("operations", "monitoring", "security", "operators-in-plans", "compatibility"),
+    "Run it": ("operations", "monitoring", "sizing", "security", "operators-in-plans", "compatibility"),
     "Look it up": ("reasons", "api", "coverage", "producers", "glossary"),
     "Work on it": ("architecture", "channels", "exchanges", "add-a-relation", "add-an-operator"),
 }
