@@ -99,7 +99,7 @@ class ChangeOperatorFactory:
                     node.schema,
                     plan_path=node.plan_path,
                     depth=depth,
-                    always=not node.key and channel == 0,
+                    always=node.always and channel == 0,
                 )
             case TopNode():
                 return Top(

@@ -76,7 +76,7 @@ class Group(Keyed):
         always: bool = False,
     ) -> None:
         super().__init__(input_schema, key, schema, depth=depth, always=always)
-        self._always = not self._key
+        self._always = always
         self._plan_path = plan_path
         self._measures = tuple(measures)
         self._types = schema.types[len(self._key) :]

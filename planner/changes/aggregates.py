@@ -141,6 +141,7 @@ def _kept_running(
         measures=tuple(measures),
         schema=arrow_schema(tuple(types)),
         plan_path=relation.plan_path,
+        always=not keys,
     )
     if all(aggregate.plain for aggregate in running):
         return groups

@@ -117,6 +117,7 @@ def _extremes(sides: Sides, bound: _Bound, conditions: list[ir.Expression]) -> C
         measures=(Extreme(column=at, greatest=bound.greatest),),
         schema=rows.schema.set(at, rows.schema.field(at).with_nullable(True)),
         plan_path=plan_path,
+        always=False,
     )
 
 

@@ -120,13 +120,16 @@ class WeighNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GroupNode:
-    """Running aggregates: the columns `key`, then a value for each measure. Without a key there is always one row."""
+    """Running aggregates: the columns `key`, then a value for each measure. A key without rows has no answer; without a
+    key, an answer of no rows is given if it is `always` wanted.
+    """
 
     input: ChangeNode
     key: tuple[int, ...]
     measures: tuple[GroupMeasure, ...]
     schema: pa.Schema
     plan_path: str
+    always: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

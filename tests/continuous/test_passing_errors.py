@@ -136,3 +136,18 @@ def test_a_row_that_fails_and_stays_is_an_error_and_no_other_answer(
         pytest.raises(tidegate.TaskFailed, match=r"relations\[0\]"),
     ):
         task.run_epoch({name: changes([*good, *bad], SCHEMA) for name in task.sources})
+
+
+@pytest.mark.parametrize("exists", ["EXISTS", "NOT EXISTS"])
+@pytest.mark.parametrize("failing", FAILING)
+def test_a_row_that_fails_beside_a_match_is_no_error_while_there_is_none(
+    client: tidegate.Client, failing: str, exists: str
+) -> None:
+    condition = f"{FAILING[failing].format('l')} < r.v"
+    sql = f"SELECT l.k FROM l WHERE {exists} (SELECT 1 FROM r WHERE {condition})"
+    bad, good = changes([(BAD[failing][0], 1)], SCHEMA), (0, 1, "1")
+    with client.create_task(planned(sql, SCHEMAS), mode="continuous") as task:
+        assert len(task.run_epoch({"l": bad}).table()) == (exists == "NOT EXISTS")
+        assert len(task.run_epoch({"r": changes([(good, 1), (good, -1)], SCHEMA)}).table()) == 0
+        with pytest.raises(tidegate.TaskFailed, match=r"relations\[0\]"):
+            task.run_epoch({"r": changes([(good, 1)], SCHEMA)})
