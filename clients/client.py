@@ -58,6 +58,7 @@ class Client(Closing):
     | `missing_columns` | `"error"` or `"null"` |
     | `write_format` | `"parquet"`, `"arrow"` or `"csv"` |
     | `durability` | `"auto"`, or `"none"`: the task ends with its service |
+    | `checkpoint_epochs`, `checkpoint_seconds` | epochs and seconds between the checkpoints of a durable task |
     | `executor` | `"local"`, or `"spark"`: the task's channels are Spark tasks |
     | `spark` | with `executor="spark"`: your session, or a master's address |
 

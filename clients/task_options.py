@@ -35,6 +35,7 @@ _ENUMS: Final[Mapping[str, type[Enum]]] = {
 _LARGEST: Final = {
     "channels": 2**31 - 1,
     "max_pending_epochs": 2**31 - 1,
+    "checkpoint_epochs": 2**31 - 1,
     "memory_limit": 2**63 - 1,
     "queue_bytes": 2**63 - 1,
     "output_bytes": 2**63 - 1,
@@ -78,6 +79,8 @@ class Options(TypedDict, total=False):
     """A master's address, or a Spark session of yours."""
     missing_columns: MissingColumns | Literal["error", "null"]
     durability: Durability | Literal["auto", "none"]
+    checkpoint_epochs: int
+    checkpoint_seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -94,8 +94,10 @@ class TaskOptions:
     the plan writes a table; `write_quota` bounds their bytes. `loop_rows` bounds the rows of a loop; every copy of a
     row counts. A statement with loops must give its first row within `loop_seconds`, unless that is 0. An epoch fails
     once the task has worked on it for `epoch_seconds`, unless that is 0. A plan that is not row-wise runs on several
-    channels only if they are estimated to save `parallel_threshold_seconds`. `spark` is the address of a Spark master,
-    or the name that the service in this process has for a session of the caller; clients never send it.
+    channels only if they are estimated to save `parallel_threshold_seconds`. A durable task with state takes a
+    checkpoint by itself after `checkpoint_epochs` epochs or `checkpoint_seconds` of work, whichever comes first; 0 is
+    never. `spark` is the address of a Spark master, or the name that the service in this process has for a session of
+    the caller; clients never send it.
     """
 
     mode: Mode = Mode.PER_EPOCH
@@ -122,6 +124,8 @@ class TaskOptions:
     spark: str = ""
     missing_columns: MissingColumns = MissingColumns.ERROR
     durability: Durability = Durability.AUTO
+    checkpoint_epochs: int = 1_000
+    checkpoint_seconds: float = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

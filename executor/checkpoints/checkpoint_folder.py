@@ -41,7 +41,7 @@ class CheckpointFolder:
 
     def names(self) -> list[str]:
         """The names of the checkpoints in the folder."""
-        return sorted(name.removesuffix(_MANIFEST) for name in self._disk.sizes(self._path) if _is_manifest(name))
+        return sorted(name.removesuffix(_MANIFEST) for name in self._disk.sizes(self._path) if is_manifest(name))
 
     def manifest(self, name: str) -> Manifest:
         what = self._what(name)
@@ -110,13 +110,19 @@ class CheckpointFolder:
         if needed is not None:
             self._needed = {**needed, manifest.name: _files(manifest)}
 
+    def remove(self, name: str) -> None:
+        """Remove a checkpoint. `collect` removes the files that it alone had."""
+        self._disk.remove(self._path / f"{name}{_MANIFEST}")
+        if self._needed is not None:
+            self._needed.pop(name, None)
+
     def collect(self) -> None:
         """Remove files that are in no checkpoint: of an unfinished checkpoint, or of one that was replaced."""
         if self._needed is None:
             self._needed = {name: _files(self.manifest(name)) for name in self.names()}
         needed: frozenset[str] = frozenset().union(*self._needed.values())
         for name in tuple(self._known()):
-            if name not in needed and not _is_manifest(name):
+            if name not in needed and not is_manifest(name):
                 self._disk.remove(self._path / name)
                 self._known().pop(name)
 
@@ -167,7 +173,7 @@ def check_name(name: str) -> str:
     return name
 
 
-def _is_manifest(name: str) -> bool:
+def is_manifest(name: str) -> bool:
     return name.endswith(_MANIFEST) and NAME.fullmatch(name.removesuffix(_MANIFEST)) is not None
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol
 
@@ -54,6 +55,14 @@ class Disk(Protocol):
         ...
 
     def remove(self, path: Path) -> None: ...
+
+    def folders(self, folder: Path) -> Sequence[str]:
+        """The names of the folders in a folder; empty if there is no folder."""
+        ...
+
+    def remove_folder(self, folder: Path) -> None:
+        """Remove a folder with its files, if it exists."""
+        ...
 
 
 class LocalDisk:
@@ -111,3 +120,14 @@ class LocalDisk:
 
     def remove(self, path: Path) -> None:
         path.unlink(missing_ok=True)
+
+    def folders(self, folder: Path) -> Sequence[str]:
+        try:
+            with os.scandir(folder) as entries:
+                return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+        except FileNotFoundError:
+            return ()
+
+    def remove_folder(self, folder: Path) -> None:
+        with suppress(FileNotFoundError):
+            shutil.rmtree(folder)

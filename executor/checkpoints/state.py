@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
+from ...operators.core.operator import StateWriter
 from ...proto.errors import CheckpointError, InternalError
 from .checkpoint_folder import CheckpointFolder
 from .manifest import Manifest, Part, StateTable
@@ -54,6 +56,36 @@ class TablesWriter:
         if name in self._tables:
             raise InternalError(f"two tables of a checkpoint are called {name!r}")
         self._tables[name] = StateTable(name=name, version=version, parts=parts)
+
+
+class NotedState:
+    """State as it is at a barrier, to be written later: implements `StateWriter`.
+
+    It holds the parts of tables, which never change, so that noting them takes no time.
+    """
+
+    def __init__(self) -> None:
+        self._writes: deque[Callable[[StateWriter, Callable[[], None]], None]] = deque()
+
+    def write(self, name: str, version: int, table: pa.Table) -> None:
+        self._writes.append(lambda writer, _: writer.write(name, version, table))
+
+    def write_parts(self, name: str, version: int, parts: Sequence[P], table: Callable[[P], pa.Table]) -> None:
+        noted = tuple(parts)
+
+        def write(writer: StateWriter, look: Callable[[], None]) -> None:
+            def looked(part: P) -> pa.Table:
+                look()
+                return table(part)
+
+            writer.write_parts(name, version, noted, looked)
+
+        self._writes.append(write)
+
+    def write_to(self, writer: StateWriter, look: Callable[[], None]) -> None:
+        """Write the state, once; what is written is let go. `look` is called before each part, and may raise."""
+        while self._writes:
+            self._writes.popleft()(writer, look)
 
 
 class TablesReader:

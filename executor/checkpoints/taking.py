@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 from ...operators.core.operator import StateWriter
 from ...proto.errors import CheckpointError, TidegateError
@@ -17,6 +18,16 @@ from .state import TablesWriter, Written
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """A barrier: the last sealed split of each source, the last transaction of each application, the watermark."""
+
+    epoch: int
+    sources: Mapping[str, int]
+    transactions: tuple[Record, ...]
+    watermark: int | None
+
+
 class Checkpoints:
     """The checkpoints of one task, in a folder of its own."""
 
@@ -27,16 +38,7 @@ class Checkpoints:
         self._written = Written(folder)
         self._collected = False
 
-    def take(
-        self,
-        name: str,
-        *,
-        epoch: int,
-        sources: Mapping[str, int],
-        transactions: tuple[Record, ...],
-        watermark: int | None,
-        save: Callable[[StateWriter], None],
-    ) -> Checkpoint:
+    def take(self, name: str, position: Position, save: Callable[[StateWriter], None]) -> Checkpoint:
         """Take a checkpoint. Raises `CheckpointError` if it cannot be written; earlier checkpoints then remain."""
         try:
             self._collect()
@@ -45,13 +47,13 @@ class Checkpoints:
             save(state)
             manifest = Manifest(
                 name=name,
-                epoch=epoch,
+                epoch=position.epoch,
                 taken_us=time.time_ns() // 1000,
-                watermark=watermark,
-                sources=dict(sources),
+                watermark=position.watermark,
+                sources=dict(position.sources),
                 origin=self._origin,
                 tables=state.tables,
-                transactions=transactions,
+                transactions=position.transactions,
             )
             self._folder.commit(manifest)
         except TidegateError:
@@ -60,6 +62,13 @@ class Checkpoints:
             raise CheckpointError(f"checkpoint {name!r} cannot be written: {error}") from error
         self._collect()
         return described(self._task, manifest)
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove checkpoints, and the files that no other one has."""
+        for name in names:
+            self._folder.remove(name)
+        self._collected = False
+        self._collect()
 
     def _collect(self) -> None:
         """Remove unneeded files.

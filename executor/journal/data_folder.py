@@ -56,6 +56,10 @@ class DataFolder:
     def rows(self) -> Path:
         return rows_in(self.path)
 
+    @property
+    def checkpoints(self) -> Path:
+        return checkpoints_in(self.path)
+
     def release(self) -> None:
         """Let another service have the folder. May be called more than once."""
         if self._lock is not None:
@@ -69,3 +73,7 @@ def journal_in(folder: Path) -> Path:
 
 def rows_in(folder: Path) -> Path:
     return folder / "rows"
+
+
+def checkpoints_in(folder: Path) -> Path:
+    return folder / "checkpoints"

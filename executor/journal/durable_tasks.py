@@ -8,17 +8,20 @@ import sqlite3
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from ...proto.errors import TidegateError
-from ...proto.values import Cursor, Mode
+from ...proto.values import Cursor
 from ..checkpoints.disk import Disk, LocalDisk
+from ..checkpoints.regular_checkpoints import has_state, usable_of
 from ..ledger.epoch import Start
 from .data_folder import DataFolder
 from .group_commit import Journal
 from .journal_database import JournalDatabase, Statement, TaskRows, insert_task, set_base
 from .kept_bytes import KeptBytes
 from .kept_reader import Kept
+from .own_checkpoints import OwnCheckpoints
 from .read_task import read_task
 from .records import Base, Creation, base_message, creation_message, with_checksum
 from .task_journal import DurableTask, Recorded
@@ -28,18 +31,29 @@ _log = logging.getLogger("tidegate.server")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredTask:
-    """A task as the journal has it. Its output before `acknowledged` is not needed any more."""
+    """A task as the journal has it. Its output before `acknowledged` is not needed any more.
+
+    It is `cut` if the journal does not have its first records any more. `checkpoints` are the epochs of those that it
+    took by itself, in order.
+    """
 
     identity: str
     creation: Creation
     start: Start
+    cut: bool
     acknowledged: Cursor
     records: tuple[Recorded, ...]
+    checkpoints: Sequence[int]
     journal: DurableTask
 
     @property
     def cancelled(self) -> bool:
         return any(record.change.cancelled for record in self.records)
+
+    @property
+    def restarts_behind(self) -> list[int]:
+        """The epochs of the checkpoints that the task can go on from, in order."""
+        return usable_of(self.checkpoints, self.acknowledged)
 
 
 class DurableTasks:
@@ -72,9 +86,11 @@ class DurableTasks:
     def _open(self, tasks: Sequence[TaskRows], database: JournalDatabase, disk: Disk) -> None:
         uses: Counter[bytes] = Counter()
         self.rows = KeptBytes(self._journal, database, disk, self._folder.rows, uses)
+        self.checkpoints = OwnCheckpoints(disk, self._folder.checkpoints)
         self._numbers = itertools.count(max((rows.number for rows in tasks), default=0) + 1)
         self._stored = tuple(self._read(rows, uses) for rows in tasks)
         self.rows.collect()
+        self.checkpoints.collect({task.identity for task in self._stored})
 
     def _read(self, rows: TaskRows, uses: Counter[bytes]) -> StoredTask:
         read = read_task(rows, self.rows)
@@ -83,12 +99,16 @@ class DurableTasks:
             identity=rows.identity,
             creation=read.creation,
             start=read.base.start,
+            cut=read.base.position > 0,
             acknowledged=read.acknowledged,
             records=read.records,
-            journal=self._task(rows.number, read.creation, read.base, read.records),
+            checkpoints=self.checkpoints.epochs(rows.identity) if has_state(read.creation.options) else (),
+            journal=self._task(rows.number, rows.identity, read.creation, read.base, read.records),
         )
 
-    def _task(self, number: int, creation: Creation, base: Base, records: Sequence[Recorded] = ()) -> DurableTask:
+    def _task(
+        self, number: int, identity: str, creation: Creation, base: Base, records: Sequence[Recorded] = ()
+    ) -> DurableTask:
         return DurableTask(
             self._journal,
             self.rows,
@@ -96,14 +116,14 @@ class DurableTasks:
             base,
             records=records,
             digests=creation.digests,
-            cuts=creation.options.mode is Mode.PER_EPOCH,
+            after=partial(self.checkpoints.remove, identity),
         )
 
     def create(self, identity: str, creation: Creation, start: Start, kept: Sequence[Kept]) -> DurableTask:
         """Record a new task, and wait until the record is durable. `kept` are the rows and files of its tables."""
         self._journal.check()
         number, base = next(self._numbers), Base(start=start)
-        task = self._task(number, creation, base)
+        task = self._task(number, identity, creation, base)
         statements: list[Statement] = [
             insert_task(number, identity, with_checksum("task", number, 0, creation_message(creation))),
             set_base(number, with_checksum("base", number, 0, base_message(base))),
@@ -138,5 +158,6 @@ class DurableTasks:
         except sqlite3.Error:
             _log.exception("the journal could not be closed")
         finally:
+            self.checkpoints.close()
             self.rows.close()
             self._folder.release()

@@ -16,8 +16,9 @@ from urllib.parse import quote
 
 from ...proto.errors import InvalidRequest, Refused, TidegateError
 from ...proto.values import Cursor, Mode
+from ..checkpoints.checkpoint_folder import CheckpointFolder, is_manifest
 from ..checkpoints.disk import LocalDisk
-from .data_folder import journal_in, rows_in
+from .data_folder import checkpoints_in, journal_in, rows_in
 from .journal_database import TaskRows, blob_in, check_format, check_whole, task_rows, unusable
 from .kept_reader import KeptReader, digest_in
 from .read_task import ReadTask, read_task
@@ -27,7 +28,9 @@ _BUSY_SECONDS: Final = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskEntry:
-    """A task in a data folder. `splits` and `record_bytes` are of its records, `kept_bytes` of its rows and uploads."""
+    """A task in a data folder. `splits` and `record_bytes` are of its records, `kept_bytes` of its rows and uploads,
+    `checkpoint_bytes` of the files of its checkpoints.
+    """
 
     identity: str
     principal: str
@@ -38,6 +41,8 @@ class TaskEntry:
     splits: int
     record_bytes: int
     kept_bytes: int
+    checkpoints: int
+    checkpoint_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +53,7 @@ class Verified:
     records: int
     kept: int
     kept_bytes: int
+    checkpoints: int
     problems: tuple[str, ...]
 
 
@@ -55,7 +61,7 @@ class DataInspection:
     """A data folder, to look into. Raises `InvalidRequest` if there is none, and `Refused` if it cannot be read."""
 
     def __init__(self, folder: Path) -> None:
-        self._journal, self._rows = journal_in(folder), rows_in(folder)
+        self._journal, self._rows, self._checkpoints = journal_in(folder), rows_in(folder), checkpoints_in(folder)
         if not self._journal.is_file():
             raise InvalidRequest(f"{folder} is not a data folder: it has no {self._journal.name}", reason="DATA_FOLDER")
 
@@ -68,7 +74,10 @@ class DataInspection:
             check_format(self._journal, connection)
             reader = self._reader(connection)
             sizes = self._sizes(connection)
-            return [_entry(rows, read_task(rows, reader), sizes) for rows in task_rows(connection)]
+            return [
+                _entry(rows, read_task(rows, reader), sizes, LocalDisk().sizes(self._checkpoints / rows.identity))
+                for rows in task_rows(connection)
+            ]
 
     def _sizes(self, connection: sqlite3.Connection) -> dict[bytes, int]:
         """The sizes of all kept bytes, by their digests."""
@@ -95,11 +104,13 @@ class DataInspection:
             sizes, lost = self._read_kept(connection, uses)
         if lost:
             lost = self._still_named(lost)
+        checkpoints = self._read_checkpoints(problems)
         return Verified(
             tasks=len(tasks),
             records=sum(len(task.records) for task in tasks),
             kept=len(sizes),
             kept_bytes=sum(sizes.values()),
+            checkpoints=checkpoints,
             problems=(*problems, *lost.values()),
         )
 
@@ -127,6 +138,22 @@ class DataInspection:
                 lost[digest] = error.message
         return sizes, lost
 
+    def _read_checkpoints(self, problems: list[str]) -> int:
+        """The number of checkpoints. A problem with one that a service has removed meanwhile is none."""
+        count = 0
+        for task in LocalDisk().folders(self._checkpoints):
+            folder = CheckpointFolder(LocalDisk(), self._checkpoints / task)
+            for name in folder.names():
+                count += 1
+                try:
+                    manifest = folder.manifest(name)
+                    for part in manifest.parts:
+                        folder.table(manifest, part)
+                except TidegateError as error:
+                    if name in folder.names():
+                        problems.append(f"task {task}: {error.message}")
+        return count
+
     def _still_named(self, lost: Mapping[bytes, str]) -> dict[bytes, str]:
         """The problems of bytes that the journal names now. A service removes files while they are checked."""
         with self._snapshot() as connection:
@@ -149,7 +176,9 @@ class DataInspection:
             raise unusable(self._journal, error) from error
 
 
-def _entry(rows: TaskRows, task: ReadTask, sizes: Mapping[bytes, int]) -> TaskEntry:
+def _entry(
+    rows: TaskRows, task: ReadTask, sizes: Mapping[bytes, int], checkpoint_files: Mapping[str, int]
+) -> TaskEntry:
     return TaskEntry(
         identity=rows.identity,
         principal=task.creation.principal,
@@ -160,6 +189,8 @@ def _entry(rows: TaskRows, task: ReadTask, sizes: Mapping[bytes, int]) -> TaskEn
         splits=sum(len(record.change.splits) for record in task.records),
         record_bytes=len(rows.body) + sum(len(body) for _, body in rows.records),
         kept_bytes=sum(sizes.get(digest, 0) for digest in set(task.digests)),
+        checkpoints=sum(map(is_manifest, checkpoint_files)),
+        checkpoint_bytes=sum(checkpoint_files.values()),
     )
 
 

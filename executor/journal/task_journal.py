@@ -6,7 +6,7 @@ The task records a change under its lock, where it has made the change, and wait
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
@@ -67,10 +67,10 @@ class TaskJournal(Protocol):
         """
         ...
 
-    def acknowledged(self, cursor: Cursor, needed: int) -> None:
+    def acknowledged(self, cursor: Cursor, needed: int, after: Callable[[], None] | None = None) -> None:
         """Record soon that everything before the cursor is acknowledged. Called under the task's lock; never waits.
 
-        `needed` is the first epoch whose splits may still be read.
+        `needed` is the first epoch whose splits a restart may read. `after` is called once this is durable.
         """
         ...
 
@@ -101,7 +101,7 @@ class NoJournal:
     def record(self, *_: object, **__: object) -> None:
         """Record nothing."""
 
-    def acknowledged(self, cursor: Cursor, needed: int) -> None:
+    def acknowledged(self, *_: object, **__: object) -> None:
         """Record nothing."""
 
     def delete(self) -> None:
@@ -124,9 +124,7 @@ class Recorded:
 
 class DurableTask:
     """Records the changes of one task. `records` are those that were read from the journal, `digests` the kept bytes
-    that the task's own record names.
-
-    With `cuts`, records go once the epochs that they belong to are acknowledged; else a restart needs them all.
+    that the task's own record names. `after` is called once the task is deleted for good.
     """
 
     keeps = True
@@ -140,20 +138,18 @@ class DurableTask:
         *,
         records: Sequence[Recorded] = (),
         digests: Iterable[bytes] = (),
-        cuts: bool,
+        after: Callable[[], None],
     ) -> None:
         self.number = number
         self._journal = journal
         self._rows = rows
         self._base = base
         self._position = base.position + len(records)
-        self._records = deque(records if cuts else ())
-        self._cuts = cuts
-        self._uncut = list(digests)
-        """The kept bytes that go with the task alone."""
-        if not cuts:
-            self._uncut += [digest for record in records for digest in kept_by(record.change)]
+        self._records = deque(records)
+        self._digests = tuple(digests)
+        self._after = after
         self._last: Batch | None = None
+        self._deleted = False
 
     @property
     def settled(self) -> bool:
@@ -209,10 +205,7 @@ class DurableTask:
 
     def _append(self, change: Change) -> Batch:
         self._position += 1
-        if self._cuts:
-            self._records.append(Recorded(self._position, change))
-        else:
-            self._uncut += kept_by(change)
+        self._records.append(Recorded(self._position, change))
         statements: list[Statement] = []
         for split, _ in change.splits:
             if isinstance(split.kept, Kept):
@@ -220,7 +213,9 @@ class DurableTask:
         body = with_checksum("record", self.number, self._position, change_message(change))
         return self._journal.append([*statements, insert_record(self.number, self._position, body)])
 
-    def acknowledged(self, cursor: Cursor, needed: int) -> None:
+    def acknowledged(self, cursor: Cursor, needed: int, after: Callable[[], None] | None = None) -> None:
+        if self._deleted:
+            return
         unused: list[bytes] = []
         before = self._base.position
         while self._records and self._records[0].change.last_epoch < needed:
@@ -231,13 +226,14 @@ class DurableTask:
         if self._base.position > before:
             body = with_checksum("base", self.number, 0, base_message(self._base))
             statements += [set_base(self.number, body), cut_records(self.number, self._base.position)]
-        self._journal.append(statements)
+        self._journal.append(statements, after)
         self._rows.release(unused)
 
     def delete(self) -> None:
         kept = [digest for record in self._records for digest in kept_by(record.change)]
-        self._last = self._journal.append(delete_task(self.number))
-        self._rows.release([*kept, *self._uncut])
+        self._deleted = True
+        self._last = self._journal.append(delete_task(self.number), self._after)
+        self._rows.release([*kept, *self._digests])
 
 
 def kept_by(change: Change) -> list[bytes]:

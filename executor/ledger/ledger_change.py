@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .split_book import AcceptedSplit
 from .transactions import Record
@@ -43,6 +43,16 @@ class Change:
     ended: EndedSources | None = None
     transaction: Record | None = None
     cancelled: bool = False
+
+    def after(self, epoch: int) -> Change:
+        """The part of the change that belongs to later epochs than this one."""
+        seal, transaction = self.seal, self.transaction
+        return replace(
+            self,
+            splits=[split for split in self.splits if split[1] > epoch],
+            seal=seal if seal is not None and seal.epoch > epoch else None,
+            transaction=transaction if transaction is not None and transaction.epoch > epoch else None,
+        )
 
     @property
     def last_epoch(self) -> int:

@@ -235,6 +235,7 @@ class TaskManager:
             principal=principal,
             journal=begun.journal,
             history=begun.history,
+            regular=begun.regular,
         )
         task.hold(begun.held)
         return task

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ...proto.errors import InternalError, TaskCancelled, TidegateError
-from ...proto.values import Determinism, Durability, Mode, PlanBytes, Split, TaskOptions
+from ...proto.errors import CheckpointError, InternalError, TaskCancelled, TidegateError
+from ...proto.values import Determinism, Durability, PlanBytes, Split, TaskOptions
 from ..api.computation import Computation
 from ..api.engine import Engine
 from ..checkpoints.fitting_task import origin_of, restored
-from ..checkpoints.root import CheckpointRoot, no_root
+from ..checkpoints.regular_checkpoints import RegularCheckpoints, has_state
+from ..checkpoints.root import CheckpointRoot, KnownCheckpoint, no_root
 from ..checkpoints.taking import Checkpoints
 from ..journal.durable_tasks import DurableTasks, StoredTask
 from ..journal.records import Creation
@@ -56,6 +57,7 @@ class Begun:
     held: int = 0
     journal: TaskJournal = NO_JOURNAL
     history: History | None = None
+    regular: RegularCheckpoints | None = None
 
 
 class Preparing:
@@ -85,30 +87,47 @@ class Preparing:
     def create(self, wanted: Wanted, tables: Tables, identity: str, space: SpillSpace) -> Begun:
         """Prepare a new task. A durable one is recorded when this returns."""
         tables = self._staging.take(wanted.principal, tables, space)
-        begun = self._prepare(wanted, tables, identity, space)
-        if self._durable is None or wanted.options.durability is Durability.NONE:
-            return begun
-        try:
-            return replace(begun, journal=self._record(self._durable, wanted, tables, begun, identity, space))
-        except BaseException:
-            begun.computation.close()
-            raise
-
-    def _prepare(self, wanted: Wanted, tables: Tables, identity: str, space: SpillSpace) -> Begun:
-        """Make the computation, and restore its checkpoint if it begins with one."""
         checkpoint = self._checkpoints.find(wanted.restore) if wanted.restore else None
-        held_tables, held = hold_tables(tables, wanted.options, space)
-        computation = self._engine.prepare(wanted.plan, wanted.options, held_tables, space, self._scheduler)
-        if not self._checkpoints.kept:
-            return Begun(computation, held=held)
+        durable = None if wanted.options.durability is Durability.NONE else self._durable
+        computation, held = self._computation(wanted, tables, space)
         try:
-            origin = origin_of(wanted.plan, wanted.options, computation, self._engine)
-            start, warnings = (FIRST, ()) if checkpoint is None else restored(checkpoint, origin, computation)
-            checkpoints = Checkpoints(identity, self._checkpoints.folder(identity), origin)
+            begun = self._begun(wanted, computation, identity, checkpoint, durable)
+            if durable is not None:
+                begun = replace(begun, journal=self._record(durable, wanted, tables, begun, identity, space))
         except BaseException:
             computation.close()
             raise
-        return Begun(computation, checkpoints, start=start, warnings=warnings, held=held)
+        return replace(begun, held=held)
+
+    def _computation(self, wanted: Wanted, tables: Tables, space: SpillSpace) -> tuple[Computation, int]:
+        """The computation, and the bytes of its tables that stay in memory."""
+        held_tables, held = hold_tables(tables, wanted.options, space)
+        return self._engine.prepare(wanted.plan, wanted.options, held_tables, space, self._scheduler), held
+
+    def _begun(
+        self,
+        wanted: Wanted,
+        computation: Computation,
+        identity: str,
+        checkpoint: KnownCheckpoint | None,
+        durable: DurableTasks | None,
+        kept: Sequence[int] = (),
+    ) -> Begun:
+        """A computation with its checkpoints. It is restored if it begins with one; `kept` are those of its own."""
+        takes = durable is not None and has_state(wanted.options)
+        if not (self._checkpoints.kept or takes):
+            return Begun(computation)
+        origin = origin_of(wanted.plan, wanted.options, computation, self._engine)
+        start, warnings = (FIRST, ()) if checkpoint is None else restored(checkpoint, origin, computation)
+        return Begun(
+            computation,
+            Checkpoints(identity, self._checkpoints.folder(identity), origin) if self._checkpoints.kept else None,
+            start=start,
+            warnings=warnings,
+            regular=durable.checkpoints.of(identity, origin, wanted.options, kept)
+            if durable is not None and takes
+            else None,
+        )
 
     def _record(
         self, durable: DurableTasks, wanted: Wanted, tables: Tables, begun: Begun, identity: str, space: SpillSpace
@@ -137,18 +156,68 @@ class Preparing:
         creation = stored.creation
         if stored.cancelled or self._durable is None:
             return lost(stored, TaskCancelled("the task was cancelled"))
-        # The records of a per-epoch task begin with all that it has of a checkpoint: there is no state.
-        restore = creation.restore if creation.options.mode is Mode.CONTINUOUS else ""
-        wanted = Wanted(plan=creation.plan, options=creation.options, restore=restore)
-        begun = self._prepare(wanted, tables_of(creation, self._durable.rows, space), stored.identity, space)
-        try:
-            check_files(creation, begun.computation.static_files())
-        except BaseException:
-            begun.computation.close()
-            raise
+        begun = self._from_checkpoint(self._durable, stored, space)
         same = creation.engines == self._engine.versions()
         repeatable = same and creation.options.determinism is Determinism.STRICT
-        return replace(begun, start=stored.start, journal=stored.journal, history=_history(stored, repeatable))
+        history = _history(stored, begun.start, repeatable)
+        return replace(begun, journal=stored.journal, history=history)
+
+    def _from_checkpoint(self, durable: DurableTasks, stored: StoredTask, space: SpillSpace) -> Begun:
+        """The task behind its newest whole checkpoint; from its start if it has none, and all its records."""
+        kept = list(stored.checkpoints)
+        damaged: CheckpointError | None = None
+        for epoch in reversed(stored.restarts_behind):
+            try:
+                own = durable.checkpoints.known(stored.identity, epoch)
+                begun = self._made_again(durable, stored, space, kept, own)
+            except CheckpointError as error:
+                _log.warning("task %s cannot go on from its checkpoint at epoch %d: %s", stored.identity, epoch, error)
+                damaged = error
+                kept.remove(epoch)
+            else:
+                break
+        else:
+            if stored.cut and has_state(stored.creation.options):
+                raise damaged or no_checkpoint(stored.identity)
+            begun = self._made_again(durable, stored, space, kept, None)
+        for epoch in set(stored.checkpoints) - set(kept):
+            durable.checkpoints.drop(stored.identity, epoch)
+        return begun
+
+    def _made_again(
+        self,
+        durable: DurableTasks,
+        stored: StoredTask,
+        space: SpillSpace,
+        kept: Sequence[int],
+        own: KnownCheckpoint | None,
+    ) -> Begun:
+        """The task behind a checkpoint of its own, or from its start."""
+        creation = stored.creation
+        wanted = Wanted(plan=creation.plan, options=creation.options, restore=creation.restore)
+        tables = tables_of(creation, durable.rows, space)
+        # The records of a per-epoch task begin with all that it has of a checkpoint: there is no state.
+        restores = own is None and wanted.restore and has_state(wanted.options)
+        checkpoint = self._checkpoints.find(wanted.restore) if restores else own
+        computation, held = self._computation(wanted, tables, space)
+        try:
+            check_files(creation, computation.static_files())
+            begun = self._begun(wanted, computation, stored.identity, checkpoint, durable, kept)
+        except BaseException:
+            computation.close()
+            raise
+        start = stored.start
+        if own is not None:
+            start = replace(begun.start, ends=start.ends, all_ended=start.all_ended)
+        return replace(begun, start=start, held=held)
+
+
+def no_checkpoint(task: str) -> CheckpointError:
+    return CheckpointError(
+        f"the data folder is damaged: task {task!r} has none of the checkpoints that its journal begins with; put back "
+        "a copy of the whole data folder, or delete the task",
+        reason="CHECKPOINT_DAMAGED",
+    )
 
 
 def lost(stored: StoredTask, error: Exception) -> Begun:
@@ -159,11 +228,11 @@ def lost(stored: StoredTask, error: Exception) -> Begun:
         known = InternalError(
             f"a bug in Tidegate kept the task from being recovered ({type(error).__name__}); the log has the traceback"
         )
-    history = replace(_history(stored, repeatable=False), lost=known)
+    history = replace(_history(stored, stored.start, repeatable=False), lost=known)
     computation = LostComputation(stored.creation.info, known)
     return Begun(computation, start=stored.start, journal=stored.journal, history=history)
 
 
-def _history(stored: StoredTask, repeatable: bool) -> History:
-    changes = tuple(record.change for record in stored.records)
+def _history(stored: StoredTask, start: Start, repeatable: bool) -> History:
+    changes = tuple(record.change.after(start.epoch) for record in stored.records)
     return History(changes=changes, acknowledged=stored.acknowledged, repeatable=repeatable)

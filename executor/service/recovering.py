@@ -114,16 +114,16 @@ class Recovering:
 def described(task: StoredTask) -> TaskInfo:
     """The description of a task that is not back yet."""
     sealed = max([task.start.epoch, *(record.change.seal.epoch for record in task.records if record.change.seal)])
-    epochs = sealed - task.start.epoch
+    start = max([task.start.epoch, *task.restarts_behind])
     return replace(
         task.creation.info,
         id=task.identity,
         state=TaskPhase.RECOVERING,
         sealed_epoch=sealed,
-        completed_epoch=task.start.epoch,
+        completed_epoch=start,
         acknowledged=task.acknowledged,
         sources=tuple(_source(source, task) for source in task.creation.info.sources),
-        recovery=Recovery(epochs=epochs, done=0),
+        recovery=Recovery(epochs=sealed - start, done=0),
     )
 
 

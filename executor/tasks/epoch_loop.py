@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
@@ -25,7 +26,8 @@ from ...proto.errors import ExecutionError, InternalError, TidegateError
 from ...proto.statistics import EpochStatistics
 from ...proto.values import Barrier, ErrorValue, OnError, TaskPhase
 from ..api.computation import Computation, Effect, EpochRun, Watermarks
-from ..checkpoints.taking import Checkpoints
+from ..checkpoints.state import NotedState
+from ..checkpoints.taking import Checkpoints, Position
 from ..ledger.epoch import Epoch, is_durable
 from ..ledger.split_book import AcceptedSplit
 from ..ledger.watermarks import barrier_watermark, said_by
@@ -88,6 +90,7 @@ class _Progress:
     error: TidegateError | None = None
     written: Written | None = None
     taken: _Taken | None = None
+    noted: bool = False
 
 
 class EpochLoop:
@@ -290,9 +293,8 @@ class EpochLoop:
                 result = self._offer(progress) if progress.held else None
                 if isinstance(result, Full):
                     return _Turn.WAITS
-                effect = _due(progress, job)
-                checkpoint = self._checkpoint_due(progress, job)
-                if result is None and effect is None and checkpoint is None:
+                step = self._before_barrier(progress) if result is None and job.sealed else None
+                if result is None and step is None:
                     progress.job = progress.rows = None
                     if job.sealed:
                         self._finish(progress)
@@ -304,41 +306,71 @@ class EpochLoop:
                 self._spill(progress, result)
             elif self._task_state.phase is not TaskPhase.RUNNING:
                 return _Turn.MORE
-            elif effect is not None:
-                progress.written = effect.commit()
-            elif checkpoint is not None:
-                progress.taken = self._take_checkpoint(progress, checkpoint)
+            elif step is not None:
+                step()
 
-    def _checkpoint_due(self, progress: _Progress, job: _Job) -> str | None:
-        """The name of the epoch's checkpoint, if it has not been taken."""
-        if not job.sealed or progress.taken is not None or self._checkpoints is None:
-            return None
-        return self._task_state.ledger.checkpoint(progress.epoch.number)
+    def _before_barrier(self, progress: _Progress) -> Callable[[], None] | None:
+        """The next thing to do before the barrier of an epoch whose rows are in place. Called under the lock."""
+        effect = _due(progress)
+        if effect is not None:
+            return partial(self._commit, progress, effect)
+        name = self._task_state.ledger.checkpoint(progress.epoch.number)
+        if name is not None and progress.taken is None and self._checkpoints is not None:
+            return partial(self._take_checkpoint, progress, name)
+        if not progress.noted and self._regular_due(progress):
+            return partial(self._note_state, progress)
+        return None
 
-    def _take_checkpoint(self, progress: _Progress, name: str) -> _Taken:
+    def _commit(self, progress: _Progress, effect: Effect) -> None:
+        progress.written = effect.commit()
+
+    def _regular_due(self, progress: _Progress) -> bool:
+        """True if the task is to take a checkpoint by itself. Asked once for each epoch."""
+        progress.noted = True
+        regular = self._task_state.regular
+        seconds = (time.monotonic_ns() - progress.started_ns) / 1e9
+        if regular is None or not regular.due(seconds, self._task_state.output.acknowledged):
+            return False
+        regular.begin()
+        return True
+
+    def _note_state(self, progress: _Progress) -> None:
+        """Note the state at this barrier. It is written as a checkpoint while the next epochs run."""
+        regular, state, events = self._task_state.regular, NotedState(), self._task_state.events
+        if regular is None:
+            raise InternalError("a task without state takes no checkpoints by itself")
+        try:
+            self._computation.save(state)
+        except Exception as error:  # noqa: BLE001
+            events.tell("checkpoint_failed", logging.WARNING, epoch=progress.epoch.number, error=_as_error(error))
+            self._task_state.checkpoint_written(None)
+        else:
+            regular.write(self._position(progress), state, events, self._task_state.checkpoint_written)
+
+    def _position(self, progress: _Progress) -> Position:
+        """The barrier of an epoch whose rows are in place."""
+        epoch = progress.epoch
+        with self._task_state.lock:
+            transactions = self._task_state.ledger.transactions.by(epoch.number)
+        return Position(
+            epoch=epoch.number, sources=epoch.last, transactions=transactions, watermark=_watermark(progress)
+        )
+
+    def _take_checkpoint(self, progress: _Progress, name: str) -> None:
         """Take the checkpoint. A failure fails the checkpoint alone, because the epoch is complete."""
         if self._checkpoints is None:
             raise InternalError("a checkpoint was requested, and the task has no folder for checkpoints")
         epoch, started = progress.epoch, time.monotonic_ns()
         events, checkpoint, failure = self._task_state.events, None, None
         try:
-            with self._task_state.lock:
-                transactions = self._task_state.ledger.transactions.by(epoch.number)
-            taken = self._checkpoints.take(
-                name,
-                epoch=epoch.number,
-                sources=epoch.last,
-                transactions=transactions,
-                watermark=_watermark(progress),
-                save=self._computation.save,
-            )
+            taken = self._checkpoints.take(name, self._position(progress), self._computation.save)
             checkpoint = taken.id
             events.tell("checkpoint_taken", epoch=epoch.number, checkpoint=checkpoint, bytes=taken.size)
         except Exception as error:  # noqa: BLE001
             known = _as_error(error)
             failure = ErrorValue(reason=known.reason, message=known.message)
             events.tell("checkpoint_failed", logging.WARNING, epoch=epoch.number, error=known)
-        return _Taken(checkpoint, failure, (time.monotonic_ns() - started) // 1000)
+        progress.taken = _Taken(checkpoint, failure, (time.monotonic_ns() - started) // 1000)
 
     def _ran_early(self, progress: _Progress, job: _Job) -> None:
         (splits,) = job.splits.values()
@@ -440,9 +472,9 @@ class EpochLoop:
         self._computation.close()
 
 
-def _due(progress: _Progress, job: _Job) -> Effect | None:
+def _due(progress: _Progress) -> Effect | None:
     """The epoch's effect outside of the task, if it is due: the rows are in place, and it is not committed yet."""
-    if not job.sealed or progress.error is not None or progress.run is None or progress.written is not None:
+    if progress.error is not None or progress.run is None or progress.written is not None:
         return None
     return progress.run.effect
 

@@ -30,6 +30,7 @@ from ...proto.values import (
 )
 from ..api.computation import Computation
 from ..checkpoints.checkpoint_folder import check_name
+from ..checkpoints.regular_checkpoints import RegularCheckpoints
 from ..checkpoints.root import no_root
 from ..checkpoints.taking import Checkpoints
 from ..journal.task_journal import NO_JOURNAL, TaskJournal
@@ -75,6 +76,7 @@ class Task:
         principal: str = "",
         journal: TaskJournal = NO_JOURNAL,
         history: History | None = None,
+        regular: RegularCheckpoints | None = None,
     ) -> None:
         self.id = identity
         self._events = TaskEvents(task=identity, principal=principal)
@@ -84,7 +86,15 @@ class Task:
         self._no_checkpoints = no_checkpoints
         self._warnings = (*computation.warnings, *warnings)
         self._task_state = TaskState(
-            options, computation.sources, space, start, timers, self._events, journal=journal, history=history
+            options,
+            computation.sources,
+            space,
+            start,
+            timers,
+            self._events,
+            journal=journal,
+            history=history,
+            regular=regular,
         )
         self._epoch_loop = EpochLoop(self._task_state, computation, checkpoints, self._wake)
         self._slot = Slot(self._epoch_loop, principal, identity)
@@ -439,6 +449,8 @@ class Task:
 
     def _release(self) -> None:
         self._task_state.phase = TaskPhase.CANCELLED
+        if self._task_state.regular is not None:
+            self._task_state.regular.end()
         self._task_state.queue.clear()
         self._task_state.output.clear()
         self._task_state.changed()

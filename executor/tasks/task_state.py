@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from ...proto.errors import TaskCancelled, TaskFailed, TidegateError
 from ...proto.values import Cursor, Recovery, TaskOptions, TaskPhase
 from ..api.computation import Source
+from ..checkpoints.regular_checkpoints import RegularCheckpoints
 from ..journal.task_journal import NO_JOURNAL, TaskJournal
 from ..ledger.epoch import Start
 from ..ledger.ledger import Ledger
@@ -64,6 +65,7 @@ class TaskState:
         events: TaskEvents,
         journal: TaskJournal = NO_JOURNAL,
         history: History | None = None,
+        regular: RegularCheckpoints | None = None,
     ) -> None:
         sources = tuple(sources)
         self.lock = threading.Lock()
@@ -72,6 +74,7 @@ class TaskState:
         self.options = options
         self.events = events
         self.journal = journal
+        self.regular = regular
         self.files = files = space.files
         self.quota = quota = space.quota
         self.ledger = Ledger(sources, options.max_pending_epochs, start, most_splits(options.queue_bytes))
@@ -161,9 +164,23 @@ class TaskState:
 
     def forget_acknowledged(self) -> None:
         """Give back what is held of the epochs that are acknowledged, as far as they are computed."""
-        needed = min(self.output.acknowledged.epoch, self.output.completed + 1)
+        acknowledged = self.output.acknowledged
+        needed = min(acknowledged.epoch, self.output.completed + 1)
         self.forget(self.ledger.forget(needed))
-        self.journal.acknowledged(self.output.acknowledged, needed)
+        if self.regular is None:
+            self.journal.acknowledged(acknowledged, needed)
+        else:
+            needed = min(needed, self.regular.first_needed(acknowledged))
+            self.journal.acknowledged(acknowledged, needed, self.regular.let_go(acknowledged))
+
+    def checkpoint_written(self, epoch: int | None) -> None:
+        """Record that a checkpoint that the task takes by itself was written, or that none was."""
+        with self.lock:
+            if self.regular is None:
+                return
+            self.regular.written(epoch)
+            if epoch is not None:
+                self.forget_acknowledged()
 
     def forget(self, splits: Collection[AcceptedSplit]) -> None:
         """Give back what is held of splits whose epoch is acknowledged, or that were not added after all."""

@@ -73,6 +73,8 @@ _PLAIN_OPTIONS: Final = (
     "loop_seconds",
     "epoch_seconds",
     "parallel_threshold_seconds",
+    "checkpoint_epochs",
+    "checkpoint_seconds",
 )
 
 

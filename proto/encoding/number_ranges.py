@@ -76,6 +76,8 @@ RANGES: Final = {
     "loop_rows": Range(1, LARGEST, "a number of rows"),
     "loop_seconds": _seconds("no limit"),
     "epoch_seconds": _seconds("no limit"),
+    "checkpoint_epochs": Range(0, _LARGEST_32 >> 1, "a number of epochs (0: never)"),
+    "checkpoint_seconds": _seconds("never"),
     "parallel_threshold_seconds": _seconds("several channels wherever they save time"),
 }
 

@@ -13,7 +13,18 @@ if TYPE_CHECKING:
     from ...executor.journal.inspection import DataInspection, TaskEntry
 
 _CHECK: Final = "check"
-_HEADER: Final = ("task", "principal", "mode", "acknowledged", "sealed", "splits", "record bytes", "kept bytes")
+_STATE: Final = ("checkpoints", "checkpoint bytes")
+_HEADER: Final = (
+    "task",
+    "principal",
+    "mode",
+    "acknowledged",
+    "sealed",
+    "splits",
+    "record bytes",
+    "kept bytes",
+    *_STATE,
+)
 
 
 def register(commands: common.Subparsers) -> None:
@@ -50,9 +61,10 @@ def _check(inspection: DataInspection) -> int:
     verified = inspection.check()
     for problem in verified.problems:
         print(problem)
+    result = f"{len(verified.problems):,} problems" if verified.problems else "whole"
     print(
-        f"{verified.tasks:,} tasks, {verified.records:,} records, {verified.kept:,} kept rows and files of "
-        f"{verified.kept_bytes:,} bytes: {f'{len(verified.problems):,} problems' if verified.problems else 'whole'}"
+        f"{verified.tasks:,} tasks, {verified.records:,} records, {verified.checkpoints:,} checkpoints, "
+        f"{verified.kept:,} kept rows and files of {verified.kept_bytes:,} bytes: {result}"
     )
     return 1 if verified.problems else 0
 
@@ -67,4 +79,6 @@ def _row(entry: TaskEntry) -> tuple[str, ...]:
         f"{entry.splits:,}",
         f"{entry.record_bytes:,}",
         f"{entry.kept_bytes:,}",
+        str(entry.checkpoints),
+        f"{entry.checkpoint_bytes:,}",
     )

@@ -11,7 +11,7 @@ import contextlib
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 import pyarrow as pa
@@ -100,6 +100,43 @@ class FakeEngine:
 
     def close(self) -> None:
         pass
+
+
+def counting(value: int, before: int) -> int:
+    """The row that a `CountingEngine` makes of a value, behind so many rows."""
+    return value + 1_000 * before
+
+
+@dataclass
+class CountingEngine(FakeEngine):
+    """Each row says how many rows of the task came before it, so that the number is a task's state."""
+
+    def prepare(self, *how: object) -> FakeComputation:
+        before = [0]
+
+        def number(batch: pa.RecordBatch) -> pa.RecordBatch:
+            first = before[0]
+            before[0] += batch.num_rows
+            values = [counting(value, at) for at, value in enumerate(batch.column(0).to_pylist(), first)]
+            return pa.record_batch([pa.array(values, pa.int64())], schema=SCHEMA)
+
+        def save(state: StateWriter) -> None:
+            now = before[0]
+            state.write_parts("rows", 1, (Noted(now),), lambda noted: pa.table({"rows": [noted.rows]}))
+
+        def load(state: StateReader) -> None:
+            _, (table,) = state.read_parts("rows")
+            before[0] = table.column("rows")[0].as_py()
+
+        engine = FakeEngine(**{item.name: getattr(self, item.name) for item in fields(self)})
+        engine.function, engine.save, engine.load = number, save, load
+        self.computations.append(FakeComputation(engine))
+        return self.computations[-1]
+
+
+@dataclass(eq=False)
+class Noted:
+    rows: int
 
 
 class FakeComputation:

@@ -553,7 +553,9 @@ def test_data_lists_the_tasks_of_a_folder_beside_the_service_and_checks_them(cli
         assert int(re.split("  +", row)[7].replace(",", "")) > 160_000
         checked = cli("data", "check", "data")
         assert (checked.code, checked.error) == (0, "")
-        assert re.fullmatch(r"1 tasks, 3 records, 2 kept rows and files of [\d,]+ bytes: whole\n", checked.output)
+        assert re.fullmatch(
+            r"1 tasks, 3 records, 0 checkpoints, 2 kept rows and files of [\d,]+ bytes: whole\n", checked.output
+        )
         task.read_epoch()
 
 

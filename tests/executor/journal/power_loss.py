@@ -223,6 +223,19 @@ class _Sink:
         _noted(self._recorder, Operation("write", self.path, self.file.tell(), bytes(data)))
         return self.file.write(data)
 
+    def tell(self) -> int:
+        return self.file.tell()
+
+    def flush(self) -> None:
+        """Do nothing: `sync` alone is noted."""
+
+    def close(self) -> None:
+        self.file.close()
+
+    @property
+    def closed(self) -> bool:
+        return self.file.closed
+
     def __enter__(self) -> Self:
         return self
 

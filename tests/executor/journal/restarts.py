@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
+from tidegate.executor.checkpoints.disk import Disk
 from tidegate.executor.journal.durable_tasks import DurableTasks
 from tidegate.executor.service.manager import TaskManager
 from tidegate.proto.values import Split, TaskOptions
@@ -22,31 +23,44 @@ from ..fakes import PLAN, Client, FakeEngine, manager_of
 class Restarts:
     """`manager` is the service that runs now. `engine` makes its computations."""
 
-    def __init__(self, folder: Path | None = None, engine: FakeEngine | None = None) -> None:
+    def __init__(self, folder: Path | None = None, engine: FakeEngine | None = None, disk: Disk | None = None) -> None:
         self.folder = folder or Path(tempfile.mkdtemp(prefix="tidegate-test-"))
         self.engine = engine or FakeEngine()
         self._numbers = itertools.count(1)
         self.data = self.folder / "0"
-        self.manager = self._start()
+        self._disk = disk
+        self.start()
 
-    def _start(self) -> TaskManager:
-        self.durable = DurableTasks(self.data)
-        return manager_of(self.engine, threads=2, durable=self.durable)
+    def start(self) -> None:
+        """Start the service on the folder of the one that was killed."""
+        self.durable = DurableTasks(self.data, self._disk)
+        self.manager: TaskManager = manager_of(self.engine, threads=2, durable=self.durable)
 
     def create(self, tables: dict[str, list[Split]] | None = None, request: str = "", **options: object) -> Client:
         info = self.manager.create_task(PLAN, TaskOptions(**options), tables or {}, request=request)
         return Client(self.manager, info)
 
+    def settle(self) -> None:
+        """Wait until acknowledgements are durable, and checkpoints that were begun are written."""
+        written = self.durable.checkpoints._threads.submit
+        written(lambda: None).result()
+        for _ in range(2):  # what follows a commit is done before the next commit
+            self.durable.flush()
+        written(lambda: None).result()
+
     def kill(self) -> None:
         """End the service without notice."""
         before, self.data = self.data, self.folder / str(next(self._numbers))
-        shutil.copytree(before, self.data, copy_function=_copy)
+        # Checkpoints first: the journal is cut where they are, never before them.
+        for part in ("checkpoints", "."):
+            if (before / part).exists():
+                shutil.copytree(before / part, self.data / part, copy_function=_copy, dirs_exist_ok=True)
         self.manager.close()
 
     def restart(self, task: Client | None = None) -> Client:
         """Kill the service and start it again; the task in the new one."""
         self.kill()
-        self.manager = self._start()
+        self.start()
         return self.attach(task) if task is not None else None  # type: ignore[return-value]
 
     def attach(self, task: Client) -> Client:

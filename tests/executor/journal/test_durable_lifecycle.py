@@ -17,7 +17,7 @@ from tidegate.proto.errors import TaskCancelled
 from tidegate.proto.values import AddRequest, Cursor, Mode, Seal, TaskPhase, Transaction
 
 from ...searching import tries
-from ..fakes import FakeEngine, rows
+from ..fakes import CountingEngine, FakeEngine, counting, rows
 from .restarts import Restarts
 
 SOURCES = ("a", "b")
@@ -25,12 +25,15 @@ VALUES = st.lists(st.integers(0, 99), max_size=4)
 
 
 class Durable(RuleBasedStateMachine):
-    @initialize(early=st.booleans(), mode=st.sampled_from((*[Mode.PER_EPOCH] * 3, Mode.CONTINUOUS)))
-    def start(self, early: bool, mode: Mode) -> None:
+    @initialize(early=st.booleans(), continuous=st.booleans(), checkpoint_epochs=st.integers(0, 3))
+    def start(self, early: bool, continuous: bool, checkpoint_epochs: int) -> None:
         memory = Path("/dev/shm")
         folder = tempfile.mkdtemp(prefix="tidegate-test-", dir=memory if memory.is_dir() else None)
-        self.service = Restarts(Path(folder), FakeEngine(sources=SOURCES, early=early))
-        self.task = self.service.create(mode=mode, max_pending_epochs=100)
+        engine = CountingEngine(SOURCES) if continuous else FakeEngine(SOURCES, early=early)
+        self.service = Restarts(Path(folder), engine)
+        self.continuous = continuous
+        mode = Mode.CONTINUOUS if continuous else Mode.PER_EPOCH
+        self.task = self.service.create(mode=mode, max_pending_epochs=100, checkpoint_epochs=checkpoint_epochs)
         self.splits: dict[str, dict[int, list[int]]] = {source: {} for source in SOURCES}
         self.seals: list[dict[str, int]] = []
         self.ends: dict[str, int] = {}
@@ -60,6 +63,13 @@ class Durable(RuleBasedStateMachine):
         return self.seals[epoch - 1] if epoch else dict.fromkeys(SOURCES, 0)
 
     def expected(self, epoch: int) -> list[int]:
+        values = self.values_of(epoch)
+        if not self.continuous:
+            return values
+        before = sum(len(self.values_of(earlier)) for earlier in range(1, epoch))
+        return [counting(value, at) for at, value in enumerate(values, before)]
+
+    def values_of(self, epoch: int) -> list[int]:
         before, through = self.bounds(epoch - 1), self.bounds(epoch)
         return [
             value

@@ -13,9 +13,9 @@ import pytest
 from tidegate.executor.journal import journal_database, kept_bytes
 from tidegate.executor.journal.durable_tasks import DurableTasks
 from tidegate.proto.errors import NotFound, TidegateError, Unavailable
-from tidegate.proto.values import Cursor, TaskOptions
+from tidegate.proto.values import Cursor, Mode, TaskOptions
 
-from ..fakes import PLAN, Client, FakeEngine, manager_of
+from ..fakes import PLAN, Client, CountingEngine, FakeEngine, counting, manager_of
 from .power_loss import LossyDisk, Recorder, RecordingDisk, RecordingVfs, failing_sync, full, put
 
 LARGE = 20
@@ -265,3 +265,46 @@ def test_after_a_failed_sync_no_change_is_believed_until_the_next_start(
     again = Client(service, service.get_task(task.id))
     assert (again.epoch(1), again.add(2, sequence=2).sequence) == ([1], 2)
     service.close()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_power_is_lost_while_checkpoints_are_written_and_removed(
+    folder: Path, recorder: Recorder, vfs: RecordingVfs, seed: int
+) -> None:
+    """Of each state that is left, the task gives the rows that it had: each says how many came before it."""
+    durable = DurableTasks(folder / "data", RecordingDisk(recorder), vfs.name)
+    service = manager_of(CountingEngine(), threads=1, durable=durable)
+    options = TaskOptions(mode=Mode.CONTINUOUS, checkpoint_epochs=1)
+    task = Client(service, service.create_task(PLAN, options, {}))
+    answered: list[int] = []
+    for epoch in range(1, 7):
+        task.add(epoch)
+        task.seal(epoch)
+        answered.append(len(recorder.operations))
+        assert task.epoch(epoch) == [counting(epoch, epoch - 1)]
+        service.acknowledge(task.id, Cursor(epoch + 1))
+        durable.flush()
+    at_points = {at for at in points(recorder) if at > answered[0]}
+    recorded = list(recorder.operations)
+    service.close()
+    lossy, luck = LossyDisk(), random.Random(seed)
+    for done in range(len(recorded) + 1):
+        if done in at_points:
+            left = folder / f"left-{done}"
+            put(states(lossy, luck)[seed](), folder / "data", left)  # type: ignore[arg-type]
+            sealed = sum(before <= done for before in answered)
+            check_counts(left, task.id, sealed)
+        if done < len(recorded):
+            lossy.apply(recorded[done])
+
+
+def check_counts(data: Path, identity: str, sealed: int) -> None:
+    service = manager_of(CountingEngine(), threads=1, durable=DurableTasks(data))
+    try:
+        task = Client(service, service.get_task(identity))
+        info = task.info()
+        assert info.sealed_epoch >= sealed
+        for epoch in range(info.acknowledged.epoch, info.sealed_epoch + 1):
+            assert task.epoch(epoch) == [counting(epoch, epoch - 1)]
+    finally:
+        service.close()

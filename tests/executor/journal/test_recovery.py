@@ -465,7 +465,7 @@ def test_damaged_rows_fail_their_task_and_are_named(
     else:
         [path] = (service.data / "rows").iterdir()
         path.write_bytes(path.read_bytes()[:-1])
-    service.manager = service._start()
+    service.start()
     task = service.attach(task)
     with pytest.raises(TaskFailed) as raised:
         task.next(1)
@@ -499,7 +499,7 @@ def test_a_journal_of_a_newer_format_is_refused(service: Restarts) -> None:
         connection.execute("PRAGMA user_version = 2")
     connection.close()
     with pytest.raises(Refused, match="has format 2, and this build reads format 1") as raised:
-        service._start()
+        service.start()
     assert raised.value.reason == "DATA_VERSION"
 
 
@@ -526,7 +526,7 @@ def test_a_damaged_record_is_refused(service: Restarts, damage: str) -> None:
         connection.execute(damage)
     connection.close()
     with pytest.raises(Refused) as raised:
-        service._start()
+        service.start()
     assert raised.value.reason == "DATA_DAMAGED"
 
 
@@ -536,7 +536,7 @@ def test_a_journal_that_is_no_database_is_refused(service: Restarts) -> None:
         (service.data / name).unlink(missing_ok=True)
     (service.data / "journal.sqlite").write_bytes(b"no database" * 1_000)
     with pytest.raises(Refused) as raised:
-        service._start()
+        service.start()
     assert raised.value.reason == "DATA_DAMAGED"
 
 

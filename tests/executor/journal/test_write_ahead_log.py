@@ -136,5 +136,5 @@ def test_a_service_refuses_a_folder_whose_log_is_damaged_in_the_middle() -> None
         content[HEADER + (commits(content)[-4] - 1) * FRAME + 200] ^= 1
         log.write_bytes(content)
         with pytest.raises(Refused, match="there are commits behind it") as raised:
-            service._start()
+            service.start()
         assert raised.value.reason == "DATA_DAMAGED"

@@ -1,0 +1,80 @@
+"""The checkpoints that durable tasks take by themselves, in a folder for each task. One thread writes them all."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from ...proto.values import TaskOptions
+from ..checkpoints.checkpoint_folder import CheckpointFolder
+from ..checkpoints.disk import Disk
+from ..checkpoints.manifest import Origin
+from ..checkpoints.regular_checkpoints import EndingError, RegularCheckpoints, epochs_of, name_of
+from ..checkpoints.root import KnownCheckpoint
+from ..checkpoints.taking import Checkpoints
+
+_log = logging.getLogger(__name__)
+
+
+class OwnCheckpoints:
+    """The checkpoints of a service's durable tasks. Implements `checkpoints.regular_checkpoints.Behind`."""
+
+    def __init__(self, disk: Disk, path: Path) -> None:
+        self._disk = disk
+        self._path = path
+        self._threads = ThreadPoolExecutor(1, "tidegate-checkpoints")
+        self._closing = threading.Event()
+
+    def folder(self, task: str) -> CheckpointFolder:
+        return CheckpointFolder(self._disk, self._path / task)
+
+    def epochs(self, task: str) -> list[int]:
+        """The epochs of a task's checkpoints, in order."""
+        return epochs_of(self.folder(task).names())
+
+    def known(self, task: str, epoch: int) -> KnownCheckpoint:
+        """The checkpoint at the barrier of an epoch. Raises `CheckpointError` if it is damaged."""
+        folder = self.folder(task)
+        return KnownCheckpoint(folder, folder.manifest(name_of(epoch)))
+
+    def drop(self, task: str, epoch: int) -> None:
+        """Remove a checkpoint that is damaged."""
+        self.folder(task).remove(name_of(epoch))
+
+    def of(self, task: str, origin: Origin, options: TaskOptions, kept: Sequence[int]) -> RegularCheckpoints:
+        """The checkpoints of a task of this origin, which has `kept` ones already."""
+        return RegularCheckpoints(Checkpoints(task, self.folder(task), origin), self, options, kept)
+
+    def collect(self, tasks: Collection[str]) -> None:
+        """Remove the folders of other tasks than these."""
+        for task in self._disk.folders(self._path):
+            if task not in tasks:
+                self._remove(task)
+
+    def remove(self, task: str) -> None:
+        """Remove the checkpoints of a task that is deleted. Never blocks."""
+        self.call(partial(self._remove, task))
+
+    def _remove(self, task: str) -> None:
+        try:
+            self._disk.remove_folder(self._path / task)
+        except OSError:  # the next start removes the folder
+            _log.exception("the checkpoints of a deleted task could not be removed")
+
+    def call(self, work: Callable[[], None]) -> None:
+        with suppress(RuntimeError):  # the service is closing
+            self._threads.submit(work)
+
+    def check(self) -> None:
+        if self._closing.is_set():
+            raise EndingError
+
+    def close(self) -> None:
+        """Give up a checkpoint that is being written, and end the thread. May be called more than once."""
+        self._closing.set()
+        self._threads.shutdown(cancel_futures=True)
