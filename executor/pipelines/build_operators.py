@@ -223,6 +223,7 @@ def _fragment(node: FragmentNode, factory: OperatorFactory) -> Fragment:
                 schema=stream.node.schema,
                 size_class=stream.node.size_class,
                 replayed=stream.replayed,
+                unnamed=stream.unnamed,
                 long=stream.long,
                 rows=stream.node.rows if isinstance(stream.node, ReceiveNode) else None,
             )

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from ...operators.arrays.retype import unnamed
 from ...operators.changes.kept.state_format import check_version
 from ...operators.changes.network.network import Network
 from ...operators.changes.network.schedule import Watched
@@ -28,7 +29,6 @@ from ...operators.duckdb.conform import Conform
 from ...operators.duckdb.instances import Instance, InstancePool, InstanceSettings
 from ...operators.sources.split_pieces import expand
 from ...operators.writing.staged_write import Written
-from ...planner.ir.arrow_types import unnamed_arrow
 from ...planner.prepare_changes import PreparedChanges
 from ...proto.errors import ExecutionError, Exhausted, InternalError
 from ...proto.statistics import LoopStatistics, OperatorStatistics, SourceProgress, StageStatistics
@@ -80,7 +80,7 @@ class ContinuousComputation:
         sources = []
         for port, planned in enumerate(prepared.sources):
             outside = pa.schema([pa.field(column.name, column.type, column.nullable) for column in planned.columns])
-            schema = pa.schema([field.with_type(unnamed_arrow(field.type)) for field in outside])
+            schema = pa.schema([field.with_type(unnamed(field.type)) for field in outside])
             entries[planned.name] = EntrySource(port=port, schema=schema)
             at = "Scan", planned.plan_paths[0] if planned.plan_paths else planned.name
             reads.append(InputRead(source=planned.name, meter=at))

@@ -1,4 +1,4 @@
-"""Gives a nested array another type of the same layout: other names of items, other nullability.
+"""Gives a nested array another type of the same layout: other names of items or fields, other nullability.
 
 Values are not copied. A required field may be null only below a null; then its validity is dropped.
 """
@@ -48,6 +48,20 @@ def nullable(type_: pa.DataType) -> pa.DataType:
 
 def _nullable_field(field: pa.Field) -> pa.Field:
     return field.with_type(nullable(field.type)).with_nullable(True)
+
+
+def unnamed(type_: pa.DataType) -> pa.DataType:
+    """`type_` with the fields of structs called f1, f2, ... Recursive on the nesting of a type, which is bounded."""
+    if kinds.is_struct(type_):
+        return pa.struct(
+            [field.with_name(f"f{at}").with_type(unnamed(field.type)) for at, field in enumerate(type_, 1)]
+        )
+    if kinds.is_list(type_):
+        return pa.list_(type_.value_field.with_type(unnamed(type_.value_type)))
+    if kinds.is_map(type_):
+        key, item = unnamed(type_.key_type), unnamed(type_.item_type)
+        return pa.map_(type_.key_field.with_type(key), type_.item_field.with_type(item))
+    return type_
 
 
 @cache

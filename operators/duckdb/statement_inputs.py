@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from ...proto.arrow.spill_buffer import SpillRoom
 from ...proto.errors import ExecutionError, InternalError
+from ..arrays.retype import unnamed
 from ..core.batches import batch_of
 from ..core.blocks import blocks, gathered
 from ..core.operator import Stream
@@ -23,14 +24,16 @@ class StreamSource:
 
     `size_class` is the power of ten at or above the stream's number of rows. `rows` is the number that DuckDB plans
     with, where it is known better. With `replayed` the statement may read the stream more than once: the fragment then
-    puts it in a MATERIALIZED common table expression of that name. The statement does not look at long values of the
-    columns `long`, by position.
+    puts it in a MATERIALIZED common table expression of that name. With `unnamed` the statement calls the fields of
+    structs f1, f2, ..., whatever their names in the stream are. It does not look at long values of the columns `long`,
+    by position.
     """
 
     relation: str
     schema: pa.Schema
     size_class: int
     replayed: bool = False
+    unnamed: bool = False
     rows: int | None = None
     long: Mapping[int, LongColumn] = field(default_factory=dict)
 
@@ -86,7 +89,8 @@ class FragmentInput:
         self._is_ordered = any(column.ordered for column in source.long.values())
         self._beside: LongValues | None = None
         self._empty = not len(source.schema)
-        self.schema = positional_schema(source.schema)
+        self.schema = positional_schema(_unnamed(source.schema) if source.unnamed else source.schema)
+        self._renamed = {at for at, field in enumerate(source.schema) if field.type != self.schema.field(at).type}
         self._source_schema = source.schema
         self._stream: Stream | None = None
         self._ahead: list[pa.RecordBatch] = []
@@ -206,7 +210,7 @@ class FragmentInput:
             for batch in rows:
                 self.bytes += batch_bytes(batch)
                 self.seen += batch.num_rows
-                arrays = [pa.nulls(batch.num_rows, pa.int8())] if self._empty else [batch.column(i) for i in positions]
+                arrays = [pa.nulls(batch.num_rows, pa.int8())] if self._empty else self._columns(batch, positions)
                 yield batch_of(arrays, batch.num_rows, schema)
         except GeneratorExit:
             raise
@@ -216,6 +220,14 @@ class FragmentInput:
         finally:
             if not self._again and self._block is None:
                 stream.close()
+
+    def _columns(self, batch: pa.RecordBatch, positions: Iterable[int]) -> list[pa.Array]:
+        if not self._renamed:
+            return [batch.column(at) for at in positions]
+        return [
+            batch.column(at).view(self.schema.field(at).type) if at in self._renamed else batch.column(at)
+            for at in positions
+        ]
 
     def _rows(self, stream: Stream) -> Iterator[pa.RecordBatch]:
         if self._held is None and self._is_ordered and self._beside is not None:
@@ -268,6 +280,10 @@ class FragmentInput:
         for batch in batches:
             self._check()
             yield batch
+
+
+def _unnamed(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([field.with_type(unnamed(field.type)) for field in schema])
 
 
 def positional_schema(schema: pa.Schema) -> pa.Schema:

@@ -207,7 +207,11 @@ class _Fragment:
         ]
         streams = tuple(
             StreamInput(
-                node=node, relation=use.relation, replayed=use.reads > 1, long=long.streams.get(use.relation, {})
+                node=node,
+                relation=use.relation,
+                replayed=use.reads > 1,
+                unnamed=True,
+                long=long.streams.get(use.relation, {}),
             )
             for node, use in (*scanned, *self._streams.items())
         )

@@ -56,8 +56,8 @@ class Literals:
         return self._finish(literal, message, plan_path)
 
     def _finish(self, literal: Literal, message: Message, plan_path: PlanPath) -> Literal:
-        nullable = replace(literal.type, nullable=message.nullable or literal.value is None)
-        type_ = self.types.variation(message.type_variation_reference, nullable, plan_path)
+        own = t.nullable(literal.type) if message.nullable or literal.value is None else t.required(literal.type)
+        type_ = self.types.variation(message.type_variation_reference, own, plan_path)
         value = literal.value
         if isinstance(type_, t.Integer) and isinstance(value, int):
             if not type_.signed and type_.bits == 64:  # written as the i64 with the same bits
@@ -65,7 +65,9 @@ class Literals:
             lowest = -(1 << (type_.bits - 1)) if type_.signed else 0
             if not 0 <= value - lowest < 1 << type_.bits:
                 return self.problem(plan_path, "BAD_LITERAL", f"{value} is not a {replace(type_, nullable=False)}")
-        return _POISON if is_unknown(self.types.carried(type_, plan_path)) else Literal(value=value, type=type_)
+        if is_unknown(self.types.carried(type_, plan_path)):
+            return _POISON
+        return Literal(value=value, type=type_)
 
     def row(self, numbers: Sequence[int], plan_path: PlanPath, field: str, depth: int) -> tuple[Literal, ...]:
         return tuple(self.convert(n, plan_path.at(field, i), depth) for i, n in enumerate(numbers))
@@ -113,7 +115,8 @@ Converter = Callable[[Literals, Message, PlanPath, int], Literal]
 
 
 def _plain(type_: Type) -> Converter:
-    return lambda _, body, __, ___: Literal(value=body, type=type_)
+    required = t.required(type_)
+    return lambda _, body, __, ___: Literal(value=body, type=required)
 
 
 def _precise(make: Callable[..., Type]) -> Converter:

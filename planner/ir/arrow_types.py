@@ -15,7 +15,6 @@ from dataclasses import replace
 from typing import Final
 
 import pyarrow as pa
-from pyarrow import types as kinds
 
 from ...proto.errors import PlanError, Problem
 from . import types as t
@@ -133,10 +132,25 @@ def field_names(struct: t.Struct) -> tuple[str, ...]:
 
 def sql_type(type_: Type) -> str:
     """DuckDB's type for values of this type inside a statement. Raises `UnsupportedType`."""
-    return unroll(_sql_type, type_)
+    return unroll(_nested_sql_type, type_) if isinstance(type_, t.Nested) else _scalar_sql_type(type_)
 
 
-def _sql_type(type_: Type) -> Generator[Type, str, str]:  # noqa: C901  # a line per type
+def _nested_sql_type(type_: Type) -> Generator[Type, str, str]:
+    match type_:
+        case t.Struct(fields=fields):
+            inner = []
+            for i, field in enumerate(fields, 1):
+                inner.append(f"f{i} {yield field}")
+            return f"STRUCT({', '.join(inner)})"
+        case t.List(element=element):
+            return f"{yield element}[]"
+        case t.Map(key=key, value=value):
+            return f"MAP({yield key}, {yield value})"
+        case _:
+            return _scalar_sql_type(type_)
+
+
+def _scalar_sql_type(type_: t.Scalar) -> str:  # noqa: C901  # a line per type
     match type_:
         case t.Boolean():
             return "BOOLEAN"
@@ -165,15 +179,6 @@ def _sql_type(type_: Type) -> Generator[Type, str, str]:  # noqa: C901  # a line
             return "INTERVAL"
         case t.Uuid():
             return "UUID"
-        case t.Struct(fields=fields):
-            inner = []
-            for i, field in enumerate(fields, 1):
-                inner.append(f"f{i} {yield field}")
-            return f"STRUCT({', '.join(inner)})"
-        case t.List(element=element):
-            return f"{yield element}[]"
-        case t.Map(key=key, value=value):
-            return f"MAP({yield key}, {yield value})"
 
 
 def digits(type_: t.Time | t.Timestamp | t.TimestampTz) -> int:
@@ -235,22 +240,6 @@ def unnamed(type_: Type) -> Type:
     return unroll(step, type_)
 
 
-def unnamed_arrow(type_: pa.DataType) -> pa.DataType:
-    """The Arrow type with no names for its structs' fields. Recursive on the nesting of a type, which decoding
-    bounds.
-    """
-    if kinds.is_struct(type_):
-        return pa.struct(
-            [field.with_name(f"f{at}").with_type(unnamed_arrow(field.type)) for at, field in enumerate(type_, 1)]
-        )
-    if kinds.is_list(type_):
-        return pa.list_(type_.value_field.with_type(unnamed_arrow(type_.value_type)))
-    if kinds.is_map(type_):
-        key, item = unnamed_arrow(type_.key_type), unnamed_arrow(type_.item_type)
-        return pa.map_(type_.key_field.with_type(key), type_.item_field.with_type(item))
-    return type_
-
-
 def arrow_schema(types: Sequence[Type]) -> pa.Schema:
     """The schema of a relation inside the plan, where columns have no names."""
     return pa.schema([pa.field(f"c{at}", arrow_type(unnamed(type_)), type_.nullable) for at, type_ in enumerate(types)])
@@ -271,31 +260,3 @@ def has_struct(type_: Type) -> bool:
                 return False
 
     return unroll(step, type_)
-
-
-def without_names(sql: str, type_: Type) -> str:
-    """The value `sql` with its structs' fields named f1, f2, ...; unchanged if the type has no struct."""
-    return _unnamed(sql, type_, 0) if has_struct(type_) else sql
-
-
-def _unnamed(sql: str, type_: Type, depth: int) -> str:
-    """Recursive on the nesting of a type, which decoding bounds."""
-    if not has_struct(type_):
-        return sql
-    item = f"n{depth}"
-    match type_:
-        case t.Struct(fields=fields):
-            parts = (
-                f"f{number} := {_unnamed(f'struct_extract_at({item}, {number})', field, depth + 1)}"
-                for number, field in enumerate(fields, 1)
-            )
-            struct = f"CASE WHEN {item} IS NOT NULL THEN struct_pack({', '.join(parts)}) END"
-            return f"list_transform([{sql}], lambda {item}: {struct})[1]"
-        case t.List(element=element):
-            return f"list_transform({sql}, lambda {item}: {_unnamed(item, element, depth + 1)})"
-        case t.Map(key=key, value=value):
-            keys = f"list_transform(map_keys({sql}), lambda {item}: {_unnamed(item, key, depth + 1)})"
-            values = f"list_transform(map_values({sql}), lambda {item}: {_unnamed(item, value, depth + 1)})"
-            return f"map({keys}, {values})"
-        case _:
-            return sql

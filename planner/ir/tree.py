@@ -9,10 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Final, assert_never, get_args
 
 from ...proto.errors import InternalError
 from .. import ir
+
+LEAVES: Final = frozenset({ir.Literal, ir.Field, ir.Parameter, ir.ContextVariable})
+"""The kinds of expressions without operands. Most parts of a large expression are leaves: walks may pass them over."""
 
 _WHOLE: Final = frozenset(get_args(ir.Expression))
 
@@ -134,7 +138,7 @@ def operands(expression: ir.Expression) -> tuple[ir.Expression, ...]:
             results = (result for _, result in expression.clauses)
             return (expression.match, *results, *_present(expression.otherwise))
         case ir.OneOf():
-            return (*expression.value, *(value for option in expression.options for value in option))
+            return (*expression.value, *chain.from_iterable(expression.options))
         case ir.Nested():
             return expression.items
         case ir.Lambda():

@@ -131,7 +131,7 @@ class Map(_Type):
     value: Type
 
 
-Type: TypeAlias = (
+Scalar: TypeAlias = (
     Boolean
     | Integer
     | Float
@@ -149,10 +149,9 @@ Type: TypeAlias = (
     | IntervalDay
     | IntervalCompound
     | Uuid
-    | Struct
-    | List
-    | Map
 )
+Nested: TypeAlias = Struct | List | Map
+Type: TypeAlias = Scalar | Nested
 
 IN_ORDER: Final = (
     Boolean,

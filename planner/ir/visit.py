@@ -31,12 +31,20 @@ def is_column(expression: object) -> TypeGuard[ir.Field]:
 
 
 def subqueries(expression: ir.Expression) -> Iterator[ir.Subquery]:
-    """The subqueries in an expression, without those inside other subqueries' relations."""
-    return (part for part in parts(expression) if isinstance(part, ir.Subquery))
+    """The subqueries in an expression, without those inside other subqueries' relations.
+
+    Every pass asks for them, and most parts of a large expression are leaves: these cost less than a step each.
+    """
+    stack = [expression]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, ir.Subquery):
+            yield part
+        stack.extend([operand for operand in reversed(tree.operands(part)) if type(operand) not in tree.LEAVES])
 
 
 def has_subquery(expression: ir.Expression) -> bool:
-    return any(isinstance(part, ir.Subquery) for part in parts(expression))
+    return next(subqueries(expression), None) is not None
 
 
 def transform(expression: ir.Expression, change: Callable[[ir.Expression], ir.Expression]) -> ir.Expression:
@@ -45,7 +53,8 @@ def transform(expression: ir.Expression, change: Callable[[ir.Expression], ir.Ex
     def step(part: ir.Expression) -> Generator[ir.Expression, ir.Expression, ir.Expression]:
         operands = []
         for operand in tree.operands(part):
-            operands.append((yield operand))  # noqa: PERF401 (a comprehension cannot yield)
+            leaf = type(operand) in tree.LEAVES
+            operands.append(change(operand) if leaf else (yield operand))
         return change(tree.with_operands(part, operands))
 
     return unroll(step, expression)

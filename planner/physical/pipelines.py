@@ -99,12 +99,13 @@ class StreamInput:
 
     `replayed` says that the statement may ask for the stream more than once, so that the fragment must be able to hand
     it out again (the stream is put in a MATERIALIZED common table expression). `long` are the columns, by position,
-    whose long values the SQL does not look at.
+    whose long values the SQL does not look at. `unnamed` says that the SQL calls the fields of structs f1, f2, ...
     """
 
     node: PhysicalNode
     relation: str
     replayed: bool
+    unnamed: bool = False
     long: Mapping[int, LongColumn] = field(default_factory=dict)
 
 

@@ -128,7 +128,10 @@ class _Splitting:
         expression = _flat_coalesce(_one_case(part.expression))
         operands: list[_Split] = []
         for at, operand in enumerate(tree.operands(expression)):
-            operands.append((yield _Part(operand, part.move and _always(expression, at))))
+            if type(operand) in tree.LEAVES:
+                operands.append(_Split(operand, 1, 0))
+            else:
+                operands.append((yield _Part(operand, part.move and _always(expression, at))))
         rebuilt = tree.with_operands(expression, (part.expression for part in operands))
         layer = max((part.layer for part in operands), default=0)
         if is_connective(rebuilt):

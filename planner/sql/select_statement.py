@@ -16,8 +16,6 @@ from ...proto.errors import InternalError, PlanError
 from .. import ir
 from ..analysis.recursions import fixed
 from ..ir import tree
-from ..ir.arrow_types import without_names
-from ..ir.types import Type
 from ..ir.visit import subqueries
 from ..ir.walk import unroll
 from .relations.aggregate import select_aggregate
@@ -181,8 +179,7 @@ class Statement:
         match relation:
             case ir.Read() | ir.LocalFiles():
                 name, columns = self._leaves.read(relation)
-                names = [f"{name}.{column}" for column in columns]
-                return f"SELECT {select_list(map(_inside, names, relation.schema))} FROM {name}"
+                return f"SELECT {select_list(f'{name}.{column}' for column in columns)} FROM {name}"
             case ir.Values():
                 return select_values(relation, writer)
             case ir.Filter():
@@ -258,11 +255,6 @@ class Statement:
             self._common[relation.ordinal] = yield _Visit(self._shared[relation.ordinal], ())
         name = f"s{relation.ordinal}"
         return f"SELECT {select_list(f'{name}.c{at}' for at in range(len(relation.schema)))} FROM {name}"
-
-
-def _inside(column: str, type_: Type) -> str:
-    """A source's column. Unions match the fields of structs by name, so inside a statement fields are f1, f2, ..."""
-    return without_names(column, type_)
 
 
 def _names(relation: ir.Relation) -> str:

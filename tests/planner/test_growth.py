@@ -11,7 +11,11 @@ from dataclasses import dataclass
 import pytest
 
 from tidegate.planner import ir
+from tidegate.planner.ir import types as t
+from tidegate.planner.physical.pipelines import Feed, FragmentNode, SourceShape
+from tidegate.planner.prepare import prepare
 from tidegate.planner.prepare_changes import prepare_changes
+from tidegate.planner.sql import literal_rows
 from tidegate.proto.values import Mode, TaskOptions
 
 from . import steps
@@ -46,6 +50,7 @@ NUMBERS = read("n", k=I64)
 OTHER = read("m", k=I64)
 EMPTY = {"n": table(NUMBERS, []), "m": table(OTHER, [])}
 TIMES = 4
+TWICE = 2 * literal_rows.MANY
 SLACK = 1.25
 
 Make = Callable[[int], ir.Relation]
@@ -150,6 +155,23 @@ def test_depth_costs_in_proportion(make: Make) -> None:
 @pytest.mark.parametrize("make", WIDTH.values(), ids=WIDTH)
 def test_width_costs_in_proportion(make: Make) -> None:
     assert not grows(lambda size: steps.of_planning(plan(make(size)), EMPTY), 20)
+
+
+def test_a_literal_costs_few_steps_because_passes_look_for_subqueries_past_leaves() -> None:
+    many, more = (
+        steps.of_planning(plan(WIDTH["literals in a list"](size)), EMPTY) for size in (literal_rows.MANY, TWICE)
+    )
+    assert (more - many) / (TWICE - literal_rows.MANY) < 200
+
+
+@pytest.mark.parametrize("size", [10, 1_000])
+def test_fields_of_a_struct_that_are_not_used_are_not_in_the_statement(size: int) -> None:
+    struct = t.Struct(fields=(I64,) * size, names=tuple(f"f{at}" for at in range(size)))
+    last = project(read("n", s=struct), ir.Field(index=0, type=I64, steps=(size - 1,)))
+    prepared = prepare(plan(last), TaskOptions())
+    (pipeline,) = prepared.physical({"n": SourceShape(feed=Feed.STREAM, size_class=1)}).pipelines
+    assert isinstance(pipeline.root, FragmentNode)
+    assert len(pipeline.root.sql) < 200
 
 
 @pytest.mark.parametrize("case", ["columns joined", "keys", "measures", "inputs"])

@@ -12,11 +12,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-import numpy as np
 from google.protobuf.descriptor import FieldDescriptor
 
 from . import limits
-from .json_text import Json
+from .json_text import Json, deepest, without_texts
 from .message_classes import pool
 from .message_nodes import Malformed
 from .protobuf_nodes import FIXED, LENGTH_DELIMITED, VARINT, read_varint
@@ -28,9 +27,6 @@ _ROW: Final = "substrait.Type.Struct"
 
 _NOT_LAST: Final = bytes(range(0x80, 0x100))
 """The bytes of a varint that are not its last byte."""
-
-_TEXT_OR_COMMENT: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"?+|(?://|#)[^\n]*+', re.DOTALL)
-_NO_BRACKETS: Final = bytes(set(range(256)) - set(b"{}[]"))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -176,15 +172,13 @@ def count_text(text: str) -> None:
             for pattern in keys:
                 if len(pattern.findall(text)) > limit.most:
                     raise limit.refuse()
-        bare = _TEXT_OR_COMMENT.sub("", text)
+        bare = without_texts(text)
         parts = sum(map(bare.count, "{[,"))
         if parts > limits.PARTS.most:
             raise limits.PARTS.refuse(parts)
-        brackets = np.frombuffer(bare.encode("utf-8", "replace").translate(None, _NO_BRACKETS), dtype=np.uint8)
-        opens = (brackets == ord("{")) | (brackets == ord("["))
-        deepest = int(np.cumsum(np.where(opens, np.int8(1), np.int8(-1)), dtype=np.int32).max(initial=0))
-        if deepest > limits.BRACKETS.most:
-            raise limits.BRACKETS.refuse(deepest)
+        levels = deepest(bare)
+        if levels > limits.BRACKETS.most:
+            raise limits.BRACKETS.refuse(levels)
 
 
 @functools.cache

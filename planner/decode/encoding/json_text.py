@@ -1,15 +1,19 @@
 """Reads JSON text of any depth, in time linear in its length.
 
-Python's own reader recurses, so the interpreter limits its depth. This reader keeps its own stack. It reads the JSON of
-RFC 8259, and comments, because Substrait's own examples begin with comments: from `//` or `#` to the end of the line,
-wherever space may stand. NaN and trailing commas are errors. If a key is given twice, the last one counts.
+Python's own reader recurses, so the interpreter limits its depth. The reader here keeps its own stack. It reads the
+JSON of RFC 8259, and comments, because Substrait's own examples begin with comments: from `//` or `#` to the end of the
+line, wherever space may stand. NaN and trailing commas are errors. If a key is given twice, the last one counts.
+
+Python's reader is ten times as fast. It reads the texts that nest little and that both readers read alike.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from typing import Final, TypeAlias
+from typing import Final, NoReturn, TypeAlias
+
+import numpy as np
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 
@@ -19,6 +23,11 @@ _SCALAR: Final = re.compile(r"(-?(?:0|[1-9]\d*))(\.\d+)?([eE][-+]?\d+)?|true|fal
 _STRING: Final = re.compile(r'"((?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+)"')
 _WORDS: Final[dict[str, bool | None]] = {"true": True, "false": False, "null": None}
 _LONGEST_NUMBER: Final = 1000
+_LITTLE_NESTED: Final = 200
+_HALF_PAIR: Final = re.compile(r"\\u[dD][89a-fA-F]")
+"""An escape that stands for half of a character, as Python's reader takes it."""
+_TEXT_OR_COMMENT: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"?+|(?://|#)[^\n]*+', re.DOTALL)
+_NO_BRACKETS: Final = bytes(set(range(256)) - set(b"{}[]"))
 
 
 class JsonError(Exception):
@@ -27,7 +36,39 @@ class JsonError(Exception):
 
 def parse_json(text: str) -> Json:
     """The value that `text` holds. Raises `JsonError`, which gives the position."""
+    if _HALF_PAIR.search(text) is None and deepest(without_texts(text)) <= _LITTLE_NESTED:
+        try:
+            return _PYTHONS.decode(text)  # type: ignore[no-any-return]
+        except (ValueError, RecursionError):
+            """It has comments, or is no JSON: our reader says where."""
     return _Reader(text).read()
+
+
+def without_texts(text: str) -> str:
+    """JSON text without its strings and comments."""
+    return _TEXT_OR_COMMENT.sub("", text)
+
+
+def deepest(bare: str) -> int:
+    """The most objects and lists inside of each other, in JSON text without strings."""
+    brackets = np.frombuffer(bare.encode("utf-8", "replace").translate(None, _NO_BRACKETS), dtype=np.uint8)
+    opens = (brackets == ord("{")) | (brackets == ord("["))
+    return int(np.cumsum(np.where(opens, np.int8(1), np.int8(-1)), dtype=np.int32).max(initial=0))
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not JSON")
+
+
+def _whole(text: str) -> int:
+    return int(text) if len(text) <= _LONGEST_NUMBER else _no_number(text)
+
+
+def _fraction(text: str) -> float:
+    return float(text) if len(text) <= _LONGEST_NUMBER else _no_number(text)
+
+
+_PYTHONS: Final = json.JSONDecoder(parse_constant=_no_number, parse_int=_whole, parse_float=_fraction)
 
 
 class _Reader:

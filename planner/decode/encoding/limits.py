@@ -55,6 +55,12 @@ DEPTH: Final = Limit(
     most=10_000,
     instead="write long chains as one relation or one call of many arguments",
 )
+GROUPING: Final = Limit(
+    what="keys of an aggregate times its grouping sets",
+    most=1_000_000,
+    instead="group by fewer sets at a time",
+)
+"""Each set has a row, at least, and each row has a column for each key."""
 SUBTREES: Final = Limit(
     what="common subtrees, which its references read",
     most=MOST_SHARED,
@@ -72,4 +78,4 @@ BRACKETS: Final = Limit(
     instead="a plan of 10,000 nested relations and expressions has fewer",
 )
 
-LIMITS: Final = (BYTES, PARTS, NODES, LITERALS, COLUMNS, ALL_COLUMNS, DEPTH, SUBTREES, SUBQUERIES, BRACKETS)
+LIMITS: Final = (BYTES, PARTS, NODES, LITERALS, COLUMNS, ALL_COLUMNS, DEPTH, GROUPING, SUBTREES, SUBQUERIES, BRACKETS)

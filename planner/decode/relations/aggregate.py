@@ -10,6 +10,7 @@ from ...ir.types import Type
 from .. import poison
 from ..declarations.habits import SetIndex
 from ..decoder import Decoder, Steps
+from ..encoding import limits
 from ..encoding.message_nodes import Message
 from ..function_calls import bind, declared_function, read_arguments, read_options
 from ..phases import is_distinct, is_whole
@@ -35,6 +36,9 @@ def convert_aggregate(
             keys, sets = once(keys, sets, [*map(decoder.nodes.content, message.grouping_expressions)])
     else:
         keys, sets = yield from _old_groupings(decoder, message, plan_path, scope)
+    if len(keys) * len(sets) > limits.GROUPING.most:
+        decoder.problems.add(plan_path, limits.REASON, limits.GROUPING.message(len(keys) * len(sets)))
+        return poison.RELATION
     measures: list[ir.Measure | None] = []
     for index, measure in enumerate(message.measures):
         measures.append((yield from _measure(decoder, measure, plan_path.at("measures", index), scope)))

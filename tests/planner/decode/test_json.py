@@ -17,6 +17,7 @@ from tidegate.planner.ir.tree import inputs
 from tidegate.proto.errors import PlanError
 from tidegate.proto.values import PlanBytes
 
+from .. import steps
 from .plans import I64, TRUE, _plan_class, decode, filter_, number, plan, problem, project, table
 
 PLANS = sorted((Path(__file__).parents[2] / "conformance" / "plans").glob("*/q*.bin"))
@@ -41,21 +42,57 @@ def test_a_plan_means_the_same_in_json_and_in_protobuf(path: Path, *, original_n
     assert one.names == other.names
 
 
+COMMENT = "// only our own reader reads this\n"
+FRONTS = pytest.mark.parametrize("front", ["", COMMENT], ids=["by Python's reader", "by our reader"])
+
+
+@FRONTS
 @given(VALUES)
-def test_json_is_read_as_python_reads_it(value: object) -> None:
-    assert parse_json(json.dumps(value)) == value
-    assert parse_json(json.dumps(value, ensure_ascii=False, indent=1)) == value
+def test_json_is_read_as_python_reads_it(front: str, value: object) -> None:
+    assert parse_json(front + json.dumps(value)) == value
+    assert parse_json(front + json.dumps(value, ensure_ascii=False, indent=1)) == value
 
 
-@given(st.text(alphabet='{}[]",:0123456789.eE+-truefalsn \\u', max_size=12))
-def test_text_is_refused_where_python_refuses_it(text: str) -> None:
+@FRONTS
+@given(text=st.text(alphabet='{}[]",:0123456789.eE+-truefalsn \\u', max_size=12))
+def test_text_is_refused_where_python_refuses_it(front: str, text: str) -> None:
     try:
         expected = json.loads(text)
     except ValueError:
         with pytest.raises(JsonError):
-            parse_json(text)
+            parse_json(front + text)
     else:
-        assert parse_json(text) == expected
+        assert parse_json(front + text) == expected
+
+
+@FRONTS
+@pytest.mark.parametrize(
+    "text", ["NaN", "[-Infinity]", '"\\ud800"', '"\\udc00\\ud800"', "1" * 1_001, "0." + "1" * 1_000, '"\n"', "[1,]"]
+)
+def test_both_readers_refuse_the_same_text(front: str, text: str) -> None:
+    with pytest.raises(JsonError):
+        parse_json(front + text)
+
+
+@FRONTS
+def test_both_readers_take_pairs_of_escapes_and_the_last_of_equal_keys(front: str) -> None:
+    assert parse_json(front + '{"a": 1, "a": "\\ud83d\\ude00"}') == {"a": "\U0001f600"}
+
+
+def test_text_that_nests_little_costs_no_step_for_each_value() -> None:
+    def work(count: int) -> int:
+        text = json.dumps([{"literal": {"i64": str(number)}} for number in range(count)])
+        return steps.of(lambda: parse_json(text))
+
+    assert work(1_000) == work(10)
+
+
+def test_brackets_inside_of_texts_do_not_hide_how_deep_json_is() -> None:
+    depth = 20_000
+    text = '["' + "]" * depth + '",' + "[" * depth + "]" * depth + "]"
+    value = parse_json(text)
+    assert isinstance(value, list)
+    assert value[0] == "]" * depth
 
 
 def test_json_of_any_depth_is_read() -> None:

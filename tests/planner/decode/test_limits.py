@@ -146,6 +146,21 @@ def test_more_common_subtrees_than_one_statement_can_have_are_refused() -> None:
     assert f"{most + 1} common subtrees, which its references read; at most {most} are allowed" in reported.message
 
 
+def cells(keys: int, sets: int) -> Node:
+    """An aggregate with so many keys in so many grouping sets."""
+    groupings = [{"expressionReferences": list(range(keys))} for _ in range(sets)]
+    grouped = {"input": table(*[I64] * keys), "groupingExpressions": [field(at) for at in range(keys)]}
+    return plan({"aggregate": {**grouped, "groupings": groupings}}, [f"c{at}" for at in range(keys + 1)])
+
+
+def test_more_keys_in_grouping_sets_than_rows_can_have_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    lower(monkeypatch, limits.GROUPING, 40)
+    assert decode(cells(8, 5)).plan
+    reported = problem(cells(7, 6))
+    assert (reported.reason, reported.place) == ("PLAN_TOO_LARGE", "relations[0].root.input.aggregate")
+    assert "42 keys of an aggregate times its grouping sets; at most 40 are allowed" in reported.message
+
+
 def subqueries(count: int) -> Node:
     """A filter by so many subqueries, one inside of another or side by side."""
     inside = filter_(table(I64), in_(table(I64)))

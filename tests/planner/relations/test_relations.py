@@ -217,8 +217,15 @@ def test_an_aggregate_has_a_row_per_group(left: list[naive.Row], feed: Feed) -> 
 
 
 @FEW
-@given(left=LEFT_ROWS, sets=st.lists(st.sampled_from([(), (0,), (1,), (0, 1)]), min_size=2, max_size=4))
-def test_grouping_sets_are_numbered_and_repeated_as_asked(left: list[naive.Row], sets: list[tuple[int, ...]]) -> None:
+@given(
+    left=LEFT_ROWS,
+    some=st.lists(st.sampled_from([(), (0,), (1,), (0, 1)]), min_size=2, max_size=4),
+    times=st.sampled_from([1, 33]),
+)
+def test_grouping_sets_are_numbered_and_repeated_as_asked(
+    left: list[naive.Row], some: list[tuple[int, ...]], times: int
+) -> None:
+    sets = some * times
     result_rows = run(aggregate(LEFT, [col(0), col(2, TEXT)], measure("count"), sets=sets), left)
     expected = [
         (*(keys[members.index(at)] if at in members else None for at in (0, 1)), len(rows_), number)
@@ -228,9 +235,10 @@ def test_grouping_sets_are_numbered_and_repeated_as_asked(left: list[naive.Row],
     assert naive.same(result_rows) == naive.same(expected)
 
 
-def test_grouping_sets_of_more_keys_than_one_number_has_bits_for_are_numbered() -> None:
+@pytest.mark.parametrize("step", [1, 2], ids=["many sets", "fewer sets"])
+def test_grouping_sets_of_more_keys_than_one_number_has_bits_for_are_numbered(step: int) -> None:
     wide = read("w", **{f"k{at}": I64 for at in range(70)})
-    sets = [*((at,) for at in range(70)), (0, 69), ()]
+    sets = [*((at,) for at in range(0, 70, step)), (0, 69), ()]
     result_rows = rows(plan(aggregate(wide, [col(at) for at in range(70)], sets=sets)), {"w": table(wide, [range(70)])})
     expected = [(*(at if at in members else None for at in range(70)), number) for number, members in enumerate(sets)]
     assert sorted(result_rows, key=lambda row: row[-1]) == expected
@@ -240,6 +248,13 @@ def test_a_set_number_is_asked_for_once_whatever_the_sets() -> None:
     prepared = prepare(plan(aggregate(LEFT, [col(0), col(2, TEXT)], sets=[(0,), (1,), (0, 1), ()])), TaskOptions())
     [pipeline] = prepared.physical({"l": SourceShape(feed=Feed.FILES, size_class=1)}).pipelines
     assert pipeline.root.sql.count("GROUPING(") == 1
+
+
+def test_many_grouping_sets_are_groups_of_one_set() -> None:
+    sets = [(at % 2,) for at in range(100)]
+    prepared = prepare(plan(aggregate(LEFT, [col(0), col(2, TEXT)], sets=sets)), TaskOptions())
+    [pipeline] = prepared.physical({"l": SourceShape(feed=Feed.FILES, size_class=1)}).pipelines
+    assert "GROUPING SETS" not in pipeline.root.sql
 
 
 @FEW
