@@ -115,9 +115,11 @@ class Adding:
                 accepted.digest = split_digest(self._uploads.with_content_digest(split))
             case InlineSplit():
                 with self._admitting:
-                    with self._task_state.lock:
-                        waiting = self._waiting_for_a_seal(self._task_state.ledger)
-                    self._task_state.queue.admit(accepted, _holding(split), [*waiting, *besides])
+                    self._task_state.queue.admit(
+                        accepted,
+                        _holding(split),
+                        lambda: (*self._waiting_for_a_seal(self._task_state.ledger), *besides),
+                    )
 
     def _enter(self, accepted: AcceptedSplit, split: Split) -> Added:
         ledger, now_us = self._task_state.ledger, now()

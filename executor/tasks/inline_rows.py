@@ -12,7 +12,8 @@ none.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -21,6 +22,9 @@ from ..ledger.split_book import AcceptedSplit
 from ..runtime.batch_store import FILE_MARGIN, Holding, Quota, SpillFiles, SpillRun, Store
 
 _RESERVED_FRACTION = 4
+
+Waiting: TypeAlias = Callable[[], Iterable[AcceptedSplit]]
+"""A call that a refusal alone makes, because it goes over all splits."""
 
 
 class SplitQueue:
@@ -61,8 +65,10 @@ class SplitQueue:
         self._splits[holding] = split
         self._used[split.source] += holding.size
 
-    def admit(self, split: AcceptedSplit, holding: Holding, waiting: Iterable[AcceptedSplit]) -> None:
-        """Take the rows, on disk if necessary. `waiting` are the splits that only a seal will get read."""
+    def admit(self, split: AcceptedSplit, holding: Holding, waiting: Waiting) -> None:
+        """Take the rows, on disk if necessary. Under the lock, `waiting` gives the splits that only a seal will get
+        read.
+        """
         while True:
             with self._lock:
                 if self.put(split, holding):
@@ -76,10 +82,10 @@ class SplitQueue:
                 self._spill(split, holding, spill)
                 return
 
-    def _spill_run(self, split: AcceptedSplit, holding: Holding, waiting: Iterable[AcceptedSplit]) -> SpillRun:
+    def _spill_run(self, split: AcceptedSplit, holding: Holding, waiting: Waiting) -> SpillRun:
         run = self._store.take_run(holding) if self._leaves_others_room(split, holding) else None
         if run is None:
-            raise self._refusal(split, holding, waiting)
+            raise self._refusal(split, holding, waiting())
         return run
 
     def _spill(self, split: AcceptedSplit, holding: Holding, run: SpillRun) -> None:

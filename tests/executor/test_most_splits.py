@@ -11,6 +11,7 @@ from tidegate.executor.runtime.ceilings import most_splits
 from tidegate.proto.errors import Exhausted
 from tidegate.proto.values import AddRequest, Cursor, FileSplit, Seal, Split, Transaction
 
+from ..planner import steps
 from .fakes import Client, FakeEngine, rows, running
 
 SMALLEST = 1
@@ -82,6 +83,15 @@ def test_a_transaction_has_room_for_all_of_its_splits_or_adds_none() -> None:
         assert refused.value.reason == "WAITS_FOR_SEAL"
         assert task.info().sources[0].last_added == MOST - 1
         fill(task, rows, 1)
+
+
+def test_splits_that_go_to_disk_cost_in_proportion_however_many_wait_already() -> None:
+    def work(count: int) -> int:
+        with running(queue_bytes=SMALLEST) as task:
+            return steps.of(lambda: fill(task, lambda: rows(1), count))
+
+    work(1)
+    assert work(800) < 1.25 * 4 * work(200)
 
 
 def test_larger_queues_have_more_splits() -> None:
