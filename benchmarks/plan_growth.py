@@ -1,21 +1,23 @@
-"""The cost of planning as plans grow: `python -m benchmarks.plan_growth [SHAPE ...]`.
+"""The cost of plans and their epochs as they grow: `python -m benchmarks.plan_growth [--from N] [--to N] [SHAPE ...]`.
 
 Each shape of a plan is made larger and larger, by factors of two, up to a limit of the service or until it takes
-`MOST_SECONDS`. A process of its own makes a task of each plan and runs one epoch of one row. The table has the
-processor time of both, the exponent by which it grew over the plan before, and the growth of the peak of memory.
-Beyond an exponent of about 1 planning is not linear; the first, small plans have fixed costs above all.
+`MOST_SECONDS`. A process of its own makes a task of each plan and runs epochs of one row for each source. The table has
+the processor time of the task, of the first epoch and of a later one; the exponents by which each of them grew over the
+plan before; and the growth of the peak of memory. Beyond an exponent of about 1 the work is not linear; the first,
+small plans have fixed costs above all. Some shapes have one plan, and more and more splits or epochs.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 
 import pyarrow as pa
@@ -26,6 +28,7 @@ Node: TypeAlias = dict[str, Any]
 
 MOST_SECONDS: Final = 10.0
 _FIRST: Final = 25
+_EPOCHS: Final = 3
 _REQUIRED: Final = {"nullability": "NULLABILITY_REQUIRED"}
 _I64: Final[Node] = {"i64": _REQUIRED}
 _FUNCTIONS: Final = ("gt", "and", "add", "sum", "equal", "row_number")
@@ -35,13 +38,16 @@ _FUNCTIONS: Final = ("gt", "and", "add", "sum", "equal", "row_number")
 class Shape:
     """A plan of `make(n)`, whose result has the names `c0` to `c<columns(n) - 1>`, for `n` up to `most`.
 
-    `functions(n)` are declared beside those of all plans. `mode` is that of the task.
+    `functions(n)` are declared beside those of all plans. `mode` is that of the task. Each epoch has `splits(n)` of
+    each source, and one measure runs `epochs(n)` of them.
     """
 
     make: Callable[[int], Node]
     most: int
     columns: Callable[[int], int] = lambda _: 1
     functions: Callable[[int], int] = lambda _: 0
+    splits: Callable[[int], int] = lambda _: 1
+    epochs: Callable[[int], int] = lambda _: 1
     mode: Literal["per_epoch", "continuous"] = "per_epoch"
 
 
@@ -196,50 +202,108 @@ def named(size: int) -> Node:
     return projected(typed(_I64, ["x" * size]), 1, [field()])
 
 
+def one_sort(size: int) -> Node:
+    sorts = [{"expr": field(), "direction": "SORT_DIRECTION_ASC_NULLS_LAST"}]
+    return {"sort": {"input": read(columns=size), "sorts": sorts}}
+
+
+def first_row(size: int) -> Node:
+    return {"fetch": {"input": one_sort(size), "offset": "0", "count": "1"}}
+
+
+def summed(size: int) -> Node:
+    """As many sums of columns, by the first column."""
+    sums = [
+        {"measure": {**function("sum", field(at)), "phase": "AGGREGATION_PHASE_INITIAL_TO_RESULT"}}
+        for at in range(size)
+    ]
+    keys = {"groupings": [{"expressionReferences": [0]}], "groupingExpressions": [field()]}
+    return {"aggregate": {"input": read(columns=size), **keys, "measures": sums}}
+
+
+def side_by_side(size: int) -> Node:
+    """A join of half as many columns on each side."""
+    half = size // 2
+    sides = {"left": read(columns=half), "right": read("u", columns=half)}
+    return {"join": {**sides, "type": "JOIN_TYPE_INNER", "expression": call("equal", field(), field(half))}}
+
+
+def beside_a_window(size: int) -> Node:
+    (window,) = windows(1)["project"]["expressions"]
+    return {"project": {"input": read(columns=size), "expressions": [window]}}
+
+
+def two_tables(operation: str) -> Callable[[int], Node]:
+    return lambda size: {"set": {"inputs": [read(columns=size), read("u", columns=size)], "op": operation}}
+
+
+def filtered_columns(size: int) -> Node:
+    return filtered(read(columns=size), call("gt", field(), number(-1)))
+
+
+def deep_filters(size: int) -> Node:
+    return deep(size, lambda inner, at: filtered(inner, call("gt", field(), number(-at))), read())
+
+
+def computed(size: int) -> Node:
+    return projected(read(), 1, [call("add", field(), number(at)) for at in range(size)])
+
+
+def one_filter(_: int) -> Node:
+    return filtered_columns(1)
+
+
+def intersected(size: int) -> Node:
+    return {"set": {"inputs": [read(f"s{at}") for at in range(size)], "op": "SET_OP_INTERSECTION_PRIMARY"}}
+
+
 def united(size: int) -> Node:
     return {"set": {"inputs": [read(f"s{at}") for at in range(size)], "op": "SET_OP_UNION_ALL"}}
 
 
-SHAPES: Final[dict[str, Shape]] = {
+COLUMNS: Final[dict[str, Shape]] = {
+    "columns filtered": Shape(filtered_columns, 8_000, lambda n: n),
+    "columns sorted": Shape(one_sort, 8_000, lambda n: n),
+    "columns of a first row": Shape(first_row, 8_000, lambda n: n),
+    "columns grouped by": Shape(grouped, 8_000, lambda n: n + 1),
+    "columns summed": Shape(summed, 8_000, lambda n: n + 1),
+    "columns joined": Shape(side_by_side, 8_000, lambda n: n),
+    "columns of a union": Shape(two_tables("SET_OP_UNION_DISTINCT"), 8_000, lambda n: n),
+    "columns of a difference": Shape(two_tables("SET_OP_MINUS_PRIMARY"), 8_000, lambda n: n),
+    "columns beside a window": Shape(beside_a_window, 8_000, lambda n: n + 1),
+    "columns computed": Shape(computed, 9_999, lambda n: n),
+}
+"""Every kind of operator over more and more columns."""
+
+BOTH: Final[dict[str, Shape]] = {
+    **COLUMNS,
     "literals in a list": Shape(in_list, 100_000),
     "subqueries in a filter": Shape(in_subqueries, 100),
-    "a deep expression": Shape(
-        lambda n: projected(read(), 1, [deep(n, lambda inner, at: call("add", inner, number(at)), field())]), 4_900
-    ),
-    "deep filters": Shape(
-        lambda n: deep(n, lambda inner, at: filtered(inner, call("gt", field(), number(-at))), read()), 9_000
-    ),
-    "cases": Shape(cases, 20_000),
-    "columns read": Shape(lambda n: read(columns=n), 10_000, lambda n: n),
-    "columns computed": Shape(
-        lambda n: projected(read(), 1, [call("add", field(), number(at)) for at in range(n)]), 9_999, lambda n: n
-    ),
-    "columns sorted by": Shape(ordered, 8_000, lambda n: n),
-    "columns grouped by": Shape(grouped, 8_000, lambda n: n + 1),
+    "deep filters": Shape(deep_filters, 9_000),
     "measures": Shape(measured, 9_000, lambda n: n),
     "grouping sets": Shape(grouping_sets, 400, lambda n: n + 1),
     "windows": Shape(windows, 9_000, lambda n: n),
+    "joins": Shape(joined, 400),
+    "sources of a union": Shape(united, 3_200),
+    "sources that intersect": Shape(intersected, 800),
+    "splits": Shape(one_filter, 12_800, splits=lambda n: n),
+    "epochs": Shape(one_filter, 3_200, epochs=lambda n: n),
+}
+
+SHAPES: Final[dict[str, Shape]] = {
+    **BOTH,
+    "a deep expression": Shape(
+        lambda n: projected(read(), 1, [deep(n, lambda inner, at: call("add", inner, number(at)), field())]), 4_900
+    ),
+    "cases": Shape(cases, 20_000),
+    "columns read": Shape(lambda n: read(columns=n), 10_000, lambda n: n),
+    "columns sorted by": Shape(ordered, 8_000, lambda n: n),
     "nested casts": Shape(lambda n: projected(read(), 1, [deep(n, cast, field())]), 4_900),
     "fields of a struct": Shape(struct_fields, 9_000),
     "a deep type": Shape(deep_type, 4_900),
     "a long name": Shape(named, 10_000_000),
     "declared functions": Shape(lambda _: read(), 100_000, functions=lambda n: n),
-    "joins": Shape(joined, 400),
-    "sources of a union": Shape(united, 3_200),
-    "continuous filters": Shape(
-        lambda n: deep(n, lambda inner, at: filtered(inner, call("gt", field(), number(-at))), read()),
-        9_000,
-        mode="continuous",
-    ),
-    "continuous unions": Shape(united, 3_200, mode="continuous"),
-    "continuous joins": Shape(joined, 400, mode="continuous"),
-    "continuous columns": Shape(
-        lambda n: projected(read(), 1, [call("add", field(), number(at)) for at in range(n)]),
-        9_999,
-        lambda n: n,
-        mode="continuous",
-    ),
-    "continuous keys": Shape(grouped, 8_000, lambda n: n + 1, mode="continuous"),
+    **{f"continuous: {name}": replace(shape, mode="continuous") for name, shape in BOTH.items()},
 }
 
 
@@ -251,18 +315,31 @@ def plan(shape: Shape, size: int) -> str:
 
 
 def measure(name: str, size: int) -> None:
-    """Make a task and run an epoch; print the seconds of each, and the growth of the peak of memory in MiB."""
+    """Make a task and run epochs; print the seconds of the task, of the first epoch and of a later one, and the growth
+    of the peak of memory in MiB.
+    """
     sys.setrecursionlimit(1_000_000)
-    text = plan(SHAPES[name], size)
+    shape = SHAPES[name]
+    text = plan(shape, size)
     with tidegate.local() as client:
         before = _peak()
-        started = time.process_time()
-        with client.create_task(text, mode=SHAPES[name].mode) as task:
-            created = time.process_time()
-            tables = {source.name: one_row(source.schema) for source in task.info().sources}
-            begun = time.process_time()
-            task.run_epoch(tables)
-            print(created - started, time.process_time() - begun, _peak() - before)
+        marks = [time.process_time()]
+        with client.create_task(text, mode=shape.mode) as task:
+            marks.append(time.process_time())
+            rows = {source.name: one_row(source.schema) for source in task.info().sources}
+            for _ in range(_EPOCHS):
+                splits = {source: [row] * shape.splits(size) for source, row in rows.items()}
+                marks.append(time.process_time())
+                for _ in range(shape.epochs(size)):
+                    task.run_epoch(splits)
+                marks.append(time.process_time())
+        create, first, *later = (end - start for start, end in batched_pairs(marks))
+        print(create, first, min(later), _peak() - before)
+
+
+def batched_pairs(marks: Sequence[float]) -> Iterator[tuple[float, float]]:
+    """The marks two by two."""
+    return zip(marks[::2], marks[1::2], strict=True)
 
 
 def one_row(schema: pa.Schema) -> pa.Table:
@@ -280,36 +357,50 @@ def _peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def sizes(most: int) -> list[int]:
-    return [*(_FIRST << power for power in range(int(math.log2(most / _FIRST)) + 1) if _FIRST << power < most), most]
+def sizes(least: int, most: int) -> list[int]:
+    return [*(least << power for power in range(most.bit_length()) if least << power < most), most]
 
 
-def grow(name: str) -> None:
-    before: tuple[int, float] | None = None
-    for size in sizes(SHAPES[name].most):
+def grow(name: str, least: int, most: int) -> None:
+    before: tuple[int, Sequence[float]] | None = None
+    for size in sizes(least, min(most, SHAPES[name].most)):
         command = [sys.executable, "-m", __spec__.name, "--one", name, str(size)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            print(f"{name:24} {size:8,}  {(done.stderr.strip().splitlines() or ['no message'])[-1][:120]}", flush=True)
+            print(f"{name:36} {size:8,}  {(done.stderr.strip().splitlines() or ['no message'])[-1][:120]}", flush=True)
             return
-        create, epoch, memory = map(float, done.stdout.split())
-        spent = create + epoch
-        exponent = "" if before is None else f"{math.log(spent / before[1]) / math.log(size / before[0]):.1f}"
-        print(
-            f"{name:24} {size:8,} {create:8.2f} s {epoch:8.2f} s  exponent {exponent:>4} {memory:7.0f} MiB", flush=True
-        )
-        if spent > MOST_SECONDS:
+        *seconds, memory = map(float, done.stdout.split())
+        print(f"{name:36} {size:8,} {_row(size, seconds, before)} {memory:7.0f} MiB", flush=True)
+        if sum(seconds) > MOST_SECONDS:
             return
-        before = size, spent
+        before = size, seconds
+
+
+def _row(size: int, seconds: Sequence[float], before: tuple[int, Sequence[float]] | None) -> str:
+    """The seconds, each with its exponent."""
+    parts = []
+    for at, spent in enumerate(seconds):
+        exponent = "" if before is None else f"{_log(spent / before[1][at]) / _log(size / before[0]):.1f}"
+        parts.append(f"{spent:8.3f} s {exponent:>4}")
+    return "  ".join(parts)
+
+
+def _log(ratio: float) -> float:
+    return math.log(max(ratio, 1e-9))
 
 
 def main(arguments: Sequence[str]) -> None:
     if arguments[:1] == ["--one"]:
         measure(arguments[1], int(arguments[2]))
         return
-    print(f"{'shape':24} {'size':>8} {'create':>10} {'epoch':>10}")
-    for name in arguments or SHAPES:
-        grow(name)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--from", dest="least", type=int, default=_FIRST, help="the first size (default: %(default)s)")
+    parser.add_argument("--to", dest="most", type=int, default=sys.maxsize, help="the last size (default: each limit)")
+    parser.add_argument("shapes", nargs="*", metavar="SHAPE", help="default: all")
+    chosen = parser.parse_args(arguments)
+    print(f"{'shape':36} {'size':>8} {'create':>10} {'first epoch':>16} {'later epoch':>16}   exponents behind each")
+    for name in chosen.shapes or SHAPES:
+        grow(name, chosen.least, chosen.most)
 
 
 if __name__ == "__main__":
