@@ -132,7 +132,8 @@ def field_names(struct: t.Struct) -> tuple[str, ...]:
 
 def sql_type(type_: Type) -> str:
     """DuckDB's type for values of this type inside a statement. Raises `UnsupportedType`."""
-    return unroll(_nested_sql_type, type_) if isinstance(type_, t.Nested) else _scalar_sql_type(type_)
+    root = type_
+    return unroll(_nested_sql_type, root) if isinstance(type_, t.Nested) else _scalar_sql_type(type_)
 
 
 def _nested_sql_type(type_: Type) -> Generator[Type, str, str]:
