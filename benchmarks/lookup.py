@@ -21,7 +21,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from tidegate.executor.runtime.lookup_threads import LookupThreads
+from tidegate.executor.runtime.side_threads import SideThreads
 from tidegate.operators.core.streams import BatchStream
 from tidegate.operators.index_lookup_join import IndexLookupJoin
 from tidegate.operators.indexes import Index, Matches
@@ -95,7 +95,7 @@ def latencies(settings: Settings, table: pa.Table) -> Runs:
     index = index_of(table, "int64")
     [probe_table] = probes(table, "int64", 1, settings.lookup_batch_rows * BATCHES)
     delayed = Delayed(index, LATENCY)
-    threads = LookupThreads()
+    threads = SideThreads()
     with closing(threads):
         contenders: dict[str, Callable[[], object]] = {}
         for name, contender_index, prefetch in (
@@ -107,7 +107,7 @@ def latencies(settings: Settings, table: pa.Table) -> Runs:
                 probe_table.schema,
                 prefetch=prefetch,
                 batch_rows=settings.lookup_batch_rows,
-                submit=threads.lookup_queue(prefetch + 1).submit,
+                submit=threads.queue(prefetch + 1).submit,
             )
             contenders[name] = partial(one_epoch, operator, probe_table)
         return interleave(contenders, settings.rounds)

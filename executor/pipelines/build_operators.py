@@ -24,6 +24,7 @@ from ...operators.loop import Loop
 from ...operators.merge_join import MergeJoin
 from ...operators.select import Select
 from ...operators.sources.file_relations import FileSource
+from ...operators.sources.read_ahead import ReadAhead
 from ...operators.sources.scan import Scan
 from ...operators.streaming_aggregate import StreamingAggregate
 from ...operators.unnest import Unnest
@@ -81,6 +82,7 @@ class OperatorFactory:
     - `watched`: a wrapper around the rows of each node's operator
     - `memory_limit`: the task's; a row may have as many bytes
     - `missing_columns`: the task's meaning of columns that a table of a database lacks
+    - `read_ahead`: the room for scans to read files ahead
     """
 
     take: Callable[[], Instance]
@@ -99,6 +101,7 @@ class OperatorFactory:
     memory_limit: int
     missing_columns: MissingColumns
     channel: int = 0
+    read_ahead: ReadAhead | None = None
 
     @property
     def instance(self) -> Instance:
@@ -145,7 +148,14 @@ def make(node: RunNode, factory: OperatorFactory) -> Made:
             part = factory.channel if node.parted else None
             source = ReadSource(node.source, None, node.whole, _cut(node), part)
             meter = factory.meter("Scan", node.plan_path)
-            scan = Scan(node.source, node.columns, order=node.order, largest=factory.memory_limit, counts=meter)
+            scan = Scan(
+                node.source,
+                node.columns,
+                order=node.order,
+                largest=factory.memory_limit,
+                counts=meter,
+                read_ahead=factory.read_ahead,
+            )
             return Made(node, scan, meter, (), (source,), reader=scan, leaf=True)
         case FragmentNode():
             sources = tuple(map(_file_source, node.files))

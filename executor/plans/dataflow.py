@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import NotRequired, TypedDict, Unpack
+from typing import Final, NotRequired, TypedDict, Unpack
 
 import pyarrow as pa
 
@@ -25,6 +25,7 @@ from ...operators.duckdb.instances import Instance, InstancePool, InstanceSettin
 from ...operators.duckdb.loop_bounds import Later
 from ...operators.indexes.sql import Database
 from ...operators.sources.formats.matching import match_columns
+from ...operators.sources.read_ahead import ReadAhead
 from ...operators.sources.split_pieces import expand
 from ...planner.physical.memory import index_memory
 from ...planner.physical.pipelines import PhysicalNode, PhysicalPlan, Pipeline, SourceShape, Start
@@ -42,10 +43,10 @@ from ..pipelines.pipeline import EpochInput, Pieces, PipelineInstance, Read
 from ..pipelines.pipeline_watermarks import Passed
 from ..pipelines.shapes import NOTHING, shape_of
 from ..runtime.batch_store import Quota, SpillSpace
-from ..runtime.lookup_threads import LookupQueue, LookupThreads
 from ..runtime.meters import Meter, Meters
 from ..runtime.network_totals import combined, combined_operators, loop_statistics, operator_statistics
 from ..runtime.scheduler import Scheduler
+from ..runtime.side_threads import SideQueue, SideThreads
 from .cluster import Keeps, MakeCluster
 from .epoch_of_plan import PlanRun
 from .static_results import Keeping
@@ -53,6 +54,11 @@ from .static_tables import file_versions, sizes
 
 FILE_KINDS = ("file:parquet", "file:arrow", "file:orc", "file:csv", "file:json")
 _SHAPES_KEPT = 16
+_AHEAD_BYTES: Final = 64 << 20
+_AHEAD_SHARE: Final = 64
+"""Of each of two files, one part in so many of a task's memory is read ahead, within these bounds."""
+_LEAST_AHEAD: Final = 4 << 20
+_FILES_AHEAD: Final = 2
 
 
 class Resources(TypedDict):
@@ -66,7 +72,8 @@ class Resources(TypedDict):
     side: str
     tables: Mapping[str, Sequence[Piece]]
     databases: Mapping[str, Database]
-    lookups: LookupThreads
+    lookups: SideThreads
+    readers: SideThreads
     later: Later
     write: NotRequired[RowEffect | None]
     cluster: NotRequired[MakeCluster | None]
@@ -114,8 +121,10 @@ class PlanComputation:
         self._without: set[str] = set()
         self._databases = resources["databases"]
         self._lookups = resources["lookups"]
+        self._readers = resources["readers"]
         self._later = resources["later"]
-        self._lookup_queues: list[LookupQueue] = []
+        self._side_queues: list[SideQueue] = []
+        self._ahead: ReadAhead | None = None
         self._made: OrderedDict[tuple[SourceShape, ...], Pipelines] = OrderedDict()
         self._running: set[PipelineInstance] = set()
         self._instances: dict[tuple[int, int], Instance] = {}
@@ -246,6 +255,7 @@ class PlanComputation:
             watched=self.watched,
             memory_limit=self.options.memory_limit,
             missing_columns=self.options.missing_columns,
+            read_ahead=self._read_ahead(),
         )
         return PipelineInstance(root, factory=factory, kept=self._keeping.rows)
 
@@ -263,9 +273,21 @@ class PlanComputation:
         self._ended_bodies = combined_operators((*self._ended_bodies, *ended.bodies))
 
     def _lookup_queue(self, limit: int) -> Submit:
-        lookup_queue = self._lookups.lookup_queue(limit)
-        self._lookup_queues.append(lookup_queue)
-        return lookup_queue.submit
+        return self._side_queue(self._lookups, limit)
+
+    def _read_ahead(self) -> ReadAhead | None:
+        """Room to read ahead, where the task has memory for it. Channels use the cores already."""
+        most = min(_AHEAD_BYTES, self.options.memory_limit // _AHEAD_SHARE)
+        if self.options.channels > 1 or most < _LEAST_AHEAD:
+            return None
+        if self._ahead is None:
+            self._ahead = ReadAhead(self._side_queue(self._readers, _FILES_AHEAD), most)
+        return self._ahead
+
+    def _side_queue(self, threads: SideThreads, limit: int) -> Submit:
+        queue = threads.queue(limit)
+        self._side_queues.append(queue)
+        return queue.submit
 
     def _kept_rows(self, root: PhysicalNode, clock_us: int) -> Generator[pa.RecordBatch]:
         instance = self.make(root, 0, self.options.memory_limit, 0)
@@ -359,8 +381,9 @@ class PlanComputation:
         self._give_back(self._pool.give_back)
 
     def _close_operators(self) -> None:
-        while self._lookup_queues:
-            self._lookup_queues.pop().close()
+        self._ahead = None
+        while self._side_queues:
+            self._side_queues.pop().close()
         while self._made:
             _, pipelines = self._made.popitem()
             self._count(pipelines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -56,8 +57,8 @@ from ..plans.cluster import MakeCluster
 from ..plans.continuous import ContinuousComputation
 from ..plans.dataflow import PlanComputation, instance_settings, refuse_changes
 from ..runtime.batch_store import SpillSpace
-from ..runtime.lookup_threads import LookupThreads
 from ..runtime.scheduler import Scheduler
+from ..runtime.side_threads import SideThreads
 from ..runtime.timers import Timers
 from .spark_entry import SparkPlace, SparkTasks
 
@@ -88,7 +89,8 @@ class PlanEngine:
         self._side = side
         self._databases = dict(databases or {})
         self._operators = dict(operators or {})
-        self._lookups = LookupThreads()
+        self._lookups = SideThreads()
+        self._readers = SideThreads(2 * (os.cpu_count() or 1), "reader")
         self._timers = Timers()
         self._write_root = write_root
         self._pool = InstancePool(folder / "duckdb")
@@ -133,6 +135,7 @@ class PlanEngine:
             tables=static,
             databases=self._databases,
             lookups=self._lookups,
+            readers=self._readers,
             later=self._timers.call_later,
             write=self._write(prepared, options, space.files.folder.name),
             cluster=self._cluster(options, settings, static, space),
@@ -177,6 +180,7 @@ class PlanEngine:
             tables=tables,
             databases=self._databases,
             lookups=self._lookups,
+            readers=self._readers,
             later=self._timers.call_later,
             write=write,
             cluster=cluster,
@@ -283,6 +287,7 @@ class PlanEngine:
         self._sparks.close()
         self._timers.close()
         self._lookups.close()
+        self._readers.close()
         self._pool.close()
 
 

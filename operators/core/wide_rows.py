@@ -17,7 +17,6 @@ from .sizes import BATCH_BYTES, batch_bytes
 
 _WIDE: Final = 512
 """The bytes of a row from which on it is wide."""
-_EVERY: Final = 32 << 20
 _MANY_ROWS: Final = 1 << 10
 """Arrays with fewer rows are not asked for their bytes."""
 
@@ -46,7 +45,7 @@ def wide_pool(arrays: Sequence[pa.Array], rows: int) -> pa.MemoryPool | None:
 class PassingRows:
     """Rows that pass: after `every` so many bytes of wide ones, freed memory goes back to the system."""
 
-    def __init__(self, every: int = _EVERY) -> None:
+    def __init__(self, every: int) -> None:
         self._bytes = 0
         self._every = every
 

@@ -14,7 +14,7 @@ import resource
 import stat
 import threading
 from collections.abc import Iterable
-from typing import Final, NamedTuple, Protocol, Self
+from typing import Final, NamedTuple, Protocol, Self, TypeAlias
 
 import pyarrow as pa
 
@@ -31,6 +31,10 @@ _ANOTHER: Final = (errno.ELOOP, errno.ENOTDIR, errno.ENXIO)
 UNLIMITED: Final = 1 << 62
 #: Statements may hold a quarter of the files that the process may have open.
 _HELD: Final = 4
+
+
+State: TypeAlias = "tuple[Identity, int]"
+"""A file's identity, and the time at which anything of it was last changed, which no caller can set."""
 
 
 class Files(Protocol):
@@ -81,6 +85,7 @@ class OpenFile(_Opened):
         try:
             status = os.fstat(self._descriptor)
             self.identity = Identity.of(status)
+            self.state = self.identity, status.st_ctime_ns
             now = FileVersion(size=status.st_size, modified_ns=status.st_mtime_ns)
             if not stat.S_ISREG(status.st_mode) or now != piece.version:
                 raise _changed(piece)
@@ -113,6 +118,7 @@ class PieceFiles:
     def __init__(self, file: OpenFile, path: str, files: Files, largest: int = UNLIMITED) -> None:
         self.largest: Final = largest
         self.descriptor: Final = file.descriptor
+        self.state: Final = file.state
         self._file = file
         self._path = path
         self._files = files

@@ -3,7 +3,8 @@
 Order: pieces as they were assigned, rows as in the file. Nulls: a null in a required column is an error. A column that
 a piece lacks is an error, too, unless its split says that it is null. Empty input: no batch. Memory: some MiB of the
 wanted columns' rows, and the pages and dictionaries that they are in; what takes more than a row may have is an error.
-Barrier: nothing is kept. Closing the output closes the file that is being read, and no other file is opened.
+Barrier: nothing is kept. Large files are read ahead, by some MiB. Closing the output closes the files that are being
+read, and no other file is opened.
 
 Where the plan declares an order for the source, a row that is out of order is an error; rows that are not read are not
 checked. A piece with a range of keys is sorted by them: the scan gives the rows in the range, and checks all rows of
@@ -18,10 +19,11 @@ A bad piece raises a `SplitError` that names the file and, where a value is wron
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Protocol, TypeVar
+from itertools import groupby
+from typing import Final, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -53,6 +55,16 @@ from .formats.matching import (
     match_columns,
     null_in_required,
 )
+from .read_ahead import ReadAhead
+
+_WORTH_BYTES: Final = 8 << 20
+"""Files with fewer bytes to read are decoded sooner than a thread begins to."""
+_FREED_BYTES: Final = 32 << 20
+_FREED_SHARE: Final = 16
+_MOST_FREED: Final = 128 << 20
+"""Freed memory of wide rows goes back to the system after one part in so many of the task's, within these bounds."""
+_WIDEST: Final = 256 << 10
+"""Wider rows are not read ahead, because a batch of one row may be as large as the task's memory."""
 
 T = TypeVar("T")
 
@@ -64,7 +76,9 @@ class TextBytes(Protocol):
 
 
 class Scan(Operator):
-    """The scan of one source. A row of more than `largest` bytes is an error. Bytes of text files count in `counts`."""
+    """The scan of one source. A row of more than `largest` bytes is an error. Bytes of text files count in `counts`.
+    Large files are read ahead as `read_ahead` says.
+    """
 
     def __init__(
         self,
@@ -76,6 +90,7 @@ class Scan(Operator):
         filesystem: FileSystem | None = None,
         largest: int = UNLIMITED,
         counts: TextBytes | None = None,
+        read_ahead: ReadAhead | None = None,
     ) -> None:
         self.schema = pa.schema([pa.field(c.name, c.type, nullable=c.nullable) for c in columns])
         self._asked = tuple(columns)
@@ -85,6 +100,7 @@ class Scan(Operator):
         self._change_column = change_column
         self._largest = largest
         self._counts = counts
+        self._read_ahead = read_ahead
         self._source = source
         self._columns = tuple(columns)
         self._order = DeclaredOrder(source, self.schema, order) if order else None
@@ -113,18 +129,35 @@ class Scan(Operator):
     def _run(self) -> Iterator[pa.RecordBatch]:
         if self._order is not None:
             self._order.begin()
-        passing = PassingRows()
-        for piece in _runs([piece for piece in self._pieces if _may_have_rows(piece)]):
-            batches = self._inline(piece) if isinstance(piece, InlinePiece) else self._file(piece)
-            first = 0
-            with closing(batches):
-                for batch in batches:
-                    self._check_size(batch, piece, first)
-                    passing.add(batch)
-                    first += batch.num_rows
-                    if self._interrupted:
-                        raise ExecutionError(f"reading {describe(piece)} was interrupted", reason="INTERRUPTED")
-                    yield batch
+        passing = PassingRows(min(max(_FREED_BYTES, self._largest // _FREED_SHARE), _MOST_FREED))
+        for batch in self._batches():
+            passing.add(batch)
+            yield batch
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        pieces = _runs([piece for piece in self._pieces if _may_have_rows(piece)])
+        for ahead, of_kind in groupby(pieces, self._ahead_of):
+            batches = map(self._of_piece, of_kind)
+            with closing(ahead.batches(batches) if ahead is not None else _chained(batches)) as rows:
+                yield from rows
+
+    def _ahead_of(self, piece: Piece) -> ReadAhead | None:
+        """The room to read a piece ahead; None where it is read as its rows are asked for."""
+        ahead = self._read_ahead
+        is_ahead = (
+            ahead is not None and self._order is None and isinstance(piece, FilePiece) and _is_worth(piece, ahead)
+        )
+        return ahead if is_ahead else None
+
+    def _of_piece(self, piece: Piece) -> Generator[pa.RecordBatch]:
+        first = 0
+        with closing(self._inline(piece) if isinstance(piece, InlinePiece) else self._file(piece)) as batches:
+            for batch in batches:
+                self._check_size(batch, piece, first)
+                first += batch.num_rows
+                if self._interrupted:
+                    raise ExecutionError(f"reading {describe(piece)} was interrupted", reason="INTERRUPTED")
+                yield batch
 
     def _check_size(self, batch: pa.RecordBatch, piece: Piece, first: int) -> None:
         too_large = row_beyond(batch, self._largest)
@@ -249,6 +282,22 @@ def _runs(pieces: Sequence[Piece]) -> Iterator[Piece]:
         files.clear()
         yield piece
     yield from contiguous(files)
+
+
+def _chained(pieces: Iterable[Generator[pa.RecordBatch]]) -> Generator[pa.RecordBatch]:
+    for batches in pieces:
+        with closing(batches):
+            yield from batches
+
+
+def _is_worth(piece: FilePiece, ahead: ReadAhead) -> bool:
+    """True for large files whose footer says that some batches and pages of it fit into the room."""
+    return (
+        piece.row_bytes is not None
+        and piece.row_bytes <= _WIDEST
+        and (piece.part_bytes or 0) <= ahead.most
+        and (piece.byte_count or 0) >= _WORTH_BYTES
+    )
 
 
 def _may_have_rows(piece: Piece) -> bool:

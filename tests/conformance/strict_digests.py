@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 import tidegate
 from tidegate.executor.api.checked_options import SMALLEST_MEMORY
-from tidegate.executor.runtime.lookup_threads import LookupThreads
+from tidegate.executor.runtime.side_threads import SideThreads
 from tidegate.executor.service.manager import TaskManager
 from tidegate.executor.service.plan_engine import PlanEngine
 from tidegate.operators.arrays.digest import digest
@@ -246,13 +246,13 @@ def look_up(way: Way) -> str:
     """The facts with the rows that an index has for their keys, in tens of look-ups; some of which are slow."""
     facts, dims = tables()["facts"], tables()["dims"]
     chooser = random.Random(way.threads)
-    threads = LookupThreads(max(2, way.threads))
+    threads = SideThreads(max(2, way.threads))
     index = ArrowIndex("dims", dims, keys=[0], columns=[1])
 
     def submit(call: Callable[[], T]) -> Future[T]:
         return queue.submit(lambda: (time.sleep(chooser.random() ** 4 * 0.01), call())[1])
 
-    queue = threads.lookup_queue(8)
+    queue = threads.queue(8)
     join = IndexLookupJoin(
         schema=pa.schema([*facts.schema, *index.schema]),
         probe=facts.schema,

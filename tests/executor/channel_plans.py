@@ -12,8 +12,8 @@ import pyarrow as pa
 from tests.adding import add_splits
 from tidegate.executor.plans.dataflow import PlanComputation, instance_settings
 from tidegate.executor.runtime.batch_store import SpillSpace
-from tidegate.executor.runtime.lookup_threads import LookupThreads
 from tidegate.executor.runtime.scheduler import Scheduler
+from tidegate.executor.runtime.side_threads import SideThreads
 from tidegate.executor.service.manager import TaskManager
 from tidegate.operators.arrays.digest import RowDigest
 from tidegate.operators.arrays.ordering import Order
@@ -160,7 +160,8 @@ class Engine:
                 side="here",
                 tables={},
                 databases={},
-                lookups=LookupThreads(),
+                lookups=SideThreads(),
+                readers=SideThreads(),
                 later=never,
             )
         )

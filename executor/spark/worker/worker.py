@@ -31,8 +31,8 @@ from ...pipelines.build_operators import OperatorFactory
 from ...pipelines.input_progress import EndedStatements
 from ...pipelines.pipeline import EpochInput, Pieces, PipelineInstance, Read
 from ...runtime.batch_store import Quota, SpillFiles, SpillSpace
-from ...runtime.lookup_threads import LookupThreads
 from ...runtime.meters import Meter, Meters
+from ...runtime.side_threads import SideThreads
 from ...runtime.timers import Timers
 from ..iterables import bounded
 from ..job_progress import Heard
@@ -88,7 +88,7 @@ class Process:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.pool = InstancePool(folder / "duckdb")
-        self.lookups = LookupThreads()
+        self.lookups = SideThreads()
         self.timers = Timers()
         self._made: OrderedDict[tuple[str, int], MadeStage] = OrderedDict()
         self._indexes: OrderedDict[str, Index] = OrderedDict()
@@ -164,7 +164,7 @@ class MadeStage:
             index=self._index,
             tables=stage.tables,
             databases=stage.databases,
-            lookup_queue=lambda limit: process.lookups.lookup_queue(limit).submit,
+            lookup_queue=lambda limit: process.lookups.queue(limit).submit,
             space=self.space,
             loop_seconds=stage.options.loop_seconds,
             later=process.timers.call_later,

@@ -19,7 +19,7 @@ from ....proto.arrow.validation import each_validated, validated_schema
 from ...core.column import Column
 from ...core.piece import FilePiece
 from ...core.sizes import BATCH_BYTES, rows_within
-from ..file_versions import UNLIMITED, Files, PieceFiles
+from ..file_versions import UNLIMITED, Files, PieceFiles, State
 from .format import BATCH_ROWS, numbered, part_too_large, room
 from .matching import Names
 from .parquet_pages import has_checksums
@@ -49,7 +49,7 @@ class Parquet:
             metadata = pq.read_metadata(file)
             schema = validated_schema(metadata.schema.to_arrow_schema().remove_metadata())
             wanted = _leaves(footer, _wanted(schema, columns))
-            widths = Widths(file, metadata, footer)
+            widths = Widths(file, metadata, footer, _state(filesystem))
             numbers = [number for number, group in enumerate(footer.groups) if group.rows]  # others have no pages
             row_bytes = max((widths.row_bytes(group, wanted, densest=True) for group in numbers), default=0)
             part_bytes = max((widths.held_bytes(group, wanted) for group in numbers), default=0)
@@ -91,7 +91,7 @@ class ParquetReader:
                 buffer_size=_buffer_bytes(self._footer, _leaves(self._footer, wanted)),
                 page_checksum_verification=True,
             )
-            self._widths = Widths(self._file, metadata, self._footer)
+            self._widths = Widths(self._file, metadata, self._footer, _state(filesystem))
             self.schema = validated_schema(self._parquet.schema_arrow.remove_metadata())
         except BaseException:
             self._file.close()
@@ -170,6 +170,10 @@ def _wanted(schema: pa.Schema, columns: Sequence[Column]) -> set[str]:
     names = Names(schema.names)
     indices = (names.position(column.name) for column in columns)
     return {names.all[index] for index in indices if index is not None}
+
+
+def _state(files: Files) -> State | None:
+    return files.state if isinstance(files, PieceFiles) else None
 
 
 def _buffer_bytes(footer: Footer, leaves: Sequence[int]) -> int:

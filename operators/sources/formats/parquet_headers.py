@@ -30,6 +30,7 @@ _HEADER: Final[Shape] = {
     _STORED: INTEGER,
     CHECKSUM: INTEGER,
     5: struct_of({1: INTEGER, 2: INTEGER}),
+    7: struct_of({1: INTEGER}),
     8: struct_of({1: INTEGER, 4: INTEGER, 6: INTEGER, 7: BOOLEAN}),
 }
 
@@ -88,7 +89,7 @@ def pages(file: RandomFile, chunk: Chunk, column: str = "") -> Iterator[Page]:
         stored, size = header.get(_STORED, -1), header.get(2, -1)
         if not 0 <= stored <= end - body or size < 0:
             raise Damaged(f"the page{of_column} at byte {at:,} is damaged")
-        data = header.get(5) or header.get(8) or {}
+        data = header.get(5) or header.get(7) or header.get(8) or {}
         levels = None if 8 not in header else header[8].get(6, 0)
         is_dictionary, checksum = header.get(1) == _DICTIONARY, header.get(CHECKSUM)
         yield Page(at, body, stored, size, data.get(1, 0), is_dictionary, levels, checksum)
@@ -112,10 +113,10 @@ def measured(file: RandomFile, chunk: Chunk) -> ChunkPages:
     return ChunkPages(held + dictionary, values, size, densest)
 
 
-def dictionary_bytes(file: RandomFile, chunk: Chunk) -> int:
-    """The bytes of the chunk's dictionary; 0 where it has none."""
+def dictionary_page(file: RandomFile, chunk: Chunk) -> Page | None:
+    """The page of the chunk's dictionary; None where it has none."""
     first = next(pages(file, chunk), None)
-    return first.size if first is not None and first.is_dictionary else 0
+    return first if first is not None and first.is_dictionary else None
 
 
 def most_bytes(chunk: Chunk) -> int:

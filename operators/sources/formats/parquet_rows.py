@@ -6,6 +6,7 @@ begin, stand before the values in each page, as runs of equal levels and as pack
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Final
@@ -26,6 +27,7 @@ BLOCK_ROWS: Final = 1 << 16
 _OLD_LZ4: Final = 5
 _CODECS: Final = {1: "snappy", 2: "gzip", 4: "brotli", _OLD_LZ4: "lz4_raw", 6: "zstd", 7: "lz4_raw"}
 _LENGTH: Final = 4
+_SIZE: Final = struct.Struct("<I")
 _BITS: Final = 8
 _PACKED: Final = 1 << 13
 #: Longer runs are worth arrays of their own: of equal levels, and of groups of eight packed ones.
@@ -79,13 +81,36 @@ def _levels(file: RandomFile, chunk: Chunk, page: Page) -> bytes:
     """The bytes that say where the rows of a page begin."""
     if page.levels is not None:
         return bytes(file.read_at(min(page.levels, page.stored), page.at))
-    data = file.read_at(page.stored, page.at)
-    if chunk.codec:
-        codec = pa.Codec(_CODECS[chunk.codec])
-        blocks = hadoop_blocks(data, page.size) if chunk.codec == _OLD_LZ4 else [(data, page.size)]
-        data = b"".join(codec.decompress(block, size, asbytes=True) for block, size in blocks)
+    data = _body(file, chunk, page)
     length = int.from_bytes(data[:_LENGTH], "little")
-    return bytes(data[_LENGTH : _LENGTH + length])
+    return data[_LENGTH : _LENGTH + length]
+
+
+def largest_text(file: RandomFile, chunk: Chunk, page: Page) -> int:
+    """The bytes of the largest text of a dictionary."""
+    data = _body(file, chunk, page)
+    largest = at = 0
+    try:
+        for _ in range(page.values):
+            (size,) = _SIZE.unpack_from(data, at)
+            at += _LENGTH + size
+            if size > largest:
+                largest = size
+    except struct.error:
+        at = len(data) + 1
+    if at > len(data):
+        raise Damaged(f"the dictionary at byte {page.header:,} ends before its last value")
+    return largest
+
+
+def _body(file: RandomFile, chunk: Chunk, page: Page) -> bytes:
+    """The bytes of a page that is compressed as a whole, if it is compressed."""
+    data = file.read_at(page.stored, page.at)
+    if not chunk.codec:
+        return bytes(data)
+    codec = pa.Codec(_CODECS[chunk.codec])
+    blocks = hadoop_blocks(data, page.size) if chunk.codec == _OLD_LZ4 else [(data, page.size)]
+    return b"".join(codec.decompress(block, size, asbytes=True) for block, size in blocks)
 
 
 def hadoop_blocks(data: bytes, size: int) -> list[tuple[bytes, int]]:

@@ -8,7 +8,10 @@ file of a few hundred bytes may decode to gigabytes.
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Final
 
@@ -21,11 +24,14 @@ from pyarrow import types as kinds
 from ....proto.arrow.parquet_footer import BYTE_ARRAY, Footer
 from ....proto.arrow.validation import each_validated
 from ...core.sizes import BATCH_BYTES, rows_within
+from ..file_versions import State
 from .format import BATCH_ROWS, RowTooLarge, room
-from .parquet_headers import ChunkPages, dictionary_bytes, measured, most_bytes
-from .parquet_rows import Counts, can_count, cut_by_cost, page_costs, row_items
+from .parquet_headers import ChunkPages, Page, dictionary_page, measured, most_bytes
+from .parquet_rows import Counts, can_count, cut_by_cost, largest_text, page_costs, row_items
 
 _MOST: Final = 8 * BATCH_BYTES
+#: A batch takes at most one part in so many of the memory that a task has.
+_BATCH_SHARE: Final = 32
 #: Rows of lists whose items take more, with all that a reader needs for them, are not decoded together.
 _MOST_ITEMS: Final = 4 * BATCH_BYTES
 #: Up to so many bytes all lists of a row group may take together, where a row may have eight times as many.
@@ -36,20 +42,59 @@ _FOLDED: Final = 128
 _UNEVEN: Final = 4
 #: Pages that take less, all together, are not looked at.
 _SMALL: Final = 16 << 20
+#: A dictionary of so many values is looked through sooner than pyarrow has decoded it.
+_FEW_VALUES: Final = 1 << 14
 _OFFSET: Final = 4
 _LEVELS: Final = 4
+_FILES_KEPT: Final = 64
+_CHUNKS_KEPT: Final = 4_096
 _BUFFER_BYTES: Final = 64 << 10
 
 
-class Widths:
-    """The widths of rows of an open file. The file is read where its pages and dictionaries have to be looked at."""
+@dataclass(frozen=True, slots=True)
+class _Measures:
+    """The pages of a file's chunks, and the largest values of their dictionaries, by row group and leaf."""
 
-    def __init__(self, file: pa.NativeFile, metadata: pq.FileMetaData, footer: Footer) -> None:
+    pages: dict[tuple[int, int], ChunkPages] = field(default_factory=dict)
+    largest: dict[tuple[int, int], int] = field(default_factory=dict)
+
+
+class _Known:
+    """The measures of the files that were looked at last, for the whole process: a file is looked at when its split is
+    added, and again when it is read.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._measures: OrderedDict[State, _Measures] = OrderedDict()
+
+    def of(self, state: State) -> _Measures:
+        with self._lock:
+            measures = self._measures.setdefault(state, _Measures())
+            self._measures.move_to_end(state)
+            while len(self._measures) > _FILES_KEPT:
+                self._measures.popitem(last=False)
+            return measures
+
+
+_known: Final = _Known()
+
+
+class Widths:
+    """The widths of rows of an open file. The file is read where its pages and dictionaries have to be looked at, once
+    for each `state` of a file.
+    """
+
+    def __init__(
+        self, file: pa.NativeFile, metadata: pq.FileMetaData, footer: Footer, state: State | None = None
+    ) -> None:
         self._file = file
         self._metadata = metadata
         self._footer = footer
-        self._measured: dict[tuple[int, int], ChunkPages] = {}
-        self._largest: dict[tuple[int, int], int] = {}
+        chunks = len(footer.groups) * len(footer.leaves)
+        measures = _Measures() if state is None or chunks > _CHUNKS_KEPT else _known.of(state)
+        self._measured = measures.pages
+        self._largest = measures.largest
 
     def held_bytes(self, group: int, leaves: Sequence[int]) -> int:
         """About the bytes that a reader holds for the pages of these leaves: it reads them side by side."""
@@ -83,7 +128,7 @@ class Widths:
         row_bytes = self.row_bytes(group, leaves)
         uneven = [at for at in leaves if self._is_uneven(group, at, most, largest)]
         if not uneven:
-            yield from repeat(rows_within(BATCH_BYTES, row_bytes, most))
+            yield from repeat(rows_within(min(BATCH_BYTES, largest // _BATCH_SHARE), row_bytes, most))
         others = self.row_bytes(group, [at for at in leaves if at not in uneven])
         row = 0
         for rows, cost in cut_by_cost(self._costs(group, uneven, others), _MOST_ITEMS, most):
@@ -116,7 +161,8 @@ class Widths:
         average = max(written, decoded) // rows
         if densest and not is_small and not self._footer.leaves[leaf].repeats:
             average = max(average, self._pages(group, leaf).densest)
-        return average + -(-count // rows) * self._repeated(group, leaf, count)
+        # A value is in a page itself, or is written once: never both.
+        return max(average, -(-count // rows) * self._repeated(group, leaf, count))
 
     def _repeated(self, group: int, leaf: int, count: int) -> int:
         """The bytes of the largest value of the leaf's dictionary; 0 where the leaf has no dictionary or its values are
@@ -125,18 +171,20 @@ class Widths:
         chunk = self._footer.groups[group].chunks[leaf]
         if chunk.physical != BYTE_ARRAY or not chunk.compressed:
             return 0
-        dictionary = dictionary_bytes(self._file, chunk)
-        if dictionary * min(count, BATCH_ROWS) <= _MOST:
+        dictionary = dictionary_page(self._file, chunk)
+        if dictionary is None or dictionary.size * min(count, BATCH_ROWS) <= _MOST:
             return 0
         key = group, leaf
         if key not in self._largest:
             held = 0 if self._are_small(group, [leaf]) else self._pages(group, leaf).held
-            path = ".".join(self._footer.leaves[leaf].path)
-            self._largest[key] = dictionary if held > _MOST else self._largest_value(group, path)
+            self._largest[key] = dictionary.size if held > _MOST else self._largest_value(group, leaf, dictionary)
         return self._largest[key]
 
-    def _largest_value(self, group: int, path: str) -> int:
+    def _largest_value(self, group: int, leaf: int, dictionary: Page) -> int:
         """The bytes of the largest value in the dictionary of a column."""
+        chunk, path = self._footer.groups[group].chunks[leaf], ".".join(self._footer.leaves[leaf].path)
+        if dictionary.values <= _FEW_VALUES and can_count(chunk):
+            return largest_text(self._file, chunk, dictionary)
         parquet = pq.ParquetFile(
             self._file, metadata=self._metadata, read_dictionary=[path], pre_buffer=False, buffer_size=_BUFFER_BYTES
         )

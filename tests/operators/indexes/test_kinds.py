@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidegate.executor.runtime.lookup_threads import LookupThreads
+from tidegate.executor.runtime.side_threads import SideThreads
 from tidegate.operators.duckdb.instances import Instance, InstancePool, InstanceSettings
 from tidegate.operators.testing import CHECKS, Case
 
@@ -131,12 +131,12 @@ def test_a_join_is_the_one_of_sql(kind, probe, rows, keys, join, batch_rows, pre
 @pytest.mark.parametrize("kind", KINDS)
 def test_look_ups_on_many_threads_give_the_same_rows(kind: str, root: Path, instance: Instance) -> None:
     keys = pa.table({"k": [n % 7 for n in range(300)]})
-    threads = LookupThreads()
+    threads = SideThreads()
     runs = []
     for prefetch in (0, 1, 4, 16, 256):
         index = open_kind(kind, TABLE, ["a"], ["v", "b"], root=root, instance=instance)
         operator = joining(
-            index, keys.schema, ["k"], batch_rows=7, prefetch=prefetch, submit=threads.lookup_queue(prefetch + 1).submit
+            index, keys.schema, ["k"], batch_rows=7, prefetch=prefetch, submit=threads.queue(prefetch + 1).submit
         )
         runs += [tuples(list(operator.run([stream(keys)]))) for _ in range(2)]
         operator.close()

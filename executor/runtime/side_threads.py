@@ -1,8 +1,8 @@
-"""Threads that wait for outside systems on behalf of operators, apart from the threads that run tasks.
+"""Threads that make calls on behalf of operators, apart from the threads that run tasks: look-ups that wait for outside
+systems, files that are read ahead.
 
-Each operator that looks something up has a `LookupQueue`. The calls of a queue begin in order, and only a limited
-number of them run at a time. The queues take turns, so a slow index delays only its own queue. No thread exists before
-the first call.
+Each operator has a `SideQueue` of its own. The calls of a queue begin in order, and only a limited number of them run
+at a time. The queues take turns, so a slow index delays only its own queue. No thread exists before the first call.
 """
 
 from __future__ import annotations
@@ -12,30 +12,31 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 
-THREADS = 64
+LOOKUP_THREADS: Final = 64
 
 
-class LookupThreads:
-    """Threads for look-ups: at most `threads` calls run at a time. `close` cancels the calls that have not begun."""
+class SideThreads:
+    """Up to `threads` threads, named for their `purpose`. `close` cancels the calls that have not begun."""
 
-    def __init__(self, threads: int = THREADS) -> None:
+    def __init__(self, threads: int = LOOKUP_THREADS, purpose: str = "lookup") -> None:
         self._limit = threads
+        self._purpose = purpose
         self._condition = threading.Condition()
-        self._lookup_queues: deque[LookupQueue] = deque()
+        self._queues: deque[SideQueue] = deque()
         self._threads: list[threading.Thread] = []
         self._idle = 0
         self._closed = False
 
-    def lookup_queue(self, limit: int) -> LookupQueue:
+    def queue(self, limit: int) -> SideQueue:
         """A queue that runs up to `limit` calls at a time, and never more than half of the threads."""
-        lookup_queue = LookupQueue(self, max(1, min(limit, self._limit // 2)))
+        queue = SideQueue(self, max(1, min(limit, self._limit // 2)))
         with self._condition:
-            self._lookup_queues.append(lookup_queue)
-        return lookup_queue
+            self._queues.append(queue)
+        return queue
 
     def close(self, grace: float = 5.0) -> None:
         """Cancel waiting calls, then wait up to `grace` seconds for running ones.
@@ -44,41 +45,38 @@ class LookupThreads:
         """
         with self._condition:
             self._closed = True
-            lookup_queues = tuple(self._lookup_queues)
+            queues = tuple(self._queues)
             self._condition.notify_all()
-        for lookup_queue in lookup_queues:
-            lookup_queue.close()
+        for queue in queues:
+            queue.close()
         until = time.monotonic() + grace
         for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))
 
-    def _enqueue(self, lookup_queue: LookupQueue, call: _Call) -> None:
+    def _enqueue(self, queue: SideQueue, call: _Call) -> None:
         with self._condition:
-            if self._closed or lookup_queue.closed:
+            if self._closed or queue.closed:
                 call.future.cancel()
                 return
-            lookup_queue.waiting.append(call)
+            queue.waiting.append(call)
             self._find_thread()
 
-    def _remove(self, lookup_queue: LookupQueue) -> list[_Call]:
+    def _remove(self, queue: SideQueue) -> list[_Call]:
         with self._condition:
-            lookup_queue.closed = True
-            if lookup_queue in self._lookup_queues:
-                self._lookup_queues.remove(lookup_queue)
-            waiting = list(lookup_queue.waiting)
-            lookup_queue.waiting.clear()
+            queue.closed = True
+            if queue in self._queues:
+                self._queues.remove(queue)
+            waiting = list(queue.waiting)
+            queue.waiting.clear()
         return waiting
 
     def _find_thread(self) -> None:
         """Wake or start a thread. Each call that may begin needs one: idle threads may be about to take other calls."""
-        ready = sum(
-            min(len(lookup_queue.waiting), lookup_queue.limit - lookup_queue.running)
-            for lookup_queue in self._lookup_queues
-        )
+        ready = sum(min(len(queue.waiting), queue.limit - queue.running) for queue in self._queues)
         if self._idle >= ready:
             self._condition.notify()
         elif len(self._threads) < self._limit:
-            name = f"tidegate-lookup-{len(self._threads) + 1}"
+            name = f"tidegate-{self._purpose}-{len(self._threads) + 1}"
             thread = threading.Thread(target=self._work, name=name, daemon=True)
             self._threads.append(thread)
             thread.start()
@@ -87,15 +85,15 @@ class LookupThreads:
 
     def _work(self) -> None:
         while (ready := self._next()) is not None:
-            lookup_queue, call = ready
+            queue, call = ready
             try:
                 call.run()
             finally:
                 with self._condition:
-                    lookup_queue.running -= 1
+                    queue.running -= 1
                 del call, ready  # the thread keeps no reference: the result belongs to its reader
 
-    def _next(self) -> tuple[LookupQueue, _Call] | None:
+    def _next(self) -> tuple[SideQueue, _Call] | None:
         with self._condition:
             while (ready := self._ready()) is None:
                 if self._closed:
@@ -105,21 +103,21 @@ class LookupThreads:
                 self._idle -= 1
             return ready
 
-    def _ready(self) -> tuple[LookupQueue, _Call] | None:
+    def _ready(self) -> tuple[SideQueue, _Call] | None:
         """The next call of the first queue that may begin one; that queue then goes to the end of the line."""
-        for _ in range(len(self._lookup_queues)):
-            lookup_queue = self._lookup_queues[0]
-            self._lookup_queues.rotate(-1)
-            if lookup_queue.waiting and lookup_queue.running < lookup_queue.limit:
-                lookup_queue.running += 1
-                return lookup_queue, lookup_queue.waiting.popleft()
+        for _ in range(len(self._queues)):
+            queue = self._queues[0]
+            self._queues.rotate(-1)
+            if queue.waiting and queue.running < queue.limit:
+                queue.running += 1
+                return queue, queue.waiting.popleft()
         return None
 
 
-class LookupQueue:
+class SideQueue:
     """The calls of one operator. The operator uses `submit`; the task uses `close`."""
 
-    def __init__(self, threads: LookupThreads, limit: int) -> None:
+    def __init__(self, threads: SideThreads, limit: int) -> None:
         self.limit = limit
         self.running = 0
         self.waiting: deque[_Call] = deque()

@@ -1,0 +1,125 @@
+"""Reads files ahead: threads decode the next batches of a file, and the first ones of the file behind it, while the
+caller works on the batches before.
+
+Rows keep the order of the files. What is read ahead is bounded in bytes, for each of the two files. Where no thread is
+free the caller decodes its next batch itself, so no file ever waits for a thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Generator, Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from ..core.sizes import batch_bytes
+from ..core.submit import Submit
+
+Batches: TypeAlias = Generator[pa.RecordBatch]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAhead:
+    """Room to read ahead: about `most` bytes of each of two files, on threads of `submit`."""
+
+    submit: Submit
+    most: int
+
+    def batches(self, files: Iterable[Batches]) -> Batches:
+        """The batches of all files, in order. Closes each file, and when it is closed those that are open."""
+        remaining = iter(files)
+        files_ahead: deque[_FileAhead] = deque()
+        try:
+            while True:
+                while len(files_ahead) < 2 and (file := next(remaining, None)) is not None:
+                    files_ahead.append(_FileAhead(file, self))
+                if not files_ahead:
+                    return
+                while (batch := files_ahead[0].next()) is not None:
+                    for file_ahead in files_ahead:
+                        file_ahead.fill()
+                    yield batch
+                files_ahead.popleft().close()
+        finally:
+            for file_ahead in files_ahead:
+                file_ahead.close()
+
+
+class _FileAhead:
+    """One file's batches. A thread fills it while its caller takes from it; never do both decode at a time."""
+
+    def __init__(self, batches: Batches, room: ReadAhead) -> None:
+        self._batches = batches
+        self._room = room
+        self._changed = threading.Condition()
+        self._read: deque[tuple[pa.RecordBatch, int]] = deque()
+        self._bytes = 0
+        self._filling: Future[None] | None = None
+        self._ended = False
+        self._error: BaseException | None = None
+
+    def next(self) -> pa.RecordBatch | None:
+        """The next batch, decoded by the caller if no thread has begun to; None at the end of the file."""
+        with self._changed:
+            while not self._read and self._is_filling():
+                self._changed.wait()
+            if self._read:
+                batch, size = self._read.popleft()
+                self._bytes -= size
+                return batch
+            if self._error is not None:
+                raise self._error
+            if self._ended:
+                return None
+        decoded = next(self._batches, None)
+        self._ended = decoded is None
+        return decoded
+
+    def fill(self) -> None:
+        """Have a thread decode batches, if there is room for many bytes."""
+        with self._changed:
+            if self._filling is None and not self._ended and 2 * self._bytes <= self._room.most:
+                self._filling = self._room.submit(self._fill)
+
+    def _is_filling(self) -> bool:
+        """True while a thread decodes. A call that no thread has begun is taken back."""
+        if self._filling is not None and self._filling.cancel():
+            self._filling = None
+        return self._filling is not None
+
+    def _fill(self) -> None:
+        while self._decode_one():
+            pass
+
+    def _decode_one(self) -> bool:
+        """Decode a batch; False once there is nothing more to do for this thread."""
+        batch, error = None, None
+        try:
+            batch = next(self._batches, None)
+        except BaseException as raised:  # noqa: BLE001  # it is raised where the caller takes the batch
+            error = raised
+        with self._changed:
+            if batch is not None:
+                size = batch_bytes(batch)
+                self._read.append((batch, size))
+                self._bytes += size
+            self._error = error
+            self._ended = self._ended or batch is None
+            goes_on = not self._ended and self._bytes < self._room.most
+            if not goes_on:
+                self._filling = None
+            self._changed.notify_all()
+            return goes_on
+
+    def close(self) -> None:
+        """Close the file, once the thread that decodes is at the end of its batch."""
+        with self._changed:
+            self._ended = True
+            while self._is_filling():
+                self._changed.wait()
+            self._read.clear()
+        self._batches.close()

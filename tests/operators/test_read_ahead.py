@@ -1,0 +1,148 @@
+"""Files that are read ahead: the same rows in the same order, within bounds, and nothing is left behind."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegate.executor.runtime.side_threads import SideThreads
+from tidegate.operators.sources.read_ahead import ReadAhead
+
+ROOM = 1 << 12
+BATCH = 1 << 10
+
+
+class File:
+    """A file of so many batches, which counts what was decoded of it and whether it was closed."""
+
+    def __init__(self, number: int, batches: int, fails_at: int | None = None) -> None:
+        self.number = number
+        self.count = batches
+        self.decoded = 0
+        self.closed = False
+        self._fails_at = fails_at
+        self._busy = threading.Lock()
+
+    def batches(self) -> Generator[pa.RecordBatch]:
+        try:
+            for at in range(self.count):
+                assert self._busy.acquire(blocking=False), "two threads decode one file"
+                if at == self._fails_at:
+                    self._busy.release()
+                    raise ValueError(f"file {self.number} is damaged")
+                self.decoded += 1
+                batch = pa.record_batch({"file": [self.number], "at": [at], "data": ["x" * BATCH]})
+                self._busy.release()
+                yield batch
+        finally:
+            self.closed = True
+
+
+def rows(batches: Iterator[pa.RecordBatch]) -> list[tuple[int, int]]:
+    return [(row["file"], row["at"]) for batch in batches for row in batch.select(["file", "at"]).to_pylist()]
+
+
+@pytest.fixture
+def threads() -> Iterator[SideThreads]:
+    side_threads = SideThreads(4, "reader")
+    yield side_threads
+    side_threads.close()
+
+
+@pytest.fixture
+def ahead(threads: SideThreads) -> ReadAhead:
+    return ReadAhead(threads.queue(2).submit, ROOM)
+
+
+class Never:
+    """Threads that are all busy: no call ever begins."""
+
+    def __call__(self, call: Callable[[], Any], /) -> Future[Any]:
+        return Future()
+
+
+class Cancelled:
+    """Threads that have ended."""
+
+    def __call__(self, call: Callable[[], Any], /) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.cancel()
+        return future
+
+
+@given(counts=st.lists(st.integers(0, 12), max_size=6))
+def test_rows_come_in_the_order_of_the_files(counts: list[int]) -> None:
+    files = [File(number, count) for number, count in enumerate(counts)]
+    threads = SideThreads(4, "reader")
+    try:
+        read = rows(ReadAhead(threads.queue(2).submit, ROOM).batches(file.batches() for file in files))
+    finally:
+        threads.close()
+    assert read == [(number, at) for number, count in enumerate(counts) for at in range(count)]
+    assert all(file.closed for file in files)
+
+
+@pytest.mark.parametrize("submit", [Never(), Cancelled()], ids=["busy", "ended"])
+def test_the_caller_decodes_where_no_thread_does(submit: Never | Cancelled) -> None:
+    files = [File(number, 5) for number in range(3)]
+    read = rows(ReadAhead(submit, ROOM).batches(file.batches() for file in files))
+    assert read == [(number, at) for number in range(3) for at in range(5)]
+
+
+def test_the_next_batches_are_decoded_while_the_caller_works(ahead: ReadAhead) -> None:
+    files = [File(0, 100), File(1, 100)]
+    batches = ahead.batches(file.batches() for file in files)
+    next(batches)
+    wait_until(lambda: files[0].decoded > 2 and files[1].decoded > 2)
+    batches.close()
+
+
+def test_no_more_is_decoded_than_there_is_room_for(ahead: ReadAhead) -> None:
+    files = [File(number, 100) for number in range(3)]
+    batches = ahead.batches(file.batches() for file in files)
+    next(batches)
+    wait_until(lambda: files[1].decoded >= ROOM // (BATCH + 512))
+    batches.close()
+    most = 2 + ROOM // BATCH  # the batch in hand, and the one that passes the bound
+    assert files[0].decoded <= most
+    assert files[1].decoded <= most
+    assert files[2].decoded == 0
+
+
+def test_an_error_comes_behind_the_rows_before_it(ahead: ReadAhead) -> None:
+    files = [File(0, 3), File(1, 5, fails_at=2), File(2, 3)]
+    batches = ahead.batches(file.batches() for file in files)
+    read = [rows(iter([next(batches)])) for _ in range(5)]
+    with pytest.raises(ValueError, match="file 1 is damaged"):
+        next(batches)
+    assert read == [[(0, 0)], [(0, 1)], [(0, 2)], [(1, 0)], [(1, 1)]]
+    assert files[0].closed
+    assert files[1].closed
+    assert files[2].decoded <= ROOM // BATCH + 1
+
+
+def test_closing_early_closes_every_file_that_was_begun(ahead: ReadAhead) -> None:
+    files = [File(number, 1_000) for number in range(3)]
+    batches = ahead.batches(file.batches() for file in files)
+    next(batches)
+    wait_until(lambda: files[1].decoded > 0)
+    batches.close()
+    decoded = [file.decoded for file in files]
+    assert [file.closed for file in files] == [True, True, False]
+    assert decoded[2] == 0
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    waits = threading.Event()
+    for _ in range(1_000):
+        if is_so():
+            return
+        waits.wait(0.01)
+    raise AssertionError("it did not come to that within 10 s")
