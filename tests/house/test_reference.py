@@ -73,9 +73,20 @@ def test_the_options_are_those_of_a_task_with_their_defaults() -> None:
     assert listed == {field.name: shown(field.default) for field in dataclasses.fields(TaskOptions)}
 
 
+def errors_of(title: str) -> set[tuple[str, str]]:
+    """(reason, error) of each row of a section of reasons.md."""
+    return {
+        (reason, error)
+        for reasons, classes, *_ in rows("reasons.md", title)
+        for reason in re.findall(r"`(\w+)`", reasons)
+        for error in re.findall(r"`(\w+)`", classes)
+    }
+
+
 def test_every_refusal_is_listed_with_its_reason_and_error() -> None:
-    listed = {(row[0].strip("`"), row[1].strip("`")) for row in rows("reasons.md", "Refusals")}
-    assert listed == set(refusals())
+    """Errors of the same classes also end epochs. A reason is listed where it is a refusal, a failure, or both."""
+    failures = {(reason, error) for reason, error in errors_of("Failures") if error in REFUSALS}
+    assert errors_of("Refusals") | failures == set(refusals())
 
 
 def test_every_reason_that_the_code_gives_is_in_a_table_of_the_pages() -> None:
