@@ -247,14 +247,17 @@ def at_end(context: Context, function: Callable[[], None]) -> None:
 
 
 async def abort(context: Context, error: TidegateError) -> NoReturn:
-    """End the call with the error, as a client may see it."""
+    """End the call with the error, as a client may see it. Raises `HungUp` where the client is gone."""
     said = failure(error)
-    await context.abort(grpc.StatusCode[said.status], said.sentence, said.metadata)
+    try:
+        await context.abort(grpc.StatusCode[said.status], said.sentence, said.metadata)
+    except grpc.aio.InternalError:
+        client_vanished(_call.get(), _task.get())
+        raise HungUp from None
 
 
 async def _refuse(context: Context, error: Exception) -> NoReturn:
     if isinstance(error, grpc.aio.InternalError):
-        client_vanished(_call.get(), _task.get())
         await abort(context, Unavailable("the server could not send the answer"))
     refusal = tellable(error)
     if _call.get() == _MAKES_A_TASK:

@@ -139,3 +139,19 @@ def test_a_connection_that_breaks_ends_the_call_and_is_no_error_of_the_server(
 
     asyncio.run(run())
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+def test_an_error_that_cannot_be_told_ends_the_call_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    class Gone(Connection):
+        async def abort(self, status: grpc.StatusCode, sentence: str, _metadata: object) -> None:
+            raise grpc.aio.InternalError("the client is gone")
+
+    async def run() -> None:
+        call = asyncio.ensure_future(streaming(Numbers(last=-1).answer, ANY)(None, Gone()))
+        await asyncio.wait((call,))
+        assert call.cancelled()
+
+    with caplog.at_level("INFO"):
+        asyncio.run(run())
+    assert [record.levelname for record in caplog.records] == ["INFO"]
+    assert "client_vanished" in caplog.text
