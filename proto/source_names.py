@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from .errors import InvalidRequest, NotFound, Refused
 from .values import SourceInfo
@@ -12,12 +12,17 @@ def check_fed(sources: Collection[SourceInfo], named: Collection[str], hint: str
     """Raise `InvalidRequest` where `named` lacks a source that takes splits; a named source is fed or declared empty. A
     name that is no such source raises the error of `fed_source`. `hint` says what would be right for `{name}`.
     """
-    fed, static = ({source.name for source in sources if source.static is one} for one in (False, True))
-    said = {fed_source(name, fed, static) for name in named}
-    if missing := sorted(fed - said):
+    fed = {source.name for source in sources if not source.static}
+    if missing := sorted(fed - spelled(sources, named)):
         raise InvalidRequest(
             f"source {missing[0]!r} has no splits: {hint.format(name=missing[0])}", reason="SOURCE_UNFED"
         )
+
+
+def spelled(sources: Collection[SourceInfo], named: Iterable[str]) -> set[str]:
+    """The plan's spellings of these sources, which take splits."""
+    fed, static = ({source.name for source in sources if source.static is one} for one in (False, True))
+    return {fed_source(name, fed, static) for name in named}
 
 
 def fed_source(name: str, fed: Collection[str], static: Collection[str]) -> str:

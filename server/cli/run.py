@@ -168,11 +168,11 @@ def _check_fed(task: Task, options: argparse.Namespace) -> None:
     """Refuses sources with neither splits nor --empty, except in a continuous task that goes on from a checkpoint,
     which has the rows of its sources.
     """
-    from ...proto.source_names import check_fed
+    from ...proto.source_names import check_fed, spelled
     from ...proto.values import Mode
 
-    fed = {name for name, _ in options.split}
-    if both := fed.intersection(options.empty):
+    fed = spelled(task.sources.values(), [name for name, _ in options.split])
+    if both := fed & spelled(task.sources.values(), options.empty):
         raise InvalidRequest(f"source {min(both)!r} has splits: leave --empty {min(both)} out", reason="SOURCE_UNFED")
     if not (options.restore and task.options.mode is Mode.CONTINUOUS):
         check_fed(task.sources.values(), {*fed, *options.empty}, "give --split {name}=PATH, or --empty {name}")

@@ -256,6 +256,7 @@ def test_a_run_that_is_terminated_leaves_neither_a_file_nor_a_task(tmp_path: Pat
     [
         (["--split", "a=1"], "source 'b' has no splits: give --split b=PATH, or --empty b"),
         (["--split", "a=1", "--empty", "a", "--empty", "b"], "source 'a' has splits: leave --empty a out"),
+        (["--split", "a=1", "--empty", "A", "--empty", "b"], "source 'a' has splits: leave --empty a out"),
         (["--split", "a=1", "--empty", "c"], "the plan has no source 'c'; its sources are: a, b"),
     ],
 )
