@@ -81,7 +81,7 @@ class OperatorFactory:
     - `channels`: the channels that a loop which runs round by round has of its own
     - `watched`: a wrapper around the rows of each node's operator
     - `memory_limit`: the task's; a row may have as many bytes
-    - `missing_columns`: the task's meaning of columns that a table of a database lacks
+    - `missing_columns`: the task's meaning of columns that a table of a database or an iterable lacks
     - `read_ahead`: the room for scans to read files ahead
     """
 
@@ -216,6 +216,7 @@ def _of_users(node: UserOperatorNode, factory: OperatorFactory) -> Made:
                 epoch_rows=source.epoch_rows,
                 channel=factory.channel,
                 stride=source.stride,
+                missing_columns=factory.missing_columns,
             )
             return Made(node, operator, factory.meter("Iterate", node.plan_path), (), leaf=True)
         case _:

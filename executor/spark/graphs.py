@@ -10,6 +10,7 @@ from ...planner.graph.graph_structure import problem
 from ...planner.graph.prepare_graph import PreparedGraph
 from ...proto.errors import PlanError, Problem
 from ...proto.graph import ByFunction, ExecutorNode, Graph, GraphNode, IterableSource, MapNode, SqlNode
+from ...proto.values import TaskOptions
 from .iterables import StagedIterable
 from .worker.stage import packed
 
@@ -21,12 +22,14 @@ def check_code(graph: Graph) -> None:
         raise PlanError(*problems)
 
 
-def staged_iterables(prepared: PreparedGraph, folder: Path, quota: int) -> tuple[PreparedGraph, list[StagedIterable]]:
+def staged_iterables(
+    prepared: PreparedGraph, folder: Path, options: TaskOptions
+) -> tuple[PreparedGraph, list[StagedIterable]]:
     """The graph with files in `folder` in place of iterables that the service reads, and these iterables."""
     staged: dict[str, StagedIterable] = {}
     for node in prepared.nodes:
         if isinstance(node, IterableSource) and not node.is_function:
-            staged[node.name] = StagedIterable(node, folder / f"{len(staged)}.arrow", quota)
+            staged[node.name] = StagedIterable(node, folder / f"{len(staged)}.arrow", options)
     nodes = tuple(staged[node.name].source if node.name in staged else node for node in prepared.nodes)
     return replace(prepared, nodes=nodes), list(staged.values())
 

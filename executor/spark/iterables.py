@@ -19,6 +19,7 @@ from ...planner.physical.pipelines import PhysicalNode, walk
 from ...planner.physical.user_nodes import IterateNode
 from ...proto.errors import NodeError
 from ...proto.graph import IterableSource
+from ...proto.values import TaskOptions
 from .staged_files import StagedRows
 
 
@@ -35,10 +36,10 @@ class StagedItems:
 class StagedIterable:
     """An iterable that the service reads into a file. `source` stands for it where its rows are read."""
 
-    def __init__(self, iterable: IterableSource, path: Path, quota: int) -> None:
+    def __init__(self, iterable: IterableSource, path: Path, options: TaskOptions) -> None:
         self.source = replace(iterable, items=StagedItems(str(path)), epoch_rows=None)
         self._path = path
-        self._quota = quota
+        self._quota = options.spill_quota
         self._given = iterable
         self._rows = Iterate(
             iterable.name,
@@ -46,6 +47,7 @@ class StagedIterable:
             schema=iterable.schema,
             epoch_rows=iterable.epoch_rows,
             stride=iterable.stride,
+            missing_columns=options.missing_columns,
         )
 
     def fill(self, check: Callable[[], None]) -> None:

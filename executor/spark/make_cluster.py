@@ -62,7 +62,7 @@ def cluster_of_graph(
         if isinstance(node, DatasetSource):
             partitions = zip(tables[node.name], node.dataset.partition_files(), strict=True)
             all_tables[node.name] = tuple(linked.standing_for(piece, paths) for piece, paths in partitions)
-    there, iterables = staged_iterables(prepared, staging_place.folder / "iterables", options.spill_quota)
+    there, iterables = staged_iterables(prepared, staging_place.folder / "iterables", options)
     setting = Setting(
         options=options,
         settings=replace(settings, roots=(*settings.roots, str(staging_place.folder))),

@@ -9,9 +9,11 @@ import pyarrow as pa
 
 from ...proto.errors import ExecutionError, InternalError
 from ...proto.graph import STRIDE
+from ...proto.values import MissingColumns
 from ..core.batches import batch_of
 from ..core.blocks import blocks
 from ..core.operator import Operator, Stream
+from ..sources.formats.matching import NULL_HINT, listed
 from .user_code import UserCode, arrow_batches, is_arrow
 
 _END: Final = object()
@@ -21,9 +23,10 @@ class Iterate(Operator):
     """The operator that yields the rows of an iterable in batches of `stride` rows. Items are Arrow data, or mappings
     or tuples of one row each.
 
-    Order: the iterable's. Nulls: a mapping without a column is null there. Memory: a batch. Barrier: an iterable that
-    can be iterated again (or a function that makes one) starts anew in each epoch. An iterator goes on: each epoch
-    takes `epoch_rows` of its rows, even if not all of them were wanted, and the last epochs take the rest.
+    Order: the iterable's. Nulls: a mapping without a column is null there; a column that no mapping has is an error,
+    unless `missing_columns` says null. Memory: a batch. Barrier: an iterable that can be iterated again (or a function
+    that makes one) starts anew in each epoch. An iterator goes on: each epoch takes `epoch_rows` of its rows, even if
+    not all of them were wanted, and the last epochs take the rest.
 
     The operator takes no more items than the wanted batch needs. Nothing interrupts an iterable that blocks.
     """
@@ -37,8 +40,10 @@ class Iterate(Operator):
         epoch_rows: int | None = None,
         channel: int = 0,
         stride: int = STRIDE,
+        missing_columns: MissingColumns = MissingColumns.ERROR,
     ) -> None:
         self.schema = schema
+        self._keys = _Keys(schema.names, missing_columns)
         self._items = items
         self._epoch_rows = epoch_rows
         self._stride = stride
@@ -64,9 +69,11 @@ class Iterate(Operator):
         self._interrupted = True
 
     def _run(self) -> Iterator[pa.RecordBatch]:
-        if self._epoch_rows is not None:
-            yield from self._next_rows(self._epoch_rows)
-            return
+        yield from self._all_rows() if self._epoch_rows is None else self._next_rows(self._epoch_rows)
+        if (lacking := self._keys.lacking()) is not None:
+            raise self._code.wrong(lacking, "MISSING_COLUMN")
+
+    def _all_rows(self) -> Iterator[pa.RecordBatch]:
         items = self._begun()
         try:
             yield from blocks(self._batches(items), self._stride)
@@ -74,6 +81,7 @@ class Iterate(Operator):
             self._close(items)
 
     def _begun(self) -> Iterator[Any]:
+        self._keys.begin()
         items = self._items
         if isinstance(items, Iterator):
             if self._used:
@@ -127,6 +135,7 @@ class Iterate(Operator):
                     rows = []
             else:
                 self._check(item)
+                self._keys.have_all()
                 yield from self._code.batches("iterating", arrow_batches, item)
         if rows:
             yield from self._of_rows(rows)
@@ -143,11 +152,13 @@ class Iterate(Operator):
 
     def _made(self, rows: list[Any]) -> pa.RecordBatch:
         if isinstance(rows[0], tuple):
+            self._keys.have_all()
             for row in rows:
                 if len(row) != len(self.schema):
                     raise ValueError(f"{row!r} has {len(row)} values, and the schema has {len(self.schema)} columns")
             columns = list(zip(*rows, strict=True))
         else:
+            self._keys.see(rows)
             columns = [tuple(row.get(name) for row in rows) for name in self.schema.names]
         arrays = [pa.array(values, field.type) for values, field in zip(columns, self.schema, strict=True)]
         return batch_of(arrays, len(rows), self.schema)
@@ -156,6 +167,35 @@ class Iterate(Operator):
         close = getattr(items, "close", None)
         if close is not None:
             self._code.call("closing its iterable", close)
+
+
+class _Keys:
+    """The columns that no item of an iterable has had yet."""
+
+    def __init__(self, names: Sequence[str], missing_columns: MissingColumns) -> None:
+        self._names = [] if missing_columns is MissingColumns.NULL else names
+        self.begin()
+
+    def begin(self) -> None:
+        """Start with an iterable that has given nothing."""
+        self._unseen: Sequence[str] = self._names
+        self._known: Sequence[str] | None = None
+        """The keys of the first mapping, as text."""
+
+    def have_all(self) -> None:
+        """Record an item that has values for all columns."""
+        self._unseen = ()
+
+    def see(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        if self._unseen:
+            self._known = [str(key) for key in rows[0]] if self._known is None else self._known
+            self._unseen = [name for name in self._unseen if not any(name in row for row in rows)]
+
+    def lacking(self) -> str | None:
+        """The complaint about a column that is in none of the mappings, if there is one and any mapping came."""
+        if self._known is None or not self._unseen:
+            return None
+        return f"no row of its iterable has column {self._unseen[0]!r}; there are: {listed(self._known)}{NULL_HINT}"
 
 
 def _go_together(row: object, item: object) -> bool:

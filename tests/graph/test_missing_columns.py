@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pyarrow as pa
@@ -68,3 +69,38 @@ def test_it_is_null_where_the_file_or_the_task_says_so(tmp_path: Path, kind: str
 def test_another_word_is_refused_when_the_graph_is_built(tmp_path: Path) -> None:
     with pytest.raises(tidegate.InvalidRequest, match="missing_columns must be one of error, null, not 'none'"):
         graph_of(tmp_path, "parquet", tidegate.FileSplit("x.parquet", missing_columns="none"), None)
+
+
+def of_items(items: Iterable[object], **how: int) -> tidegate.TaskGraph:
+    graph = tidegate.TaskGraph()
+    graph.collect(graph.read_iterable(items, FULL.schema, name="items", **how))
+    return graph
+
+
+@pytest.mark.parametrize("how", [{}, {"epoch_rows": 2}], ids=str)
+def test_a_column_that_no_row_of_an_iterable_has_is_an_error(how: dict[str, int]) -> None:
+    items = [{"k": 1, "w": 2}, {"k": 2}]
+    with (
+        tidegate.local() as client,
+        pytest.raises(
+            tidegate.TaskFailed, match=r"node 'items', .*no row of its iterable has column 'v'; there are: 'k', 'w'"
+        ) as refused,
+    ):
+        client.run_graph(of_items(iter(items), **how))
+    assert refused.value.reason == "MISSING_COLUMN"
+
+
+def test_it_is_null_where_some_row_has_it_or_the_task_says_so() -> None:
+    lacking: list[object] = [{"k": 1}, {"k": 2}]
+    with tidegate.local() as client:
+        for more in ({"v": 3}, (5, 3), pa.record_batch({"k": [5], "v": [3]})):
+            assert client.run_graph(of_items([*lacking, more])).table()["v"].to_pylist() == [None, None, 3]
+        null = client.run_graph(of_items(lacking), missing_columns="null").table()
+        assert null.to_pydict() == {"k": [1, 2], "v": [None, None]}
+        assert client.run_graph(of_items([])).rows == 0
+
+
+def test_later_epochs_of_an_iterator_may_lack_a_column_that_an_earlier_one_had() -> None:
+    items = iter([{"k": 1, "v": 3}, {"k": 2}])
+    with tidegate.local() as client, client.create_task(of_items(items, epoch_rows=1)) as task:
+        assert [task.run_epoch({}).table()["v"].to_pylist() for _ in range(2)] == [[3], [None]]

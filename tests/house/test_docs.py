@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from functools import cache
@@ -17,7 +18,7 @@ from tidegate.operators.user.iterate import Iterate
 from tidegate.operators.user.union import Union
 
 from ..operators.test_confluence import operators
-from .markdown import Example, anchors, documents, examples, links, links_to_headings
+from .markdown import BLOCK, Example, anchors, documents, examples, links, links_to_headings
 from .modules import TOP
 
 DOCUMENTS = documents()
@@ -39,6 +40,14 @@ def test_an_example_in_a_document_runs_and_prints_what_it_shows(
     printed = capsys.readouterr().out
     if example.output is not None:
         assert printed.rstrip() == example.output.rstrip()
+
+
+@pytest.mark.parametrize("document", [page for page in DOCUMENTS if page.name != "api.md"], ids=name)
+def test_all_programs_of_a_document_are_python(document: Path) -> None:
+    """The page of the interface shows signatures, too."""
+    for block in BLOCK.finditer(document.read_text()):
+        if block.group(1).split()[:1] == ["python"]:
+            ast.parse(block.group(2))
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name)
