@@ -50,6 +50,7 @@ _OPTIONS: Final = (
     ("grpc.http2.max_ping_strikes", 0),
     ("grpc.server_handshake_timeout_ms", 10_000),
     ("grpc.max_connection_idle_ms", 30 * 60_000),
+    ("grpc.compression_enabled_algorithms_bitset", 1),  # none: a few bytes of gzip unpack to the largest request
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import stat
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -76,7 +77,7 @@ class LocalDisk:
             self.sync_names(ancestor.parent)
 
     def create(self, path: Path) -> BinaryIO:
-        return path.open("xb")
+        return open(path, "xb", opener=_for_owner)
 
     def sync(self, file: BinaryIO) -> None:
         file.flush()
@@ -112,9 +113,11 @@ class LocalDisk:
             return {}
 
     def read(self, path: Path) -> pa.Buffer:
+        _check_regular(path)
         return pa.py_buffer(path.read_bytes())
 
     def map(self, path: Path) -> pa.Buffer:
+        _check_regular(path)
         with pa.memory_map(str(path)) as file:
             return file.read_buffer()
 
@@ -131,3 +134,14 @@ class LocalDisk:
     def remove_folder(self, folder: Path) -> None:
         with suppress(FileNotFoundError):
             shutil.rmtree(folder)
+
+
+def _for_owner(path: str, flags: int) -> int:
+    """Open a new file that no other user may read."""
+    return os.open(path, flags | os.O_CLOEXEC, 0o600)
+
+
+def _check_regular(path: Path) -> None:
+    """Raise OSError for a link, a pipe or a device: opening one may lead elsewhere, or never return."""
+    if not stat.S_ISREG(path.lstat().st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", str(path))

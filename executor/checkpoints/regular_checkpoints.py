@@ -61,14 +61,17 @@ class RegularCheckpoints:
         self._seconds = 0.0
         self._writing = self._ended = False
 
-    def due(self, seconds: float, acknowledged: Cursor) -> bool:
-        """True if an epoch that took so long is to have a checkpoint. Called once for each epoch, at its barrier."""
+    def due(self, seconds: float, acknowledged: Cursor, *, presses: bool) -> bool:
+        """True if an epoch that took so long is to have a checkpoint. Called once for each epoch, at its barrier.
+
+        `presses` says that the journal needs one.
+        """
         self._epochs += 1
         self._seconds += seconds
         if self._writing or self._ended or (self._kept and self._kept[-1] >= acknowledged.epoch):
             return False
         by_epochs = 0 < self._most_epochs <= self._epochs
-        return by_epochs or 0 < self._most_seconds <= self._seconds
+        return presses or by_epochs or 0 < self._most_seconds <= self._seconds
 
     def begin(self) -> None:
         """Count from here on to the next checkpoint."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import socket
+import stat
 import time
 from pathlib import Path
 from typing import Final
@@ -25,6 +26,7 @@ class DataFolder:
         self.path = path.resolve()
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _check_private(self.path)
             self._lock: int | None = os.open(self.path / _OWNER, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise InvalidRequest(
@@ -65,6 +67,24 @@ class DataFolder:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+
+def _check_private(folder: Path) -> None:
+    """Raise `InvalidRequest` if another user could change what is in the folder. Groups may, if its owner lets them."""
+    status = folder.stat()
+    user = os.geteuid()
+    if status.st_uid not in (user, 0):
+        raise InvalidRequest(
+            f"{folder}, the data folder, belongs to user {status.st_uid}, who could change tasks and rows in it: start "
+            f"the service as that user, give the folder to user {user}, or name another folder (data, --data)",
+            reason="DATA_FOLDER",
+        )
+    if status.st_mode & stat.S_IWOTH:
+        raise InvalidRequest(
+            f"every user may write to {folder}, the data folder, and could change tasks and rows in it: take that "
+            "right away (chmod o-w), or name another folder (data, --data)",
+            reason="DATA_FOLDER",
+        )
 
 
 def journal_in(folder: Path) -> Path:

@@ -103,12 +103,22 @@ class DurableTasks:
             acknowledged=read.acknowledged,
             records=read.records,
             checkpoints=self.checkpoints.epochs(rows.identity) if has_state(read.creation.options) else (),
-            journal=self._task(rows.number, rows.identity, read.creation, read.base, read.records),
+            journal=self._task(
+                rows.number, rows.identity, read.creation, len(rows.body), read.base, read.acknowledged, read.records
+            ),
         )
 
     def _task(
-        self, number: int, identity: str, creation: Creation, base: Base, records: Sequence[Recorded] = ()
+        self,
+        number: int,
+        identity: str,
+        creation: Creation,
+        size: int,
+        base: Base,
+        acknowledged: Cursor,
+        records: Sequence[Recorded] = (),
     ) -> DurableTask:
+        options = creation.options
         return DurableTask(
             self._journal,
             self.rows,
@@ -116,6 +126,9 @@ class DurableTasks:
             base,
             records=records,
             digests=creation.digests,
+            acknowledged=acknowledged,
+            size=size,
+            limit=options.queue_bytes + options.spill_quota,
             after=partial(self.checkpoints.remove, identity),
         )
 
@@ -123,9 +136,10 @@ class DurableTasks:
         """Record a new task, and wait until the record is durable. `kept` are the rows and files of its tables."""
         self._journal.check()
         number, base = next(self._numbers), Base(start=start)
-        task = self._task(number, identity, creation, base)
+        body = with_checksum("task", number, 0, creation_message(creation))
+        task = self._task(number, identity, creation, len(body), base, Cursor(start.epoch + 1))
         statements: list[Statement] = [
-            insert_task(number, identity, with_checksum("task", number, 0, creation_message(creation))),
+            insert_task(number, identity, body),
             set_base(number, with_checksum("base", number, 0, base_message(base))),
         ]
         for rows in kept:

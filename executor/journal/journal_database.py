@@ -17,6 +17,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -29,12 +30,15 @@ FORMAT: Final = 1
 _APPLICATION: Final = 0x54647467  # "Tdtg"
 _CHECKPOINT_PAGES: Final = 1_000
 _BUSY_SECONDS: Final = 10.0
-_SCHEMA: Final = (
+_TABLES: Final = (
     "CREATE TABLE tasks (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, body BLOB NOT NULL)",
     "CREATE TABLE bases (task INTEGER PRIMARY KEY, body BLOB NOT NULL)",
     "CREATE TABLE cursors (task INTEGER PRIMARY KEY, body BLOB NOT NULL)",
     "CREATE TABLE records (task INTEGER, position INTEGER, body BLOB NOT NULL, PRIMARY KEY (task, position))",
     "CREATE TABLE blobs (digest BLOB PRIMARY KEY, body BLOB NOT NULL) WITHOUT ROWID",
+)
+_SCHEMA: Final = (
+    *_TABLES,
     f"PRAGMA application_id = {_APPLICATION}",
     f"PRAGMA user_version = {FORMAT}",
 )
@@ -100,6 +104,9 @@ class JournalDatabase:
         self._uri = f"file:{quote(str(path))}" + (f"?vfs={vfs}" if vfs else "")
         self._reading = threading.Lock()
         check_whole(path)
+        if not vfs:
+            with suppress(OSError):  # SQLite says why the file cannot be used
+                path.touch(mode=0o600)
         try:
             self._writer = self._connect()
         except sqlite3.Error as error:
@@ -154,8 +161,8 @@ class JournalDatabase:
         except sqlite3.Error as error:
             raise unusable(self._path, error) from error
 
-    def blob_digests(self) -> list[bytes]:
-        return [digest for (digest,) in self._writer.execute("SELECT digest FROM blobs")]
+    def blob_sizes(self) -> dict[bytes, int]:
+        return dict(self._writer.execute("SELECT digest, length(body) FROM blobs").fetchall())
 
     def blob(self, digest: bytes) -> bytes | None:
         """Kept rows; None if there are none of this digest. On any thread."""
@@ -205,6 +212,12 @@ def check_format(path: Path, connection: sqlite3.Connection) -> None:
             f"{path} has format {version}, and this build reads format {FORMAT}: start the version of "
             "Tidegate that wrote it, or a newer version",
             reason="DATA_VERSION",
+        )
+    tables = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL")}
+    if tables != set(_TABLES):
+        raise Refused(
+            f"{path} has other tables than a journal: put back a copy of the whole data folder, or name another folder",
+            reason="DATA_DAMAGED",
         )
 
 

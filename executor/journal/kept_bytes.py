@@ -2,7 +2,7 @@
 
 Few bytes are a blob, written by the commit that has the record, so that a small epoch costs one sync. More are a file,
 written and synced before the record is appended. Whatever no record names is removed: a blob by the commit that removes
-the last record, a file after that commit, and either when the journal is opened.
+the last record, a file after that commit, and either when the journal is opened. Files of other names stay.
 """
 
 from __future__ import annotations
@@ -45,42 +45,51 @@ class KeptBytes:
         self._reader = KeptReader(database.blob, disk, folder)
         self._folder = folder
         self._uses = uses
-        self._files: set[bytes] = set()
+        files = {digest_in(name): size for name, size in disk.sizes(folder).items()}
+        self._sizes = database.blob_sizes() | {digest: size for digest, size in files.items() if digest is not None}
+        self._files = {digest for digest in files if digest is not None}
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
         self._threads = ThreadPoolExecutor(_THREADS, "tidegate-kept")
         disk.make_folder(folder)
 
     def collect(self) -> None:
-        """Find the kept files, and remove all kept bytes that no record names. Called once, before anything is kept."""
+        """Remove all kept bytes that no record names. Called once, before anything is kept."""
         for name in self._disk.sizes(self._folder):
-            digest = digest_in(name)
-            if digest is not None and digest in self._uses:
-                self._files.add(digest)
-            else:
+            if name.endswith(_TEMPORARY):
                 self._disk.remove(self._folder / name)
-        unused = [digest for digest in self._database.blob_digests() if digest not in self._uses]
+        unused = [digest for digest in self._sizes if digest not in self._uses]
+        for digest in unused:
+            del self._sizes[digest]
+            if digest in self._files:
+                self._files.discard(digest)
+                self._disk.remove(self._reader.path(digest))
         if unused:
             self._journal.append([delete_blob(digest) for digest in unused])
+
+    def size(self, digests: Iterable[bytes]) -> int:
+        """The bytes that are kept for these digests, each counted as often as it is named."""
+        with self._lock:
+            return sum(self._sizes.get(digest, 0) for digest in digests)
 
     def keep(self, data: pa.Buffer) -> Kept:
         """Keep the bytes. The caller appends `take_inserts()` with the record that names the digest."""
         if data.size > SMALL_BYTES:
-            return self._keep_file(partial(self._copy, data), partial(bytes_digest, data))
+            return self._keep_file(partial(self._copy, data), partial(bytes_digest, data), data.size)
         digest = bytes_digest(data)
-        self._use(digest)
+        self._use(digest, data.size)
         return Kept(self._reader, digest, (insert_blob(digest, data.to_pybytes()),))
 
     def keep_file(self, path: Path) -> Kept:
         """Keep a file, which does not change any more."""
-        return self._keep_file(partial(self._disk.link, path), partial(_digest_of_file, path))
+        return self._keep_file(partial(self._disk.link, path), partial(_digest_of_file, path), path.stat().st_size)
 
     def _copy(self, data: pa.Buffer, target: Path) -> None:
         with self._disk.create(target) as sink:
             sink.write(data)
             self._disk.sync(sink)
 
-    def _keep_file(self, write: Callable[[Path], None], digest: Callable[[], bytes]) -> Kept:
+    def _keep_file(self, write: Callable[[Path], None], digest: Callable[[], bytes], size: int) -> Kept:
         """Write a file, and compute its digest meanwhile on another thread: the disk and a core work side by side."""
         temporary = self._temporary()
         try:
@@ -90,16 +99,16 @@ class KeptBytes:
         try:
             write(temporary)
             kept = Kept(self._reader, hashing.result())
-            self._name(temporary, kept.digest)
+            self._name(temporary, kept.digest, size)
         except OSError as error:
             with suppress(OSError):
                 self._disk.remove(temporary)
             raise journal_failed(error) from error
         return kept
 
-    def _name(self, temporary: Path, digest: bytes) -> None:
+    def _name(self, temporary: Path, digest: bytes, size: int) -> None:
         """Give a written file its name, and count the use. The file goes if there is one of the same bytes."""
-        if self._use(digest):
+        if self._use(digest, size):
             self._free(temporary)
             return
         try:
@@ -111,10 +120,11 @@ class KeptBytes:
         with self._lock:
             self._files.add(digest)
 
-    def _use(self, digest: bytes) -> bool:
+    def _use(self, digest: bytes, size: int) -> bool:
         """Count one more use; True if there is a file of this digest."""
         with self._lock:
             self._uses[digest] += 1
+            self._sizes[digest] = size
             return digest in self._files
 
     def _temporary(self) -> Path:
@@ -127,7 +137,7 @@ class KeptBytes:
                 self._uses[digest] -= 1
                 if self._uses[digest]:
                     continue
-                del self._uses[digest]
+                del self._uses[digest], self._sizes[digest]
                 if digest in self._files:
                     self._journal.append((), after=partial(self._remove, digest))
                 else:

@@ -54,4 +54,5 @@ def _records(rows: TaskRows, before: int, kept: Known) -> Iterator[Recorded]:
     for expected, (position, body) in enumerate(rows.records, before + 1):
         if position != expected:
             raise damaged(f"record {expected} of task {rows.identity!r} is missing")
-        yield Recorded(position, change_value(checked("record", rows.number, position, body, pb.Change), kept))
+        change = change_value(checked("record", rows.number, position, body, pb.Change), kept)
+        yield Recorded(position, change, len(body))

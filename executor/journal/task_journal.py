@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
 from ...proto.encoding import messages
+from ...proto.errors import Exhausted
 from ...proto.values import Cursor, InlineSplit, Split
 from ..ledger.epoch import is_durable
 from ..ledger.ledger import Ledger
@@ -19,6 +21,7 @@ from ..ledger.ledger_change import Change, EndedSources, SealedEpoch
 from ..ledger.split_book import AcceptedSplit
 from ..ledger.split_digest import digest_of_stream, rows_stream
 from ..ledger.transactions import Record
+from ..runtime.batch_store import Quota
 from .group_commit import Batch, Journal
 from .journal_database import Statement, cut_records, delete_task, insert_record, set_base, set_cursor
 from .kept_bytes import KeptBytes
@@ -42,7 +45,19 @@ class TaskJournal(Protocol):
         ...
 
     def keep(self, accepted: AcceptedSplit, split: Split, upload: Path | None) -> None:
-        """Keep the split's rows, or the uploaded file that it names, until its epoch is acknowledged. May be slow."""
+        """Keep the split's rows, or the uploaded file that it names, until its epoch is acknowledged. May be slow.
+
+        Raises `Exhausted` if there is no room for them.
+        """
+        ...
+
+    def check_room(self) -> None:
+        """Raise `Exhausted` if the task may have no more in the data folder."""
+        ...
+
+    @property
+    def presses(self) -> bool:
+        """True if the task has half of what it may have in the data folder, so that a checkpoint should not wait."""
         ...
 
     def drop(self, splits: Iterable[AcceptedSplit]) -> None:
@@ -88,12 +103,16 @@ class NoJournal:
 
     keeps = False
     settled = True
+    presses = False
 
     def check(self) -> None:
         """Raise nothing."""
 
     def keep(self, accepted: AcceptedSplit, split: Split, upload: Path | None) -> None:
         """Keep nothing."""
+
+    def check_room(self) -> None:
+        """Raise nothing."""
 
     def drop(self, splits: Iterable[AcceptedSplit]) -> None:
         """Drop nothing."""
@@ -120,11 +139,15 @@ class Recorded:
 
     position: int
     change: Change
+    size: int
 
 
 class DurableTask:
     """Records the changes of one task. `records` are those that were read from the journal, `digests` the kept bytes
-    that the task's own record names. `after` is called once the task is deleted for good.
+    that the task's own record of `size` bytes names. `after` is called once the task is deleted for good.
+
+    The task may add no more while its record, and what it has in the data folder of epochs that are not `acknowledged`,
+    is beyond `limit` bytes.
     """
 
     keeps = True
@@ -138,6 +161,9 @@ class DurableTask:
         *,
         records: Sequence[Recorded] = (),
         digests: Iterable[bytes] = (),
+        acknowledged: Cursor,
+        size: int,
+        limit: int,
         after: Callable[[], None],
     ) -> None:
         self.number = number
@@ -148,6 +174,10 @@ class DurableTask:
         self._records = deque(records)
         self._digests = tuple(digests)
         self._after = after
+        self._quota = Quota(limit)
+        self._unread = deque(record for record in records if record.change.last_epoch >= acknowledged.epoch)
+        self._quota.used = size + rows.size(self._digests) + sum(map(self._size_of, self._unread))
+        self._size = sum(map(self._size_of, records))
         self._last: Batch | None = None
         self._deleted = False
 
@@ -164,13 +194,48 @@ class DurableTask:
 
     def keep(self, accepted: AcceptedSplit, split: Split, upload: Path | None) -> None:
         if isinstance(split, InlineSplit):
-            kept = accepted.kept = self._rows.keep(rows_stream(split))
+            stream = rows_stream(split)
+            kept = accepted.kept = self._keep(stream.size, partial(self._rows.keep, stream))
             accepted.digest = digest_of_stream(split, kept.digest)
         elif upload is not None:
-            accepted.kept = self._rows.keep_file(upload)
+            accepted.kept = self._keep(upload.stat().st_size, partial(self._rows.keep_file, upload))
+        else:
+            self.check_room()
+
+    def _keep(self, size: int, keep: Callable[[], Kept]) -> Kept:
+        if not self._quota.take(size):
+            raise self._no_room()
+        try:
+            return keep()
+        except BaseException:
+            self._quota.give(size)
+            raise
+
+    def check_room(self) -> None:
+        if self._quota.used > self._quota.limit:
+            raise self._no_room()
+
+    @property
+    def presses(self) -> bool:
+        return 2 * self._size > self._quota.limit
+
+    def _no_room(self) -> Exhausted:
+        has = (
+            f"the task has {self._quota.used:,} bytes in the data folder that are not acknowledged, and queue_bytes "
+            f"and spill_quota together allow it {self._quota.limit:,}"
+        )
+        if any(record.change.seal is not None for record in tuple(self._unread)):
+            return Exhausted(f"{has}: read and acknowledge, then add more", reason="OUTPUT_UNREAD")
+        return Exhausted(f"{has}: request a barrier, or raise spill_quota", reason="WAITS_FOR_SEAL")
+
+    def _size_of(self, record: Recorded) -> int:
+        """The bytes of a record, and of what is kept for it."""
+        return record.size + self._rows.size(kept_by(record.change))
 
     def drop(self, splits: Iterable[AcceptedSplit]) -> None:
-        self._rows.release([split.kept.digest for split in splits if split.kept is not None])
+        digests = [split.kept.digest for split in splits if split.kept is not None]
+        self._quota.give(self._rows.size(digests))
+        self._rows.release(digests)
 
     def record(
         self,
@@ -205,21 +270,28 @@ class DurableTask:
 
     def _append(self, change: Change) -> Batch:
         self._position += 1
-        self._records.append(Recorded(self._position, change))
         statements: list[Statement] = []
         for split, _ in change.splits:
             if isinstance(split.kept, Kept):
                 statements += split.kept.take_inserts()
         body = with_checksum("record", self.number, self._position, change_message(change))
+        record = Recorded(self._position, change, len(body))
+        self._records.append(record)
+        self._unread.append(record)
+        self._quota.add(len(body))
+        self._size += self._size_of(record)
         return self._journal.append([*statements, insert_record(self.number, self._position, body)])
 
     def acknowledged(self, cursor: Cursor, needed: int, after: Callable[[], None] | None = None) -> None:
         if self._deleted:
             return
+        while self._unread and self._unread[0].change.last_epoch < cursor.epoch:
+            self._quota.give(self._size_of(self._unread.popleft()))
         unused: list[bytes] = []
         before = self._base.position
         while self._records and self._records[0].change.last_epoch < needed:
             record = self._records.popleft()
+            self._size -= self._size_of(record)
             self._base = folded(self._base, record.position, record.change)
             unused += kept_by(record.change)
         statements = [set_cursor(self.number, with_checksum("cursor", self.number, 0, messages.cursor_message(cursor)))]

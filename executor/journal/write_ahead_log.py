@@ -25,6 +25,7 @@ _FRAME_HEADER: Final = 24
 _SUMMED: Final = 8  # of a frame's header, the page number and the size of the database
 _MAGIC: Final = 0x377F0682
 _PAGE_BYTES: Final = 4096
+_PAGE_SIZES: Final = frozenset(1 << power for power in range(9, 17))
 _SUMMED_OF_HEADER: Final = 24
 _FRAMES_AT_ONCE: Final = 256
 _ORDERS: Final = ("<u4", ">u4")
@@ -68,7 +69,7 @@ def _check(header: bytes, body: bytes) -> LogCheck:
     sums = _sums(
         np.frombuffer(header[:_SUMMED_OF_HEADER], order).astype(np.uint32)[None, :], np.zeros((1, 2), np.uint32)
     )
-    if words[0] | 1 == _MAGIC | 1 and (sums[0] == words[6:8]).all():
+    if words[0] | 1 == _MAGIC | 1 and (sums[0] == words[6:8]).all() and int(words[2]) in _PAGE_SIZES:
         return _check_frames(_frames(body, int(words[2])), words[4:], order)
     for order in _ORDERS:
         check = _check_frames(_frames(body, _PAGE_BYTES), None, order)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from ...proto.encoding.number_ranges import LARGEST
 from ...proto.errors import Exhausted, InvalidRequest, Refused
@@ -15,16 +16,20 @@ from ...proto.source_names import fed_source
 from ...proto.values import Added, Seal, Transaction
 from ..api.computation import Source
 from .epoch import Epoch, Start
-from .ledger_change import Change, SealedEpoch
+from .ledger_change import Change, EndedSources, SealedEpoch
 from .split_book import AcceptedSplit, SourceLedger
 from .transactions import Record, Transactions
+
+_SPLITS_OF_EPOCH: Final = 4
+"""An epoch that is not acknowledged takes the memory of so many splits, even without rows."""
 
 
 class Ledger:
     """The book of a task.
 
     `epochs` holds the sealed epochs that are not finished, oldest first; `open` is the next epoch. At most
-    `most_splits` splits may belong to epochs that are not acknowledged.
+    `most_splits` splits may belong to epochs that are not acknowledged, and there are at most a quarter as many of
+    these epochs.
     """
 
     def __init__(
@@ -35,6 +40,7 @@ class Ledger:
         self.transactions = Transactions(start.transactions)
         self.max_pending_epochs = max_pending_epochs
         self._most_splits = most_splits
+        self._most_epochs = max(1, most_splits // _SPLITS_OF_EPOCH)
         self.epochs: list[Epoch] = []
         self.sealed = self.finished = self.barrier_read = start.epoch
         self._start = start.epoch
@@ -241,6 +247,17 @@ class Ledger:
                 f"to the BARRIER of epoch {self.barrier_read + 1} first, then seal",
                 reason="TOO_MANY_PENDING_EPOCHS",
             )
+        if len(self._bounds) >= self._most_epochs:
+            raise Exhausted(
+                f"{len(self._bounds):,} epochs are not acknowledged, and queue_bytes allows {self._most_epochs:,}: "
+                "acknowledge epochs that were read, then seal",
+                reason="OUTPUT_UNREAD",
+            )
+
+    @property
+    def checkpoints(self) -> int:
+        """The number of checkpoints that were requested of epochs that are not acknowledged."""
+        return len(self._checkpoints)
 
     def checkpoint(self, epoch: int) -> str | None:
         """The name of the checkpoint to take at the barrier of this epoch."""
@@ -302,10 +319,10 @@ class Ledger:
 
     # ----------------------------------------------------------------------------------------------------- end
 
-    def no_more_splits(self, name: str | None, through: Mapping[str, int] | None, now_us: int) -> dict[str, int]:
+    def no_more_splits(self, name: str | None, through: Mapping[str, int] | None, now_us: int) -> EndedSources | None:
         """End one source, or all sources. With `through`, they end at the numbers that it names.
 
-        Returns the last split of each source that the call has ended.
+        Returns the sources that the call has ended; None if they had ended before.
         """
         resolved = self._resolve(through)
         ending = [self.source(name)] if name is not None else list(self.fed.values())
@@ -313,11 +330,12 @@ class Ledger:
         if stray:
             raise InvalidRequest(f"through names source {stray[0]!r}, but the call ends only source {name!r}")
         ends = {source.name: self._end_of(source, resolved.get(source.name)) for source in ending}
+        known = all(source.end is not None for source in ending) and (self._all_ended or name is not None)
         for source in ending:
             source.end = ends[source.name]
         self._all_ended = self._all_ended or name is None
         self._end_if_all_ended(now_us)
-        return ends
+        return None if known else EndedSources(ends=ends, all=name is None)
 
     def _end_of(self, source: SourceLedger, through: int | None) -> int:
         if source.end is not None:

@@ -46,6 +46,11 @@ class Quota:
             self.used += size
             return True
 
+    def add(self, size: int) -> None:
+        """Count bytes that are there already, even beyond the limit."""
+        with self._lock:
+            self.used += size
+
     def give(self, size: int) -> None:
         with self._lock:
             self.used -= size

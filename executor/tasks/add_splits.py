@@ -205,6 +205,7 @@ class Adding:
                 before = task_state.ledger.transactions.repeated(transaction)
                 if before is None:
                     task_state.ledger.check_room(len(splits))
+                    task_state.journal.check_room()
             digest = content_digest(
                 [(name, self._uploads.with_content_digest(split)) for name, split in splits], seals=seal is not None
             )

@@ -329,7 +329,8 @@ class EpochLoop:
         progress.noted = True
         regular = self._task_state.regular
         seconds = (time.monotonic_ns() - progress.started_ns) / 1e9
-        if regular is None or not regular.due(seconds, self._task_state.output.acknowledged):
+        journal = self._task_state.journal
+        if regular is None or not regular.due(seconds, self._task_state.output.acknowledged, presses=journal.presses):
             return False
         regular.begin()
         return True

@@ -35,7 +35,6 @@ from ..checkpoints.root import no_root
 from ..checkpoints.taking import Checkpoints
 from ..journal.task_journal import NO_JOURNAL, TaskJournal
 from ..ledger.epoch import FIRST, Start
-from ..ledger.ledger_change import EndedSources
 from ..runtime.batch_store import SpillSpace
 from ..runtime.events import TaskEvents
 from ..runtime.scheduler import Scheduler, Slot
@@ -205,9 +204,9 @@ class Task:
         ledger = self._task_state.ledger
         with self._task_state.lock:
             self._task_state.check_running()
-            before, now_us = ledger.sealed, now()
+            before, checkpoints, now_us = ledger.sealed, ledger.checkpoints, now()
             number, sealed = ledger.request_barrier(epoch, seal, now_us)
-            if sealed or seal.checkpoint is not None:
+            if sealed or ledger.checkpoints > checkpoints:
                 self._task_state.journal.record(ledger, now_us, before, checkpoint=number)
             if seal.checkpoint is not None and self._task_state.full is Full.UNREAD:
                 self._go_on()  # run to the checkpoint, whether or not anybody reads
@@ -233,9 +232,9 @@ class Task:
         with self._task_state.lock:
             self._task_state.check_running()
             before, now_us = ledger.sealed, now()
-            ends = ledger.no_more_splits(source, through, now_us)
-            ended = EndedSources(ends=ends, all=source is None)
-            self._task_state.journal.record(ledger, now_us, before, ended=ended)
+            ended = ledger.no_more_splits(source, through, now_us)
+            if ended is not None:
+                self._task_state.journal.record(ledger, now_us, before, ended=ended)
             if self._task_state.ledger.done:
                 self._task_state.finish()
                 self._scheduler.submit(self._slot)

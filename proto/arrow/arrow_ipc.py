@@ -14,7 +14,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,7 +21,7 @@ from ..errors import Exhausted, InvalidRequest
 from ..values import MIB, InlineSplit
 from .flatbuffers import field, root, table
 from .unpack import CODES, LIST_VIEWS, TEXT_VIEWS, packed, unpack, unpacked_type
-from .validation import validated
+from .validation import validated, viewed_bytes
 
 MAX_INLINE_BYTES: Final = 1024 * MIB  # of one split, once dictionaries and views are unpacked
 KNOWN_SCHEMA_BYTES: Final = 16_384  # a schema up to this size is remembered: it comes again with the next split
@@ -229,7 +228,7 @@ def _plain_column(column: pa.Array, field: pa.Field) -> pa.Array:
         _refuse_growth(_dictionary_bytes(column))
         column = column.dictionary_decode()
     if pa.types.is_string_view(column.type) or pa.types.is_binary_view(column.type):
-        _refuse_growth(_viewed_bytes(column))
+        _refuse_growth(viewed_bytes(column))
         column = column.cast(field.type)
     return column
 
@@ -243,13 +242,6 @@ def _dictionary_bytes(column: pa.DictionaryArray) -> int:
         return len(column) * int(values.type.byte_width)
     longest = pc.max(pc.binary_length(values)).as_py() or 0
     return len(column) * (int(longest) + 4)
-
-
-def _viewed_bytes(column: pa.Array) -> int:
-    """The bytes of all values of a view column. Many values may share the same bytes; each counts."""
-    views = np.frombuffer(column.buffers()[1], np.int32).reshape(-1, 4)  # a view is 16 bytes, its length first
-    lengths = views[column.offset : column.offset + len(column), 0]
-    return int(lengths[column.is_valid().to_numpy(zero_copy_only=False)].sum(dtype=np.int64))
 
 
 def _refuse_growth(size: int) -> None:

@@ -47,6 +47,9 @@ _ANY_BITS: Final = frozenset(
         *(pa.float16(), pa.float32(), pa.float64(), pa.date32(), pa.timestamp("us"), pa.duration("us")),
     )
 )
+_VIEWS: Final = frozenset({pa.string_view(), pa.binary_view()})
+MOST_VIEWED: Final = 1 << 30
+"""The most bytes of all values of a column of views. Many values may share the same bytes, and each is checked."""
 _LARGE: Final = frozenset({pa.lib.Type_LARGE_STRING, pa.lib.Type_LARGE_BINARY, pa.lib.Type_LARGE_LIST})
 
 
@@ -80,9 +83,53 @@ def _check_names(field: pa.Field) -> None:
         _check_names(field.type.field(index))
 
 
+def viewed_bytes(array: pa.Array) -> int:
+    """The bytes of all values of an array of views. Many values may share the same bytes; each counts."""
+    buffer = array.buffers()[1]
+    if buffer is None or not len(array):
+        return 0
+    views = np.frombuffer(buffer, np.uint32).reshape(-1, 4)  # a view is 16 bytes, its length first
+    lengths = views[array.offset : array.offset + len(array), 0]
+    if array.null_count:
+        lengths = lengths[array.is_valid().to_numpy(zero_copy_only=False)]
+    return int(lengths.sum(dtype=np.int64))
+
+
+def _check_views(array: pa.Array) -> None:
+    """Raise `pa.ArrowInvalid` for views, at any depth, that have too many bytes to look at."""
+    if array.type in _VIEWS:
+        size = viewed_bytes(array)
+        if size > MOST_VIEWED:
+            raise pa.ArrowInvalid(
+                f"a column of views has {size:,} bytes, with those that values share; at most {MOST_VIEWED:,} are "
+                "allowed"
+            )
+        return
+    for child in _children(array):
+        _check_views(child)
+
+
+def _children(array: pa.Array) -> Iterator[pa.Array]:
+    """The arrays inside of an array, as they are, without its offset."""
+    type_ = array.type
+    if isinstance(array, pa.ExtensionArray):
+        yield array.storage
+    elif kinds.is_dictionary(type_):
+        yield array.dictionary
+    elif kinds.is_run_end_encoded(type_):
+        yield array.values
+    elif kinds.is_struct(type_) or kinds.is_union(type_):
+        yield from map(array.field, range(type_.num_fields))
+    elif kinds.is_map(type_):
+        yield from (array.keys, array.items)
+    elif type_.num_fields:
+        yield array.values
+
+
 def _check(array: pa.Array) -> None:
     """Raise `pa.ArrowInvalid` for an array of valid shape whose values are not valid."""
     if not (_nulls_are_counted(array) and _is_right(array)):
+        _check_views(array)
         array.validate(full=True)
 
 

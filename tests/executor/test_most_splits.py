@@ -94,5 +94,17 @@ def test_splits_that_go_to_disk_cost_in_proportion_however_many_wait_already() -
     assert work(800) < 1.25 * 4 * work(200)
 
 
+def test_a_task_has_a_quarter_as_many_epochs_that_are_not_acknowledged() -> None:
+    with running(queue_bytes=SMALLEST) as task:
+        for epoch in range(1, MOST // 4 + 1):
+            task.seal()
+            assert task.epoch(epoch) == []
+        with pytest.raises(Exhausted, match=r"250 epochs are not acknowledged, and queue_bytes allows 250") as refused:
+            task.seal()
+        assert refused.value.reason == "OUTPUT_UNREAD"
+        task.manager.acknowledge(task.id, Cursor(2))
+        assert task.seal() == MOST // 4 + 1
+
+
 def test_larger_queues_have_more_splits() -> None:
     assert most_splits(64 << 20) == 131_072

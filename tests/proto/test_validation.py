@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import struct
 
 import numpy as np
 import pyarrow as pa
@@ -170,3 +171,31 @@ def test_text_with_few_characters_beyond_ascii_is_proved_right_without_arrow(mon
     few, many = pa.array(["café", *["coffee"] * 200] * 2_000), pa.array(["кофе"] * 2_000)
     assert validation._is_right(few)
     assert not validation._is_right(many)
+
+
+VIEWED = pa.Array.from_buffers(
+    pa.string_view(),
+    3_000,
+    [None, pa.py_buffer(struct.pack("<i4sii", 1 << 20, b"xxxx", 0, 0) * 3_000), pa.py_buffer(b"x" * (1 << 20))],
+)
+"""3 GB of text, in values that share 1 MB."""
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        VIEWED,
+        VIEWED.slice(500),
+        pa.StructArray.from_arrays([VIEWED], ["v"]),
+        pa.ListArray.from_arrays(pa.array([0, 3_000], pa.int32()), VIEWED),
+        pa.FixedSizeListArray.from_arrays(VIEWED, 2),
+        pa.DictionaryArray.from_arrays(pa.array([0], pa.int8()), VIEWED),
+        pa.RunEndEncodedArray.from_arrays(pa.array(range(1, 3_001), pa.int32()), VIEWED),
+        pa.MapArray.from_arrays(pa.array([0, 3_000], pa.int32()), VIEWED, VIEWED),
+        pa.ListViewArray.from_arrays(pa.array([0], pa.int32()), pa.array([3_000], pa.int32()), VIEWED),
+    ],
+    ids=lambda array: str(array.type)[:30],
+)
+def test_views_that_share_bytes_are_refused_before_each_of_them_is_checked(array: pa.Array) -> None:
+    with pytest.raises(pa.ArrowInvalid, match=r"views has [\d,]+ bytes, with those that values share"):
+        validated(pa.record_batch([array], ["v"]))

@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 import tidegate
 from tidegate.proto.encoding.request_parts import has_more_parts
 from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
+from tidegate.proto.tidegate.v1 import tasks_pb2_grpc
 from tidegate.server.calls import request_reading as reading
 from tidegate.server.endpoints.plan_service import Plans
 from tidegate.server.endpoints.task_service import Tasks
@@ -122,3 +123,13 @@ def test_parts_are_the_fields_of_a_message_and_of_those_inside_it(message: Messa
 def test_bytes_that_are_no_message_have_no_parts(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"field|varint"):
         has_more_parts(data, pb.AddSplitsRequest.DESCRIPTOR, 10)
+
+
+def test_a_compressed_request_is_refused_before_it_is_unpacked(address: str) -> None:
+    plan = pb.PlanBytes(binary=bytes(1 << 20))
+    with (
+        grpc.insecure_channel(address, compression=grpc.Compression.Gzip) as channel,
+        pytest.raises(grpc.RpcError, match="'gzip' is disabled") as refused,
+    ):
+        tasks_pb2_grpc.TaskServiceStub(channel).CreateTask(pb.CreateTaskRequest(plan=plan), timeout=20)
+    assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED

@@ -23,9 +23,16 @@ from ..fakes import PLAN, Client, FakeEngine, manager_of
 class Restarts:
     """`manager` is the service that runs now. `engine` makes its computations."""
 
-    def __init__(self, folder: Path | None = None, engine: FakeEngine | None = None, disk: Disk | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path | None = None,
+        engine: FakeEngine | None = None,
+        disk: Disk | None = None,
+        checkpoints: Path | None = None,
+    ) -> None:
         self.folder = folder or Path(tempfile.mkdtemp(prefix="tidegate-test-"))
         self.engine = engine or FakeEngine()
+        self._checkpoints = checkpoints
         self._numbers = itertools.count(1)
         self.data = self.folder / "0"
         self._disk = disk
@@ -34,7 +41,9 @@ class Restarts:
     def start(self) -> None:
         """Start the service on the folder of the one that was killed."""
         self.durable = DurableTasks(self.data, self._disk)
-        self.manager: TaskManager = manager_of(self.engine, threads=2, durable=self.durable)
+        self.manager: TaskManager = manager_of(
+            self.engine, threads=2, durable=self.durable, checkpoint_root=self._checkpoints
+        )
 
     def create(self, tables: dict[str, list[Split]] | None = None, request: str = "", **options: object) -> Client:
         info = self.manager.create_task(PLAN, TaskOptions(**options), tables or {}, request=request)

@@ -1,0 +1,97 @@
+"""The data folder as others may have left it: files, rights and owners."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from pathlib import Path
+
+import pytest
+
+from tidegate.executor.journal import data_folder
+from tidegate.executor.journal.durable_tasks import DurableTasks
+from tidegate.executor.journal.inspection import DataInspection
+from tidegate.proto.errors import InvalidRequest, Refused
+from tidegate.server.cli.text_table import text_table
+
+from .restarts import Restarts
+
+
+def test_files_of_others_in_the_folder_stay(tmp_path: Path) -> None:
+    rows = tmp_path / "data" / "rows"
+    rows.mkdir(parents=True)
+    names = ("thesis.odt", "0" * 31, "é" * 32, "journal")
+    for name in names:
+        (rows / name).write_text("mine")
+    DurableTasks(tmp_path / "data").close()
+    assert sorted(path.name for path in rows.iterdir()) == sorted(names)
+
+
+def test_only_its_user_may_read_what_is_in_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "0").mkdir(mode=0o755)
+    with Restarts(tmp_path) as service:
+        task = service.create()
+        task.add(*range(20_000))
+        private = [*service.data.glob("journal*"), service.data / "rows"]
+        assert len(private) == 4
+        assert {stat.S_IMODE(path.stat().st_mode) & 0o077 for path in private} == {0}
+
+
+def test_a_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    user = os.geteuid()
+    if user == 0:
+        os.chown(tmp_path, 12_345, -1)
+    else:
+        monkeypatch.setattr(data_folder.os, "geteuid", lambda: user + 1)
+    with pytest.raises(InvalidRequest, match=r"belongs to user \d+, who could change tasks and rows") as refused:
+        DurableTasks(tmp_path)
+    assert refused.value.reason == "DATA_FOLDER"
+
+
+def test_a_folder_that_every_user_may_write_to_is_refused(tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+    with pytest.raises(InvalidRequest, match=r"every user may write to .*chmod o-w") as refused:
+        DurableTasks(tmp_path)
+    assert refused.value.reason == "DATA_FOLDER"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "CREATE TRIGGER t AFTER INSERT ON records BEGIN DELETE FROM tasks; END",
+        "CREATE VIEW v AS WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT n FROM c",
+        "CREATE TABLE more (n)",
+    ],
+)
+def test_a_journal_with_more_than_its_tables_is_refused(tmp_path: Path, more: str) -> None:
+    DurableTasks(tmp_path / "data").close()
+    with sqlite3.connect(tmp_path / "data" / "journal.sqlite") as connection:
+        connection.execute(more)
+    connection.close()
+    for look in (DurableTasks, lambda folder: DataInspection(folder).tasks()):
+        with pytest.raises(Refused, match="has other tables than a journal") as refused:
+            look(tmp_path / "data")
+        assert refused.value.reason == "DATA_DAMAGED"
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("other", ["pipe", "link"])
+def test_kept_rows_that_are_no_regular_file_are_damage(tmp_path: Path, other: str) -> None:
+    with Restarts(tmp_path) as service:
+        service.create().add(*range(20_000))
+        service.kill()
+        [kept] = (service.data / "rows").iterdir()
+        if other == "pipe":
+            kept.unlink()
+            os.mkfifo(kept)
+        else:
+            kept.rename(tmp_path / "elsewhere")
+            kept.symlink_to(tmp_path / "elsewhere")
+        [problem] = DataInspection(service.data).check().problems
+        assert "not a regular file" in problem
+        service.start()
+
+
+def test_a_table_on_the_terminal_has_no_control_characters() -> None:
+    assert text_table([["a\x1b]0;x\x07", "é"], ["b\nc", "\u202e"]]) == "a\\x1b]0;x\\x07  é\nb\\nc           \\u202e"
