@@ -8,7 +8,7 @@ DEVELOPMENT := $(VENV)/.development
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run test api producers docs coverage constraints search repeats resident feeding fuzz attack soak matrix digests check lint types proto bench clean
+.PHONY: help run test api producers docs coverage constraints search repeats resident feeding fuzz attack soak crash matrix digests check lint types proto bench clean
 
 help: ## Say what there is.
 	@sed -n 's/^\([a-z]*\):.*## /  make \1 \t/p' Makefile
@@ -43,6 +43,9 @@ attack: $(DEVELOPMENT) ## Send a server 100,000 requests that are made up, by st
 
 soak: $(DEVELOPMENT) ## Load a server with 200 tasks and 50 hostile clients, then with long epochs, and time it: 20 minutes.
 	$(BIN)/python -m tests.server.soak $(SOAK)
+
+crash: $(DEVELOPMENT) ## Kill servers at named points and at random instants, SEEDS=500 times: an hour.
+	$(BIN)/python -m tests.crash --seeds $(or $(SEEDS),500)
 
 matrix: ## Run the whole test suite on every Python from 3.11 to 3.14 that this machine has.
 	@for version in 3.11 3.12 3.13 3.14; do \

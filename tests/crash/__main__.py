@@ -1,0 +1,50 @@
+"""Kills servers at named points and at random instants: `python -m tests.crash --seeds 500`.
+
+Prints what differs from an undisturbed run, how often each point was come to, and those that never were.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from .killed_runs import Forking, Run, killed
+from .points import POINTS
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=100, help="the number of runs (default: %(default)s)")
+    parser.add_argument("--first", type=int, default=1, help="the first seed (default: %(default)s)")
+    options = parser.parse_args()
+    came: Counter[str] = Counter()
+    failed, began = [], time.monotonic()
+    with Forking() as forking:
+        for seed in range(options.first, options.first + options.seeds):
+            folder = Path(tempfile.mkdtemp(prefix="tidegate-crash-"))
+            run = Run.of(seed)
+            outcome = killed(run, forking, folder / "run")
+            came.update(outcome.died)
+            for wrong in outcome.wrong:
+                print(f"seed {seed} ({run.case.name}; {', '.join(outcome.died)}): {wrong}", flush=True)
+            if outcome.wrong:
+                failed.append(seed)
+            shutil.rmtree(folder, ignore_errors=True)
+    for name, count in sorted(came.items()):
+        print(f"{count:5}  {name}")
+    never = [point.name for point in POINTS if point.name not in came]
+    print(f"never: {', '.join(never) or 'none'}")
+    print(
+        f"{options.seeds} runs, {came.total()} crashes at {len(came)} of {len(POINTS) + 1} points, "
+        f"{len(failed)} runs differ {failed or ''} ({time.monotonic() - began:.0f} s)"
+    )
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

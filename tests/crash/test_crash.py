@@ -1,0 +1,43 @@
+"""A server that is killed at named points and at random instants gives the rows of an undisturbed one.
+
+`make crash SEEDS=500` tries more seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from .cases import CASES
+from .killed_runs import Forking, Run, killed
+from .points import POINTS, place
+
+SEEDS = range(1, len(CASES) + 1)
+"""A seed for each case."""
+
+
+@pytest.fixture(scope="module")
+def forking() -> Iterator[Forking]:
+    with Forking() as forking:
+        yield forking
+
+
+def test_every_point_is_a_call_of_the_server() -> None:
+    for point in POINTS:
+        owner, name = place(point)
+        assert name in vars(owner), point
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_killed_server_loses_no_row_and_gives_none_twice(tmp_path: Path, forking: Forking, seed: int) -> None:
+    assert killed(Run.of(seed), forking, tmp_path / "run").wrong == ()
+
+
+def test_a_task_that_is_not_durable_is_noticed(tmp_path: Path, forking: Forking) -> None:
+    run = Run.of(2)
+    lost = replace(run, options={**run.options, "durability": "none"})
+    (wrong,) = killed(lost, forking, tmp_path / "run").wrong
+    assert "SERVER_RESTARTED" in wrong or "the server has started again" in wrong
