@@ -93,7 +93,7 @@ LOADING: Final = _around("executor.service.preparing_tasks:restored")
 POINTS: Final = (*ALWAYS, *LARGE_SPLITS, *CHECKPOINTS, *WRITES, *LOOPS, *RECOVERY, *LOADING)
 
 
-def place(point: Point) -> tuple[Any, str]:
+def owner_of(point: Point) -> tuple[Any, str]:
     """The class, or the module, and the name of the call of a point."""
     path, _, call = point.call.partition(":")
     owner, _, name = call.rpartition(".")
@@ -103,7 +103,7 @@ def place(point: Point) -> tuple[Any, str]:
 
 def kill_at(point: Point, hit: int, kill: Callable[[], None] | None = None) -> None:
     """Have this process killed when it comes to the point for the `hit`-th time."""
-    owner, name = place(point)
+    owner, name = owner_of(point)
     original = owner.__dict__[name]
     hits = itertools.count(1)
 

@@ -13,7 +13,7 @@ import pytest
 
 from .cases import CASES
 from .killed_runs import Forking, Run, killed
-from .points import POINTS, place
+from .points import POINTS, owner_of
 
 SEEDS = range(1, len(CASES) + 1)
 """A seed for each case."""
@@ -27,7 +27,7 @@ def forking() -> Iterator[Forking]:
 
 def test_every_point_is_a_call_of_the_server() -> None:
     for point in POINTS:
-        owner, name = place(point)
+        owner, name = owner_of(point)
         assert name in vars(owner), point
 
 
