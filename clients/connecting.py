@@ -17,7 +17,7 @@ def connect(
     token_file: str | os.PathLike[str] | None = None,
     tls: bool | str | os.PathLike[str] | None = None,
     plaintext_token: bool = False,
-    retry_seconds: float = 20.0,
+    reconnect_seconds: float = 60.0,
     flight: bool = True,
 ) -> Client:
     """A client of the server at HOST:PORT or unix:PATH. Returns at once; the first call connects.
@@ -31,7 +31,8 @@ def connect(
     - `tls`: True: the authorities that gRPC knows check the server's certificate. A path: the authorities in that file.
       Not given: the environment's TIDEGATE_TLS (true, or a path)
     - `plaintext_token`: True allows a token to travel to another machine without TLS
-    - `retry_seconds`: how long calls try again over a broken connection before they raise `Unavailable`
+    - `reconnect_seconds`: how long calls try again while the server cannot be reached, before they raise `Unavailable`.
+      A server that is started again within this time is a pause
     - `flight`: False for gRPC alone; else large results come over Arrow Flight, from the port of the same host that the
       server tells
     """
@@ -39,7 +40,7 @@ def connect(
     from .transport.remote import RemoteService
 
     wanted = access(address, token=token, token_file=token_file, tls=tls, plaintext_token=plaintext_token)
-    return Client(RemoteService(wanted, retry_seconds, flight=flight))
+    return Client(RemoteService(wanted, reconnect_seconds, flight=flight))
 
 
 def local(

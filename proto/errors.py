@@ -354,9 +354,9 @@ class TaskCancelled(TidegateError):
 
 
 class Unavailable(TidegateError):
-    """The client cannot reach the server, and has tried again for `retry_seconds`.
+    """The client cannot reach the server, and has tried again for `reconnect_seconds`.
 
-    >>> client = tidegate.connect("127.0.0.1:1", retry_seconds=0)
+    >>> client = tidegate.connect("127.0.0.1:1", reconnect_seconds=0)
     >>> try:
     ...     client.tasks()
     ... except tidegate.Unavailable as error:

@@ -1,8 +1,8 @@
 """A gRPC channel that raises Tidegate's errors and outlives a broken connection.
 
 The channel repeats calls itself. A retry policy in gRPC's service config makes at most five attempts, so a server that
-restarts for `retry_seconds` is beyond it; it would also repeat calls where TLS is wrong, and does not repeat a request
-on a call that stays open.
+restarts for `reconnect_seconds` is beyond it; it would also repeat calls where TLS is wrong, and does not repeat a
+request on a call that stays open.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ A = TypeVar("A")
 
 FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 1.0
+_RECOVERING: Final = "RECOVERING"
 _TOO_LARGE: Final = "larger than max"  # gRPC's words
 
 OPTIONS: Final = (
@@ -86,14 +87,14 @@ def _hang_up(answers: Answers, requests: SimpleQueue[bytes | None]) -> None:
 class Channel:
     """Calls by name.
 
-    Calls try again over a broken connection for `retry_seconds`. The answer of a unary call is waited for
+    Calls try again over a broken connection for `reconnect_seconds`. The answer of a unary call is waited for
     `answer_seconds`, or as long as the connection stands if that is None.
     """
 
-    def __init__(self, access: Access, retry_seconds: float, answer_seconds: float | None = None) -> None:
+    def __init__(self, access: Access, reconnect_seconds: float, answer_seconds: float | None = None) -> None:
         tune_allocator()
         self.access = access
-        self._retry_seconds = retry_seconds
+        self._reconnect_seconds = reconnect_seconds
         self._answer_seconds = answer_seconds
         self.metadata = access.metadata()
         self.authorities = access.authorities_bytes()
@@ -171,15 +172,17 @@ class Channel:
         return future
 
     def _retried(self, call: Callable[[], A], again: bool) -> A:
-        deadline = time.monotonic() + self._retry_seconds
+        deadline = time.monotonic() + self._reconnect_seconds
         pause = FIRST_PAUSE
         while True:
             try:
                 return call()
-            except grpc.RpcError as broken:
-                failed = self.failed(broken)
+            except (grpc.RpcError, Unavailable) as broken:
+                failed = self.failed(broken) if isinstance(broken, grpc.RpcError) else broken
                 hopeful = isinstance(failed, Unavailable) and failed.reason not in TROUBLES
-                if not again or not hopeful or time.monotonic() + pause > deadline:
+                if failed.reason == _RECOVERING:  # the server is there, and works
+                    deadline = time.monotonic() + self._reconnect_seconds
+                if not again or not hopeful or self._closed.is_set() or time.monotonic() + pause > deadline:
                     raise failed from None
             self._closed.wait(pause * random.uniform(0.5, 1.0))  # noqa: S311 (spreads clients, hides nothing)
             pause = min(2 * pause, LONGEST_PAUSE)

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Final
+from typing import Final, TypeVar
 
 import pyarrow as pa
 
 from ..proto.arrow.arrow_ipc import sendable
 from ..proto.encoding import messages
 from ..proto.encoding.frames import decode_frames, decode_read
-from ..proto.errors import Exhausted, InvalidRequest, NotFound, Problem, Refused, RequestError
+from ..proto.errors import (
+    Exhausted,
+    Forbidden,
+    InvalidRequest,
+    NotFound,
+    Problem,
+    Refused,
+    RequestError,
+    TidegateError,
+)
 from ..proto.graph import GraphService
 from ..proto.tidegate.v1 import plans_pb2 as plans
 from ..proto.tidegate.v1 import tasks_pb2 as pb
@@ -48,6 +57,8 @@ from .channel import Channel
 from .readahead import ReadAhead
 from .result_streams import Streams
 
+A = TypeVar("A")
+
 TASKS: Final = "/tidegate.v1.TaskService/"
 PLANS: Final = "/tidegate.v1.PlanService/"
 MESSAGE_BYTES: Final = 48 * MIB  # of a split that must go into a message: a server takes 64 MiB unless told otherwise
@@ -71,9 +82,9 @@ class RemoteService:
     """
 
     def __init__(
-        self, access: Access, retry_seconds: float, *, flight: bool = True, answer_seconds: float | None = None
+        self, access: Access, reconnect_seconds: float, *, flight: bool = True, answer_seconds: float | None = None
     ) -> None:
-        self._channel = Channel(access, retry_seconds, answer_seconds)
+        self._channel = Channel(access, reconnect_seconds, answer_seconds)
         self._streams = Streams(self._channel, use_flight=flight)
         self._schemas: dict[str, pa.Schema] = {}
         self._ahead: dict[str, ReadAhead] = {}
@@ -126,6 +137,25 @@ class RemoteService:
         return self._known(messages.task_value(answer.task))
 
     def add_splits(self, task: str, request: AddRequest) -> tuple[list[Added], int | None]:
+        request = replace(request, splits=tuple(request.splits))
+        return self._sent_again(task, request, lambda: self._add_splits(task, request))
+
+    def _sent_again(self, task: str, request: AddRequest, call: Callable[[], A]) -> A:
+        """The answer of a call whose rows may have been sent ahead. If the server has lost them, because it started
+        again, they are sent once more.
+        """
+        while True:
+            try:
+                return call()
+            except (NotFound, Forbidden) as error:
+                keys = [(task, source, number) for source, _, number in request.splits]
+                lost = [key for key in keys if key in self._sent and _are_lost(error, [self._sent[key].file.path])]
+                if not lost:
+                    raise
+                for key in lost:
+                    del self._sent[key]
+
+    def _add_splits(self, task: str, request: AddRequest) -> tuple[list[Added], int | None]:
         splits = tuple(request.splits)
         message = self._adding(task, splits, request)
         again = request.seal is not None or all(split.sequence for split in message.splits)
@@ -136,32 +166,45 @@ class RemoteService:
 
     def transact(self, task: str, transaction: Transaction, request: AddRequest) -> Transacted:
         splits = tuple(request.splits)
-        message = pb.AddSplitsRequest(
-            task=task,
-            epoch=request.epoch,
-            barrier=messages.seal_message(request.seal),
-            transaction=messages.transaction_message(transaction),
-        )
-        group, room, sent = secrets.token_hex(16), INLINE_BYTES, False
-        for source, split, _ in splits:
-            if isinstance(split, InlineSplit):
-                split = sendable(split)  # noqa: PLW2901
-                size = sum(batch.nbytes for batch in split.batches)
-                if sent := sent or size > room:
-                    split = self._in_file(task, split, group)  # noqa: PLW2901
-                room -= size
-            message.splits.add(source=source, split=messages.split_message(split))
-        try:
-            with _sides(split for _, split, _ in splits):
-                answer = self._channel.call(TASKS + "AddSplits", message, pb.AddSplitsResponse.FromString)
-        except RequestError:
-            if sent:
-                self.drop_uploads(task, group)
-            raise
+        while True:
+            message = pb.AddSplitsRequest(
+                task=task,
+                epoch=request.epoch,
+                barrier=messages.seal_message(request.seal),
+                transaction=messages.transaction_message(transaction),
+            )
+            group = secrets.token_hex(16)
+            sent = self._add_all(message, splits, group)
+            try:
+                with _sides(split for _, split, _ in splits):
+                    answer = self._channel.call(TASKS + "AddSplits", message, pb.AddSplitsResponse.FromString)
+            except RequestError as error:
+                if sent:
+                    self.drop_uploads(task, group)
+                if not _are_lost(error, sent):
+                    raise
+            else:
+                break
         transacted = messages.transacted_value(answer)
         if sent and transacted.replayed:
             self.drop_uploads(task, group)
         return transacted
+
+    def _add_all(
+        self, message: pb.AddSplitsRequest, splits: Iterable[tuple[str, Split, int | None]], group: str
+    ) -> list[str]:
+        """Put the splits into the message. Much data is sent ahead; the paths of its files."""
+        room, sent = INLINE_BYTES, list[str]()
+        for source, split, _ in splits:
+            if isinstance(split, InlineSplit):
+                split = sendable(split)  # noqa: PLW2901
+                size = sum(batch.nbytes for batch in split.batches)
+                if sent or size > room:
+                    split = self._in_file(message.task, split, group)  # noqa: PLW2901
+                    sent.append(split.path)
+                room -= size
+            message.splits.add(source=source, split=messages.split_message(split))
+        return sent
 
     def find_files(self, task: str, source: str, split: FileSplit, *, pieces: bool = False) -> Sequence[FoundFile]:
         request = pb.FindFilesRequest(task=task, source=source, file=messages.split_message(split).file, pieces=pieces)
@@ -176,6 +219,10 @@ class RemoteService:
     def run_epoch(
         self, task: str, request: AddRequest, cursor: Cursor, *, acknowledge: Cursor | None = None
     ) -> Sequence[Frame]:
+        request = replace(request, splits=tuple(request.splits))
+        return self._sent_again(task, request, lambda: self._run_epoch(task, request, cursor, acknowledge))
+
+    def _run_epoch(self, task: str, request: AddRequest, cursor: Cursor, acknowledge: Cursor | None) -> Sequence[Frame]:
         splits = tuple(request.splits)
         message = self._adding(task, splits, request)
         getattr(message.read, "from").CopyFrom(messages.cursor_message(cursor))
@@ -391,6 +438,11 @@ def _sides(splits: Iterable[Split]) -> Iterator[None]:
             f"{missing.message}; the file is on the client's machine: tidegate.upload(path) sends it to the server"
         )
         raise NotFound(sentence, reason=missing.reason) from None
+
+
+def _are_lost(error: TidegateError, sent: Iterable[str]) -> bool:
+    """True if the error says that a server has one of the files not any more, because it started again."""
+    return isinstance(error, NotFound | Forbidden) and any(path in error.message for path in sent)
 
 
 class ArrowFile:

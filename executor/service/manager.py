@@ -274,6 +274,8 @@ class TaskManager:
             task = self._tasks.get(identity)
         if task is None:
             self._check_open()
+            if self._stopped:
+                raise _stopping()
             raise self._unknown(identity)
         task.touch()
         return task

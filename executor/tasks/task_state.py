@@ -105,6 +105,7 @@ class TaskState:
             for split in [split for change in history.changes for split, _ in change.splits]:
                 self.uploads.take_back(split)
         self.ledger.recovered()
+        self.ledger.read(history.acknowledged.epoch - 1)
         self._recover_through = self.ledger.sealed
         self.output.recover(history.acknowledged, self.ledger.open.number, repeatable=history.repeatable)
         if self.phase is TaskPhase.RUNNING and self.ledger.done:

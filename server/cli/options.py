@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 Subparsers = Any  # argparse has no public name for what add_subparsers returns
 
+_RECONNECT_SECONDS: Final = 20.0
 DEFAULT_ADDRESS: Final = "127.0.0.1:50051"
 LEAST_MESSAGE: Final = 64 << 10
 _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -258,6 +259,7 @@ def client(options: argparse.Namespace) -> Client:
             token_file=options.token_file,
             tls=options.tls_ca or options.tls or None,
             plaintext_token=options.plaintext_token,
+            reconnect_seconds=_RECONNECT_SECONDS,
         )
     for name in ("token_file", "tls", "tls_ca", "plaintext_token"):
         if values[name]:

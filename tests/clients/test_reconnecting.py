@@ -163,7 +163,7 @@ def test_a_server_that_is_not_there_is_said_to_be_after_a_while() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
     with (
-        tidegate.connect(address, retry_seconds=0.2) as client,
+        tidegate.connect(address, reconnect_seconds=0.2) as client,
         pytest.raises(tidegate.Unavailable, match=f"{address} cannot be reached"),
     ):
         client.tasks()

@@ -147,7 +147,7 @@ class Lives:
             self._arguments += [f"--{option}", str(folder / option)]
         self._arguments += ["--write-root", str(folder / "tables"), "--root", str(folder)]
         self._crashes = list(crashes)
-        self._ended = False
+        self._ended = self._told_to_end = False
         self._process = 0
         self.died: list[str] = []
         self.wrong: list[str] = []
@@ -157,12 +157,13 @@ class Lives:
     def _run(self) -> None:
         while not self._ended:
             crash = self._crashes.pop(0) if self._crashes else None
+            self._told_to_end = False
             self._process = self._forking.start(self._arguments, self._log, crash)
             came = crash is not None and self._ends_within(crash.seconds)
             if self._ended:
-                self._kill()
+                self.kill_one()
             status = self._forking.status()
-            if status != -signal.SIGKILL:
+            if status != (0 if self._told_to_end else -signal.SIGKILL):
                 self.wrong.append(f"a server has ended with status {status}: {self._log.read_text()[-3_000:]}")
                 return
             if crash is not None and not self._ended:
@@ -179,16 +180,23 @@ class Lives:
                 return True
         finally:
             os.close(watched)
-        self._kill()
+        self.kill_one()
         return False
 
-    def _kill(self) -> None:
+    def end_one(self) -> None:
+        """Tell the server to end; the next one starts then."""
+        self._told_to_end = True
+        with suppress(ProcessLookupError):
+            os.kill(self._process, signal.SIGTERM)
+
+    def kill_one(self) -> None:
+        """Kill the server; the next one starts then."""
         with suppress(ProcessLookupError):
             os.kill(self._process, signal.SIGKILL)
 
     def close(self) -> None:
-        self._ended = True
-        self._kill()
+        self._ended, self._told_to_end = True, False
+        self.kill_one()
         self._thread.join()
         log = self._log.read_text() if self._log.exists() else ""
         if "Traceback" in log or "a bug in" in log:
@@ -198,7 +206,7 @@ class Lives:
 def stream(run: Run, address: str) -> list[pa.Table]:
     """The epochs as a client reads them through the server, row by row from its cursor."""
     deadline = time.monotonic() + _LONGEST
-    with tidegate.connect(address, retry_seconds=_LONGEST) as client:
+    with tidegate.connect(address, reconnect_seconds=_LONGEST) as client:
         task = client.create_task(run.case.plan, **run.options)
         read: list[list[pa.RecordBatch]] = []
         fed = 0

@@ -90,11 +90,11 @@ def fake_server(
 
 @contextlib.contextmanager
 def remote_client(
-    engine: Engine | None = None, *, retry_seconds: float = 10.0, checkpoint_root: Path | None = None
+    engine: Engine | None = None, *, reconnect_seconds: float = 10.0, checkpoint_root: Path | None = None
 ) -> Iterator[Client]:
     with (
         fake_server(engine, checkpoint_root=checkpoint_root) as address,
-        Client(RemoteService(Access(address=address), retry_seconds)) as client,
+        Client(RemoteService(Access(address=address), reconnect_seconds)) as client,
     ):
         yield client
 

@@ -50,7 +50,7 @@ def refusal_of(address: str, **how: object) -> tidegate.Unavailable:
     """What a call fails with; at once, so that it has been tried again for no second of the minute it may take."""
     started = time.monotonic()
     with (
-        tidegate.connect(address, token=TOKEN, retry_seconds=60, plaintext_token=True, **how) as client,
+        tidegate.connect(address, token=TOKEN, reconnect_seconds=60, plaintext_token=True, **how) as client,
         pytest.raises(tidegate.Unavailable) as unavailable,
     ):
         client.tasks()
@@ -257,7 +257,7 @@ def test_a_server_without_tls_is_not_reached_with_it(authorities: Path) -> None:
 
 def test_a_server_that_is_not_there_is_waited_for_over_tls_too(authority: Authority, authorities: Path) -> None:
     with (
-        tidegate.connect("127.0.0.1:1", tls=authorities, retry_seconds=0.3) as client,
+        tidegate.connect("127.0.0.1:1", tls=authorities, reconnect_seconds=0.3) as client,
         pytest.raises(
             tidegate.Unavailable, match=r"`tidegate serve --listen 127\.0\.0\.1:1` starts one"
         ) as unavailable,

@@ -243,6 +243,19 @@ def test_epochs_of_before_do_not_keep_others_from_being_sealed(service: Restarts
         task.add(3)
 
 
+@pytest.mark.parametrize("mode", Mode)
+def test_a_barrier_behind_epochs_that_are_acknowledged_seals_a_new_one(service: Restarts, mode: Mode) -> None:
+    task = service.create(mode=mode)
+    for epoch in (1, 2):
+        task.add(epoch)
+        task.seal()
+        task.epoch(epoch)
+    service.manager.acknowledge(task.id, Cursor(3))
+    service.durable.flush()
+    task = service.restart(task)
+    assert task.seal() == 3
+
+
 def test_several_restarts_in_a_row_change_nothing(service: Restarts) -> None:
     task = service.create()
     for epoch in range(1, 5):
