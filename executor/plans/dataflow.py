@@ -28,7 +28,7 @@ from ...operators.sources.formats.matching import match_columns
 from ...operators.sources.read_ahead import ReadAhead
 from ...operators.sources.split_pieces import expand
 from ...planner.physical.memory import index_memory
-from ...planner.physical.pipelines import PhysicalNode, PhysicalPlan, Pipeline, SourceShape, Start
+from ...planner.physical.pipelines import PhysicalNode, PhysicalPlan, Pipeline, ScanNode, SourceShape, Start, walk
 from ...planner.prepare import Planned
 from ...proto.errors import ExecutionError, Exhausted, InternalError, InvalidRequest, SplitError
 from ...proto.statistics import LoopStatistics, OperatorStatistics, SourceProgress, StageStatistics
@@ -255,7 +255,7 @@ class PlanComputation:
             watched=self.watched,
             memory_limit=self.options.memory_limit,
             missing_columns=self.options.missing_columns,
-            read_ahead=self._read_ahead(),
+            read_ahead=self._read_ahead(root),
         )
         return PipelineInstance(root, factory=factory, kept=self._keeping.rows)
 
@@ -275,10 +275,13 @@ class PlanComputation:
     def _lookup_queue(self, limit: int) -> Submit:
         return self._side_queue(self._lookups, limit)
 
-    def _read_ahead(self) -> ReadAhead | None:
-        """Room to read ahead, where the task has memory for it. Channels use the cores already."""
+    def _read_ahead(self, root: PhysicalNode) -> ReadAhead | None:
+        """Room to read ahead, where the task has memory for it and the pipeline reads one source: a join may leave most
+        rows of a source unread. Channels use the cores already.
+        """
         most = min(_AHEAD_BYTES, self.options.memory_limit // _AHEAD_SHARE)
-        if self.options.channels > 1 or most < _LEAST_AHEAD:
+        scans = sum(isinstance(node, ScanNode) for node in walk(root))
+        if self.options.channels > 1 or scans != 1 or most < _LEAST_AHEAD:
             return None
         if self._ahead is None:
             self._ahead = ReadAhead(self._side_queue(self._readers, _FILES_AHEAD), most)

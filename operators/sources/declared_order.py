@@ -15,7 +15,7 @@ from .formats.matching import describe
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """The last row that was checked, kept for the error message in case the next row comes before it."""
+    """A row at an end of a batch, as the error message shows it."""
 
     key: Key
     piece: Piece
@@ -23,9 +23,18 @@ class _Row:
     values: str
 
 
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The first and the last row of a batch whose rows are in order."""
+
+    first: _Row
+    last: _Row
+
+
 class DeclaredOrder:
-    """The check of a declared order. After `begin`, `check` takes an epoch's batches in turn. It raises `SplitError` at
-    the first row that comes before the row ahead of it, also where the two rows are in different splits.
+    """The check of a declared order, in two parts: `ends` checks the rows of one batch, on any thread; `follow` takes
+    the ends of an epoch's batches in turn, after `begin`. Each raises `SplitError` at the first row that comes before
+    the row ahead of it, also where the two rows are in different splits.
     """
 
     def __init__(self, source: str, schema: pa.Schema, orders: Sequence[Order]) -> None:
@@ -41,19 +50,23 @@ class DeclaredOrder:
     def begin(self) -> None:
         self._last = None
 
-    def check(self, batch: pa.RecordBatch, piece: Piece, first_row: int) -> None:
+    def ends(self, batch: pa.RecordBatch, piece: Piece, first_row: int) -> Ends:
         """Check a batch. `first_row` is the number of the batch's first row in its piece's file or split."""
         keys = self._ordering.keys(batch)
-        if self._last is not None and keys.at(0) < self._last.key:
-            raise self._broken(self._last, self._row(batch, keys.at(0), piece, 0, first_row))
+
+        def row(at: int) -> _Row:
+            return self._row(batch, keys.at(at), piece, at, first_row + at)
+
         broken = keys.first_break()
         if broken is not None:
-            earlier, later = (
-                self._row(batch, keys.at(row), piece, row, first_row + row) for row in (broken - 1, broken)
-            )
-            raise self._broken(earlier, later)
-        last = batch.num_rows - 1
-        self._last = self._row(batch, keys.at(last), piece, last, first_row + last)
+            raise self._broken(row(broken - 1), row(broken))
+        return Ends(row(0), row(batch.num_rows - 1))
+
+    def follow(self, ends: Ends) -> None:
+        """Check a batch's first row against the last row of the batch before it."""
+        if self._last is not None and ends.first.key < self._last.key:
+            raise self._broken(self._last, ends.first)
+        self._last = ends.last
 
     def _row(self, batch: pa.RecordBatch, key: Key, piece: Piece, at: int, number: int) -> _Row:
         columns = [order.column for order in self._ordering.orders]

@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Generic, TypeVar
 
-import pyarrow as pa
-
-from ..core.sizes import batch_bytes
 from ..core.submit import Submit
 
-Batches: TypeAlias = Generator[pa.RecordBatch]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +26,16 @@ class ReadAhead:
     submit: Submit
     most: int
 
-    def batches(self, files: Iterable[Batches]) -> Batches:
-        """The batches of all files, in order. Closes each file, and when it is closed those that are open."""
+    def read(self, files: Iterable[Generator[T]], size: Callable[[T], int]) -> Generator[T]:
+        """The batches of all files, in order, of so many bytes each. Closes each file at its end, and all that are open
+        when it is closed.
+        """
         remaining = iter(files)
-        files_ahead: deque[_FileAhead] = deque()
+        files_ahead: deque[_FileAhead[T]] = deque()
         try:
             while True:
                 while len(files_ahead) < 2 and (file := next(remaining, None)) is not None:
-                    files_ahead.append(_FileAhead(file, self))
+                    files_ahead.append(_FileAhead(file, size, self))
                 if not files_ahead:
                     return
                 while (batch := files_ahead[0].next()) is not None:
@@ -49,20 +48,21 @@ class ReadAhead:
                 file_ahead.close()
 
 
-class _FileAhead:
+class _FileAhead(Generic[T]):
     """One file's batches. A thread fills it while its caller takes from it; never do both decode at a time."""
 
-    def __init__(self, batches: Batches, room: ReadAhead) -> None:
+    def __init__(self, batches: Generator[T], size: Callable[[T], int], room: ReadAhead) -> None:
         self._batches = batches
+        self._size = size
         self._room = room
         self._changed = threading.Condition()
-        self._read: deque[tuple[pa.RecordBatch, int]] = deque()
+        self._read: deque[tuple[T, int]] = deque()
         self._bytes = 0
         self._filling: Future[None] | None = None
         self._ended = False
         self._error: BaseException | None = None
 
-    def next(self) -> pa.RecordBatch | None:
+    def next(self) -> T | None:
         """The next batch, decoded by the caller if no thread has begun to; None at the end of the file."""
         with self._changed:
             while not self._read and self._is_filling():
@@ -97,14 +97,15 @@ class _FileAhead:
 
     def _decode_one(self) -> bool:
         """Decode a batch; False once there is nothing more to do for this thread."""
-        batch, error = None, None
+        batch: T | None = None
+        error: BaseException | None = None
         try:
             batch = next(self._batches, None)
         except BaseException as raised:  # noqa: BLE001  # it is raised where the caller takes the batch
             error = raised
         with self._changed:
             if batch is not None:
-                size = batch_bytes(batch)
+                size = self._size(batch)
                 self._read.append((batch, size))
                 self._bytes += size
             self._error = error

@@ -23,7 +23,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from itertools import groupby
-from typing import Final, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -37,10 +37,10 @@ from ..core.batches import batch_of
 from ..core.column import Column
 from ..core.operator import Operator, Stream
 from ..core.piece import FilePiece, InlinePiece, KeyRange, Piece
-from ..core.sizes import is_encoded, row_beyond
+from ..core.sizes import batch_bytes, is_encoded, row_beyond
 from ..core.wide_rows import PassingRows
 from .change_column import WEIGHT, BadChange, weights
-from .declared_order import DeclaredOrder
+from .declared_order import DeclaredOrder, Ends
 from .file_relations import contiguous
 from .file_versions import UNLIMITED, OpenFile, PieceFiles
 from .formats import format_named
@@ -67,6 +67,13 @@ _WIDEST: Final = 256 << 10
 """Wider rows are not read ahead, because a batch of one row may be as large as the task's memory."""
 
 T = TypeVar("T")
+
+
+class _Scanned(NamedTuple):
+    """Rows of a piece, with their ends where the plan declares an order."""
+
+    rows: pa.RecordBatch
+    ends: Ends | None
 
 
 class TextBytes(Protocol):
@@ -130,34 +137,34 @@ class Scan(Operator):
         if self._order is not None:
             self._order.begin()
         passing = PassingRows(min(max(_FREED_BYTES, self._largest // _FREED_SHARE), _MOST_FREED))
-        for batch in self._batches():
-            passing.add(batch)
-            yield batch
+        for rows, ends in self._scanned():
+            if self._order is not None and ends is not None:
+                self._order.follow(ends)
+            if rows.num_rows:
+                passing.add(rows)
+                yield rows
 
-    def _batches(self) -> Iterator[pa.RecordBatch]:
+    def _scanned(self) -> Iterator[_Scanned]:
         pieces = _runs([piece for piece in self._pieces if _may_have_rows(piece)])
         for ahead, of_kind in groupby(pieces, self._ahead_of):
-            batches = map(self._of_piece, of_kind)
-            with closing(ahead.batches(batches) if ahead is not None else _chained(batches)) as rows:
-                yield from rows
+            parts = map(self._of_piece, of_kind)
+            with closing(ahead.read(parts, _scanned_bytes) if ahead is not None else _chained(parts)) as scanned:
+                yield from scanned
 
     def _ahead_of(self, piece: Piece) -> ReadAhead | None:
         """The room to read a piece ahead; None where it is read as its rows are asked for."""
         ahead = self._read_ahead
-        is_ahead = (
-            ahead is not None and self._order is None and isinstance(piece, FilePiece) and _is_worth(piece, ahead)
-        )
-        return ahead if is_ahead else None
+        return ahead if ahead is not None and isinstance(piece, FilePiece) and _is_worth(piece, ahead) else None
 
-    def _of_piece(self, piece: Piece) -> Generator[pa.RecordBatch]:
+    def _of_piece(self, piece: Piece) -> Generator[_Scanned]:
         first = 0
-        with closing(self._inline(piece) if isinstance(piece, InlinePiece) else self._file(piece)) as batches:
-            for batch in batches:
-                self._check_size(batch, piece, first)
-                first += batch.num_rows
+        with closing(self._inline(piece) if isinstance(piece, InlinePiece) else self._file(piece)) as parts:
+            for scanned in parts:
+                self._check_size(scanned.rows, piece, first)
+                first += scanned.rows.num_rows
                 if self._interrupted:
                     raise ExecutionError(f"reading {describe(piece)} was interrupted", reason="INTERRUPTED")
-                yield batch
+                yield scanned
 
     def _check_size(self, batch: pa.RecordBatch, piece: Piece, first: int) -> None:
         too_large = row_beyond(batch, self._largest)
@@ -169,9 +176,9 @@ class Scan(Operator):
                 reason="ROW_TOO_LARGE",
             )
 
-    def _inline(self, piece: InlinePiece) -> Generator[pa.RecordBatch]:
+    def _inline(self, piece: InlinePiece) -> Generator[_Scanned]:
         if self._takes_all and piece.schema.equals(self.schema, check_metadata=True):
-            yield from (batch for batch in piece.batches if batch.num_rows)
+            yield from (_Scanned(batch, None) for batch in piece.batches if batch.num_rows)
             return
         known = self._matched
         if known is None or known[0].missing_columns is not piece.missing_columns or known[0].schema != piece.schema:
@@ -184,10 +191,10 @@ class Scan(Operator):
             selected = batch.select(indices)
             for first, part in numbered(at, selected) if encoded else ((at, selected),):
                 if part.num_rows:
-                    yield self._wanted(part, matches, piece, first)
+                    yield self._ended(self._wanted(part, matches, piece, first), piece, first)
             at += batch.num_rows
 
-    def _file(self, piece: FilePiece) -> Generator[pa.RecordBatch]:
+    def _file(self, piece: FilePiece) -> Generator[_Scanned]:
         with OpenFile(piece) as file:
             if piece.rows is not None and piece.rows[0] == piece.rows[1]:
                 self._matches(piece.schema or pa.schema([]), piece)
@@ -203,8 +210,8 @@ class Scan(Operator):
                         at, batch = numbered_batch
                         text_bytes = self._count(piece, text_bytes, files.position)
                         if batch.num_rows:
-                            wanted = self._wanted(batch, matches, piece, at)
-                            yield wanted if piece.keys is None else _in_range(wanted, batch, piece.keys)
+                            scanned = self._ended(self._wanted(batch, matches, piece, at), piece, at)
+                            yield scanned if piece.keys is None else _in_range(scanned, batch, piece.keys)
             file.check()
             self._count(piece, text_bytes, piece.version.size)
 
@@ -231,10 +238,10 @@ class Scan(Operator):
             arrays.append(array)
         if self._change_column is not None:
             arrays.append(self._weights(next(remaining), piece, first_row))
-        wanted = batch_of(arrays, batch.num_rows, self.schema)
-        if self._order is not None:
-            self._order.check(wanted, piece, first_row)
-        return wanted
+        return batch_of(arrays, batch.num_rows, self.schema)
+
+    def _ended(self, rows: pa.RecordBatch, piece: Piece, first_row: int) -> _Scanned:
+        return _Scanned(rows, None if self._order is None else self._order.ends(rows, piece, first_row))
 
     def _matches(self, schema: pa.Schema, piece: Piece) -> tuple[Match, ...]:
         """The source of each column's values, the change column's last."""
@@ -284,10 +291,14 @@ def _runs(pieces: Sequence[Piece]) -> Iterator[Piece]:
     yield from contiguous(files)
 
 
-def _chained(pieces: Iterable[Generator[pa.RecordBatch]]) -> Generator[pa.RecordBatch]:
-    for batches in pieces:
-        with closing(batches):
-            yield from batches
+def _chained(parts: Iterable[Generator[_Scanned]]) -> Generator[_Scanned]:
+    for part in parts:
+        with closing(part):
+            yield from part
+
+
+def _scanned_bytes(scanned: _Scanned) -> int:
+    return batch_bytes(scanned.rows)
 
 
 def _is_worth(piece: FilePiece, ahead: ReadAhead) -> bool:
@@ -309,12 +320,12 @@ def _may_have_rows(piece: Piece) -> bool:
     return (keys.low is None or most >= keys.low) and (keys.high is None or least < keys.high)
 
 
-def _in_range(wanted: pa.RecordBatch, batch: pa.RecordBatch, keys: KeyRange) -> pa.RecordBatch:
-    """The rows of `wanted` whose keys, in the file's `batch`, are in the range. The keys have been checked to rise."""
+def _in_range(scanned: _Scanned, batch: pa.RecordBatch, keys: KeyRange) -> _Scanned:
+    """The rows of `scanned` whose keys, in the file's `batch`, are in the range. The keys have been checked to rise."""
     values = batch.column(keys.column).to_numpy(zero_copy_only=False)  # a bound may be beyond what its type can hold
     start = 0 if keys.low is None else np.count_nonzero(values < keys.low)
     stop = batch.num_rows if keys.high is None else np.count_nonzero(values < keys.high)
-    return wanted.slice(start, stop - start)
+    return scanned._replace(rows=scanned.rows.slice(start, stop - start))
 
 
 def _guarded(piece: FilePiece, file: OpenFile, step: Callable[[], T]) -> T:

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.executor.runtime.side_threads import SideThreads
+from tidegate.operators.core.sizes import batch_bytes
 from tidegate.operators.sources.read_ahead import ReadAhead
 
 ROOM = 1 << 12
@@ -82,7 +83,7 @@ def test_rows_come_in_the_order_of_the_files(counts: list[int]) -> None:
     files = [File(number, count) for number, count in enumerate(counts)]
     threads = SideThreads(4, "reader")
     try:
-        read = rows(ReadAhead(threads.queue(2).submit, ROOM).batches(file.batches() for file in files))
+        read = rows(ReadAhead(threads.queue(2).submit, ROOM).read((file.batches() for file in files), batch_bytes))
     finally:
         threads.close()
     assert read == [(number, at) for number, count in enumerate(counts) for at in range(count)]
@@ -92,13 +93,13 @@ def test_rows_come_in_the_order_of_the_files(counts: list[int]) -> None:
 @pytest.mark.parametrize("submit", [Never(), Cancelled()], ids=["busy", "ended"])
 def test_the_caller_decodes_where_no_thread_does(submit: Never | Cancelled) -> None:
     files = [File(number, 5) for number in range(3)]
-    read = rows(ReadAhead(submit, ROOM).batches(file.batches() for file in files))
+    read = rows(ReadAhead(submit, ROOM).read((file.batches() for file in files), batch_bytes))
     assert read == [(number, at) for number in range(3) for at in range(5)]
 
 
 def test_the_next_batches_are_decoded_while_the_caller_works(ahead: ReadAhead) -> None:
     files = [File(0, 100), File(1, 100)]
-    batches = ahead.batches(file.batches() for file in files)
+    batches = ahead.read((file.batches() for file in files), batch_bytes)
     next(batches)
     wait_until(lambda: files[0].decoded > 2 and files[1].decoded > 2)
     batches.close()
@@ -106,7 +107,7 @@ def test_the_next_batches_are_decoded_while_the_caller_works(ahead: ReadAhead) -
 
 def test_no_more_is_decoded_than_there_is_room_for(ahead: ReadAhead) -> None:
     files = [File(number, 100) for number in range(3)]
-    batches = ahead.batches(file.batches() for file in files)
+    batches = ahead.read((file.batches() for file in files), batch_bytes)
     next(batches)
     wait_until(lambda: files[1].decoded >= ROOM // (BATCH + 512))
     batches.close()
@@ -118,7 +119,7 @@ def test_no_more_is_decoded_than_there_is_room_for(ahead: ReadAhead) -> None:
 
 def test_an_error_comes_behind_the_rows_before_it(ahead: ReadAhead) -> None:
     files = [File(0, 3), File(1, 5, fails_at=2), File(2, 3)]
-    batches = ahead.batches(file.batches() for file in files)
+    batches = ahead.read((file.batches() for file in files), batch_bytes)
     read = [rows(iter([next(batches)])) for _ in range(5)]
     with pytest.raises(ValueError, match="file 1 is damaged"):
         next(batches)
@@ -130,7 +131,7 @@ def test_an_error_comes_behind_the_rows_before_it(ahead: ReadAhead) -> None:
 
 def test_closing_early_closes_every_file_that_was_begun(ahead: ReadAhead) -> None:
     files = [File(number, 1_000) for number in range(3)]
-    batches = ahead.batches(file.batches() for file in files)
+    batches = ahead.read((file.batches() for file in files), batch_bytes)
     next(batches)
     wait_until(lambda: files[1].decoded > 0)
     batches.close()
