@@ -43,6 +43,12 @@ _SCHEMA: Final = (
     f"PRAGMA user_version = {FORMAT}",
 )
 
+RESTORE: Final = (
+    "put back a backup of the whole data folder, or start with a new folder, in which clients make their tasks again "
+    "(`tidegate data check` lists all that is damaged)"
+)
+"""The advice for a damaged folder, without which no service can start."""
+
 Statement: TypeAlias = tuple[str, tuple[object, ...]]
 """SQL with its parameters."""
 
@@ -181,7 +187,7 @@ def unusable(path: Path, error: sqlite3.Error) -> Refused | InvalidRequest:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in (0, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):  # Python's own errors have no code
         return Refused(
-            f"{path} is damaged ({error}): put back a copy of the whole data folder, or start with a new folder",
+            f"{path} is damaged ({error}): {RESTORE}",
             reason="DATA_DAMAGED",
         )
     return InvalidRequest(
@@ -197,7 +203,7 @@ def check_whole(path: Path) -> None:
     if log.damaged:
         raise Refused(
             f"{path}-wal is damaged: frame {log.read + 1} of {log.frames} differs from what was written, and there are "
-            "commits behind it; put back a copy of the whole data folder, or start with a new folder",
+            f"commits behind it: {RESTORE}",
             reason="DATA_DAMAGED",
         )
 

@@ -22,6 +22,7 @@ from ..ledger.epoch import Start
 from ..ledger.ledger_change import Change, EndedSources, SealedEpoch
 from ..ledger.split_book import AcceptedSplit, KeptSplit, origin_of
 from ..ledger.transactions import Record
+from .journal_database import RESTORE
 
 M = TypeVar("M", bound=Message)
 
@@ -107,7 +108,7 @@ def _sum(kind: str, task: int, position: int, data: bytes) -> bytes:
 
 def damaged(how: str) -> Refused:
     return Refused(
-        f"the journal is damaged: {how}; put back a copy of the whole data folder, or start with a new folder",
+        f"the journal is damaged: {how}: {RESTORE}",
         reason="DATA_DAMAGED",
     )
 

@@ -541,6 +541,7 @@ def test_a_damaged_record_is_refused(service: Restarts, damage: str) -> None:
     with pytest.raises(Refused) as raised:
         service.start()
     assert raised.value.reason == "DATA_DAMAGED"
+    assert "tidegate data check" in raised.value.message
 
 
 def test_a_journal_that_is_no_database_is_refused(service: Restarts) -> None:
@@ -551,6 +552,7 @@ def test_a_journal_that_is_no_database_is_refused(service: Restarts) -> None:
     with pytest.raises(Refused) as raised:
         service.start()
     assert raised.value.reason == "DATA_DAMAGED"
+    assert "tidegate data check" in raised.value.message
 
 
 def test_a_service_that_stops_does_not_cancel_its_durable_tasks(service: Restarts) -> None:
