@@ -9,13 +9,13 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
 from ...proto.current_call import caller_has_left
-from ...proto.errors import Exhausted, InvalidRequest, Unavailable
+from ...proto.errors import Exhausted, Forbidden, InvalidRequest, Unavailable
 
 MAGIC: Final = frozenset("*?[")
 
@@ -34,11 +34,11 @@ BOUNDS: Final = Bounds()
 _FILES_A_LOOK: Final = 1_000
 
 
-def files_below(path: str, bounds: Bounds = BOUNDS) -> list[str]:
+def files_below(path: str, bounds: Bounds = BOUNDS, may_enter: Callable[[str], bool] = lambda _: True) -> list[str]:
     """The files that an absolute path stands for: the file itself, all files below a folder, or all matches of a
-    pattern.
+    pattern. Raises `Forbidden` at a link to a folder that it may not enter, before it looks into the folder.
     """
-    return Listing(path, bounds).files()
+    return Listing(path, bounds, may_enter).files()
 
 
 def is_pattern(path: str) -> bool:
@@ -61,9 +61,10 @@ def exists(path: str) -> bool:
 class Listing:
     """One listing of all files below a path. It counts the folders that it looks into."""
 
-    def __init__(self, path: str, bounds: Bounds) -> None:
+    def __init__(self, path: str, bounds: Bounds, may_enter: Callable[[str], bool] = lambda _: True) -> None:
         self._path = path
         self._bounds = bounds
+        self._may_enter = may_enter
         self._folders = 0
         self._ends = time.monotonic() + bounds.seconds
 
@@ -109,6 +110,7 @@ class Listing:
             return
         if depth > self._bounds.depth:
             raise self._too_much(f"folders more than {self._bounds.depth} deep")
+        self._enter(folder)
         first, rest = parts[0], parts[1:]
         if first == "**":
             yield from self._at_any_depth(folder, rest, depth)
@@ -144,6 +146,7 @@ class Listing:
 
     def _folder(self, path: str) -> list[str]:
         """Every file below a folder. A link to a folder is followed once at most, so that a circle of links ends."""
+        self._enter(path)
         paths: list[str] = []
         seen = {os.path.realpath(path)}
         for folder, folders, files in os.walk(path, onerror=_refuse, followlinks=True):
@@ -151,9 +154,18 @@ class Listing:
             if folder.count(os.sep) - path.count(os.sep) > self._bounds.depth:
                 raise self._too_much(f"folders more than {self._bounds.depth} deep")
             folders[:] = sorted(name for name in folders if not _skipped(name) and _is_new(folder, name, seen))
+            for name in folders:
+                self._enter(os.path.join(folder, name))
             paths.extend(os.path.join(folder, name) for name in files if not _skipped(name))
             self._check_files(len(paths))
         return paths
+
+    def _enter(self, folder: str) -> None:
+        if os.path.islink(folder) and not self._may_enter(folder):
+            raise Forbidden(
+                f"{self._path} has a link to a folder outside of those that this server may read (tidegate serve "
+                "--root DIR): name the folders beside the link"
+            )
 
     def _look(self) -> None:
         """Count a folder, before it is looked into, against the bounds."""

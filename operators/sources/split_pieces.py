@@ -52,7 +52,7 @@ def expand(
     try:
         if not is_pattern(path) and not exists(path):
             raise NotFound(f"{split.path} does not exist {side} ({origin})", reason="FILE_NOT_FOUND")
-        files = files_below(path)
+        files = files_below(path, may_enter=lambda folder: _root_of(folder, allowed) is not None)
     except PermissionError as error:
         raise Forbidden(
             f"{error.filename} cannot be read {side}: permission denied ({origin})", reason="NO_PERMISSION"

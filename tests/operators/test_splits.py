@@ -71,6 +71,28 @@ def test_a_pattern_means_what_it_means_to_glob(tree: set[tuple[str, ...]], patte
         assert {os.path.normpath(path) for path in Listing(root, BOUNDS).matches(root, pattern, 0)} == wanted
 
 
+@pytest.mark.parametrize("asked", ["", "*", "**", "*/*", "*/there/*.csv", "*/not/*.csv", "**/nothing.csv", "l*/**"])
+def test_a_link_to_a_folder_outside_of_the_roots_is_not_entered(
+    root: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    outside = tmp_path_factory.mktemp("outside")
+    files(outside, "there/a.csv")
+    (root / "link").symlink_to(outside)
+    looked: list[str] = []
+    scandir = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda folder: looked.append(os.path.realpath(folder)) or scandir(folder))
+    with pytest.raises(Forbidden, match=r"a link to a folder outside of those that this server may read") as refused:
+        expanded(root / asked, root)
+    assert refused.value.reason == "OUTSIDE_ROOTS"
+    assert not [folder for folder in looked if folder.startswith(str(outside))]
+
+
+def test_a_link_to_a_folder_below_a_root_is_entered(root: Path) -> None:
+    files(root, "real/a.csv")
+    (root / "link").symlink_to(root / "real")
+    assert names(expanded(root / "l*" / "*.csv", root), root) == ["real/a.csv"]
+
+
 def test_a_link_that_leads_to_nothing_is_skipped_by_a_pattern(root: Path) -> None:
     files(root, "a.parquet")
     (root / "b.parquet").symlink_to(root / "nothing.parquet")
