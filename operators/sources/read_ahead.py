@@ -39,9 +39,9 @@ class ReadAhead:
                 if not files_ahead:
                     return
                 while (batch := files_ahead[0].next()) is not None:
+                    yield batch
                     for file_ahead in files_ahead:
                         file_ahead.fill()
-                    yield batch
                 files_ahead.popleft().close()
         finally:
             for file_ahead in files_ahead:
