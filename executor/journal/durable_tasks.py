@@ -55,6 +55,13 @@ class StoredTask:
         """The epochs of the checkpoints that the task can go on from, in order."""
         return usable_of(self.checkpoints, self.acknowledged)
 
+    def delete(self) -> None:
+        """Record that the task is gone. `settle` waits until it is gone for good."""
+        self.journal.delete()
+
+    def settle(self) -> None:
+        self.journal.wait()
+
 
 class DurableTasks:
     """The journal and the kept rows in a data folder. Owns the folder until `close`.

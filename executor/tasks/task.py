@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from ...proto.errors import OutOfRange, Refused, TidegateError
+from ...proto.errors import TidegateError
 from ...proto.values import (
     NO_WISHES,
     Added,
     AddRequest,
-    Blocked,
-    BlockedState,
     Committed,
-    Cursor,
     FileSplit,
-    Finished,
     FoundFile,
-    Frame,
     Seal,
     Split,
     TaskInfo,
@@ -37,26 +31,26 @@ from ..journal.task_journal import NO_JOURNAL, TaskJournal
 from ..ledger.epoch import FIRST, Start
 from ..runtime.batch_store import SpillSpace
 from ..runtime.events import TaskEvents
-from ..runtime.scheduler import Scheduler, Slot
+from ..runtime.idle_timer import IdleTimer
+from ..runtime.scheduler import Scheduler
 from ..runtime.timers import Timers
 from .add_splits import Adding, now
 from .describe import describe
-from .epoch_loop import EpochLoop
+from .epoch_threads import EpochThreads
 from .output_log import Full
+from .output_readers import OutputReaders
 from .task_state import History, TaskState
 from .task_uploads import Reception
 
-DEFAULT_READ_BYTES = 32 << 20
-_LEND_BELOW_US = 50_000
-_LONGEST_WAIT_SECONDS = 3600.0
 _INTERRUPT_AGAIN_SECONDS = 0.05
 
 
 class Task:
-    """A task. `id` is unguessable.
+    """A task. `id` is unguessable; `readers` answers those who read its output.
 
     The task owns its computation from here on, and closes it. The computation already stands behind the barrier that
-    the task is to `start` from.
+    the task is to `start` from. `idle` is called once the task was idle for its `idle_seconds`: nobody has touched it,
+    no long call is in progress, and nobody waits for its rows.
     """
 
     def __init__(
@@ -68,6 +62,7 @@ class Task:
         space: SpillSpace,
         scheduler: Scheduler,
         timers: Timers,
+        idle: Callable[[], None],
         checkpoints: Checkpoints | None = None,
         no_checkpoints: Callable[[], TidegateError] = no_root,
         start: Start = FIRST,
@@ -95,10 +90,12 @@ class Task:
             history=history,
             regular=regular,
         )
-        self._epoch_loop = EpochLoop(self._task_state, computation, checkpoints, self._wake)
-        self._slot = Slot(self._epoch_loop, principal, identity)
+        self._idleness = IdleTimer(
+            options.idle_seconds, timers.call_later, idle, watched=self._task_state.listeners.__bool__
+        )
+        self._threads = EpochThreads(self._task_state, computation, checkpoints, scheduler, principal, identity)
+        self.readers = OutputReaders(self._task_state, self._threads, self._idleness)
         self._has_left = False
-        self._scheduler = scheduler
         self._timers = timers
         self._adding = Adding(self._task_state, computation, self._task_state.uploads)
         self._events.tell(
@@ -117,42 +114,48 @@ class Task:
 
         Without `wake` the caller calls `work` at once, so that no other thread needs to be found.
         """
-        self._task_state.journal.check()
-        try:
-            added = []
+        added = []
+        with self._recorded(wake=wake):
             for source, split, number in request.splits:
                 added.append(self._adding.add(source, self._own(split), number, request.epoch))
                 with self._task_state.lock:
-                    self._may_run(wake=wake)
+                    self._threads.may_run(wake=wake)
             sealed = None if request.seal is None else self._request_barrier(request.epoch, request.seal, wake=wake)
-        except BaseException:
-            self._scheduler.wake()
-            raise
-        finally:
-            self._settle(wake=wake)
         return added, sealed
 
-    def _settle(self, *, wake: bool = True) -> None:
-        """Wait until all changes are durable, and let the epoch loop have them. Without a journal this is done."""
-        if self._task_state.journal.keeps:
-            self._task_state.journal.wait()
-            with self._task_state.lock:
-                self._may_run(wake=wake)
-                self._task_state.changed()
+    @contextmanager
+    def _recorded(self, *, wake: bool = True) -> Iterator[None]:
+        """A context of changes of the ledger. When it ends, they are durable, and the epoch loop may have them.
+
+        Raises `Unavailable` if no change can be recorded now. Without a journal, changes are as durable as they get.
+        """
+        task_state = self._task_state
+        task_state.journal.check()
+        try:
+            yield
+        except BaseException:
+            wake = True  # a caller that fails lends no thread
+            self._threads.wake()
+            raise
+        finally:
+            if task_state.journal.keeps:
+                task_state.journal.wait()
+                with task_state.lock:
+                    self._threads.may_run(wake=wake)
+                    task_state.changed()
 
     def transact(self, transaction: Transaction, request: AddRequest, *, wake: bool = True) -> Transacted:
         """Add splits and a seal as one transaction. `wake` as in `add_splits`."""
-        self._task_state.journal.check()
-        self._check_checkpoint(request.seal)
-        splits = [(source, self._own(split)) for source, split, _ in request.splits]
-        transacted = self._adding.transact(transaction, splits, request.epoch, request.seal)
-        if not transacted.replayed:
-            with self._task_state.lock:
-                if request.seal is None:
-                    self._may_run(wake=wake)
-                else:
-                    self._sealed(wake=wake)
-        self._settle(wake=wake)
+        with self._recorded(wake=wake):
+            self._check_checkpoint(request.seal)
+            splits = [(source, self._own(split)) for source, split, _ in request.splits]
+            transacted = self._adding.transact(transaction, splits, request.epoch, request.seal)
+            if not transacted.replayed:
+                with self._task_state.lock:
+                    if request.seal is None:
+                        self._threads.may_run(wake=wake)
+                    else:
+                        self._sealed(wake=wake)
         return transacted
 
     def _own(self, split: Split) -> Split:
@@ -169,18 +172,18 @@ class Task:
 
     def _sealed(self, *, wake: bool) -> None:
         self._task_state.counters.barriers_requested += 1
-        self._may_run(wake=wake)
+        self._threads.may_run(wake=wake)
         self._task_state.changed()
 
     def begin_upload(self, name: str, group: str) -> Reception:
         """Begin an upload. The task is in use until the upload has ended or was dropped."""
         with self._task_state.lock:
             self._task_state.check_running()
-            self._task_state.in_use += 1
+        self._idleness.begin_use()
         try:
-            return self._task_state.uploads.begin(name, group, self._out_of_use)
+            return self._task_state.uploads.begin(name, group, self._idleness.end_use)
         except BaseException:
-            self._out_of_use()
+            self._idleness.end_use()
             raise
 
     def drop_uploads(self, group: str) -> None:
@@ -194,10 +197,8 @@ class Task:
     # ------------------------------------------------------------------------------------------------- barriers
 
     def request_barrier(self, epoch: int | None, seal: Seal = NO_WISHES) -> int:
-        self._task_state.journal.check()
-        number = self._request_barrier(epoch, seal)
-        self._settle()
-        return number
+        with self._recorded():
+            return self._request_barrier(epoch, seal)
 
     def _request_barrier(self, epoch: int | None, seal: Seal, *, wake: bool = True) -> int:
         self._check_checkpoint(seal)
@@ -209,7 +210,7 @@ class Task:
             if sealed or ledger.checkpoints > checkpoints:
                 self._task_state.journal.record(ledger, now_us, before, checkpoint=number)
             if seal.checkpoint is not None and self._task_state.full is Full.UNREAD:
-                self._go_on()  # run to the checkpoint, whether or not anybody reads
+                self._threads.go_on()  # run to the checkpoint, whether or not anybody reads
             if sealed:
                 self._sealed(wake=wake)
             return number
@@ -223,13 +224,8 @@ class Task:
             raise self._no_checkpoints()
 
     def no_more_splits(self, source: str | None, through: Mapping[str, int] | None) -> None:
-        self._task_state.journal.check()
-        self._end(source, through)
-        self._settle()
-
-    def _end(self, source: str | None, through: Mapping[str, int] | None) -> None:
         ledger = self._task_state.ledger
-        with self._task_state.lock:
+        with self._recorded(), self._task_state.lock:
             self._task_state.check_running()
             before, now_us = ledger.sealed, now()
             ended = ledger.no_more_splits(source, through, now_us)
@@ -237,156 +233,9 @@ class Task:
                 self._task_state.journal.record(ledger, now_us, before, ended=ended)
             if self._task_state.ledger.done:
                 self._task_state.finish()
-                self._scheduler.submit(self._slot)
-            self._may_run()
+                self._threads.submit()
+            self._threads.may_run()
             self._task_state.changed()
-
-    def _wake(self) -> None:
-        self._scheduler.submit(self._slot)
-
-    def _may_run(self, *, wake: bool = True) -> None:
-        """Give the epoch loop to the scheduler if it has work. Called under the lock."""
-        if self._task_state.full is None and self._epoch_loop.has_work():
-            self._scheduler.submit(self._slot, wake=wake)
-
-    # -------------------------------------------------------------------------------------------------- reading
-
-    def poll(self, cursor: Cursor, acknowledge: Cursor | None, max_bytes: int | None) -> list[Frame]:
-        """The frames from a cursor on that there are now. Never waits."""
-        with self._task_state.lock:
-            if acknowledge is not None:
-                self._acknowledge(acknowledge)
-            return self._frames(cursor, max_bytes or DEFAULT_READ_BYTES)
-
-    def next(self, cursor: Cursor, acknowledge: Cursor | None, max_bytes: int | None, wait: float) -> list[Frame]:
-        """The frames from a cursor on. Waits for a frame other than BLOCKED."""
-        frames = self.poll(cursor, acknowledge, max_bytes)
-        if wait <= 0 or not isinstance(frames[0], Blocked):
-            return frames
-        if self._scheduler.stepping:
-            raise Refused(
-                "the code of a node waits for a task of the same service, which could block all threads of the "
-                "service: give the node its input as a stream, or run that task in another service "
-                "(tidegate.local())",
-                reason="WAIT_INSIDE",
-            )
-        with self._in_use():
-            return self._wait(cursor, max_bytes or DEFAULT_READ_BYTES, wait)
-
-    def _wait(self, cursor: Cursor, room: int, wait: float) -> list[Frame]:
-        deadline = time.monotonic() + wait
-        task_state = self._task_state
-        while True:
-            with task_state.lock:
-                while isinstance((frames := self._frames(cursor, room))[0], Blocked):
-                    remaining = deadline - time.monotonic()
-                    if remaining <= 0 or self._may_lend(remaining):
-                        break
-                    task_state.wait(min(remaining, _LONGEST_WAIT_SECONDS))
-                if not isinstance(frames[0], Blocked) or remaining <= 0:
-                    return frames
-            self._scheduler.lend(self._slot)
-
-    def work_and_poll(self, cursor: Cursor, acknowledge: Cursor | None, max_bytes: int | None) -> list[Frame]:
-        """Run a slice of the task on the calling thread, if it waits for a thread and its epochs are short.
-
-        Then `poll`.
-        """
-        if self._may_lend(_LONGEST_WAIT_SECONDS):
-            self._scheduler.lend(self._slot)
-        if self._slot.waiting:
-            self._scheduler.wake()
-        return self.poll(cursor, acknowledge, max_bytes)
-
-    def _may_lend(self, remaining: float) -> bool:
-        """True if the caller should run the task itself.
-
-        For short epochs, handing them to another thread costs more.
-        """
-        last_us = self._task_state.last_epoch_us
-        return self._slot.waiting and last_us is not None and last_us < min(_LEND_BELOW_US, remaining * 1e6)
-
-    def _frames(self, cursor: Cursor, max_bytes: int) -> list[Frame]:
-        task_state = self._task_state
-        if task_state.phase is TaskPhase.CANCELLED:
-            task_state.check_running()
-        task_state.output.check(cursor)
-        frames: list[Frame] = []
-        task_state.output.read_to(cursor)
-        data = task_state.output.read(cursor, max_bytes)
-        if data is not None:
-            frames.append(data)
-            cursor = Cursor(cursor.epoch, cursor.row + data.rows)
-        if task_state.full is Full.UNREAD and task_state.output.is_read:
-            self._go_on()
-        barrier = task_state.output.barrier(cursor.epoch)
-        if barrier is not None and (barrier.error is not None or cursor.row == barrier.rows):
-            task_state.ledger.read(cursor.epoch)
-            frames.append(barrier)
-            if self._has_ended and cursor.epoch == task_state.ledger.sealed:
-                frames.append(Finished())
-        return frames or [self._nothing_at(cursor)]
-
-    @property
-    def _has_ended(self) -> bool:
-        return self._task_state.phase is TaskPhase.FINISHED and self._task_state.journal.settled
-
-    def _nothing_at(self, cursor: Cursor) -> Frame:
-        """The frame that says why there are no rows at a cursor."""
-        task_state = self._task_state
-        task_state.check_running()
-        if not task_state.journal.settled:
-            return Blocked(state=BlockedState.WORKING)
-        if task_state.phase is TaskPhase.FINISHED:
-            if cursor == Cursor(task_state.ledger.sealed + 1):
-                return Finished()
-            raise OutOfRange(
-                f"the task has finished with epoch {task_state.ledger.sealed}: there is no epoch {cursor.epoch}"
-            )
-        if task_state.full is Full.FULL:
-            start = task_state.output.acknowledged
-            raise Refused(
-                f"there are no rows yet at row {cursor.row} of epoch {cursor.epoch}, and the task waits until older "
-                f"output is acknowledged: read from row {start.row} of epoch {start.epoch}",
-                reason="OUTPUT_FULL",
-            )
-        if self._epoch_loop.has_work():
-            return Blocked(state=BlockedState.WORKING)
-        return Blocked(state=BlockedState.UNSEALED, missing=task_state.ledger.waits_for())
-
-    def acknowledge(self, cursor: Cursor) -> None:
-        with self._task_state.lock:
-            self._acknowledge(cursor)
-
-    def _acknowledge(self, cursor: Cursor) -> None:
-        task_state = self._task_state
-        if task_state.phase is TaskPhase.CANCELLED:
-            task_state.check_running()
-        if not task_state.output.acknowledge(cursor):
-            return
-        task_state.forget_acknowledged()
-        if task_state.full is not None:
-            self._go_on()
-        task_state.changed()
-
-    def _go_on(self) -> None:
-        """Let the producer go on: there is room again, or it need not wait any more. Called under the lock."""
-        self._task_state.full = None
-        self._scheduler.submit(self._slot)
-
-    def subscribe(self, cursor: Cursor, callback: Callable[[], None]) -> Callable[[], None]:
-        """Register a callback for whenever a `poll` at the cursor may have a new answer.
-
-        It is called on any thread, under the task's lock.
-        """
-        with self._task_state.lock:
-            listener = self._task_state.listeners.add(cursor, callback)
-
-        def unsubscribe() -> None:
-            with self._task_state.lock:
-                self._task_state.listeners.remove(listener)
-
-        return unsubscribe
 
     # ---------------------------------------------------------------------------------------------------- ending
 
@@ -429,6 +278,7 @@ class Task:
 
         May be called more than once; the log has the first call.
         """
+        self._idleness.close()
         with self._task_state.lock:
             state, has_left = self._task_state.phase, self._has_left
             self._has_left = True
@@ -442,7 +292,7 @@ class Task:
         """Begin the work that was left before the service was started again."""
         with self._task_state.lock:
             over = self._task_state.phase is not TaskPhase.RUNNING
-            self._may_run()
+            self._threads.may_run()
         if over:
             self._stop()
 
@@ -455,54 +305,30 @@ class Task:
         self._task_state.changed()
 
     def _stop(self) -> None:
-        """Make the epoch loop close: on this thread if no other thread is running it."""
-        if self._epoch_loop.closed:
-            return
-        self._scheduler.submit(self._slot)
-        if not self._scheduler.lend(self._slot):
+        """Make the epoch loop close."""
+        if not self._threads.close_soon():
             self._interrupt()
 
     def _interrupt(self) -> None:
-        """Interrupt the computation until the epoch loop has closed.
+        """Interrupt the computation until the epoch loop has closed. The timer holds the task until then.
 
         An interrupt just before a statement starts is lost, so one is not enough.
         """
-        if not self._epoch_loop.closed:
+        if not self._threads.closed:
             self._computation.interrupt()
             self._timers.call_later(_INTERRUPT_AGAIN_SECONDS, self._interrupt)
 
     def close(self) -> None:
         """End what is left, after the scheduler was closed."""
-        self._epoch_loop.close()
+        self._idleness.close()
+        self._threads.close()
         self._task_state.files.remove()
 
     # -------------------------------------------------------------------------------------------------- looking
 
     def touch(self) -> None:
         """Record that a call named the task, so that it is not idle."""
-        self._task_state.used_at = time.monotonic()
-
-    @contextmanager
-    def _in_use(self) -> Iterator[None]:
-        """A context of a long call that names the task, which is not idle meanwhile."""
-        with self._task_state.lock:
-            self._task_state.in_use += 1
-        try:
-            yield
-        finally:
-            self._out_of_use()
-
-    def _out_of_use(self) -> None:
-        with self._task_state.lock:
-            self._task_state.in_use -= 1
-            self._task_state.used_at = time.monotonic()
-
-    def idle_left(self) -> float:
-        """Seconds until the task has been idle for as long as it may."""
-        with self._task_state.lock:
-            if self._task_state.in_use or self._task_state.listeners:
-                return self.options.idle_seconds
-            return self._task_state.used_at + self.options.idle_seconds - time.monotonic()
+        self._idleness.used()
 
     def info(self) -> TaskInfo:
         with self._task_state.lock:

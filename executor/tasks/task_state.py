@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -88,8 +87,6 @@ class TaskState:
         self.full: Full | None = None
         self.last_epoch_us: int | None = None
         self.listeners = Listeners()
-        self.used_at = time.monotonic()
-        self.in_use = 0
         self._start = self._recover_through = start.epoch
         if history is not None:
             self._recover(history)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -41,34 +42,18 @@ def test_a_task_rests_once_it_is_idle_and_is_asked_once(monkeypatch: pytest.Monk
         assert computation.rests == asked
 
 
-def test_a_task_in_use_does_not_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[object] = []
-
-    class Timer:
-        def cancel(self) -> None:
-            calls.clear()
-
-    def call_later(_: float, call: object) -> Timer:
-        calls.append(call)
-        return Timer()
-
+def test_a_rest_is_due_until_the_task_is_used_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resting, "IDLE_SECONDS", 1e-9)
+    calls: list[Callable[[], None]] = []
     woken = threading.Event()
-    rest = Resting(call_later, woken.set)
+    rest = Resting(lambda _, call: calls.append(call), woken.set)  # type: ignore[arg-type, func-returns-value]
     rest.used()
-    rest.used()
-    (look,) = calls
-    look()
     assert not rest.due
-    assert not woken.is_set()
-    assert len(calls) == 2, "it looks again"
-    monkeypatch.setattr(resting, "IDLE_SECONDS", 0.0)
-    calls[-1]()
+    calls[0]()
     assert rest.due
     assert woken.is_set()
     rest.used()
     assert not rest.due
-    rest.close()
-    assert calls == []
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=range(len(KINDS)))

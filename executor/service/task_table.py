@@ -1,0 +1,170 @@
+"""The tasks of a service by their ids: those being made, those that run, and those of before a restart."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+from ...proto.errors import NotFound, Refused, TidegateError, Unavailable
+from ...proto.values import TaskInfo, TaskOptions
+from ..api.ownership import Ownership
+from ..journal.durable_tasks import StoredTask
+from ..runtime.ceilings import Ceilings
+from ..tasks.task import Task
+from .recovering import Recovering
+
+
+class TaskTable:
+    """Finds tasks for their owners, and counts tasks against the ceilings. Thread-safe."""
+
+    def __init__(self, ownership: Ownership, ceilings: Ceilings, recovering: Recovering) -> None:
+        self._ownership = ownership
+        self._ceilings = ceilings
+        self._recovering = recovering
+        self._tasks: dict[str, Task] = {}
+        self._beginning: dict[str, TaskOptions] = {}
+        """The options of tasks that are being made. They count against the ceilings."""
+        self._deleted: weakref.WeakSet[Task] = weakref.WeakSet()
+        """Deleted tasks that have not closed yet.
+
+        A task that was deleted in a step closes in its next step, unless the service is closed first. Until then, the
+        timer of its interrupts holds the task.
+        """
+        self._lock = threading.Lock()
+        self._closed = self._stopped = False
+        self._started = datetime.now(UTC).isoformat(" ", "seconds")
+
+    def __contains__(self, identity: str) -> bool:
+        """True if the task runs, whoever owns it."""
+        return identity in self._tasks
+
+    # -------------------------------------------------------------------------------------------------- new tasks
+
+    @contextmanager
+    def room_for(self, identity: str, options: TaskOptions) -> Iterator[None]:
+        """Count a task against the ceilings while it is made. Raises `Exhausted` if there is no room for it."""
+        with self._lock:
+            counted = {
+                **self._recovering.options,
+                **self._beginning,
+                **{known: task.options for known, task in self._tasks.items()},
+            }
+            own = [options for known, options in counted.items() if self._ownership.has(known)]
+            self._ceilings.check_tasks(len(counted), own, options)
+            self._beginning[identity] = options
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._beginning[identity]
+
+    def enter(self, task: Task) -> None:
+        """Have the task found by its id. If the service takes no more tasks, close this one, and say why."""
+        with self._lock:
+            refusal = self._refusal()
+            if refusal is None:
+                self._tasks[task.id] = task
+        if refusal is not None:
+            task.close()
+            raise refusal
+
+    def check_takes_more(self) -> None:
+        """Raise the reason why the service makes no more tasks, and why it may not have one any more."""
+        refusal = self._refusal()
+        if refusal is not None:
+            raise refusal
+
+    def check_open(self) -> None:
+        if self._closed:
+            raise _closed()
+
+    def _refusal(self) -> TidegateError | None:
+        return _closed() if self._closed else stopping() if self._stopped else None
+
+    # -------------------------------------------------------------------------------------------------- finding
+
+    def find(self, identity: str) -> Task:
+        """The caller's task, which is then not idle. One of before a restart is brought back first."""
+        own = self._ownership.has(identity)
+        task = self._tasks.get(identity) if own else None
+        if task is None and own and identity in self._recovering:
+            self._recovering.need(identity)
+            task = self._tasks.get(identity)
+        if task is None:
+            self.check_takes_more()
+            raise self._unknown(identity)
+        task.touch()
+        return task
+
+    def present(self, identity: str) -> Task:
+        """The task, as `find`, for calls that must not wait: raises `Unavailable` while it is being recovered."""
+        if identity not in self._tasks and identity in self._recovering and self._ownership.has(identity):
+            self._recovering.ask(identity)
+        return self.find(identity)
+
+    def _unknown(self, identity: str) -> NotFound:
+        if self._ownership.is_of_another_run(identity):
+            return NotFound(
+                f"there is no task {identity!r}: the server has started again since the task was made (at "
+                f"{self._started}), or is another server, and the task has ended with its server or was deleted; make "
+                "the task again, or restore its checkpoint",
+                reason="SERVER_RESTARTED",
+            )
+        return NotFound(f"there is no task {identity!r}; it may have been deleted", reason="UNKNOWN_TASK")
+
+    def infos(self) -> Sequence[TaskInfo]:
+        """The descriptions of the caller's tasks."""
+        with self._lock:
+            self.check_open()
+            tasks = dict(self._tasks)
+        infos = {**self._recovering.infos(), **{identity: task.info() for identity, task in tasks.items()}}
+        return [info for identity, info in infos.items() if self._ownership.has(identity)]
+
+    # --------------------------------------------------------------------------------------------------- ending
+
+    def check_own(self, identity: str) -> None:
+        """Raise `NotFound` if the id is none of the caller's."""
+        if not self._ownership.has(identity):
+            raise self._unknown(identity)
+
+    def take(self, identity: str) -> Task | StoredTask:
+        """Take a task out, which is then not found any more. Waits while a task is being brought back."""
+        stored = self._recovering.take(identity)
+        task = self.take_running(identity) or stored
+        if task is None:
+            raise self._unknown(identity)
+        return task
+
+    def take_running(self, identity: str) -> Task | None:
+        with self._lock:
+            task = self._tasks.pop(identity, None)
+            if task is not None:
+                self._deleted.add(task)
+            return task
+
+    def stop(self) -> tuple[Task, ...]:
+        """Take no more tasks; the tasks that there are."""
+        with self._lock:
+            self._stopped = True
+            return tuple(self._tasks.values())
+
+    def close(self) -> tuple[Task, ...]:
+        """Have no task found any more; the tasks that there were and have not closed."""
+        with self._lock:
+            self._closed = True
+            tasks = (*self._tasks.values(), *self._deleted)
+            self._tasks.clear()
+            self._deleted.clear()
+        self._recovering.close()
+        return tasks
+
+
+def _closed() -> Refused:
+    return Refused("the service is closed", reason="SERVICE_CLOSED")
+
+
+def stopping() -> Unavailable:
+    return Unavailable("the server is shutting down")
