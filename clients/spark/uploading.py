@@ -8,7 +8,8 @@ from typing import Final
 import pyarrow as pa
 
 from ..proto.values import MIB, InlineSplit
-from ..transport.remote import ArrowFile, RemoteService
+from ..transport.inline_files import ArrowFile
+from ..transport.remote import RemoteService
 from .filling import filled
 
 UPLOAD_BYTES: Final = 16 * MIB  # of rows in one upload

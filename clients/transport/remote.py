@@ -6,7 +6,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Final, TypeVar
 
@@ -15,16 +15,7 @@ import pyarrow as pa
 from ..proto.arrow.arrow_ipc import sendable
 from ..proto.encoding import messages
 from ..proto.encoding.frames import decode_frames, decode_read
-from ..proto.errors import (
-    Exhausted,
-    Forbidden,
-    InvalidRequest,
-    NotFound,
-    Problem,
-    Refused,
-    RequestError,
-    TidegateError,
-)
+from ..proto.errors import Forbidden, InvalidRequest, NotFound, Problem, Refused, RequestError
 from ..proto.graph import GraphService
 from ..proto.tidegate.v1 import plans_pb2 as plans
 from ..proto.tidegate.v1 import tasks_pb2 as pb
@@ -50,10 +41,10 @@ from ..proto.values import (
     Transacted,
     Transaction,
 )
-from ..splits import CHUNK_BYTES, INLINE_BYTES
 from ..task_options import ChosenOptions
 from .access import Access
 from .channel import Channel
+from .inline_files import InlineFiles, are_lost
 from .readahead import ReadAhead
 from .result_streams import Streams
 
@@ -61,18 +52,8 @@ A = TypeVar("A")
 
 TASKS: Final = "/tidegate.v1.TaskService/"
 PLANS: Final = "/tidegate.v1.PlanService/"
-MESSAGE_BYTES: Final = 48 * MIB  # of a split that must go into a message: a server takes 64 MiB unless told otherwise
 POLL_BYTES: Final = 2 * MIB
 LONGEST_WAIT: Final = 3600.0  # seconds; servers wait less
-
-
-@dataclass(frozen=True, slots=True)
-class _Sent:
-    """An inline split that was sent ahead as a file, the only file of its group."""
-
-    split: InlineSplit
-    file: FileSplit
-    group: str
 
 
 class RemoteService:
@@ -88,7 +69,7 @@ class RemoteService:
         self._streams = Streams(self._channel, use_flight=flight)
         self._schemas: dict[str, pa.Schema] = {}
         self._ahead: dict[str, ReadAhead] = {}
-        self._sent: dict[tuple[str, str, int | None], _Sent] = {}
+        self._inline = InlineFiles(self)
 
     @property
     def address(self) -> str:
@@ -148,12 +129,8 @@ class RemoteService:
             try:
                 return call()
             except (NotFound, Forbidden) as error:
-                keys = [(task, source, number) for source, _, number in request.splits]
-                lost = [key for key in keys if key in self._sent and _are_lost(error, [self._sent[key].file.path])]
-                if not lost:
+                if not self._inline.forget_lost(task, request, error):
                     raise
-                for key in lost:
-                    del self._sent[key]
 
     def _add_splits(self, task: str, request: AddRequest) -> tuple[list[Added], int | None]:
         splits = tuple(request.splits)
@@ -161,50 +138,37 @@ class RemoteService:
         again = request.seal is not None or all(split.sequence for split in message.splits)
         with _sides(split for _, split, _ in splits):
             answer = self._channel.call(TASKS + "AddSplits", message, pb.AddSplitsResponse.FromString, again=again)
-        self._added(message)
+        self._inline.added(message)
         return list(map(messages.added_value, answer.splits)), answer.epoch if answer.HasField("epoch") else None
 
     def transact(self, task: str, transaction: Transaction, request: AddRequest) -> Transacted:
         splits = tuple(request.splits)
         while True:
+            fitted = self._inline.fitted_together(task, [split for _, split, _ in splits])
             message = pb.AddSplitsRequest(
                 task=task,
+                splits=[
+                    pb.SplitOfSource(source=source, split=messages.split_message(split))
+                    for (source, _, _), split in zip(splits, fitted.splits, strict=True)
+                ],
                 epoch=request.epoch,
                 barrier=messages.seal_message(request.seal),
                 transaction=messages.transaction_message(transaction),
             )
-            group = secrets.token_hex(16)
-            sent = self._add_all(message, splits, group)
             try:
                 with _sides(split for _, split, _ in splits):
                     answer = self._channel.call(TASKS + "AddSplits", message, pb.AddSplitsResponse.FromString)
             except RequestError as error:
-                if sent:
-                    self.drop_uploads(task, group)
-                if not _are_lost(error, sent):
+                if fitted.files:
+                    self.drop_uploads(task, fitted.group)
+                if not are_lost(error, fitted.files):
                     raise
             else:
                 break
         transacted = messages.transacted_value(answer)
-        if sent and transacted.replayed:
-            self.drop_uploads(task, group)
+        if fitted.files and transacted.replayed:
+            self.drop_uploads(task, fitted.group)
         return transacted
-
-    def _add_all(
-        self, message: pb.AddSplitsRequest, splits: Iterable[tuple[str, Split, int | None]], group: str
-    ) -> list[str]:
-        """Put the splits into the message. Much data is sent ahead; the paths of its files."""
-        room, sent = INLINE_BYTES, list[str]()
-        for source, split, _ in splits:
-            if isinstance(split, InlineSplit):
-                split = sendable(split)  # noqa: PLW2901
-                size = sum(batch.nbytes for batch in split.batches)
-                if sent or size > room:
-                    split = self._in_file(message.task, split, group)  # noqa: PLW2901
-                    sent.append(split.path)
-                room -= size
-            message.splits.add(source=source, split=messages.split_message(split))
-        return sent
 
     def find_files(self, task: str, source: str, split: FileSplit, *, pieces: bool = False) -> Sequence[FoundFile]:
         request = pb.FindFilesRequest(task=task, source=source, file=messages.split_message(split).file, pieces=pieces)
@@ -232,7 +196,7 @@ class RemoteService:
         with _sides(split for _, split, _ in splits):
             read = partial(decode_read, schema=schema)
             frames = self._channel.converse(TASKS + "AddSplits", TASKS + "Feed", message, read)
-        self._added(message)
+        self._inline.added(message)
         return frames
 
     def _adding(
@@ -243,53 +207,13 @@ class RemoteService:
             splits=[
                 pb.SplitOfSource(
                     source=source,
-                    split=messages.split_message(self._travelling(task, source, split, number)),
+                    split=messages.split_message(self._inline.fitted(task, source, split, number)),
                     sequence=number or 0,
                 )
                 for source, split, number in splits
             ],
             epoch=request.epoch,
             barrier=messages.seal_message(request.seal),
-        )
-
-    def _added(self, request: pb.AddSplitsRequest) -> None:
-        if self._sent:
-            for split in request.splits:
-                self._sent.pop((request.task, split.source, split.sequence or None), None)
-
-    def _travelling(self, task: str, source: str, split: Split, number: int | None) -> Split:
-        """The split as it goes into a message. Much data is sent ahead as a file, once however often it is added.
-
-        If the task has no room for a file, its memory may have: then the split goes as it is, and the server decides.
-        """
-        if not isinstance(split, InlineSplit):
-            return split
-        plain = sendable(split)
-        size = sum(batch.nbytes for batch in plain.batches)
-        if size <= INLINE_BYTES:
-            return plain
-        key = (task, source, number)
-        if (sent := self._sent.get(key)) is not None and sent.split is not split:  # that one was refused
-            self.drop_uploads(task, sent.group)
-            sent = None
-        if sent is None:
-            group = secrets.token_hex(16)
-            try:
-                sent = self._sent[key] = _Sent(split, self._in_file(task, plain, group), group)
-            except Exhausted as full:
-                if full.reason == "UPLOAD_TOO_LARGE" and size <= MESSAGE_BYTES:
-                    return plain
-                raise
-        return sent.file
-
-    def _in_file(self, task: str, split: InlineSplit, group: str) -> FileSplit:
-        path = self.upload(task, "inline.arrow", ArrowFile(split), group=group)
-        return FileSplit(
-            path,
-            format="inline",
-            watermark=split.watermark,
-            change_column=split.change_column,
-            missing_columns=split.missing_columns,
         )
 
     def upload(self, task: str, name: str, chunks: Iterable[bytes], *, group: str = "") -> str:
@@ -368,7 +292,7 @@ class RemoteService:
     def delete_task(self, task: str) -> None:
         ahead = self._ahead.pop(task, None)
         self._schemas.pop(task, None)
-        self._sent = {key: sent for key, sent in self._sent.items() if key[0] != task}
+        self._inline.forget(task)
         try:
             self._channel.call(TASKS + "DeleteTask", pb.DeleteTaskRequest(task=task), pb.DeleteTaskResponse.FromString)
             if ahead is not None:
@@ -438,51 +362,6 @@ def _sides(splits: Iterable[Split]) -> Iterator[None]:
             f"{missing.message}; the file is on the client's machine: tidegate.upload(path) sends it to the server"
         )
         raise NotFound(sentence, reason=missing.reason) from None
-
-
-def _are_lost(error: TidegateError, sent: Iterable[str]) -> bool:
-    """True if the error says that a server has one of the files not any more, because it started again."""
-    return isinstance(error, NotFound | Forbidden) and any(path in error.message for path in sent)
-
-
-class ArrowFile:
-    """Inline data as an Arrow IPC stream, in chunks, from its beginning each time."""
-
-    def __init__(self, split: InlineSplit) -> None:
-        self._split = split
-
-    def __iter__(self) -> Iterator[bytes]:
-        sink = _Chunks()
-        with pa.ipc.new_stream(sink, self._split.schema) as writer:
-            for batch in self._split.batches:
-                writer.write_batch(batch)
-                yield from sink.take(CHUNK_BYTES)
-        yield from sink.take(1)
-
-
-class _Chunks:
-    """A file to write to, from which complete chunks are taken."""
-
-    closed = False
-
-    def __init__(self) -> None:
-        self._held = bytearray()
-
-    def write(self, data: bytes) -> int:
-        self._held += memoryview(data)
-        return len(data)
-
-    def flush(self) -> None:
-        """Do nothing: no bytes are buffered below."""
-
-    def close(self) -> None:
-        """Do nothing: the chunks can still be taken."""
-
-    def take(self, least: int) -> Iterator[bytes]:
-        if len(self._held) >= least:
-            whole, self._held = bytes(self._held), bytearray()
-            for start in range(0, len(whole), CHUNK_BYTES):
-                yield whole[start : start + CHUNK_BYTES]
 
 
 def _table_message(split: Split) -> pb.Split:

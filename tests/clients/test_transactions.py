@@ -12,7 +12,7 @@ import tidegate
 from tidegate.client import Client
 from tidegate.executor.service.plan_engine import PlanEngine
 from tidegate.proto.values import FileSplit
-from tidegate.transport import remote
+from tidegate.transport import inline_files
 
 from ..executor.plans import passed_through
 from .conftest import PLAN, Start
@@ -87,7 +87,7 @@ def test_a_checkpoint_without_a_seal_is_refused(start: Start) -> None:
 def test_rows_too_many_for_a_message_happen_once_too(
     open_client: OpenClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote, "INLINE_BYTES", 100)
+    monkeypatch.setattr(inline_files, "INLINE_BYTES", 100)
     task = open_client(PlanEngine([], tmp_path)).create_task(PLAN)
     parts = [numbers(*range(10)), numbers(*range(10, 20)), numbers(*range(20, 30))]
     task.transact("app", 1, {"a": parts}, seal=True)

@@ -17,7 +17,8 @@ from tidegate.executor.runtime.batch_store import SpillSpace
 from tidegate.executor.service.embedded import open_service
 from tidegate.executor.tasks.task_uploads import FILE_BYTES
 from tidegate.proto.values import FileSplit, Split
-from tidegate.transport import remote
+from tidegate.transport import inline_files
+from tidegate.transport.remote import RemoteService
 
 from ..executor.fakes import FakeComputation, FakeEngine
 from ..executor.plans import passed_through
@@ -87,13 +88,13 @@ def test_a_file_that_is_missing_is_looked_for_on_the_clients_side(tmp_path: Path
 
 
 def test_much_inline_data_travels_as_a_file(open_client: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "INLINE_BYTES", 1_000)
+    monkeypatch.setattr(inline_files, "INLINE_BYTES", 1_000)
     engine = Reading()
     client = open_client(engine)
     task = client.create_task(b"plan")
     table = pa.table({"x": range(10_000)})
     assert task.add_split("a", table).sequence == 1
-    if isinstance(client.service, remote.RemoteService):
+    if isinstance(client.service, RemoteService):
         ((ending, data),) = engine.seen
         assert (ending, pa.ipc.open_stream(data).read_all()) == (".arrow", table)
 
@@ -149,7 +150,7 @@ def test_an_uploaded_tables_rows_are_there_in_every_epoch(plans: Client, parquet
 
 
 def test_rows_that_travel_as_a_file_are_the_same_rows(plans: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "INLINE_BYTES", 1_000)
+    monkeypatch.setattr(inline_files, "INLINE_BYTES", 1_000)
     table = pa.table({"x": range(10_000)})
     assert plans.create_task(PLAN).run_epoch({"a": [table, table]}).table()["x"].to_pylist() == [*range(10_000)] * 2
 
@@ -162,8 +163,8 @@ def test_a_file_that_was_not_sent_is_not_read(plans: Client, parquet: Path) -> N
 def test_rows_that_travel_as_a_file_use_the_quota_only_until_their_epoch_is_acknowledged(
     plans: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote, "INLINE_BYTES", 1_000)
-    monkeypatch.setattr(remote, "MESSAGE_BYTES", 1_000)
+    monkeypatch.setattr(inline_files, "INLINE_BYTES", 1_000)
+    monkeypatch.setattr(inline_files, "MESSAGE_BYTES", 1_000)
     table = pa.table({"x": range(10_000)})
     task = plans.create_task(PLAN, spill_quota=3 * table.nbytes, queue_bytes=4 * table.nbytes)
     for _ in range(10):
@@ -171,7 +172,7 @@ def test_rows_that_travel_as_a_file_use_the_quota_only_until_their_epoch_is_ackn
 
 
 def test_rows_for_which_there_is_no_quota_travel_in_a_message(plans: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "INLINE_BYTES", 1_000)
+    monkeypatch.setattr(inline_files, "INLINE_BYTES", 1_000)
     table = pa.table({"x": range(10_000)})
     assert plans.create_task(PLAN, spill_quota=0).run_epoch({"a": table}).table() == table
 
@@ -179,7 +180,7 @@ def test_rows_for_which_there_is_no_quota_travel_in_a_message(plans: Client, mon
 def test_rows_that_were_refused_do_not_stand_for_those_given_in_their_place(
     plans: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote, "INLINE_BYTES", 1_000)
+    monkeypatch.setattr(inline_files, "INLINE_BYTES", 1_000)
     task = plans.create_task(PLAN)
     table = pa.table({"x": range(10_000)})
     with pytest.raises(tidegate.Refused, match="epoch 2"):
