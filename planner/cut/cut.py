@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from ...proto.values import TaskOptions
 from .. import ir
-from ..distribution.distribute import Spread, Spreading, spread
+from ..distribution.distribute import Spread, spread
 from ..distribution.distributed_stages import Stage, stages
+from ..distribution.spreading import Spreading
 from ..physical.memory import HEAVY, LIGHT, shortage
 from ..physical.pipelines import (
     Exchange,

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Final, NamedTuple
 
 from .. import ir
+from ..ir import tree
 from .estimates import Estimate
+
+READ: Final = 6.0
+"""Nanoseconds to read a value of a source."""
+
+HASHED: Final = 60.0
+"""Nanoseconds to put a row into a hash table, or to sort it into a partition."""
 
 SEND: Final = 40.0
 """Nanoseconds to hand a row to an exchange; taking the row out costs as much again. Each column adds to both."""
@@ -112,6 +119,19 @@ class Alternatives:
     def wholly_read(self) -> Alternatives:
         """The same alternatives for a reader that needs all rows in any case."""
         return replace(self, choices=tuple(replace(alternative, reading=Reading.ALL) for alternative in self.choices))
+
+
+def together(
+    relation: ir.Relation,
+    placement: Placement,
+    inputs: Sequence[Alternative],
+    cost: float,
+    hashed: tuple[int, ...] | None = None,
+) -> Alternative:
+    """The relation over these alternatives of its inputs, whose costs come on top of `cost`."""
+    rebuilt = tree.with_inputs(relation, [alternative.relation for alternative in inputs])
+    cost += sum(alternative.cost for alternative in inputs)
+    return Alternative(placement=placement, cost=cost, relation=rebuilt, hashed=hashed)
 
 
 class Movement:

@@ -18,7 +18,7 @@ from .. import ir
 from ..ir.boolean import conjuncts
 from ..ir.visit import is_column
 from ..rewrite.prune_columns import output_sides
-from .alternatives import Alternative, Alternatives, Movement, Placement, Ranged
+from .alternatives import HASHED, READ, Alternative, Alternatives, Movement, Placement, Ranged
 from .estimates import Estimate, joined
 
 _BUILD, _PROBE = 35.0, 20.0
@@ -228,3 +228,20 @@ class _Joining:
         relation = replace(self._relation, left=left.relation, right=right.relation)
         cost = left.cost + right.cost + work
         return Alternative(placement=placement, cost=cost, relation=relation, hashed=hashed, ranged=ranged)
+
+
+def lateral_alternatives(
+    relation: ir.LateralJoin, left: Alternatives, right: ir.Relation, right_rows: float
+) -> Iterator[Alternative]:
+    """The alternatives of a lateral join: wherever the left side is. Every channel reads all `right_rows` of the right
+    side's sources.
+    """
+    cost = READ * right_rows + HASHED * left.estimate.rows
+    for alternative in left.choices:
+        if alternative.placement is not Placement.SHARES or relation.type is not ir.JoinType.OUTER:
+            rebuilt = replace(relation, left=alternative.relation, right=right)
+            hashed = alternative.hashed if relation.type in WHOLE_RIGHT else None
+            ranged = alternative.ranged if relation.type in WHOLE_RIGHT else None
+            yield replace(
+                alternative, cost=alternative.cost + cost, relation=rebuilt, hashed=hashed, ranged=ranged, order=()
+            )

@@ -5,11 +5,10 @@ registration.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Final, assert_never
 
 from .. import ir
-from .alternatives import Alternative, Alternatives, Movement, Placement
+from .alternatives import Alternative, Alternatives, Movement, Placement, together
 
 _CODE: Final = 200.0
 """Nanoseconds of user code for a row: a guess."""
@@ -19,11 +18,11 @@ def user_alternatives(relation: ir.User, below: Sequence[Alternatives], movement
     """The alternatives of a user's operator. User code may see its channel, so it never runs in every channel over the
     same rows.
     """
-    yield _together(
+    yield together(
         relation,
         Placement.ONE,
         [alternatives.one for alternatives in below],
-        sum(alternatives.estimate.rows for alternatives in below),
+        _CODE * sum(alternatives.estimate.rows for alternatives in below),
     )
     if relation.dealing is not None:
         pairs = list(zip(below, relation.dealing, strict=True))
@@ -32,7 +31,7 @@ def user_alternatives(relation: ir.User, below: Sequence[Alternatives], movement
             child.estimate.rows / (1 if dealing.routing is ir.Routing.BROADCAST else movement.channels)
             for child, dealing in pairs
         )
-        yield _together(relation, Placement.SHARES, alternatives, share)
+        yield together(relation, Placement.SHARES, alternatives, _CODE * share)
 
 
 def _dealt(alternatives: Alternatives, dealing: ir.Dealing, movement: Movement) -> Alternative:
@@ -47,10 +46,3 @@ def _dealt(alternatives: Alternatives, dealing: ir.Dealing, movement: Movement) 
             raise ValueError(f"a stream of a plan's operator is not dealt by {dealing.routing.value}")
         case _:
             assert_never(dealing.routing)
-
-
-def _together(relation: ir.User, placement: Placement, alternatives: Sequence[Alternative], rows: float) -> Alternative:
-    rebuilt = replace(relation, inputs=tuple(alternative.relation for alternative in alternatives))
-    return Alternative(
-        placement=placement, cost=sum(alternative.cost for alternative in alternatives) + _CODE * rows, relation=rebuilt
-    )

@@ -83,7 +83,7 @@ TWICE: Final = {
     **dict.fromkeys(("aggregate", "cross", "declared_order", "exchange", "expand", "fetch", "filter"), KIND),
     **dict.fromkeys(("index_lookup_join", "join", "lateral_join", "project", "select", "set", "sort"), KIND),
     **dict.fromkeys(("unnest", "values", "window", "write"), KIND),
-    **dict.fromkeys(("aggregates", "joins", "orders"), FAMILY),
+    **dict.fromkeys(("aggregates", "joins", "orders", "sets", "windows"), FAMILY),
     **dict.fromkeys(("epoch", "iteration", "relations", "task"), PUBLIC),
 }
 """Names that more than one module has, and why."""

@@ -1,0 +1,39 @@
+"""Estimates the rows of each kind of relation, from the estimates of its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ...proto.errors import InternalError
+from .. import ir
+from .estimates import Estimate, filtered, grouped, joined
+from .joins import join_estimate
+
+
+def own_estimate(relation: ir.Relation, below: Sequence[Estimate], source_rows: Mapping[str, int]) -> Estimate:
+    """The estimate of a relation that may have other rows than its input."""
+    match relation:
+        case ir.Read() | ir.LocalFiles():
+            rows = float(source_rows[relation.source])
+            return Estimate(rows, rows)
+        case ir.Values():
+            return Estimate(len(relation.rows), len(relation.rows))
+        case ir.Filter():
+            return filtered(below[0], relation.condition)
+        case ir.Aggregate() | ir.StreamingAggregate():
+            return grouped(below[0], len(relation.keys))
+        case ir.Join() | ir.Cross():
+            return join_estimate(relation, below[0], below[1])
+        case ir.MergeJoin():
+            return joined(relation.type, below[0], below[1], equal=True)
+        case ir.Set():
+            return Estimate(sum(part.rows for part in below), max(part.base for part in below))
+        case ir.Expand():
+            return replace(below[0], rows=below[0].rows * len(relation.alternatives))
+        case ir.TopN(count=ir.Literal(value=int(count))) | ir.Fetch(count=ir.Literal(value=int(count))):
+            return replace(below[0], rows=min(below[0].rows, float(count)))
+        case ir.TopN() | ir.Fetch():
+            return below[0]
+        case _:
+            raise InternalError(f"{relation.plan_path}: the rows of a {relation.traits.name} are not estimated")
