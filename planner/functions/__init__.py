@@ -1,10 +1,11 @@
 """Binds a plan's function calls to the official implementations, and writes these as DuckDB's SQL."""
 
 from .aliases import Argument
-from .binding import Bound, bind, bind_scalar, derived_type
+from .binding import Bound, bind, bind_scalar
 from .function_coverage import CoverageRow, coverage_rows
 from .patterns import Signature
 from .producer_meanings import before_cast
+from .result_types import derived_type
 
 __all__ = [
     "Argument",

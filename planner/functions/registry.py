@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import yaml
 
-from ..ir import FunctionKind
+from ..ir import Function, FunctionKind
 from .patterns import Pattern, parse
 
 _SHORT: Final[dict[str, str]] = {
@@ -77,6 +77,10 @@ class Implementation:
         """The compound name: `add:i64_i64`, `extract:req_date`, `count:`."""
         shorts = (short_name(p.pattern) if p.pattern else "req" for p in self.parameters)
         return f"{self.name}:{'_'.join(shorts)}"
+
+    @property
+    def function(self) -> Function:
+        return Function(urn=self.urn, name=self.name, signature=self.signature, kind=self.kind)
 
     def takes(self, count: int) -> bool:
         """Tests whether the implementation takes `count` arguments."""

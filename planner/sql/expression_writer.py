@@ -14,7 +14,7 @@ from typing import Protocol, TypeAlias
 
 from ...proto.errors import PlanError, Problem
 from .. import ir
-from ..functions import binding
+from ..functions import result_types
 from ..functions.aliases import type_of
 from ..functions.function_options import choose
 from ..functions.templates import entry
@@ -139,8 +139,8 @@ def applied(
     the declared digits, so that no result is rounded twice.
     """
     function = use.function
-    implementation = binding.implementation_of(function)
-    derived = binding.derived_type(function, use.arguments)
+    implementation = result_types.implementation_of(function)
+    derived = result_types.derived_type(function, use.arguments)
     exact = isinstance(derived, t.Decimal) and isinstance(use.type, t.Decimal)
     table_entry = entry(function.kind, implementation.file, function.name)
     if table_entry is None:

@@ -3,7 +3,7 @@
 import pytest
 
 from tidegate.planner import ir
-from tidegate.planner.functions import bind, bind_scalar, binding, registry
+from tidegate.planner.functions import bind, bind_scalar, overloads, registry
 from tidegate.planner.ir import types as t
 from tidegate.planner.sql.expression_writer import check
 from tidegate.proto.errors import PlanError
@@ -112,15 +112,15 @@ def test_a_binding_does_not_depend_on_the_literals_of_earlier_calls(others, monk
         for name in sorted(registry.names(kind)):
             remembered = [bound_to(name, kind, others, value) for value in VALUES]
             for value, known in zip(VALUES, remembered, strict=True):
-                monkeypatch.setattr(binding, "_CHOICES", {})
+                monkeypatch.setattr(overloads, "_KNOWN", {})
                 assert bound_to(name, kind, others, value) == known
 
 
 def test_calls_with_other_literals_are_not_chosen_for_again(monkeypatch):
     tried = []
-    candidates = binding._candidates
-    monkeypatch.setattr(binding, "_CHOICES", {})
-    monkeypatch.setattr(binding, "_candidates", lambda *asked: tried.append(asked) or candidates(*asked))
+    candidates = overloads._candidates
+    monkeypatch.setattr(overloads, "_KNOWN", {})
+    monkeypatch.setattr(overloads, "_candidates", lambda *asked: tried.append(asked) or candidates(*asked))
     for value in range(1_000):
         bind(SCALAR, "add", None, [I64, ir.Literal(value=value, type=I64)])
         bind(SCALAR, "equal", None, [t.String(), ir.Literal(value=f"text {value}", type=t.String())])
