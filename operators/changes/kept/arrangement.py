@@ -21,7 +21,9 @@ from ..values.rows import Rows
 from ..values.value_columns import Index
 from .history import counts_at
 from .matching_entries import Held, History, MatchingEntries
-from .packed_runs import Form, PackedRun, PackedRuns
+from .packed_layout import Form
+from .packed_runs import PackedRuns
+from .packed_words import PackedRun
 from .pairs import of_one, pairs
 from .present import Present
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ...core.operator import Part
 from ..values.consolidate import Entries
-from .packed_runs import PackedRun
+from .packed_words import PackedRun
 
 
 @dataclass(frozen=True, slots=True, eq=False)

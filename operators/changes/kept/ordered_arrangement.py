@@ -19,7 +19,7 @@ from ..values.order_codes import canonical_orders, order_of, orders_of
 from ..values.rows import Rows
 from ..values.value_columns import Index, Mask
 from .arrangement import Arrangement, Run
-from .packed_runs import PackedRun
+from .packed_words import PackedRun
 from .present import Present, leading, same_as_before
 from .section import Stretch
 

@@ -16,7 +16,8 @@ from ..values.evaluator import whole
 from ..values.rows import Rows
 from .arrangement import Arrangement, Run
 from .held_state import HeldState, SettledRuns
-from .packed_runs import Form, Layout, PackedRun
+from .packed_layout import Form, Layout
+from .packed_words import PackedRun
 
 VERSION: Final = 1
 _LAYOUT: Final = b"layout"

@@ -15,7 +15,7 @@ from tidegate.operators.arrays.ordering import Order
 from tidegate.operators.changes.kept import arrangement as arrangements
 from tidegate.operators.changes.kept.arrangement import Arrangement
 from tidegate.operators.changes.kept.held_state import HeldState
-from tidegate.operators.changes.kept.packed_runs import PackedRun
+from tidegate.operators.changes.kept.packed_words import PackedRun
 from tidegate.operators.changes.kept.state_format import load_arrangement, save_arrangement
 from tidegate.operators.changes.values.rows import Rows
 from tidegate.operators.testing import MemoryState
