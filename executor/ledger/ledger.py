@@ -81,11 +81,7 @@ class Ledger:
     def locate(self, name: str, sequence: int | None, epoch: int | None) -> tuple[SourceLedger, int, int]:
         """The source, number and epoch of a split with this description, if it may be added or is a duplicate."""
         source = self.source(name)
-        number = source.highest + 1 if sequence is None else sequence
-        if not 1 <= number <= LARGEST:
-            raise InvalidRequest(
-                f"split {number} of source {source.name!r} is out of range: numbers must be from 1 to {LARGEST}"
-            )
+        number = source.number(sequence)
         belongs = self._epoch_of(source, number)
         if epoch is not None and epoch < belongs == self._start:
             belongs = epoch  # a task does not know the epochs before its start
@@ -99,11 +95,7 @@ class Ledger:
         return source, number, belongs
 
     def _may_add(self, source: SourceLedger, number: int, epoch: int) -> None:
-        if source.end is not None and number > source.end:
-            raise Refused(
-                f"source {source.name!r} has ended with split {source.end}: split {number} is beyond it",
-                reason="SOURCE_ENDED",
-            )
+        source.check_not_beyond_end(number)
         if self.max_pending_epochs == 1 and epoch == self.open.number and self._unread:
             raise Refused(
                 f"epoch {self.sealed} is at its barrier and max_pending_epochs is 1: read its BARRIER first, then "
@@ -285,17 +277,7 @@ class Ledger:
         """The last split number of each source that a seal takes."""
         bounds = {name: source.last for name, source in self.fed.items()}
         for name, last in self._resolve(through).items():
-            source = self.fed[name]
-            if last < source.last:
-                raise Refused(
-                    f"through[{name!r}]={last}, but split {source.last} of the source is already in "
-                    f"{'the open epoch' if source.highest > source.sealed else 'a sealed epoch'}",
-                    reason="THROUGH_BELOW_ACCEPTED",
-                )
-            if source.end is not None and last > source.end:
-                raise Refused(
-                    f"through[{name!r}]={last}, but the source has ended with split {source.end}", reason="SOURCE_ENDED"
-                )
+            self.fed[name].check_seals_at(last)
             bounds[name] = last
         return bounds
 
@@ -329,30 +311,13 @@ class Ledger:
         stray = [other for other in resolved if other not in {source.name for source in ending}]
         if stray:
             raise InvalidRequest(f"through names source {stray[0]!r}, but the call ends only source {name!r}")
-        ends = {source.name: self._end_of(source, resolved.get(source.name)) for source in ending}
+        ends = {source.name: source.end_at(resolved.get(source.name)) for source in ending}
         known = all(source.end is not None for source in ending) and (self._all_ended or name is not None)
         for source in ending:
             source.end = ends[source.name]
         self._all_ended = self._all_ended or name is None
         self._end_if_all_ended(now_us)
         return None if known else EndedSources(ends=ends, all=name is None)
-
-    def _end_of(self, source: SourceLedger, through: int | None) -> int:
-        if source.end is not None:
-            if through is not None and through != source.end:
-                raise Refused(
-                    f"source {source.name!r} has already ended with split {source.end}, not with split {through}",
-                    reason="SOURCE_ENDED",
-                )
-            return source.end
-        if through is None:
-            return source.last
-        if through < source.last:
-            raise Refused(
-                f"source {source.name!r} cannot end at split {through}: the source already has split {source.last}",
-                reason="THROUGH_BELOW_ACCEPTED",
-            )
-        return through
 
     def _end_if_all_ended(self, now_us: int) -> None:
         """Once every source is complete to its end: seal the splits that are not sealed, and end."""

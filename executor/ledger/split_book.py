@@ -11,6 +11,8 @@ from typing import Protocol
 import pyarrow as pa
 
 from ...operators.core.piece import FilePiece, InlinePiece, Piece
+from ...proto.encoding.number_ranges import LARGEST
+from ...proto.errors import InvalidRequest, Refused
 from ...proto.values import InlineSplit, MissingColumns
 from ..runtime.batch_store import Holding
 from .epoch import Commit
@@ -143,6 +145,53 @@ class SourceLedger:
     def whole(self) -> bool:
         """True if the source has ended and all splits up to its end are there."""
         return self.end is not None and self.complete >= self.end
+
+    def number(self, sequence: int | None) -> int:
+        """The number of a split to come: the next, or `sequence`. Raises `InvalidRequest` if it is out of range."""
+        number = self.highest + 1 if sequence is None else sequence
+        if not 1 <= number <= LARGEST:
+            raise InvalidRequest(
+                f"split {number} of source {self.name!r} is out of range: numbers must be from 1 to {LARGEST}"
+            )
+        return number
+
+    def check_not_beyond_end(self, number: int) -> None:
+        if self.end is not None and number > self.end:
+            raise Refused(
+                f"source {self.name!r} has ended with split {self.end}: split {number} is beyond it",
+                reason="SOURCE_ENDED",
+            )
+
+    def check_seals_at(self, last: int) -> None:
+        """Raise `Refused` if a seal cannot take the splits up to `last`: it has to take all that are there."""
+        if last < self.last:
+            raise Refused(
+                f"through[{self.name!r}]={last}, but split {self.last} of the source is already in "
+                f"{'the open epoch' if self.highest > self.sealed else 'a sealed epoch'}",
+                reason="THROUGH_BELOW_ACCEPTED",
+            )
+        if self.end is not None and last > self.end:
+            raise Refused(
+                f"through[{self.name!r}]={last}, but the source has ended with split {self.end}", reason="SOURCE_ENDED"
+            )
+
+    def end_at(self, through: int | None) -> int:
+        """The last split of the source if it ends now, or has ended. Raises `Refused` if it cannot be `through`."""
+        if self.end is not None:
+            if through is not None and through != self.end:
+                raise Refused(
+                    f"source {self.name!r} has already ended with split {self.end}, not with split {through}",
+                    reason="SOURCE_ENDED",
+                )
+            return self.end
+        if through is None:
+            return self.last
+        if through < self.last:
+            raise Refused(
+                f"source {self.name!r} cannot end at split {through}: the source already has split {self.last}",
+                reason="THROUGH_BELOW_ACCEPTED",
+            )
+        return through
 
     def missing(self, through: int) -> tuple[int, ...]:
         """The first missing split numbers up to `through`."""
