@@ -76,17 +76,7 @@ class ChangeOperatorFactory:
             case DifferenceNode():
                 return Difference(node.schema)
             case JoinNode():
-                condition = None if node.condition is None else self._condition(node, node.condition)
-                kept = (late != 0, late != 1)
-                return Join(
-                    node.left.schema,
-                    node.right.schema,
-                    node.keys,
-                    node.output,
-                    condition=condition,
-                    kept=kept,
-                    depth=depth,
-                )
+                return self._join(node, depth, late)
             case OnlyOneNode():
                 return OnlyOne(node.schema, node.left.schema, plan_path=node.plan_path, depth=depth)
             case WeighNode():
@@ -116,13 +106,26 @@ class ChangeOperatorFactory:
             case WindowNode():
                 return self._window(node, depth)
             case RecomputeNode():
-                schemas = [child.schema for child in node.inputs]
-                evaluate = self._evaluator(node.sql, schemas, node.schema, node.plan_path)
-                return Recompute(
-                    schemas, node.schema, evaluate, plan_path=node.plan_path, depth=depth, always=channel == 0
-                )
+                return self._recompute(node, channel, depth)
             case _:
                 assert_never(node)
+
+    def _join(self, node: JoinNode, depth: int, late: int | None) -> Join:
+        condition = None if node.condition is None else self._condition(node, node.condition)
+        return Join(
+            node.left.schema,
+            node.right.schema,
+            node.keys,
+            node.output,
+            condition=condition,
+            kept=(late != 0, late != 1),
+            depth=depth,
+        )
+
+    def _recompute(self, node: RecomputeNode, channel: int, depth: int) -> Recompute:
+        schemas = [child.schema for child in node.inputs]
+        evaluate = self._evaluator(node.sql, schemas, node.schema, node.plan_path)
+        return Recompute(schemas, node.schema, evaluate, plan_path=node.plan_path, depth=depth, always=channel == 0)
 
     def _regroup(self, node: RegroupNode, channel: int, depth: int) -> Regroup:
         behind = pa.schema(list(node.schema)[len(node.key) :]).append(NUMBER)

@@ -13,7 +13,7 @@ from . import options as common
 
 if TYPE_CHECKING:
     from ... import Task
-    from ...proto.values import FileSplit
+    from ...proto.values import FileSplit, TaskOptions
     from ...splits import SplitLike
     from .progress_line import State
 
@@ -22,6 +22,39 @@ def register(commands: common.Subparsers) -> None:
     what = "Run a plan over splits, in this process or on a server, and write its rows."
     parser = commands.add_parser("run", help="run a plan over splits", description=what)
     common.add_plan(parser)
+    _add_input(parser)
+    parser.add_argument(
+        "--splits-per-epoch",
+        metavar="N",
+        type=common.at_least_one,
+        help="seal an epoch after N splits of each source (default: one epoch for all); without --server each file of "
+        "a folder or glob is then a split",
+    )
+    parser.add_argument(
+        "--output",
+        metavar="FILE",
+        help="write the rows to FILE.arrow, FILE.parquet or FILE.csv, or to a folder with one Parquet file for each "
+        "epoch (default: print the first rows)",
+    )
+    parser.add_argument(
+        "--checkpoint",
+        metavar="NAME",
+        help=(
+            "take a checkpoint of this name at every barrier, in place of the previous checkpoint of this name, and "
+            "print its id"
+        ),
+    )
+    parser.add_argument("--restore", metavar="ID", help="continue after the barrier of this checkpoint")
+    common.add_how(parser)
+    common.add_executor(parser)
+    common.add_spark(parser)
+    common.add_write_root(parser)
+    common.add_checkpoint_root(parser)
+    common.add_server(parser)
+    parser.set_defaults(command=run, parser=parser)
+
+
+def _add_input(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--split",
         metavar="SOURCE=PATH",
@@ -65,35 +98,6 @@ def register(commands: common.Subparsers) -> None:
         help="what happens if a file lacks a column that the plan reads: error fails, null gives nulls; for the "
         "source or table NAME, or for all sources and tables; may be repeated (default: error)",
     )
-    parser.add_argument(
-        "--splits-per-epoch",
-        metavar="N",
-        type=common.at_least_one,
-        help="seal an epoch after N splits of each source (default: one epoch for all); without --server each file of "
-        "a folder or glob is then a split",
-    )
-    parser.add_argument(
-        "--output",
-        metavar="FILE",
-        help="write the rows to FILE.arrow, FILE.parquet or FILE.csv, or to a folder with one Parquet file for each "
-        "epoch (default: print the first rows)",
-    )
-    parser.add_argument(
-        "--checkpoint",
-        metavar="NAME",
-        help=(
-            "take a checkpoint of this name at every barrier, in place of the previous checkpoint of this name, and "
-            "print its id"
-        ),
-    )
-    parser.add_argument("--restore", metavar="ID", help="continue after the barrier of this checkpoint")
-    common.add_how(parser)
-    common.add_executor(parser)
-    common.add_spark(parser)
-    common.add_write_root(parser)
-    common.add_checkpoint_root(parser)
-    common.add_server(parser)
-    parser.set_defaults(command=run, parser=parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -132,13 +136,15 @@ def run(options: argparse.Namespace) -> int:
                 rows += output.epoch(result)
                 if options.checkpoint:
                     print(f"epoch {result.number}: checkpoint {result.checkpoint}")
-        seconds = time.perf_counter() - started
-        how = task.options
-        determinism = "" if how.determinism.value == "strict" else f", {how.determinism.value}"
-        channels = f"{how.channels} channel" + ("s" if how.channels != 1 else "")
-        count = f"{len(splits)} epoch" + ("s" if len(splits) != 1 else "")
-        print(f"{rows:,} rows in {count}, {seconds:.3f} s, {how.mode.value}{determinism}, {channels}")
+        print(_summary(rows, len(splits), time.perf_counter() - started, task.options))
     return 0
+
+
+def _summary(rows: int, epochs: int, seconds: float, how: TaskOptions) -> str:
+    determinism = "" if how.determinism.value == "strict" else f", {how.determinism.value}"
+    channels = f"{how.channels} channel" + ("s" if how.channels != 1 else "")
+    count = f"{epochs} epoch" + ("s" if epochs != 1 else "")
+    return f"{rows:,} rows in {count}, {seconds:.3f} s, {how.mode.value}{determinism}, {channels}"
 
 
 def _how(options: argparse.Namespace) -> dict[str, Any]:
