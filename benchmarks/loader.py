@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 import tidegate
 
 from . import loader_server, plans
+from .data_files import whole
 from .measure import Runs, Spread, interleave
 from .report import Report, Target, spread_text
 from .services import embedded, peer, served
@@ -53,11 +54,11 @@ def run(settings: Settings) -> Report:
 
 def sample_files(data: Path, size: int) -> Path:
     """Files of so many bytes in all, in row groups of 8,192 rows."""
-    folder = data / f"samples-{size}"
-    if folder.exists():
-        return folder
-    partial_folder = data / f"samples-{size}.partial"
-    partial_folder.mkdir(parents=True, exist_ok=True)
+    return whole(data / f"samples-{size}", lambda folder: _write_samples(folder, size))
+
+
+def _write_samples(folder: Path, size: int) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
     count = max(1, size // (FILES * (BYTES + 4 * FLOATS)))
     random = np.random.default_rng(5)
     for number in range(FILES):
@@ -71,8 +72,7 @@ def sample_files(data: Path, size: int) -> Path:
                 "features": pa.ListArray.from_arrays(pa.array(offsets[1]), random.random(count * FLOATS, np.float32)),
             }
         )
-        pq.write_table(table, partial_folder / f"{number}.parquet", row_group_size=8_192, compression="none")
-    return partial_folder.rename(folder)
+        pq.write_table(table, folder / f"{number}.parquet", row_group_size=8_192, compression="none")
 
 
 def dataset(folder: Path) -> Iterable[pa.RecordBatch]:

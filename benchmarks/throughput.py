@@ -20,6 +20,7 @@ import pyarrow.flight as flight
 import tidegate
 
 from . import plans
+from .data_files import whole
 from .measure import Runs, Spread, interleave
 from .report import Report, Target, spread_text
 from .services import peer, served
@@ -50,20 +51,19 @@ def run(settings: Settings) -> Report:
 
 def wide_file(folder: Path, size: int) -> Path:
     """An Arrow file of `size` bytes of 32 float64 columns, in batches of one block."""
-    path = folder / f"wide-{size}.arrow"
-    if path.exists():
-        return path
     folder.mkdir(parents=True, exist_ok=True)
+    return whole(folder / f"wide-{size}.arrow", lambda path: _write_wide(path, size))
+
+
+def _write_wide(path: Path, size: int) -> None:
     schema = pa.schema([(f"c{i}", pa.float64()) for i in range(COLUMNS)])
     left = max(1, size // (8 * COLUMNS))
     random = np.random.default_rng(11)
-    partial_path = path.with_suffix(".partial")
-    with pa.ipc.new_file(partial_path, schema) as written:
+    with pa.ipc.new_file(path, schema) as written:
         while left:
             count = min(left, BATCH_ROWS)
             written.write_batch(pa.record_batch([random.random(count) for _ in range(COLUMNS)], schema=schema))
             left -= count
-    return partial_path.rename(path)
 
 
 def data_size(path: Path) -> int:

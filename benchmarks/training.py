@@ -24,6 +24,7 @@ import tidegate
 from tidegate.training import Loader, Shuffle
 
 from . import plans
+from .data_files import whole
 from .measure import Runs, Spread, interleave
 from .report import Report, Target, spread_text
 from .services import embedded, served
@@ -57,17 +58,16 @@ def run(settings: Settings) -> Report:
 
 def wide_files(data: Path, rows: int) -> Path:
     """Files of so many rows in all."""
-    folder = data / f"training-{rows}"
-    if folder.exists():
-        return folder
-    partial_folder = data / f"training-{rows}.partial"
-    partial_folder.mkdir(parents=True, exist_ok=True)
+    return whole(data / f"training-{rows}", lambda folder: _write_wide(folder, rows))
+
+
+def _write_wide(folder: Path, rows: int) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
     random = np.random.default_rng(6)
     for number in range(FILES):
         table = pa.table({f"c{column}": random.random(rows // FILES) for column in range(COLUMNS)})
-        file = partial_folder / f"{number}.parquet"
+        file = folder / f"{number}.parquet"
         pq.write_table(table, file, row_group_size=GROUP_ROWS, compression="none", use_dictionary=False)
-    return partial_folder.rename(folder)
 
 
 def loader(client: tidegate.Client, folder: Path) -> Loader:

@@ -20,12 +20,13 @@ from ...planner.changes.change_nodes import (
     ChangeNode,
     ComputeNode,
     LoopNode,
+    Operated,
     SelectNode,
     SourceNode,
     inputs_of,
 )
 from ...planner.ir.walk import unroll
-from .change_routes import Operated, routes_to
+from .change_routes import routes_to
 from .operator_factory import ChangeOperatorFactory
 
 

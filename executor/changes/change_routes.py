@@ -7,7 +7,7 @@ single rows takes them on the channel where they are.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias, assert_never
+from typing import assert_never
 
 from ...operators.changes.network.network_graph import ByKey, Route
 from ...planner.changes.change_nodes import (
@@ -17,6 +17,7 @@ from ...planner.changes.change_nodes import (
     GroupNode,
     JoinNode,
     OnlyOneNode,
+    Operated,
     RecomputeNode,
     RegroupNode,
     SelectNode,
@@ -25,23 +26,6 @@ from ...planner.changes.change_nodes import (
     WeighNode,
     WindowNode,
 )
-
-Operated: TypeAlias = (
-    SourceNode
-    | ConstantNode
-    | SelectNode
-    | ComputeNode
-    | DifferenceNode
-    | JoinNode
-    | OnlyOneNode
-    | WeighNode
-    | GroupNode
-    | TopNode
-    | RegroupNode
-    | WindowNode
-    | RecomputeNode
-)
-"""Nodes with an operator of their own."""
 
 
 def routes_to(node: Operated) -> Sequence[Route]:

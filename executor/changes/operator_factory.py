@@ -31,6 +31,7 @@ from ...planner.changes.change_nodes import (
     GroupNode,
     JoinNode,
     OnlyOneNode,
+    Operated,
     PairCondition,
     RecomputeNode,
     RegroupNode,
@@ -40,7 +41,6 @@ from ...planner.changes.change_nodes import (
     WeighNode,
     WindowNode,
 )
-from .change_routes import Operated
 
 
 class ChangeOperatorFactory:

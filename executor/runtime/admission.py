@@ -8,6 +8,7 @@ run, the longer the next one waits; none waits for another's end, which may neve
 
 from __future__ import annotations
 
+import heapq
 import time
 from collections.abc import Iterator
 from typing import Final, Generic, TypeVar
@@ -31,7 +32,9 @@ class Admission(Generic[T]):
         self._at_once = at_once
         self._works: dict[str, _Works[T]] = {}
         self._waiting: dict[str, _Works[T]] = {}
-        """Those with works that are held back. The watcher looks at no others."""
+        """Those with works that are held back."""
+        self._pauses: list[tuple[int, str]] = []
+        """The ends of pauses, and their principals, as a heap: the watcher looks at no others."""
 
     def __iter__(self) -> Iterator[T]:
         """All works that are held back."""
@@ -69,6 +72,7 @@ class Admission(Generic[T]):
         if works is not None and works.on_trial is work:
             works.on_trial = None
             works.next_ns = time.monotonic_ns() + PAUSE_NS * (len(works.admitted) - self._at_once)
+            heapq.heappush(self._pauses, (works.next_ns, work.principal))
 
     def ended(self, work: T) -> list[T]:
         """Record the end of a work's step. Returns the works that are admitted now."""
@@ -82,11 +86,18 @@ class Admission(Generic[T]):
 
     def due(self) -> list[T]:
         """The works that are admitted now, because a pause has ended."""
-        return [work for principal in tuple(self._waiting) for work in self._refill(principal)]
+        now = time.monotonic_ns()
+        admitted: list[T] = []
+        while self._pauses and self._pauses[0][0] <= now:
+            principal = heapq.heappop(self._pauses)[1]
+            if principal in self._waiting:
+                admitted += self._refill(principal)
+        return admitted
 
     def clear(self) -> None:
         self._works.clear()
         self._waiting.clear()
+        self._pauses.clear()
 
     def _refill(self, principal: str) -> list[T]:
         works = self._works[principal]

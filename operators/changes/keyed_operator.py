@@ -127,6 +127,42 @@ class Keyed(ChangeOperator):
             self._agenda.add(later, keys.take(which))
 
 
+class KeyedRows(Keyed):
+    """A keyed operator that makes its answers from `rows`: all rows of the keys, which it keeps."""
+
+    def __init__(
+        self,
+        input_schema: pa.Schema,
+        key: Sequence[int],
+        schema: pa.Schema,
+        rows: Arrangement,
+        *,
+        depth: int,
+        always: bool = False,
+    ) -> None:
+        super().__init__(input_schema, key, schema, depth=depth, always=always)
+        self._rows = rows
+
+    def save(self, state: StateWriter) -> None:
+        super().save(state)
+        save_arrangement(state, "rows", self._rows, self._input_schema)
+
+    def load(self, state: StateReader) -> None:
+        super().load(state)
+        load_arrangement(state, "rows", self._rows, self._input_schema)
+
+    @property
+    def touched(self) -> int:
+        return super().touched + self._rows.touched
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + self._rows.nbytes
+
+    def _absorb(self, change: Change) -> None:
+        self._rows.insert(change)
+
+
 def together(histories: Sequence[History]) -> History:
     asked = np.concatenate([asked for asked, _ in histories])
     return asked, tuple(np.concatenate(numbers) for numbers in zip(*(times for _, times in histories), strict=True))

@@ -13,19 +13,17 @@ import numpy as np
 import pyarrow as pa
 
 from ...proto.errors import ExecutionError
-from ..core.operator import StateReader, StateWriter
 from .kept.arrangement import Arrangement
 from .kept.present import present
-from .kept.state_format import load_arrangement, save_arrangement
-from .keyed_operator import Answer, Keyed
-from .values.change import Change, Rounds
+from .keyed_operator import Answer, KeyedRows
+from .values.change import Rounds
 from .values.evaluator import NUMBER, Evaluator, RowsFailed, first_failing
 from .values.order_codes import canonical_orders
 from .values.rows import Rows
 from .values.value_columns import Index
 
 
-class Regroup(Keyed):
+class Regroup(KeyedRows):
     """The operator. `evaluate` takes rows, then the number of the key of each row. It returns the columns of `schema`
     behind the key's, then the number of the key that each new row is for. `evaluate_nothing` returns the answer to no
     rows, for an operator without a key that has one.
@@ -43,32 +41,13 @@ class Regroup(Keyed):
         depth: int = 0,
         always: bool = False,
     ) -> None:
-        super().__init__(input_schema, key, schema, depth=depth, always=always)
+        rows = Arrangement(input_schema.types, key, depth=depth)
+        super().__init__(input_schema, key, schema, rows, depth=depth, always=always)
         self._plan_path = plan_path
         self._evaluate = evaluate
         self._evaluate_nothing = evaluate_nothing
         self._read = input_schema.append(NUMBER)
-        self._rows = Arrangement(input_schema.types, key, depth=depth)
         self._orders = canonical_orders(len(input_schema))
-
-    def save(self, state: StateWriter) -> None:
-        super().save(state)
-        save_arrangement(state, "rows", self._rows, self._input_schema)
-
-    def load(self, state: StateReader) -> None:
-        super().load(state)
-        load_arrangement(state, "rows", self._rows, self._input_schema)
-
-    @property
-    def touched(self) -> int:
-        return super().touched + self._rows.touched
-
-    @property
-    def nbytes(self) -> int:
-        return super().nbytes + self._rows.nbytes
-
-    def _absorb(self, change: Change) -> None:
-        self._rows.insert(change)
 
     def _answer(self, keys: Rows, rounds: Rounds) -> Answer:
         matches = self._rows.find(keys)

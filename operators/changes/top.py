@@ -14,13 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from ..arrays.ordering import Order
-from ..core.operator import StateReader, StateWriter
 from .kept.arrangement import Arrangement
 from .kept.ordered_arrangement import OrderedArrangement, weighing
 from .kept.present import Present, leading, present, same_as_before
-from .kept.state_format import load_arrangement, save_arrangement
-from .keyed_operator import Answer, Keyed
-from .values.change import Change, ManyRounds, Numbers, Rounds
+from .keyed_operator import Answer, KeyedRows
+from .values.change import ManyRounds, Numbers, Rounds
 from .values.consolidate import group_starts
 from .values.order_codes import canonical_orders
 from .values.rows import Rows
@@ -38,7 +36,7 @@ class Counting(enum.Enum):
     DENSE_RANK = "dense_rank"
 
 
-class Top(Keyed):
+class Top(KeyedRows):
     """The operator. It gives, of each key's rows in `orders`, `count` rows from number `offset` on; each copy of a row
     counts. Where ranks are counted, it also gives the rows that tie with the last one in `orders`, or `count` ties.
 
@@ -57,32 +55,13 @@ class Top(Keyed):
         depth: int = 0,
     ) -> None:
         answer_schema = pa.schema([*(schema.field(at) for at in key), *schema])
-        super().__init__(schema, key, answer_schema, depth=depth)
+        self._ordered = None if depth else OrderedArrangement(schema.types, key, orders)
+        kept = self._ordered or Arrangement(schema.types, key, depth=depth)
+        super().__init__(schema, key, answer_schema, kept, depth=depth)
         self._orders = (*orders, *canonical_orders(len(schema)))
         self._from, self._to = offset, offset + count
         self._counting = counting
         self._tied = tuple(order.column for order in orders)
-        self._ordered = None if depth else OrderedArrangement(schema.types, key, orders)
-        self._rows: Arrangement = self._ordered or Arrangement(schema.types, key, depth=depth)
-
-    def save(self, state: StateWriter) -> None:
-        super().save(state)
-        save_arrangement(state, "rows", self._rows, self._input_schema)
-
-    def load(self, state: StateReader) -> None:
-        super().load(state)
-        load_arrangement(state, "rows", self._rows, self._input_schema)
-
-    @property
-    def touched(self) -> int:
-        return super().touched + self._rows.touched
-
-    @property
-    def nbytes(self) -> int:
-        return super().nbytes + self._rows.nbytes
-
-    def _absorb(self, change: Change) -> None:
-        self._rows.insert(change)
 
     def _answer(self, keys: Rows, rounds: Rounds) -> Answer:
         if self._ordered is not None:

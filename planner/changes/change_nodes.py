@@ -221,7 +221,7 @@ class LoopNode:
     whole: bool = False
 
 
-ChangeNode: TypeAlias = (
+Operated: TypeAlias = (
     SourceNode
     | ConstantNode
     | SelectNode
@@ -235,9 +235,10 @@ ChangeNode: TypeAlias = (
     | RegroupNode
     | WindowNode
     | RecomputeNode
-    | BackNode
-    | LoopNode
 )
+"""Nodes with an operator of their own."""
+
+ChangeNode: TypeAlias = Operated | BackNode | LoopNode
 
 
 def inputs_of(node: ChangeNode) -> tuple[ChangeNode, ...]:

@@ -35,6 +35,7 @@ from .test_relations import history
 ALL: Final = {**INCREMENTAL, **RECOMPUTED}
 WITHOUT_LOOKS: Final = {
     "Keyed": "is the base of others",
+    "KeyedRows": "is the base of others",
     "Compute": "is a statement, which the engine interrupts",
     "Constant": "has a row at most",
     "Select": "passes columns on",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from tidegate.executor.runtime.idle_timer import IdleTimer
@@ -85,7 +85,7 @@ def test_something_in_use_or_watched_is_not_idle() -> None:
 def test_a_failing_use_ends_too() -> None:
     thing = Watched(SHORT)
     thing.timer.used()
-    with failing(), thing.timer.in_use():
+    with suppress(ValueError), thing.timer.in_use():
         raise ValueError
     thing.look()
     assert thing.ends == 1
@@ -102,11 +102,3 @@ def test_nothing_is_idle_after_the_end_or_without_a_limit() -> None:
     unlimited = Watched(0)
     unlimited.timer.used()
     assert (thing.ends, thing.calls, unlimited.calls) == (0, [], [])
-
-
-@contextmanager
-def failing() -> Iterator[None]:
-    try:
-        yield
-    except ValueError:
-        pass
