@@ -96,11 +96,11 @@ class EpochScheduler:
 
         def lend(awaited: int) -> bool:
             if self._claim(producers[awaited]):
-                self._step(producers[awaited])
+                self.advance(producers[awaited])
                 return True
             for run in above:
                 if self._claim(run, ahead=True):
-                    self._step(run)
+                    self.advance(run)
                     return True
             return False
 
@@ -154,8 +154,24 @@ class EpochScheduler:
             return run
 
     def advance(self, run: Driver) -> None:
-        """Run one step of a driver that `take` gave."""
-        self._step(run)
+        """Run one step of a driver that is busy for the calling thread."""
+        ended = True
+        try:
+            if run.wanted:
+                with looking(self._watch):
+                    ended = next(run.steps, run) is run
+            else:
+                _close(run)
+        finally:
+            if ended:
+                for exchange, consumer in run.inlets:
+                    exchange.close(consumer)
+            with self._lock:
+                run.busy, run.done = False, ended
+                self._lock.notify_all()
+            for exchange, _ in run.outlets:
+                exchange.wake()
+            self.offer()
 
     # ---------------------------------------------------------------------------------------------------- inside
 
@@ -172,26 +188,6 @@ class EpochScheduler:
                 return False
             run.busy = True
             return True
-
-    def _step(self, run: Driver) -> None:
-        ended = True
-        try:
-            self._scheduler.shake()
-            if run.wanted:
-                with looking(self._watch):
-                    ended = next(run.steps, run) is run
-            else:
-                _close(run)
-        finally:
-            if ended:
-                for exchange, consumer in run.inlets:
-                    exchange.close(consumer)
-            with self._lock:
-                run.busy, run.done = False, ended
-                self._lock.notify_all()
-            for exchange, _ in run.outlets:
-                exchange.wake()
-            self.offer()
 
     def _look(self) -> None:
         """Raise if the scheduler is ending, or if the watch of the thread that started it says so.

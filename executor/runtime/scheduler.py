@@ -80,14 +80,10 @@ class Slot:
 
 
 class Scheduler:
-    """Runs works on a few threads, which start with the first work that needs one and end with `close`.
+    """Runs works on a few threads, which start with the first work that needs one and end with `close`."""
 
-    `delay` is for tests: called before every step, it may sleep to shake the order in which things happen.
-    """
-
-    def __init__(self, threads: int, delay: Callable[[], None] | None = None) -> None:
+    def __init__(self, threads: int) -> None:
         self._limit = threads
-        self._delay = delay
         self._lock = threading.RLock()
         self._condition = threading.Condition(self._lock)
         self._queue: FairQueue[Slot] = FairQueue()
@@ -116,11 +112,6 @@ class Scheduler:
     def helpers(self) -> int:
         """The number of threads that may help one task at a time, so that one thread is left for other tasks."""
         return max(1, self._limit - 2)
-
-    def shake(self) -> None:
-        """Sleep for the tests' delay, if there is one."""
-        if self._delay is not None:
-            self._delay()
 
     def submit(self, slot: Slot, *, wake: bool = True) -> None:
         """Put a work in line. Without `wake` the caller lends the work a thread, or calls `wake` afterwards."""
@@ -284,7 +275,6 @@ class Scheduler:
         self._stepping.slot = slot
         began_ns = time.thread_time_ns()
         try:
-            self.shake()
             more = slot.work.step(time.monotonic_ns() + slice_ns)
         finally:
             self._stepping.slot = around

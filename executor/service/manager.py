@@ -58,7 +58,6 @@ class TaskManager:
     The service writes to `folder`, which is its own and removed by `close`, except for checkpoints, which stay in
     `checkpoint_root`, and the journal of `durable` tasks. `close` calls `ended` at last. With `principals`, calls come
     from contexts that `act_for` a principal, and no other principal finds what it made. `ceilings` hold for all tasks.
-    `delay` shakes the scheduler in tests.
     """
 
     def __init__(
@@ -71,7 +70,6 @@ class TaskManager:
         defaults: TaskOptions | None = None,
         principals: bool = False,
         ceilings: Ceilings = NO_CEILINGS,
-        delay: Callable[[], None] | None = None,
         ended: Callable[[], None] | None = None,
         durable: DurableTasks | None = None,
     ) -> None:
@@ -81,7 +79,7 @@ class TaskManager:
         self._folder = folder
         self._ownership = Ownership(principals)
         self._checkpoints = CheckpointRoot(checkpoint_root, self._ownership)
-        self._scheduler = Scheduler(threads, delay)
+        self._scheduler = Scheduler(threads)
         self._timers = Timers()
         self._staging = Staging(self._folder / "staged", self.defaults.spill_quota, self._timers)
         self._ended = ended

@@ -36,6 +36,7 @@ from tidegate.operators.indexes.arrow_index import ArrowIndex
 
 from ..on_channels import on_channels
 from ..server.running import served
+from ..shaking import shaken
 from . import operator_queries as own
 from . import tpch
 from .loop_queries import loop_queries, out_of_order
@@ -137,20 +138,17 @@ class Way:
 
     @contextlib.contextmanager
     def client(self, folder: Path) -> Iterator[tidegate.Client]:
-        manager = TaskManager(PlanEngine(["/"], folder), folder=folder, threads=self.threads, delay=self._delay())
+        manager = TaskManager(PlanEngine(["/"], folder), folder=folder, threads=self.threads)
         with contextlib.ExitStack() as stack:
             stack.callback(manager.close)
             if self.shaken:
+                stack.enter_context(shaken(self.threads, lambda number: number**8 * 0.01))
                 stack.enter_context(out_of_order(self.threads))
             if self.wire:
                 address = stack.enter_context(served(manager))
                 yield stack.enter_context(tidegate.connect(address))
             else:
                 yield tidegate.Client(manager)
-
-    def _delay(self) -> Callable[[], None] | None:
-        chooser = random.Random(self.threads)
-        return (lambda: time.sleep(chooser.random() ** 8 * 0.01)) if self.shaken else None
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -227,12 +227,9 @@ def running(
     folder: Path,
     *,
     threads: int = 2,
-    delay: Callable[[], None] | None = None,
     **options: object,
 ) -> Iterator[Running]:
-    manager = TaskManager(
-        engine := Engine(physical_plan, folder), folder=folder / "service", threads=threads, delay=delay
-    )
+    manager = TaskManager(engine := Engine(physical_plan, folder), folder=folder / "service", threads=threads)
     try:
         yield Running(manager, engine, **options)
     finally:

@@ -297,10 +297,8 @@ def manager_of(engine: Engine, **how: object) -> TaskManager:
 
 
 @contextlib.contextmanager
-def running(
-    engine: FakeEngine | None = None, *, threads: int = 2, delay: object = None, **options: object
-) -> Iterator[Client]:
-    manager = manager_of(engine or FakeEngine(), threads=threads, delay=delay)
+def running(engine: FakeEngine | None = None, *, threads: int = 2, **options: object) -> Iterator[Client]:
+    manager = manager_of(engine or FakeEngine(), threads=threads)
     try:
         yield Client(manager, manager.create_task(PLAN, TaskOptions(**options), {}))
     finally:

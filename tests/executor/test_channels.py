@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from tidegate.planner.physical.pipelines import PhysicalPlan
 from tidegate.proto.errors import TaskFailed
 from tidegate.proto.values import Cursor, Data, FileSplit, InlineSplit
 
+from ..shaking import shaken
 from .channel_plans import (
     broadcast_join,
     diamond,
@@ -160,11 +161,6 @@ PLANS: dict[str, tuple[Callable[[int], PhysicalPlan], dict[str, tuple[list[int],
 }
 
 
-def shaking(seed: int) -> Callable[[], None]:
-    random_numbers = random.Random(seed)
-    return lambda: time.sleep(random_numbers.random() * 0.003)
-
-
 @pytest.mark.parametrize("name", PLANS)
 def test_neither_threads_nor_delays_nor_batches_nor_memory_for_exchanges_show(name: str, tmp_path: Path) -> None:
     of, rows = PLANS[name]
@@ -172,8 +168,8 @@ def test_neither_threads_nor_delays_nor_batches_nor_memory_for_exchanges_show(na
     for at, (threads, batch_rows, options) in enumerate(
         [(1, 1 << 20, {}), (2, 1_000, {}), (8, 70_001, {"queue_bytes": 100_000}), (3, 65_536, {"output_bytes": 1_000})]
     ):
-        delay = shaking(at) if at else None
-        with running(of(2), tmp_path / str(at), threads=threads, delay=delay, **options) as task:
+        pauses = shaken(at, lambda number: number * 0.003) if at else nullcontext()
+        with pauses, running(of(2), tmp_path / str(at), threads=threads, **options) as task:
             splits = {source: inline(*columns, batch_rows=batch_rows) for source, columns in rows.items()}
             digests |= {task.digest(**splits), task.digest(**splits)}
     assert len(digests) == 1

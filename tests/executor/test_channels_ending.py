@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from tidegate.planner.physical.pipelines import PhysicalPlan, Start
 from tidegate.proto.errors import TaskCancelled, TaskFailed
 from tidegate.proto.values import Barrier, Blocked, BlockedState, Cursor, OnError
 
+from ..shaking import shaken
 from .channel_plans import Running, exchange, fragment, inline, pipeline, plan, receive, running, scan, summed
 
 POISON = -13
@@ -92,7 +92,7 @@ def test_a_cancellation_in_the_middle_releases_everybody(channels: int, threads:
 
 def test_a_cancellation_at_any_time_leaves_nothing(tmp_path: Path) -> None:
     random_numbers = random.Random(5)
-    with running(summed(3), tmp_path, threads=4, delay=lambda: time.sleep(random_numbers.random() * 0.002)) as task:
+    with shaken(5, lambda number: number * 0.002), running(summed(3), tmp_path, threads=4) as task:
         tasks = [task, *(Running(task.manager, task.engine) for _ in range(7))]
         for running_task in tasks:
             running_task.seal(t=inline([row % 1_000 for row in ROWS], batch_rows=5_000))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 from collections.abc import Callable
@@ -14,6 +13,7 @@ import pytest
 from tidegate.proto.errors import NotFound, Refused, TaskCancelled, TaskFailed, TidegateError
 from tidegate.proto.values import Cursor, TaskOptions
 
+from ..shaking import shaken
 from .fakes import PLAN, POISON, Client, FakeEngine, running
 
 
@@ -21,10 +21,8 @@ def another(task: Client, **options: object) -> Client:
     return Client(task.manager, task.manager.create_task(PLAN, TaskOptions(**options), {}))
 
 
-def shaking(seed: int) -> Callable[[], None]:
-    """Random pauses before every step."""
-    jitter = random.Random(seed)
-    return lambda: time.sleep(jitter.random() / 1_000)
+def within_a_millisecond(number: float) -> float:
+    return number / 1_000
 
 
 def outcomes(calls: list[Callable[[], object]], then: Callable[[], object]) -> list[object]:
@@ -134,7 +132,7 @@ def test_a_task_with_much_to_do_lets_the_others_have_their_turn() -> None:
 
 
 def test_many_tasks_at_once_each_give_their_own_rows() -> None:
-    with running(FakeEngine(), threads=4, delay=shaking(5)) as task:
+    with shaken(5, within_a_millisecond), running(FakeEngine(), threads=4) as task:
 
         def life(number: int) -> bool:
             one = another(task)
@@ -173,7 +171,7 @@ def test_the_same_feed_gives_the_same_rows_under_any_delays() -> None:
     seen = set()
     for seed in range(8):
         engine = FakeEngine(sources=("a", "b"), early=True, repeat=3)
-        with running(engine, delay=shaking(seed), output_bytes=300) as task:
+        with shaken(seed, within_a_millisecond), running(engine, output_bytes=300) as task:
             for value in range(20):
                 task.add(value, source="ab"[value % 2])
             task.seal()
