@@ -14,6 +14,7 @@ from ...planner.changes.change_nodes import (
     ComputeNode,
     ConstantNode,
     DifferenceNode,
+    DistinctOrSetOpNode,
     GroupNode,
     JoinNode,
     OnlyOneNode,
@@ -23,7 +24,6 @@ from ...planner.changes.change_nodes import (
     SelectNode,
     SourceNode,
     TopNode,
-    WeighNode,
     WindowNode,
 )
 
@@ -44,7 +44,7 @@ def routes_to(node: Operated) -> Sequence[Route]:
         case OnlyOneNode():
             left = ByKey(tuple(range(len(node.left.schema))))
             return left, left
-        case WeighNode():
+        case DistinctOrSetOpNode():
             return (ByKey(tuple(range(len(node.schema)))),) * len(node.inputs)
         case GroupNode() | TopNode() | RegroupNode():
             return (ByKey(node.key),)

@@ -28,6 +28,7 @@ from ...planner.changes.change_nodes import (
     ComputeNode,
     ConstantNode,
     DifferenceNode,
+    DistinctOrSetOpNode,
     GroupNode,
     JoinNode,
     OnlyOneNode,
@@ -38,7 +39,6 @@ from ...planner.changes.change_nodes import (
     SelectNode,
     SourceNode,
     TopNode,
-    WeighNode,
     WindowNode,
 )
 
@@ -79,7 +79,7 @@ class ChangeOperatorFactory:
                 return self._join(node, depth, late)
             case OnlyOneNode():
                 return OnlyOne(node.schema, node.left.schema, plan_path=node.plan_path, depth=depth)
-            case WeighNode():
+            case DistinctOrSetOpNode():
                 return DistinctOrSetOp(node.schema, node.weighing, inputs=len(node.inputs), depth=depth, once=once)
             case GroupNode():
                 return Group(

@@ -241,7 +241,9 @@ def _fragment(node: FragmentNode, factory: OperatorFactory) -> Fragment:
             for stream in node.streams
         ],
         files=[
-            FileSource(source=file.source, relation=file.relation, columns=file.columns, weighed=file.weighed)
+            FileSource(
+                source=file.source, relation=file.relation, columns=file.columns, full_cardinality=file.full_cardinality
+            )
             for file in node.files
         ],
         context=ContextSource(relation=RELATION, schema=context_schema(node.context)) if node.context else None,

@@ -38,15 +38,15 @@ _LARGEST_PART: Final = 64 << 20
 class FileSource:
     """A source that a statement reads from files, under the name `relation`, with columns c0, c1, ...
 
-    Where the source is `placed`, columns p0, p1 and p2 order its rows as they are in the pieces. Where it is `weighed`,
-    DuckDB is made to estimate its true number of rows.
+    Where the source is `placed`, columns p0, p1 and p2 order its rows as they are in the pieces. Where it has
+    `full_cardinality`, DuckDB is made to estimate its true number of rows.
     """
 
     source: str
     relation: str
     columns: tuple[Column, ...]
     placed: bool = False
-    weighed: bool = False
+    full_cardinality: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -231,7 +231,7 @@ def _branch(source: FileSource, number: int, group: Sequence[FilePiece], paths: 
         columns += [f"{number:d}", "file_index", "file_row_number"]
     wanted = list(_wanted(first))
     opened = [paths.get(piece.path, piece.path) for piece in group]
-    times = _times(group) if wanted and source.weighed else 1
+    times = _times(group) if wanted and source.full_cardinality else 1
     if times > 1:
         wanted.append(f"file_index < {len(opened):d}")
     where = f" WHERE {' AND '.join(wanted)}" if wanted else ""

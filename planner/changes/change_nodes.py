@@ -109,7 +109,7 @@ class OnlyOneNode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class WeighNode:
+class DistinctOrSetOpNode:
     """Rows of all inputs, with the copies that `weighing` gives."""
 
     inputs: tuple[ChangeNode, ...]
@@ -229,7 +229,7 @@ Operated: TypeAlias = (
     | DifferenceNode
     | JoinNode
     | OnlyOneNode
-    | WeighNode
+    | DistinctOrSetOpNode
     | GroupNode
     | TopNode
     | RegroupNode
@@ -246,7 +246,7 @@ def inputs_of(node: ChangeNode) -> tuple[ChangeNode, ...]:
     match node:
         case SourceNode() | ConstantNode() | BackNode():
             return ()
-        case SelectNode() | WeighNode() | RecomputeNode():
+        case SelectNode() | DistinctOrSetOpNode() | RecomputeNode():
             return node.inputs
         case ComputeNode() | GroupNode() | TopNode() | RegroupNode() | WindowNode():
             return (node.input,)

@@ -8,7 +8,7 @@ from typing import Final
 from ...operators.changes.distinct_or_set_op import Weighing
 from .. import ir
 from ..ir.arrow_types import arrow_schema
-from .change_nodes import ChangeNode, SelectNode, WeighNode
+from .change_nodes import ChangeNode, DistinctOrSetOpNode, SelectNode
 
 _WEIGHINGS: Final = {
     ir.SetOperation.UNION_DISTINCT: Weighing.DISTINCT,
@@ -39,9 +39,9 @@ def lower_set(relation: ir.Set, inputs: Sequence[ChangeNode]) -> ChangeNode:
     if len(inputs) == 1 or relation.operation is ir.SetOperation.UNION_DISTINCT:
         return distinct(*inputs, plan_path=relation.plan_path)
     weighing = _WEIGHINGS[relation.operation]
-    return WeighNode(inputs=tuple(inputs), weighing=weighing, schema=schema, plan_path=relation.plan_path)
+    return DistinctOrSetOpNode(inputs=tuple(inputs), weighing=weighing, schema=schema, plan_path=relation.plan_path)
 
 
 def distinct(*inputs: ChangeNode, plan_path: str) -> ChangeNode:
     """The different rows of inputs with the same columns."""
-    return WeighNode(inputs=inputs, weighing=Weighing.DISTINCT, schema=inputs[0].schema, plan_path=plan_path)
+    return DistinctOrSetOpNode(inputs=inputs, weighing=Weighing.DISTINCT, schema=inputs[0].schema, plan_path=plan_path)

@@ -40,7 +40,7 @@ from .column_selection import selection
 from .divide import Section
 from .kernels import kernels
 from .long_columns import StreamColumns, long_columns
-from .needs_full_cardinality import weighed
+from .needs_full_cardinality import reads_of_full_cardinality
 from .operated import Indexed, IndexKey, operator_node
 from .sorted_nodes import order_of
 
@@ -174,13 +174,13 @@ def _leaf(relation: ir.Read | ir.LocalFiles) -> _Leaf:
 @dataclass(slots=True)
 class _Use:
     """An input of a fragment: the number of the statement's reads, and the place of the first read. For a source, also
-    its columns, their names in the statement, and whether one of the reads is `weighed`.
+    its columns, their names in the statement, and whether one of the reads has `full_cardinality`.
     """
 
     relation: str
     plan_path: str
     reads: int = 0
-    weighed: bool = False
+    full_cardinality: bool = False
     columns: dict[str, Column] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
 
@@ -194,10 +194,10 @@ class _Fragment:
         self._sources: dict[_Leaf, _Use] = {}
         self._streams: dict[PhysicalNode, _Use] = {}
         self._clocks: list[ir.Clock] = []
-        self._weighed: Container[ir.Relation] = ()
+        self._of_full_cardinality: Container[ir.Relation] = ()
 
     def of(self, root: ir.Relation, output: pa.Schema | None, *, lazy: bool = False) -> FragmentNode:
-        self._weighed = weighed(root, self._making.shared, self._nodes)
+        self._of_full_cardinality = reads_of_full_cardinality(root, self._making.shared, self._nodes)
         statement = Statement(self, self._making.shared)
         result = root if isinstance(root, ir.Recursion) else None
         sql = statement.select(root, result=result)
@@ -250,7 +250,7 @@ class _Fragment:
         if use is None:
             use = self._sources[leaf] = _Use(relation=self._numbered(prefix), plan_path=relation.plan_path)
         use.reads += 1
-        use.weighed |= relation in self._weighed
+        use.full_cardinality |= relation in self._of_full_cardinality
         for column in relation.names:
             use.columns.setdefault(column, self._making.columns[leaf.source][column])
             use.names.setdefault(column, f"c{len(use.names)}")
@@ -320,7 +320,7 @@ class _Fragment:
             plan_path=use.plan_path,
             whole=leaf.whole,
             cut=leaf.cut,
-            weighed=use.weighed,
+            full_cardinality=use.full_cardinality,
         )
 
 

@@ -15,7 +15,9 @@ from ..ir.boolean import conjuncts
 from ..ir.visit import is_column, parts, subqueries
 
 
-def weighed(root: ir.Relation, shared: Sequence[ir.Relation], ends: Container[ir.Relation]) -> set[ir.Relation]:
+def reads_of_full_cardinality(
+    root: ir.Relation, shared: Sequence[ir.Relation], ends: Container[ir.Relation]
+) -> set[ir.Relation]:
     """The reads below `root` that have no condition of their own, if there is a join. `ends` are relations that are
     computed elsewhere.
     """

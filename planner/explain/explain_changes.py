@@ -17,6 +17,7 @@ from ..changes.change_nodes import (
     ComputeNode,
     ConstantNode,
     DifferenceNode,
+    DistinctOrSetOpNode,
     GroupNode,
     JoinNode,
     LoopNode,
@@ -26,7 +27,6 @@ from ..changes.change_nodes import (
     SelectNode,
     SourceNode,
     TopNode,
-    WeighNode,
     WindowNode,
     inputs_of,
 )
@@ -110,7 +110,7 @@ def takes_by_key(node: ChangeNode) -> bool:
 
 def _blocks(node: ChangeNode) -> bool:
     """Tests whether an operator decides only when all changes of its time have come."""
-    return isinstance(node, WeighNode | GroupNode | TopNode | RegroupNode | WindowNode | RecomputeNode)
+    return isinstance(node, DistinctOrSetOpNode | GroupNode | TopNode | RegroupNode | WindowNode | RecomputeNode)
 
 
 def _operator(node: ChangeNode, numbers: Mapping[ChangeNode, int], called: Called, *, ends: bool) -> dict[str, Any]:
@@ -165,7 +165,7 @@ def _name(node: ChangeNode, called: Called) -> str:  # noqa: C901 (a line per no
             return f"join on {keys or 'every pair'}{more}"
         case OnlyOneNode():
             return "only one match"
-        case WeighNode():
+        case DistinctOrSetOpNode():
             return f"{node.weighing.value.replace('_', ' ')}, {len(node.inputs)} inputs"
         case GroupNode():
             measures = ", ".join(_measure(measure) for measure in node.measures)

@@ -81,7 +81,8 @@ class FileInput:
     """A source that a fragment reads itself; its SQL calls it `relation`, with columns c0, c1, ...
 
     It reads the pieces of this channel, or all pieces if `whole`, or the rows whose values of column `cut[0]` are in
-    the channel's range of the ranges number `cut[1]`. If the source is `weighed`, DuckDB should expect all rows of it.
+    the channel's range of the ranges number `cut[1]`. If the source has `full_cardinality`, DuckDB should expect all
+    rows of it.
     """
 
     source: str
@@ -90,7 +91,7 @@ class FileInput:
     plan_path: str
     whole: bool = False
     cut: tuple[str, int] | None = None
-    weighed: bool = False
+    full_cardinality: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

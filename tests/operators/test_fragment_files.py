@@ -82,7 +82,7 @@ def test_a_part_that_is_weighed_is_read_once(
     rows: tuple[int, int], placed: bool, instance: Instance, root: Path
 ) -> None:
     write_three(root)
-    source = FileSource(source="t", relation="t", columns=tuple(X), weighed=True, placed=placed)
+    source = FileSource(source="t", relation="t", columns=tuple(X), full_cardinality=True, placed=placed)
     pieces = [piece for piece in pieces_of(root / "a.parquet", root, X, rows=rows) if isinstance(piece, FilePiece)]
     definition = define(source, pieces, 1)
     selected = instance.connect().execute(f"WITH {definition.sql} SELECT c0 FROM t", list(definition.values)).fetchall()
@@ -95,7 +95,7 @@ def test_duckdb_expects_about_the_rows_of_a_part_that_is_weighed(
 ) -> None:
     """A whole number of fifths of the file."""
     path = write(root / "f.parquet", pa.table({"x": range(1000)}))
-    source = FileSource(source="t", relation="t", columns=tuple(X), weighed=True)
+    source = FileSource(source="t", relation="t", columns=tuple(X), full_cardinality=True)
     definition = define(
         source, [piece for piece in pieces_of(path, root, X, rows=rows) if isinstance(piece, FilePiece)], 1
     )
