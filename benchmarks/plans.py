@@ -12,12 +12,15 @@ from substrait.builders import type as type_
 from tidegate.proto.tidegate.v1.relations_pb2 import DeclaredOrder
 
 
-def filter_project_group() -> bytes:
-    """Of `rows(k, v)`: keep v > 100, double v, and sum and count it by k."""
+def filter_project_group(*, has_kernels: bool = True) -> bytes:
+    """Of `rows(k, v)`: keep v > 100, double v, and sum and count it by k. A shift in place of a product has no kernel,
+    so that the same rows come from a statement.
+    """
+    doubled = sub.col("v") * 2 if has_kernels else sub.f.shift_left(sub.col("v"), sub.lit(1, sub.i32))
     plan = (
         sub.read_named_table("rows", {"k": sub.i64, "v": sub.i64})
         .filter(sub.col("v") > 100)
-        .select("k", (sub.col("v") * 2).alias("doubled"))
+        .select("k", doubled.alias("doubled"))
         .group_by("k")
         .agg(sub.f.sum(sub.col("doubled")).alias("total"), sub.f.count(sub.col("doubled")).alias("rows"))
         .to_plan()

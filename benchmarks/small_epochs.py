@@ -27,6 +27,7 @@ from .settings import Settings
 
 ROWS = 1_000
 SQL = "SELECT k, sum(v * 2), count(*) FROM rows WHERE v > 100 GROUP BY k"
+STATEMENT = "Tidegate embedded, a statement in place of kernels"
 DUCKDB = "DuckDB, a fresh query"
 BY_HAND = {"embedded": "by hand, a prepared statement", "gRPC": "by hand, the same behind gRPC"}
 
@@ -49,6 +50,9 @@ def run(settings: Settings) -> Report:
             task = stack.enter_context(client.create_task(plans.filter_project_group()))
             add(f"Tidegate {where}, reused task", many, partial(next_epoch, task, split))
             add(f"Tidegate {where}, new task", few, partial(new_task, client, split))
+            if where == "embedded":
+                statement = stack.enter_context(client.create_task(plans.filter_project_group(has_kernels=False)))
+                add(STATEMENT, many, partial(next_epoch, statement, split))
         connection = stack.enter_context(duckdb.connect(config={"threads": settings.threads}))
         add(DUCKDB, many, partial(fresh_query, connection, split))
         prepared = stack.enter_context(closing(PreparedQuery(SQL, split)))
@@ -100,6 +104,8 @@ def report(settings: Settings, runs: Runs) -> Report:
         reused, new = f"Tidegate {where}, reused task", f"Tidegate {where}, new task"
         targets.append(Target(f"{where}: ms per epoch of a reused task", milliseconds(reused), bound))
         targets.append(Target(f"{where}: new task over reused task", runs.ratio(new, reused), 10.0, "at least"))
+    reused = "Tidegate embedded, reused task"
+    targets.append(Target("embedded: a statement over kernels", runs.ratio(STATEMENT, reused), 1.1, "at least"))
     return Report(
         case="epochs",
         title=f"Small epochs: one inline split of {ROWS} rows, {settings.threads} threads",

@@ -106,11 +106,7 @@ class PlanComputation:
         self._roots = tuple(resources["roots"])
         self._space = space
         self._side = resources["side"]
-        self._nominal = {source.name: NOTHING for source in prepared.sources}
-        self._nominal |= {
-            name: shape_of(pieces, self.columns[name], options.channels, options.memory_limit)
-            for name, pieces in self.tables.items()
-        }
+        self._nominal = self._nominal_shapes()
         self.meters = Meters()
         self.inputs = InputProgress(self.meters)
         make_cluster = resources.get("cluster")
@@ -147,6 +143,14 @@ class PlanComputation:
         self.lead, self.early_source = (0, None) if waits else self._ahead_of_the_seal(pipelines)
         behind = (source for pipeline in pipelines[self.lead + 1 :] for source in pipeline.sources)
         self.early_frees = self.early_source is not None and self.early_source not in behind
+
+    def _nominal_shapes(self) -> dict[str, SourceShape]:
+        """The shape of each table, and of fed sources without rows."""
+        options = self.options
+        return {source.name: NOTHING for source in self._prepared.sources} | {
+            name: shape_of(pieces, self.columns[name], options.channels, options.memory_limit)
+            for name, pieces in self.tables.items()
+        }
 
     def _ahead_of_the_seal(self, pipelines: Sequence[Pipeline]) -> tuple[int, str | None]:
         """The first pipeline that starts with its pieces, by its number, and its source.

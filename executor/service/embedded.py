@@ -56,13 +56,7 @@ def open_service(
     - `ceilings`: the most that tasks and principals may have.
     - `data`: the folder of the journal. Tasks then outlive the service: the next one on the folder goes on with them.
     """
-    for name, root in (
-        ("write_root", write_root),
-        ("checkpoint_root", checkpoint_root),
-        ("spark_staging", spark_staging),
-    ):
-        if root is not None and not root.is_dir():
-            raise NotADirectoryError(f"{name} is {root}, which is not a folder")
+    _check_folders(write_root=write_root, checkpoint_root=checkpoint_root, spark_staging=spark_staging)
     if defaults is not None:
         check_options(defaults)
     opened = {
@@ -109,3 +103,9 @@ def open_service(
     )
     atexit.register(manager.close)
     return manager
+
+
+def _check_folders(**folders: Path | None) -> None:
+    for name, folder in folders.items():
+        if folder is not None and not folder.is_dir():
+            raise NotADirectoryError(f"{name} is {folder}, which is not a folder")
