@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from ...executor.runtime.ceilings import Ceilings
     from ...proto.service import Service
     from ...proto.values import TaskOptions
+    from ..access.tokens import Tokens
     from ..serving import Server
+    from ..setup.settings import Settings
 
 _log = logging.getLogger("tidegate.server")
 
@@ -45,37 +47,23 @@ def serve(options: argparse.Namespace) -> int:
     from ...proto.allocator import tune_allocator
     from ...proto.errors import InvalidRequest
     from ...proto.values import TaskOptions
-    from ..access.certificate import Certificate
-    from ..access.tokens import Tokens
     from ..serving import serve as serve_until_ended
     from ..setup.log_lines import log_to_stderr
     from ..setup.registered import registered
-    from ..setup.settings import Settings
-    from ..setup.trust import check_apart
 
     log_to_stderr(options.log_level)
     roots = tuple(options.root or [Path.cwd()])
     _check_together(options)
     try:
         operators = registered(options.operators or ())
-        tokens = Tokens(options.tokens) if options.tokens is not None else None
-        if tokens is not None:
-            spill = options.spill or Path(tempfile.gettempdir())
-            check_apart(roots, {"--spill": spill, "--checkpoint-root": options.checkpoint_root, "--data": options.data})
+        tokens = _tokens(options, roots)
     except InvalidRequest as error:
         print(f"tidegate: {error.message}", file=sys.stderr)
         return 2
     tune_allocator()
     chosen = _given(options, (*SIZES, "max_pending_epochs", "idle_seconds", "epoch_seconds"))
     defaults = TaskOptions(**{"idle_seconds": _IDLE_SECONDS, **chosen})
-    settings = Settings(
-        listen=options.listen,
-        defaults=defaults,
-        tokens=tokens,
-        certificate=Certificate(options.tls_cert, options.tls_key) if options.tls_cert is not None else None,
-        flight=not options.no_flight,
-        **_given(options, _SETTINGS),
-    )
+    settings = _settings(options, defaults, tokens)
     service = open_service(
         roots=roots,
         spill_directory=options.spill,
@@ -110,6 +98,33 @@ def _check_together(options: argparse.Namespace) -> None:
             "--flight-listen must be HOST:PORT, and goes with --listen HOST:PORT; with --listen unix:PATH, Arrow "
             "Flight is at PATH.flight"
         )
+
+
+def _tokens(options: argparse.Namespace, roots: tuple[Path, ...]) -> Tokens | None:
+    """The tokens of principals, from whom the service's own folders must be apart."""
+    from ..access.tokens import Tokens
+    from ..setup.trust import check_apart
+
+    if options.tokens is None:
+        return None
+    tokens = Tokens(options.tokens)
+    spill = options.spill or Path(tempfile.gettempdir())
+    check_apart(roots, {"--spill": spill, "--checkpoint-root": options.checkpoint_root, "--data": options.data})
+    return tokens
+
+
+def _settings(options: argparse.Namespace, defaults: TaskOptions, tokens: Tokens | None) -> Settings:
+    from ..access.certificate import Certificate
+    from ..setup.settings import Settings
+
+    return Settings(
+        listen=options.listen,
+        defaults=defaults,
+        tokens=tokens,
+        certificate=Certificate(options.tls_cert, options.tls_key) if options.tls_cert is not None else None,
+        flight=not options.no_flight,
+        **_given(options, _SETTINGS),
+    )
 
 
 def _ceilings(options: argparse.Namespace, defaults: TaskOptions, chosen: Mapping[str, Any]) -> Ceilings:

@@ -88,6 +88,23 @@ TWICE: Final = {
 }
 """Names that more than one module has, and why."""
 
+MOST_LINES: Final = 430
+LONG_FILES: Final = {
+    "clients/task.py": "the public methods of a task, most lines of which are their docstrings",
+    "executor/tasks/epoch_loop.py": "one state machine",
+    "operators/duckdb/fragment.py": "one operator, whose ways to run share its inputs and their sizes",
+    "proto/encoding/messages.py": "two short functions for each message",
+    "proto/values.py": "declarations alone",
+}
+"""Longer files, and why each is one."""
+
+MOST_BODY_LINES: Final = 50
+LONG_FUNCTIONS: Final = {
+    "planner/changes/lower_changes.py": {"_lowered"},
+    "planner/explain/described.py": {"described"},
+}
+"""Functions with more lines in their bodies: each has a line or two for each kind of relation."""
+
 
 def room(name: str) -> tuple[str, str]:
     """The package and the room of a module."""
@@ -151,6 +168,26 @@ def test_every_room_says_what_it_is_for() -> None:
 def test_no_room_has_more_files_than_can_be_looked_through() -> None:
     files = Counter(module.path.parent for module in OWN.values() if module.path.name != "__init__.py")
     assert {str(folder): count for folder, count in files.items() if count > MOST_FILES} == {}
+
+
+def test_no_file_is_longer_than_can_be_read_at_once_unless_it_is_said_why() -> None:
+    lines = {str(module.path.relative_to(TOP)): module.path.read_text().count("\n") for module in OWN.values()}
+    assert {path for path, count in lines.items() if count > MOST_LINES} == set(LONG_FILES)
+
+
+def test_no_function_is_longer_than_can_be_read_at_once_unless_it_is_said_why() -> None:
+    long = defaultdict(set)
+    for module in OWN.values():
+        for function in ast.walk(module.tree):
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) and body_lines(function) > MOST_BODY_LINES:
+                long[str(module.path.relative_to(TOP))].add(function.name)
+    assert long == LONG_FUNCTIONS
+
+
+def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """The lines of a function without its signature and its docstring."""
+    first = function.body[1 if ast.get_docstring(function) is not None and len(function.body) > 1 else 0]
+    return (function.end_lineno or 0) - first.lineno + 1
 
 
 def test_a_module_has_a_name_of_its_own_unless_it_is_said_why_not() -> None:
