@@ -76,16 +76,16 @@ class TaskManager:
         self.defaults = defaults or TaskOptions()
         self._engine = engine
         self._ceilings = ceilings
-        self._folder = folder
+        self.folder = folder
         self._ownership = Ownership(principals)
         self._checkpoints = CheckpointRoot(checkpoint_root, self._ownership)
         self._scheduler = Scheduler(threads)
         self._timers = Timers()
-        self._staging = Staging(self._folder / "staged", self.defaults.spill_quota, self._timers)
+        self._staging = Staging(self.folder / "staged", self.defaults.spill_quota, self._timers)
         self._ended = ended
         self.graphs = Graphs(self, engine, folder.parent)
         self._durable = durable
-        self._preparing = Preparing(engine, self._scheduler, self._checkpoints, self._staging, self._folder, durable)
+        self._preparing = Preparing(engine, self._scheduler, self._checkpoints, self._staging, self.folder, durable)
         stored = () if durable is None else durable.take_stored()
         recovering = Recovering(stored, self._recover)
         self._tasks = TaskTable(self._ownership, ceilings, recovering)
@@ -359,6 +359,6 @@ class TaskManager:
         self._engine.close()
         if self._durable is not None:
             self._durable.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        shutil.rmtree(self.folder, ignore_errors=True)
         if self._ended is not None:
             self._ended()

@@ -128,12 +128,12 @@ def _children(array: pa.Array) -> Iterator[pa.Array]:
 
 def _check(array: pa.Array) -> None:
     """Raise `pa.ArrowInvalid` for an array of valid shape whose values are not valid."""
-    if not (_nulls_are_counted(array) and _is_right(array)):
+    if not (_nulls_are_counted(array) and is_proved_right(array)):
         _check_views(array)
         array.validate(full=True)
 
 
-def _is_right(array: pa.Array) -> bool:
+def is_proved_right(array: pa.Array) -> bool:
     """True where the values are proved right; False leaves the answer to Arrow. Raises for children that are wrong."""
     type_ = array.type
     if type_.id in _ANY_BITS:

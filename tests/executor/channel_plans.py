@@ -18,7 +18,7 @@ from tidegate.executor.service.manager import TaskManager
 from tidegate.operators.arrays.digest import RowDigest
 from tidegate.operators.arrays.ordering import Order
 from tidegate.operators.core.column import Column
-from tidegate.operators.duckdb.instances import InstancePool
+from tidegate.operators.duckdb.instances import Instance, InstancePool, InstanceSettings
 from tidegate.operators.duckdb.loop_bounds import never
 from tidegate.planner.physical.pipelines import (
     Exchange,
@@ -130,12 +130,32 @@ class ByHand:
         return self.plan
 
 
+class WatchedPool(InstancePool):
+    """A pool that knows the instances that are `out`."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.out: list[Instance] = []
+
+    def take(self, settings: InstanceSettings) -> Instance:
+        self.out.append(super().take(settings))
+        return self.out[-1]
+
+    def give_back(self, instance: Instance) -> None:
+        self.out.remove(instance)
+        super().give_back(instance)
+
+    def retire(self, instance: Instance) -> None:
+        self.out.remove(instance)
+        super().retire(instance)
+
+
 class Engine:
     """Every task it makes runs this plan."""
 
     def __init__(self, plan: PhysicalPlan, folder: Path) -> None:
         self.plan = plan
-        self.pool = InstancePool(folder / "duckdb")
+        self.pool = WatchedPool(folder / "duckdb")
         self.folder = folder
         self.computations: list[PlanComputation] = []
 

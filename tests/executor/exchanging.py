@@ -34,6 +34,7 @@ class OneExchange:
         quota: int = PLENTY,
         schema: pa.Schema = SCHEMA,
         allowance: int | None = None,
+        on_change: Callable[[], None] | None = None,
     ) -> None:
         self.quota = Quota(quota)
         self.folder = folder
@@ -47,10 +48,10 @@ class OneExchange:
             quota=self.quota,
             files=SpillFiles(folder),
             allowance=None if allowance is None else Allowance(allowance),
-            on_change=self._on_change,
+            on_change=on_change or self._count_change,
         )
 
-    def _on_change(self) -> None:
+    def _count_change(self) -> None:
         self.changes += 1
 
     @property

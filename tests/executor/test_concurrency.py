@@ -78,7 +78,7 @@ def test_closing_the_service_releases_every_waiter_and_leaves_no_thread() -> Non
         released = outcomes([lambda: task.next(1), lambda: task.next(5)], task.manager.close)
         assert set(released) <= {TaskCancelled, Refused}
         assert threading.active_count() == before
-        assert not task.manager._folder.exists()
+        assert not task.manager.folder.exists()
 
 
 def test_a_task_deleted_in_a_step_is_closed_with_the_service(monkeypatch: pytest.MonkeyPatch) -> None:

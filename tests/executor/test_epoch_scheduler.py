@@ -58,9 +58,8 @@ class Counting:
 
 
 def exchange_of(folder: Path, scheduler: EpochScheduler, memory_limit: int = PLENTY) -> Exchange:
-    exchange_ = OneExchange(folder, Broadcast(1), producers=1, memory_limit=memory_limit).exchange
-    exchange_._on_change = scheduler.offer
-    return exchange_
+    one = OneExchange(folder, Broadcast(1), producers=1, memory_limit=memory_limit, on_change=scheduler.offer)
+    return one.exchange
 
 
 def keys(exchange: Exchange, scheduler: EpochScheduler, run: Driver) -> list[int]:

@@ -159,7 +159,7 @@ def test_a_deleted_task_is_unknown_and_its_files_are_gone() -> None:
         task.seal()
         task.epoch(1)
         task.manager.delete_task(task.id)
-        assert not any(task.manager._folder.rglob("*.arrow"))
+        assert not any(task.manager.folder.rglob("*.arrow"))
         for call in (task.info, lambda: task.manager.delete_task(task.id), lambda: task.add(1)):
             with pytest.raises(NotFound, match="no task"):
                 call()

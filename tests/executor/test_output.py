@@ -372,7 +372,7 @@ def test_an_upload_that_is_dropped_gives_back_its_room_at_once() -> None:
 
 
 def spill_files(task: Client) -> list[Path]:
-    return [path for path in task.manager._folder.rglob("*") if path.is_file()]
+    return [path for path in task.manager.folder.rglob("*") if path.is_file()]
 
 
 def wait_until_full(task: Client) -> None:

@@ -23,7 +23,7 @@ KIB = 1 << 10
 
 
 def spilled(service: TaskManager, kind: str) -> list[Path]:
-    return sorted(service._folder.rglob(f"*.{kind}.arrow"))
+    return sorted(service.folder.rglob(f"*.{kind}.arrow"))
 
 
 def on_disk(service: TaskManager, task: str) -> int:

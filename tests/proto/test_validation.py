@@ -169,8 +169,8 @@ def test_a_character_of_which_two_values_have_parts_is_refused(character: str) -
 def test_text_with_few_characters_beyond_ascii_is_proved_right_without_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(validation, "_check", lambda array: pytest.fail("Arrow is asked"))
     few, many = pa.array(["café", *["coffee"] * 200] * 2_000), pa.array(["кофе"] * 2_000)
-    assert validation._is_right(few)
-    assert not validation._is_right(many)
+    assert validation.is_proved_right(few)
+    assert not validation.is_proved_right(many)
 
 
 VIEWED = pa.Array.from_buffers(

@@ -50,7 +50,7 @@ class Stalled:
 
 
 def kept(backend: TaskManager) -> list[Path]:
-    return [path for path in backend._folder.rglob("*.upload.csv") if path.is_file()]
+    return [path for path in backend.folder.rglob("*.upload.csv") if path.is_file()]
 
 
 def test_uploads_that_stall_keep_no_other_from_its_end(backend: TaskManager, channel: grpc.Channel) -> None:
