@@ -131,15 +131,18 @@ class ByHand:
 
 
 class WatchedPool(InstancePool):
-    """A pool that knows the instances that are `out`."""
+    """A pool that knows the instances that were `taken`, in order, and those that are `out`: none of an idle task."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
+        self.taken: list[Instance] = []
         self.out: list[Instance] = []
 
     def take(self, settings: InstanceSettings) -> Instance:
-        self.out.append(super().take(settings))
-        return self.out[-1]
+        instance = super().take(settings)
+        self.taken.append(instance)
+        self.out.append(instance)
+        return instance
 
     def give_back(self, instance: Instance) -> None:
         self.out.remove(instance)

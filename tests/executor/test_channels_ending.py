@@ -116,7 +116,7 @@ def test_after_its_epochs_a_task_has_nothing_open(tmp_path: Path) -> None:
     with running(summed(4), tmp_path, threads=8, queue_bytes=10_000) as task:
         for _ in range(3):
             task.run(t=inline(ROWS))
-        instances = list(task.engine.pool.out)
+        instances = task.engine.pool.taken[:8]
         assert len(instances) == 8
         assert not list((tmp_path / "service").rglob("*.arrow"))
     nothing_is_left(task)
@@ -131,7 +131,7 @@ def test_channels_have_fixed_shares_of_the_task_s_memory(tmp_path: Path) -> None
     )
     with running(uneven, tmp_path, memory_limit=800 << 20) as task:
         task.run(t=inline(ROWS))
-        instances = task.engine.pool.out
+        instances = task.engine.pool.taken[:4]
         assert sorted(instance.settings.memory_limit >> 20 for instance in instances) == [100, 100, 300, 300]
         assert {instance.settings.threads for instance in instances} == {1}
 
@@ -143,5 +143,5 @@ def test_with_one_channel_and_no_exchange_one_instance_has_all_the_memory(tmp_pa
     )
     with running(two, tmp_path, memory_limit=800 << 20) as task:
         assert task.run(t=inline([1]), u=inline([2])) == [(1, 1), (2, 2)]
-        (instance,) = task.engine.pool.out
+        instance = task.engine.pool.taken[0]
         assert instance.settings.memory_limit == 800 << 20
