@@ -88,7 +88,7 @@ TWICE: Final = {
 }
 """Names that more than one module has, and why."""
 
-MOST_LINES: Final = 430
+MOST_LINES: Final = 450
 LONG_FILES: Final = {
     "clients/task.py": "the public methods of a task, most lines of which are their docstrings",
     "executor/tasks/epoch_loop.py": "one state machine",
