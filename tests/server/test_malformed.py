@@ -76,3 +76,16 @@ def test_seconds_that_no_clock_has_stop_no_timer(stubs: Stubs) -> None:
             return
         time.sleep(0.02)
     raise AssertionError(f"the idle task {short} is still there")
+
+
+def test_a_field_of_a_newer_client_is_ignored(stubs: Stubs) -> None:
+    task = stubs.create()
+    newer = pb.GetTaskRequest(task=task).SerializeToString() + bytes([0x98, 0x06, 0x07])  # field 99 is 7
+    answer = stubs.channel.unary_unary("/tidegate.v1.TaskService/GetTask")(newer)
+    assert pb.Task.FromString(answer).id == task
+
+
+def test_a_call_that_only_a_newer_server_has_is_unimplemented(stubs: Stubs) -> None:
+    with pytest.raises(grpc.RpcError) as refused:
+        stubs.channel.unary_unary("/tidegate.v1.TaskService/CallOfTomorrow")(b"")
+    assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
