@@ -100,7 +100,7 @@ def test_the_caller_decodes_where_no_thread_does(submit: Never | Cancelled) -> N
 def test_the_next_batches_are_decoded_while_the_caller_works(ahead: ReadAhead) -> None:
     files = [File(0, 100), File(1, 100)]
     batches = ahead.read((file.batches() for file in files), batch_bytes)
-    next(batches)
+    begin(batches)
     wait_until(lambda: files[0].decoded > 2 and files[1].decoded > 2)
     batches.close()
 
@@ -108,10 +108,10 @@ def test_the_next_batches_are_decoded_while_the_caller_works(ahead: ReadAhead) -
 def test_no_more_is_decoded_than_there_is_room_for(ahead: ReadAhead) -> None:
     files = [File(number, 100) for number in range(3)]
     batches = ahead.read((file.batches() for file in files), batch_bytes)
-    next(batches)
+    begin(batches)
     wait_until(lambda: files[1].decoded >= ROOM // (BATCH + 512))
     batches.close()
-    most = 2 + ROOM // BATCH  # the batch in hand, and the one that passes the bound
+    most = 3 + ROOM // BATCH  # the batches in hand, and the one that passes the bound
     assert files[0].decoded <= most
     assert files[1].decoded <= most
     assert files[2].decoded == 0
@@ -132,12 +132,26 @@ def test_an_error_comes_behind_the_rows_before_it(ahead: ReadAhead) -> None:
 def test_closing_early_closes_every_file_that_was_begun(ahead: ReadAhead) -> None:
     files = [File(number, 1_000) for number in range(3)]
     batches = ahead.read((file.batches() for file in files), batch_bytes)
-    next(batches)
+    begin(batches)
     wait_until(lambda: files[1].decoded > 0)
     batches.close()
     decoded = [file.decoded for file in files]
     assert [file.closed for file in files] == [True, True, False]
     assert decoded[2] == 0
+
+
+def begin(batches: Iterator[pa.RecordBatch]) -> None:
+    """Take the first batch, behind which nothing is read ahead yet, and the second one."""
+    next(batches)
+    next(batches)
+
+
+def test_nothing_is_read_ahead_before_a_second_batch_is_wanted(ahead: ReadAhead) -> None:
+    files = [File(0, 100), File(1, 100)]
+    batches = ahead.read((file.batches() for file in files), batch_bytes)
+    next(batches)
+    batches.close()
+    assert [file.decoded for file in files] == [1, 0]
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:
