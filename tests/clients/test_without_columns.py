@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import duckdb
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.orc
@@ -21,6 +21,7 @@ from tidegate.operators.core.batches import batch_of
 from tidegate.operators.writing.formats import WRITE_FORMATS
 from tidegate.proto.values import PlanBytes
 
+from ..duckdb_oracle import oracle
 from ..executor.plans import column, crossed, number, plan, read, summed, union
 from ..on_channels import on_channels
 from ..searching import tries
@@ -94,12 +95,12 @@ def test_a_projection_of_constants_has_a_row_for_each(
             assert weight(result) == duckdb_count(sql, **kept) - (before if how.get("mode") else 0)
 
 
+@functools.cache
 def duckdb_count(sql: str, **times: int) -> int:
     """What DuckDB says of the rows so many times."""
-    with duckdb.connect() as connection:
-        connection.register("rows", ROWS)
+    with oracle({"rows": ROWS}) as connection:
         for name, count in times.items():
-            connection.execute(f"CREATE TABLE {name} AS SELECT rows.* FROM rows, range({count})")
+            connection.execute(f"CREATE TEMP TABLE {name} AS SELECT rows.* FROM rows, range({count})")
         row = connection.execute(f"SELECT count(*) FROM ({sql})").fetchone()
         assert row is not None
         return int(row[0])

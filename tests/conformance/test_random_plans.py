@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import datafusion
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -22,6 +21,7 @@ from hypothesis import strategies as st
 import tidegate
 from tidegate.operators.arrays.digest import digest
 
+from ..duckdb_oracle import oracle
 from ..on_channels import on_channels
 from ..searching import tries
 from . import repeats
@@ -141,9 +141,7 @@ def answer(client: tidegate.Client, plan: bytes, fed: Fed, channels: int = 1) ->
 
 
 def right(sql: str, fed: Fed) -> Rows:
-    with duckdb.connect() as connection:
-        for name, splits in fed.items():
-            connection.register(name, whole(splits))
+    with oracle({name: whole(splits) for name, splits in fed.items()}) as connection:
         return list(connection.sql(sql).fetchall())
 
 

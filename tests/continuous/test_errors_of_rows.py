@@ -18,6 +18,7 @@ from tidegate.planner import ir
 from tidegate.planner.ir import types as t
 from tidegate.proto.errors import ExecutionError
 
+from ..duckdb_oracle import oracle
 from ..loops.oracle import evaluate
 from ..planner.build import I64, call, col, filtered, join, lit, plan, project, read
 from . import test_random_loops as loops
@@ -101,9 +102,7 @@ class History:
 
 def answer(sql: str, history: Epochs) -> Counter[Row] | None:
     """DuckDB's over the sum of the input; None if that is an error."""
-    with duckdb.connect() as connection:
-        for name, schema in SCHEMAS.items():
-            connection.register(name, total(history, name, schema))
+    with oracle({name: total(history, name, schema) for name, schema in SCHEMAS.items()}) as connection:
         try:
             return multiset(connection.sql(sql).fetchall())
         except (duckdb.ConversionException, duckdb.OutOfRangeException, duckdb.InvalidInputException):

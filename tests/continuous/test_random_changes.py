@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-import duckdb
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 import tidegate
 
 from ..conformance.test_random_plans import NAMES, QUERIES, SCHEMA, VALUES, planned
+from ..duckdb_oracle import oracle
 from ..searching import tries
 from .histories import Changed, Epochs, Integral, Row, changes, multiset, total
 
@@ -69,7 +69,5 @@ def test_the_sum_of_all_changes_is_the_answer_over_the_sum_of_the_input(
 
 
 def answer(sql: str, history: Epochs) -> Counter[Row]:
-    with duckdb.connect() as connection:
-        for name, schema in SCHEMAS.items():
-            connection.register(name, total(history, name, schema))
+    with oracle({name: total(history, name, schema) for name, schema in SCHEMAS.items()}) as connection:
         return multiset(connection.sql(sql).fetchall())

@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-import duckdb
 import pyarrow as pa
 import pytest
 
 import tidegate
 
 from ..continuous.histories import Changed, Integral, changes, multiset, planned, total
+from ..duckdb_oracle import oracle
 from ..on_channels import on_channels
 
 SCHEMA: Final = pa.schema([("k", pa.int64()), ("s", pa.string()), ("b", pa.binary()), ("t", pa.bool_())])
@@ -41,8 +41,7 @@ def client() -> Iterator[tidegate.Client]:
 
 
 def answer(sql: str, rows: pa.Table) -> Counter[tuple[object, ...]]:
-    with duckdb.connect() as connection:
-        connection.register("l", rows)
+    with oracle({"l": rows}) as connection:
         return multiset(connection.sql(sql).fetchall())
 
 

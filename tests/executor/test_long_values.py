@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -15,6 +14,7 @@ from tidegate.operators.duckdb.long_values import LONG
 
 from ..conformance import unfolding
 from ..conformance.resident import SCHEMA, planned
+from ..duckdb_oracle import oracle
 from ..on_channels import on_channels
 
 MIB: Final = 1 << 20
@@ -84,9 +84,7 @@ def counted(table: pa.Table) -> Counter[tuple[object, ...]]:
 @pytest.mark.parametrize("query", QUERIES)
 def test_rows_are_those_of_duckdb_in_an_order_that_batches_do_not_change(query: str) -> None:
     sql = QUERIES[query]
-    with duckdb.connect() as connection:
-        for name, table in TABLES.items():
-            connection.register(name, table)
+    with oracle(TABLES) as connection:
         expected = connection.sql(sql).to_arrow_table()
     result = run(sql, ROWS)
     assert counted(result) == counted(expected)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,6 +17,7 @@ from tidegate.operators.sources import scan
 from tidegate.proto.errors import TidegateError
 from tidegate.proto.statistics import EpochStatistics
 
+from ..duckdb_oracle import oracle
 from ..on_channels import on_channels
 from ..operators.test_early_close import CountingHandler, groups_touched
 from .plans import declared, filtered, limited, merged, plan, read, sorted_by, summed
@@ -45,9 +45,7 @@ def sorted_table(seed: int, rows: int, highest: int, name: str) -> pa.Table:
 
 
 def answer(sql: str, **tables: pa.Table) -> list[tuple[object, ...]]:
-    with duckdb.connect() as connection:
-        for name, table in tables.items():
-            connection.register(name, table)
+    with oracle(tables) as connection:
         return sorted(connection.sql(sql).fetchall(), key=repr)
 
 

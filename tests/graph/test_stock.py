@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import duckdb
 import pyarrow as pa
 import pytest
 
@@ -13,6 +12,7 @@ from tidegate import Client, TaskGraph
 from tidegate.graph import Stream
 from tidegate.operators.arrays.digest import digest
 
+from ..duckdb_oracle import oracle
 from .executors import NUMBERS, fed, numbers
 
 PRICES = pa.schema([("k", pa.int64()), ("price", pa.float64()), ("name", pa.string())])
@@ -126,9 +126,7 @@ def ended(build: Build, channels: int) -> TaskGraph:
 
 
 def answer(build: Build, tables: dict[str, pa.Table]) -> pa.Table:
-    with duckdb.connect(config={"threads": 1}) as connection:
-        for name, table in tables.items():
-            connection.register(name, table)
+    with oracle(tables) as connection:
         return connection.sql(ANSWERS[build]).to_arrow_table()
 
 

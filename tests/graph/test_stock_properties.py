@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-import duckdb
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -19,6 +18,7 @@ import tidegate
 from tidegate import Client, TaskGraph
 from tidegate.graph import Stream
 
+from ..duckdb_oracle import oracle
 from ..searching import tries
 
 SCHEMA: Final = pa.schema([("k", pa.int64()), ("the x", pa.float64()), ("s", pa.string())])
@@ -77,9 +77,7 @@ def check(client: Client, graph: TaskGraph, end: Stream, sql: str, epochs: Seque
 
 
 def answer(sql: str, tables: Mapping[str, pa.Table]) -> pa.Table:
-    with duckdb.connect(config={"threads": 1}) as connection:
-        for name, rows in tables.items():
-            connection.register(name, rows)
+    with oracle(tables) as connection:
         return connection.sql(sql).to_arrow_table()
 
 

@@ -19,6 +19,7 @@ from substrait.algebra_pb2 import Rel
 from substrait.plan_pb2 import Plan
 
 from ..continuous.histories import Changed, Row, multiset, planned, table
+from ..duckdb_oracle import oracle
 
 NUMBERS: Final = pa.schema([("a", pa.int64()), ("b", pa.int64())])
 """What goes round in a loop of a test, two columns, where it does not say otherwise."""
@@ -58,7 +59,7 @@ class Query:
     def answer(self, sources: Mapping[str, Sequence[Row]]) -> Counter[Row]:
         """The rows of the result over these rows of the sources."""
         tables = {name: table(rows, SCHEMAS[name]) for name, rows in sources.items()}
-        with duckdb.connect() as connection:
+        with oracle() as connection:
             return _Answering(self.loops, connection).rows(self.sql, tables)
 
 

@@ -7,7 +7,6 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -26,6 +25,7 @@ from tidegate.operators.streaming_aggregate import StreamingAggregate
 from tidegate.operators.testing import CHECKS, Case
 from tidegate.proto.errors import ExecutionError, InternalError
 
+from ..duckdb_oracle import oracle
 from ..searching import tries
 from .data import Rows, run, stream
 
@@ -250,8 +250,7 @@ def test_it_is_group_by_over_numbered_runs(
     number = [run for run, (_, same) in enumerate(itertools.groupby(pairs)) for _ in same]
     numbered = rows.rename_columns(["c0", "c1", "c2", "c3"]).append_column("r", pa.array(number, pa.int64()))
     measures = ", ".join(f"{sql} AS {field.name}" for sql, field in MEASURES)
-    with duckdb.connect(config={"threads": 1, "async_threads": 0}) as connection:
-        connection.register("numbered", numbered)
+    with oracle({"numbered": numbered}) as connection:
         sql = f"SELECT first(c0) AS k, first(c1) AS j, {measures} FROM numbered GROUP BY r ORDER BY r"
         expected = connection.sql(sql).to_arrow_table().cast(shared.schema)
     whole = pa.Table.from_batches(shared.run([stream(rows, cut)]), shared.schema)

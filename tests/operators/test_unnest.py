@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 
-import duckdb
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -16,6 +15,7 @@ from tidegate.operators.testing import CHECKS, Case
 from tidegate.operators.unnest import Unnest
 from tidegate.proto.errors import ExecutionError, InternalError
 
+from ..duckdb_oracle import oracle
 from .data import Rows, rows_of, run, stream
 
 INTS = pa.list_(pa.int64())
@@ -198,7 +198,6 @@ def in_python(rows: list[Row], outer: bool) -> Rows:
 @given(ROWS)
 def test_it_is_what_duckdb_unnests(rows: list[Row]) -> None:
     given_rows = table(BOTH, *zip(*rows, strict=True)) if rows else BOTH.empty_table()
-    with duckdb.connect(config={"threads": 1}) as connection:
-        connection.register("given_rows", given_rows)
+    with oracle({"given_rows": given_rows}) as connection:
         expected = connection.sql("SELECT k, unnest(l), unnest(m) FROM given_rows").fetchall()
     assert [tuple(row.values()) for row in run(unnest(BOTH, 1, 2), given_rows)] == expected

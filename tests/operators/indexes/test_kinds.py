@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-import duckdb
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -18,6 +17,7 @@ from tidegate.executor.runtime.side_threads import SideThreads
 from tidegate.operators.duckdb.instances import Instance, InstancePool, InstanceSettings
 from tidegate.operators.testing import CHECKS, Case
 
+from ...duckdb_oracle import oracle
 from ...searching import tries
 from ..data import stream
 from .joining import KINDS, joining, naive_join, open_kind, tuples
@@ -116,9 +116,7 @@ def test_a_join_is_the_one_of_sql(kind, probe, rows, keys, join, batch_rows, pre
         joined = tuples(list(operator.run([stream(left, 3)])))
         operator.close()
     on = " AND ".join(f"l.p{key} = r.{key}" for key in keys)
-    with duckdb.connect() as connection:
-        connection.register("l", left)
-        connection.register("r", right)
+    with oracle({"l": left, "r": right}) as connection:
         expected = connection.sql(f"SELECT * FROM l {join} JOIN r ON {on}").fetchall()
     pairs = [(f"p{key}", key) for key in keys]
     in_order = naive_join(left, right, pairs, ["a", "b", "v"], left=join == "left")

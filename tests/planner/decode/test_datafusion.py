@@ -6,7 +6,6 @@ from collections import Counter
 from typing import Any, Final
 
 import datafusion
-import duckdb
 import pyarrow as pa
 import pytest
 
@@ -17,6 +16,7 @@ from tidegate.planner.ir.tree import inputs
 from tidegate.proto.values import PlanBytes
 
 from ...continuous.histories import multiset, planned, rows_of
+from ...duckdb_oracle import oracle
 
 SCHEMA: Final = pa.schema([("k", pa.int64()), ("v", pa.int64())])
 ROWS: Final = {
@@ -42,10 +42,9 @@ def joins(sql: str) -> set[ir.JoinType]:
 
 def answers(sql: str) -> dict[str, Counter[Any]]:
     session = datafusion.SessionContext()
-    with tidegate.local() as client, duckdb.connect() as connection:
+    with tidegate.local() as client, oracle(ROWS) as connection:
         for name, rows in ROWS.items():
             session.register_record_batches(name, [rows.to_batches()])
-            connection.register(name, rows)
         return {
             "tidegate": multiset(rows_of(client.query(plan_of(sql), ROWS))),
             "datafusion": multiset(rows_of(session.sql(sql).to_arrow_table())),

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, Final
 
-import duckdb
 import pyarrow as pa
 import pytest
 
@@ -19,6 +18,7 @@ from tidegate.planner.ir import types as t
 from tidegate.proto.errors import PlanError
 from tidegate.proto.values import PlanBytes
 
+from ...duckdb_oracle import oracle
 from .test_templates import SUPPORTED, arguments, rendered, table
 
 SCALAR, AGGREGATE, WINDOW = ir.FunctionKind.SCALAR, ir.FunctionKind.AGGREGATE, ir.FunctionKind.WINDOW
@@ -93,7 +93,7 @@ def test_a_decimal_is_of_exactly_the_digits_that_the_plan_declares(implementatio
     declared = t.Decimal(precision=5, scale=1)
     operands = arguments(implementation)
     narrow = bind(implementation.kind, implementation.signature, implementation.urn, operands, output=declared)
-    with duckdb.connect(config={"threads": 1}) as connection:
+    with oracle() as connection:
         result = connection.sql(f"SELECT {rendered(implementation, narrow)} AS x FROM {table(operands)}")
         assert str(result.types[0]) == "DECIMAL(5,1)"
 

@@ -5,6 +5,7 @@ import decimal
 import duckdb
 import pytest
 
+from tests.duckdb_oracle import oracle
 from tidegate.planner import ir
 from tidegate.planner.functions import bind, bind_scalar
 from tidegate.planner.ir import types as t
@@ -28,7 +29,7 @@ class OneRow:
 
 def fetched(sql):
     """On a connection of its own: an open result would be in the way of whoever uses the shared one next."""
-    with duckdb.connect() as connection:
+    with oracle() as connection:
         return connection.execute(sql).fetchall()
 
 
