@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
@@ -49,6 +50,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         on_spark = "spark" in getattr(item, "fixturenames", ()) or item.nodeid.startswith(LONGEST[:2])
         item.add_marker(pytest.mark.xdist_group("Spark" if on_spark else item.nodeid.partition("::")[0]))
+
+
+def pytest_collection_finish() -> None:
+    """All tests and what they import stay for the run: no collection of garbage has to look at them again."""
+    gc.collect()
+    gc.freeze()
 
 
 def _turn(item: pytest.Item) -> int:
