@@ -22,6 +22,8 @@ def test_no_batch_is_made_of_a_schema_that_may_have_no_columns(module: Module) -
         node.lineno
         for node in ast.walk(module.tree)
         if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "from_arrays"
         and ast.unparse(node.func) == "pa.RecordBatch.from_arrays"
         and any(keyword.arg == "schema" and not ast.unparse(keyword.value).isupper() for keyword in node.keywords)
     ]
