@@ -52,11 +52,11 @@ def session(master: str, folder: Path) -> Iterator[SparkSession]:
         spark.stop()
 
 
-def digests(spark: SparkSession, folder: Path, tpch_folder: Path, names: Sequence[str]) -> dict[str, str]:
+def digests(spark: SparkSession, chosen: Sequence[Query]) -> dict[str, str]:
     with tidegate.local() as client:
         return {
             f"{channels} {query.name}": on_spark(query, spark).digest(client, channels)
-            for at, query in enumerate(query for query in queries(folder, tpch_folder) if query.name in names)
+            for at, query in enumerate(chosen)
             for channels in (CHANNELS[at % len(CHANNELS)],)
         }
 
@@ -106,10 +106,11 @@ def lose_an_executor(spark: SparkSession, folder: Path) -> None:
 
 def main(masters: str, tpch_folder: str, folder: str, *names: str) -> None:
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
+    chosen = [query for query in queries(Path(folder), Path(tpch_folder)) if query.name in names]
     digests_by_master = {}
     for master in masters.split():
         with session(master, Path(folder) / "spark") as spark:
-            digests_by_master[master] = digests(spark, Path(folder), Path(tpch_folder), names)
+            digests_by_master[master] = digests(spark, chosen)
             if master.startswith(("local-cluster", "connect")):
                 run_a_graph(spark, Path(folder))
             if master.startswith("local-cluster"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,7 @@ class Endless(Sums):
     def execute(self, batches: Sequence[pa.RecordBatch], stream: str, channel: int) -> None:
         self.marker.touch()
         while True:
-            """Until its process is told to end."""
+            time.sleep(0.01)  # until its process is told to end
 
 
 @pytest.fixture(scope="module")
@@ -154,11 +155,12 @@ def test_a_job_that_runs_is_cancelled_with_its_task(
         task.request_barrier()
         while not marker.exists():
             assert task.info().error is None
+            time.sleep(0.01)
         task.cancel()
         with pytest.raises(tidegate.TaskCancelled):
             task.read_epoch()
     while spark.sparkContext.statusTracker().getActiveJobsIds():
-        """A job is cancelled behind the call's back."""
+        time.sleep(0.01)  # a job is cancelled behind the call's back
     with client.create_task(summed(), **on_channels(2), executor="spark", spark=session) as other:
         assert rows_in_order(other.run_epoch({"numbers": FEW}).table()) == expected(FEW)
 

@@ -16,6 +16,7 @@ import tidegate
 from tests.conformance.pinned_digests import pinned
 from tests.conformance.strict_digests import Query
 
+from ...searching import SEARCHES
 from .elsewhere import CHANNELS, on_spark, queries
 
 CHOSEN = (
@@ -27,7 +28,7 @@ CHOSEN = (
     "many_matches in order, files",
     "TPC-H q09",
 )
-ELSEWHERE = ("local[1]", "local[4]", "local-cluster[2,1,1024]")
+ELSEWHERE = ("local[1]", *(["local[4]"] if SEARCHES else []), "local-cluster[2,1,1024]")
 THERE = ("a million groups", "TPC-H q09")
 
 
@@ -65,8 +66,8 @@ def test_spark_connect_does_not_show(
 
 
 def test_where_the_channels_run_does_not_show(tpch_folder: Path, tmp_path: Path, project: Path) -> None:
-    """Neither on 1 or 4 cores (other tests have 2), nor in executors of their own, which also run random plans and of
-    which one is lost.
+    """Neither on 1 core (other tests have 2; a search has 4, too), nor in executors of their own, which also run random
+    plans and of which one is lost.
     """
     command = [sys.executable, "-m", f"{__package__}.elsewhere", " ".join(ELSEWHERE), str(tpch_folder), str(tmp_path)]
     path = os.pathsep.join([str(project), os.environ.get("PYTHONPATH", "")])
