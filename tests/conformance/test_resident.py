@@ -17,10 +17,16 @@ RUNS = (
 )
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the files of rows, most of which are for several runs."""
+    return tmp_path_factory.mktemp("rows")
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="the system's count is Linux's")
 @pytest.mark.parametrize(("width", "kind"), RUNS)
-def test_wide_rows_take_no_more_than_the_limit_and_256_mib(tmp_path: Path, width: str, kind: str) -> None:
-    taken = resident(kind, WIDTHS[width], tmp_path, limit=LIMIT, size=200 * MIB)
+def test_wide_rows_take_no_more_than_the_limit_and_256_mib(folder: Path, width: str, kind: str) -> None:
+    taken = resident(kind, WIDTHS[width], folder, limit=LIMIT, size=200 * MIB)
     assert not is_broken(kind, WIDTHS[width], taken, LIMIT), f"{taken.peak >> 20} MiB, {taken.rows} rows, {taken.error}"
 
 

@@ -22,7 +22,7 @@ from tidegate.operators.sources.formats.ipc.arrow_columns import can_be_parted
 
 from .data import pieces_of
 
-ROWS = 700
+ROWS = 200
 TYPES = {
     "whole": pa.int32(),
     "bits": pa.bool_(),
@@ -114,7 +114,7 @@ LARGEST = 1 << 20
 @given(
     rows=st.integers(0, ROWS),
     skipped=st.integers(0, 40),
-    at_once=st.integers(1, 20_000),
+    at_once=st.integers(1, 6_000),
     stream=st.booleans(),
     codec=st.sampled_from(CODECS),
     data=st.data(),

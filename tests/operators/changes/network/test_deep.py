@@ -49,7 +49,7 @@ def shallow() -> Iterator[None]:
 @pytest.mark.usefixtures("shallow")
 @pytest.mark.parametrize(
     ("loop", "continuous", "deep"),
-    [(EVERY_STEP, False, 20_000), (REACHED, True, 20_000)],
+    [(EVERY_STEP, False, 5_000), (REACHED, True, 5_000)],
     ids=["per epoch", "continuous"],
 )
 def test_a_long_chain_neither_recurses_nor_keeps_objects_for_its_rounds(
