@@ -98,11 +98,13 @@ bench: $(DEVELOPMENT) ## Run the benchmarks beside their peers; CASES="epochs --
 clean: ## Remove what make made.
 	rm -rf .venv .venv-3.* build dist .data benchmarks/results *.egg-info .mypy_cache .ruff_cache .hypothesis
 
-$(CORE): pyproject.toml constraints.txt
+$(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
+
+$(CORE): pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --editable .
 	@touch $@
 
-$(DEVELOPMENT): pyproject.toml constraints.txt $(CORE)
+$(DEVELOPMENT): pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --editable '.[test]'
-	@touch $@
+	@touch $(CORE) $@
