@@ -32,6 +32,7 @@ class ReadAhead:
         """
         remaining = iter(files)
         files_ahead: deque[_FileAhead[T]] = deque()
+        is_first = True
         try:
             while True:
                 while len(files_ahead) < 2 and (file := next(remaining, None)) is not None:
@@ -39,9 +40,11 @@ class ReadAhead:
                 if not files_ahead:
                     return
                 while (batch := files_ahead[0].next()) is not None:
+                    if not is_first:  # a caller may want no more than a first batch
+                        for file_ahead in files_ahead:
+                            file_ahead.fill()
                     yield batch
-                    for file_ahead in files_ahead:
-                        file_ahead.fill()
+                    is_first = False
                 files_ahead.popleft().close()
         finally:
             for file_ahead in files_ahead:
