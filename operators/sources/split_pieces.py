@@ -48,18 +48,23 @@ def expand(
     if is_pattern(path):
         _check_pattern(path, split, allowed)
     else:
-        _check_allowed(path, split.path, allowed)
+        _check_allowed(os.path.realpath(path), split.path, allowed)
     try:
         if not is_pattern(path) and not exists(path):
             raise NotFound(f"{split.path} does not exist {side} ({origin})", reason="FILE_NOT_FOUND")
         files = files_below(path, may_enter=lambda folder: _root_of(folder, allowed) is not None)
+        pieces = tuple(_piece(file, split, named, allowed, origin) for file in files)
+    except FileNotFoundError as error:
+        raise NotFound(
+            f"{error.filename} was removed while the files of {split.path} were listed {side} ({origin})",
+            reason="FILE_NOT_FOUND",
+        ) from error
     except PermissionError as error:
         raise Forbidden(
             f"{error.filename} cannot be read {side}: permission denied ({origin})", reason="NO_PERMISSION"
         ) from error
     if not files:
         raise NotFound(f"{split.path} has no files {side} ({origin})", reason="FILE_NOT_FOUND")
-    pieces = tuple(_piece(file, split, named, allowed, origin) for file in files)
     _check_ranges(split, pieces)
     return pieces
 
@@ -157,16 +162,19 @@ def _is_utf8(path: str) -> bool:
     return True
 
 
-def _check_allowed(path: str, asked: str, allowed: Sequence[str]) -> str:
-    """The outermost allowed root above the path's real location. Raises `Forbidden` where there is none."""
-    root = _root_of(path, allowed)
+def _check_allowed(real: str, asked: str, allowed: Sequence[str]) -> str:
+    """The outermost allowed root above a path without links. Raises `Forbidden` where there is none."""
+    root = _root_above(real, allowed)
     if root is None:
         raise Forbidden(f"{asked} is outside of the folders that this server may read (tidegate serve --root DIR)")
     return root
 
 
 def _root_of(path: str, allowed: Sequence[str]) -> str | None:
-    real = os.path.realpath(path)
+    return _root_above(os.path.realpath(path), allowed)
+
+
+def _root_above(real: str, allowed: Sequence[str]) -> str | None:
     return next((root for root in allowed if real == root or real.startswith(os.path.join(root, ""))), None)
 
 
@@ -182,12 +190,12 @@ def _check_pattern(path: str, split: FileSplit, allowed: Sequence[str]) -> None:
     fixed = fixed_part(path)
     if ".." in path[len(fixed) :].split(os.sep):
         raise Forbidden(f"{split.path}: '..' must not come after a wildcard")
-    _check_allowed(fixed, split.path, allowed)
+    _check_allowed(os.path.realpath(fixed), split.path, allowed)
 
 
 def _piece(path: str, split: FileSplit, named: Format | None, allowed: Sequence[str], origin: str) -> FilePiece:
-    root = _check_allowed(path, _named(path, split, allowed), allowed)
-    real = os.path.realpath(path)
+    real = os.path.realpath(path)  # once, because a link may be exchanged meanwhile
+    root = _check_allowed(real, _named(path, split, allowed), allowed)
     if not _is_utf8(path) or not _is_utf8(real):
         raise InvalidRequest(f"the name of a file is not UTF-8: {os.fsencode(path)!r} ({origin})")
     status = os.stat(real)

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.operators.core.piece import FilePiece, InlinePiece, Piece
+from tidegate.operators.sources import split_pieces
 from tidegate.operators.sources.listing import BOUNDS, Listing
 from tidegate.operators.sources.split_pieces import estimated_rows, expand, native, native_obstacle, open_pieces
 from tidegate.proto.errors import Forbidden, InvalidRequest, NotFound, SplitError
@@ -85,6 +86,38 @@ def test_a_link_to_a_folder_outside_of_the_roots_is_not_entered(
         expanded(root / asked, root)
     assert refused.value.reason == "OUTSIDE_ROOTS"
     assert not [folder for folder in looked if folder.startswith(str(outside))]
+
+
+def test_a_file_that_is_removed_after_it_was_listed_is_not_there(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files(root, "a.csv")
+    monkeypatch.setattr(split_pieces, "files_below", lambda *_, **__: [str(root / "a.csv"), str(root / "b.csv")])
+    with pytest.raises(NotFound, match=r"b\.csv was removed while the files of .* were listed") as refused:
+        expanded(root, root)
+    assert refused.value.reason == "FILE_NOT_FOUND"
+
+
+def test_a_link_that_is_exchanged_after_its_check_leads_nowhere_else(
+    root: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outside = tmp_path_factory.mktemp("outside")
+    files(outside, "a.csv")
+    files(root, "a.csv")
+    link = root / "link.csv"
+    link.symlink_to(root / "a.csv")
+    realpath, asked = os.path.realpath, []
+
+    def exchanging(path: str) -> str:
+        real = realpath(path)
+        if str(path) == str(link):
+            asked.append(real)
+            if len(asked) == 2:  # once for the split, once for its file
+                link.unlink()
+                link.symlink_to(outside / "a.csv")
+        return real
+
+    monkeypatch.setattr(os.path, "realpath", exchanging)
+    [piece] = expand(FileSplit(str(link)), [str(root)], "split 1")
+    assert piece.path == realpath(root / "a.csv")
 
 
 def test_a_link_to_a_folder_below_a_root_is_entered(root: Path) -> None:
