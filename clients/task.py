@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from .batch_reader import Batches, Part, closed
 from .epoch import HOLD_BYTES, Epoch
-from .numbers import check_place, checked_file, last_numbers, not_negative
+from .numbers import check_place, checked_file, from_one, last_numbers, not_negative
 from .numbers import version as check_version
 from .proto.errors import Exhausted, InvalidRequest, NotFound, Refused
 from .proto.service import Service
@@ -541,6 +541,17 @@ class Task:
     def cancel(self) -> None:
         """End the task. Every waiting call learns of it."""
         self._service.cancel_task(self.id)
+
+    def recover(self, skip: Iterable[tuple[str, int]] = ()) -> TaskInfo:
+        """Have a durable task that has failed go on, once the reason is gone: a file is back, or rows that fail are in
+        `skip`. These splits, (source, number), have no rows from then on, and `warnings` of its description say so.
+
+        Reading goes on where it stood.
+        """
+        chosen = list(skip)
+        for _, sequence in chosen:
+            from_one("skip", sequence)
+        return self._service.recover_task(self.id, chosen)
 
     def delete(self) -> None:
         """Cancel the task if it still runs, and forget it. Deleting it again does nothing."""

@@ -139,6 +139,10 @@ class Service(Protocol):
 
     def cancel_task(self, task: str) -> None: ...
 
+    def recover_task(self, task: str, skip: Sequence[tuple[str, int]] = ()) -> TaskInfo:
+        """Have a durable task that has failed go on, without the splits in `skip`: (source, number)."""
+        ...
+
     def delete_task(self, task: str) -> None: ...
 
     def validate(self, plan: PlanBytes, options: TaskOptions) -> tuple[Sequence[Problem], Sequence[str]]:

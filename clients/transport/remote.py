@@ -289,6 +289,13 @@ class RemoteService:
     def cancel_task(self, task: str) -> None:
         self._channel.call(TASKS + "CancelTask", pb.CancelTaskRequest(task=task), pb.CancelTaskResponse.FromString)
 
+    def recover_task(self, task: str, skip: Sequence[tuple[str, int]] = ()) -> TaskInfo:
+        numbers = [pb.SplitNumber(source=source, sequence=sequence) for source, sequence in skip]
+        request = pb.RecoverTaskRequest(task=task, skip=numbers)
+        # A lost answer is not asked for again: the task may not be failed any more.
+        answer = self._channel.call(TASKS + "RecoverTask", request, pb.RecoverTaskResponse.FromString, again=False)
+        return self._known(messages.task_value(answer.task))
+
     def delete_task(self, task: str) -> None:
         ahead = self._ahead.pop(task, None)
         self._schemas.pop(task, None)

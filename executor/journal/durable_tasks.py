@@ -16,6 +16,7 @@ from ...proto.values import Cursor
 from ..checkpoints.disk import Disk, LocalDisk
 from ..checkpoints.regular_checkpoints import has_state, usable_of
 from ..ledger.epoch import Start
+from ..ledger.ledger_change import LeftOut
 from .data_folder import DataFolder
 from .group_commit import Journal
 from .journal_database import JournalDatabase, Statement, TaskRows, insert_task, set_base
@@ -43,6 +44,7 @@ class StoredTask:
     cut: bool
     acknowledged: Cursor
     records: tuple[Recorded, ...]
+    left_out: Sequence[LeftOut]
     checkpoints: Sequence[int]
     journal: DurableTask
 
@@ -94,10 +96,17 @@ class DurableTasks:
         uses: Counter[bytes] = Counter()
         self.rows = KeptBytes(self._journal, database, disk, self._folder.rows, uses)
         self.checkpoints = OwnCheckpoints(disk, self._folder.checkpoints)
+        self._database = database
         self._numbers = itertools.count(max((rows.number for rows in tasks), default=0) + 1)
         self._stored = tuple(self._read(rows, uses) for rows in tasks)
         self.rows.collect()
         self.checkpoints.collect({task.identity for task in self._stored})
+
+    def read_again(self, journal: DurableTask) -> StoredTask:
+        """The task as the journal has it now. It goes on with the journal of the answer, not with this one."""
+        journal.retire()
+        self.flush()
+        return self._read(self._database.task(journal.number), Counter())
 
     def _read(self, rows: TaskRows, uses: Counter[bytes]) -> StoredTask:
         read = read_task(rows, self.rows)
@@ -109,6 +118,7 @@ class DurableTasks:
             cut=read.base.position > 0,
             acknowledged=read.acknowledged,
             records=read.records,
+            left_out=read.left_out,
             checkpoints=self.checkpoints.epochs(rows.identity) if has_state(read.creation.options) else (),
             journal=self._task(
                 rows.number, rows.identity, read.creation, len(rows.body), read.base, read.acknowledged, read.records

@@ -167,6 +167,11 @@ class JournalDatabase:
         except sqlite3.Error as error:
             raise unusable(self._path, error) from error
 
+    def task(self, number: int) -> TaskRows:
+        """A task with its records, as committed. On any thread."""
+        with self._reading:
+            return next(rows for rows in task_rows(self._reader, number))
+
     def blob_sizes(self) -> dict[bytes, int]:
         return dict(self._writer.execute("SELECT digest, length(body) FROM blobs").fetchall())
 
@@ -227,11 +232,12 @@ def check_format(path: Path, connection: sqlite3.Connection) -> None:
         )
 
 
-def task_rows(connection: sqlite3.Connection) -> Iterator[TaskRows]:
-    """All tasks with their records, in the order in which they were made."""
+def task_rows(connection: sqlite3.Connection, number: int | None = None) -> Iterator[TaskRows]:
+    """All tasks with their records, in the order in which they were made; or the one of this `number`."""
     rows = connection.execute(
-        "SELECT number, id, tasks.body, bases.body, cursors.body FROM tasks LEFT JOIN bases ON "
-        "bases.task = number LEFT JOIN cursors ON cursors.task = number ORDER BY number"
+        "SELECT number, id, tasks.body, bases.body, cursors.body FROM tasks LEFT JOIN bases ON bases.task = number "
+        "LEFT JOIN cursors ON cursors.task = number WHERE ?1 IS NULL OR number = ?1 ORDER BY number",
+        (number,),
     )
     for number, identity, body, base, cursor in rows.fetchall():
         records = connection.execute("SELECT position, body FROM records WHERE task = ? ORDER BY position", (number,))

@@ -9,6 +9,7 @@ from ...proto.encoding import messages
 from ...proto.tidegate.v1 import journal_pb2 as pb
 from ...proto.tidegate.v1 import tasks_pb2 as wire
 from ...proto.values import Cursor
+from ..ledger.ledger_change import LeftOut
 from .journal_database import TaskRows
 from .records import Base, Creation, Known, base_value, change_value, checked, creation_value, damaged
 from .task_journal import Recorded, kept_by
@@ -27,6 +28,15 @@ class ReadTask:
     def digests(self) -> list[bytes]:
         """The kept bytes that the rows name, once for each time."""
         return [*self.creation.digests, *(digest for record in self.records for digest in kept_by(record.change))]
+
+    @property
+    def left_out(self) -> list[LeftOut]:
+        """The splits that were left out when the task was recovered."""
+        left_out = list(self.base.left_out)
+        for record in self.records:
+            if record.change.recovered is not None:
+                left_out += record.change.recovered.left_out
+        return left_out
 
     @property
     def sealed(self) -> int:

@@ -19,7 +19,7 @@ from ...proto.tidegate.v1 import journal_pb2 as pb
 from ...proto.tidegate.v1 import tasks_pb2 as wire
 from ...proto.values import FileSplit, PlanBytes, TaskInfo, TaskOptions
 from ..ledger.epoch import Start
-from ..ledger.ledger_change import Change, EndedSources, SealedEpoch
+from ..ledger.ledger_change import Change, EndedSources, FailedEpoch, LeftOut, Recovered, SealedEpoch
 from ..ledger.split_book import AcceptedSplit, KeptSplit, origin_of
 from ..ledger.transactions import Record
 from .journal_database import RESTORE
@@ -81,6 +81,7 @@ class Base:
 
     position: int = 0
     start: Start = field(default_factory=Start)
+    left_out: Sequence[LeftOut] = ()
 
 
 # Bytes with a checksum
@@ -189,6 +190,12 @@ def change_message(change: Change) -> pb.Change:
         end=None if ended is None else pb.EndedSources(ends=dict(ended.ends), all=ended.all),
         transaction=None if change.transaction is None else _transaction_message(change.transaction),
         cancelled=change.cancelled,
+        failure=None
+        if change.failure is None
+        else pb.FailedEpoch(epoch=change.failure.epoch, reason=change.failure.reason, message=change.failure.message),
+        recovered=None
+        if change.recovered is None
+        else pb.RecoveredTask(epoch=change.recovered.epoch, left_out=map(_left_out_message, change.recovered.left_out)),
     )
 
 
@@ -204,7 +211,23 @@ def change_value(message: pb.Change, kept: Known) -> Change:
         ended=EndedSources(ends=dict(end.ends), all=end.all) if message.HasField("end") else None,
         transaction=_transaction_value(message.transaction) if message.HasField("transaction") else None,
         cancelled=message.cancelled,
+        failure=FailedEpoch(epoch=message.failure.epoch, reason=message.failure.reason, message=message.failure.message)
+        if message.HasField("failure")
+        else None,
+        recovered=Recovered(
+            epoch=message.recovered.epoch, left_out=tuple(map(_left_out_value, message.recovered.left_out))
+        )
+        if message.HasField("recovered")
+        else None,
     )
+
+
+def _left_out_message(split: LeftOut) -> pb.LeftOut:
+    return pb.LeftOut(source=split.source, sequence=split.sequence, epoch=split.epoch)
+
+
+def _left_out_value(message: pb.LeftOut) -> LeftOut:
+    return LeftOut(source=message.source, sequence=message.sequence, epoch=message.epoch)
 
 
 def _added_message(split: AcceptedSplit, epoch: int) -> pb.AddedSplit:
@@ -307,6 +330,7 @@ def base_message(base: Base) -> pb.Base:
         ends=dict(start.ends),
         all_ended=start.all_ended,
         transactions=map(_transaction_message, start.transactions),
+        left_out=map(_left_out_message, base.left_out),
     )
 
 
@@ -318,7 +342,7 @@ def base_value(message: pb.Base) -> Base:
         ends=dict(message.ends),
         all_ended=message.all_ended,
     )
-    return Base(position=message.position, start=start)
+    return Base(position=message.position, start=start, left_out=tuple(map(_left_out_value, message.left_out)))
 
 
 def folded(base: Base, position: int, change: Change) -> Base:
@@ -331,6 +355,7 @@ def folded(base: Base, position: int, change: Change) -> Base:
     seals = change.seal is not None and change.seal.epoch > start.epoch
     return Base(
         position=position,
+        left_out=(*base.left_out, *(change.recovered.left_out if change.recovered is not None else ())),
         start=Start(
             epoch=change.seal.epoch if seals and change.seal is not None else start.epoch,
             sources=change.seal.last if seals and change.seal is not None else start.sources,

@@ -17,7 +17,7 @@ from ...proto.errors import Exhausted
 from ...proto.values import Cursor, InlineSplit, Split
 from ..ledger.epoch import is_durable
 from ..ledger.ledger import Ledger
-from ..ledger.ledger_change import Change, EndedSources, SealedEpoch
+from ..ledger.ledger_change import Change, EndedSources, FailedEpoch, Recovered, SealedEpoch
 from ..ledger.split_book import AcceptedSplit
 from ..ledger.split_digest import digest_of_stream, rows_stream
 from ..ledger.transactions import Record
@@ -75,6 +75,8 @@ class TaskJournal(Protocol):
         transaction: Record | None = None,
         checkpoint: int | None = None,
         cancelled: bool = False,
+        failure: FailedEpoch | None = None,
+        recovered: Recovered | None = None,
     ) -> None:
         """Record a change that the ledger has made. Called under the task's lock; never waits.
 
@@ -179,7 +181,7 @@ class DurableTask:
         self._quota.used = size + rows.size(self._digests) + sum(map(self._size_of, self._unread))
         self._size = sum(map(self._size_of, records))
         self._last: Batch | None = None
-        self._deleted = False
+        self._retired = False
 
     @property
     def settled(self) -> bool:
@@ -248,6 +250,8 @@ class DurableTask:
         transaction: Record | None = None,
         checkpoint: int | None = None,
         cancelled: bool = False,
+        failure: FailedEpoch | None = None,
+        recovered: Recovered | None = None,
     ) -> None:
         seal = ledger.sealed_epoch(ledger.sealed) if ledger.sealed > sealed else None
         if seal is None and checkpoint is not None:
@@ -259,8 +263,12 @@ class DurableTask:
             ended=ended,
             transaction=transaction,
             cancelled=cancelled,
+            failure=failure,
+            recovered=recovered,
         )
-        batch = self._last = self._append(change)
+        batch = self._append(change)
+        if failure is None:  # no answer waits for the record of a failure
+            self._last = batch
         for split in splits:
             split.commit = batch
         of_change = {epoch for _, epoch in change.splits}
@@ -283,7 +291,7 @@ class DurableTask:
         return self._journal.append([*statements, insert_record(self.number, self._position, body)])
 
     def acknowledged(self, cursor: Cursor, needed: int, after: Callable[[], None] | None = None) -> None:
-        if self._deleted:
+        if self._retired:
             return
         while self._unread and self._unread[0].change.last_epoch < cursor.epoch:
             self._quota.give(self._size_of(self._unread.popleft()))
@@ -301,9 +309,13 @@ class DurableTask:
         self._journal.append(statements, after)
         self._rows.release(unused)
 
+    def retire(self) -> None:
+        """Record nothing more: the task goes on with another one."""
+        self._retired = True
+
     def delete(self) -> None:
         kept = [digest for record in self._records for digest in kept_by(record.change)]
-        self._deleted = True
+        self._retired = True
         self._last = self._journal.append(delete_task(self.number), self._after)
         self._rows.release([*kept, *self._digests])
 

@@ -16,6 +16,7 @@ from ...proto.source_names import fed_source
 from ...proto.values import Added, Seal, Transaction
 from ..api.computation import Source
 from .epoch import Epoch, Start
+from .failed_epochs import Failures
 from .ledger_change import Change, EndedSources, SealedEpoch
 from .split_book import AcceptedSplit, SourceLedger
 from .transactions import Record, Transactions
@@ -47,6 +48,7 @@ class Ledger:
         self.ended = False
         self._bounds: dict[int, dict[str, int]] = {}
         self._checkpoints: dict[int, str] = {}
+        self.failures = Failures()
         for name, sequence in start.sources.items():
             self.fed[name].go_on_after(sequence, start.epoch)
         for name, end in start.ends.items():
@@ -368,6 +370,10 @@ class Ledger:
                 self._seal(dict(change.seal.last), change.at_us)
             if change.seal.checkpoint is not None:
                 self._checkpoints.setdefault(change.seal.epoch, change.seal.checkpoint)
+        if change.failure is not None:
+            self.failures.known[change.failure.epoch] = change.failure
+        if change.recovered is not None:
+            self.failures.recover(change.recovered, self.fed)
         self._end_if_all_ended(change.at_us)
 
     def recovered(self) -> None:
@@ -420,6 +426,7 @@ class Ledger:
         for number in [number for number in self._bounds if number < epoch]:
             bounds = self._bounds.pop(number)
             self._checkpoints.pop(number, None)
+            self.failures.known.pop(number, None)
             for name, source in self.fed.items():
                 gone += source.forget(bounds[name])
         self.read(epoch - 1)

@@ -30,6 +30,32 @@ class EndedSources:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FailedEpoch:
+    """An epoch that failed. Computed again, it fails in the same way."""
+
+    epoch: int
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """A split of an epoch that has no rows, because its task was recovered without it."""
+
+    source: str
+    sequence: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovered:
+    """A task that had failed goes on. `epoch` had failed; 0 if the task had failed of something else."""
+
+    epoch: int
+    left_out: Sequence[LeftOut] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """A change that happened at `at_us`, in microseconds since 1970.
 
@@ -43,6 +69,8 @@ class Change:
     ended: EndedSources | None = None
     transaction: Record | None = None
     cancelled: bool = False
+    failure: FailedEpoch | None = None
+    recovered: Recovered | None = None
 
     def after(self, epoch: int) -> Change:
         """The part of the change that belongs to later epochs than this one."""
@@ -51,6 +79,7 @@ class Change:
             self,
             splits=[split for split in self.splits if split[1] > epoch],
             seal=seal if seal is not None and seal.epoch > epoch else None,
+            failure=self.failure if self.failure is not None and self.failure.epoch > epoch else None,
             transaction=transaction if transaction is not None and transaction.epoch > epoch else None,
         )
 
@@ -62,4 +91,8 @@ class Change:
             epochs.append(self.seal.epoch)
         if self.transaction is not None:
             epochs.append(self.transaction.epoch)
+        if self.failure is not None:
+            epochs.append(self.failure.epoch)
+        if self.recovered is not None:
+            epochs += [self.recovered.epoch, *(split.epoch for split in self.recovered.left_out)]
         return max(epochs, default=0)

@@ -38,7 +38,8 @@ class KeptSplit(Protocol):
 class AcceptedSplit:
     """A split that the task has accepted: the pieces of its files, or its rows in `inline`.
 
-    Of a durable task, `kept` holds its rows or its uploaded file, and `commit` the record of the split.
+    Of a durable task, `kept` holds its rows or its uploaded file, and `commit` the record of the split. A split that is
+    `left_out` is read as one without rows.
     """
 
     source: str
@@ -53,8 +54,11 @@ class AcceptedSplit:
     inline: Holding | None = None
     kept: KeptSplit | None = None
     commit: Commit | None = None
+    left_out: bool = False
 
     def pieces(self) -> tuple[Piece, ...]:
+        if self.left_out:
+            return ()
         if self.files or (self.inline is None and self.kept is None):
             return self.files
         schema, batches = self._rows()

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from ...proto.errors import Problem, TidegateError
+from ...proto.errors import InternalError, Problem, TidegateError
 from ...proto.values import (
     NO_WISHES,
     Added,
@@ -36,6 +36,7 @@ from ..api.ownership import Ownership
 from ..checkpoints.root import CheckpointRoot, of_graph
 from ..graph.graph_service import Graphs
 from ..journal.durable_tasks import DurableTasks, StoredTask
+from ..journal.task_journal import DurableTask
 from ..ledger.split_digest import creation_digest
 from ..runtime.batch_store import SpillSpace
 from ..runtime.ceilings import NO_CEILINGS, Ceilings
@@ -219,6 +220,15 @@ class TaskManager:
 
     def cancel_task(self, task: str) -> None:
         self._tasks.find(task).cancel()
+
+    def recover_task(self, task: str, skip: Sequence[tuple[str, int]] = ()) -> TaskInfo:
+        """Have a durable task that has failed go on, without the splits in `skip`: (source, number)."""
+        failed = self._tasks.find(task)
+        journal, durable = failed.recover(skip), self._durable
+        if durable is None or not isinstance(journal, DurableTask):
+            raise InternalError("a task that is durable has no journal")
+        self._tasks.repair(failed, lambda: durable.read_again(journal))
+        return self._tasks.find(task).info()
 
     def delete_task(self, task: str) -> None:
         self._tasks.check_own(task)

@@ -235,4 +235,4 @@ def lost(stored: StoredTask, error: Exception) -> Begun:
 
 def _history(stored: StoredTask, start: Start, repeatable: bool) -> History:
     changes = tuple(record.change.after(start.epoch) for record in stored.records)
-    return History(changes=changes, acknowledged=stored.acknowledged, repeatable=repeatable)
+    return History(changes=changes, acknowledged=stored.acknowledged, repeatable=repeatable, left_out=stored.left_out)

@@ -62,14 +62,17 @@ class Recovering:
         with self._turn:
             if identity not in self._asked:
                 self._asked.append(identity)
-        raise Unavailable(
-            f"task {identity!r} is being recovered, because the service has started again: try again soon",
-            reason="RECOVERING",
-        )
+        raise being_recovered(identity)
 
     def _answered(self, identity: str) -> None:
         if identity in self._asked:
             self._asked.remove(identity)
+
+    def again(self, task: StoredTask) -> None:
+        """Bring a task back once more."""
+        with self._turn:
+            self._stored[task.identity] = task
+        self.need(task.identity)
 
     def take(self, identity: str) -> StoredTask | None:
         """Take a task out, which then does not come back. Waits while a task is being brought back."""
@@ -109,6 +112,10 @@ class Recovering:
                 self._answered(task.identity)
                 self._busy = False
                 self._turn.notify_all()
+
+
+def being_recovered(identity: str) -> Unavailable:
+    return Unavailable(f"task {identity!r} is being recovered: try again soon", reason="RECOVERING")
 
 
 def described(task: StoredTask) -> TaskInfo:

@@ -89,6 +89,6 @@ def check_files(creation: Creation, now: Mapping[str, FileVersion]) -> None:
         if now.get(file.path) != file.version:
             raise SplitError(
                 f"{file.path}, a file of a static table, has changed or is gone since the task was made: put the file "
-                "back as it was, with its time of change, and start the service again",
+                "back as it was, with its time of change, and recover the task",
                 reason="FILE_CHANGED",
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
@@ -14,7 +14,7 @@ from ..api.ownership import Ownership
 from ..journal.durable_tasks import StoredTask
 from ..runtime.ceilings import Ceilings
 from ..tasks.task import Task
-from .recovering import Recovering
+from .recovering import Recovering, being_recovered
 
 
 class TaskTable:
@@ -33,6 +33,8 @@ class TaskTable:
         A task that was deleted in a step closes in its next step, unless the service is closed first. Until then, the
         timer of its interrupts holds the task.
         """
+        self._repaired: set[str] = set()
+        """Failed tasks that are being made again."""
         self._lock = threading.Lock()
         self._closed = self._stopped = False
         self._started = datetime.now(UTC).isoformat(" ", "seconds")
@@ -95,6 +97,8 @@ class TaskTable:
             task = self._tasks.get(identity)
         if task is None:
             self.check_takes_more()
+            if own and identity in self._repaired:
+                raise being_recovered(identity)
             raise self._unknown(identity)
         task.touch()
         return task
@@ -144,6 +148,23 @@ class TaskTable:
             if task is not None:
                 self._deleted.add(task)
             return task
+
+    def repair(self, task: Task, read: Callable[[], StoredTask]) -> None:
+        """Make a failed task again, of its records, which `read` gives once the failed one has left. Callers of the
+        task are told to try again meanwhile.
+        """
+        with self._lock:
+            if self._tasks.get(task.id) is not task:
+                raise being_recovered(task.id)
+            del self._tasks[task.id]
+            self._deleted.add(task)
+            self._repaired.add(task.id)
+        try:
+            task.leave(why="recovered")
+            self._recovering.again(read())
+        finally:
+            with self._lock:
+                self._repaired.discard(task.id)
 
     def stop(self) -> tuple[Task, ...]:
         """Take no more tasks; the tasks that there are."""

@@ -236,6 +236,9 @@ class EpochLoop:
     def _start(self, progress: _Progress, job: _Job) -> Iterator[pa.RecordBatch]:
         if progress.error is not None:
             return iter(())
+        known = self._task_state.ledger.failures.known.get(job.epoch.number)
+        if known is not None:
+            raise ExecutionError(known.message, reason=known.reason)
         if progress.run is None:
             progress.run = self._computation.epoch(job.epoch.number, job.epoch.clock_us or 0)
         pieces = {name: _pieces(splits) for name, splits in job.splits.items()}
@@ -434,9 +437,12 @@ class EpochLoop:
         if task_state.phase is not TaskPhase.RUNNING:
             return
         error = _as_error(cause)
-        if progress is not None and progress.job is not None:
+        known = progress is not None and progress.epoch.number in task_state.ledger.failures.known
+        if progress is not None and progress.job is not None and not known:
             error = with_splits(error, progress.job.splits, self._tables)
         with task_state.lock:
+            if progress is not None and not known and not isinstance(error, InternalError):
+                task_state.record_failure(progress.epoch.number, error)
             task_state.full = None
             if progress is not None:
                 task_state.output.void(progress.epoch.number)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from ...proto.errors import TidegateError
+from ...proto.errors import Refused, TidegateError
 from ...proto.values import (
     NO_WISHES,
     Added,
@@ -29,6 +29,8 @@ from ..checkpoints.root import no_root
 from ..checkpoints.taking import Checkpoints
 from ..journal.task_journal import NO_JOURNAL, TaskJournal
 from ..ledger.epoch import FIRST, Start
+from ..ledger.failed_epochs import split_to_leave_out
+from ..ledger.ledger_change import LeftOut, Recovered
 from ..runtime.batch_store import SpillSpace
 from ..runtime.events import TaskEvents
 from ..runtime.idle_timer import IdleTimer
@@ -78,7 +80,8 @@ class Task:
         self._computation = computation
         self._checkpoints = checkpoints
         self._no_checkpoints = no_checkpoints
-        self._warnings = (*computation.warnings, *warnings)
+        left_out = () if history is None else history.left_out
+        self._warnings = (*computation.warnings, *warnings, *map(_left_out, left_out))
         self._task_state = TaskState(
             options,
             computation.sources,
@@ -273,6 +276,35 @@ class Task:
         """Wait until all changes are durable."""
         self._task_state.journal.wait()
 
+    def recover(self, skip: Sequence[tuple[str, int]]) -> TaskJournal:
+        """Record that the task, which has failed, goes on without some splits; its journal.
+
+        Raises `Refused` if it has not failed, or is not durable.
+        """
+        task_state = self._task_state
+        journal, ledger = task_state.journal, task_state.ledger
+        journal.check()
+        with task_state.lock:
+            if not journal.keeps:
+                raise Refused(
+                    "the task cannot be recovered: it is not durable, so its splits are gone; make the task again",
+                    reason="NOT_DURABLE",
+                )
+            if task_state.phase is not TaskPhase.FAILED:
+                raise Refused(
+                    f"the task has not failed, so there is nothing to recover: it is {task_state.phase.value}",
+                    reason="NOT_FAILED",
+                )
+            splits = [split_to_leave_out(ledger.source(source), sequence) for source, sequence in skip]
+            left_out = [
+                LeftOut(source=split.source, sequence=split.sequence, epoch=ledger.epoch_of(split)) for split in splits
+            ]
+            failed = ledger.current().number
+            recovered = Recovered(epoch=failed if failed in ledger.failures.known else 0, left_out=left_out)
+            journal.record(ledger, now(), ledger.sealed, recovered=recovered)
+        journal.wait()
+        return journal
+
     def leave(self, why: str) -> None:
         """End the task in this process, and delete its files here. The records of a durable task stay.
 
@@ -333,3 +365,8 @@ class Task:
     def info(self) -> TaskInfo:
         with self._task_state.lock:
             return describe(self.id, self._task_state, self._computation, self._warnings)
+
+
+def _left_out(split: LeftOut) -> str:
+    """The warning about a split that the task was recovered without."""
+    return f"split {split.sequence} of source {split.source!r} (epoch {split.epoch}) was left out by a recovery"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ from ..checkpoints.regular_checkpoints import RegularCheckpoints
 from ..journal.task_journal import NO_JOURNAL, TaskJournal
 from ..ledger.epoch import Start
 from ..ledger.ledger import Ledger
-from ..ledger.ledger_change import Change
+from ..ledger.ledger_change import Change, FailedEpoch, LeftOut
 from ..ledger.split_book import AcceptedSplit
 from ..runtime.batch_store import SpillSpace
 from ..runtime.ceilings import most_splits
@@ -35,6 +36,7 @@ class History:
     changes: Sequence[Change]
     acknowledged: Cursor
     repeatable: bool
+    left_out: Sequence[LeftOut] = ()
     lost: TidegateError | None = None
     """The reason why the task's computation could not be made again: the task has failed."""
 
@@ -100,7 +102,8 @@ class TaskState:
             self.fail(history.lost, None)
         if self.phase is TaskPhase.RUNNING:
             for split in [split for change in history.changes for split, _ in change.splits]:
-                self.uploads.take_back(split)
+                if not split.left_out:
+                    self.uploads.take_back(split)
         self.ledger.recovered()
         self.ledger.read(history.acknowledged.epoch - 1)
         self._recover_through = self.ledger.sealed
@@ -142,6 +145,13 @@ class TaskState:
         self.phase, self.error = TaskPhase.FAILED, error
         self.queue.clear()
         self.events.tell("task_failed", epoch=epoch, error=error)
+
+    def record_failure(self, epoch: int, error: TidegateError) -> None:
+        """Record that an epoch has failed, so that it fails after a restart too. Not for failures that are a bug."""
+        failure = FailedEpoch(epoch=epoch, reason=error.reason, message=error.message)
+        if self.journal.keeps and epoch <= self.ledger.sealed:
+            self.ledger.failures.known[epoch] = failure
+            self.journal.record(self.ledger, time.time_ns() // 1000, self.ledger.sealed, failure=failure)
 
     def check_running(self) -> None:
         """Raise the error or cancellation that ended the task, if there is one."""

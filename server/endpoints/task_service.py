@@ -244,6 +244,11 @@ class Tasks(Endpoint):
         await self._control(self._backend.cancel_task, request.task)
         return pb.CancelTaskResponse()
 
+    async def recover_task(self, request: pb.RecoverTaskRequest, _: Context) -> pb.RecoverTaskResponse:
+        skip = [(split.source, split.sequence) for split in request.skip]
+        info = await called(self._pools.planning, self._backend.recover_task, request.task, skip)
+        return pb.RecoverTaskResponse(task=messages.task_message(info))
+
     async def delete_task(self, request: pb.DeleteTaskRequest, _: Context) -> pb.DeleteTaskResponse:
         await self._control(self._backend.delete_task, request.task)
         return pb.DeleteTaskResponse()

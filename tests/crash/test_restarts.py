@@ -11,14 +11,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import tidegate
 from tidegate.proto.values import Cursor, TaskPhase
+from tidegate.server import cli
 
 from ..executor import plans
 from .killed_runs import Forking, Lives
-from .rolling import Load, roll
+from .rolling import SUMS, Load, roll
 
 PASSED = plans.plan(plans.filtered(plans.read("t", "k", "v"), 1, -1), "k", "v")
 ROWS = 1_200_000
@@ -99,3 +101,20 @@ def test_a_server_that_is_told_to_end_leaves_its_tasks_to_the_next(lives: Lives)
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["told", "killed"])
 def test_clients_lose_nothing_over_restarts_under_load(lives: Lives, how: signal.Signals) -> None:
     assert roll(lives, Load(tasks=6, clients=3, restarts=2, epochs=12, how=(how,))) == []
+
+
+def test_the_command_line_recovers_a_task_whose_file_is_gone(
+    lives: Lives, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"k": [1], "v": [1]}), file)
+    with tidegate.connect(lives.address) as client, client.create_task(SUMS) as task:
+        task.add_split("t", str(file))
+        task.add_split("t", pa.table({"k": [2], "v": [3]}))
+        file.unlink()
+        task.request_barrier()
+        with pytest.raises(tidegate.TaskFailed):
+            task.read_epoch()
+        assert cli.main(["tasks", "recover", task.id, "--skip", "t=1", "--server", lives.address]) == 0
+        assert "split 1 of source 't' (epoch 1) was left out" in capsys.readouterr().out
+        assert task.read_epoch().to_pylist() == [{"k": 2, "total": 3}]

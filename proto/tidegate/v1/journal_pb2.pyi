@@ -78,7 +78,7 @@ class StoredFile(_message.Message):
     def __init__(self, path: _Optional[str] = ..., format: _Optional[str] = ..., size: _Optional[int] = ..., modified_ns: _Optional[int] = ..., folders: _Optional[_Iterable[_Union[_tasks_pb2.FolderValue, _Mapping]]] = ...) -> None: ...
 
 class Base(_message.Message):
-    __slots__ = ("position", "epoch", "sources", "ends", "all_ended", "transactions")
+    __slots__ = ("position", "epoch", "sources", "ends", "all_ended", "transactions", "left_out")
     class SourcesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -99,29 +99,63 @@ class Base(_message.Message):
     ENDS_FIELD_NUMBER: _ClassVar[int]
     ALL_ENDED_FIELD_NUMBER: _ClassVar[int]
     TRANSACTIONS_FIELD_NUMBER: _ClassVar[int]
+    LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
     position: int
     epoch: int
     sources: _containers.ScalarMap[str, int]
     ends: _containers.ScalarMap[str, int]
     all_ended: bool
     transactions: _containers.RepeatedCompositeFieldContainer[StoredTransaction]
-    def __init__(self, position: _Optional[int] = ..., epoch: _Optional[int] = ..., sources: _Optional[_Mapping[str, int]] = ..., ends: _Optional[_Mapping[str, int]] = ..., all_ended: _Optional[bool] = ..., transactions: _Optional[_Iterable[_Union[StoredTransaction, _Mapping]]] = ...) -> None: ...
+    left_out: _containers.RepeatedCompositeFieldContainer[LeftOut]
+    def __init__(self, position: _Optional[int] = ..., epoch: _Optional[int] = ..., sources: _Optional[_Mapping[str, int]] = ..., ends: _Optional[_Mapping[str, int]] = ..., all_ended: _Optional[bool] = ..., transactions: _Optional[_Iterable[_Union[StoredTransaction, _Mapping]]] = ..., left_out: _Optional[_Iterable[_Union[LeftOut, _Mapping]]] = ...) -> None: ...
 
 class Change(_message.Message):
-    __slots__ = ("at_us", "splits", "seal", "end", "transaction", "cancelled")
+    __slots__ = ("at_us", "splits", "seal", "end", "transaction", "cancelled", "failure", "recovered")
     AT_US_FIELD_NUMBER: _ClassVar[int]
     SPLITS_FIELD_NUMBER: _ClassVar[int]
     SEAL_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
     TRANSACTION_FIELD_NUMBER: _ClassVar[int]
     CANCELLED_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    RECOVERED_FIELD_NUMBER: _ClassVar[int]
     at_us: int
     splits: _containers.RepeatedCompositeFieldContainer[AddedSplit]
     seal: SealedEpoch
     end: EndedSources
     transaction: StoredTransaction
     cancelled: bool
-    def __init__(self, at_us: _Optional[int] = ..., splits: _Optional[_Iterable[_Union[AddedSplit, _Mapping]]] = ..., seal: _Optional[_Union[SealedEpoch, _Mapping]] = ..., end: _Optional[_Union[EndedSources, _Mapping]] = ..., transaction: _Optional[_Union[StoredTransaction, _Mapping]] = ..., cancelled: _Optional[bool] = ...) -> None: ...
+    failure: FailedEpoch
+    recovered: RecoveredTask
+    def __init__(self, at_us: _Optional[int] = ..., splits: _Optional[_Iterable[_Union[AddedSplit, _Mapping]]] = ..., seal: _Optional[_Union[SealedEpoch, _Mapping]] = ..., end: _Optional[_Union[EndedSources, _Mapping]] = ..., transaction: _Optional[_Union[StoredTransaction, _Mapping]] = ..., cancelled: _Optional[bool] = ..., failure: _Optional[_Union[FailedEpoch, _Mapping]] = ..., recovered: _Optional[_Union[RecoveredTask, _Mapping]] = ...) -> None: ...
+
+class FailedEpoch(_message.Message):
+    __slots__ = ("epoch", "reason", "message")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    reason: str
+    message: str
+    def __init__(self, epoch: _Optional[int] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
+
+class RecoveredTask(_message.Message):
+    __slots__ = ("epoch", "left_out")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    left_out: _containers.RepeatedCompositeFieldContainer[LeftOut]
+    def __init__(self, epoch: _Optional[int] = ..., left_out: _Optional[_Iterable[_Union[LeftOut, _Mapping]]] = ...) -> None: ...
+
+class LeftOut(_message.Message):
+    __slots__ = ("source", "sequence", "epoch")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    source: str
+    sequence: int
+    epoch: int
+    def __init__(self, source: _Optional[str] = ..., sequence: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class AddedSplit(_message.Message):
     __slots__ = ("source", "sequence", "epoch", "split")

@@ -728,6 +728,28 @@ class CancelTaskResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class RecoverTaskRequest(_message.Message):
+    __slots__ = ("task", "skip")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    SKIP_FIELD_NUMBER: _ClassVar[int]
+    task: str
+    skip: _containers.RepeatedCompositeFieldContainer[SplitNumber]
+    def __init__(self, task: _Optional[str] = ..., skip: _Optional[_Iterable[_Union[SplitNumber, _Mapping]]] = ...) -> None: ...
+
+class SplitNumber(_message.Message):
+    __slots__ = ("source", "sequence")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    source: str
+    sequence: int
+    def __init__(self, source: _Optional[str] = ..., sequence: _Optional[int] = ...) -> None: ...
+
+class RecoverTaskResponse(_message.Message):
+    __slots__ = ("task",)
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    task: Task
+    def __init__(self, task: _Optional[_Union[Task, _Mapping]] = ...) -> None: ...
+
 class DeleteTaskRequest(_message.Message):
     __slots__ = ("task",)
     TASK_FIELD_NUMBER: _ClassVar[int]

@@ -124,6 +124,11 @@ class TaskServiceStub:
                 request_serializer=tidegate_dot_v1_dot_tasks__pb2.CancelTaskRequest.SerializeToString,
                 response_deserializer=tidegate_dot_v1_dot_tasks__pb2.CancelTaskResponse.FromString,
                 _registered_method=True)
+        self.RecoverTask = channel.unary_unary(
+                '/tidegate.v1.TaskService/RecoverTask',
+                request_serializer=tidegate_dot_v1_dot_tasks__pb2.RecoverTaskRequest.SerializeToString,
+                response_deserializer=tidegate_dot_v1_dot_tasks__pb2.RecoverTaskResponse.FromString,
+                _registered_method=True)
         self.DeleteTask = channel.unary_unary(
                 '/tidegate.v1.TaskService/DeleteTask',
                 request_serializer=tidegate_dot_v1_dot_tasks__pb2.DeleteTaskRequest.SerializeToString,
@@ -265,6 +270,13 @@ class TaskServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RecoverTask(self, request, context):
+        """Has a durable task that has failed go on, without the splits that are to be left out.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DeleteTask(self, request, context):
         """Cancels the task if it still runs and forgets it.
         """
@@ -364,6 +376,11 @@ def add_TaskServiceServicer_to_server(servicer, server):
                     servicer.CancelTask,
                     request_deserializer=tidegate_dot_v1_dot_tasks__pb2.CancelTaskRequest.FromString,
                     response_serializer=tidegate_dot_v1_dot_tasks__pb2.CancelTaskResponse.SerializeToString,
+            ),
+            'RecoverTask': grpc.unary_unary_rpc_method_handler(
+                    servicer.RecoverTask,
+                    request_deserializer=tidegate_dot_v1_dot_tasks__pb2.RecoverTaskRequest.FromString,
+                    response_serializer=tidegate_dot_v1_dot_tasks__pb2.RecoverTaskResponse.SerializeToString,
             ),
             'DeleteTask': grpc.unary_unary_rpc_method_handler(
                     servicer.DeleteTask,
@@ -857,6 +874,33 @@ class TaskService:
             '/tidegate.v1.TaskService/CancelTask',
             tidegate_dot_v1_dot_tasks__pb2.CancelTaskRequest.SerializeToString,
             tidegate_dot_v1_dot_tasks__pb2.CancelTaskResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RecoverTask(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tidegate.v1.TaskService/RecoverTask',
+            tidegate_dot_v1_dot_tasks__pb2.RecoverTaskRequest.SerializeToString,
+            tidegate_dot_v1_dot_tasks__pb2.RecoverTaskResponse.FromString,
             options,
             channel_credentials,
             insecure,

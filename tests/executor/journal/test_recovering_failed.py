@@ -1,0 +1,172 @@
+"""Durable tasks that have failed: they stay so over a restart, and go on once they are recovered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import tidegate
+from tidegate.proto.errors import NotFound, Refused, TaskFailed
+from tidegate.proto.values import Barrier, Cursor, Mode, OnError, TaskPhase
+
+from ..fakes import POISON, Client, CountingEngine, FakeEngine, counting
+from ..plans import filtered, plan, read
+from .restarts import Restarts
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Restarts]:
+    with Restarts(tmp_path) as restarts:
+        yield restarts
+
+
+def poisoned(service: Restarts, **options: object) -> Client:
+    """A task that has failed at epoch 2, of which epoch 1 is not acknowledged."""
+    task = service.create(**options)
+    for values in ((1,), (2, POISON)):
+        for value in values:
+            task.add(value)
+        task.seal()
+    assert task.epoch(1) == [1]
+    with pytest.raises(TaskFailed, match="poison"):
+        task.epoch(2)
+    service.durable.flush()
+    return task
+
+
+def test_a_task_that_has_failed_has_failed_after_a_restart_and_its_epochs_before_are_there(service: Restarts) -> None:
+    task = poisoned(service)
+    service.engine.function = lambda batch: batch.slice(0, 0)
+    task = service.restart(task)
+    assert task.epoch(1) == []
+    ran = len(service.engine.computations[-1].clocks)
+    with pytest.raises(TaskFailed, match="poison"):
+        task.epoch(2)
+    assert len(service.engine.computations[-1].clocks) == ran == 1  # epoch 2 is not computed again
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_task_goes_on_without_its_poison_split_and_says_so_from_then_on(service: Restarts, restarts: bool) -> None:
+    task = poisoned(service)
+    if restarts:
+        task = service.restart(task)
+        task.epoch(1)
+    info = service.manager.recover_task(task.id, [("a", 3)])
+    assert info.state in (TaskPhase.RECOVERING, TaskPhase.RUNNING)
+    warning = "split 3 of source 'a' (epoch 2) was left out by a recovery"
+    assert warning in info.warnings
+    assert [task.epoch(epoch) for epoch in (1, 2)] == [[1], [2]]
+    service.manager.acknowledge(task.id, Cursor(3))
+    service.durable.flush()
+    for _ in range(2):
+        task = service.restart(task)
+        assert warning in task.info().warnings
+    task.add(4)
+    task.seal(3)
+    assert task.epoch(3) == [4]
+
+
+def test_state_goes_on_from_its_checkpoint_without_the_split(tmp_path: Path) -> None:
+    with Restarts(tmp_path, CountingEngine()) as service:
+        task = service.create(mode=Mode.CONTINUOUS, checkpoint_epochs=1)
+        for epoch in (1, 2, 3):
+            task.add(epoch)
+            task.seal()
+            assert task.epoch(epoch) == [counting(epoch, epoch - 1)]
+            service.manager.acknowledge(task.id, Cursor(epoch + 1))
+            service.settle()
+        task.add(POISON)
+        task.add(4)
+        task.seal()
+        with pytest.raises(TaskFailed, match="poison"):
+            task.epoch(4)
+        service.manager.recover_task(task.id, [("a", 4)])
+        assert task.epoch(4) == [counting(4, 3)]
+        assert len(service.engine.computations[-1].clocks) == 1
+        task = service.restart(task)
+        assert task.epoch(4) == [counting(4, 3)]
+
+
+def test_an_epoch_that_was_skipped_is_skipped_after_a_restart_too(service: Restarts) -> None:
+    task = service.create(on_error=OnError.SKIP_EPOCH)
+    for value in (1, POISON, 3):
+        task.add(value)
+        task.seal()
+    task.epoch(3)
+    service.durable.flush()
+    task = service.restart(task)
+    (barrier,) = task.next(2)
+    assert isinstance(barrier, Barrier)
+    assert "poison" in barrier.error.message
+    assert task.epoch(3) == [3]
+
+
+def test_what_has_not_failed_and_what_is_not_there_is_refused(service: Restarts) -> None:
+    task = service.create()
+    with pytest.raises(Refused) as refused:
+        service.manager.recover_task(task.id)
+    assert refused.value.reason == "NOT_FAILED"
+    failed = poisoned(service)
+    with pytest.raises(NotFound) as unknown:
+        service.manager.recover_task(failed.id, [("a", 17)])
+    assert unknown.value.reason == "UNKNOWN_SPLIT"
+
+
+def test_a_task_that_is_not_durable_is_refused() -> None:
+    from ..fakes import PLAN, TaskOptions, manager_of
+
+    manager = manager_of(FakeEngine(), threads=1)
+    task = Client(manager, manager.create_task(PLAN, TaskOptions(), {}))
+    task.add(POISON)
+    task.seal()
+    with pytest.raises(TaskFailed):
+        task.epoch(1)
+    with pytest.raises(Refused) as refused:
+        manager.recover_task(task.id)
+    assert refused.value.reason == "NOT_DURABLE"
+    manager.close()
+
+
+@pytest.mark.parametrize("table", [False, True])
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_file_that_is_back_lets_its_task_go_on(tmp_path: Path, table: bool, restarts: bool) -> None:
+    file, away = tmp_path / "t.parquet", tmp_path / "away.parquet"
+    pq.write_table(pa.table({"k": [1, 2], "v": [1, 2]}), file)
+    passed = plan(filtered(read("t", "k", "v"), 1, 1), "k", "v")
+
+    def service() -> tidegate.Client:
+        return tidegate.local(data=tmp_path / "data", roots=[tmp_path])
+
+    with service() as client:
+        task = client.create_task(passed, tables={"t": str(file)} if table else None)
+        if not table:
+            task.add_split("t", str(file))
+    file.rename(away)
+    with service() as client:
+        task = client.task(task.id)
+        if task.info().state is not TaskPhase.FAILED:
+            task.no_more_splits()
+        with pytest.raises(TaskFailed):
+            task.read_epoch()
+        if not restarts:
+            away.rename(file)
+            task.recover()
+            finish(task)
+    if restarts:
+        with service() as client:
+            assert client.task(task.id).info().state in (TaskPhase.FAILED, TaskPhase.RECOVERING)
+            away.rename(file)
+            task = client.task(task.id)
+            with pytest.raises(TaskFailed):
+                task.read_epoch()
+            task.recover()
+            finish(task)
+
+
+def finish(task: tidegate.Task) -> None:
+    task.no_more_splits()
+    assert task.read_epoch().to_pylist() == [{"k": 2, "v": 2}]
