@@ -23,6 +23,7 @@ from .task_state import TaskState
 from .task_uploads import PassingUploads
 
 MOST_FOUND: Final = 10_000
+_LONGEST_COLUMN: Final = 1_000
 
 
 class Adding:
@@ -286,6 +287,11 @@ def _accepted(source: str, number: int, split: Split) -> AcceptedSplit:
     if split.watermark == UNBOUNDED:
         raise InvalidRequest(
             f"{origin} has watermark {UNBOUNDED}, which stands for a source that has ended: end it with no_more_splits"
+        )
+    if split.change_column is not None and len(split.change_column) > _LONGEST_COLUMN:
+        raise InvalidRequest(
+            f"{origin} has a change column with a name of {len(split.change_column):,} characters; at most "
+            f"{_LONGEST_COLUMN:,} are allowed"
         )
     accepted = AcceptedSplit(source, number, origin, split.watermark, split.change_column, split.missing_columns)
     if isinstance(split, InlineSplit):

@@ -28,6 +28,7 @@ FILE_BYTES: Final = 4096
 """The least size that a file counts with, because a file without bytes takes room, too."""
 
 _LONGEST_ENDING: Final = 32
+_LONGEST_GROUP: Final = 200
 _SHOWN: Final = 100
 
 CallLater: TypeAlias = Callable[[float, Callable[[], None]], object]
@@ -219,6 +220,10 @@ class PassingUploads:
 
     def begin(self, name: str, group: str, over: Callable[[], None] | None = None) -> Reception:
         """Begin an upload. A file without a group stays for the task's life."""
+        if len(group) > _LONGEST_GROUP:
+            raise InvalidRequest(
+                f"a group of uploads has a name of at most {_LONGEST_GROUP} characters, not of {len(group):,}"
+            )
         if not group:
             return Reception(self._files, self._quota, name, over=over)
         return Reception(self._files, self._quota, name, lambda kept: self._keep(kept, group), over)

@@ -121,3 +121,16 @@ def test_nothing_is_left_of_an_upload_that_is_cancelled_while_it_begins(
     with pytest.raises(NotFound, match="has ended"):
         receptions[0].write(b"more")
     call.go_on.set()
+
+
+def test_a_name_that_the_server_keeps_has_a_longest_length(backend: TaskManager, channel: grpc.Channel) -> None:
+    task = backend.create_task(PLAN, backend.defaults, {}).id
+    stub = tasks_pb2_grpc.TaskServiceStub(channel)
+    with pytest.raises(grpc.RpcError, match="at most 200 characters, not of 201") as refused:
+        stub.Upload(iter([pb.UploadRequest(task=task, name="x.csv", group="g" * 201)]))
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    split = pb.Split(file=pb.FileSplit(path="x.csv"), change_column="c" * 1_001)
+    with pytest.raises(grpc.RpcError, match="of 1,001 characters; at most 1,000 are allowed") as refused:
+        stub.AddSplit(pb.AddSplitRequest(task=task, source="a", split=split))
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert stub.Upload(iter([pb.UploadRequest(task=task, name="x.csv", group="g" * 200)])).path
