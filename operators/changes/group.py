@@ -133,7 +133,9 @@ class Group(Keyed):
                     pass
                 case _:
                     assert_never(measure)
-        matrix = numbers[0][:, 0] if len(numbers) == 1 else np.concatenate(numbers, axis=1)
+        matrix = numbers[0][:, 0]
+        if len(numbers) > 1:
+            matrix = beside(lambda: np.concatenate(numbers, axis=1), len(change))
         self._tallies.insert_numbers(keys, matrix, change.rounds, keys)
         for extremes in self._extremes.values():
             extremes.insert(change, keys)
@@ -142,7 +144,7 @@ class Group(Keyed):
         tallies = self._tallies.held(keys, rounds, rows=False)
         sums = sums_at(tallies.now, (), len(keys)).reshape(len(keys), self._width)
         asked = np.arange(len(keys)) if self._always else np.flatnonzero(sums[:, 0] > 0)
-        kept = sums[asked]
+        kept = sums if len(asked) == len(keys) else beside(lambda: sums.take(asked, axis=0), len(asked))
         history = [tallies.history]
         columns: list[Column] = []
         position = 1

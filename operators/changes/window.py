@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from ..arrays.hashing import Hashes
 from ..arrays.ordering import Order
+from ..core.interrupts import look
 from ..core.operator import StateReader, StateWriter
 from .agenda import Agenda
 from .change_operator import ChangeOperator
@@ -98,7 +99,9 @@ class Windows:
             carried = None if base is None else base.columns[call].take(nothing).to_arrow(type_)
             arrays.append(pa.nulls(count, type_) if carried is None else carried)
         *columns, position = self._evaluate(rows.to_batch(self._read, *arrays)).columns
-        order = np.argsort(position.to_numpy(zero_copy_only=False))
+        look()
+        order = np.empty(count, dtype=np.int64)
+        order[position.to_numpy(zero_copy_only=False)] = np.arange(count)
         return Rows.of_arrays(columns, count).take(order)
 
 

@@ -6,12 +6,14 @@ Every operator on changes has to look: a new one is in no list here and fails un
 from __future__ import annotations
 
 import random
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from types import ModuleType
-from typing import Final
+from types import FrameType, ModuleType
+from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -23,6 +25,7 @@ from tidegate.operators.changes.network.channel_nodes import OperatorNode
 from tidegate.operators.changes.values import rows
 from tidegate.operators.core import interrupts
 from tidegate.operators.core.interrupts import Watch, beside, look, looking, values_of
+from tidegate.operators.core.piece import InlinePiece
 from tidegate.proto.errors import ExecutionError, TidegateError
 
 from ..planner import build
@@ -138,6 +141,75 @@ def test_every_operator_on_changes_looks_in_its_own_steps(looks: Counter[str]) -
         with Running(build.plan(loops.loop(draw))) as running:
             running.epoch({source: [((1, 2), 1), ((2, 3), 1)] for source in loops.SOURCES}, loops.SCHEMAS)
     assert set(kinds()) - set(looks) == set(WITHOUT_LOOKS)
+
+
+# ------------------------------------------------------------------------------------------- work between two looks
+
+ROWS: Final = 20_000
+WORTH_A_THREAD: Final = 1_000
+MOST_PASSES: Final = 30
+SORTING: Final = {"argsort": 10, "sort": 10, "searchsorted": 10}
+"""The passes over an array that these methods are worth."""
+HEAVY: Final = (
+    "aggregate, averages",
+    "aggregate, distinct ones and others",
+    "aggregate without keys, averages",
+    "aggregate, extremes",
+    "windows of several partitions",
+    "join, left_semi, a key and more",
+    "join, outer, two keys",
+    "set, intersection_multiset of 2",
+    "top-n with ties",
+    "distinct",
+)
+
+
+class Passes:
+    """Counts the passes over all rows that methods of arrays make on this thread between two looks, without a clock."""
+
+    def __init__(self) -> None:
+        self.most = 0.0
+        self._values = 0
+
+    def look(self) -> None:
+        self.most = max(self.most, self._values / ROWS)
+        self._values = 0
+
+    def called(self, _: FrameType, event: str, method: Any) -> None:
+        array = getattr(method, "__self__", None)
+        if event == "c_call" and isinstance(array, np.ndarray):
+            self._values += array.size * SORTING.get(method.__name__, 1)
+
+
+def all_different(schema: pa.Schema) -> InlinePiece:
+    """Rows of which no two have the same value in a column, in no order."""
+    numbers = [np.random.default_rng(at).permutation(ROWS) for at in range(len(schema))]
+    columns = [
+        pa.array(map(str, part.tolist()), field.type) if field.type == pa.string() else pa.array(part).cast(field.type)
+        for part, field in zip(numbers, schema, strict=True)
+    ]
+    (rows,) = pa.table(columns, schema=schema).to_batches()
+    return InlinePiece(batches=(rows,), schema=schema, origin="a split", row_count=ROWS)
+
+
+@pytest.mark.parametrize("name", HEAVY)
+def test_little_is_done_over_all_rows_between_two_looks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    passes = Passes()
+    for module in (interrupts, rows):
+        monkeypatch.setattr(module, "MANY", WORTH_A_THREAD)
+    with Running(build.plan(INCREMENTAL[name])) as running:
+        known = {source.name for source in running.computation.sources}
+        pieces = {name: [all_different(schema)] for name, schema in SCHEMAS.items() if name in known}
+        monkeypatch.setattr(running.computation, "check_stopped", passes.look)
+        with looking(Watch(passes.look, start_beside)):
+            sys.setprofile(passes.called)
+            try:
+                for _ in running.computation.epoch(1, 0).sealed(pieces, {}):
+                    passes.look()
+            finally:
+                sys.setprofile(None)
+    passes.look()
+    assert 1 <= passes.most < MOST_PASSES
 
 
 # ------------------------------------------------------------------------------------------------- calls beside

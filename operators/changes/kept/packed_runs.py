@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from ...core.interrupts import beside
+from ...core.interrupts import beside, look
 from ..values.change import ManyRounds, Numbers, Rounds
 from ..values.consolidate import group_starts, not_zero, sum_groups, to_merge
 from ..values.rows import Rows
@@ -215,6 +215,7 @@ class PackedRuns:
         limits = np.full(len(key_words), _END)
         parts: list[tuple[Index, Numbers, Numbers]] = []
         for run in self.runs:
+            look()
             among, start, counts = self._ranges(run, key_words)
             if width is not None and len(more := (counts > width).nonzero()[0]):
                 counts = np.minimum(counts, width)
@@ -223,6 +224,7 @@ class PackedRuns:
                 limits[whose] = np.minimum(limits.take(whose), last)
             of, at = _spread(among, start, counts)
             self.touched += len(at)
+            look()
             words = run.words_at(at, self.layout)
             weights = run.weights.take(at, axis=0)
             if run.after(time):
@@ -233,6 +235,7 @@ class PackedRuns:
         if len(parts) > 1:
             order = beside(partial(words.argsort, kind="stable"), len(words))
             of, words, weights = of.take(order), words.take(order), weights.take(order, axis=0)
+        look()
         cut = limits < _END
         if np.count_nonzero(cut):
             known = (words < limits.take(of)).nonzero()[0]
@@ -242,7 +245,9 @@ class PackedRuns:
             starts = group_starts(differs)
             of, words = of.take(starts), words.take(starts)
             weights = sum_groups(weights.astype(np.int64), starts)
-        return Sums(of, words, weights.astype(np.int64, copy=False)).without_zeros(), cut
+        sums = Sums(of, words, weights.astype(np.int64, copy=False))
+        look()
+        return sums.without_zeros(), cut
 
 
 @dataclass(frozen=True, slots=True, eq=False)
