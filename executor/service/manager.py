@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from ...proto.current_call import caller_has_left
 from ...proto.errors import InternalError, Problem, TidegateError
 from ...proto.values import (
     NO_WISHES,
@@ -138,7 +139,10 @@ class TaskManager:
             return self._create(wanted, tables)
 
         if not request:
-            return self._tasks.find(create()).info()
+            info = self._tasks.find(create()).info()
+            if caller_has_left():  # no one else was told the task's id
+                self.delete_task(info.id)
+            return info
         return self._tasks.find(self._requests.once(caller, request, digest, create)).info()
 
     def _create(self, wanted: Wanted, tables: Mapping[str, Sequence[Split]]) -> str:

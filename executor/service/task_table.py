@@ -49,10 +49,11 @@ class TaskTable:
     def room_for(self, identity: str, options: TaskOptions) -> Iterator[None]:
         """Count a task against the ceilings while it is made. Raises `Exhausted` if there is no room for it."""
         with self._lock:
+            lingering = (task for task in self._deleted if task.lingers)
             counted = {
                 **self._recovering.options,
                 **self._beginning,
-                **{known: task.options for known, task in self._tasks.items()},
+                **{task.id: task.options for task in (*lingering, *self._tasks.values())},
             }
             own = [options for known, options in counted.items() if self._ownership.has(known)]
             self._ceilings.check_tasks(len(counted), own, options)

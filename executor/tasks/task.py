@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -45,6 +46,8 @@ from .task_state import History, TaskState
 from .task_uploads import Reception
 
 _INTERRUPT_AGAIN_SECONDS = 0.05
+LINGERING_SECONDS = 1.0
+"""A deleted task that works for longer counts among the tasks of its principal."""
 
 
 class Task:
@@ -98,7 +101,7 @@ class Task:
         )
         self._threads = EpochThreads(self._task_state, computation, checkpoints, scheduler, principal, identity)
         self.readers = OutputReaders(self._task_state, self._threads, self._idleness)
-        self._has_left = False
+        self._left_at: float | None = None
         self._timers = timers
         self._adding = Adding(self._task_state, computation, self._task_state.uploads)
         self._events.tell(
@@ -312,8 +315,8 @@ class Task:
         """
         self._idleness.close()
         with self._task_state.lock:
-            state, has_left = self._task_state.phase, self._has_left
-            self._has_left = True
+            state, has_left = self._task_state.phase, self._left_at is not None
+            self._left_at = self._left_at or time.monotonic()
             self._release()
         self._stop()
         if not has_left:
@@ -361,6 +364,12 @@ class Task:
     def touch(self) -> None:
         """Record that a call named the task, so that it is not idle."""
         self._idleness.used()
+
+    @property
+    def lingers(self) -> bool:
+        """True if the task was deleted a while ago, and works all the same."""
+        left = self._left_at
+        return left is not None and not self._threads.closed and time.monotonic() - left > LINGERING_SECONDS
 
     def info(self) -> TaskInfo:
         with self._task_state.lock:
