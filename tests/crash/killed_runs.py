@@ -34,7 +34,7 @@ TOP: Final = Path(__file__).resolve().parents[2]
 EPOCHS: Final = 6
 INSTANT: Final = "at a random instant"
 _WAIT: Final = 5.0
-_LONGEST: Final = 120.0
+_LONGEST: Final = 240.0
 """Seconds that a run may take."""
 
 
