@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...proto.encoding import messages
+from ...proto.errors import Refused, TidegateError
 from ...proto.tidegate.v1 import journal_pb2 as pb
 from ...proto.tidegate.v1 import tasks_pb2 as wire
 from ...proto.values import Cursor
@@ -46,7 +47,16 @@ class ReadTask:
 
 
 def read_task(rows: TaskRows, kept: Known) -> ReadTask:
-    """The values in a task's rows. Raises `Refused` if a row is damaged or missing."""
+    """The values in a task's rows. Raises `Refused` if a row is damaged or missing, or has a value that is none."""
+    try:
+        return _read(rows, kept)
+    except Refused:
+        raise
+    except (TidegateError, KeyError, TypeError, ValueError) as error:
+        raise damaged(f"task {rows.identity!r} has a value that is none ({error})") from error
+
+
+def _read(rows: TaskRows, kept: Known) -> ReadTask:
     number = rows.number
     base = Base() if rows.base is None else base_value(checked("base", number, 0, rows.base, pb.Base))
     cursor = Cursor(base.start.epoch + 1)

@@ -38,6 +38,7 @@ from ..checkpoints.root import CheckpointRoot, of_graph
 from ..graph.graph_service import Graphs
 from ..journal.durable_tasks import DurableTasks, StoredTask
 from ..journal.task_journal import DurableTask
+from ..ledger.epoch import Start
 from ..ledger.split_digest import creation_digest
 from ..runtime.batch_store import SpillSpace
 from ..runtime.ceilings import NO_CEILINGS, Ceilings
@@ -161,13 +162,22 @@ class TaskManager:
         except Exception as error:  # noqa: BLE001  # whatever it is, it is this task's alone
             space.files.remove()
             space = self._preparing.space(identity, creation.options)
-            task = self._new_task(identity, creation.options, lost(stored, error), space, creation.principal)
+            task = self._lost_task(stored, error, space)
         try:
             self._tasks.enter(task)
         except TidegateError:  # the service ends, and the next one brings the task back
             return
         task.go_on()
         task.touch()
+
+    def _lost_task(self, stored: StoredTask, error: Exception, space: SpillSpace) -> Task:
+        """The task of before, which has failed. If its changes do not fit to one another, it is as if it had none."""
+        identity, options, principal = stored.identity, stored.creation.options, stored.creation.principal
+        try:
+            return self._new_task(identity, options, lost(stored, error), space, principal)
+        except Exception:  # noqa: BLE001  # the first error says why
+            unchanged = replace(stored, records=(), start=Start(epoch=stored.start.epoch))
+            return self._new_task(identity, options, lost(unchanged, error), space, principal)
 
     def start(self, options: TaskOptions, prepare: Callable[[SpillSpace, Scheduler], Computation]) -> str:
         """Start a task over a computation that `prepare` makes in the task's space; its id. It has no checkpoints."""

@@ -5,14 +5,19 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tidegate.executor.journal import data_folder
 from tidegate.executor.journal.durable_tasks import DurableTasks
 from tidegate.executor.journal.inspection import DataInspection
+from tidegate.executor.journal.records import with_checksum
 from tidegate.proto.errors import InvalidRequest, Refused
+from tidegate.proto.tidegate.v1 import journal_pb2 as pb
+from tidegate.proto.values import TaskPhase
 from tidegate.server.cli.text_table import text_table
 
 from .restarts import Restarts
@@ -95,3 +100,49 @@ def test_kept_rows_that_are_no_regular_file_are_damage(tmp_path: Path, other: st
 
 def test_a_table_on_the_terminal_has_no_control_characters() -> None:
     assert text_table([["a\x1b]0;x\x07", "é"], ["b\nc", "\u202e"]]) == "a\\x1b]0;x\\x07  é\nb\\nc           \\u202e"
+
+
+def rewritten(service: Restarts, table: str, change: Callable[[Any], None]) -> None:
+    """Change the first message in a table, and give it the checksum that belongs to it."""
+    kind, number, message = ("task", 0, pb.Creation) if table == "tasks" else ("record", 1, pb.Change)
+    with sqlite3.connect(service.data / "journal.sqlite") as connection:
+        (body,) = connection.execute(f"SELECT body FROM {table} LIMIT 1").fetchone()
+        value = message.FromString(body[8:])
+        change(value)
+        where = " WHERE task = 1 AND position = 1" if table == "records" else ""
+        connection.execute(f"UPDATE {table} SET body = ?{where}", (with_checksum(kind, 1, number, value),))
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda creation: setattr(creation.options, "mode", 99),
+        lambda creation: setattr(creation.task, "state", 99),
+        lambda creation: setattr(creation.task, "schema", b"none"),
+        lambda creation: creation.Clear(),
+    ],
+    ids=["mode", "state", "schema", "nothing"],
+)
+def test_a_record_with_a_value_that_is_none_is_damage(tmp_path: Path, change: Callable[[Any], None]) -> None:
+    with Restarts(tmp_path) as service:
+        service.create()
+        service.kill()
+        rewritten(service, "tasks", change)
+        for look in (DurableTasks, lambda folder: DataInspection(folder).tasks()):
+            with pytest.raises(Refused, match="has a value that is none") as refused:
+                look(service.data)
+            assert refused.value.reason == "DATA_DAMAGED"
+
+
+def test_a_task_whose_changes_do_not_fit_together_fails_alone(tmp_path: Path) -> None:
+    with Restarts(tmp_path) as service:
+        odd, other = service.create(), service.create()
+        for task in (odd, other):
+            task.add(1)
+            task.seal()
+        service.kill()
+        rewritten(service, "records", lambda record: setattr(record.splits[0], "source", "nobody"))
+        service.start()
+        assert service.attach(other).epoch(1) == [1]
+        assert service.attach(odd).info().state is TaskPhase.FAILED
