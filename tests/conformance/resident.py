@@ -42,6 +42,8 @@ SCHEMA: Final = pa.schema([("k", pa.int64()), ("g", pa.int64()), ("t", pa.string
 SOURCES: Final = ("l", "r")
 FED: Final = "lr"
 TIMEOUT: Final = 600
+READERS: Final[Mapping[str, tuple[float, float]]] = {"fast": (0.0, 0.0), "slow": (3.0, 0.01)}
+"""Seconds that a reader is away behind its first batch, and behind each other one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,7 +231,9 @@ class Taken:
     error: str
 
 
-def resident(kind: str, width: int, folder: Path, *, limit: int, size: int) -> Taken:
+def resident(
+    kind: str, width: int, folder: Path, *, limit: int, size: int, reader: str = "fast", **options: object
+) -> Taken:
     """One run in a child process, over `size` bytes of rows."""
     asked = KINDS[kind]
     files = {name: written(folder, asked.layout, width, size if name == "l" else size // 5) for name in asked.fed}
@@ -238,7 +242,8 @@ def resident(kind: str, width: int, folder: Path, *, limit: int, size: int) -> T
         "plan": plan if isinstance(plan, str) else base64.b64encode(plan).decode(),
         "is_text": isinstance(plan, str),
         "files": files,
-        "options": {"memory_limit": limit, "output_bytes": 8 * MIB, "queue_bytes": 8 * MIB, **asked.options},
+        "options": {"memory_limit": limit, "output_bytes": 8 * MIB, "queue_bytes": 8 * MIB, **asked.options, **options},
+        "reader": READERS[reader],
     }
     child = [sys.executable, str(Path(__file__).with_name("resident_epoch.py"))]
     done = subprocess.run(child, input=json.dumps(epoch), capture_output=True, text=True, timeout=TIMEOUT, check=False)
@@ -260,15 +265,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--width", action="append", help="only these", choices=list(WIDTHS))
     parser.add_argument("--limit", type=int, default=64, help="MiB")
     parser.add_argument("--size", type=int, default=256, help="MiB of rows")
+    parser.add_argument("--reader", default="fast", choices=list(READERS))
+    parser.add_argument("--relaxed", action="store_true", help="relaxed tasks, of the kinds without options")
     parser.add_argument("--folder", type=Path, help="where the files of rows are kept")
     asked = parser.parse_args(arguments)
     limit = asked.limit * MIB
     broken = 0
     with tempfile.TemporaryDirectory() as temporary:
         folder = asked.folder or Path(temporary)
-        for kind in asked.kind or KINDS:
+        options = {"determinism": "relaxed"} if asked.relaxed else {}
+        for kind in asked.kind or [name for name, kind in KINDS.items() if not (asked.relaxed and kind.options)]:
             for width in asked.width or WIDTHS:
-                taken = resident(kind, WIDTHS[width], folder, limit=limit, size=asked.size * MIB)
+                size = asked.size * MIB
+                taken = resident(kind, WIDTHS[width], folder, limit=limit, size=size, reader=asked.reader, **options)
                 is_wrong = is_broken(kind, WIDTHS[width], taken, limit)
                 broken += is_wrong
                 spilled = f"{taken.spilled >> 20} MiB spilled"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ def main(asked: dict[str, Any]) -> list[object]:
     """The peak, rows that came, bytes that spilled, and the error where it failed."""
     rows = spilled = 0
     error = ""
+    away, between = asked["reader"]
     plan = asked["plan"] if asked["is_text"] else base64.b64decode(asked["plan"])
     with tidegate.local() as client, client.create_task(plan, **asked["options"]) as task:
         try:
@@ -23,6 +25,7 @@ def main(asked: dict[str, Any]) -> list[object]:
             task.request_barrier()
             task.no_more_splits()
             for batch in task.batches():
+                time.sleep(between if rows else away)
                 rows += batch.num_rows
                 spilled = max(spilled, task.statistics().spilled_bytes)
         except tidegate.TidegateError as failure:

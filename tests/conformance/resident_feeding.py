@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from .resident import ELSE, MIB, TIMEOUT, planned, written
+from .resident import ELSE, MIB, READERS, TIMEOUT, planned, written
 from .resident_epoch import peak
 
 WIDTH: Final = 100_000
@@ -30,8 +30,6 @@ PLANS: Final[Mapping[str, str]] = {
     "project": "SELECT k, t || 'x' AS t FROM l",
 }
 LAYOUTS: Final = ("parquet", "arrow", "arrow stream", "arrow stream in one batch", "csv", "json", "orc")
-READERS: Final[Mapping[str, tuple[float, float]]] = {"fast": (0.0, 0.0), "slow": (3.0, 0.01)}
-"""Seconds that a reader is away behind its first batch, and behind each other one."""
 FEEDS: Final = ("files", "uploads", "tables", "uploaded tables", "streams", "inline", "table of a stream")
 OF_FILES: Final = 4
 """The first so many take files; the others take rows, which the client reads from an Arrow file."""
