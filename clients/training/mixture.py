@@ -89,7 +89,7 @@ class Mixture(Closing):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a state. Refused if it is of another seed or of loaders of other names, or does not fit one."""
-        if not isinstance(state, Mapping) or state.get("version") != VERSION or "loaders" not in state:
+        if not _is_state(state):
             raise InvalidRequest(f"this is no mixture's state of version {VERSION}: {state!r:.200}", reason="BAD_STATE")
         if state["seed"] != self._seed or set(state["loaders"]) != set(self._loaders):
             raise Refused(
@@ -135,3 +135,12 @@ class Mixture(Closing):
         if not all(0 <= weight < float("inf") for weight in weights.values()) or not any(weights.values()):
             raise InvalidRequest(f"weights must be numbers from 0 on, and one above 0: {dict(weights)}")
         return dict(weights)
+
+
+def _is_state(state: object) -> bool:
+    """True for a mixture's state of this version, whoever it belongs to. It may come from a file."""
+    if not isinstance(state, Mapping) or state.get("version") != VERSION or "seed" not in state:
+        return False
+    step = state.get("step")
+    counts = isinstance(step, int) and not isinstance(step, bool) and step >= 0
+    return counts and all(isinstance(state.get(part), Mapping) for part in ("weights", "loaders"))

@@ -97,3 +97,9 @@ def test_a_state_of_another_mixture_is_refused(local_client: Client) -> None:
         mixture(local_client).load_state_dict({**state, "seed": 6})
     with pytest.raises(tidegate.InvalidRequest, match="no mixture's state"):
         mixture(local_client).load_state_dict({})
+    missing = [{name: value for name, value in state.items() if name != left} for left in state]
+    odd = [{**state, "step": step} for step in (-1, 1.0, True, "1", None)]
+    for damaged in (None, [], *missing, *odd, {**state, "loaders": []}, {**state, "weights": 1}):
+        with pytest.raises(tidegate.InvalidRequest, match="no mixture's state") as refused:
+            mixture(local_client).load_state_dict(damaged)
+        assert refused.value.reason == "BAD_STATE"
