@@ -1,8 +1,8 @@
 """Join: the pairs of rows of two inputs with the same key, for as long as both rows exist.
 
 Every pair is found once, when the later of its rows arrives, and counts from the later of the rows' rounds. Outer, semi
-and anti joins consist of this operator and of `DistinctOrSetOp`. Confluent. State: the rows of both inputs, by their
-key. A pair whose condition raises an error waits until it is known whether the pair exists.
+and anti joins consist of this operator and others (`planner/changes/joins.py`). Confluent. State: the rows of both
+inputs, by their key. A pair whose condition raises an error waits until it is known whether the pair exists.
 """
 
 from __future__ import annotations
