@@ -55,6 +55,7 @@ def shallow() -> Iterator[None]:
 def test_a_long_chain_neither_recurses_nor_keeps_objects_for_its_rounds(
     loop: Iterate, continuous: bool, deep: int
 ) -> None:
+    assert fed(loop, continuous, SHORT).run()  # loads what is loaded once
     networks, held = [], []
     for edges in (SHORT, deep):
         gc.collect()
