@@ -278,10 +278,12 @@ class Fragment(Operator):
             relation.put_aside(self._beside)
 
     def _long_bytes(self) -> int:
-        """The most bytes of a value that is not long: rows are narrow enough to be sorted, if a sort has to spill."""
-        columns = [column for source in self._sources for column in source.long.values()]
-        sortable = max(sortable_text_bytes(self._memory) // len(columns), LEAST_LONG)
-        if sortable >= LONG or not any(column.sorted for column in columns):
+        """The most bytes of a value that is not long: rows are narrow enough to be sorted, if a sort has to spill, and
+        to be grouped.
+        """
+        columns = sum(len(source.long) for source in self._sources)
+        sortable = max(sortable_text_bytes(self._memory) // columns, LEAST_LONG)
+        if sortable >= LONG:
             return LONG
         most = unspilled_bytes(self._memory)
         for relation in self._inputs:

@@ -59,14 +59,12 @@ _Keys: TypeAlias = npt.NDArray[np.bytes_]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LongColumn:
     """A column whose long values the statement does not look at. `compared`: it asks whether values are equal.
-    `ordered`: it also asks which is the lesser. `kept`: values come out of it. `sorted`: the statement sorts rows, by
-    whatever columns, so that shorter values count as long where memory is small.
+    `ordered`: it also asks which is the lesser. `kept`: values come out of it.
     """
 
     compared: bool
     kept: bool
     ordered: bool = False
-    sorted: bool = False
 
 
 def _never() -> None:

@@ -10,7 +10,7 @@ from typing import Final
 
 _MERGED_ROWS: Final = 122_880
 #: Merged rows may take one part in so many of the memory. Runs on their way in and out take the rest.
-_SHARE: Final = 4
+_SHARE: Final = 8
 #: Inputs that are one part in so many of the memory are sorted without spilling.
 _SMALL_SHARE: Final = 8
 

@@ -84,7 +84,6 @@ class _Finding:
         self._leaves: dict[_Node, tuple[str, int]] = {}
         self._seen: set[_Node] = set()
         self._held: set[_Node] = set()
-        self._sorts = False
         self._compared: set[_Node] = set()
         self._ordered: set[_Node] = set()
 
@@ -100,10 +99,7 @@ class _Finding:
             if leader in wanted or (leader not in seen and leader not in out):
                 outside.add(leader)
                 streams.setdefault(name, {})[at] = LongColumn(
-                    compared=leader in compared,
-                    kept=leader in out,
-                    ordered=leader in ordered,
-                    sorted=self._sorts,
+                    compared=leader in compared, kept=leader in out, ordered=leader in ordered
                 )
         return LongColumns(streams=streams, result=tuple(at for at, leader in enumerate(out) if leader in outside))
 
@@ -173,7 +169,6 @@ class _Finding:
         if isinstance(relation, ir.Sort | ir.TopN):
             self._sort(relation.keys, below)
             self._held.update(below)
-            self._sorts = True
         else:
             self._look_at(tree.expressions(relation), below)
 
@@ -181,7 +176,6 @@ class _Finding:
         below = [*_columns(relation.left), *_columns(relation.right)]
         if isinstance(relation, ir.Join):
             self._held.update(below if self._joins_hold else ())
-            self._sorts |= self._joins_hold
             self._look_at(tree.expressions(relation), below)
             below = [node for side in output_sides(relation) for node in _columns(side)]
         self._link(_columns(relation), below)
@@ -192,7 +186,6 @@ class _Finding:
         if relation.operation is not ir.SetOperation.UNION_ALL:
             self._compared.update(_columns(relation))
             self._held.update(_columns(relation))
-            self._sorts = True
 
     def _group(self, relation: _Grouping) -> None:
         below = _columns(relation.input)
@@ -243,7 +236,6 @@ class _Finding:
         below = _columns(relation.input)
         self._link(_columns(relation)[: len(below)], below)
         self._held.update(_columns(relation))
-        self._sorts = True
         for at, call in enumerate(relation.calls, len(below)):
             for partition in call.partitions:
                 if is_column(partition):

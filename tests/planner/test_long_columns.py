@@ -44,15 +44,10 @@ INNER, SEMI = ir.JoinType.INNER, ir.JoinType.LEFT_SEMI
 UNION, UNION_ALL = ir.SetOperation.UNION_DISTINCT, ir.SetOperation.UNION_ALL
 
 
-def fragment(root: ir.Relation, feed: Feed = Feed.STREAM, how: Determinism = Determinism.STRICT) -> FragmentNode | None:
+def long(root: ir.Relation, feed: Feed = Feed.STREAM, how: Determinism = Determinism.STRICT) -> dict[str, str]:
     shape = {name: SourceShape(feed=feed, size_class=100) for name in ("a", "b")}
     node = prepare(plan(root), TaskOptions(determinism=how), ()).physical(shape).pipelines[-1].root
-    return node if isinstance(node, FragmentNode) else None
-
-
-def long(root: ir.Relation, feed: Feed = Feed.STREAM, how: Determinism = Determinism.STRICT) -> dict[str, str]:
-    node = fragment(root, feed, how)
-    if node is None:
+    if not isinstance(node, FragmentNode):
         return {}
     uses_by_column = {}
     for stream in node.streams:
@@ -128,19 +123,6 @@ TEXTS, NUMBERS = t.List(element=TEXT), t.List(element=I64)
 @pytest.mark.parametrize(("type_", "expected"), [(TEXTS, KEPT), (t.List(element=TEXTS), KEPT), (NUMBERS, {})], ids=str)
 def test_texts_inside_of_others_are_long_values_too(type_: t.Type, expected: dict[str, str]) -> None:
     assert long(sort(read("a", k=I64, t=type_), asc(K))) == expected
-
-
-@pytest.mark.parametrize(
-    ("root", "expected"),
-    [
-        (SORTED, True),
-        (aggregate(A, [K], measure("max", T)), False),
-    ],
-)
-def test_shorter_values_count_as_long_where_rows_are_sorted(root: ir.Relation, expected: bool) -> None:
-    node = fragment(root)
-    assert node is not None
-    assert {column.sorted for stream in node.streams for column in stream.long.values()} == {expected}
 
 
 def test_columns_of_files_that_duckdb_reads_itself_are_none() -> None:
