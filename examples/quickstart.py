@@ -100,6 +100,7 @@ def make_data(folder: Path) -> tuple[Path, list[list[Path]]]:
 def service(folder: Path) -> Iterator[str]:
     """Start a server that may read files under `folder`, and give its address."""
     command = [sys.executable, "-m", "tidegate.server.cli", "serve", "--listen", "127.0.0.1:0", "--root", str(folder)]
+    command += ["--log-level", "warning"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             ready = process.stdout.readline() if process.stdout is not None else ""

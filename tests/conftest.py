@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tidegate.server.setup.log_lines import LogLines
 
 from .searching import SEARCHES, tries
 from .sparks import connected, spark  # noqa: F401 - fixtures of all tests
@@ -52,10 +56,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         item.add_marker(pytest.mark.xdist_group("Spark" if on_spark else item.nodeid.partition("::")[0]))
 
 
+@pytest.fixture(autouse=True)
+def logs_of_its_own() -> Iterator[None]:
+    """A server that a test has run in this process sets up logging for the process: no later test is to see that."""
+    loggers = logging.getLogger(), logging.getLogger("tidegate")
+    levels = [logger.level for logger in loggers]
+    yield
+    for logger, level in zip(loggers, levels, strict=True):
+        logger.setLevel(level)
+    for handler in loggers[0].handlers[:]:
+        if isinstance(handler.formatter, LogLines):
+            loggers[0].removeHandler(handler)
+
+
 def pytest_collection_finish() -> None:
     """All tests and what they import stay for the run: no collection of garbage has to look at them again."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """What is still frozen when the process ends is reported as leaked by libraries that count their objects."""
+    gc.unfreeze()
 
 
 def _turn(item: pytest.Item) -> int:

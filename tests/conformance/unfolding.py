@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from datafusion.substrait import Serde
 
-from .resident import ELSE, MIB, TIMEOUT, Taken
+from .resident import ELSE, MIB, READERS, TIMEOUT, Taken
 
 ADDRESSES: Final = 6 << 30
 REFUSED: Final = ("ROW_TOO_LARGE", "PART_TOO_LARGE", "FILE_UNREADABLE")
@@ -271,6 +271,7 @@ def read(bomb: Bomb, folder: Path, limit: int) -> Taken:
         "plan": base64.b64encode(planned(bomb.statement, bomb.schema)).decode(),
         "is_text": False,
         "files": {"l": str(path)},
+        "reader": READERS["fast"],
         "options": {"memory_limit": limit, "output_bytes": 8 * MIB, "queue_bytes": 8 * MIB},
     }
     done = subprocess.run(

@@ -38,6 +38,8 @@ def test_a_killed_server_loses_no_row_and_gives_none_twice(tmp_path: Path, forki
 
 def test_a_task_that_is_not_durable_is_noticed(tmp_path: Path, forking: Forking) -> None:
     run = Run.of(2)
-    lost = replace(run, options={**run.options, "durability": "none"})
+    # The client pauses, so that a server is killed while it has the task, however long a server takes to start.
+    crashes = 4 * [replace(run.crashes[0], seconds=2.0)]
+    lost = replace(run, options={**run.options, "durability": "none"}, crashes=crashes, pause=0.8)
     (wrong,) = killed(lost, forking, tmp_path / "run").wrong
     assert "SERVER_RESTARTED" in wrong or "the server has started again" in wrong
