@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import pty
@@ -383,7 +382,9 @@ def test_a_server_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[st
 
     connect = tidegate.connecting.connect
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tidegate, "connect", functools.partial(connect, reconnect_seconds=0.1))
+        patch.setattr(
+            tidegate, "connect", lambda *given, **named: connect(*given, **{**named, "reconnect_seconds": 0.1})
+        )
         assert main(["tasks", "--server", "127.0.0.1:1"]) == 1
     said = capsys.readouterr().err
     assert said.startswith("tidegate: the server 127.0.0.1:1 cannot be reached")
