@@ -383,7 +383,7 @@ def test_a_server_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[st
     connect = tidegate.connecting.connect
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            tidegate, "connect", lambda *given, **named: connect(*given, **{**named, "reconnect_seconds": 0.1})
+            tidegate, "connect", lambda *arguments, **named: connect(*arguments, **{**named, "reconnect_seconds": 0.1})
         )
         assert main(["tasks", "--server", "127.0.0.1:1"]) == 1
     said = capsys.readouterr().err
