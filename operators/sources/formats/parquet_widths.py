@@ -8,10 +8,9 @@ file of a few hundred bytes may decode to gigabytes.
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import repeat
 from typing import Final
 
@@ -59,25 +58,12 @@ class _Measures:
     largest: dict[tuple[int, int], int] = field(default_factory=dict)
 
 
-class _Known:
-    """The measures of the files that were looked at last, for the whole process: a file is looked at when its split is
-    added, and again when it is read.
+@lru_cache(_FILES_KEPT)
+def _known(_state: State) -> _Measures:
+    """The measures of a file in this state, for the whole process: a file is looked at when its split is added, and
+    again when it is read.
     """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._measures: OrderedDict[State, _Measures] = OrderedDict()
-
-    def of(self, state: State) -> _Measures:
-        with self._lock:
-            measures = self._measures.setdefault(state, _Measures())
-            self._measures.move_to_end(state)
-            while len(self._measures) > _FILES_KEPT:
-                self._measures.popitem(last=False)
-            return measures
-
-
-_known: Final = _Known()
+    return _Measures()
 
 
 class Widths:
@@ -92,7 +78,7 @@ class Widths:
         self._metadata = metadata
         self._footer = footer
         chunks = len(footer.groups) * len(footer.leaves)
-        measures = _Measures() if state is None or chunks > _CHUNKS_KEPT else _known.of(state)
+        measures = _Measures() if state is None or chunks > _CHUNKS_KEPT else _known(state)
         self._measured = measures.pages
         self._largest = measures.largest
 
