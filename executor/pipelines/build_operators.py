@@ -24,7 +24,7 @@ from ...operators.loop import Loop
 from ...operators.merge_join import MergeJoin
 from ...operators.select import Select
 from ...operators.sources.file_relations import FileSource
-from ...operators.sources.read_ahead import ReadAhead
+from ...operators.sources.files_ahead import FilesAhead
 from ...operators.sources.scan import Scan
 from ...operators.streaming_aggregate import StreamingAggregate
 from ...operators.unnest import Unnest
@@ -101,7 +101,7 @@ class OperatorFactory:
     memory_limit: int
     missing_columns: MissingColumns
     channel: int = 0
-    read_ahead: ReadAhead | None = None
+    read_ahead: FilesAhead | None = None
 
     @property
     def instance(self) -> Instance:

@@ -24,8 +24,8 @@ from ...operators.core.submit import Submit
 from ...operators.duckdb.instances import Instance, InstancePool, InstanceSettings
 from ...operators.duckdb.loop_bounds import Later
 from ...operators.indexes.sql import Database
+from ...operators.sources.files_ahead import FilesAhead
 from ...operators.sources.formats.matching import match_columns
-from ...operators.sources.read_ahead import ReadAhead
 from ...operators.sources.split_pieces import expand
 from ...planner.physical.memory import index_memory
 from ...planner.physical.pipelines import PhysicalNode, PhysicalPlan, Pipeline, ScanNode, SourceShape, Start, walk
@@ -120,7 +120,7 @@ class PlanComputation:
         self._readers = resources["readers"]
         self._later = resources["later"]
         self._side_queues: list[SideQueue] = []
-        self._ahead: ReadAhead | None = None
+        self._ahead: FilesAhead | None = None
         self._made: OrderedDict[tuple[SourceShape, ...], Pipelines] = OrderedDict()
         self._running: set[PipelineInstance] = set()
         self._instances: dict[tuple[int, int], Instance] = {}
@@ -279,7 +279,7 @@ class PlanComputation:
     def _lookup_queue(self, limit: int) -> Submit:
         return self._side_queue(self._lookups, limit)
 
-    def _read_ahead(self, root: PhysicalNode) -> ReadAhead | None:
+    def _read_ahead(self, root: PhysicalNode) -> FilesAhead | None:
         """Room to read ahead, where the task has memory for it and the pipeline reads one source: a join may leave most
         rows of a source unread. Channels use the cores already.
         """
@@ -288,7 +288,7 @@ class PlanComputation:
         if self.options.channels > 1 or scans != 1 or most < _LEAST_AHEAD:
             return None
         if self._ahead is None:
-            self._ahead = ReadAhead(self._side_queue(self._readers, _FILES_AHEAD), most)
+            self._ahead = FilesAhead(self._side_queue(self._readers, _FILES_AHEAD), most)
         return self._ahead
 
     def _side_queue(self, threads: SideThreads, limit: int) -> Submit:

@@ -43,6 +43,7 @@ from .change_column import WEIGHT, BadChange, weights
 from .declared_order import DeclaredOrder, Ends
 from .file_relations import contiguous
 from .file_versions import UNLIMITED, OpenFile, PieceFiles
+from .files_ahead import FilesAhead
 from .formats import format_named
 from .formats.csv import Csv
 from .formats.format import TooLarge, numbered
@@ -55,7 +56,6 @@ from .formats.matching import (
     match_columns,
     null_in_required,
 )
-from .read_ahead import ReadAhead
 
 _WORTH_BYTES: Final = 8 << 20
 """Files with fewer bytes to read are decoded sooner than a thread begins to."""
@@ -97,7 +97,7 @@ class Scan(Operator):
         filesystem: FileSystem | None = None,
         largest: int = UNLIMITED,
         counts: TextBytes | None = None,
-        read_ahead: ReadAhead | None = None,
+        read_ahead: FilesAhead | None = None,
     ) -> None:
         self.schema = pa.schema([pa.field(c.name, c.type, nullable=c.nullable) for c in columns])
         self._asked = tuple(columns)
@@ -151,7 +151,7 @@ class Scan(Operator):
             with closing(ahead.read(parts, _scanned_bytes) if ahead is not None else _chained(parts)) as scanned:
                 yield from scanned
 
-    def _ahead_of(self, piece: Piece) -> ReadAhead | None:
+    def _ahead_of(self, piece: Piece) -> FilesAhead | None:
         """The room to read a piece ahead; None where it is read as its rows are asked for."""
         ahead = self._read_ahead
         return ahead if ahead is not None and isinstance(piece, FilePiece) and _is_worth(piece, ahead) else None
@@ -301,7 +301,7 @@ def _scanned_bytes(scanned: _Scanned) -> int:
     return batch_bytes(scanned.rows)
 
 
-def _is_worth(piece: FilePiece, ahead: ReadAhead) -> bool:
+def _is_worth(piece: FilePiece, ahead: FilesAhead) -> bool:
     """True for large files whose footer says that some batches and pages of it fit into the room."""
     return (
         piece.row_bytes is not None

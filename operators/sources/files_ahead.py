@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class ReadAhead:
+class FilesAhead:
     """Room to read ahead: about `most` bytes of each of two files, on threads of `submit`."""
 
     submit: Submit
@@ -54,7 +54,7 @@ class ReadAhead:
 class _FileAhead(Generic[T]):
     """One file's batches. A thread fills it while its caller takes from it; never do both decode at a time."""
 
-    def __init__(self, batches: Generator[T], size: Callable[[T], int], room: ReadAhead) -> None:
+    def __init__(self, batches: Generator[T], size: Callable[[T], int], room: FilesAhead) -> None:
         self._batches = batches
         self._size = size
         self._room = room

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tidegate.executor.runtime.side_threads import SideThreads
 from tidegate.operators.core.sizes import batch_bytes
-from tidegate.operators.sources.read_ahead import ReadAhead
+from tidegate.operators.sources.files_ahead import FilesAhead
 
 ROOM = 1 << 12
 BATCH = 1 << 10
@@ -58,8 +58,8 @@ def threads() -> Iterator[SideThreads]:
 
 
 @pytest.fixture
-def ahead(threads: SideThreads) -> ReadAhead:
-    return ReadAhead(threads.queue(2).submit, ROOM)
+def ahead(threads: SideThreads) -> FilesAhead:
+    return FilesAhead(threads.queue(2).submit, ROOM)
 
 
 class Never:
@@ -83,7 +83,7 @@ def test_rows_come_in_the_order_of_the_files(counts: list[int]) -> None:
     files = [File(number, count) for number, count in enumerate(counts)]
     threads = SideThreads(4, "reader")
     try:
-        read = rows(ReadAhead(threads.queue(2).submit, ROOM).read((file.batches() for file in files), batch_bytes))
+        read = rows(FilesAhead(threads.queue(2).submit, ROOM).read((file.batches() for file in files), batch_bytes))
     finally:
         threads.close()
     assert read == [(number, at) for number, count in enumerate(counts) for at in range(count)]
@@ -93,11 +93,11 @@ def test_rows_come_in_the_order_of_the_files(counts: list[int]) -> None:
 @pytest.mark.parametrize("submit", [Never(), Cancelled()], ids=["busy", "ended"])
 def test_the_caller_decodes_where_no_thread_does(submit: Never | Cancelled) -> None:
     files = [File(number, 5) for number in range(3)]
-    read = rows(ReadAhead(submit, ROOM).read((file.batches() for file in files), batch_bytes))
+    read = rows(FilesAhead(submit, ROOM).read((file.batches() for file in files), batch_bytes))
     assert read == [(number, at) for number in range(3) for at in range(5)]
 
 
-def test_the_next_batches_are_decoded_while_the_caller_works(ahead: ReadAhead) -> None:
+def test_the_next_batches_are_decoded_while_the_caller_works(ahead: FilesAhead) -> None:
     files = [File(0, 100), File(1, 100)]
     batches = ahead.read((file.batches() for file in files), batch_bytes)
     begin(batches)
@@ -105,7 +105,7 @@ def test_the_next_batches_are_decoded_while_the_caller_works(ahead: ReadAhead) -
     batches.close()
 
 
-def test_no_more_is_decoded_than_there_is_room_for(ahead: ReadAhead) -> None:
+def test_no_more_is_decoded_than_there_is_room_for(ahead: FilesAhead) -> None:
     files = [File(number, 100) for number in range(3)]
     batches = ahead.read((file.batches() for file in files), batch_bytes)
     begin(batches)
@@ -117,7 +117,7 @@ def test_no_more_is_decoded_than_there_is_room_for(ahead: ReadAhead) -> None:
     assert files[2].decoded == 0
 
 
-def test_an_error_comes_behind_the_rows_before_it(ahead: ReadAhead) -> None:
+def test_an_error_comes_behind_the_rows_before_it(ahead: FilesAhead) -> None:
     files = [File(0, 3), File(1, 5, fails_at=2), File(2, 3)]
     batches = ahead.read((file.batches() for file in files), batch_bytes)
     read = [rows(iter([next(batches)])) for _ in range(5)]
@@ -129,7 +129,7 @@ def test_an_error_comes_behind_the_rows_before_it(ahead: ReadAhead) -> None:
     assert files[2].decoded <= ROOM // BATCH + 1
 
 
-def test_closing_early_closes_every_file_that_was_begun(ahead: ReadAhead) -> None:
+def test_closing_early_closes_every_file_that_was_begun(ahead: FilesAhead) -> None:
     files = [File(number, 1_000) for number in range(3)]
     batches = ahead.read((file.batches() for file in files), batch_bytes)
     begin(batches)
@@ -146,7 +146,7 @@ def begin(batches: Iterator[pa.RecordBatch]) -> None:
     next(batches)
 
 
-def test_nothing_is_read_ahead_before_a_second_batch_is_wanted(ahead: ReadAhead) -> None:
+def test_nothing_is_read_ahead_before_a_second_batch_is_wanted(ahead: FilesAhead) -> None:
     files = [File(0, 100), File(1, 100)]
     batches = ahead.read((file.batches() for file in files), batch_bytes)
     next(batches)
