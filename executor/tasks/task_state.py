@@ -149,7 +149,7 @@ class TaskState:
     def record_failure(self, epoch: int, error: TidegateError) -> None:
         """Record that an epoch has failed, so that it fails after a restart too. Not for failures that are a bug."""
         failure = FailedEpoch(epoch=epoch, reason=error.reason, message=error.message)
-        if self.journal.keeps and epoch <= self.ledger.sealed:
+        if self.journal.keeps:
             self.ledger.failures.known[epoch] = failure
             self.journal.record(self.ledger, time.time_ns() // 1000, self.ledger.sealed, failure=failure)
 

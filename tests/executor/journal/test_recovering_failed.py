@@ -91,6 +91,28 @@ def test_state_goes_on_from_its_checkpoint_without_the_split(tmp_path: Path) -> 
         assert task.epoch(4) == [counting(4, 3)]
 
 
+def test_a_task_that_fails_before_its_epoch_is_sealed_has_failed_after_a_restart(tmp_path: Path) -> None:
+    file, away = tmp_path / "t.parquet", tmp_path / "away.parquet"
+    pq.write_table(pa.table({"k": [1, 2], "v": [1, 2]}), file)
+
+    def service() -> tidegate.Client:
+        return tidegate.local(data=tmp_path / "data", roots=[tmp_path])
+
+    with service() as client:
+        task = client.create_task(plan(filtered(read("t", "k", "v"), 1, 1), "k", "v"))
+        task.add_split("t", str(file))
+    file.rename(away)
+    with service() as client, pytest.raises(TaskFailed):
+        next(client.task(task.id).batches())
+    away.rename(file)
+    with service() as client:
+        task = client.task(task.id)
+        with pytest.raises(TaskFailed):
+            next(task.batches())
+        task.recover()
+        finish(task)
+
+
 def test_an_epoch_that_was_skipped_is_skipped_after_a_restart_too(service: Restarts) -> None:
     task = service.create(on_error=OnError.SKIP_EPOCH)
     for value in (1, POISON, 3):
@@ -158,11 +180,11 @@ def test_a_file_that_is_back_lets_its_task_go_on(tmp_path: Path, table: bool, re
             finish(task)
     if restarts:
         with service() as client:
-            assert client.task(task.id).info().state in (TaskPhase.FAILED, TaskPhase.RECOVERING)
-            away.rename(file)
             task = client.task(task.id)
             with pytest.raises(TaskFailed):
                 task.read_epoch()
+            assert task.info().state is TaskPhase.FAILED
+            away.rename(file)
             task.recover()
             finish(task)
 
