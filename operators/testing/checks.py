@@ -57,7 +57,7 @@ def gives_the_same_rows_when_run_again(case: Case) -> None:
 def gives_the_same_rows_however_its_input_is_cut(case: Case) -> None:
     expected = all_epochs(case)
     for cut in CUTS:
-        require_equal(all_epochs(case, cut), expected, f"other rows where the input is cut {name_of(cut)}")
+        require_equal(all_epochs(case, cut), expected, f"the rows differ if the input is cut {name_of(cut)}")
 
 
 def takes_inputs_without_batches_like_empty_ones(case: Case) -> None:
@@ -91,7 +91,7 @@ def gives_the_same_rows_whatever_the_order_of_its_inputs_rows(case: Case) -> Non
         chooser = random.Random(seed)  # noqa: S311 - orders, no secrets
         epochs = [case.reordered(epoch, chooser) for epoch in case.epochs]
         answers = all_epochs(replace(unordered, epochs=epochs))
-        require_equal(answers, expected, f"other rows where the inputs' rows come in another order (seed {seed})")
+        require_equal(answers, expected, f"the rows differ if the inputs' rows come in another order (seed {seed})")
 
 
 def keeps_nothing_undeclared_across_a_barrier(case: Case) -> None:
@@ -116,7 +116,7 @@ def goes_on_from_its_saved_state(case: Case) -> None:
         with Running(case) as running:
             running.operator.load(state)
             answers += [running.answer(epoch) for epoch in case.epochs[saved_after:]]
-        require_equal(answers, expected, f"other rows after a restore from the state of epoch {saved_after}")
+        require_equal(answers, expected, f"the rows differ after a restore from the state of epoch {saved_after}")
 
 
 def closes_its_inputs_at_the_end(case: Case) -> None:

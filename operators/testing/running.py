@@ -144,7 +144,7 @@ def require(holds: bool, message: str) -> None:
 def require_equal(answers: Sequence[Answer], expected: Sequence[Answer], what: str) -> None:
     """Require the same answers in each epoch. The error names the epoch, the row and the fault."""
     for number, (one, other) in enumerate(zip(answers, expected, strict=True), start=1):
-        require(one == other, f"{what}: in epoch {number} {_difference(one, other)}")
+        require(one == other, f"{what}: in epoch {number}, {_difference(one, other)}")
 
 
 def _difference(answer: Answer, expected: Answer) -> str:
@@ -159,4 +159,5 @@ def _difference(answer: Answer, expected: Answer) -> str:
 
 
 def _counted(rows: Counter[str], word: str) -> str:
-    return f"{rows.total()} {'row is' if rows.total() == 1 else 'rows are'} {word}, such as {next(iter(rows))}"
+    number = rows.total()
+    return f"there {'is 1 row' if number == 1 else f'are {number} rows'} {word}, such as {next(iter(rows))}"

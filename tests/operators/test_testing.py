@@ -78,9 +78,9 @@ def test_every_rule_catches_something() -> None:
 @pytest.mark.parametrize(
     ("make", "epochs", "said"),
     [
-        (specimens.BuffersAcrossABarrier, ONE, r"across a barrier .*: in epoch 2 1 row is too many, such as \(5,\)"),
-        (specimens.DependsOnBatchCuts, ONE, r"cut one_row_each: in epoch 1 4 rows are too many, such as \(2,\)"),
-        (specimens.ReadsInTurns, TWO, r"in epoch 1 the rows come in another order: row 2 is \(2,\) instead of \(3,\)"),
+        (specimens.BuffersAcrossABarrier, ONE, r"a barrier .*: in epoch 2, there is 1 row too many, such as \(5,\)"),
+        (specimens.DependsOnBatchCuts, ONE, r"one_row_each: in epoch 1, there are 4 rows too many, such as \(2,\)"),
+        (specimens.ReadsInTurns, TWO, r"in epoch 1, the rows come in another order: row 2 is \(2,\) instead of \(3,\)"),
         (
             specimens.DependsOnWhatCameFirst,
             TWO,
