@@ -5,13 +5,12 @@ dictionaries as they are, and a kernel that follows a wrong offset or index read
 `validated` refuses wrong offsets, text and indexes, in children as well.
 
 Arrow's full check takes text value by value, and checks all values of a slice's children. This module first checks a
-column of text as a whole, which is several times as fast where most of it is ASCII, and checks only the children's
+column of text as if it were one value, which is faster the shorter its values are, and checks only the children's
 values that the slice has. Arrow decides about every column that this first check does not prove right.
 """
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Iterable, Iterator
 from typing import Final, TypeAlias, TypeVar
 
@@ -28,11 +27,7 @@ _NOT_ASCII: Final = 0x80
 _NOT_ASCII_WORD: Final = 0x8080808080808080
 _WORD: Final = 8
 _BLOCK: Final = 256 << 10
-"""Bytes that are checked at a time. They stay in the cache, and other threads run between two blocks."""
-_MOSTLY: Final = 8
-"""Words of text for each that is not ASCII, from which on Python's decoder is faster than Arrow's check."""
-_LONG: Final = 64
-"""Bytes of a value, on average, from which on nothing is faster than Arrow's check."""
+"""Bytes that are searched for others than ASCII at a time. They stay in the cache."""
 _NARROW: Final = 4
 _CHARACTER_MASK: Final = 0xC0
 _CONTINUATION: Final = 0x80
@@ -47,6 +42,10 @@ _ANY_BITS: Final = frozenset(
         *(pa.float16(), pa.float32(), pa.float64(), pa.date32(), pa.timestamp("us"), pa.duration("us")),
     )
 )
+#: Types without children of which Arrow looks at no more than the array's own values.
+_FLAT: Final = _ANY_BITS | frozenset(type_.id for type_ in _TEXT | _BYTES)
+_FEW: Final = 512
+"""Up to so many values Arrow's check is the fastest."""
 _VIEWS: Final = frozenset({pa.string_view(), pa.binary_view()})
 MOST_VIEWED: Final = 1 << 30
 """The most bytes of all values of a column of views. Many values may share the same bytes, and each is checked."""
@@ -128,7 +127,9 @@ def _children(array: pa.Array) -> Iterator[pa.Array]:
 
 def _check(array: pa.Array) -> None:
     """Raise `pa.ArrowInvalid` for an array of valid shape whose values are not valid."""
-    if not (_nulls_are_counted(array) and is_proved_right(array)):
+    if array.type.id in _FLAT and len(array) <= _FEW:
+        array.validate(full=True)
+    elif not (_nulls_are_counted(array) and is_proved_right(array)):
         _check_views(array)
         array.validate(full=True)
 
@@ -175,7 +176,7 @@ def _has_right_values(array: pa.Array) -> bool:
         return False
     if array.type not in _TEXT or data is None or not len(offsets):
         return True
-    return _is_text(np.frombuffer(data, np.uint8), offsets)
+    return _is_text(data, offsets)
 
 
 def _has_right_items(array: pa.ListArray) -> bool:
@@ -210,25 +211,16 @@ def _rise(offsets: _Offsets, end: int) -> bool:
     return bool(offsets[0] >= 0 and offsets[-1] <= end and (offsets[1:] >= offsets[:-1]).all())
 
 
-def _is_text(data: NDArray[np.uint8], offsets: _Offsets) -> bool:
+def _is_text(data: pa.Buffer, offsets: _Offsets) -> bool:
     """True where all values are UTF-8: their bytes taken together are UTF-8, and each value begins where a character
-    does. False, soon, where Arrow takes no longer: for long values, and where much of the text is not ASCII.
+    does.
     """
     first, end = int(offsets[0]), int(offsets[-1])
-    if end - first > _LONG * len(offsets):
-        return False
-    part = data[first:end]
-    for start in range(0, len(part), _BLOCK):
-        block = part[start : start + _BLOCK]
-        if not is_ascii(block):
-            return not _is_foreign(block) and _is_utf8(part[start:]) and not _divides_characters(data, offsets)
-    return True
-
-
-def _is_foreign(block: NDArray[np.uint8]) -> bool:
-    """True where many words are not ASCII."""
-    words = block[: len(block) // _WORD * _WORD].view(np.uint64)
-    return int(np.count_nonzero(words & _NOT_ASCII_WORD)) * _MOSTLY > len(words)
+    text = data.slice(first, end - first)
+    foreign = _ascii_bytes(text)
+    return foreign == text.size or (
+        _is_one_value(text.slice(foreign)) and not _divides_characters(np.frombuffer(data, np.uint8), offsets)
+    )
 
 
 def _divides_characters(data: NDArray[np.uint8], offsets: _Offsets) -> bool:
@@ -237,19 +229,32 @@ def _divides_characters(data: NDArray[np.uint8], offsets: _Offsets) -> bool:
     return bool(((data.take(starts) & _CHARACTER_MASK) == _CONTINUATION).any())
 
 
-def _is_utf8(part: NDArray[np.uint8]) -> bool:
-    at = 0
+def is_utf8(text: pa.Buffer) -> bool:
+    """True where the bytes are UTF-8."""
+    foreign = _ascii_bytes(text)
+    return foreign == text.size or _is_one_value(text.slice(foreign))
+
+
+def _ascii_bytes(text: pa.Buffer) -> int:
+    """The number of bytes at the beginning that are ASCII, in whole blocks."""
+    data = np.frombuffer(text, np.uint8)
+    for start in range(0, len(data), _BLOCK):
+        if not _is_ascii(data[start : start + _BLOCK]):
+            return start
+    return len(data)
+
+
+def _is_one_value(text: pa.Buffer) -> bool:
+    """True where Arrow takes the bytes for a text."""
+    offsets = pa.py_buffer(np.array([0, text.size], np.int64))
     try:
-        while at < len(part):
-            end = at + _BLOCK
-            _, decoded = codecs.utf_8_decode(part[at:end].data, "strict", end >= len(part))
-            at += decoded
-    except UnicodeDecodeError:
+        pa.Array.from_buffers(pa.large_string(), 1, [None, offsets, text], 0).validate(full=True)
+    except pa.ArrowInvalid:
         return False
     return True
 
 
-def is_ascii(data: NDArray[np.uint8]) -> bool:
+def _is_ascii(data: NDArray[np.uint8]) -> bool:
     words = len(data) // _WORD * _WORD
     high_bits = int(np.bitwise_or.reduce(data[:words].view(np.uint64))) & _NOT_ASCII_WORD
     return not high_bits and not (data[words:] >= _NOT_ASCII).any()

@@ -36,13 +36,13 @@ CHECKED = {
     "tidegate.executor.spark.worker.inbox",
     "tidegate.executor.spark.worker.parcels",
     "tidegate.operators.sources.formats.arrow",
-    "tidegate.operators.sources.formats.csv",
-    "tidegate.operators.sources.formats.json",
     "tidegate.operators.sources.formats.orc_readers",
     "tidegate.operators.sources.formats.parquet",
     "tidegate.operators.sources.formats.parquet_widths",
     "tidegate.proto.arrow.arrow_ipc",
 }
+#: A parser makes the rows, of text that is checked as a whole.
+PARSED = {"tidegate.operators.sources.formats.csv", "tidegate.operators.sources.formats.json"}
 #: Files that this process has written itself, to a folder that is nobody else's, and deletes.
 OWN_FILES = {
     "tidegate.splits",
@@ -73,10 +73,18 @@ def _readers() -> set[str]:
 
 
 def test_every_place_that_reads_rows_checks_them_or_says_why_not() -> None:
-    assert _readers() == CHECKED | OWN_FILES | NO_ROWS | PASSED_ON
+    assert _readers() == CHECKED | PARSED | OWN_FILES | NO_ROWS | PASSED_ON
 
 
 def test_places_that_check_use_the_one_check() -> None:
     for name in CHECKED:
         used = {import_.name for import_ in modules()[name].imports}
         assert "tidegate.proto.arrow.validation" in used, f"{name} reads rows from outside and does not check them"
+
+
+def test_parsers_of_text_read_it_through_the_check_of_text() -> None:
+    for name in PARSED:
+        used = {import_.name for import_ in modules()[name].imports}
+        assert "tidegate.operators.sources.formats.text_blocks" in used
+    text_blocks = modules()["tidegate.operators.sources.formats.text_blocks"]
+    assert "tidegate.proto.arrow.validation" in {import_.name for import_ in text_blocks.imports}

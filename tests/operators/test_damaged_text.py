@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
+import re
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from tidegate.operators.sources.formats.text_blocks import CheckedText
 from tidegate.proto.errors import SplitError
 
 from .data import column, pieces_of, scanned
@@ -72,6 +75,32 @@ def test_characters_across_the_blocks_in_which_text_is_read_are_whole(root: Path
     rows = [{"x": n, "other": "é" * (n % 50)} for n in range(300_000)]
     (root / "f.json").write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
     assert len(scanned(X, pieces_of(root / "f.json", root, X))) == len(rows)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 64])
+def test_blocks_end_anywhere_in_a_character(size: int) -> None:
+    text = "aé中😀\ud7ff\U0010ffff" * 3
+    for whole in (text.encode(), text.encode()[:-1], b"a\xffb", "é".encode()[:1] + b"a", b"a\x80", b"\x80", b""):
+        stream = CheckedText(pa.PythonFile(io.BytesIO(whole), "r"))
+        try:
+            read = b"".join(iter(lambda: stream.read(size), b""))  # noqa: B023 - called in this turn alone
+        except pa.ArrowInvalid as error:
+            at = int(re.search(r"near byte ([\d,]+)", str(error))[1].replace(",", ""))  # type: ignore[index]
+            with pytest.raises(UnicodeDecodeError) as refused:
+                whole.decode()
+            assert at == refused.value.start
+        else:
+            assert read == whole == whole.decode().encode()
+
+
+@pytest.mark.parametrize(
+    "escape", [r"\ud800", r"\udc00", r"\ud800\ud800", r"\udc00\ud800", r"\ud800a", r"\udfff\u0041"]
+)
+def test_escapes_that_are_half_a_character_are_refused(escape: str, root: Path) -> None:
+    (root / "f.json").write_text(f'{{"s": "first"}}\n{{"s": "of {escape}"}}\n')
+    with pytest.raises(SplitError, match="surrogate") as refused:
+        scanned([column("s", pa.string())], pieces_of(root / "f.json", root, [column("s", pa.string())]))
+    assert refused.value.reason == "FILE_UNREADABLE"
 
 
 @pytest.mark.parametrize("between", [b"\0", b"\0\n", b" \0 "])

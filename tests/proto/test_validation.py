@@ -100,13 +100,19 @@ def test_what_arrow_finds_in_damaged_arrays_is_found(array: pa.Array, at: list[i
     try:
         batch.validate(full=True)
     except pa.ArrowInvalid:
-        assert is_refused(batch)
+        refused = True
     else:
-        assert not is_refused(batch)
+        refused = False
+    for few in (1 << 20, -1):  # with Arrow's own check of few values, and without
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(validation, "_FEW", few)
+            assert is_refused(batch) is refused
 
 
 @pytest.mark.parametrize("array", ARRAYS, ids=lambda array: str(array.type))
-def test_sound_rows_and_slices_of_them_pass(array: pa.Array) -> None:
+@pytest.mark.parametrize("few", [1 << 20, -1], ids=["few", "many"])
+def test_sound_rows_and_slices_of_them_pass(array: pa.Array, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(validation, "_FEW", few)
     batch = pa.record_batch({"x": array})
     for start in range(len(array) + 1):
         for length in range(len(array) + 1 - start):
@@ -133,8 +139,8 @@ RIGHT = st.sampled_from([*(character.encode() for character in CHARACTERS), b"wo
 WRONG = st.sampled_from(NO_CHARACTERS) | st.binary(max_size=4)
 
 
-@given(st.data(), st.sampled_from([pa.string(), pa.large_string()]), st.integers(4, 40), st.sampled_from([0, 0, 8]))
-def test_text_is_checked_as_arrow_checks_it(data: st.DataObject, type_: pa.DataType, block: int, mostly: int) -> None:
+@given(st.data(), st.sampled_from([pa.string(), pa.large_string()]), st.integers(4, 40))
+def test_text_is_checked_as_arrow_checks_it(data: st.DataObject, type_: pa.DataType, block: int) -> None:
     parts = [*data.draw(st.lists(RIGHT, max_size=8)), *data.draw(st.lists(WRONG, max_size=1))]
     text = b"".join(data.draw(st.permutations(parts)))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), min_size=2, max_size=12)))
@@ -151,9 +157,9 @@ def test_text_is_checked_as_arrow_checks_it(data: st.DataObject, type_: pa.DataT
         refused = True
     else:
         refused = False
-    with pytest.MonkeyPatch.context() as patched:  # no text is too short for blocks, nor too foreign
+    with pytest.MonkeyPatch.context() as patched:  # no text is too short for blocks, nor has too few values
         patched.setattr(validation, "_BLOCK", block)
-        patched.setattr(validation, "_MOSTLY", mostly)
+        patched.setattr(validation, "_FEW", -1)
         assert is_refused(batch) is refused
 
 
@@ -162,15 +168,14 @@ def test_a_character_of_which_two_values_have_parts_is_refused(character: str) -
     text = b"words " * 40 + character.encode() + b" words" * 40
     for cut in range(240, 241 + len(character.encode())):
         offsets = pa.py_buffer(np.array([0, 100, cut, cut, 300, 300], np.int32))
-        batch = pa.record_batch({"x": pa.Array.from_buffers(pa.string(), 5, [None, offsets, pa.py_buffer(text)])})
-        assert is_refused(batch) is (240 < cut < 240 + len(character.encode()))
+        array = pa.Array.from_buffers(pa.string(), 5, [None, offsets, pa.py_buffer(text)])
+        assert validation.is_proved_right(array) is not (240 < cut < 240 + len(character.encode()))
+        assert is_refused(pa.record_batch({"x": array})) is (240 < cut < 240 + len(character.encode()))
 
 
-def test_text_with_few_characters_beyond_ascii_is_proved_right_without_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(validation, "_check", lambda array: pytest.fail("Arrow is asked"))
-    few, many = pa.array(["café", *["coffee"] * 200] * 2_000), pa.array(["кофе"] * 2_000)
-    assert validation.is_proved_right(few)
-    assert not validation.is_proved_right(many)
+@pytest.mark.parametrize("word", ["coffee", "café", "кофе", "咖啡", "☕😀"])
+def test_text_of_any_script_is_proved_right_as_a_whole(word: str) -> None:
+    assert validation.is_proved_right(pa.array([word, "coffee", None, ""] * 2_000))
 
 
 VIEWED = pa.Array.from_buffers(

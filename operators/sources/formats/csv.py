@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc
 
-from ....proto.arrow.validation import each_validated
 from ...core.column import Column
 from ...core.piece import FilePiece
 from ..file_versions import PieceFiles
@@ -81,7 +80,7 @@ class CsvReader:
         wanted = [names[i] for i in indices]
         at = 0
         for table in self._tables(names, wanted or names[:1]):
-            for batch in each_validated(table.to_batches()):
+            for batch in table.to_batches():
                 yield from numbered(at, batch.select(wanted))
                 at += batch.num_rows
 
@@ -132,6 +131,7 @@ class _Parser:
             null_values=[""],
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
+            check_utf8=False,  # the whole text is checked, and a field begins and ends beside an ASCII character
         )
         self._rows = 0
         self._header = 1

@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 from pyarrow import types as kinds
 
-from ....proto.arrow.validation import each_validated
 from ....proto.values import MissingColumns
 from ...core.batches import batch_of
 from ...core.column import Column
@@ -146,7 +145,7 @@ class _Parser:
                 return
             if sum(token == b"{" for token in _tokens(lines)) * self._width > max(self._largest, _MOST):
                 raise RowTooLarge("a line has so many objects that their values take more than the task's memory_limit")
-        yield from each_validated(self._decoded(lines, first))
+        yield from self._decoded(lines, first)
 
     def _most_bytes(self, lines: bytes) -> int:
         objects = lines.count(b"{") + (lines.count(b"null") if self._has_objects else 0)

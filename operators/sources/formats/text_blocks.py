@@ -4,20 +4,19 @@ A block has about `BLOCK_BYTES` (of JSON half as much), more where a row is long
 that is asked for.
 
 Columns that the plan does not read have to be UTF-8, too: a file that is not UTF-8 is another kind of file than its
-name says.
+name says. So the text is checked as a whole, once, and the values that a parser makes of it are not checked again: they
+begin and end beside ASCII characters, and Arrow's parser of JSON refuses escapes that are no characters.
 """
 
 from __future__ import annotations
 
-import codecs
 import re
 from collections.abc import Iterator
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
 
-from ....proto.arrow.validation import is_ascii
+from ....proto.arrow.validation import is_utf8
 from .format import RowTooLarge
 
 BLOCK_BYTES: Final = 4 << 20
@@ -26,6 +25,7 @@ _ALWAYS: Final = 4 << 20
 _TIMES: Final = 16
 _TIMES_LISTS: Final = 32
 _LONGEST: Final = 512 << 20
+_LONGEST_CHARACTER: Final = 4
 _ROW: Final = re.compile(r"(?<=\bRow #)\d+|(?<=\bin row )\d+")
 
 
@@ -66,14 +66,14 @@ def counted_from(error: pa.ArrowInvalid, first: int) -> pa.ArrowInvalid:
 
 
 class CheckedText:
-    """A stream of text. Text that is not UTF-8, or has one of the `refused`
-    bytes, raises `pa.ArrowInvalid`. A read returns fewer bytes than asked for only at the end.
+    """A stream of text. Text that is not UTF-8, or has one of the `refused` bytes, raises `pa.ArrowInvalid`. A read
+    returns fewer bytes than asked for only at the end.
     """
 
     def __init__(self, stream: pa.NativeFile, refused: bytes = b"") -> None:
         self._stream = stream
         self._refused = refused
-        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._cut = b""  # the beginning of a character that is cut
         self._at = 0
 
     def after(self, rest: bytes, longest: int, size: int) -> tuple[bytes, bool]:
@@ -96,14 +96,27 @@ class CheckedText:
         for byte in self._refused:
             if (at := data.find(byte)) >= 0:
                 raise pa.ArrowInvalid(f"byte {self._at + at:,} is {byte}, which text cannot have")
-        if not self._decoder.getstate()[0] and is_ascii(np.frombuffer(data, np.uint8)):
-            return
+        text = self._cut + data
+        end = len(text) if ended else _last_character(text)
+        if not is_utf8(pa.py_buffer(text).slice(0, end)):
+            raise self._not_text(text)
+        self._cut = text[end:]
+
+    def _not_text(self, text: bytes) -> pa.ArrowInvalid:
         try:
-            self._decoder.decode(data, ended)
+            text.decode()
         except UnicodeDecodeError as error:
-            raise pa.ArrowInvalid(
-                f"the file is not UTF-8 near byte {self._at + error.start:,}: {error.reason}"
-            ) from error
+            at = self._at - len(self._cut) + error.start
+            return pa.ArrowInvalid(f"the file is not UTF-8 near byte {at:,}: {error.reason}")
+        return pa.ArrowInvalid(f"the file is not UTF-8 near byte {self._at:,}")
 
     def close(self) -> None:
         self._stream.close()
+
+
+def _last_character(text: bytes) -> int:
+    """The position where the last character of a text begins. The text may end inside of the character."""
+    for at in range(len(text) - 1, max(len(text) - 1 - _LONGEST_CHARACTER, -1), -1):
+        if text[at] & 0xC0 != 0x80:
+            return at
+    return len(text)
