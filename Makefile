@@ -17,10 +17,10 @@ run: $(CORE) ## Set up and run the quick start: a service, a plan, split sets, b
 	@$(BIN)/python examples/quickstart.py
 
 test: $(DEVELOPMENT) ## Set up and run the whole test suite.
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder --durations 40 --durations-min 2
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 40 --durations-min 2
 
 search: $(DEVELOPMENT) ## Look for bugs with 20 times as many examples, and run what CI leaves out: hours. SEARCH="tests/loops" searches a part.
-	HYPOTHESIS_PROFILE=search $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder --timeout 7200 $(SEARCH)
+	HYPOTHESIS_PROFILE=search $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --timeout 7200 $(SEARCH)
 
 digests: $(DEVELOPMENT) ## Pin the digests of strict answers for the versions of the engines that are installed.
 	$(BIN)/python -m tests.conformance.pinned_digests
@@ -82,7 +82,7 @@ docs: $(DEVELOPMENT) ## Make a site of the pages in build/site. A link that lead
 
 coverage: $(DEVELOPMENT) ## Run the test suite and report the lines that it does not reach, in build/coverage: an hour.
 	$(PIP) --editable '.[coverage]'
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder --timeout 1800 \
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --timeout 1800 \
 	  --cov --cov-report term:skip-covered --cov-report html:build/coverage $(TESTS)
 
 constraints: ## Write constraints.txt again: the newest versions within the ranges of pyproject.toml.

@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -14,7 +15,7 @@ from hypothesis import HealthCheck, settings
 from tidegate.server.setup.log_lines import LogLines
 
 from .searching import SEARCHES, tries
-from .sparks import connected, spark  # noqa: F401 - fixtures of all tests
+from .sparks import connect_address, connected, spark  # noqa: F401 - fixtures of all tests
 from .warm import warm  # noqa: F401 - a fixture, too
 
 # Examples come from a fixed seed, so that a red run is red again; `HYPOTHESIS_PROFILE=search` looks for new ones.
@@ -44,16 +45,20 @@ LONGEST = (
 )
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """A file is run by one process, and so is all of Spark, which has one session."""
+    """What takes longest comes first, and what is too long for CI not at all."""
     left_out = [item for item in items if item.get_closest_marker("search") and not SEARCHES]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if SEARCHES or not item.get_closest_marker("search")]
     items.sort(key=_turn)
-    for item in items:
-        on_spark = "spark" in getattr(item, "fixturenames", ()) or item.nodeid.startswith(LONGEST[:2])
-        item.add_marker(pytest.mark.xdist_group("Spark" if on_spark else item.nodeid.partition("::")[0]))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
+    """`--dist loadgroup` would say this with marks, and deals single tests, in silence, with pytest 9.2."""
+    from .dealing import Files
+
+    return Files(config, log)
 
 
 @pytest.fixture(autouse=True)

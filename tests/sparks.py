@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import sys
 from collections.abc import Iterator
@@ -53,23 +55,45 @@ def start(master: str, folder: Path, **more: str) -> SparkSession:
     return builder.getOrCreate()
 
 
+@contextlib.contextmanager
+def only_process(folder: Path, run: str | None) -> Iterator[None]:
+    """Fail where another process of the run has a session: tests that need Spark are not all dealt to one process."""
+    if run is None:
+        yield
+        return
+    with (folder / f"spark-{run}").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pytest.fail("another process of this run has a Spark session: see tests/dealing.py")
+        yield
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Two cores, and up to four attempts of a task."""
-    session = start("local[2,4]", tmp_path_factory.mktemp("spark"))
-    yield session
-    session.stop()
+    daemon = {"spark__python__daemon__module": "tests.spark_workers"}
+    with only_process(tmp_path_factory.getbasetemp().parent, os.environ.get("PYTEST_XDIST_TESTRUNUID")):
+        session = start("local[2,4]", tmp_path_factory.mktemp("spark"), **daemon)
+        yield session
+        session.stop()
 
 
-@pytest.fixture
-def connected(spark: SparkSession) -> Iterator[SparkSession]:
-    """A client of a server inside the session's own JVM, on a port of this machine that is free."""
-    from pyspark.sql.connect.session import SparkSession as ConnectSession
-
+@pytest.fixture(scope="session")
+def connect_address(spark: SparkSession) -> Iterator[str]:
+    """That of a Spark Connect server inside the session's own JVM, on a port of this machine that is free."""
     services: Any = spark.sparkContext._jvm.org.apache.spark.sql.connect.service
     server = getattr(getattr(services, "SparkConnectService$"), "MODULE$")
     server.start(spark.sparkContext._jsc.sc())
-    client = ConnectSession.builder.remote(f"sc://127.0.0.1:{server.localPort()}").create()
+    yield f"sc://127.0.0.1:{server.localPort()}"
+    server.stop(getattr(server, "stop$default$1")(), getattr(server, "stop$default$2")())
+
+
+@pytest.fixture
+def connected(connect_address: str) -> Iterator[SparkSession]:
+    """A Spark Connect client with a session of its own."""
+    from pyspark.sql.connect.session import SparkSession as ConnectSession
+
+    client = ConnectSession.builder.remote(connect_address).create()
     yield client  # type: ignore[misc]
     client.stop()
-    server.stop(getattr(server, "stop$default$1")(), getattr(server, "stop$default$2")())
