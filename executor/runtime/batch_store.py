@@ -75,7 +75,10 @@ class SpillFiles:
         with self._lock:
             if self._removed:
                 raise TaskCancelled("the task was deleted")
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            try:
+                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            except OSError as error:
+                raise _failed(error) from error
             self._made += 1
             return self.folder / f"{self._made}{ending}"
 
@@ -88,7 +91,7 @@ class SpillFiles:
             size = path.stat().st_size
         except OSError as error:
             path.unlink(missing_ok=True)
-            raise Exhausted(f"spilling to disk failed: {error}", reason="SPILL_FAILED") from error
+            raise _failed(error) from error
         self.check_kept()
         return SpillFile(path, size)
 
@@ -258,6 +261,10 @@ class Store:
                 self.disk -= file.size
                 file.path.unlink(missing_ok=True)
         holding.drop()
+
+
+def _failed(error: OSError) -> Exhausted:
+    return Exhausted(f"spilling to disk failed: {error}", reason="SPILL_FAILED")
 
 
 def has_dictionary(schema: pa.Schema) -> bool:

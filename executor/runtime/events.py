@@ -43,6 +43,11 @@ def refused(principal: str, error: TidegateError) -> None:
         tell("task_refused", {"principal": principal, **_why(error)})
 
 
+def spill_failed(task: str, principal: str, call: str, error: TidegateError) -> None:
+    """Log that a call was refused because the disk of the spill folder is full or fails."""
+    tell("spill_failed", {"task": task, "principal": principal, "call": call, **_why(error)}, logging.WARNING)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskEvents:
     """Logs the events of one task."""

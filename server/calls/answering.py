@@ -17,9 +17,9 @@ from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import Message
 
 from ...executor.api.ownership import acts_for
-from ...executor.runtime.events import refused, tell
+from ...executor.runtime.events import refused, spill_failed, tell
 from ...proto.encoding.error_status import failure
-from ...proto.errors import InternalError, TidegateError, Unavailable
+from ...proto.errors import Exhausted, InternalError, TidegateError, Unavailable
 from .call_threads import Threads
 from .request_reading import Reading, RequestReader, only
 from .unread_answers import UnreadAnswers
@@ -262,6 +262,8 @@ async def _refuse(context: Context, error: Exception) -> NoReturn:
     refusal = tellable(error)
     if _call.get() == _MAKES_A_TASK:
         refused(acts_for(), refusal)
+    if isinstance(refusal, Exhausted) and refusal.reason == "SPILL_FAILED":
+        spill_failed(_task.get(), acts_for(), _call.get(), refusal)
     await abort(context, refusal)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -142,6 +143,22 @@ def test_an_option_that_is_refused_is_told_with_its_reason(
         client.create_task(b"plan", **options)
     (line,) = lines()
     assert line.startswith(f"events: event=task_refused principal=alice reason={reason} message=")
+
+
+def test_a_call_that_a_full_disk_refuses_is_a_warning(
+    client: tidegate.Client, backend: TaskManager, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    task = client.create_task(b"plan", queue_bytes=1)
+    shutil.rmtree(backend.folder)
+    backend.folder.touch()  # a file, so that none can be written below it
+    with pytest.raises(tidegate.Exhausted) as refused:
+        task.add_split("a", ROWS)
+    backend.folder.unlink()
+    assert refused.value.reason == "SPILL_FAILED"
+    (line,) = [record.message for record in caplog.records if "event=spill_failed" in record.message]
+    said = f"event=spill_failed task={task.id} principal=alice call=AddSplits reason=SPILL_FAILED message="
+    assert line.startswith(said)
 
 
 def test_a_task_beyond_the_most_is_told_with_its_reason(lines: Lines) -> None:
