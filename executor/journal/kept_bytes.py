@@ -16,12 +16,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Final
-
-import pyarrow as pa
+from typing import BinaryIO, Final
 
 from ..checkpoints.disk import Disk
-from ..ledger.split_digest import DIGEST_BYTES, bytes_digest
+from ..ledger.split_digest import DIGEST_BYTES, RowsStream, bytes_digest
 from .group_commit import Journal, journal_failed
 from .journal_database import JournalDatabase, delete_blob, insert_blob
 from .kept_reader import Kept, KeptReader, digest_in
@@ -31,6 +29,8 @@ SMALL_BYTES: Final = 64 << 10
 _TEMPORARY: Final = ".temporary"
 """Ends the names of files that are being written, or removed."""
 _THREADS: Final = 4
+_AHEAD_BYTES: Final = 1 << 20
+"""The disk begins to write a file after so many bytes, and not at the sync: it works while they are made."""
 
 
 class KeptBytes:
@@ -72,10 +72,11 @@ class KeptBytes:
         with self._lock:
             return sum(self._sizes.get(digest, 0) for digest in digests)
 
-    def keep(self, data: pa.Buffer) -> Kept:
-        """Keep the bytes. The caller appends `take_inserts()` with the record that names the digest."""
-        if data.size > SMALL_BYTES:
-            return self._keep_file(partial(self._copy, data), partial(bytes_digest, data), data.size)
+    def keep(self, rows: RowsStream) -> Kept:
+        """Keep the rows. The caller appends `take_inserts()` with the record that names the digest."""
+        if rows.size > SMALL_BYTES:
+            return self._keep_file(partial(self._write, rows), rows.digest, rows.size)
+        data = rows.buffer()
         digest = bytes_digest(data)
         self._use(digest, data.size)
         return Kept(self._reader, digest, (insert_blob(digest, data.to_pybytes()),))
@@ -84,9 +85,9 @@ class KeptBytes:
         """Keep a file, which does not change any more."""
         return self._keep_file(partial(self._disk.link, path), partial(_digest_of_file, path), path.stat().st_size)
 
-    def _copy(self, data: pa.Buffer, target: Path) -> None:
+    def _write(self, rows: RowsStream, target: Path) -> None:
         with self._disk.create(target) as sink:
-            sink.write(data)
+            rows.write(_Ahead(sink, self._disk))
             self._disk.sync(sink)
 
     def _keep_file(self, write: Callable[[Path], None], digest: Callable[[], bytes], size: int) -> Kept:
@@ -168,6 +169,31 @@ class KeptBytes:
     def known(self, digest: bytes) -> Kept:
         """The kept bytes of a record that was read from the journal."""
         return self._reader.known(digest)
+
+
+class _Ahead:
+    """A file of a disk, which the disk gets ready for the sync while more is written."""
+
+    closed = False
+
+    def __init__(self, file: BinaryIO, disk: Disk) -> None:
+        self._file = file
+        self._disk = disk
+        self._waiting = 0
+
+    def write(self, data: bytes) -> int:
+        written = self._file.write(data)
+        self._waiting += written
+        if self._waiting >= _AHEAD_BYTES:
+            self._disk.start_sync(self._file)
+            self._waiting = 0
+        return written
+
+    def flush(self) -> None:
+        """Do nothing: the sync writes what is buffered."""
+
+    def close(self) -> None:
+        """Do nothing: the file is still to be synced."""
 
 
 def _digest_of_file(path: Path) -> bytes:

@@ -19,7 +19,7 @@ from ..ledger.epoch import is_durable
 from ..ledger.ledger import Ledger
 from ..ledger.ledger_change import Change, EndedSources, FailedEpoch, Recovered, SealedEpoch
 from ..ledger.split_book import AcceptedSplit
-from ..ledger.split_digest import digest_of_stream, rows_stream
+from ..ledger.split_digest import RowsStream, digest_of_stream
 from ..ledger.transactions import Record
 from ..runtime.batch_store import Quota
 from .group_commit import Batch, Journal
@@ -196,7 +196,7 @@ class DurableTask:
 
     def keep(self, accepted: AcceptedSplit, split: Split, upload: Path | None) -> None:
         if isinstance(split, InlineSplit):
-            stream = rows_stream(split)
+            stream = RowsStream(split)
             kept = accepted.kept = self._keep(stream.size, partial(self._rows.keep, stream))
             accepted.digest = digest_of_stream(split, kept.digest)
         elif upload is not None:

@@ -40,20 +40,36 @@ def inline_digest(
     missing_columns: MissingColumns | None,
 ) -> bytes:
     """The digest of rows, independent of their batches, and of what the split says of them."""
-    sink = _Hashed()
-    _write_rows(schema, batches, sink)
-    return _with_description(sink.digest, watermark, change_column, missing_columns)
+    stream = _digest_of_blocks(schema, _blocks(schema, batches))
+    return _with_description(stream, watermark, change_column, missing_columns)
 
 
-def rows_stream(split: InlineSplit) -> pa.Buffer:
-    """The split's rows as an Arrow stream, which does not depend on their batches."""
-    sink = pa.BufferOutputStream()
-    _write_rows(split.schema, split.batches, sink)
-    return sink.getvalue()
+class RowsStream:
+    """A split's rows as an Arrow stream, which does not depend on their batches. The stream is never in memory as a
+    whole unless `buffer` is called: it may be written to several files at the same time, each by a thread.
+    """
+
+    def __init__(self, split: InlineSplit) -> None:
+        self._schema = split.schema
+        self._blocks = _blocks(split.schema, split.batches)
+        counted = pa.MockOutputStream()
+        self.write(counted)
+        self.size: int = counted.size()
+
+    def write(self, sink: object) -> None:
+        _write_blocks(self._schema, self._blocks, sink)
+
+    def buffer(self) -> pa.Buffer:
+        sink = pa.BufferOutputStream()
+        self.write(sink)
+        return sink.getvalue()
+
+    def digest(self) -> bytes:
+        return _digest_of_blocks(self._schema, self._blocks)
 
 
 def digest_of_stream(split: InlineSplit, stream: bytes) -> bytes:
-    """The digest of a split, from the digest of its `rows_stream`."""
+    """The digest of a split, from the digest of its `RowsStream`."""
     return _with_description(stream, split.watermark, split.change_column, split.missing_columns)
 
 
@@ -63,11 +79,20 @@ def _with_description(
     return bytes_digest(stream, repr((watermark, change_column, missing_columns)).encode())
 
 
-def _write_rows(schema: pa.Schema, batches: Sequence[pa.RecordBatch], sink: object) -> None:
-    """Write the rows as an Arrow stream, which does not depend on their batches."""
+def _blocks(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> tuple[pa.RecordBatch, ...]:
+    return tuple(blocks(pa.Table.from_batches(batches, schema).unify_dictionaries().to_batches()))
+
+
+def _write_blocks(schema: pa.Schema, rows: Sequence[pa.RecordBatch], sink: object) -> None:
     with pa.ipc.new_stream(sink, schema) as writer:
-        for block in blocks(pa.Table.from_batches(batches, schema).unify_dictionaries().to_batches()):
+        for block in rows:
             writer.write_batch(block)
+
+
+def _digest_of_blocks(schema: pa.Schema, rows: Sequence[pa.RecordBatch]) -> bytes:
+    sink = _Hashed()
+    _write_blocks(schema, rows, sink)
+    return sink.digest
 
 
 def creation_digest(

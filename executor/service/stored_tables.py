@@ -13,7 +13,7 @@ from ...proto.values import FileSplit, InlineSplit, Split
 from ..journal.kept_bytes import KeptBytes
 from ..journal.kept_reader import Kept
 from ..journal.records import Creation, StoredFile, StoredSplit
-from ..ledger.split_digest import rows_stream
+from ..ledger.split_digest import RowsStream
 from ..runtime.batch_store import SpillSpace
 from ..tasks.task_uploads import uploaded_again
 
@@ -29,7 +29,7 @@ def keep_tables(
     def stored(split: Split) -> StoredSplit:
         match split:
             case InlineSplit():
-                kept.append(rows.keep(rows_stream(split)))
+                kept.append(rows.keep(RowsStream(split)))
                 said = FileSplit(
                     "",
                     watermark=split.watermark,
