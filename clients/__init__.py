@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from .proto.errors import TaskCancelled as TaskCancelled
     from .proto.errors import TaskFailed as TaskFailed
     from .proto.errors import TidegateError as TidegateError
+    from .proto.errors import TransientError as TransientError
     from .proto.errors import Unauthenticated as Unauthenticated
     from .proto.errors import Unavailable as Unavailable
     from .proto.graph import Executor as Executor
@@ -122,6 +123,7 @@ _NAMES: Final = {
         "CheckpointError",
         "ExecutionError",
         "NodeError",
+        "TransientError",
         "EpochError",
         "TaskFailed",
         "TaskCancelled",

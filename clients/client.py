@@ -59,6 +59,7 @@ class Client(Closing):
     | `write_format` | `"parquet"`, `"arrow"` or `"csv"` |
     | `durability` | `"auto"`, or `"none"`: the task ends with its service |
     | `checkpoint_epochs`, `checkpoint_seconds` | epochs and seconds between the checkpoints of a durable task |
+    | `retries` | how often a channel that failed of something transient is made anew in an epoch |
     | `executor` | `"local"`, or `"spark"`: the task's channels are Spark tasks |
     | `spark` | with `executor="spark"`: your session, or a master's address |
 

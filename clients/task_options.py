@@ -36,6 +36,7 @@ _LARGEST: Final = {
     "channels": 2**31 - 1,
     "max_pending_epochs": 2**31 - 1,
     "checkpoint_epochs": 2**31 - 1,
+    "retries": 1_000,
     "memory_limit": 2**63 - 1,
     "queue_bytes": 2**63 - 1,
     "output_bytes": 2**63 - 1,
@@ -81,6 +82,7 @@ class Options(TypedDict, total=False):
     durability: Durability | Literal["auto", "none"]
     checkpoint_epochs: int
     checkpoint_seconds: float
+    retries: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -308,6 +308,22 @@ class NodeError(ExecutionError):
         return node_error
 
 
+class TransientError(Exception):
+    """Raised by your own code in a node of a graph: what has failed may succeed if it is tried again. Where the task or
+    the node has `retries`, the channel is made anew.
+
+    >>> def fetch(batch):
+    ...     raise tidegate.TransientError("the service is restarting")
+    >>> graph = tidegate.TaskGraph()
+    >>> result = graph.collect(graph.read_arrow(monday).map(fetch, schema=monday.schema, name="fetch"))
+    >>> try:
+    ...     graph.run(retries=2)
+    ... except tidegate.TaskFailed as error:
+    ...     print(repr(error.__cause__.__cause__))
+    TransientError('the service is restarting')
+    """
+
+
 class EpochError(TidegateError):
     """One epoch failed. `epoch` is its number; the message is the cause's.
 

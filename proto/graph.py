@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol, TypeAlias
 import pyarrow as pa
 
 from .dataset import Dataset, Keyed
+from .errors import TransientError
 from .values import Explanation, FileSplit, TaskInfo, TaskOptions
 
 STRIDE: Final = 65_536
@@ -56,6 +57,8 @@ class Executor(Protocol):
         ...
 
 
+Exceptions: TypeAlias = tuple[type[BaseException], ...]
+Raised: TypeAlias = type[BaseException] | Exceptions
 BatchFunction: TypeAlias = Callable[[pa.RecordBatch], Any]
 Choose: TypeAlias = Callable[[pa.RecordBatch, int], Any]
 """A function from a batch and the number of channels to a channel for each row."""
@@ -175,13 +178,15 @@ class IterableSource:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MapNode:
     """A function over the batches of `source`. Without a `schema` the node has the schema that the function makes of an
-    empty batch.
+    empty batch. Its channel is made anew up to `retries` times in an epoch after an exception that is `transient`.
     """
 
     name: str
     source: str
     function: BatchFunction
     schema: pa.Schema | None = None
+    retries: int = 0
+    transient: Exceptions = (TransientError,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -195,7 +200,8 @@ class UnionNode:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ExecutorNode:
     """An executor of user code on `channels` channels; `make` returns a new one. Without a `schema` the node has the
-    schema of its only stream.
+    schema of its only stream. A channel is made anew up to `retries` times in an epoch after an exception that is
+    `transient`.
     """
 
     name: str
@@ -203,6 +209,8 @@ class ExecutorNode:
     make: Callable[[], Executor]
     schema: pa.Schema | None = None
     channels: int = 1
+    retries: int = 0
+    transient: Exceptions = (TransientError,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -96,8 +96,9 @@ class TaskOptions:
     once the task has worked on it for `epoch_seconds`, unless that is 0. A plan that is not row-wise runs on several
     channels only if they are estimated to save `parallel_threshold_seconds`. A durable task with state takes a
     checkpoint by itself after `checkpoint_epochs` epochs or `checkpoint_seconds` of work, whichever comes first; 0 is
-    never. `spark` is the address of a Spark master, or the name that the service in this process has for a session of
-    the caller; clients never send it.
+    never. A channel that fails of something transient is made anew up to `retries` times in an epoch. `spark` is the
+    address of a Spark master, or the name that the service in this process has for a session of the caller; clients
+    never send it.
     """
 
     mode: Mode = Mode.PER_EPOCH
@@ -126,6 +127,7 @@ class TaskOptions:
     durability: Durability = Durability.AUTO
     checkpoint_epochs: int = 1_000
     checkpoint_seconds: float = 30.0
+    retries: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,12 +10,14 @@ import pyarrow as pa
 
 from ..partitions import UNSAID, check_streams, partitions_of
 from ..proto.dataset import Dataset
-from ..proto.errors import InvalidRequest
+from ..proto.encoding.number_ranges import RANGES
+from ..proto.errors import InvalidRequest, TransientError
 from ..proto.graph import (
     ONLY_STREAM,
     STRIDE,
     BatchFunction,
     DatasetSource,
+    Exceptions,
     Executor,
     ExecutorNode,
     FedSource,
@@ -28,6 +30,7 @@ from ..proto.graph import (
     IterableSource,
     MapNode,
     Partition,
+    Raised,
     UnionNode,
 )
 from ..proto.values import Explanation, FileSplit
@@ -169,6 +172,8 @@ class TaskGraph(StockNodes, GraphBuilder):
         channels: int = 1,
         partition: Partitions = UNSAID,
         after: Mapping[str, str | Sequence[str]] | None = None,
+        retries: int = 0,
+        transient: Raised = TransientError,
     ) -> Stream:
         """A streaming node: your executor, with `execute(batches, stream, channel)` and `done(channel)`.
 
@@ -180,8 +185,11 @@ class TaskGraph(StockNodes, GraphBuilder):
           values to one channel), None (all rows to all), a function of (batch, channels) that gives a channel's number
           for each row, or `tidegate.SPREAD`.
         - `after`: `{"probe": "build"}` reads a stream once others have ended.
+        - `retries`: how often a channel is made anew in an epoch, with its input from the start, after your code has
+          raised an exception that is `transient` (a class or several).
         """
-        return self._add(self._executor(name, executor, streams, schema, channels, partition, after))
+        again = (_count(name, retries), _classes(name, transient))
+        return self._add(self._executor(name, executor, streams, schema, channels, partition, after, again))
 
     def blocking(
         self,
@@ -193,12 +201,15 @@ class TaskGraph(StockNodes, GraphBuilder):
         channels: int = 1,
         partition: Partitions = UNSAID,
         after: Mapping[str, str | Sequence[str]] | None = None,
+        retries: int = 0,
+        transient: Raised = TransientError,
     ) -> Result:
         """The node whose rows are the graph's result; they become a Dataset if the graph is run at once.
 
         Otherwise as `node`.
         """
-        return self._end(self._add(self._executor(name, executor, streams, schema, channels, partition, after)))
+        again = (_count(name, retries), _classes(name, transient))
+        return self._end(self._add(self._executor(name, executor, streams, schema, channels, partition, after, again)))
 
     def collect(self, stream: Stream) -> Result:
         """End the graph in the rows of a stream, as they are."""
@@ -229,10 +240,26 @@ class TaskGraph(StockNodes, GraphBuilder):
         name = name or self._unused("union")
         return self._add(UnionNode(name=name, sources=tuple(self._name_of(stream, name) for stream in streams)))
 
-    def add_map(self, stream: Stream, function: BatchFunction, schema: pa.Schema | None, name: str | None) -> Stream:
+    def add_map(
+        self,
+        stream: Stream,
+        function: BatchFunction,
+        schema: pa.Schema | None,
+        name: str | None,
+        retries: int,
+        transient: Raised,
+    ) -> Stream:
         """The node of `Stream.map`."""
         name = name or self._unused(f"{stream.name}.map")
-        return self._add(MapNode(name=name, source=stream.name, function=function, schema=schema))
+        node = MapNode(
+            name=name,
+            source=stream.name,
+            function=function,
+            schema=schema,
+            retries=_count(name, retries),
+            transient=_classes(name, transient),
+        )
+        return self._add(node)
 
     # ------------------------------------------------------------------------------------------------- running
 
@@ -302,6 +329,7 @@ class TaskGraph(StockNodes, GraphBuilder):
         channels: int,
         partition: Partitions,
         after: Mapping[str, str | Sequence[str]] | None,
+        again: tuple[int, Exceptions],
     ) -> ExecutorNode:
         named = streams if isinstance(streams, Mapping) else {ONLY_STREAM: streams}
         names = list(named)
@@ -317,7 +345,16 @@ class TaskGraph(StockNodes, GraphBuilder):
             )
             for stream, source in named.items()
         )
-        return ExecutorNode(name=name, inputs=inputs, make=executor, schema=schema, channels=channels)
+        retries, transient = again
+        return ExecutorNode(
+            name=name,
+            inputs=inputs,
+            make=executor,
+            schema=schema,
+            channels=channels,
+            retries=retries,
+            transient=transient,
+        )
 
     def _name_of(self, stream: StreamLike, node: str) -> str:
         match stream:
@@ -344,3 +381,20 @@ class TaskGraph(StockNodes, GraphBuilder):
 
 def _several(names: str | Sequence[str]) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _count(node: str, retries: object) -> int:
+    if not isinstance(retries, int) or isinstance(retries, bool):
+        raise InvalidRequest(f"node {node!r}: retries must be a whole number, not {retries!r}")
+    RANGES["retries"].check(f"node {node!r}: retries", retries)
+    return retries
+
+
+def _classes(node: str, transient: Raised) -> Exceptions:
+    classes = transient if isinstance(transient, tuple) else (transient,)
+    for class_ in classes:
+        if not isinstance(class_, type) or not issubclass(class_, BaseException):
+            raise InvalidRequest(
+                f"node {node!r}: transient must be a class of exceptions or a tuple of such classes, not {class_!r}"
+            )
+    return classes

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from ..proto.graph import BatchFunction, GraphNode
+from ..proto.errors import TransientError
+from ..proto.graph import BatchFunction, GraphNode, Raised
 
 if TYPE_CHECKING:
     from .builder import TaskGraph
@@ -36,11 +37,20 @@ class Stream(_OfGraph):
     <tidegate.graph.Stream 'sales'>
     """
 
-    def map(self, function: BatchFunction, *, schema: pa.Schema | None = None, name: str | None = None) -> Stream:
+    def map(
+        self,
+        function: BatchFunction,
+        *,
+        schema: pa.Schema | None = None,
+        name: str | None = None,
+        retries: int = 0,
+        transient: Raised = TransientError,
+    ) -> Stream:
         """The rows that a function returns for each batch: Arrow data, several pieces of it, or None for no rows.
 
         The result for a row must not depend on the rows beside it: only a strict task promises where batches are cut.
-        The default schema is that of the function's result for an empty batch.
+        The default schema is that of the function's result for an empty batch. `retries` and `transient` are those of
+        `TaskGraph.node`.
 
         >>> graph = tidegate.TaskGraph()
         >>> teas = graph.read_arrow(monday).map(lambda batch: batch.filter(pc.equal(batch["item"], "tea")))
@@ -48,7 +58,7 @@ class Stream(_OfGraph):
         >>> graph.run().rows
         2
         """
-        return self.graph.add_map(self, function, schema, name)
+        return self.graph.add_map(self, function, schema, name, retries, transient)
 
 
 class Result(_OfGraph):

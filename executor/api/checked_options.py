@@ -35,6 +35,12 @@ def check_options(options: TaskOptions) -> TaskOptions:
         raise InvalidRequest(
             f"write_format={options.write_format!r} must be one of {', '.join(WRITE_FORMATS)}", reason="UNKNOWN_FORMAT"
         )
+    if options.retries and options.determinism is Determinism.RELAXED:
+        raise InvalidRequest(
+            f"retries={options.retries}: a channel that is made anew has to give the same rows again, and a relaxed "
+            "task promises no order; leave retries out, or ask for a strict task",
+            reason="STRICT_OPTION",
+        )
     _check_time_zone(options.time_zone)
     return options
 
@@ -69,6 +75,12 @@ def _check_executor(options: TaskOptions) -> None:
             "memory of its service; leave executor out",
             reason="NOT_ON_SPARK",
         )
+    if options.retries:
+        raise InvalidRequest(
+            f'retries={options.retries}: with executor="spark" leave retries out: Spark runs the tasks of a lost '
+            "process again, as often as its spark.task.maxFailures says",
+            reason="NOT_ON_SPARK",
+        )
     if options.determinism is Determinism.RELAXED:
         raise InvalidRequest(
             'executor="spark" runs only strict tasks: on Spark the channels use every core, so a relaxed task '
@@ -88,6 +100,10 @@ def _check_continuous(options: TaskOptions) -> None:
         "parallel_threshold_seconds": (
             options.parallel_threshold_seconds != _SHIPPED.parallel_threshold_seconds,
             "it runs on all of its channels; leave parallel_threshold_seconds out",
+        ),
+        "retries": (
+            bool(options.retries),
+            "its channels keep state from epoch to epoch, and go on from a checkpoint; leave retries out",
         ),
     }
     for name, (is_set, why) in refused.items():

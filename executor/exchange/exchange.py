@@ -12,6 +12,9 @@ never downstream of them. The `allowance` bounds memory and files: all pushed by
 the allowance `push` fails with an error that says so. An exchange whose producers run only for its one consumer needs
 no allowance: it holds only what they produce ahead of that consumer.
 
+An exchange that is `replayed` keeps all blocks until its consumers are closed (`ReplayLog`), so that a consumer that
+was made anew can `begin_again`. The end of a consumer's stream is then no close: producers go on until `close`.
+
 A producer's error reaches each consumer in its place, after the blocks before it. A consumer that has closed gets
 nothing more, and `push` tells a producer when nobody reads its blocks any more.
 
@@ -37,6 +40,7 @@ from ..runtime.allowance import Allowance
 from ..runtime.batch_store import Quota, SpillFiles, Store
 from ..runtime.meters import Counts
 from .exchange_buffers import Answer, Block, Lanes
+from .replay_log import ReplayLog
 from .routing import Routing
 
 Meanwhile: TypeAlias = Callable[[int], bool]
@@ -87,6 +91,7 @@ class Exchange:
         allowance: Allowance | None = None,
         on_change: Callable[[], None] | None = None,
         counts: Sequence[Counts] = (),
+        replayed: bool = False,
     ) -> None:
         self.schema = schema
         self.epoch = epoch
@@ -103,6 +108,7 @@ class Exchange:
         self._changes = 0
         self._stopped: Exception | None = None
         self._counts = tuple(counts)
+        self._log = ReplayLog(quota, files) if replayed else None
         self._blocks = self._rows = self._bytes = self._spilled = self._peak = 0
 
     # ------------------------------------------------------------------------------------------------- producers
@@ -119,6 +125,8 @@ class Exchange:
         sliced = Block(self._routing.slices(block, producer, number), wanted)
         if self._allowance is not None:
             self._allowance.take(sliced.holding.size)
+        if self._log is not None:
+            self._log.add(producer, number, sliced)
         if not self._keep(producer, sliced):
             self._spill(producer, sliced)
         self._notify()
@@ -190,7 +198,10 @@ class Exchange:
         try:
             # Read without the lock, because it may be in a file. It is not freed meanwhile: this consumer is one of its
             # readers.
-            rows = block.holding.batch(block.position(consumer))
+            if block is None:
+                rows = self._again(consumer, answer, number)
+            else:
+                rows = block.holding.batch(block.position(consumer))
         except (OSError, pa.ArrowException) as error:
             lost = ExecutionError(
                 f"the spilled rows of an exchange cannot be read back: {error}", reason="SPILL_FAILED"
@@ -200,7 +211,8 @@ class Exchange:
         finally:
             with self._changed:
                 crowded = self._full
-                self._lanes.release(consumer, answer, number)
+                if block is not None:
+                    self._lanes.release(consumer, answer, number)
                 crowded = crowded and not self._full
             if crowded and self._on_change is not None:
                 self._on_change()
@@ -257,7 +269,28 @@ class Exchange:
         """End the consumer's reading of all producers, or of one. At any time, and more than once."""
         with self._changed:
             self._lanes.close(consumer, range(self.producers) if producer is None else (producer,))
+            closed = self._lanes.closed
+        if closed and self._log is not None:
+            self._log.end()
         self._notify()
+
+    def leave(self, consumer: int, producer: int | None = None) -> None:
+        """Close the consumer's stream. If the consumer may begin again, its producers go on."""
+        if self._log is None:
+            self.close(consumer, producer)
+            return
+        with self._changed:
+            self._lanes.leave(consumer, range(self.producers) if producer is None else (producer,))
+
+    @property
+    def replayable(self) -> bool:
+        """True if `begin_again` is possible."""
+        return self._log is not None and self._log.whole
+
+    def begin_again(self, consumer: int) -> None:
+        """Have the consumer, which reads nothing now, read from the first block of each producer."""
+        with self._changed:
+            self._lanes.begin_again(consumer)
 
     @property
     def watermark(self) -> int | None:
@@ -290,6 +323,11 @@ class Exchange:
     @property
     def _full(self) -> bool:
         return self._store.memory >= self._store.memory_limit or self._store.disk > 0
+
+    def _again(self, consumer: int, producer: int, number: int) -> pa.RecordBatch:
+        """A slice that the consumer had before it was made anew."""
+        assert self._log is not None
+        return self._log.slice(consumer, producer, number)
 
     def _awaited(self, consumer: int, producer: int | None) -> int:
         if producer is not None:
@@ -353,7 +391,7 @@ class Exchange:
 
 
 class ExchangeStream:
-    """A consumer's side as a stream, without empty slices. Closing the stream closes that side."""
+    """A consumer's side as a stream, without empty slices. Closing the stream leaves that side."""
 
     def __init__(self, exchange: Exchange, consumer: int, producer: int | None, meanwhile: Meanwhile | None) -> None:
         self.schema = exchange.schema
@@ -378,7 +416,7 @@ class ExchangeStream:
                 return taken.rows
 
     def close(self) -> None:
-        self._exchange.close(self._consumer, self._producer)
+        self._exchange.leave(self._consumer, self._producer)
 
 
 def _chained(lanes: Sequence[ExchangeStream]) -> Generator[pa.RecordBatch]:
@@ -387,7 +425,7 @@ def _chained(lanes: Sequence[ExchangeStream]) -> Generator[pa.RecordBatch]:
 
 
 class LanesStream:
-    """A consumer's side as one stream, made from its lanes. Closing the stream closes that side."""
+    """A consumer's side as one stream, made from its lanes. Closing the stream leaves that side."""
 
     def __init__(self, exchange: Exchange, consumer: int, rows: Generator[pa.RecordBatch]) -> None:
         self.schema = exchange.schema
@@ -407,4 +445,4 @@ class LanesStream:
 
     def close(self) -> None:
         self._rows.close()
-        self._exchange.close(self._consumer)
+        self._exchange.leave(self._consumer)

@@ -52,10 +52,16 @@ class _Lane:
 
 @dataclass(slots=True, eq=False)
 class _Reader:
-    """One consumer's next block of each producer, which producers it still reads, and the producer whose turn it is."""
+    """One consumer's next block of each producer, which producers it still reads, and the producer whose turn it is.
+
+    A consumer that has left a producer reads no more of it, but may read it again from the start: the producer goes on.
+    The blocks before `replayed` are not in the lanes any more.
+    """
 
     next: list[int]
+    replayed: list[int]
     open: list[bool]
+    reading: list[bool]
     turn: int = 0
 
 
@@ -64,19 +70,21 @@ class Lanes:
 
     def __init__(self, producers: int, consumers: int, store: Store) -> None:
         self._lanes = [_Lane() for _ in range(producers)]
-        self._readers = [_Reader([0] * producers, [True] * producers) for _ in range(consumers)]
+        self._readers = [
+            _Reader([0] * producers, [0] * producers, [True] * producers, [True] * producers) for _ in range(consumers)
+        ]
         self._store = store
 
     # ------------------------------------------------------------------------------------------------- producers
 
     def wanted(self, producer: int) -> list[bool]:
-        """For each consumer, True if it still reads this producer."""
+        """For each consumer, True if it still reads this producer, or may read it again."""
         return [reader.open[producer] for reader in self._readers]
 
     def publish(self, producer: int, block: Block) -> None:
         """Add the producer's next block, which is in the store already."""
         lane = self._lanes[producer]
-        block.readers = {consumer for consumer, wants in enumerate(self.wanted(producer)) if wants}
+        block.readers = {consumer for consumer, reader in enumerate(self._readers) if reader.reading[producer]}
         if block.readers:
             lane.blocks[lane.count] = block
         else:
@@ -127,8 +135,9 @@ class Lanes:
         """The producer whose block is next in (block, producer) order."""
         return self._readers[consumer].turn
 
-    def advance(self, consumer: int, producer: int) -> tuple[int, Block]:
-        """The block that `find` found and its number, to be read and then released.
+    def advance(self, consumer: int, producer: int) -> tuple[int, Block | None]:
+        """The block that `find` found and its number, to be read and then released. None for a block that is read
+        again, and is not here any more.
 
         Raises the producer's error instead.
         """
@@ -138,7 +147,7 @@ class Lanes:
             raise lane.error
         reader.next[producer] = number + 1
         reader.turn = (producer + 1) % len(self._lanes)
-        return number, lane.blocks[number]
+        return number, lane.blocks[number] if number >= reader.replayed[producer] else None
 
     def release(self, consumer: int, producer: int, number: int) -> None:
         """Record that the consumer has read its slice of this block, or will never want it."""
@@ -149,18 +158,42 @@ class Lanes:
             del lane.blocks[number]
             self._store.free(block.holding)
 
-    def close(self, consumer: int, producers: Iterable[int]) -> None:
-        """End the consumer's reading of these producers. A block that it is reading stays until it is released."""
+    def leave(self, consumer: int, producers: Iterable[int]) -> None:
+        """End the consumer's reading of these producers until it begins again. A block that it is reading stays until
+        it is released.
+        """
         reader = self._readers[consumer]
         for producer in producers:
-            if reader.open[producer]:
-                reader.open[producer] = False
-                for number in range(reader.next[producer], self._lanes[producer].count):
+            if reader.reading[producer]:
+                reader.reading[producer] = False
+                first = max(reader.next[producer], reader.replayed[producer])
+                for number in range(first, self._lanes[producer].count):
                     self.release(consumer, producer, number)
+
+    def begin_again(self, consumer: int) -> None:
+        """Have the consumer read all producers from their first blocks, which are not here any more."""
+        reader = self._readers[consumer]
+        self.leave(consumer, range(len(self._lanes)))
+        for producer, lane in enumerate(self._lanes):
+            reader.next[producer], reader.replayed[producer] = 0, lane.count
+            reader.reading[producer] = reader.open[producer]
+        reader.turn = 0
+
+    def close(self, consumer: int, producers: Iterable[int]) -> None:
+        """End the consumer's reading of these producers for good."""
+        reader = self._readers[consumer]
+        self.leave(consumer, producers)
+        for producer in producers:
+            reader.open[producer] = False
+
+    @property
+    def closed(self) -> bool:
+        """True if no consumer reads any producer any more."""
+        return not any(any(reader.open) for reader in self._readers)
 
     def _at(self, reader: _Reader, producer: int) -> int | Answer:
         lane = self._lanes[producer]
-        if not reader.open[producer]:
+        if not reader.reading[producer]:
             return Answer.END
         if reader.next[producer] < lane.count or lane.error is not None:
             return producer

@@ -15,9 +15,10 @@ from ...operators.core.blocks import blocks
 from ...operators.core.operator import Stream
 from ...planner.ir import Routing
 from ...planner.physical import pipelines as planned
-from ...planner.physical.pipelines import Pipeline, Start
+from ...planner.physical.pipelines import PhysicalNode, Pipeline, Start
 from ...proto.errors import ExecutionError
-from ..pipelines.channel_pipelines import Pipelines
+from ..pipelines.channel_pipelines import ChannelInstances, Pipelines
+from ..pipelines.channel_run import ChannelRun, Retries
 from ..pipelines.key_shares import cuts_of, key_shares
 from ..pipelines.pipeline import EpochInput, Pieces, PipelineInstance, Read
 from ..pipelines.turns import in_morsels, turns
@@ -38,7 +39,7 @@ class ExecutionContext:
     """The context that the epochs of a task share.
 
     `run` gives the rows of an instance, and can be interrupted by a cancellation. `space` is only for rows that wait
-    between channels, so that the room does not depend on any reader.
+    between channels, so that the room does not depend on any reader. `retries` are those of the channels of a pipeline.
     """
 
     scheduler: Scheduler
@@ -47,6 +48,7 @@ class ExecutionContext:
     result_bytes: int
     meters: Meters
     run: Callable[[PipelineInstance, EpochInput], Rows]
+    retries: Callable[[PhysicalNode], Retries]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,6 +74,21 @@ class _Fed:
         if self.gathers:
             return self.exchange.gathered(consumer, meanwhile)
         return self.exchange.stream(consumer, meanwhile)
+
+
+@dataclass(frozen=True, slots=True)
+class _Inlet:
+    """A channel's side of an exchange that it reads. Implements `channel_run.ReadAgain`."""
+
+    exchange: Exchange
+    channel: int
+
+    @property
+    def replayable(self) -> bool:
+        return self.exchange.replayable
+
+    def begin_again(self) -> None:
+        self.exchange.begin_again(self.channel)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,6 +126,12 @@ class ParallelRun:
         self._allowance = Allowance(execution_context.exchange_bytes + execution_context.space.quota.limit)
         chosen = pipelines.physical.pipelines[first:last]
         exchanges = [exchange for pipeline in chosen for exchange in pipeline.into]
+        self._replayed = {
+            number
+            for pipeline in chosen
+            if execution_context.retries(pipeline.root).count
+            for number in pipeline.received
+        }
         room = execution_context.exchange_bytes // max(len(exchanges), 1)
         plan_paths = plan_paths_of(chosen)
         self._noted = [
@@ -147,6 +170,7 @@ class ParallelRun:
             room,
             self._allowance if waits else None,
             [self._execution_context.meters.of("Exchange", plan_path, channel) for channel in range(producer.channels)],
+            replayed=sent.number in self._replayed,
         )
         self._fed[sent.number] = _Fed(
             exchange, Ordering(sent.order) if sent.order else None, sent.routing is Routing.GATHER
@@ -161,6 +185,8 @@ class ParallelRun:
         room: int,
         allowance: Allowance | None = None,
         counts: Sequence[Counts] = (),
+        *,
+        replayed: bool = False,
     ) -> Exchange:
         return Exchange(
             schema,
@@ -173,6 +199,7 @@ class ParallelRun:
             allowance=allowance,
             on_change=self._scheduler.offer,
             counts=counts,
+            replayed=replayed,
         )
 
     # ------------------------------------------------------------------------------------------------------- runs
@@ -188,21 +215,28 @@ class ParallelRun:
         if not pipeline.into:
             self._results.append(_Result(fed[0], sum(map(len, channel_turns)) if in_morsels(pipeline) else None))
         for number, mine in enumerate(channel_turns):
-            run = self._run(pipeline, self._channel(index, number), mine, fed)
+            run = self._run(pipeline, self._channel(pipeline, index, number), mine, fed)
             self._scheduler.add(run)
             for outlet in fed:
                 outlet.producers.append(run)
 
-    def _channel(self, index: int, number: int) -> _Channel:
+    def _channel(self, pipeline: Pipeline, index: int, number: int) -> ChannelRun:
         read = Read()
         self._reads.append(read)
         cut = self._cut[number] if self._cut else {}
         epoch_input = replace(
             self._epoch_input, receive=lambda exchange: self._receive(exchange, number), read=read, cut=cut
         )
-        return _Channel(number, lambda: self._made.get(index, number), epoch_input, self._execution_context.run)
+        return ChannelRun(
+            number,
+            epoch_input,
+            made=ChannelInstances(self._made, index, number),
+            run=self._execution_context.run,
+            retries=self._execution_context.retries(pipeline.root),
+            inputs=[_Inlet(self._fed[received].exchange, number) for received in pipeline.received],
+        )
 
-    def _run(self, pipeline: Pipeline, channel: _Channel, turns: Sequence[Pieces], fed: Sequence[_Fed]) -> Driver:
+    def _run(self, pipeline: Pipeline, channel: ChannelRun, turns: Sequence[Pieces], fed: Sequence[_Fed]) -> Driver:
         received = [self._fed[number] for number in pipeline.received]
         outlets = [(outlet.exchange, channel.number) for outlet in fed]
         passed = self._epoch_input.watermarks
@@ -248,43 +282,18 @@ class ParallelRun:
             ).spilled_bytes += exchange.statistics().spilled_bytes
 
 
-class _Channel:
-    """One channel of one pipeline: its instance, made at its first run."""
-
-    def __init__(
-        self,
-        number: int,
-        make: Callable[[], PipelineInstance],
-        epoch_input: EpochInput,
-        run: Callable[[PipelineInstance, EpochInput], Rows],
-    ) -> None:
-        self.number = number
-        self._make = make
-        self._epoch_input = epoch_input
-        self._run = run
-        self._instance: PipelineInstance | None = None
-
-    def rows(self, pieces: Pieces) -> Rows:
-        self._instance = self._make()
-        return self._run(self._instance, replace(self._epoch_input, pieces=pieces))
-
-    def interrupt(self) -> None:
-        if self._instance is not None:
-            self._instance.interrupt()
-
-
-def _as_they_come(channel: _Channel, turns: Sequence[Pieces]) -> Rows:
+def _as_they_come(channel: ChannelRun, turns: Sequence[Pieces]) -> Rows:
     for pieces in turns:
         with closing(channel.rows(pieces)) as batches:
             yield from batches
 
 
-def _in_blocks(channel: _Channel, turns: Sequence[Pieces]) -> Rows:
+def _in_blocks(channel: ChannelRun, turns: Sequence[Pieces]) -> Rows:
     with closing(_as_they_come(channel, turns)) as batches:
         yield from blocks(batches)
 
 
-def _in_morsels(channel: _Channel, turns: Sequence[Pieces], end: pa.RecordBatch) -> Rows:
+def _in_morsels(channel: ChannelRun, turns: Sequence[Pieces], end: pa.RecordBatch) -> Rows:
     """The channel's rows, turn by turn. An empty batch ends each morsel; no other batch is empty."""
     for pieces in turns:
         with closing(channel.rows(pieces)) as batches:

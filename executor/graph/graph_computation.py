@@ -3,20 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Unpack
 
 import pyarrow as pa
 
+from ...planner.graph.prepare_graph import PreparedGraph
+from ...planner.physical.pipelines import PhysicalNode
+from ...proto.errors import NodeError
+from ...proto.graph import ExecutorNode, MapNode
 from ...proto.statistics import OperatorStatistics
+from ...proto.values import TaskOptions
 from ..pipelines.build_operators import RunNode
-from ..plans.dataflow import PlanComputation
+from ..pipelines.channel_run import Retries
+from ..plans.dataflow import PlanComputation, Resources, names_of
 from .statements import statement_told
 
 
 class GraphComputation(PlanComputation):
     """The computation of a graph. It reports statistics of each channel separately.
 
-    An error of a statement is reported as an executor's error is: with its node, its channel and the epoch.
+    An error of a statement is reported as an executor's error is: with its node, its channel and the epoch. A channel
+    is made anew as often as the option says, or the node with most retries among those that the channel runs.
     """
+
+    def __init__(self, prepared: PreparedGraph, options: TaskOptions, **resources: Unpack[Resources]) -> None:
+        self._code = {node.name: node for node in prepared.graph.nodes if isinstance(node, ExecutorNode | MapNode)}
+        super().__init__(prepared, options, **resources)
+
+    def retries(self, root: PhysicalNode) -> Retries:
+        code = {name: self._code[name] for name in names_of(root) & self._code.keys()}
+
+        def transient(error: NodeError) -> bool:
+            return error.node in code and isinstance(error.__cause__, code[error.node].transient)
+
+        return Retries(max((self.options.retries, *(node.retries for node in code.values()))), transient)
 
     def watched(self, node: RunNode, channel: int, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return statement_told(node, channel, rows)

@@ -33,10 +33,15 @@ instance among those with as much memory.
 
 
 class Pipelines:
-    """The pipelines of a physical plan, each channel's made when it first runs."""
+    """The pipelines of a physical plan, each channel's made when it first runs. `ended` gets each instance that is
+    dropped before the others, so that its statistics stay.
+    """
 
-    def __init__(self, physical: PhysicalPlan, memory_limit: int, make: Make) -> None:
+    def __init__(
+        self, physical: PhysicalPlan, memory_limit: int, make: Make, ended: Callable[[PipelineInstance], None]
+    ) -> None:
         self.physical = physical
+        self._ended = ended
         self.parallel = physical.parallel
         self.sources = frozenset(source for pipeline in physical.pipelines for source in pipeline.sources)
         self.sent = sent_sources(physical.pipelines, physical)
@@ -52,11 +57,21 @@ class Pipelines:
     def get(self, index: int, channel: int = 0) -> PipelineInstance:
         """The pipeline of a channel. From any thread, but by one thread at a time for one channel."""
         instance = self._made.get((index, channel))
+        if instance is not None and instance.broken:
+            self.drop(index, channel)
+            instance = None
         if instance is None:
             root = self.physical.pipelines[index].root
             instance = self._make(root, channel, self._memory[index], self._number(index, channel))
             self._made[index, channel] = instance
         return instance
+
+    def drop(self, index: int, channel: int) -> None:
+        """Have the pipeline of a channel made anew when it is wanted next. Its run must have ended."""
+        instance = self._made.pop((index, channel), None)
+        if instance is not None:
+            self._ended(instance)
+            instance.close()
 
     def reads(self, first: int, last: int) -> tuple[InputRead, ...]:
         """The inputs that the pipelines from `first` to `last` read."""
@@ -92,6 +107,22 @@ class Pipelines:
     def close(self) -> None:
         for instance in self._made.values():
             instance.close()
+
+
+class ChannelInstances:
+    """The instances of one channel of one pipeline, one at a time."""
+
+    def __init__(self, pipelines: Pipelines, index: int, channel: int) -> None:
+        self._pipelines = pipelines
+        self._index = index
+        self._channel = channel
+
+    def get(self) -> PipelineInstance:
+        return self._pipelines.get(self._index, self._channel)
+
+    def drop(self) -> None:
+        """Have the next `get` make a new instance."""
+        self._pipelines.drop(self._index, self._channel)
 
 
 def sent_sources(pipelines: Sequence[Pipeline], physical: PhysicalPlan | None = None) -> Sent:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from ...operators.changes.network.network_statistics import LoopStatistics, OperatorStatistics
 from ...operators.core.operator import UNBOUNDED, Stream
 from ...operators.core.piece import Piece
+from ...operators.duckdb.instances import Instance
 from ...planner.physical.pipelines import KeptNode, LookupNode, PhysicalNode, ReceiveNode, inputs
 from ..runtime.meters import Meter, MeteredStream
 from .build_operators import Made, OperatorFactory, ReadSource, RunNode, make
@@ -75,7 +76,8 @@ class _Run:
 class PipelineInstance:
     """The operators of a pipeline.
 
-    `run` is one epoch, or some of its pieces; the last run must have ended or been closed.
+    `run` is one epoch, or some of its pieces; the last run must have ended or been closed. `engines` are the DuckDB
+    instances that the operators have taken.
     """
 
     def __init__(
@@ -84,8 +86,10 @@ class PipelineInstance:
         *,
         factory: OperatorFactory,
         kept: Callable[[str], Rows],
+        engines: Sequence[Instance] = (),
     ) -> None:
         self._root = root
+        self._engines = engines
         self._factory = factory
         self._kept = kept
         self._made: list[Made] = []
@@ -104,6 +108,11 @@ class PipelineInstance:
     @property
     def lasting(self) -> bool:
         return any(built.operator.lasting for built in self._made)
+
+    @property
+    def broken(self) -> bool:
+        """True if an engine has failed inside, so that the operators cannot be used again."""
+        return any(engine.broken for engine in self._engines)
 
     @property
     def loops(self) -> tuple[LoopStatistics, ...]:

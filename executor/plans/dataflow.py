@@ -28,9 +28,18 @@ from ...operators.sources.files_ahead import FilesAhead
 from ...operators.sources.formats.matching import match_columns
 from ...operators.sources.split_pieces import expand
 from ...planner.physical.memory import index_memory
-from ...planner.physical.pipelines import PhysicalNode, PhysicalPlan, Pipeline, ScanNode, SourceShape, Start, walk
+from ...planner.physical.pipelines import (
+    KeptNode,
+    PhysicalNode,
+    PhysicalPlan,
+    Pipeline,
+    ScanNode,
+    SourceShape,
+    Start,
+    walk,
+)
 from ...planner.prepare import Planned
-from ...proto.errors import ExecutionError, Exhausted, InternalError, InvalidRequest, SplitError
+from ...proto.errors import ExecutionError, Exhausted, InternalError, InvalidRequest, SplitError, TransientError
 from ...proto.statistics import LoopStatistics, OperatorStatistics, SourceProgress, StageStatistics
 from ...proto.values import Determinism, FileSplit, InlineSplit, Split, TaskOptions
 from ..api.computation import RowEffect, Source
@@ -38,6 +47,7 @@ from ..exchange.parallel_epoch import ExecutionContext
 from ..ledger.split_book import rowless
 from ..pipelines.build_operators import OperatorFactory, RunNode
 from ..pipelines.channel_pipelines import Pipelines
+from ..pipelines.channel_run import Retries
 from ..pipelines.input_progress import InputProgress
 from ..pipelines.pipeline import EpochInput, Pieces, PipelineInstance, Read
 from ..pipelines.pipeline_watermarks import Passed
@@ -131,6 +141,7 @@ class PlanComputation:
             result_bytes=options.output_bytes,
             meters=self.meters,
             run=self.run,
+            retries=self.retries,
         )
         self._stopped = False
         self._plans = 0
@@ -215,7 +226,7 @@ class PlanComputation:
             self._made.move_to_end(key)
             return pipelines
         physical = self._kept_for(whole, clock_us)
-        pipelines = self._made[key] = Pipelines(physical, self.options.memory_limit, self.make)
+        pipelines = self._made[key] = Pipelines(physical, self.options.memory_limit, self.make, self._count)
         if len(self._made) > _SHAPES_KEPT:
             _, oldest = self._made.popitem(last=False)
             self._count(oldest)
@@ -242,8 +253,14 @@ class PlanComputation:
 
     def make(self, root: PhysicalNode, channel: int, memory_limit: int, number: int) -> PipelineInstance:
         """The operators of a pipeline, on the DuckDB instance of this number among those with as much memory."""
+        engines: list[Instance] = []
+
+        def take() -> Instance:
+            engines.append(self._instance(memory_limit, number))
+            return engines[-1]
+
         factory = OperatorFactory(
-            take=lambda: self._instance(memory_limit, number),
+            take=take,
             strict=self.options.determinism is Determinism.STRICT,
             spill=self.options.spill,
             meter=lambda operator, plan_path: self.meters.of(operator, plan_path, channel),
@@ -261,10 +278,13 @@ class PlanComputation:
             missing_columns=self.options.missing_columns,
             read_ahead=self._read_ahead(root),
         )
-        return PipelineInstance(root, factory=factory, kept=self._keeping.rows)
+        return PipelineInstance(root, factory=factory, kept=self._keeping.rows, engines=engines)
 
     def _instance(self, memory_limit: int, number: int) -> Instance:
         instance = self._instances.get((memory_limit, number))
+        if instance is not None and instance.broken:
+            self._pool.give_back(instance)
+            instance = None
         if instance is None:
             settings = replace(self._settings, memory_limit=memory_limit)
             instance = self._instances[memory_limit, number] = self._pool.take(settings)
@@ -316,6 +336,13 @@ class PlanComputation:
             read=read,
             inputs=self.inputs,
             watermarks=watermarks,
+        )
+
+    def retries(self, root: PhysicalNode) -> Retries:
+        """The retries of the channels of a pipeline with this root."""
+        names = names_of(root)
+        return Retries(
+            self.options.retries, lambda error: error.node in names and isinstance(error.__cause__, TransientError)
         )
 
     def watched(self, node: RunNode, channel: int, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
@@ -400,6 +427,11 @@ class PlanComputation:
         while self._instances:
             _, instance = self._instances.popitem()
             give_back(instance)
+
+
+def names_of(root: PhysicalNode) -> frozenset[str]:
+    """The plan paths of a pipeline's operators; in a graph, the names of its nodes."""
+    return frozenset(node.plan_path for node in walk(root) if not isinstance(node, KeptNode))
 
 
 def _source(name: str, columns: Sequence[Column], *, static: bool) -> Source:

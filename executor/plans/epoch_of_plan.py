@@ -18,7 +18,8 @@ from ...proto.errors import ExecutionError, NodeError
 from ..api.computation import RowEffect, Watermarks
 from ..api.errors_of_rows import caused_by_rows, located
 from ..exchange.parallel_epoch import ParallelRun
-from ..pipelines.channel_pipelines import Pipelines
+from ..pipelines.channel_pipelines import ChannelInstances, Pipelines
+from ..pipelines.channel_run import ChannelRun
 from ..pipelines.pipeline import Pieces, Read
 from ..pipelines.pipeline_watermarks import Passed, passed_on
 from ..pipelines.shapes import same_feed, shape_of
@@ -175,7 +176,14 @@ class PlanRun:
             yield from run.rows()
             return
         for index in range(first, last):
-            yield from computation.run(pipelines.get(index), epoch_input)
+            channel = ChannelRun(
+                0,
+                epoch_input,
+                made=ChannelInstances(pipelines, index, 0),
+                run=computation.run,
+                retries=computation.retries(pipelines.physical.pipelines[index].root),
+            )
+            yield from channel.rows(epoch_input.pieces)
 
 
 def _is_one_morsel(pipelines: Sequence[Pipeline], pieces: Pieces) -> bool:

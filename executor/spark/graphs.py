@@ -16,7 +16,7 @@ from .worker.stage import packed
 
 
 def check_code(graph: Graph) -> None:
-    """Raise `PlanError` with each user function that cannot travel."""
+    """Raise `PlanError` with each user function that cannot travel, and each node that asks for what Spark decides."""
     problems = [wrong for node in graph.nodes for wrong in _problems(node)]
     if problems:
         raise PlanError(*problems)
@@ -35,6 +35,13 @@ def staged_iterables(
 
 
 def _problems(node: GraphNode) -> Iterator[Problem]:
+    if isinstance(node, ExecutorNode | MapNode) and node.retries:
+        yield problem(
+            node.name,
+            "NOT_ON_SPARK",
+            "it has retries: leave them out, because Spark runs the tasks of a lost process again, as often as its "
+            "spark.task.maxFailures says",
+        )
     for what, code in _code(node):
         try:
             packed(code)

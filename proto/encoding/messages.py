@@ -75,6 +75,7 @@ _PLAIN_OPTIONS: Final = (
     "parallel_threshold_seconds",
     "checkpoint_epochs",
     "checkpoint_seconds",
+    "retries",
 )
 
 

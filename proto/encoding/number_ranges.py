@@ -78,6 +78,7 @@ RANGES: Final = {
     "epoch_seconds": _seconds("no limit"),
     "checkpoint_epochs": Range(0, _LARGEST_32 >> 1, "a number of epochs (0: never)"),
     "checkpoint_seconds": _seconds("never"),
+    "retries": Range(0, 1_000, "a number of new starts of a channel"),
     "parallel_threshold_seconds": _seconds("several channels wherever they save time"),
 }
 
