@@ -230,7 +230,7 @@ class ParallelRun:
         return ChannelRun(
             number,
             epoch_input,
-            made=ChannelInstances(self._made, index, number),
+            instances=ChannelInstances(self._made, index, number),
             run=self._execution_context.run,
             retries=self._execution_context.retries(pipeline.root),
             inputs=[_Inlet(self._fed[received].exchange, number) for received in pipeline.received],

@@ -14,8 +14,8 @@ from ...proto.graph import ExecutorNode, MapNode
 from ...proto.statistics import OperatorStatistics
 from ...proto.values import TaskOptions
 from ..pipelines.build_operators import RunNode
-from ..pipelines.channel_run import Retries
-from ..plans.dataflow import PlanComputation, Resources, names_of
+from ..pipelines.channel_run import Retries, names_of
+from ..plans.dataflow import PlanComputation, Resources
 from .statements import statement_told
 
 

@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from ...operators.arrays.digest import digest
 from ...operators.core.blocks import blocks
-from ...proto.errors import ExecutionError, NodeError, TidegateError
+from ...planner.physical.pipelines import KeptNode, PhysicalNode, walk
+from ...proto.errors import ExecutionError, NodeError, TidegateError, TransientError
 from .pipeline import EpochInput, Pieces, PipelineInstance
 
 _log = logging.getLogger("tidegate.server")
@@ -27,10 +28,21 @@ Rows: TypeAlias = Generator[pa.RecordBatch]
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """How often a channel is made anew in an epoch. `transient` says which errors of its user code may pass."""
+    """The number of new starts of a channel in an epoch. `transient` says which errors of its user code may pass."""
 
     count: int
     transient: Callable[[NodeError], bool]
+
+
+def retries_of(root: PhysicalNode, count: int) -> Retries:
+    """The retries of the channels of a pipeline, whose code raises `TransientError` itself."""
+    names = names_of(root)
+    return Retries(count, lambda error: error.node in names and isinstance(error.__cause__, TransientError))
+
+
+def names_of(root: PhysicalNode) -> frozenset[str]:
+    """The plan paths of a pipeline's operators; in a graph, the names of its nodes."""
+    return frozenset(node.plan_path for node in walk(root) if not isinstance(node, KeptNode))
 
 
 NO_RETRIES: Final = Retries(0, lambda _: False)
@@ -63,13 +75,13 @@ class ChannelRun:
         number: int,
         epoch_input: EpochInput,
         *,
-        made: Instances,
+        instances: Instances,
         run: Callable[[PipelineInstance, EpochInput], Rows],
         retries: Retries = NO_RETRIES,
         inputs: Sequence[ReadAgain] = (),
     ) -> None:
         self.number = number
-        self._made = made
+        self._instances = instances
         self._epoch_input = epoch_input
         self._run = run
         self._retries = retries
@@ -87,7 +99,7 @@ class ChannelRun:
             self._instance.interrupt()
 
     def _once(self, epoch_input: EpochInput) -> Rows:
-        self._instance = self._made.get()
+        self._instance = self._instances.get()
         return self._run(self._instance, epoch_input)
 
     def _tried(self, epoch_input: EpochInput) -> Rows:
@@ -117,7 +129,7 @@ class ChannelRun:
             return False
         self._left -= 1
         _log.warning("channel %d is made anew (%d more times at most): %s", self.number, self._left, error)
-        self._made.drop()
+        self._instances.drop()
         for read in self._inputs:
             read.begin_again()
         return True

@@ -28,18 +28,9 @@ from ...operators.sources.files_ahead import FilesAhead
 from ...operators.sources.formats.matching import match_columns
 from ...operators.sources.split_pieces import expand
 from ...planner.physical.memory import index_memory
-from ...planner.physical.pipelines import (
-    KeptNode,
-    PhysicalNode,
-    PhysicalPlan,
-    Pipeline,
-    ScanNode,
-    SourceShape,
-    Start,
-    walk,
-)
+from ...planner.physical.pipelines import PhysicalNode, PhysicalPlan, Pipeline, ScanNode, SourceShape, Start, walk
 from ...planner.prepare import Planned
-from ...proto.errors import ExecutionError, Exhausted, InternalError, InvalidRequest, SplitError, TransientError
+from ...proto.errors import ExecutionError, Exhausted, InternalError, InvalidRequest, SplitError
 from ...proto.statistics import LoopStatistics, OperatorStatistics, SourceProgress, StageStatistics
 from ...proto.values import Determinism, FileSplit, InlineSplit, Split, TaskOptions
 from ..api.computation import RowEffect, Source
@@ -47,7 +38,7 @@ from ..exchange.parallel_epoch import ExecutionContext
 from ..ledger.split_book import rowless
 from ..pipelines.build_operators import OperatorFactory, RunNode
 from ..pipelines.channel_pipelines import Pipelines
-from ..pipelines.channel_run import Retries
+from ..pipelines.channel_run import Retries, retries_of
 from ..pipelines.input_progress import InputProgress
 from ..pipelines.pipeline import EpochInput, Pieces, PipelineInstance, Read
 from ..pipelines.pipeline_watermarks import Passed
@@ -150,8 +141,7 @@ class PlanComputation:
         self._accepted: dict[str, InlinePiece] = {}
         pipelines = prepared.physical(self._nominal).pipelines
         self.write = write
-        waits = write is not None or self.cluster is not None
-        self.lead, self.early_source = (0, None) if waits else self._ahead_of_the_seal(pipelines)
+        self.lead, self.early_source = self._ahead_of_the_seal(pipelines)
         behind = (source for pipeline in pipelines[self.lead + 1 :] for source in pipeline.sources)
         self.early_frees = self.early_source is not None and self.early_source not in behind
 
@@ -168,6 +158,8 @@ class PlanComputation:
 
         Only static pipelines precede it.
         """
+        if self.write is not None or self.cluster is not None:
+            return 0, None
         for index, pipeline in enumerate(pipelines):
             if pipeline.into or pipeline.received:
                 break
@@ -254,13 +246,8 @@ class PlanComputation:
     def make(self, root: PhysicalNode, channel: int, memory_limit: int, number: int) -> PipelineInstance:
         """The operators of a pipeline, on the DuckDB instance of this number among those with as much memory."""
         engines: list[Instance] = []
-
-        def take() -> Instance:
-            engines.append(self._instance(memory_limit, number))
-            return engines[-1]
-
         factory = OperatorFactory(
-            take=take,
+            take=lambda: self._instance(memory_limit, number, engines),
             strict=self.options.determinism is Determinism.STRICT,
             spill=self.options.spill,
             meter=lambda operator, plan_path: self.meters.of(operator, plan_path, channel),
@@ -280,7 +267,7 @@ class PlanComputation:
         )
         return PipelineInstance(root, factory=factory, kept=self._keeping.rows, engines=engines)
 
-    def _instance(self, memory_limit: int, number: int) -> Instance:
+    def _instance(self, memory_limit: int, number: int, users: list[Instance]) -> Instance:
         instance = self._instances.get((memory_limit, number))
         if instance is not None and instance.broken:
             self._pool.give_back(instance)
@@ -288,6 +275,7 @@ class PlanComputation:
         if instance is None:
             settings = replace(self._settings, memory_limit=memory_limit)
             instance = self._instances[memory_limit, number] = self._pool.take(settings)
+        users.append(instance)
         return instance
 
     def _count(self, ended: PipelineInstance | Pipelines) -> None:
@@ -340,10 +328,7 @@ class PlanComputation:
 
     def retries(self, root: PhysicalNode) -> Retries:
         """The retries of the channels of a pipeline with this root."""
-        names = names_of(root)
-        return Retries(
-            self.options.retries, lambda error: error.node in names and isinstance(error.__cause__, TransientError)
-        )
+        return retries_of(root, self.options.retries)
 
     def watched(self, node: RunNode, channel: int, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
         """The rows of the node's operator in an epoch; subclasses wrap them."""
@@ -427,11 +412,6 @@ class PlanComputation:
         while self._instances:
             _, instance = self._instances.popitem()
             give_back(instance)
-
-
-def names_of(root: PhysicalNode) -> frozenset[str]:
-    """The plan paths of a pipeline's operators; in a graph, the names of its nodes."""
-    return frozenset(node.plan_path for node in walk(root) if not isinstance(node, KeptNode))
 
 
 def _source(name: str, columns: Sequence[Column], *, static: bool) -> Source:

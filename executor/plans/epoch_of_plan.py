@@ -179,7 +179,7 @@ class PlanRun:
             channel = ChannelRun(
                 0,
                 epoch_input,
-                made=ChannelInstances(pipelines, index, 0),
+                instances=ChannelInstances(pipelines, index, 0),
                 run=computation.run,
                 retries=computation.retries(pipelines.physical.pipelines[index].root),
             )

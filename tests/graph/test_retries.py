@@ -29,7 +29,7 @@ class Failures:
     """Raises on channel 1 at its third batch, some `times`; counts the executors and the batches of each channel."""
 
     def __init__(self, times: int = 1, error: type[Exception] = tidegate.TransientError) -> None:
-        self.made: Counter[int] = Counter()
+        self.executors: Counter[int] = Counter()
         self.batches: Counter[int] = Counter()
         self._error = error
         self._left = times
@@ -40,7 +40,7 @@ class Failures:
 
     def see(self, channel: int, batch: int) -> None:
         with self._lock:
-            self.made[channel] += not batch
+            self.executors[channel] += not batch
             self.batches[channel] += 1
             if channel == 1 and batch == 2 and self._left:
                 self._left -= 1
@@ -82,20 +82,20 @@ def undisturbed(client: Client) -> pa.Table:
 def test_the_failed_channel_alone_runs_again_and_the_rows_are_the_same(client: Client, undisturbed: pa.Table) -> None:
     failures = Failures()
     assert answer(client, two_stages(failures, retries=1)).equals(undisturbed)
-    assert failures.made == {0: 1, 1: 2, 2: 1}
+    assert failures.executors == {0: 1, 1: 2, 2: 1}
 
 
 def test_the_option_of_the_task_stands_for_all_nodes(client: Client, undisturbed: pa.Table) -> None:
     failures = Failures(times=3)
     assert answer(client, two_stages(failures), retries=3).equals(undisturbed)
-    assert failures.made == {0: 1, 1: 4, 2: 1}
+    assert failures.executors == {0: 1, 1: 4, 2: 1}
 
 
 def test_more_failures_than_retries_fail_the_epoch(client: Client) -> None:
     failures = Failures(times=3)
     with pytest.raises(tidegate.TaskFailed, match="TransientError: try again"):
         answer(client, two_stages(failures, retries=2))
-    assert failures.made[1] == 3
+    assert failures.executors[1] == 3
 
 
 @pytest.mark.parametrize("error", [ValueError, ConnectionError])
@@ -103,14 +103,14 @@ def test_an_error_that_nobody_calls_transient_is_not_tried_again(client: Client,
     failures = Failures(error=error)
     with pytest.raises(tidegate.TaskFailed, match=error.__name__):
         answer(client, two_stages(failures, retries=5))
-    assert failures.made[1] == 1
+    assert failures.executors[1] == 1
 
 
 def test_a_node_names_the_exceptions_that_are_transient(client: Client, undisturbed: pa.Table) -> None:
     failures = Failures(error=ConnectionResetError)
     graph = two_stages(failures, retries=1, transient=(TimeoutError, ConnectionError))
     assert answer(client, graph).equals(undisturbed)
-    assert failures.made[1] == 2
+    assert failures.executors[1] == 2
 
 
 def test_every_epoch_has_its_own_retries(client: Client) -> None:
@@ -118,7 +118,7 @@ def test_every_epoch_has_its_own_retries(client: Client) -> None:
     with client.create_task(two_stages(failures, retries=1)) as task:
         for epoch in (1, 2, 3):
             assert task.run_epoch({"numbers": TABLE}).table().num_rows == ROWS
-            assert failures.made == {0: epoch, 1: 2 * epoch, 2: epoch}
+            assert failures.executors == {0: epoch, 1: 2 * epoch, 2: epoch}
             failures.fail_once_more()
 
 
@@ -146,16 +146,16 @@ def test_rows_that_readers_had_already_come_once(client: Client) -> None:
 
 def test_code_that_gives_other_rows_the_second_time_is_an_error(client: Client) -> None:
     class Unsteady(PassOn):
-        made = 0
+        executors = 0
 
         def __init__(self) -> None:
-            type(self).made += 1
+            type(self).executors += 1
 
         def execute(self, batches: Sequence[pa.RecordBatch], stream: str, channel: int) -> Iterator[pa.RecordBatch]:
             for batch in batches:
-                if self.made == 1 and batch["v"][0].as_py() > 200_000:
+                if self.executors == 1 and batch["v"][0].as_py() > 200_000:
                     raise tidegate.TransientError
-                yield batch.set_column(0, "k", pa.array([self.made] * batch.num_rows, pa.int64()))
+                yield batch.set_column(0, "k", pa.array([self.executors] * batch.num_rows, pa.int64()))
 
     graph = TaskGraph()
     graph.blocking("unsteady", Unsteady, graph.source("numbers", NUMBERS, stride=STRIDE), retries=1)
@@ -178,7 +178,7 @@ def test_inputs_that_do_not_fit_in_memory_are_read_again_from_files(
     monkeypatch.setattr(SpillFiles, "write", noted)
     failures = Failures(times=2)
     assert answer(client, two_stages(failures, retries=2)).equals(undisturbed)
-    assert failures.made == {0: 1, 1: 3, 2: 1}
+    assert failures.executors == {0: 1, 1: 3, 2: 1}
     assert written
     assert not any(path.exists() for path in written), "blocks stay until all channels are done, and no longer"
 
