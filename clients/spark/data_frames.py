@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -53,6 +54,12 @@ def active_session(what: str) -> SparkSession:
 def is_classic(frame: DataFrame) -> bool:
     """True if this process has Spark's own objects. With Spark Connect they are in another process."""
     return hasattr(frame, "_jdf")
+
+
+def runs_here(session: Any) -> bool:
+    """True if all of a classic session runs in this process."""
+    is_classic_session = hasattr(session, "_jsparkSession")
+    return is_classic_session and re.fullmatch(r"local(\[.*\])?", session.sparkContext.master) is not None
 
 
 def setting(session: Any, name: str) -> str | None:

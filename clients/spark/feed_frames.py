@@ -22,6 +22,7 @@ from .frame_columns import wanted_columns
 from .report import Fed, Order, Way
 from .supplies.by_reference import Referenced, folders_of, referenced
 from .supplies.pushed import obstacle, pushed
+from .supplies.shared_folder import check_shared
 from .supplies.spark_listing import NotPlain
 from .supplies.staged import check_key, staged
 from .supplies.staged_transactions import (
@@ -275,6 +276,7 @@ def _pushed(request: Request, why: str, job: str | None = None) -> Supply:
 
 def _staged(request: Request, why: str) -> Supply:
     root = _root(request)
+    check_shared(request.frame, request.task, request.source, root)
     sweep(root, request.task)
     key = request.epoch_by if isinstance(request.epoch_by, str) else None
     written = staged(

@@ -6,6 +6,7 @@ A task does not change the session that it is given.
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -40,8 +41,8 @@ class Session:
 
     @property
     def is_local(self) -> bool:
-        """True if the application runs on this machine alone."""
-        return self.master.startswith("local")
+        """True if the application runs on this machine alone. Over Spark Connect its master is that of the server."""
+        return self.master.startswith("local") and (self._context is not None or _is_here(self._spark))
 
     def run(self, work: Callable[[SparkSession], T], tag: str, tell: Tell) -> T:
         """Do the work on this thread, so that `interrupt` with the tag ends it.
@@ -137,6 +138,12 @@ class Sessions:
         for session in opened.values():
             with suppress(Exception):
                 session.stop()
+
+
+def _is_here(session: Any) -> bool:
+    """True if the server of a Spark Connect session is on this machine."""
+    host = str(session.client.host)
+    return host in ("localhost", "::1", socket.gethostname(), socket.getfqdn()) or host.startswith("127.")
 
 
 def _running(master: str) -> SparkSession | None:

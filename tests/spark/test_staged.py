@@ -16,6 +16,7 @@ import tidegate
 from tidegate.client import Client
 from tidegate.proto.values import Transacted
 from tidegate.spark import Order, Way, feed, sweep
+from tidegate.spark.supplies import shared_folder, staged
 from tidegate.task import Task
 
 from ..continuous.histories import planned
@@ -263,6 +264,64 @@ def failing_once(frame: DataFrame, mark: Path) -> DataFrame:
                 os.kill(os.getpid(), signal.SIGKILL)
 
     return frame.mapInArrow(rows, frame.schema)
+
+
+def test_rows_are_staged_in_the_folder_whatever_sparks_default_file_system_is(
+    spark: SparkSession, client: Client, tmp_path: Path
+) -> None:
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    session = spark.newSession()
+    session.conf.set("fs.defaultFS", "viewfs://cluster/")
+    session.conf.set(f"fs.viewfs.mounttable.cluster.link./{tmp_path.parts[1]}", elsewhere.as_uri())
+    for number, staging in enumerate(
+        (tmp_path / "staged here", f"file:{tmp_path}/one", f"file://{tmp_path}/a#b?c%20d")
+    ):
+        with client.create_task(handed_on()) as task:
+            assert feed(computed(session), task, "rows", staging=staging).rows == 100, number
+            assert rows_of(task) == [row.asDict() for row in computed(spark).collect()]
+    computed(session).write.parquet(f"{tmp_path}/without a scheme")
+    assert list(elsewhere.rglob("part-*.parquet"))
+    assert not (tmp_path / "without a scheme").exists()
+
+
+def test_a_file_that_the_driver_does_not_find_is_an_error_and_nothing_is_fed(
+    spark: SparkSession, task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(rows: DataFrame, folder: Path, **options: Any) -> int:
+        wrote = shared_folder.write_rows(rows, folder, **options)
+        max(folder.glob("part-*.parquet")).unlink()
+        return wrote
+
+    monkeypatch.setattr(staged, "write_rows", lost)
+    with pytest.raises(tidegate.InvalidRequest, match=r"Spark wrote 100 rows there, .* finds 66 of them") as refused:
+        feed(computed(spark), task, "rows", staging=tmp_path)
+    assert refused.value.reason == "STAGING_FOLDER"
+    assert (transactions(tmp_path), rows_of(task)) == ([], [])
+
+
+def test_a_service_that_does_not_see_the_folder_is_told_of_before_the_first_row(
+    spark: SparkSession, remote: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = remote.create_task(handed_on())
+
+    def unseen(source: str, path: Path) -> None:
+        raise tidegate.NotFound(f"{path} is not there", reason="FILE_NOT_FOUND")
+
+    monkeypatch.setattr(task, "find_files", unseen)
+    written = computed(spark).selectExpr("k", "raise_error('a row is computed') AS v")
+    with pytest.raises(tidegate.InvalidRequest, match=r"and the service does not: .* is not there") as refused:
+        feed(written.selectExpr("k", "cast(v AS long) AS v"), task, "rows", how="staged", staging=tmp_path / "staging")
+    assert refused.value.reason == "STAGING_FOLDER"
+    assert transactions(tmp_path / "staging") == []
+
+
+@pytest.mark.parametrize("staging", ["dbfs:/x", "hdfs://host/x", "s3a://bucket", "file://host/x", "abfss:///x"])
+def test_a_staging_folder_that_is_no_folder_of_this_machine_is_refused(
+    spark: SparkSession, task: Task, staging: str
+) -> None:
+    with pytest.raises(tidegate.InvalidRequest, match="is not a folder of a file system") as refused:
+        feed(computed(spark), task, "rows", staging=staging)
+    assert refused.value.reason == "STAGING_FOLDER"
 
 
 def test_a_staging_folder_is_needed_for_a_service_elsewhere(spark: SparkSession, remote: Client) -> None:

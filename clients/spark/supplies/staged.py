@@ -21,24 +21,18 @@ import pyarrow.parquet as pq
 from pyarrow import types as kinds
 from pyspark.sql import DataFrame
 
-from ...proto.arrow.parquet_footer import read_footer
 from ...proto.arrow.validation import validated
 from ...proto.errors import InternalError, InvalidRequest, Refused
 from ...task import Task
-from ..data_frames import order_of, settings
+from ..data_frames import order_of
 from ..epoch_units import Unit
 from ..frame_columns import Column, fits, quoted
 from ..report import Order
 from .conditions import comparable
+from .shared_folder import check_complete, footer, write_rows
 from .staged_transactions import Manifest, StagedFile, User, service_name
 
 KEY: Final = "_tidegate_epoch"
-#: The session's settings that change how values are stored. The files must not depend on them.
-_WRITING: Final = {
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    "spark.sql.parquet.writeLegacyFormat": "false",
-    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
-}
 _PLACE: Final = re.compile(r"part-(\d+)-.*?[-.]c(\d+)\.")
 _THREADS: Final = 8
 
@@ -88,8 +82,9 @@ def staged(
         manifest.write(folder)
         rows, ties = _ordered(frame, columns, order_by, epoch_by)
         order, why = order_of(frame, order_by, ties)
-        _write(rows, folder / "rows", epoch_by)
+        wrote = write_rows(rows, folder / "rows", by=None if epoch_by is None else KEY)
         files = tuple(_files(folder, columns, epoch_by))
+        check_complete(folder / "rows", wrote, sum(rows for file in files for rows, _ in file.groups))
         manifest = replace(manifest, files=files, order=order.value, order_why=why)
         manifest.write(folder)
     return _result(folder, manifest, written=True)
@@ -144,14 +139,6 @@ def _has_map(type_: pa.DataType) -> bool:
     return bool(kinds.is_map(type_)) or any(map(_has_map, nested))
 
 
-def _write(rows: DataFrame, folder: Path, epoch_by: str | None) -> None:
-    writer = rows.write.mode("error").option("compression", "zstd")
-    if epoch_by is not None:
-        writer = writer.partitionBy(KEY)
-    with settings(rows.sparkSession, _WRITING):
-        writer.parquet(str(folder))
-
-
 def _files(folder: Path, columns: Sequence[Column], epoch_by: str | None) -> list[StagedFile]:
     """The written files, in order, with the facts from their footers. Checks the types once more."""
     paths = sorted((folder / "rows").rglob("part-*.parquet"))
@@ -164,8 +151,7 @@ def _file(folder: Path, path: Path, columns: Sequence[Column], epoch_by: str | N
     matched = _PLACE.match(path.name)
     if matched is None:
         raise InternalError(f"Spark has written {path.name}, and the file's name does not tell its position")
-    with pa.OSFile(str(path)) as opened:
-        groups = read_footer(opened).groups
+    groups = footer(path).groups
     with pq.ParquetFile(path, page_checksum_verification=True) as file:
         for column in columns:
             written = file.schema_arrow.field(column.name).type

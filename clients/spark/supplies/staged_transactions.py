@@ -31,6 +31,7 @@ from ...task import Task
 
 MANIFEST: Final = "_manifest.json"
 _VERSION: Final = 1
+_URL: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):(?=/)(//(?P<host>[^/]*))?(?P<path>.*)", re.DOTALL)
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 
@@ -117,15 +118,17 @@ def _files(files: Sequence[Mapping[str, Any]] | None) -> tuple[StagedFile, ...] 
 
 
 def staging_folder(root: str | os.PathLike[str]) -> Path:
-    """The root as a folder of this machine, also if it is a file: URI."""
-    text = os.fspath(root).removeprefix("file://")
-    if "://" in text:
+    """The root as a folder of this machine, also if it is a file: URL (`file:/x`, `file:///x`)."""
+    text = os.fspath(root)
+    if (url := _URL.fullmatch(text)) is None:
+        return Path(os.path.abspath(text))
+    if url["scheme"].lower() != "file" or url["host"] not in (None, "", "localhost") or not url["path"]:
         raise InvalidRequest(
             f"staging={text} is not a folder of a file system: name a folder that the service, the driver and the "
             "executors see under one path",
             reason="STAGING_FOLDER",
         )
-    return Path(os.path.abspath(text))
+    return Path(os.path.normpath(url["path"]))
 
 
 def transaction_name(name: str | None) -> str:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
+import shutil
 import signal
+import subprocess
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -13,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from pyspark.sql import SparkSession
 
 import tidegate
@@ -23,8 +27,10 @@ from tests.conformance.strict_digests import Query
 from tests.executor.test_user_operators import ROWS, SUMS, Sums, expected, rows_in_order, summed
 from tidegate import TaskGraph
 from tidegate.proto.operator_registration import Options
+from tidegate.spark import feed
 
 from ...on_channels import on_channels
+from ...spark.conftest import handed_on
 from . import graphs
 from .random_plans import differing
 
@@ -45,7 +51,10 @@ def on_spark(query: Query, spark: SparkSession) -> Query:
 
 @contextlib.contextmanager
 def session(master: str, folder: Path) -> Iterator[SparkSession]:
-    spark = sparks.start(master, folder)
+    more = (
+        {} if master.startswith("local[") else {"spark__executorEnv__JAVA_HOME": _java_with_a_folder_of_its_own(folder)}
+    )
+    spark = sparks.start(master, folder, **more)
     try:
         yield spark
     finally:
@@ -74,6 +83,34 @@ class LosesItsExecutor(Sums):
             os.kill(_parent(os.getppid()), signal.SIGKILL)  # of this process and of the one that all workers fork from
             os.kill(os.getpid(), signal.SIGKILL)
         super().execute(batches, stream, channel)
+
+
+def _java_with_a_folder_of_its_own(folder: Path) -> str:
+    """A home of Java whose processes have a folder `hidden` of their own, where they may make one."""
+    (hidden := folder / "hidden").mkdir(parents=True)
+    (java := folder / "java" / "bin" / "java").parent.mkdir(parents=True)
+    home = os.environ.get("JAVA_HOME")
+    real = f"{home}/bin/java" if home else shutil.which("java")
+    java.write_text(
+        f"""#!/bin/sh
+unshare -m true && exec unshare -m sh -c 'mount -t tmpfs none "$0" && exec "$@"' {shlex.quote(str(hidden))} {real} "$@"
+exec {real} "$@"
+"""
+    )
+    java.chmod(0o755)
+    return str(java.parent.parent)
+
+
+def refuse_a_folder_that_executors_do_not_see(spark: SparkSession, folder: Path) -> None:
+    """Nothing is lost in silence where the path of the staging folder is another folder for executors."""
+    if subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode:
+        return
+    with tidegate.local() as client, client.create_task(handed_on()) as task:
+        frame = spark.range(10).selectExpr("id AS k", "id AS v")
+        with pytest.raises(tidegate.InvalidRequest) as refused:
+            feed(frame, task, "rows", staging=folder / "spark" / "hidden")
+        assert refused.value.reason == "STAGING_FOLDER"
+        assert feed(frame, task, "rows", staging=folder / "seen").rows == 10
 
 
 def run_a_graph(spark: SparkSession, folder: Path) -> None:
@@ -114,6 +151,7 @@ def main(masters: str, tpch_folder: str, folder: str, *names: str) -> None:
             if master.startswith(("local-cluster", "connect")):
                 run_a_graph(spark, Path(folder))
             if master.startswith("local-cluster"):
+                refuse_a_folder_that_executors_do_not_see(spark, Path(folder))
                 with tidegate.local(roots=()) as client:
                     differing(client, spark, examples=3)
                 lose_an_executor(spark, Path(folder))
