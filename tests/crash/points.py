@@ -62,7 +62,7 @@ ALWAYS: Final = _around(
     f"{_TASKS}.output_log:OutputLog.acknowledge",
 )
 LARGE_SPLITS: Final = _around(
-    f"{_JOURNAL}.kept_bytes:KeptBytes._copy",
+    f"{_JOURNAL}.kept_bytes:KeptBytes._write",
     f"{_JOURNAL}.kept_bytes:KeptBytes._name",
     f"{_JOURNAL}.kept_bytes:KeptBytes._remove",
 ) + _on_disk("/rows/")
