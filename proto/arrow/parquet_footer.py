@@ -24,6 +24,10 @@ _INT32: Final = 1
 _INT64: Final = 2
 _FIXED: Final = 7
 _REPEATED: Final = 2
+#: The encodings of values as places in a dictionary.
+DICTIONARY_ENCODINGS: Final = frozenset({2, 8})
+_LEVEL_ENCODINGS: Final = frozenset({3, 4})
+_VALUE_PAGES: Final = frozenset({0, 3})
 #: The bytes of a bound, by physical type; of texts and bytes it may be any number.
 _BOUND_BYTES: Final = {0: 1, _INT32: 4, _INT64: 8, INT96: 12, 4: 4, 5: 8}
 _MAGIC: Final = b"PAR1"
@@ -67,7 +71,9 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A leaf's values in one row group, nulls included. They take `compressed` bytes of the file from `start` on."""
+    """A leaf's values in one row group, nulls included. They take `compressed` bytes of the file from `start` on. If
+    `is_coded`, all of them are written as places in the chunk's dictionary.
+    """
 
     physical: int
     codec: int
@@ -76,6 +82,7 @@ class Chunk:
     compressed: int
     uncompressed: int
     has_dictionary: bool
+    is_coded: bool
     nulls: int | None
     bounds: _Bounds | None
     old_bounds: _Bounds | None
@@ -208,9 +215,21 @@ def _chunk(chunk: Struct) -> Chunk:
         compressed=_integer(column, 7),
         uncompressed=_integer(column, 6),
         has_dictionary=dictionary > 0,
+        is_coded=dictionary > 0 and _is_coded(column),
         nulls=statistics.get(3),
         bounds=_pair(statistics.get(6), statistics.get(5)),
         old_bounds=_pair(statistics.get(2), statistics.get(1)),
+    )
+
+
+def _is_coded(column: Struct) -> bool:
+    """True where the footer says that all pages of values are coded by a dictionary. Old writers count no pages. They
+    list all encodings, among them that of the dictionary's own page, which may be that of values, too.
+    """
+    counted = [page.get(2) for page in column.get(13, ()) if page.get(1) in _VALUE_PAGES]
+    encodings = set(counted or column.get(2, ()))
+    return bool(encodings & DICTIONARY_ENCODINGS) and encodings <= DICTIONARY_ENCODINGS | (
+        frozenset() if counted else _LEVEL_ENCODINGS
     )
 
 
@@ -255,7 +274,8 @@ _LOGICAL: Final = struct_of({8: struct_of({2: _UNIT})})
 _ELEMENT: Final = struct_of({1: INTEGER, 2: INTEGER, 3: INTEGER, 4: BINARY, 5: INTEGER, 6: INTEGER, 10: _LOGICAL})
 _STATISTICS: Final = struct_of({1: BINARY, 2: BINARY, 3: INTEGER, 5: BINARY, 6: BINARY})
 _COLUMN: Final = struct_of(
-    {1: INTEGER, 4: INTEGER, 5: INTEGER, 6: INTEGER, 7: INTEGER, 9: INTEGER, 11: INTEGER, 12: _STATISTICS}
+    {1: INTEGER, 2: list_of(INTEGER), 4: INTEGER, 5: INTEGER, 6: INTEGER, 7: INTEGER, 9: INTEGER, 11: INTEGER}
+    | {12: _STATISTICS, 13: list_of(struct_of({1: INTEGER, 2: INTEGER}))}
 )
 _GROUP: Final = struct_of({1: list_of(struct_of({3: _COLUMN}, _chunk)), 2: INTEGER, 3: INTEGER}, _group)
 _FILE: Final[Shape] = {2: list_of(_ELEMENT), 3: INTEGER, 4: list_of(_GROUP), 7: LENGTH}

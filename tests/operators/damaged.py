@@ -37,6 +37,8 @@ from tidegate.proto.values import FileSplit
 ELSEWHERE: Final = "another principal's rows"
 MEMORY: Final = 6 << 30
 ROWS: Final = 300
+TIMES: Final = 14
+"""With so many times the rows, a row group is large enough to be read as dictionaries."""
 
 
 def table(rng: np.random.Generator) -> pa.Table:
@@ -67,6 +69,11 @@ def _parquet(path: Path, rows: pa.Table, *, checksums: bool = False) -> None:
     )
 
 
+def _coded(path: Path, rows: pa.Table) -> None:
+    """Texts that stand in many rows, so that the columns are read as dictionaries."""
+    pq.write_table(pa.concat_tables([rows] * TIMES), path, compression="none", data_page_size=1_024)
+
+
 def _as_spark_writes(path: Path, rows: pa.Table) -> None:
     """Small pages, compressed, in their second form, with checksums."""
     pq.write_table(
@@ -87,6 +94,7 @@ WRITERS: Final[dict[str, tuple[str, bool, Callable[[Path, pa.Table], object]]]] 
     "arrow-dictionary": ("f.arrow", True, _dictionaries),
     "parquet": ("f.parquet", True, _parquet),
     "parquet-packed": ("f.parquet", False, lambda path, rows: pq.write_table(rows, path, row_group_size=100)),
+    "parquet-coded": ("f.parquet", True, _coded),
     "parquet-spark": ("f.parquet", False, _as_spark_writes),
     "parquet-checksums": ("f.parquet", True, lambda path, rows: _parquet(path, rows, checksums=True)),
     "orc": ("f.orc", False, lambda path, rows: orc.write_table(rows, path)),
@@ -140,10 +148,9 @@ def check(rows: list[pa.RecordBatch], data: bytes, *, plain: bool) -> None:
     table = pa.Table.from_batches(rows)
     table.validate(full=True)
     unquoted = _unquoted(data)  # CSV joins what is before, inside and behind quotes
-    for row in table.to_pylist():
-        for text in texts(row):
-            assert ELSEWHERE[:12] not in text, f"memory of others: {text!r}"
-            assert not plain or _unquoted(text.encode()) in unquoted, f"not of the file: {text!r}"
+    for text in {text for row in table.to_pylist() for text in texts(row)}:
+        assert ELSEWHERE[:12] not in text, f"memory of others: {text!r}"
+        assert not plain or _unquoted(text.encode()) in unquoted, f"not of the file: {text!r}"
     duckdb.from_arrow(table).query("rows", "SELECT max(s), count(*) FROM rows").fetchall()
 
 

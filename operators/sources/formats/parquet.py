@@ -6,8 +6,9 @@ comes in small batches, because a caller waits for its first rows. Later ones co
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import accumulate, chain, pairwise, repeat
 from typing import Final
 
@@ -26,6 +27,8 @@ from .parquet_pages import has_checksums
 from .parquet_widths import Widths
 from .row_ranges import cut, within
 
+#: Types of columns that may be read as dictionaries. pyarrow reads large texts as dictionaries of another type.
+_TEXTS: Final = frozenset({pa.string(), pa.binary()})
 _LATER_ROWS: Final = 2 * BATCH_ROWS
 #: Rows of so many bytes, by the largest ones of the file, need no closer look.
 _FEW_BYTES: Final = 8 * BATCH_BYTES
@@ -84,18 +87,15 @@ class ParquetReader:
             self._footer = read_footer(self._file)
             metadata = pq.read_metadata(self._file)
             wanted = _wanted(validated_schema(metadata.schema.to_arrow_schema()), columns)
-            self._parquet = pq.ParquetFile(
-                self._file,
-                metadata=metadata,
-                pre_buffer=False,
-                buffer_size=_buffer_bytes(self._footer, _leaves(self._footer, wanted)),
-                page_checksum_verification=True,
-            )
+            buffer_bytes = _buffer_bytes(self._footer, _leaves(self._footer, wanted))
+            self._open = partial(_opened, self._file, metadata, buffer_bytes)
+            self._parquet = self._open(frozenset())
             self._widths = Widths(self._file, metadata, self._footer, _state(filesystem))
             self.schema = validated_schema(self._parquet.schema_arrow.remove_metadata())
         except BaseException:
             self._file.close()
             raise
+        self._dictionaries: tuple[frozenset[str], pq.ParquetFile] | None = None
         self._rows = piece.rows or (0, sum(group.rows for group in self._footer.groups))
 
     def batches(self, indices: Sequence[int]) -> Generator[tuple[int, pa.RecordBatch]]:
@@ -114,30 +114,76 @@ class ParquetReader:
     def _read(self, group: int, names: Sequence[str], most: int) -> Iterator[pa.RecordBatch]:
         leaves = _leaves(self._footer, set(names))
         self._check_pages(group, leaves)
-        counts = self._row_counts(group, leaves, most)
+        rows = self._even_rows(group, leaves, most)
+        counts = self._widths.row_counts(group, leaves, most, self._largest) if rows is None else repeat(rows)
+        coded = {} if rows is None else self._coded(group, names, rows)
         read, promised = 0, self._footer.groups[group].rows
-        asked = next(counts)
-        batches = self._parquet.iter_batches(asked, row_groups=[group], columns=names, use_threads=False)
-        for batch in each_validated(batches):
+        for batch in self._by_dictionaries(group, names, rows or 0, coded) or self._plain(group, names, counts):
             read += batch.num_rows
-            asked -= batch.num_rows
             if read > promised:
                 break
             yield batch
-            if asked <= 0 and read < promised:
-                # A batch is cut where its next one is asked for.
-                asked = next(counts)
-                self._parquet.reader.set_batch_size(asked)
         if read != promised:
             raise pa.ArrowInvalid(f"row group {group} has other than the {promised:,} rows that its footer says")
 
-    def _row_counts(self, group: int, leaves: Sequence[int], most: int) -> Iterator[int]:
-        """The numbers of rows to decode at a time."""
+    def _plain(self, group: int, names: Sequence[str], counts: Iterator[int]) -> Iterator[pa.RecordBatch]:
+        """The batches of a row group. A batch is cut where its next one is asked for."""
+        asked, remaining = next(counts), self._footer.groups[group].rows
+        batches = self._parquet.iter_batches(asked, row_groups=[group], columns=names, use_threads=False)
+        for batch in each_validated(batches):
+            asked -= batch.num_rows
+            remaining -= batch.num_rows
+            yield batch
+            if asked <= 0 < remaining:
+                asked = next(counts)
+                self._parquet.reader.set_batch_size(asked)
+
+    def _by_dictionaries(
+        self, group: int, names: Sequence[str], rows: int, coded: Mapping[str, int]
+    ) -> Iterator[pa.RecordBatch] | None:
+        """The batches of a row group of which the `coded` columns, whose dictionaries have so many values, are read as
+        dictionaries; None where they cannot be. Text that stands in many rows is decoded and checked once for a batch.
+
+        Where a value is twice in a dictionary, pyarrow leaves it out once, and all places behind it are wrong.
+        """
+        if not coded:
+            return None
+        batches = self._with_dictionaries(frozenset(coded)).iter_batches(
+            rows, row_groups=[group], columns=names, use_threads=False
+        )
+        first = next(batches, None)
+        if first is None or any(len(first.column(name).dictionary) != size for name, size in coded.items()):
+            return None
+        return (self._decoded(batch, coded) for batch in each_validated(chain([first], batches)))
+
+    def _decoded(self, batch: pa.RecordBatch, coded: Iterable[str]) -> pa.RecordBatch:
+        for name in coded:
+            at = batch.schema.get_field_index(name)
+            batch = batch.set_column(at, self.schema.field(name), batch.column(at).dictionary_decode())
+        return batch
+
+    def _with_dictionaries(self, names: frozenset[str]) -> pq.ParquetFile:
+        """The file, opened to read these columns as dictionaries."""
+        if self._dictionaries is None or self._dictionaries[0] != names:
+            self._dictionaries = names, self._open(names)
+        return self._dictionaries[1]
+
+    def _coded(self, group: int, names: Sequence[str], rows: int) -> dict[str, int]:
+        """The columns to read as dictionaries, with the numbers of the dictionaries' values. pyarrow would take a name
+        with a dot for that of a nested column, too.
+        """
+        texts = [name for name in names if self.schema.field(name).type in _TEXTS and "." not in name]
+        leaves = [self._footer.positions[name] for name in texts]
+        pages = self._widths.dictionaries(group, leaves, rows)
+        return {name: pages[at].values for name, at in zip(texts, leaves, strict=True) if at in pages}
+
+    def _even_rows(self, group: int, leaves: Sequence[int], most: int) -> int | None:
+        """The number of rows to decode at a time; None where it is not always the same."""
         known = self._row_bytes
         has_lists = any(self._footer.leaves[at].repeats for at in leaves)
         if known is not None and known * most <= _FEW_BYTES and not has_lists:
-            return repeat(rows_within(BATCH_BYTES, known, most))
-        return self._widths.row_counts(group, leaves, most, self._largest)
+            return rows_within(BATCH_BYTES, known, most)
+        return self._widths.even_rows(group, leaves, most, self._largest)
 
     def _check_pages(self, group: int, leaves: Sequence[int]) -> None:
         """Raise `PartTooLarge` where the pages of these leaves take more than there is room for."""
@@ -161,8 +207,23 @@ class ParquetReader:
         return first, groups
 
     def close(self) -> None:
+        if self._dictionaries is not None:
+            self._dictionaries[1].close()
         self._parquet.close()
         self._file.close()
+
+
+def _opened(
+    file: pa.NativeFile, metadata: pq.FileMetaData, buffer_bytes: int, dictionaries: frozenset[str]
+) -> pq.ParquetFile:
+    return pq.ParquetFile(
+        file,
+        metadata=metadata,
+        read_dictionary=sorted(dictionaries),
+        pre_buffer=False,
+        buffer_size=buffer_bytes,
+        page_checksum_verification=True,
+    )
 
 
 def _wanted(schema: pa.Schema, columns: Sequence[Column]) -> set[str]:

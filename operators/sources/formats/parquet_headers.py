@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from ....proto.arrow.parquet_footer import Chunk, RandomFile
+from ....proto.arrow.parquet_footer import DICTIONARY_ENCODINGS, Chunk, RandomFile
 from ....proto.arrow.thrift import BOOLEAN, INTEGER, Damaged, Shape, Struct, read, struct_of
 from ...core.interrupts import look
 
@@ -33,12 +33,15 @@ _HEADER: Final[Shape] = {
     7: struct_of({1: INTEGER}),
     8: struct_of({1: INTEGER, 4: INTEGER, 6: INTEGER, 7: BOOLEAN}),
 }
+#: The struct of a header, and its field, with the encoding of values, by the kind of page.
+_ENCODINGS: Final = {0: (5, 2), 3: (8, 4)}
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
     """A page, whose header is at `header`: `stored` bytes of the file from `at` on, `size` bytes once it is
-    decompressed. `levels` is the number of bytes that say where rows begin, where these bytes are not compressed.
+    decompressed. `is_coded` says whether its values are places in the dictionary. `levels` is the number of bytes that
+    say where rows begin, where these bytes are not compressed.
     """
 
     header: int
@@ -47,6 +50,7 @@ class Page:
     size: int
     values: int
     is_dictionary: bool
+    is_coded: bool
     levels: int | None
     checksum: int | None
 
@@ -54,13 +58,15 @@ class Page:
 @dataclass(frozen=True, slots=True)
 class ChunkPages:
     """All pages of a chunk: the bytes that a reader holds for them, the values and bytes of all, and the bytes of a
-    value, on average, in the page where it is largest.
+    value, on average, in the page where it is largest. `dictionary` is the chunk's only dictionary, if all values are
+    places in it.
     """
 
     held: int
     values: int
     size: int
     densest: int
+    dictionary: Page | None
 
 
 def page_header(file: RandomFile, at: int, end: int) -> tuple[Struct, int]:
@@ -92,25 +98,37 @@ def pages(file: RandomFile, chunk: Chunk, column: str = "") -> Iterator[Page]:
         data = header.get(5) or header.get(7) or header.get(8) or {}
         levels = None if 8 not in header else header[8].get(6, 0)
         is_dictionary, checksum = header.get(1) == _DICTIONARY, header.get(CHECKSUM)
-        yield Page(at, body, stored, size, data.get(1, 0), is_dictionary, levels, checksum)
+        is_coded = _encoding(header) in DICTIONARY_ENCODINGS
+        yield Page(at, body, stored, size, data.get(1, 0), is_dictionary, is_coded, levels, checksum)
         at = body + stored
         number += 1
         if number % _LOOK_AT == 0:
             look()
 
 
+def _encoding(header: Struct) -> int | None:
+    """The encoding of the values of a page."""
+    struct, field = _ENCODINGS.get(header.get(1, -1), (0, 0))
+    encoding: int | None = header.get(struct, {}).get(field)
+    return encoding
+
+
 def measured(file: RandomFile, chunk: Chunk) -> ChunkPages:
     """The pages of a chunk. A reader holds one page, compressed and not, and the values of the dictionary."""
-    held = dictionary = values = size = densest = 0
+    held = values = size = densest = 0
+    dictionaries = []
+    are_coded = True
     for page in pages(file, chunk):
         size += page.size
         if page.is_dictionary:
-            dictionary = max(dictionary, 2 * page.size)
+            dictionaries.append(page)
         else:
+            are_coded = are_coded and page.is_coded
             values += page.values
             held = max(held, page.size + (page.stored if chunk.codec else 0))
             densest = max(densest, page.size // max(page.values, 1))
-    return ChunkPages(held + dictionary, values, size, densest)
+    held += 2 * max((page.size for page in dictionaries), default=0)
+    return ChunkPages(held, values, size, densest, dictionaries[0] if are_coded and len(dictionaries) == 1 else None)
 
 
 def dictionary_page(file: RandomFile, chunk: Chunk) -> Page | None:

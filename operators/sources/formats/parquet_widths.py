@@ -43,6 +43,12 @@ _UNEVEN: Final = 4
 _SMALL: Final = 16 << 20
 #: A dictionary of so many values is looked through sooner than pyarrow has decoded it.
 _FEW_VALUES: Final = 1 << 14
+#: Fewer rows are decoded sooner than a column is chosen for its dictionary.
+_WORTH_ROWS: Final = 4_096
+#: A dictionary of which each value stands in fewer rows of a batch, on average, costs as much as it saves.
+_TIMES_USED: Final = 2
+#: The most bytes of all dictionaries that columns are read as, because a reader holds several copies.
+_DICTIONARIES: Final = 2 * BATCH_BYTES
 _OFFSET: Final = 4
 _LEVELS: Final = 4
 _FILES_KEPT: Final = 64
@@ -108,13 +114,10 @@ class Widths:
         return int(max(windows, default=0))
 
     def row_counts(self, group: int, leaves: Sequence[int], most: int, largest: int) -> Iterator[int]:
-        """The number of rows to decode at a time, `most` at most. Raises `RowTooLarge` for a row whose items take more
-        than they may where a row may have `largest` bytes.
+        """The numbers of rows to decode at a time, `most` at most, where `even_rows` has none. Raises `RowTooLarge` for
+        a row whose items take more than they may where a row may have `largest` bytes.
         """
-        row_bytes = self.row_bytes(group, leaves)
         uneven = [at for at in leaves if self._is_uneven(group, at, most, largest)]
-        if not uneven:
-            yield from repeat(rows_within(min(BATCH_BYTES, largest // _BATCH_SHARE), row_bytes, most))
         others = self.row_bytes(group, [at for at in leaves if at not in uneven])
         row = 0
         for rows, cost in cut_by_cost(self._costs(group, uneven, others), _MOST_ITEMS, most):
@@ -126,6 +129,30 @@ class Widths:
             yield rows
             row += rows
         yield from repeat(1)
+
+    def even_rows(self, group: int, leaves: Sequence[int], most: int, largest: int) -> int | None:
+        """The number of rows to decode at a time, `most` at most; None where it is not always the same."""
+        if any(self._is_uneven(group, at, most, largest) for at in leaves):
+            return None
+        return rows_within(min(BATCH_BYTES, largest // _BATCH_SHARE), self.row_bytes(group, leaves), most)
+
+    def dictionaries(self, group: int, leaves: Sequence[int], rows: int) -> dict[int, Page]:
+        """The leaves of text or bytes that are read faster as dictionaries, `rows` rows at a time, and the pages of
+        their dictionaries. A reader makes a copy of the dictionary for each batch, so that each of its values has to
+        stand in several rows.
+        """
+        chosen: dict[int, Page] = {}
+        room_left = _DICTIONARIES
+        rows_of_group = self._footer.groups[group].rows
+        for at in leaves if rows_of_group >= _WORTH_ROWS else ():
+            chunk = self._footer.groups[group].chunks[at]
+            if chunk.is_coded and chunk.physical == BYTE_ARRAY:
+                page = self._pages(group, at).dictionary
+                size = room_left + 1 if page is None else max(page.size, page.stored)
+                if page is not None and size <= room_left and page.values * _TIMES_USED <= min(rows, rows_of_group):
+                    room_left -= size
+                    chosen[at] = page
+        return chosen
 
     def _are_small(self, group: int, leaves: Sequence[int]) -> bool:
         """True where the pages of these leaves are small, whatever they and the footer say."""
