@@ -24,6 +24,8 @@ class Settings:
     small_epochs: int = 1_000
     durable_bytes: int = 10_000_000
     throughput_bytes: int = 1_000_000_000
+    checked_bytes: int = 8_000_000
+    checked_scripts: tuple[str, ...] = ("ASCII", "Latin", "Cyrillic", "Chinese", "emoji", "mixed")
     loader_bytes: int = 222_000_000
     training_rows: int = 4_000_000
     exchange_rows: int = 4_000_000

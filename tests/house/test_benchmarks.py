@@ -189,6 +189,8 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Settings:
         small_epochs=2,
         durable_bytes=200_000,
         throughput_bytes=1_000_000,
+        checked_bytes=20_000,
+        checked_scripts=("ASCII",),
         loader_bytes=1_000_000,
         training_rows=400_000,
         exchange_rows=100_000,
@@ -280,6 +282,7 @@ def test_wrong_ranks_are_not_measured() -> None:
     "case",
     [
         "channels",
+        "checks",
         "epochs",
         "throughput",
         "loader",
