@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from ...proto.arrow.validation import validated
-from ...proto.errors import SplitError
+from ...proto.errors import Exhausted, SplitError
 from ..checkpoints.disk import Disk
 from ..ledger.split_digest import DIGEST_BYTES, bytes_digest
 from .journal_database import Statement
@@ -31,7 +31,7 @@ class Kept:
         return inserts
 
     def link(self, target: Path) -> None:
-        """Give the kept file another name, or write the kept bytes to a file of this name."""
+        """Give the kept file another name, or copy it to a file of this name."""
         self._reader.link(self.digest, target)
 
     def rows(self) -> tuple[pa.Schema, tuple[pa.RecordBatch, ...]]:
@@ -63,12 +63,13 @@ class KeptReader:
         return data
 
     def link(self, digest: bytes, target: Path) -> None:
-        """Give a kept file another name."""
+        """Give a kept file another name, or copy it where it has another file system."""
         self.read(digest)
         try:
             self._disk.link(self.path(digest), target)
-        except OSError as error:
-            raise _damaged(self.path(digest), f"cannot be read ({error})") from error
+        except OSError as error:  # of the copy: the file itself has just been read
+            message = f"the kept file {self.path(digest)} cannot be copied into the spill folder: {error}"
+            raise Exhausted(message, reason="SPILL_FAILED") from error
 
     def path(self, digest: bytes) -> Path:
         return self._folder / digest.hex()

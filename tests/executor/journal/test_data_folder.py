@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import stat
@@ -11,11 +12,14 @@ from typing import Any
 
 import pytest
 
+from tidegate.executor.checkpoints.disk import LocalDisk
 from tidegate.executor.journal import data_folder
 from tidegate.executor.journal.durable_tasks import DurableTasks
 from tidegate.executor.journal.inspection import DataInspection
+from tidegate.executor.journal.kept_reader import KeptReader
 from tidegate.executor.journal.records import with_checksum
-from tidegate.proto.errors import InvalidRequest, Refused
+from tidegate.executor.ledger.split_digest import bytes_digest
+from tidegate.proto.errors import Exhausted, InvalidRequest, Refused
 from tidegate.proto.tidegate.v1 import journal_pb2 as pb
 from tidegate.proto.values import TaskPhase
 from tidegate.server.cli.text_table import text_table
@@ -96,6 +100,19 @@ def test_kept_rows_that_are_no_regular_file_are_damage(tmp_path: Path, other: st
         [problem] = DataInspection(service.data).check().problems
         assert "not a regular file" in problem
         service.start()
+
+
+def test_a_kept_file_that_a_full_disk_has_no_room_to_copy_is_not_called_damaged(tmp_path: Path) -> None:
+    class FullElsewhere(LocalDisk):
+        def link(self, old: Path, new: Path) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    digest = bytes_digest(b"rows")
+    (tmp_path / digest.hex()).write_bytes(b"rows")
+    kept = KeptReader(lambda _: None, FullElsewhere(), tmp_path).known(digest)
+    with pytest.raises(Exhausted, match=r"spill folder: .* No space left on device") as full:
+        kept.link(tmp_path / "copy")
+    assert full.value.reason == "SPILL_FAILED"
 
 
 def test_a_table_on_the_terminal_has_no_control_characters() -> None:
