@@ -12,8 +12,10 @@ from .proto.tidegate.v1.relations_pb2 import (
     IndexLookupJoin,
     IterationReferenceReadRelation,
     IterationRelation,
+    Span,
     Unnest,
     UserOperator,
+    WindowAggregate,
 )
 
 __all__ = [
@@ -21,6 +23,8 @@ __all__ = [
     "IndexLookupJoin",
     "IterationReferenceReadRelation",
     "IterationRelation",
+    "Span",
     "Unnest",
     "UserOperator",
+    "WindowAggregate",
 ]

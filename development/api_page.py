@@ -44,6 +44,7 @@ TITLES: Final = {
     "tidegate.training": "Training data",
     "tidegate.spark": "Spark",
     "tidegate.testing": "Checks of operators",
+    "tidegate.windows": "Windows of time",
 }
 
 

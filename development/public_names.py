@@ -14,7 +14,14 @@ from functools import cache
 from types import ModuleType
 from typing import Any, Final
 
-MODULES: Final = ("tidegate", "tidegate.graph", "tidegate.training", "tidegate.spark", "tidegate.testing")
+MODULES: Final = (
+    "tidegate",
+    "tidegate.graph",
+    "tidegate.training",
+    "tidegate.spark",
+    "tidegate.testing",
+    "tidegate.windows",
+)
 
 INTERNAL: Final = {
     "Case": ("before",),

@@ -37,6 +37,7 @@ SECTIONS: Final = {
         "training",
         "plans-and-coverage",
         "loops",
+        "windows",
         "task-graphs",
         "task-graph-nodes",
         "task-graph-examples",

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Final, assert_never
+from typing import Final, TypeAlias, assert_never
 
 from .. import ir
 from ..ir import types as t
+
+Grouping: TypeAlias = (
+    ir.Aggregate | ir.SlidingAggregate | ir.PartialAggregate | ir.FinalAggregate | ir.FinalSlidingAggregate
+)
 
 _ANY_ORDER: Final = frozenset({"count", "min", "max", "bool_and", "bool_or"})
 _ADDING: Final = frozenset({"sum", "sum0", "avg"})
 
 
-def is_exact(relation: ir.Aggregate | ir.PartialAggregate | ir.FinalAggregate) -> bool:
+def is_exact(relation: Grouping) -> bool:
     """Tests whether the rows that come out are the same, bit for bit, in whatever order the input rows come."""
     keys = relation.schema[: number_of_keys(relation)]
     return all(map(is_one_value, keys)) and all(map(_is_exact, relation.measures))
 
 
-def number_of_keys(relation: ir.Aggregate | ir.PartialAggregate | ir.FinalAggregate) -> int:
-    return relation.keys if isinstance(relation, ir.FinalAggregate) else len(relation.keys)
+def number_of_keys(relation: Grouping) -> int:
+    """The number of columns, the first ones, that no two rows have the same values in."""
+    keys = relation.keys if isinstance(relation.keys, int) else len(relation.keys)
+    return keys + isinstance(relation, ir.SlidingAggregate | ir.FinalSlidingAggregate)
 
 
 def _is_exact(measure: ir.Measure) -> bool:

@@ -15,6 +15,7 @@ from ...proto.errors import InternalError, PlanError, Problem
 from .. import ir
 from ..ir.arrow_types import arrow_schema
 from ..ir.walk import unroll
+from ..rewrite.expand_windows import MOST_COPIES, copies, windows_of_rows
 from .aggregates import lower_aggregate
 from .change_nodes import BackNode, ChangeNode, ConstantNode, SourceNode
 from .joins import lower_cross, lower_join, lower_merge_join
@@ -120,6 +121,10 @@ class _Lowering:
                 return lower_cross(relation, (yield relation.left), (yield relation.right))
             case ir.Aggregate():
                 return lower_aggregate(relation, (yield relation.input))
+            case ir.SlidingAggregate() if copies(relation) > MOST_COPIES:
+                return (yield from self._recomputed(relation, f"a row is in more than {MOST_COPIES:,} windows"))
+            case ir.SlidingAggregate():
+                return (yield windows_of_rows(relation))
             case ir.Set():
                 inputs = []
                 for child in relation.inputs:

@@ -21,6 +21,7 @@ from .declarations.habits import Habits
 from .emit import emit
 from .enclosing_loops import Loops
 from .encoding import limits
+from .encoding.counting import Tally
 from .encoding.message_nodes import Malformed, Message, Nodes
 from .function_binding import Binder
 from .literal_values import Literals
@@ -115,6 +116,7 @@ class Decoder:
         self.shared: dict[int, tuple[int, ir.Relation]] = {}
         self.root_path = PlanPath()
         self.write: ir.Write | None = None
+        self.grafted = Tally()
         self.bare_sets: str | None = None
         self._unfinished: set[int] = set()
         self._anchored: dict[ir.Relation, int] = {}

@@ -25,7 +25,7 @@ from .sorted_inputs import merge_join_alternatives, streaming_aggregate_alternat
 from .source_reads import read_alternatives
 from .spreading import Broadcasts, Spreading
 from .user_operators import user_alternatives
-from .windows import window_alternatives
+from .windows import sliding_alternatives, window_alternatives
 
 _COMPUTE: Final = 4.0
 _MATCH: Final = 100.0
@@ -197,6 +197,8 @@ class _Finding:
                 yield from aggregate_alternatives(relation, below[0], estimate, movement)
             case ir.Window():
                 yield from window_alternatives(relation, below[0], movement)
+            case ir.SlidingAggregate():
+                yield from sliding_alternatives(relation, below[0], estimate, movement)
             case ir.Join() | ir.Cross():
                 named = self._broadcasts(relation.left), self._broadcasts(relation.right)
                 yield from join_alternatives(relation, below[0], below[1], movement, named)

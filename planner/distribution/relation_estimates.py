@@ -23,6 +23,8 @@ def own_estimate(relation: ir.Relation, below: Sequence[Estimate], source_rows: 
             return filtered(below[0], relation.condition)
         case ir.Aggregate() | ir.StreamingAggregate():
             return grouped(below[0], len(relation.keys))
+        case ir.SlidingAggregate():
+            return grouped(below[0], 1 + len(relation.keys))
         case ir.Join() | ir.Cross():
             return join_estimate(relation, below[0], below[1])
         case ir.MergeJoin():

@@ -25,7 +25,12 @@ def described(relation: ir.Relation) -> str:  # noqa: C901 (a line per relation)
         case ir.Aggregate():
             functions = _functions(relation.measures)
             sets = f" in {len(relation.grouping_sets)} grouping sets" if len(relation.grouping_sets) > 1 else ""
-            return f"aggregate, {len(relation.keys)} keys{sets}" + (f": {functions}" if functions else "")
+            windows = " by windows of time" if any(map(_numbers_windows, relation.keys)) else ""
+            return f"aggregate{windows}, {len(relation.keys)} keys{sets}" + (f": {functions}" if functions else "")
+        case ir.SlidingAggregate() | ir.FinalSlidingAggregate():
+            count = relation.keys if isinstance(relation.keys, int) else len(relation.keys)
+            spans = f"windows of {relation.length} slices, {relation.step} apart"
+            return f"{relation.traits.name}, {spans}, {count} keys: {_functions(relation.measures)}"
         case ir.Join() | ir.LateralJoin():
             lateral = "lateral " if isinstance(relation, ir.LateralJoin) else ""
             return f"{lateral}join, {relation.type.value}"
@@ -34,7 +39,8 @@ def described(relation: ir.Relation) -> str:  # noqa: C901 (a line per relation)
         case ir.Window():
             return f"window: {', '.join(call.function.name for call in relation.calls)}"
         case ir.Expand():
-            return f"expand, {len(relation.alternatives)} alternatives"
+            why = f": {relation.why}" if relation.why else ""
+            return f"expand, {len(relation.alternatives)} alternatives{why}"
         case ir.Iterate() | ir.Recursion():
             entering = "" if relation.input is None else ", with an input"
             fast = ", one recursive statement" if isinstance(relation, ir.Recursion) else ""
@@ -81,6 +87,10 @@ def _streams(relation: ir.User) -> Iterator[str]:
         keys = "" if dealing is None or not dealing.keys else f" of columns {', '.join(map(str, dealing.keys))}"
         after = f" after {', '.join(stream.after)}" if stream.after else ""
         yield f"{stream.name} {route}{keys}{after}"
+
+
+def _numbers_windows(key: ir.Expression) -> bool:
+    return isinstance(key, ir.Call) and key.function.name == "time_slice"
 
 
 def _declared(relation: ir.Read | ir.LocalFiles) -> str:

@@ -60,6 +60,7 @@ from .planned import (
     Dealing,
     Exchange,
     FinalAggregate,
+    FinalSlidingAggregate,
     IndexLookup,
     IndexTable,
     IndexUse,
@@ -90,6 +91,7 @@ from .relations import (
     Set,
     SetOperation,
     Shared,
+    SlidingAggregate,
     Sort,
     TopN,
     Values,
@@ -109,6 +111,7 @@ Relation: TypeAlias = (
     | Sort
     | TopN
     | Aggregate
+    | SlidingAggregate
     | Join
     | LateralJoin
     | Cross
@@ -122,6 +125,7 @@ Relation: TypeAlias = (
     | Recursion
     | PartialAggregate
     | FinalAggregate
+    | FinalSlidingAggregate
     | Exchange
     | IndexTable
     | Operated
@@ -154,6 +158,7 @@ __all__ = [
     "FileItem",
     "Filter",
     "FinalAggregate",
+    "FinalSlidingAggregate",
     "Function",
     "FunctionKind",
     "IfThen",
@@ -192,6 +197,7 @@ __all__ = [
     "Set",
     "SetOperation",
     "Shared",
+    "SlidingAggregate",
     "Sort",
     "SortKey",
     "StreamingAggregate",

@@ -50,6 +50,23 @@ class FinalAggregate:
     traits: ClassVar = table.FINAL
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FinalSlidingAggregate:
+    """The second half of a `SlidingAggregate`: its windows from the groups of a `PartialAggregate`, by slice and `keys`
+    columns. The measures' expressions are no expressions of this relation, as in `FinalAggregate`.
+    """
+
+    input: Relation
+    length: int
+    step: int
+    keys: int
+    measures: tuple[Measure, ...]
+    schema: Schema
+    plan_path: str
+    parts: ClassVar = Parts(inputs=("input",))
+    traits: ClassVar = table.FINAL_SLIDING
+
+
 class Routing(enum.Enum):
     """The destination of a row in an exchange.
 

@@ -166,6 +166,27 @@ class Aggregate:
     traits: ClassVar = table.AGGREGATE
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SlidingAggregate:
+    """Groups of windows of time that overlap, or leave gaps. `slice` numbers the slices of time that all windows are
+    made of, and is never null: window n is `length` slices long, and begins with slice n * `step`.
+
+    Columns out: the window's number (i64), `keys`, then `measures`. A window has a row for each group of keys of which
+    it has at least one row.
+    """
+
+    input: Relation
+    slice: Expression
+    length: int
+    step: int
+    keys: tuple[Expression, ...]
+    measures: tuple[Measure, ...]
+    schema: Schema
+    plan_path: str
+    parts: ClassVar = Parts(inputs=("input",), expressions=("slice", "keys", "measures"))
+    traits: ClassVar = table.SLIDING
+
+
 class JoinType(enum.Enum):
     INNER = "inner"
     OUTER = "outer"
@@ -278,12 +299,15 @@ class Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Expand:
-    """One row per input row and alternative. Columns out: one per field, then the alternative's number."""
+    """One row per input row and alternative. Columns out: one per field, then the alternative's number. `why` is the
+    reason if the plan has another relation in its place.
+    """
 
     input: Relation
     alternatives: tuple[tuple[Expression, ...], ...]
     schema: Schema
     plan_path: str
+    why: str = ""
     parts: ClassVar = Parts(inputs=("input",), expressions=("alternatives",))
     traits: ClassVar = table.EXPAND
 

@@ -73,6 +73,10 @@ TOP_N: Final = Traits("top-n",               F, "all",   "own",  "passed",   "ow
 AGGREGATE: Final = Traits("aggregate",       F, "all",   "none", "computed", "own",   "grouped",  "own",        "own")
 PARTIAL: Final = Traits("partial aggregate", F, "all",   "none", "never",    "input", "grouped",  "never",      "never")
 FINAL: Final = Traits("final aggregate",     F, "all",   "none", "never",    "input", "grouped",  "never",      "never")
+SLIDING: Final = Traits(
+                 "sliding aggregate",   F, "all",   "none", "computed", "own",   "grouped",  "own",        "own")
+FINAL_SLIDING: Final = Traits(
+                 "final sliding aggregate", F, "all", "none", "never",  "input", "grouped",  "never",      "never")
 JOIN: Final = Traits("join",                 F, "more",  "none", "sides",    "own",   "always",   "own",        "own")
 LATERAL: Final = Traits("lateral join",      F, "more",  "none", "sides",    "input", "always",   "own",        "never")
 CROSS: Final = Traits("cross",               F, "more",  "none", "sides",    "own",   "always",   "own",        "own")

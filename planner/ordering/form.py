@@ -139,6 +139,8 @@ def _reads_once(relation: ir.Relation) -> bool:
             pass
         case ir.Aggregate() | ir.PartialAggregate() | ir.FinalAggregate():
             pass
+        case ir.SlidingAggregate() | ir.FinalSlidingAggregate():
+            pass
         case _:
             return False
     return not any(isinstance(part, ir.Subquery | ir.OneOf) for part in _parts(relation))

@@ -13,7 +13,7 @@ from collections.abc import Container, Generator
 from typing import assert_never
 
 from .. import ir
-from ..analysis.exact import is_exact, is_one_value
+from ..analysis.exact import Grouping, is_exact, is_one_value
 from ..analysis.outer_references import OuterReferences
 from ..ir import tree
 from ..ir.visit import parts
@@ -69,7 +69,7 @@ def _is_loose(relation: ir.Relation, below: bool, closed: bool) -> bool:
 
 def _is_one_answer(relation: ir.Relation) -> bool:
     """Tests whether groups are the same in any order of the input's rows."""
-    if isinstance(relation, ir.Aggregate | ir.PartialAggregate | ir.FinalAggregate):
+    if isinstance(relation, Grouping):
         return is_exact(relation)
     return all(map(is_one_value, relation.schema))
 

@@ -20,7 +20,7 @@ from typing import Final, TypeAlias, assert_never
 
 from ...proto.errors import PlanError, Problem
 from .. import ir
-from ..analysis.exact import is_exact, is_one_value, number_of_keys
+from ..analysis.exact import Grouping, is_exact, is_one_value, number_of_keys
 from ..functions import binding
 from ..ir import tree
 from ..ir import types as t
@@ -100,7 +100,7 @@ class _Ordering:
                 return (yield from self._sort(relation, outer, demand))
             case ir.Window():
                 return (yield from self._window(relation, outer, demand))
-            case ir.Aggregate() | ir.PartialAggregate() | ir.FinalAggregate():
+            case _ if isinstance(relation, Grouping):
                 return (yield from self._aggregate(relation, outer, demand))
             case ir.Set():
                 return (yield from self._set(relation, outer, demand))
@@ -226,12 +226,7 @@ class _Ordering:
 
     # --------------------------------------------------------------------------------------------- many rows in one
 
-    def _aggregate(
-        self,
-        relation: ir.Aggregate | ir.PartialAggregate | ir.FinalAggregate,
-        outer: tuple[Positions, ...],
-        demand: Demand,
-    ) -> _Walk:
+    def _aggregate(self, relation: Grouping, outer: tuple[Positions, ...], demand: Demand) -> _Walk:
         exact = is_exact(relation)
         if not exact and joins_rows(relation):
             raise PlanError(_refused(relation))

@@ -9,12 +9,14 @@ from typing import Final
 
 from .. import ir
 from .common_subtrees import share_common_subtrees
+from .expand_windows import expand_windows
 from .prune_columns import prune_columns
 from .reduce_aggregates import reduce_aggregates
 from .repeated_filters import drop_repeated_filters
 from .split_expressions import split_expressions
 
 REWRITES: Final[tuple[Callable[[ir.Plan], ir.Plan], ...]] = (
+    expand_windows,
     drop_repeated_filters,
     share_common_subtrees,
     reduce_aggregates,

@@ -167,6 +167,10 @@ def _without(relation: ir.Relation, used: set[int]) -> ir.Relation:
             first, last = len(relation.keys), len(relation.keys) + len(relation.measures)
             measures = tuple(relation.measures[index - first] for index in kept if first <= index < last)
             return replace(relation, measures=measures, schema=schema)
+        case ir.SlidingAggregate():
+            first = 1 + len(relation.keys)
+            measures = tuple(relation.measures[index - first] for index in kept if index >= first)
+            return replace(relation, measures=measures, schema=schema)
         case ir.Window():
             first = len(relation.input.schema)
             calls = tuple(relation.calls[index - first] for index in kept if index >= first)
@@ -193,6 +197,9 @@ def _kept_of(relation: ir.Relation, used: set[int]) -> tuple[int, ...]:
         case ir.Aggregate():
             first, last = len(relation.keys), len(relation.keys) + len(relation.measures)
             return tuple(index for index in range(width) if index in used or not first <= index < last)
+        case ir.SlidingAggregate():
+            first = 1 + len(relation.keys)
+            return tuple(index for index in range(width) if index in used or index < first)
         case ir.Window():
             first = len(relation.input.schema)
             return tuple(index for index in range(width) if index in used or index < first)

@@ -30,6 +30,7 @@ from .relations.partial_aggregate import select_partial_aggregate
 from .relations.project import select_project
 from .relations.recursion import RecursionNames, materialized, rows_of, select_recursion
 from .relations.set import select_set
+from .relations.sliding_aggregate import select_final_sliding_aggregate, select_sliding_aggregate
 from .relations.sort import select_sort
 from .relations.topn import select_topn
 from .relations.values import select_values
@@ -82,6 +83,8 @@ _Written: TypeAlias = (
     | ir.Set
     | ir.Window
     | ir.Expand
+    | ir.SlidingAggregate
+    | ir.FinalSlidingAggregate
     | ir.PartialAggregate
     | ir.FinalAggregate
 )
@@ -210,6 +213,10 @@ class Statement:
                 return select_partial_aggregate(relation, tables[0], writer)
             case ir.FinalAggregate():
                 return select_final_aggregate(relation, tables[0])
+            case ir.SlidingAggregate():
+                return select_sliding_aggregate(relation, tables[0], writer)
+            case ir.FinalSlidingAggregate():
+                return select_final_sliding_aggregate(relation, tables[0], writer)
             case _:
                 assert_never(relation)
 

@@ -23,7 +23,9 @@ _DOUBLE: Final = t.Float(bits=64)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """A state column: the aggregate that makes it from rows, its type, and the aggregate that joins several states."""
+    """A state column: the aggregate that makes it from rows, its type, and the aggregate that joins several states
+    (`{0}` the column, `{1}` the window it is joined over, if there is one).
+    """
 
     function: str
     type: t.Type
@@ -42,17 +44,17 @@ def _sum(type_: t.Type | None) -> Sequence[State] | None:
     """The state of a sum: for integers without bound (as many digits as Arrow can carry), for floats a double."""
     match type_:
         case t.Integer():
-            return [State(function="sum", type=t.Decimal(precision=38, scale=0), joined="CAST(sum({}) AS HUGEINT)")]
+            return [State(function="sum", type=t.Decimal(precision=38, scale=0), joined="CAST(sum({0}){1} AS HUGEINT)")]
         case t.Decimal(scale=scale):
-            return [State(function="sum", type=t.Decimal(precision=38, scale=scale), joined="sum({})")]
+            return [State(function="sum", type=t.Decimal(precision=38, scale=scale), joined="sum({0}){1}")]
         case t.Float():
-            return [State(function="sum", type=_DOUBLE, joined="sum({})")]
+            return [State(function="sum", type=_DOUBLE, joined="sum({0}){1}")]
         case _:
             return None
 
 
 def _count(_: t.Type | None) -> Sequence[State]:
-    return [State(function="count", type=_COUNT, joined="coalesce(CAST(sum({}) AS BIGINT), 0)")]
+    return [State(function="count", type=_COUNT, joined="coalesce(CAST(sum({0}){1} AS BIGINT), 0)")]
 
 
 def _average(type_: t.Type | None) -> Sequence[State] | None:
@@ -61,7 +63,9 @@ def _average(type_: t.Type | None) -> Sequence[State] | None:
 
 def _same(function: str) -> Callable[[t.Type | None], Sequence[State] | None]:
     def states(type_: t.Type | None) -> Sequence[State] | None:
-        return None if type_ is None else [State(function=function, type=t.nullable(type_), joined=function + "({})")]
+        return (
+            None if type_ is None else [State(function=function, type=t.nullable(type_), joined=function + "({0}){1}")]
+        )
 
     return states
 
@@ -111,15 +115,17 @@ def render_states(measure: ir.Measure, scope: expressions.Scope) -> list[str]:
     return columns
 
 
-def render_total(measure: ir.Measure, columns: Sequence[str]) -> str:
-    """The measure from its state columns, for the SELECT list of the query that groups the states."""
+def render_total(measure: ir.Measure, columns: Sequence[str], over: str = "") -> str:
+    """The measure from its state columns, for the SELECT list of the query that groups the states, or joins them `over`
+    a window.
+    """
     left = iter(columns)
     values: dict[_Use, str] = {}
 
     def total(name: str, *arguments: str) -> str:
         if (name, arguments) not in values:
             parts = _PARTS[name]
-            joined = [state.joined.format(next(left)) for state in parts.states(_argument_type(measure)) or ()]
+            joined = [state.joined.format(next(left), over) for state in parts.states(_argument_type(measure)) or ()]
             values[name, arguments] = parts.value.format(*joined)
         return values[name, arguments]
 

@@ -68,7 +68,7 @@ ROOMS: Final = {
         "service",
     ),
     "server": ("calls", "access", "setup", "endpoints", FLAT, "cli"),
-    "clients": ("values", "transport", FLAT, "graph", "spark", "training"),
+    "clients": ("values", "transport", FLAT, "graph", "spark", "training", "windows"),
 }
 """The rooms of each package. A room imports from those before it."""
 

@@ -18,6 +18,7 @@ MESSAGES: Final[Mapping[str, type[Message]]] = {
         relations_pb2.IterationRelation,
         relations_pb2.IterationReferenceReadRelation,
         relations_pb2.UserOperator,
+        relations_pb2.WindowAggregate,
     )
 }
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -42,8 +42,10 @@ class Shape:
 
 
 @functools.cache
-def plan_shape() -> Shape:
-    """The shape of a plan. The shape holds itself further down, as relations and expressions do."""
+def shapes_in_plans() -> Mapping[str, Shape]:
+    """The shapes of a plan and of all messages in it, by name. Relations and expressions hold themselves further
+    down.
+    """
     shapes = {"substrait.Plan": Shape("substrait.Plan")}
     pending = [*shapes.values()]
     while pending:
@@ -57,7 +59,7 @@ def plan_shape() -> Shape:
                 shape.by_name[field_.name] = shape.by_name[field_.json_name] = shapes[below]
             elif field_.is_packed:
                 shape.numbers.add(field_.number)
-    return shapes["substrait.Plan"]
+    return shapes
 
 
 def _below(message: str, field_: FieldDescriptor) -> str | None:
@@ -67,10 +69,10 @@ def _below(message: str, field_: FieldDescriptor) -> str | None:
 
 
 class Tally:
-    """The relations, expressions and literals counted so far. Raises `PlanError` once there are too many."""
+    """The relations, expressions, literals and parts counted so far. Raises `PlanError` once there are too many."""
 
     def __init__(self) -> None:
-        self._nodes = self._literals = 0
+        self._nodes = self._literals = self.parts = 0
 
     def literal(self) -> None:
         self._literals += 1
@@ -102,22 +104,23 @@ class Tally:
 # ------------------------------------------------------------------------------------------------------- binary plans
 
 
-def count_wire(data: bytes) -> None:
-    """Counts an encoded plan. Raises `PlanError`."""
+def count_wire(data: bytes, name: str = "substrait.Plan", tally: Tally | None = None) -> None:
+    """Counts an encoded plan, or another message on top of what `tally` has counted. Raises `PlanError`."""
     try:
-        _count_wire(data, Tally())
+        _count_wire(data, shapes_in_plans()[name], tally or Tally())
     except Malformed:
         return
 
 
-def _count_wire(data: bytes, tally: Tally) -> None:
+def _count_wire(data: bytes, shape: Shape, tally: Tally) -> None:
     """Counts the messages in the order of their bytes."""
-    position, end, shape, depth, columns, parts = 0, len(data), plan_shape(), 0, 0, 0
+    position, end, depth, columns, parts = 0, len(data), 0, 0, tally.parts
     most_parts = limits.PARTS.most
     around: list[tuple[int, Shape, int, int]] = []
     while True:
         while position >= end:
             if not around:
+                tally.parts = parts
                 return
             end, shape, depth, columns = around.pop()
         tag = data[position]  # most tags, lengths and numbers are one byte: they are read without a call
@@ -210,7 +213,7 @@ def _keys(names: Iterable[str], value: str) -> re.Pattern[str]:
 def count_json(plan: Json) -> None:
     """Counts a plan in parsed JSON. Raises `PlanError`."""
     tally = Tally()
-    pending: list[tuple[Json, Shape, int]] = [(plan, plan_shape(), 0)]
+    pending: list[tuple[Json, Shape, int]] = [(plan, shapes_in_plans()["substrait.Plan"], 0)]
     while pending:
         value, shape, depth = pending.pop()
         if isinstance(value, list):

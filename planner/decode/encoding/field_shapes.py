@@ -5,12 +5,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 from .message_classes import ANY, RECURSIVE, pool
 from .restored import RETYPED
+
+AGGREGATE: Final = "substrait.AggregateRel"
+"""The message that our messages have as plain bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +60,8 @@ class Shape:
 
 @functools.cache
 def shapes() -> Mapping[str, Shape]:
-    """The shapes of `substrait.Plan` and of every recursive message."""
-    return {name: _shape(name) for name in ("substrait.Plan", *sorted(RECURSIVE))}
+    """The shapes of the messages that a table may start from, and of every recursive message."""
+    return {name: _shape(name) for name in ("substrait.Plan", AGGREGATE, *sorted(RECURSIVE))}
 
 
 @functools.cache

@@ -13,6 +13,7 @@ from .json_text import Json, JsonError, parse_json
 from .message_classes import pool
 from .message_nodes import Malformed, Message, Nodes
 from .plain_json import fill_plain
+from .protobuf_nodes import WireMessage
 
 _END: Final = ("end",)
 _LONGEST: Final = 500
@@ -24,12 +25,15 @@ class JsonNodes(Nodes):
 
     def __init__(self, value: Json) -> None:
         super().__init__()
-        self._table: list[tuple[str, Json]] = [("substrait.Plan", value)]
+        self._table: list[tuple[str, Json] | WireMessage] = [("substrait.Plan", value)]
 
     def content(self, number: int) -> tuple[object, ...]:
         """Every key and value in the order written, with the ends of objects and lists between them."""
+        part = self._table[number]
+        if isinstance(part, WireMessage):
+            return (part.content,)
         flat: list[object] = []
-        pending: list[object] = [self._table[number][1]]
+        pending: list[object] = [part[1]]
         while pending:
             value = pending.pop()
             if isinstance(value, dict):
@@ -45,8 +49,18 @@ class JsonNodes(Nodes):
                 flat.append(value)
         return tuple(flat)
 
+    def graft(self, name: str, data: bytes) -> int:
+        return self._put(WireMessage(name, data, 0, len(data)))
+
+    def _put(self, part: tuple[str, Json] | WireMessage) -> int:
+        self._table.append(part)
+        return len(self._table) - 1
+
     def _read(self, number: int) -> Message:
-        name, value = self._table[number]
+        part = self._table[number]
+        if isinstance(part, WireMessage):
+            return part.read(self._put)
+        name, value = part
         message = pool().message_class(name)()
         if not isinstance(value, dict):
             raise Malformed(f"expected an object for {name}, found {_kind(value)}")
@@ -82,8 +96,7 @@ class JsonNodes(Nodes):
             case Hoist(name):
                 if not isinstance(value, dict):
                     raise TypeError(f"expected an object for {name}, found {_kind(value)}")
-                self._table.append((name, value))
-                return len(self._table) - 1
+                return self._put((name, value))
             case Descend(below):
                 # ParseDict reports a value that is no object
                 return self._rewrite(value, below) if isinstance(value, dict) else value

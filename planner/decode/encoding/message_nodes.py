@@ -53,6 +53,10 @@ class Nodes(ABC):
         return message
 
     @abstractmethod
+    def graft(self, name: str, data: bytes) -> int:
+        """The number of a message that the plan has as plain bytes, in a field of a message of another schema."""
+
+    @abstractmethod
     def _read(self, number: int) -> Message:
         """Reads message `number` and puts the messages inside it into the table."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from google.protobuf.message import DecodeError
@@ -16,36 +18,37 @@ FIXED: Final = {1: 8, 5: 4}
 """Wire types whose values always have the same number of bytes."""
 
 
-class WireNodes(Nodes):
-    """The table of an encoded plan, or of a recursive message on its own. Until a message is taken, the table holds its
-    type and the range of its bytes.
-    """
+@dataclass(frozen=True, slots=True)
+class WireMessage:
+    """A message that is not taken yet: its type, and the range of its bytes."""
 
-    def __init__(self, data: bytes, name: str = "substrait.Plan") -> None:
-        super().__init__()
-        self._data = data
-        self._table: list[tuple[str, int, int]] = [(name, 0, len(data))]
+    name: str
+    data: bytes
+    start: int
+    end: int
 
-    def content(self, number: int) -> bytes:
-        _, start, end = self._table[number]
-        return self._data[start:end]
+    @property
+    def content(self) -> bytes:
+        return self.data[self.start : self.end]
 
-    def _read(self, number: int) -> Message:
-        name, start, end = self._table[number]
-        message = pool().message_class(name)()
+    def read(self, put: Callable[[WireMessage], int]) -> Message:
+        """The message. `put` puts the messages inside it into the table, and returns their numbers. Raises
+        `Malformed`.
+        """
+        message = pool().message_class(self.name)()
         try:
-            message.ParseFromString(bytes(self._rewrite(start, end, shapes()[name])))
+            message.ParseFromString(bytes(self._rewrite(self.start, self.end, shapes()[self.name], put)))
         except DecodeError as error:
-            raise Malformed(f"not a valid {name}: {error}") from error
+            raise Malformed(f"not a valid {self.name}: {error}") from error
         return message
 
-    def _rewrite(self, start: int, end: int, shape: Shape) -> bytearray:
+    def _rewrite(self, start: int, end: int, shape: Shape, put: Callable[[WireMessage], int]) -> bytearray:
         """The range's bytes with every recursive message replaced by its number in the table.
 
         Recurses into messages of constant depth only. Protobuf does not know a field whose wire type is wrong; such a
         field is left out if protobuf would take it for a number in the table.
         """
-        data, rules = self._data, shape.by_number
+        data, rules = self.data, shape.by_number
         out = bytearray()
         position = copied = start
         while position < end:
@@ -72,10 +75,9 @@ class WireNodes(Nodes):
             match rule:
                 case Hoist(name) if wire_type == LENGTH_DELIMITED:
                     _put_varint(out, tag & ~7 | VARINT)
-                    _put_varint(out, len(self._table))
-                    self._table.append((name, value_start, position))
+                    _put_varint(out, put(WireMessage(name, data, value_start, position)))
                 case Descend(below) if wire_type == LENGTH_DELIMITED:
-                    inner = self._rewrite(value_start, position, below)
+                    inner = self._rewrite(value_start, position, below, put)
                     _put_varint(out, tag)
                     _put_varint(out, len(inner))
                     out += inner
@@ -88,6 +90,27 @@ class WireNodes(Nodes):
                     pass
         out += data[copied:end]
         return out
+
+
+class WireNodes(Nodes):
+    """The table of an encoded plan, or of a recursive message on its own."""
+
+    def __init__(self, data: bytes, name: str = "substrait.Plan") -> None:
+        super().__init__()
+        self._table = [WireMessage(name, data, 0, len(data))]
+
+    def content(self, number: int) -> bytes:
+        return self._table[number].content
+
+    def graft(self, name: str, data: bytes) -> int:
+        return self._put(WireMessage(name, data, 0, len(data)))
+
+    def _read(self, number: int) -> Message:
+        return self._table[number].read(self._put)
+
+    def _put(self, message: WireMessage) -> int:
+        self._table.append(message)
+        return len(self._table) - 1
 
 
 def _tag(data: bytes, position: int, end: int) -> tuple[int, int]:

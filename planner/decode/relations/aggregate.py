@@ -35,13 +35,13 @@ def convert_aggregate(
         if decoder.habits.set_index is SetIndex.MASK:
             keys, sets = once(keys, sets, [*map(decoder.nodes.content, message.grouping_expressions)])
     else:
-        keys, sets = yield from _old_groupings(decoder, message, plan_path, scope)
+        keys, sets = yield from old_groupings(decoder, message, plan_path, scope)
     if len(keys) * len(sets) > limits.GROUPING.most:
         decoder.problems.add(plan_path, limits.REASON, limits.GROUPING.message(len(keys) * len(sets)))
         return poison.RELATION
     measures: list[ir.Measure | None] = []
     for index, measure in enumerate(message.measures):
-        measures.append((yield from _measure(decoder, measure, plan_path.at("measures", index), scope)))
+        measures.append((yield from convert_measure(decoder, measure, plan_path.at("measures", index), scope)))
     if not message.measures and not message.groupings:
         decoder.problems.add(plan_path, "MISSING", "an aggregate must have a grouping or a measure")
     if below is poison.RELATION:
@@ -94,7 +94,7 @@ def _sets(decoder: Decoder, message: Message, keys: int, plan_path: PlanPath) ->
     return tuple(sets) or _SETS
 
 
-def _old_groupings(
+def old_groupings(
     decoder: Decoder, message: Message, plan_path: PlanPath, scope: Scope
 ) -> Steps[tuple[tuple[ir.Expression, ...], tuple[tuple[int, ...], ...]]]:
     """The keys and grouping sets of the old form. Expressions that are written alike are one key."""
@@ -114,7 +114,7 @@ def _old_groupings(
     return tuple(keys), tuple(sets)
 
 
-def _measure(decoder: Decoder, message: Message, plan_path: PlanPath, scope: Scope) -> Steps[ir.Measure | None]:
+def convert_measure(decoder: Decoder, message: Message, plan_path: PlanPath, scope: Scope) -> Steps[ir.Measure | None]:
     """A measure; None if it is poison."""
     function, at = message.measure, plan_path / "measure"
     declared = declared_function(decoder, function.function_reference, at)

@@ -14,6 +14,7 @@ from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Message
 from ..plan_path import PlanPath
 from ..scope import Scope
+from .event_time.window_aggregate import convert_window_aggregate
 from .joins.index_lookup_join import convert_index_lookup_join
 from .loops.iteration import convert_iteration
 from .loops.iteration_reference import convert_iteration_reference
@@ -28,6 +29,7 @@ CONVERTERS: Final[Mapping[str, Mapping[str, ExtensionConverter]]] = {
         "tidegate.v1.Unnest": convert_unnest,
         "tidegate.v1.DeclaredOrder": convert_declared_order,
         "tidegate.v1.UserOperator": convert_user_operator,
+        "tidegate.v1.WindowAggregate": convert_window_aggregate,
     },
     "extension_multi": {
         "tidegate.v1.IndexLookupJoin": convert_index_lookup_join,

@@ -81,6 +81,28 @@ class DeclaredOrder(_message.Message):
     keys: _containers.RepeatedCompositeFieldContainer[DeclaredOrder.Key]
     def __init__(self, keys: _Optional[_Iterable[_Union[DeclaredOrder.Key, _Mapping]]] = ...) -> None: ...
 
+class Span(_message.Message):
+    __slots__ = ("units", "nanoseconds")
+    UNITS_FIELD_NUMBER: _ClassVar[int]
+    NANOSECONDS_FIELD_NUMBER: _ClassVar[int]
+    units: int
+    nanoseconds: int
+    def __init__(self, units: _Optional[int] = ..., nanoseconds: _Optional[int] = ...) -> None: ...
+
+class WindowAggregate(_message.Message):
+    __slots__ = ("time", "size", "slide", "offset", "aggregate")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    SLIDE_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    AGGREGATE_FIELD_NUMBER: _ClassVar[int]
+    time: int
+    size: Span
+    slide: Span
+    offset: Span
+    aggregate: bytes
+    def __init__(self, time: _Optional[int] = ..., size: _Optional[_Union[Span, _Mapping]] = ..., slide: _Optional[_Union[Span, _Mapping]] = ..., offset: _Optional[_Union[Span, _Mapping]] = ..., aggregate: _Optional[bytes] = ...) -> None: ...
+
 class IterationRelation(_message.Message):
     __slots__ = ("iteration_name", "max_rounds", "at_limit", "schema")
     class AtLimit(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):

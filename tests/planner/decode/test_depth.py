@@ -129,7 +129,7 @@ def test_types_and_literals_have_a_limit_of_their_own() -> None:
 def test_twice_the_depth_is_twice_the_work(build: Callable[[int], bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     def work(depth: int) -> tuple[int, int]:
         counted = {"steps": 0, "bytes": 0}
-        step, rewrite = decoder.Decoder._step, wire.WireNodes._rewrite
+        step, rewrite = decoder.Decoder._step, wire.WireMessage._rewrite
 
         def counted_step(self: Any, request: Any) -> Any:
             counted["steps"] += 1
@@ -142,7 +142,7 @@ def test_twice_the_depth_is_twice_the_work(build: Callable[[int], bytes], monkey
 
         with monkeypatch.context() as patched:
             patched.setattr(decoder.Decoder, "_step", counted_step)
-            patched.setattr(wire.WireNodes, "_rewrite", counted_rewrite)
+            patched.setattr(wire.WireMessage, "_rewrite", counted_rewrite)
             decode_plan(deep_plan(build(depth)))
         return counted["steps"], counted["bytes"]
 

@@ -197,7 +197,7 @@ def test_depth_that_references_add_up_is_refused_where_it_is(monkeypatch: pytest
 
 
 def test_every_recursive_message_is_counted() -> None:
-    seen, pending = set(), [counting.plan_shape()]
+    seen, pending = set(), [counting.shapes_in_plans()["substrait.Plan"]]
     while pending:
         shape = pending.pop()
         if shape.message not in seen:

@@ -5,12 +5,20 @@ from __future__ import annotations
 from typing import Final
 
 from ..use import Table
-from . import list_additions, moment_additions, number_additions, statistic_additions, text_additions
+from . import (
+    event_time_additions,
+    list_additions,
+    moment_additions,
+    number_additions,
+    statistic_additions,
+    text_additions,
+)
 
 SCALAR: Final[Table] = {
     **text_additions.TABLE,
     **number_additions.TABLE,
     **moment_additions.TABLE,
     **list_additions.TABLE,
+    **event_time_additions.TABLE,
 }
 AGGREGATE: Final[Table] = statistic_additions.TABLE

@@ -1,0 +1,7 @@
+"""Builds aggregates over windows of time, for plans made with substrait's builders or its data frames."""
+
+from __future__ import annotations
+
+from .window_builders import sliding, tumbling
+
+__all__ = ["sliding", "tumbling"]

@@ -1,0 +1,224 @@
+"""Windows of time as relations of substrait's builders, and of its data frames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+from google.protobuf.any_pb2 import Any as AnyMessage
+
+from ..proto.errors import InvalidRequest
+from ..proto.tidegate.v1.relations_pb2 import Span, WindowAggregate
+
+if TYPE_CHECKING:
+    from substrait.extension_registry import ExtensionRegistry
+    from substrait.plan_pb2 import Plan
+    from substrait.type_pb2 import NamedStruct, Type
+
+Length: TypeAlias = timedelta | int | Span
+"""A length of time: a `timedelta` for timestamps; an integer for units of an integer column, or days of a date. A
+`tidegate.relations.Span` says nanoseconds.
+"""
+
+
+def tumbling(
+    events: Any,
+    time: str,
+    size: Length,
+    *,
+    keys: Sequence[Any] = (),
+    measures: Sequence[Any] = (),
+    offset: Length | None = None,
+) -> Any:
+    """Windows that follow each other: each row is in one window. The result has a row for each window and group of keys
+    with at least one row of `events`: `window_start`, `window_end`, the keys, the measures.
+
+    `events` is a plan of substrait's builders, or a data frame; the result is of the same kind. `time` names the time
+    column. `keys` are columns by name, or expressions; `measures` are aggregate functions. Windows begin at 1970-01-01
+    00:00 UTC (integers: 0), at `offset` after it, and at every `size` before and after that. Lengths are a `timedelta`
+    for timestamps, an integer for units of an integer column or days of a date, or a `tidegate.relations.Span`.
+
+    >>> import substrait.dataframe as sub
+    >>> from tidegate import windows
+    >>> clicks = sub.read_named_table("clicks", {"at": sub.i64, "page": sub.string})
+    >>> per_ten = windows.tumbling(clicks, "at", 10, keys=["page"], measures=[sub.f.count().alias("clicks")])
+    >>> with tidegate.local() as client, client.create_task(per_ten.to_plan()) as task:
+    ...     print(task.run_epoch({"clicks": pa.table({"at": [3, 9], "page": ["home", "home"]})}).table().to_pylist())
+    [{'window_start': 0, 'window_end': 10, 'page': 'home', 'clicks': 2}]
+    """
+    return _windows(events, time, _Spans(size, None, offset), keys, measures)
+
+
+def sliding(
+    events: Any,
+    time: str,
+    size: Length,
+    slide: Length,
+    *,
+    keys: Sequence[Any] = (),
+    measures: Sequence[Any] = (),
+    offset: Length | None = None,
+) -> Any:
+    """Windows of one size, one every `slide`: each row is in as many windows as overlap, or in none if there are gaps.
+
+    The other arguments are those of `tumbling`. `size` need not be a multiple of `slide`.
+
+    >>> import substrait.dataframe as sub
+    >>> from tidegate import windows
+    >>> clicks = sub.read_named_table("clicks", {"at": sub.i64})
+    >>> often = windows.sliding(clicks, "at", 10, 5, measures=[sub.f.count().alias("clicks")])
+    >>> with tidegate.local() as client, client.create_task(often.sort("window_start").to_plan()) as task:
+    ...     print(task.run_epoch({"clicks": pa.table({"at": [3, 9]})}).table().to_pydict())
+    {'window_start': [-5, 0, 5], 'window_end': [5, 10, 15], 'clicks': [1, 2, 1]}
+    """
+    return _windows(events, time, _Spans(size, slide, offset), keys, measures)
+
+
+@dataclass(frozen=True, slots=True)
+class _Spans:
+    size: Length
+    slide: Length | None
+    offset: Length | None
+
+
+def _windows(events: Any, time: str, spans: _Spans, keys: Sequence[Any], measures: Sequence[Any]) -> Any:
+    message = WindowAggregate(size=_span(spans.size))
+    if spans.slide is not None:
+        message.slide.CopyFrom(_span(spans.slide))
+    if spans.offset is not None:
+        message.offset.CopyFrom(_span(spans.offset))
+    frame = hasattr(events, "to_plan")
+    resolve = _unbound(events.to_plan() if frame else events, time, message, keys, measures)
+    return type(events)(resolve) if frame else resolve
+
+
+def _unbound(
+    events: Any, time: str, message: WindowAggregate, keys: Sequence[Any], measures: Sequence[Any]
+) -> Callable[[ExtensionRegistry], Plan]:
+    def resolve(registry: ExtensionRegistry) -> Plan:
+        from substrait.builders import plan as builders
+        from substrait.builders.extended_expression import column
+        from substrait.plan_pb2 import Plan
+        from substrait.type_inference import infer_plan_schema
+
+        registry.register_extension_relation(_Windows)
+        bound = events(registry) if callable(events) else events
+        filters = [_filter(measure) for measure in measures]
+        plan = builders.aggregate(
+            bound,
+            [column(key) if isinstance(key, str) else getattr(key, "unbound", key) for key in keys],
+            [_function(measure) for measure in measures],
+            filters=filters if any(filters) else None,
+        )(registry)
+        windows = WindowAggregate()
+        windows.CopyFrom(message)
+        windows.time = _position(infer_plan_schema(bound, registry=registry), time)
+        changed = Plan()
+        changed.CopyFrom(plan)
+        root = changed.relations[-1].root
+        aggregate = type(root.input.aggregate).FromString(root.input.aggregate.SerializeToString())
+        root.input.extension_single.input.CopyFrom(aggregate.input)
+        aggregate.ClearField("input")
+        windows.aggregate = aggregate.SerializeToString()
+        root.input.extension_single.detail.CopyFrom(_Windows(windows, registry).to_any())
+        names = ("window_start", "window_end", *root.names)
+        del root.names[:]
+        root.names.extend(names)
+        return changed
+
+    return resolve
+
+
+def _function(measure: Any) -> Any:
+    """A measure of the builders, from a measure or an expression of data frames."""
+    return getattr(getattr(measure, "expr", measure), "unbound", measure)
+
+
+def _filter(measure: Any) -> Any:
+    return getattr(getattr(measure, "predicate", None), "unbound", None)
+
+
+def _span(length: Length) -> Span:
+    match length:
+        case Span():
+            return length
+        case timedelta():
+            return Span(nanoseconds=(length.days * 86_400 + length.seconds) * 10**9 + length.microseconds * 1_000)
+        case int():
+            return Span(units=length)
+        case _:
+            raise InvalidRequest(f"a length of time must be a timedelta, an int or a Span, not {length!r}")
+
+
+def _position(columns: NamedStruct, name: str) -> int:
+    """The position of the column of this name. Names are flattened, depth first."""
+    names = iter(columns.names)
+    own = []
+    for type_ in columns.struct.types:
+        own.append(next(names))
+        for _ in range(_names_inside(type_)):
+            next(names)
+    if own.count(name) != 1:
+        problem = "several columns are" if name in own else "no column is"
+        raise InvalidRequest(f"{problem} called {name!r}; the columns are {', '.join(own)}")
+    return own.index(name)
+
+
+def _names_inside(type_: Type) -> int:
+    match type_.WhichOneof("kind"):
+        case "struct":
+            return sum(1 + _names_inside(field) for field in type_.struct.types)
+        case "list":
+            return _names_inside(type_.list.type)
+        case "map":
+            return _names_inside(type_.map.key) + _names_inside(type_.map.value)
+        case _:
+            return 0
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """An `ExtensionSingleDetail` of substrait's builders."""
+
+    message: WindowAggregate
+    registry: ExtensionRegistry | None = None
+    type_url: ClassVar[str] = f"type.googleapis.com/{WindowAggregate.DESCRIPTOR.full_name}"
+
+    def derive_schema(self, input_struct: Type.Struct) -> NamedStruct:
+        from substrait.algebra_pb2 import AggregateRel, Rel
+        from substrait.type_inference import infer_rel_schema
+        from substrait.type_pb2 import NamedStruct, Type
+
+        aggregate = AggregateRel.FromString(self.message.aggregate)
+        aggregate.input.read.base_schema.struct.CopyFrom(input_struct)
+        aggregate.input.read.named_table.names.append("input")
+        computed = infer_rel_schema(Rel(aggregate=aggregate), registry=self.registry)
+        bound = _bound_type(input_struct.types[self.message.time])
+        types = [bound, bound, *computed.types]
+        return NamedStruct(
+            names=[f"c{at}" for at in range(len(types))],
+            struct=Type.Struct(types=types, nullability=Type.NULLABILITY_REQUIRED),
+        )
+
+    def to_any(self) -> AnyMessage:
+        return AnyMessage(type_url=self.type_url, value=self.message.SerializeToString())
+
+    @classmethod
+    def from_any(cls, detail: AnyMessage) -> _Windows:
+        return cls(WindowAggregate.FromString(detail.value))
+
+
+def _bound_type(time: Type) -> Type:
+    """The type of a window's bounds: the time column's, never null; i64 for any integer."""
+    from substrait.type_pb2 import Type
+
+    kind = time.WhichOneof("kind")
+    bound = Type()
+    if kind in ("i8", "i16", "i32", "i64", "user_defined"):
+        bound.i64.nullability = Type.NULLABILITY_REQUIRED
+        return bound
+    bound.CopyFrom(time)
+    getattr(bound, str(kind)).nullability = Type.NULLABILITY_REQUIRED
+    return bound

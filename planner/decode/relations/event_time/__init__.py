@@ -1,0 +1,1 @@
+"""Decodes relations over windows of time."""

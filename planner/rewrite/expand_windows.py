@@ -1,0 +1,111 @@
+"""Puts each row into each of its windows of time, and groups rows by window.
+
+An aggregate of overlapping windows joins each window from the states of its slices. Some functions have no such states
+(distinct values, medians, ordered lists): they need the rows of a window, each row as often as there are windows that
+have it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from ...proto.errors import PlanError, Problem
+from .. import ir
+from ..functions import bind_scalar
+from ..ir import types as t
+from ..ir.visit import transform_relations
+from ..sql.states import states_of
+
+MOST_COPIES: Final = 1_000
+"""The most windows that a row is put into."""
+
+_NUMBER: Final = t.Integer(bits=64, nullable=False)
+
+
+def expand_windows(plan: ir.Plan) -> ir.Plan:
+    """The plan without sliding aggregates that have a measure without states."""
+    root, *shared = (transform_relations(relation, _expanded) for relation in (plan.root, *plan.shared))
+    return replace(plan, root=root, shared=tuple(shared))
+
+
+def without_states(measure: ir.Measure) -> bool:
+    """Tests whether a measure has to see all rows of a window at once. The first row of a window is not the first one
+    of its slices.
+    """
+    states = states_of(measure)
+    return states is None or any(state.function in ("first", "any_value") for state in states)
+
+
+def copies(relation: ir.SlidingAggregate) -> int:
+    """The most windows that have one slice."""
+    return -(-relation.length // relation.step)
+
+
+def windows_of_rows(relation: ir.SlidingAggregate) -> ir.Aggregate:
+    """The aggregate over rows that are put into each of their windows. Raises `PlanError` for too many copies."""
+    if copies(relation) > MOST_COPIES:
+        raise PlanError(_too_many(relation))
+    below = relation.input
+    fields = tuple(ir.Field(index=at, type=type_) for at, type_ in enumerate(below.schema))
+    sliced = _project(below, (*fields, relation.slice), relation.plan_path)
+    width = len(below.schema)
+    row = tuple(ir.Field(index=at, type=type_) for at, type_ in enumerate(sliced.schema))
+    copied = ir.Expand(
+        input=sliced,
+        alternatives=(row,) * copies(relation),
+        schema=(*sliced.schema, _NUMBER),
+        plan_path=relation.plan_path,
+        why=_why(relation),
+    )
+    step = ir.Literal(value=relation.step, type=_NUMBER)
+    slice_, copy = row[width], ir.Field(index=width + 1, type=_NUMBER)
+    last = _call("time_slice", slice_, step, ir.Literal(value=0, type=_NUMBER))
+    numbered = _project(copied, (*row, _call("subtract", last, copy)), relation.plan_path)
+    number = ir.Field(index=width + 1, type=numbered.schema[width + 1])
+    rows: ir.Relation = numbered
+    if relation.length % relation.step:
+        since_start = _call("subtract", slice_, _call("multiply", number, step))
+        condition = _call("lt", since_start, ir.Literal(value=relation.length, type=_NUMBER))
+        rows = ir.Filter(input=rows, condition=condition, schema=numbered.schema, plan_path=relation.plan_path)
+    return ir.Aggregate(
+        input=rows,
+        keys=(number, *relation.keys),
+        grouping_sets=(tuple(range(1 + len(relation.keys))),),
+        measures=relation.measures,
+        schema=relation.schema,
+        plan_path=relation.plan_path,
+    )
+
+
+def _expanded(relation: ir.Relation) -> ir.Relation:
+    if isinstance(relation, ir.SlidingAggregate) and any(map(without_states, relation.measures)):
+        return windows_of_rows(relation)
+    return relation
+
+
+def _whole(relation: ir.SlidingAggregate) -> str:
+    """The functions that need all rows of a window."""
+    return ", ".join(dict.fromkeys(measure.function.name for measure in relation.measures if without_states(measure)))
+
+
+def _why(relation: ir.SlidingAggregate) -> str:
+    functions = _whole(relation)
+    return f"{functions} needs all rows of a window" if functions else "changes go to each of their windows"
+
+
+def _too_many(relation: ir.SlidingAggregate) -> Problem:
+    message = (
+        f"{_whole(relation)} must see all rows of a window, and a row is in up to {copies(relation):,} windows; "
+        f"at most {MOST_COPIES:,} are allowed: make windows shorter or further apart, or leave these functions out"
+    )
+    return Problem(place=relation.plan_path, reason="TOO_MANY_WINDOWS", message=message)
+
+
+def _project(below: ir.Relation, expressions: tuple[ir.Expression, ...], plan_path: str) -> ir.Project:
+    schema = tuple(expression.type for expression in expressions)
+    return ir.Project(input=below, expressions=expressions, schema=schema, plan_path=plan_path)
+
+
+def _call(name: str, *arguments: ir.Expression) -> ir.Expression:
+    return bind_scalar(name, None, arguments)

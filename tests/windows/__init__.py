@@ -1,0 +1,1 @@
+"""Windows of time, against a naive oracle."""

@@ -1,0 +1,73 @@
+"""Windows of time in plain Python: each row is put into each of its windows, one row at a time."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import substrait.dataframe as sub
+
+Row = tuple[Any, ...]
+Values = Sequence[Any]
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Windows in ticks: window 0 begins at `offset`."""
+
+    size: int
+    slide: int
+    offset: int = 0
+
+    def of(self, time: int) -> Iterator[tuple[int, int]]:
+        """The bounds of all windows that have the time."""
+        start = time - (time - self.offset) % self.slide
+        while start + self.size > time:
+            yield start, start + self.size
+            start -= self.slide
+
+
+def windows(
+    rows: Sequence[Row], spans: Spans, keys: Sequence[int], measures: Sequence[Callable[[Sequence[Row]], Any]]
+) -> list[Row]:
+    """The windows of rows whose first column is the time in ticks: the bounds, the keys, the measures."""
+    groups: dict[Row, list[Row]] = defaultdict(list)
+    for row in rows:
+        if row[0] is not None:
+            for bounds in spans.of(row[0]):
+                groups[(*bounds, *(row[key] for key in keys))].append(row)
+    return [(*group, *(measure(own) for measure in measures)) for group, own in groups.items()]
+
+
+def _present(rows: Sequence[Row]) -> list[Any]:
+    return [row[2] for row in rows if row[2] is not None]
+
+
+def _or_null(function: Callable[[list[Any]], Any]) -> Callable[[Sequence[Row]], Any]:
+    return lambda rows: function(_present(rows)) if _present(rows) else None
+
+
+_v: Final = sub.col("v")
+
+MEASURES: Final[Mapping[str, tuple[Any, Callable[[Sequence[Row]], Any]]]] = {
+    "sum": (sub.f.sum(_v), _or_null(sum)),
+    "count": (sub.f.count(_v), lambda rows: len(_present(rows))),
+    "least": (sub.f.min(_v), _or_null(min)),
+    "greatest": (sub.f.max(_v), _or_null(max)),
+    "mean": (sub.f.avg(sub.col("v").cast(sub.fp64)), _or_null(statistics.fmean)),
+    "large": (sub.f.count(_v).filter(_v > sub.lit(2)), lambda rows: sum(value > 2 for value in _present(rows))),
+}
+"""Measures of the column `v`, the third one, that are put together from the states of slices."""
+
+WHOLE: Final[Mapping[str, tuple[Any, Callable[[Sequence[Row]], Any]]]] = {
+    "distinct": (sub.f.count(_v).distinct(), lambda rows: len(set(_present(rows)))),
+    "different": (sub.f.sum(_v).distinct(), _or_null(lambda values: sum(set(values)))),
+    "texts": (
+        sub.f.string_agg(sub.col("v").cast(sub.string), sub.lit(",")).order_by("v"),
+        _or_null(lambda values: ",".join(map(str, sorted(values)))),
+    ),
+}
+"""Measures that have to see all rows of a window."""

@@ -1,0 +1,184 @@
+"""The rows of windows of time, over an epoch's rows, against windows in plain Python."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import substrait.dataframe as sub
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+import tidegate
+from tidegate import windows as built_windows
+
+from ..executor.operated_plans import I64, list_of
+from ..searching import tries
+from .naive import MEASURES, WHOLE, Row, Spans, windows
+from .running import TIMES, events, plan, rows_of, run
+
+SPANS = st.builds(Spans, st.integers(1, 13), st.integers(1, 13), st.integers(-20, 20))
+ROWS = st.lists(
+    st.tuples(
+        st.one_of(st.none(), st.integers(-40, 40)),
+        st.sampled_from([None, "", "a", "b"]),
+        st.one_of(st.none(), st.integers(-5, 5)),
+    ),
+    max_size=40,
+)
+EACH = {**MEASURES, **WHOLE}
+
+
+def _expected(rows: Sequence[Row], spans: Spans, keys: Sequence[str], measures: Sequence[str]) -> list[Row]:
+    return windows(rows, spans, [("t", "k", "v").index(key) for key in keys], [EACH[name][1] for name in measures])
+
+
+def _cut(rows: list[Row], at: int) -> list[list[Row]]:
+    at = min(at, len(rows))
+    return [rows[:at], rows[at:]]
+
+
+@settings(max_examples=tries(40), deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    time=st.sampled_from(sorted(TIMES)),
+    rows=ROWS,
+    spans=SPANS,
+    keys=st.sampled_from([(), ("k",), ("k", "v")]),
+    measures=st.lists(st.sampled_from(sorted(EACH)), unique=True, max_size=4),
+    channels=st.sampled_from([1, 2]),
+    cut=st.integers(0, 40),
+)
+@example("i64", [(5, "a", 1)], Spans(7, 3, 2), ("k",), ["sum"], 1, 0)
+@example("i64", [(0, "a", 1), (9, "a", 2), (10, "a", 3)], Spans(3, 10), ("k",), ["sum"], 2, 1)
+@example("date", [(-1, None, None)], Spans(12, 5, -3), (), [], 1, 0)
+def test_each_window_has_the_rows_of_its_time(
+    client: tidegate.Client,
+    time: str,
+    rows: list[Row],
+    spans: Spans,
+    keys: tuple[str, ...],
+    measures: list[str],
+    channels: int,
+    cut: int,
+) -> None:
+    kind = TIMES[time]
+    splits = [events(kind, part) for part in _cut(rows, cut)]
+    answer = run(client, plan(kind, spans, keys, measures), splits, channels)
+    assert Counter(rows_of(kind, answer)) == Counter(_expected(rows, spans, keys, measures))
+
+
+@pytest.mark.parametrize(("slide", "copies"), [(60, 1), (1, 60), (7, 9), (90, 1)])
+@pytest.mark.parametrize("channels", [1, 2])
+def test_many_windows_of_many_keys(client: tidegate.Client, slide: int, copies: int, channels: int) -> None:
+    rows = [(number * 37 % 5_003 - 2_500, f"key {number * 31 % 97}", number % 11) for number in range(20_000)]
+    spans = Spans(60, slide)
+    kind = TIMES["microseconds"]
+    splits = [events(kind, rows[:9_999]), events(kind, rows[9_999:])]
+    answer = run(client, plan(kind, spans, ["k"], ["sum", "least"]), splits, channels)
+    assert math.ceil(spans.size / spans.slide) == copies
+    assert Counter(rows_of(kind, answer)) == Counter(_expected(rows, spans, ["k"], ["sum", "least"]))
+
+
+def test_a_window_of_very_many_slices(client: tidegate.Client) -> None:
+    """A day, every second: more windows of one row than fit in one list of DuckDB's."""
+    rows: list[Row] = [(0, "a", 1), (40_000, "a", 2), (100_000, "b", 3)]
+    spans = Spans(86_400, 1)
+    kind = TIMES["seconds"]
+    answer = run(client, plan(kind, spans, ["k"], ["sum"]), [events(kind, rows)])
+    assert Counter(rows_of(kind, answer)) == Counter(_expected(rows, spans, ["k"], ["sum"]))
+
+
+def test_a_row_on_an_edge_is_in_the_window_that_begins_there(client: tidegate.Client) -> None:
+    kind = TIMES["i64"]
+    answer = run(
+        client, plan(kind, Spans(10, 10), [], ["count"]), [events(kind, [(-10, "a", 1), (0, "a", 1), (10, "a", 1)])]
+    )
+    assert sorted(rows_of(kind, answer)) == [(-10, 0, 1), (0, 10, 1), (10, 20, 1)]
+
+
+def test_no_rows_have_no_windows(client: tidegate.Client) -> None:
+    kind = TIMES["microseconds"]
+    for spans in (Spans(10, 10), Spans(10, 3)):
+        assert (
+            run(client, plan(kind, spans, [], ["count"]), [events(kind, []), events(kind, [(None, "a", 1)])]).num_rows
+            == 0
+        )
+
+
+@pytest.mark.parametrize("time", ["seconds", "milliseconds", "microseconds", "date"])
+def test_windows_of_the_year_9999_and_of_the_year_1(client: tidegate.Client, time: str) -> None:
+    kind = TIMES[time]
+    days = [-719_162, 2_932_896]  # 0001-01-01 and 9999-12-31
+    ticks = (
+        days if time == "date" else [day * 86_400 * {"s": 1, "ms": 10**3, "us": 10**6}[kind.arrow.unit] for day in days]
+    )
+    spans = Spans(7, 7) if time == "date" else Spans(ticks[1] // days[1], ticks[1] // days[1] // 4)
+    rows: list[Row] = [(tick, "a", 1) for tick in ticks]
+    answer = run(client, plan(kind, spans, ["k"], ["sum"]), [events(kind, rows)])
+    assert Counter(rows_of(kind, answer)) == Counter(_expected(rows, spans, ["k"], ["sum"]))
+
+
+@pytest.mark.parametrize(
+    ("time", "tick"), [("i64", 2**63 - 3), ("nanoseconds", 2**63 - 3), ("microseconds", 2**63 - 3)]
+)
+def test_a_window_that_ends_beyond_its_type_is_an_error_that_says_so(
+    client: tidegate.Client, time: str, tick: int
+) -> None:
+    kind = TIMES[time]
+    with pytest.raises(tidegate.TaskFailed, match="begins or ends beyond what"):
+        run(client, plan(kind, Spans(1_000, 1_000), [], ["count"]), [events(kind, [(tick, "a", 1)])])
+
+
+def test_an_infinite_time_is_an_error_that_says_so(client: tidegate.Client) -> None:
+    kind = TIMES["microseconds"]
+    with pytest.raises(tidegate.TaskFailed, match="infinite"):
+        run(client, plan(kind, Spans(10, 10), [], ["count"]), [events(kind, [(2**63 - 1, "a", 1)])])
+
+
+def test_sums_of_windows_may_pass_through_more_than_their_type(client: tidegate.Client) -> None:
+    """A slice's sum is beyond 64 bits, the window's is not."""
+    kind = TIMES["i64"]
+    rows: list[Row] = [(0, "a", 2**62), (0, "a", 2**62), (1, "a", -(2**62)), (1, "a", -(2**62))]
+    answer = run(client, plan(kind, Spans(2, 2), ["k"], ["sum"]), [events(kind, rows)])
+    assert rows_of(kind, answer) == [(0, 2, "a", 0)]
+
+
+def test_keys_of_every_type_are_keys(client: tidegate.Client) -> None:
+    columns: dict[str, tuple[Any, pa.Array]] = {
+        "float": (sub.fp64, pa.array([0.0, -0.0, math.nan, math.nan, None])),
+        "list": (list_of(I64), pa.array([[1], [1], [None], [], None], pa.list_(pa.int64()))),
+        "decimal": (
+            sub.decimal(1, 5),
+            pa.array([Decimal("1.0"), Decimal("1.0"), Decimal("2.5"), None, None], pa.decimal128(5, 1)),
+        ),
+        "bytes": (sub.binary, pa.array([b"", b"", b"a", b"a", None])),
+    }
+    for name, (type_, values) in columns.items():
+        frame = sub.read_named_table("events", {"t": sub.i64, "k": type_})
+        data = pa.table({"t": [0, 1, 2, 3, 4], "k": values})
+        for channels in (1, 2):
+            totals = []
+            for slide in (10, 5):
+                windowed = built_windows.sliding(frame, "t", 10, slide, keys=["k"], measures=[sub.f.count().alias("n")])
+                table = run(client, windowed.to_plan(), [data], channels)
+                first = table.filter(pa.compute.equal(table["window_start"], 0))
+                totals.append(sorted(zip(map(str, first["k"].to_pylist()), first["n"].to_pylist(), strict=True)))
+            assert totals[0] == totals[1], name
+            assert sum(count for _, count in totals[0]) == 5, name
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+def test_strict_windows_come_in_the_same_order_again(client: tidegate.Client, channels: int) -> None:
+    rows = [(number * 37 % 5_003, f"key {number * 31 % 997}", number) for number in range(30_000)]
+    kind = TIMES["i64"]
+    windowed = plan(kind, Spans(600, 70), ["k"], ["sum", "mean"])
+    one, other = (
+        run(client, windowed, [events(kind, rows[at : at + size]) for at in range(0, len(rows), size)], channels)
+        for size in (30_000, 7_001)
+    )
+    assert one.equals(other)
