@@ -11,14 +11,13 @@ from typing import Final
 from pyspark.sql import DataFrame
 
 from ..proto.errors import Forbidden, InvalidRequest, NotFound, Refused
-from ..proto.source_names import fed_source
 from ..proto.values import MIB, FileSplit, MissingColumns
 from ..task import Task
 from ..task_options import member
 from .add_supplies import Request, Supply, Unreadable, added
 from .data_frames import as_frame, case_sensitive, estimated_bytes, is_classic, order_of, setting
 from .epoch_units import EpochBy, check_epoch_by, parts
-from .frame_columns import wanted_columns
+from .frame_columns import fed_by_name, wanted_columns
 from .report import Fed, Order, Way
 from .supplies.by_reference import Referenced, folders_of, referenced
 from .supplies.pushed import obstacle, pushed
@@ -148,9 +147,7 @@ def _checked(
 ) -> Request:
     check_epoch_by(epoch_by)
     info = task.info()
-    static = {declared.name for declared in info.sources if declared.static}
-    source = fed_source(source, {declared.name for declared in info.sources} - static, static)
-    wanted = next(declared.schema for declared in info.sources if declared.name == source)
+    fed = fed_by_name(info, source)
     order = (order_by,) if isinstance(order_by, str) else tuple(order_by)
     key = (epoch_by,) if isinstance(epoch_by, str) else ()
     more = [*key, *order, *([change_column] if change_column is not None else [])]
@@ -158,16 +155,16 @@ def _checked(
     if missing_columns is not None:
         missing = member("missing_columns", MissingColumns, missing_columns)
     sensitive = case_sensitive(frame.sparkSession)
-    columns = wanted_columns(frame.schema, source, wanted, more, missing=missing, case_sensitive=sensitive)
+    columns = wanted_columns(frame.schema, fed.name, fed.schema, more, missing=missing, case_sensitive=sensitive)
     have = {column.name.casefold() for column in columns}
     if isinstance(epoch_by, str):
         check_key(next(column for column in columns if column.name.casefold() == epoch_by.casefold()))
     return Request(
         frame=frame,
         task=task,
-        source=source,
+        source=fed.name,
         columns=columns,
-        absent=tuple(name for name in wanted.names if name.casefold() not in have),
+        absent=tuple(name for name in fed.schema.names if name.casefold() not in have),
         order_by=order,
         epoch_by=epoch_by,
         staging=_staging(frame, staging),

@@ -11,7 +11,8 @@ from pyarrow import types as kinds
 from pyspark.sql import types as spark
 
 from ..proto.errors import InvalidRequest
-from ..proto.values import MissingColumns
+from ..proto.source_names import fed_source
+from ..proto.values import MissingColumns, SourceInfo, TaskInfo
 
 _PLAIN: Final[dict[type, pa.DataType]] = {
     spark.BooleanType: pa.bool_(),
@@ -54,6 +55,13 @@ class Column:
     def temporal(self) -> bool:
         """True if its values depend on a calendar, of which Spark has known two."""
         return _temporal(self.type)
+
+
+def fed_by_name(info: TaskInfo, name: str) -> SourceInfo:
+    """The source of a task that is fed under this name. Refuses names of tables and unknown ones."""
+    static = {declared.name for declared in info.sources if declared.static}
+    source = fed_source(name, {declared.name for declared in info.sources} - static, static)
+    return next(declared for declared in info.sources if declared.name == source)
 
 
 def quoted(name: str) -> str:

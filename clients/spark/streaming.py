@@ -18,11 +18,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming import DataStreamWriter
 
 from ..connecting import connect
-from ..proto.errors import InvalidRequest, Refused
+from ..proto.errors import InvalidRequest
 from ..proto.values import FileSplit, MissingColumns, Transacted
 from ..task import Task
 from ..transport.feeder import checkpoint_name
 from .feed_frames import prepared, settled
+from .streamed_batches import batch_before, repeated
 from .wait_for_readers import checkpointed, once_read
 
 WAIT_SECONDS: Final = 300.0
@@ -117,16 +118,9 @@ class Batches:
 
     def _feed(self, task: Task, frame: DataFrame, batch: int) -> None:
         application = self.application or _query(frame)
-        last = task.last_transaction(application)
-        if last is not None and batch < last.version:
-            raise Refused(
-                f"task {task.id} already has batch {last.version} of application {application!r}, and the query "
-                f"would feed batch {batch}: Spark repeats only the last batch, so the query runs on another "
-                "checkpoint location, or on an older one; give the query another application=",
-                reason="APPLICATION_REUSED",
-            )
-        if last is not None and batch == last.version:
-            done = Transacted(epoch=last.epoch, replayed=True)
+        before = repeated(task.last_transaction(application), task.id, application, batch)
+        if before is not None:
+            done = Transacted(epoch=before.epoch, replayed=True)
             settled(frame, task, self._name(task, application, batch), done.epoch, staging=self.staging)
         else:
             done = self._added(frame, task, application, batch)
@@ -161,7 +155,7 @@ class Batches:
             batch,
             {self.source: splits},
             seal=self.seals,
-            follows=None if self.gaps or batch == 0 else batch - 1,
+            follows=batch_before(batch, gaps=self.gaps),
             checkpoint=(self.checkpoint or True) if self.seals and self.checkpoint is not None else False,
         )
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,7 @@ from tidegate.executor.service.plan_engine import PlanEngine
 from tidegate.plans import plan_bytes
 from tidegate.proto.values import PlanBytes
 from tidegate.spark.data_source.plan_parts import _names, part_of
+from tidegate.task import Task
 
 from ..clients.plans import rows as frame_of_rows
 from ..clients.test_without_columns import nothing_of
@@ -156,19 +159,80 @@ def test_a_write_that_would_overwrite_is_refused(registered: SparkSession, addre
             named.save()
 
 
+def stream_files(folder: Path, spark: SparkSession, address: str, task: Task, checkpoint: str, **options: str) -> None:
+    """Write the files of a folder that a query has not written yet to the task, in a batch."""
+    rows = spark.readStream.schema("k long, n long").json(str(folder / "rows"))
+    writer = rows.writeStream.format("tidegate").option("server", address).option("task", task.id).options(**options)
+    located = writer.option("source", "a").option("checkpointLocation", str(folder / checkpoint))
+    located.trigger(availableNow=True).start().awaitTermination()
+
+
+def new_file(folder: Path, number: int) -> None:
+    (folder / "rows").mkdir(exist_ok=True)
+    (folder / "rows" / f"{number}.json").write_text(f'{{"k": {number}, "n": 2}}')
+
+
 def test_a_streaming_sink_feeds_an_epoch_for_each_batch(
     registered: SparkSession, address: str, client: Client, tmp_path: Path
 ) -> None:
     with client.create_task(PAIRS) as task:
-        (tmp_path / "rows").mkdir()
         for number in range(2):
-            (tmp_path / "rows" / f"{number}.json").write_text('{"k": 1, "n": 2}')
-            rows = registered.readStream.schema("k long, n long").json(str(tmp_path / "rows"))
-            writer = rows.writeStream.format("tidegate").option("server", address).option("task", task.id)
-            located = writer.option("source", "a").option("checkpointLocation", str(tmp_path / "query"))
-            located.trigger(availableNow=True).start().awaitTermination()
-        assert [task.read_epoch().num_rows for _ in range(2)] == [1, 1]
+            new_file(tmp_path, number)
+            stream_files(tmp_path, registered, address, task, "query")
+        assert [task.read_epoch().column("k").to_pylist() for _ in range(2)] == [[0], [1]]
         assert task.info().sealed_epoch == 2
+
+
+def test_a_sink_loses_no_rows_where_the_task_or_the_checkpoint_is_another_one(
+    registered: SparkSession, address: str, client: Client, tmp_path: Path
+) -> None:
+    stream = partial(stream_files, tmp_path, registered, address)
+    with client.create_task(PAIRS) as task, client.create_task(PAIRS) as other:
+        for number in range(2):
+            new_file(tmp_path, number)
+            stream(task, "query", txnAppId="orders")
+        with pytest.raises(Exception, match=r"already has batch 1 of application 'orders'.* would feed batch 0"):
+            stream(task, "another query", txnAppId="orders")
+        new_file(tmp_path, 2)
+        with pytest.raises(Exception, match="the versions between the two would be lost"):
+            stream(other, "query", txnAppId="orders")
+        assert (task.info().sealed_epoch, other.info().sealed_epoch) == (2, 0)
+        stream(other, "query", txnAppId="orders", gaps="true")
+        assert other.read_epoch().column("k").to_pylist() == [2]
+
+
+@pytest.mark.parametrize(
+    ("columns", "why"),
+    [
+        (("id AS k", "cast(id AS string) AS n"), "column 'n' is string in the DataFrame and int64 in source 'a'"),
+        (("id AS k",), "source 'a' reads column 'n', which the DataFrame does not have"),
+    ],
+)
+def test_a_dataframe_that_does_not_fit_is_refused_before_it_runs_and_the_task_goes_on(
+    registered: SparkSession, address: str, client: Client, tmp_path: Path, columns: tuple[str, ...], why: str
+) -> None:
+    with client.create_task(PAIRS) as task:
+        with pytest.raises(Exception, match=re.escape(why)):
+            append(registered.range(3).selectExpr(*columns), address, task.id)
+        rows = registered.readStream.format("rate").load().selectExpr("value AS id").selectExpr(*columns)
+        writer = rows.writeStream.format("tidegate").option("server", address).option("task", task.id)
+        located = writer.option("source", "a").option("checkpointLocation", str(tmp_path / "query"))
+        with pytest.raises(Exception, match=re.escape(why)):
+            located.trigger(availableNow=True).start().awaitTermination()
+        append(registered.range(1).selectExpr("id AS k", "id AS n", "'more' AS other"), address, task.id)
+        assert task.read_epoch().to_pylist() == [{"k": 0, "n": 0}]
+
+
+def test_a_sink_refuses_the_output_mode_complete(
+    registered: SparkSession, address: str, client: Client, tmp_path: Path
+) -> None:
+    new_file(tmp_path, 1)
+    with client.create_task(PAIRS) as task:
+        counted = registered.readStream.schema("k long, n long").json(str(tmp_path / "rows")).groupBy("k").count()
+        writer = counted.selectExpr("k", "count AS n").writeStream.format("tidegate").outputMode("complete")
+        to_task = writer.option("server", address).option("task", task.id).option("source", "a")
+        with pytest.raises(Exception, match=r"as outputMode\('complete'\) would"):
+            to_task.option("checkpointLocation", str(tmp_path / "query")).start().awaitTermination()
 
 
 @pytest.mark.parametrize("encoding", ["json", "binary"])

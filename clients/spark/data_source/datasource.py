@@ -68,7 +68,7 @@ class TidegateSource(DataSource):  # type: ignore[misc]  # PySpark is not looked
         result = self._result()
         return EpochReader(result, schema) if result.task is not None else PlanReader(result, schema)
 
-    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: ARG002
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         options = self._checked(_WRITING)
         if overwrite:
             raise InvalidRequest(
@@ -78,11 +78,17 @@ class TidegateSource(DataSource):  # type: ignore[misc]  # PySpark is not looked
         version = _number(options, "txnversion", 0)
         if ("txnversion" in options) != ("txnappid" in options):
             raise InvalidRequest("txnAppId and txnVersion belong together: give both, or neither")
-        return TableWriter(_sink(options), job, options.get("txnappid", f"spark-write-{job}"), version)
+        return TableWriter(_sink(options, schema), job, options.get("txnappid", f"spark-write-{job}"), version)
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002, N802
-        options = self._checked(_WRITING - {"txnversion"})
-        return StreamSinkWriter(_sink(options), secrets.token_hex(8), options.get("txnappid"))
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        options = self._checked((_WRITING | {"gaps"}) - {"txnversion"})
+        if overwrite:
+            raise InvalidRequest(
+                "a batch adds splits to a task and cannot overwrite its splits, as outputMode('complete') would: write "
+                "with outputMode('append'), or 'update'"
+            )
+        sink, gaps = _sink(options, schema), _flag(options, "gaps", False)
+        return StreamSinkWriter(sink, secrets.token_hex(8), options.get("txnappid"), gaps=gaps)
 
     def _result(self) -> ResultOf:
         options = self._checked(_READING | set(_NUMBERS) | {"time_zone", "idle_seconds"})
@@ -169,11 +175,11 @@ def _flag(options: Mapping[str, str], name: str, default: bool) -> bool:
     return text == "true"
 
 
-def _sink(options: Mapping[str, str]) -> Sink:
+def _sink(options: Mapping[str, str], schema: StructType) -> Sink:
     for name in ("task", "source"):
         if name not in options:
             raise InvalidRequest(f"name the {name} to feed: option({name!r}, ...)")
-    return Sink(
+    sink = Sink(
         access=_access(options),
         task=options["task"],
         source=options["source"],
@@ -181,3 +187,5 @@ def _sink(options: Mapping[str, str]) -> Sink:
         wait=float(_number(options, "wait", 300)),
         timeout=_timeout(options),
     )
+    sink.check_columns(schema)
+    return sink

@@ -15,10 +15,14 @@ from typing import Final
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
 
+from ...proto.errors import InvalidRequest
 from ...proto.values import AddRequest, FileSplit, Seal, Transaction
 from ...transport.access import Access
 from ...transport.remote import RemoteService
+from ..frame_columns import fed_by_name, wanted_columns
+from ..streamed_batches import batch_before, repeated
 from ..uploading import RETRY_SECONDS, in_uploads, upload
 from ..wait_for_readers import once_read
 
@@ -49,6 +53,14 @@ class Sink:
     def service(self) -> closing[RemoteService]:
         return closing(RemoteService(self.access, RETRY_SECONDS, answer_seconds=self.timeout))
 
+    def check_columns(self, schema: StructType) -> None:
+        """Refuse a DataFrame whose columns the source cannot take. Spark calls this when it plans the write."""
+        with self.service() as service:
+            info = service.get_task(self.task)
+        source = fed_by_name(info, self.source)
+        missing = info.options.missing_columns
+        wanted_columns(schema, source.name, source.schema, (), missing=missing, case_sensitive=True)
+
     def send(self, batches: Iterator[pa.RecordBatch], group: str) -> Sent:
         """Send the batches as uploads. Runs in an executor."""
         context = TaskContext.get()
@@ -62,7 +74,12 @@ class Sink:
         return Sent(partition, tuple(paths), query)
 
     def commit(
-        self, messages: Sequence[WriterCommitMessage | None], application: str, version: int, group: str
+        self,
+        messages: Sequence[WriterCommitMessage | None],
+        application: str,
+        version: int,
+        group: str,
+        follows: int | None = None,
     ) -> None:
         """Add the uploads in these messages, in the order of partitions, and drop all others of the group."""
         sent = sorted(
@@ -70,10 +87,27 @@ class Sink:
         )
         splits = [(self.source, FileSplit(path, format="inline"), None) for message in sent for path in message.paths]
         request = AddRequest(splits=splits, seal=Seal() if self.seals else None)
-        named = Transaction(application=application, version=version)
+        named = Transaction(application=application, version=version, follows=follows)
         with self.service() as service:
             once_read(partial(service.transact, self.task, named, request), self.wait)
             service.drop_uploads(self.task, group)
+
+    def commit_batch(
+        self,
+        messages: Sequence[WriterCommitMessage | None],
+        application: str,
+        batch: int,
+        group: str,
+        *,
+        gaps: bool,
+    ) -> None:
+        """Commit a batch of a streaming query, unless the task has it. Refuses older batches, and gaps."""
+        with self.service() as service:
+            last = service.last_transaction(self.task, application)
+        if repeated(last, self.task, application, batch) is not None:
+            self.abort(group)
+        else:
+            self.commit(messages, application, batch, group, batch_before(batch, gaps=gaps))
 
     def abort(self, group: str) -> None:
         with self.service() as service:
@@ -102,10 +136,11 @@ class TableWriter(DataSourceArrowWriter):  # type: ignore[misc]  # PySpark is no
 class StreamSinkWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  # PySpark is not looked into
     """`writeStream`: each batch is a transaction, whose version is its id and whose application is the query."""
 
-    def __init__(self, sink: Sink, job: str, application: str | None) -> None:
+    def __init__(self, sink: Sink, job: str, application: str | None, *, gaps: bool) -> None:
         self._sink = sink
         self._job = job
         self._application = application
+        self._gaps = gaps
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         context = TaskContext.get()
@@ -114,9 +149,12 @@ class StreamSinkWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  # Py
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         queries = [message.query for message in messages if isinstance(message, Sent) and message.query]
         if self._application is None and not queries:
-            return  # a batch of no partitions has nothing to add, and names no query
+            raise InvalidRequest(
+                "Spark does not tell the id of the streaming query: name it with option('txnAppId', ...)",
+                reason="APPLICATION_MISSING",
+            )
         application = self._application or f"spark-query-{queries[0]}"
-        self._sink.commit(messages, application, batchId, self._group(batchId))
+        self._sink.commit_batch(messages, application, batchId, self._group(batchId), gaps=self._gaps)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
         self._sink.abort(self._group(batchId))
