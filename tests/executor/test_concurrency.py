@@ -203,8 +203,8 @@ def test_an_idle_task_is_deleted() -> None:
 
 
 def test_a_task_somebody_waits_for_is_not_idle() -> None:
-    with running(idle_seconds=0.05) as task:
-        assert task.next(1, wait=0.3)
+    with running(idle_seconds=1.0) as task:
+        assert task.next(1, wait=1.5)
         assert task.info()
 
 

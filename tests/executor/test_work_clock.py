@@ -91,10 +91,10 @@ def test_without_a_bound_there_is_no_timer() -> None:
 
 
 def test_waiting_for_a_reader_is_no_work() -> None:
-    with running(FakeEngine(repeat=50), epoch_seconds=0.2, output_bytes=1, spill_quota=0) as task:
+    with running(FakeEngine(repeat=50), epoch_seconds=1.0, output_bytes=1, spill_quota=0) as task:
         task.add(1)
         task.seal()
-        threading.Event().wait(0.4)
+        threading.Event().wait(1.2)
         assert task.epoch(1, acknowledge=True) == [1] * 50
 
 
