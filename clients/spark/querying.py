@@ -14,6 +14,7 @@ from ..plans import Plan
 from ..proto.source_names import check_fed
 from ..task_options import Options
 from .data_frames import active_session
+from .data_source.reading import spark_schema
 from .feed_frames import feed
 
 
@@ -43,7 +44,8 @@ def query(
             feed(frame, task, source, staging=staging)
         task.request_barrier()
         answer = task.read_epoch()
-    answered: DataFrame = session.createDataFrame(answer)
+    # Without a schema, timestamps without a time zone become instants.
+    answered: DataFrame = session.createDataFrame(answer, spark_schema(answer.schema))
     return answered
 
 
