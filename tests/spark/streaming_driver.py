@@ -1,5 +1,5 @@
 """A driver that streams a folder into a task, and kills itself in the middle: `streaming_driver.py FOLDER ADDRESS TASK
-POINT BATCH`, where POINT is before or after the batch's transaction, or never.
+POINT BATCH`, where POINT is before or after the batch's transaction.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import tidegate.spark
+import tidegate
 from tidegate.task import Task
 
 from ..sparks import start
+from .driving import drive
 
 FOLDER, ADDRESS, TASK, POINT, BATCH = sys.argv[1:]
 transact = Task.transact
@@ -29,7 +30,4 @@ def killed(self: Task, application: str, version: int, *args: Any, **kwargs: Any
 
 
 Task.transact = killed  # type: ignore[method-assign]
-spark = start("local[1]", Path(FOLDER) / POINT)
-rows = spark.readStream.schema("n long").option("maxFilesPerTrigger", 1).json(f"{FOLDER}/rows")
-writer = tidegate.spark.stream(rows, (ADDRESS, TASK), "a")
-writer.option("checkpointLocation", f"{FOLDER}/query").trigger(availableNow=True).start().awaitTermination()
+drive(start("local[1]", Path(FOLDER) / POINT), Path(FOLDER), ADDRESS, TASK)
