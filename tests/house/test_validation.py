@@ -87,4 +87,4 @@ def test_parsers_of_text_read_it_through_the_check_of_text() -> None:
         used = {import_.name for import_ in modules()[name].imports}
         assert "tidegate.operators.sources.formats.text_blocks" in used
     text_blocks = modules()["tidegate.operators.sources.formats.text_blocks"]
-    assert "tidegate.proto.arrow.validation" in {import_.name for import_ in text_blocks.imports}
+    assert "tidegate.proto.arrow.utf8" in {import_.name for import_ in text_blocks.imports}

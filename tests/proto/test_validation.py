@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given, reject
 from hypothesis import strategies as st
 
-from tidegate.proto.arrow import validation
+from tidegate.proto.arrow import utf8, validation
 from tidegate.proto.arrow.validation import validated
 
 TEXT = pa.array(["ab", None, "", "cdefghijklmnopqrstuvwxyz", "äöü", "z"])
@@ -158,9 +158,37 @@ def test_text_is_checked_as_arrow_checks_it(data: st.DataObject, type_: pa.DataT
     else:
         refused = False
     with pytest.MonkeyPatch.context() as patched:  # no text is too short for blocks, nor has too few values
-        patched.setattr(validation, "_BLOCK", block)
+        patched.setattr(utf8, "_BLOCK", block)
         patched.setattr(validation, "_FEW", -1)
         assert is_refused(batch) is refused
+
+
+@given(st.lists(RIGHT | WRONG, max_size=12), st.sampled_from([8, 16, 64]))
+def test_text_is_utf8_where_python_decodes_it(parts: list[bytes], block: int) -> None:
+    text = b"".join(parts)
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        right = False
+    else:
+        right = True
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(utf8, "_BLOCK", block)
+        assert utf8.is_utf8(np.frombuffer(text, np.uint8)) is right
+
+
+def test_every_pair_of_bytes_is_judged_as_python_judges_it() -> None:
+    for first in range(256):
+        for second in range(0x70, 0xD0):
+            for rest in (b"", b"\x80", b"\x80\x80", b"a"):
+                text = bytes([first, second]) + rest
+                try:
+                    text.decode()
+                except UnicodeDecodeError:
+                    right = False
+                else:
+                    right = True
+                assert utf8.is_utf8(np.frombuffer(text, np.uint8)) is right, text
 
 
 @pytest.mark.parametrize("character", ["é", "中", "😀"])

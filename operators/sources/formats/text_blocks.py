@@ -14,9 +14,10 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
-from ....proto.arrow.validation import is_utf8
+from ....proto.arrow.utf8 import is_utf8
 from .format import RowTooLarge
 
 BLOCK_BYTES: Final = 4 << 20
@@ -98,7 +99,7 @@ class CheckedText:
                 raise pa.ArrowInvalid(f"byte {self._at + at:,} is {byte}, which text cannot have")
         text = self._cut + data
         end = len(text) if ended else _last_character(text)
-        if not is_utf8(pa.py_buffer(text).slice(0, end)):
+        if not is_utf8(np.frombuffer(text, np.uint8, end)):
             raise self._not_text(text)
         self._cut = text[end:]
 
