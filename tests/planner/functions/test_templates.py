@@ -35,6 +35,7 @@ WORDS = {
     "nulls": "NULLS LAST",
     "pattern": "(a)(b)",
 }
+SLICES = frozenset({"time_slice", "slice_start"})
 COMPONENTS = {"YEAR": "YEAR", "QUARTER": "MONTH", "HOUR": "HOUR", "IS_LEAP_YEAR": "IS_LEAP_YEAR"}
 
 SUPPORTED = [i for i in registry.everything() if entry(i.kind, i.file, i.name)]
@@ -85,6 +86,8 @@ def arguments(implementation):
         elif parameter.name in LITERALS and "L" not in str(type_of(pattern)):
             value, bits = LITERALS[parameter.name]
             chosen_arguments.append(ir.Literal(value=value, type=t.Integer(bits=bits)))
+        elif implementation.name in SLICES and parameter.name in ("size", "origin"):
+            chosen_arguments.append(ir.Literal(value=7, type=t.required(type_of(pattern))))
         else:
             chosen_arguments.append(ir.Field(index=index, type=type_of(pattern)))
     return chosen_arguments
