@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -182,3 +183,63 @@ def test_strict_windows_come_in_the_same_order_again(client: tidegate.Client, ch
         for size in (30_000, 7_001)
     )
     assert one.equals(other)
+
+
+TYPED = {
+    "x": (sub.fp64, pa.float64()),
+    "n": (sub.i32, pa.int32()),
+    "m": (sub.decimal(2, 38), pa.decimal128(38, 2)),
+    "s": (sub.string, pa.string()),
+    "d": (sub.date, pa.date32()),
+    "b": (sub.boolean, pa.bool_()),
+    "y": (sub.binary, pa.binary()),
+}
+
+
+def _typed(rows: int) -> pa.Table:
+    """Columns of many types with nulls. The floats add up exactly in any order; some decimals are very large."""
+    columns: dict[str, list[Any]] = {name: [] for name in TYPED}
+    for number in range(rows):
+        value = number * 7_919 % 101
+        columns["x"].append(value / 4)
+        columns["n"].append(value - 50)
+        columns["m"].append(Decimal(value - 50) * 10**33 if value % 5 == 0 else Decimal(value) / 100)
+        columns["s"].append(f"text {value} of more than twelve bytes")
+        columns["d"].append(date(2020, 1, 1) + timedelta(days=value))
+        columns["b"].append(value % 3 > 0)
+        columns["y"].append(bytes([value]))
+    nulled = {
+        name: pa.array([None if at % 11 == 3 else value for at, value in enumerate(values)], TYPED[name][1])
+        for name, values in columns.items()
+    }
+    times = pa.array([number * 37 % 1_009 - 500 for number in range(rows)], pa.int64())
+    return pa.table({"t": times, "k": pa.array([number % 7 for number in range(rows)]), **nulled})
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+@pytest.mark.parametrize(("size", "slide"), [(60, 7), (12, 12), (5, 9)])
+def test_parts_of_any_type_are_put_together_as_whole_windows_are(
+    client: tidegate.Client, size: int, slide: int, channels: int
+) -> None:
+    """With a distinct measure beside them, the same measures see all rows of each window."""
+    frame = sub.read_named_table(
+        "events", {"t": sub.i64, "k": sub.i64, **{name: plan for name, (plan, _) in TYPED.items()}}
+    )
+    some = [sub.f.min(sub.col(name)).alias(f"least {name}") for name in "xnmd"]
+    some += [sub.f.max(sub.col(name)).alias(f"greatest {name}") for name in "xnmd"]
+    some += [sub.f.sum(sub.col(name)).alias(f"sum {name}") for name in "xnm"]
+    some += [sub.f.avg(sub.col(name)).alias(f"mean {name}") for name in "xnm"]
+    some += [sub.f.count(sub.col(name)).filter(sub.col("b")).alias(f"count {name}") for name in TYPED]
+    some += [sub.f.bool_and(sub.col("b")).alias("all"), sub.f.count().alias("rows")]
+    distinct = sub.f.count(sub.col("y")).distinct().alias("distinct")
+    tables = []
+    for measures in (some, [*some, distinct]):
+        windowed = built_windows.sliding(frame, "t", size, slide, keys=["k"], measures=measures).to_plan()
+        tables.append(
+            run(client, windowed, [_typed(2_000)], channels).sort_by(
+                [("window_start", "ascending"), ("k", "ascending")]
+            )
+        )
+    parts, whole = tables
+    assert parts.num_rows > 500
+    assert parts.equals(whole.drop_columns(["distinct"]))

@@ -1,0 +1,31 @@
+"""Windows of time on Spark: the same rows in the same order as in a task of this process."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+import tidegate
+
+from ...windows.naive import Spans
+from ...windows.running import TIMES, events, plan
+
+
+@pytest.mark.parametrize(
+    ("spans", "measures"),
+    [(Spans(60, 60), ["sum", "mean"]), (Spans(60, 7), ["sum", "mean"]), (Spans(60, 20), ["sum", "distinct"])],
+)
+def test_windows_on_spark_are_those_of_this_process(
+    spans: Spans, measures: list[str], client: tidegate.Client, spark: SparkSession
+) -> None:
+    rows = [(number * 37 % 1_009 - 500, f"key {number * 31 % 97}", number % 11) for number in range(5_000)]
+    kind = TIMES["microseconds"]
+    splits = [events(kind, rows[:2_001]), events(kind, rows[2_001:])]
+    tables = []
+    for options in ({}, {"executor": "spark", "spark": spark}):
+        several = {"channels": 2, "parallel_threshold_seconds": 0}
+        with client.create_task(plan(kind, spans, ["k"], measures), **several, **options) as task:
+            tables.append(task.run_epoch({"events": splits}).table())
+    local, remote = tables
+    assert local.num_rows > 1_000
+    assert remote.equals(local)
