@@ -228,25 +228,14 @@ def _fragment(node: FragmentNode, factory: OperatorFactory) -> Fragment:
         node.sql,
         schema=node.schema,
         instance=factory.instance,
-        streams=[
-            StreamSource(
-                relation=stream.relation,
-                schema=stream.node.schema,
-                size_class=stream.node.size_class,
-                replayed=stream.replayed,
-                unnamed=stream.unnamed,
-                long=stream.long,
-                rows=stream.node.rows if isinstance(stream.node, ReceiveNode) else None,
-            )
-            for stream in node.streams
-        ],
+        streams=streams_of(node),
         files=[
             FileSource(
                 source=file.source, relation=file.relation, columns=file.columns, full_cardinality=file.full_cardinality
             )
             for file in node.files
         ],
-        context=ContextSource(relation=RELATION, schema=context_schema(node.context)) if node.context else None,
+        context=context_of(node),
         strict=factory.strict,
         ordered=node.ordered,
         spill=factory.spill,
@@ -260,6 +249,27 @@ def _fragment(node: FragmentNode, factory: OperatorFactory) -> Fragment:
         kernels=None if node.kernels is None else Kernels(node.kernels),
         plan_path=node.plan_path,
     )
+
+
+def streams_of(node: FragmentNode) -> list[StreamSource]:
+    """The streams that the fragment's statement reads."""
+    return [
+        StreamSource(
+            relation=stream.relation,
+            schema=stream.node.schema,
+            size_class=stream.node.size_class,
+            replayed=stream.replayed,
+            unnamed=stream.unnamed,
+            long=stream.long,
+            rows=stream.node.rows if isinstance(stream.node, ReceiveNode) else None,
+        )
+        for stream in node.streams
+    ]
+
+
+def context_of(node: FragmentNode) -> ContextSource | None:
+    """The clock readings that the fragment's statement reads, if any."""
+    return ContextSource(relation=RELATION, schema=context_schema(node.context)) if node.context else None
 
 
 def _unnest(node: UnnestNode) -> Unnest:

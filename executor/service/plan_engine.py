@@ -53,6 +53,7 @@ from ..graph.graph_files import file_effect
 from ..graph.graph_sources import GraphFiles, find_files, opened
 from ..ledger.split_book import rowless
 from ..pipelines.shapes import shape_of
+from ..pipelines.statement_trials import StatementTrials
 from ..plans.cluster import MakeCluster
 from ..plans.continuous import ContinuousComputation
 from ..plans.dataflow import PlanComputation, instance_settings, refuse_changes
@@ -94,6 +95,7 @@ class PlanEngine:
         self._timers = Timers()
         self._write_root = write_root
         self._pool = InstancePool(folder / "duckdb")
+        self._trials = StatementTrials(self._pool, instance_settings(TaskOptions(), (*roots, str(folder))))
         self._sparks = SparkTasks(spark or SparkPlace())
 
     def prepare(
@@ -110,7 +112,7 @@ class PlanEngine:
         roots = (*self._roots, str(space.files.folder))
         settings = instance_settings(options, (*self._roots, str(self._folder)))
         if options.mode is Mode.CONTINUOUS:
-            changes = prepare_changes(decoded, options, tuple(bound.values()))
+            changes = self._prepared_changes(decoded, options, tuple(bound.values()))
             return ContinuousComputation(
                 changes,
                 options,
@@ -120,7 +122,7 @@ class PlanEngine:
                 side=self._side,
                 tables=_tables(changes.sources, splits, options, roots, self._side),
             )
-        prepared = prepare(decoded, _with_plan_names(decoded.plan, options), tuple(bound.values()))
+        prepared = self._prepared_epochs(decoded, options, tuple(bound.values()))
         _check_databases(prepared.plan, self._databases)
         static = _tables(prepared.sources, splits, options, roots, self._side)
         return PlanComputation(
@@ -265,8 +267,19 @@ class PlanEngine:
         decoded = self._decoded(plan)
         bound = _bound_names(decoded.plan, static_sources)
         if options.mode is Mode.CONTINUOUS:
-            return prepare_changes(decoded, options, tuple(bound.values()))
-        return prepare(decoded, _with_plan_names(decoded.plan, options), tuple(bound.values()))
+            return self._prepared_changes(decoded, options, tuple(bound.values()))
+        return self._prepared_epochs(decoded, options, tuple(bound.values()))
+
+    def _prepared_epochs(self, decoded: Decoded, options: TaskOptions, static: Sequence[str]) -> Prepared:
+        prepared = prepare(decoded, _with_plan_names(decoded.plan, options), static)
+        self._trials.check(prepared.plan, lambda: prepared)
+        return prepared
+
+    def _prepared_changes(self, decoded: Decoded, options: TaskOptions, static: Sequence[str]) -> PreparedChanges:
+        """The plan on changes. Its statements have the forms of those of a task per epoch, which are tried instead."""
+        changes = prepare_changes(decoded, options, static)
+        self._trials.check(decoded.plan, lambda: prepare(decoded, replace(options, mode=Mode.PER_EPOCH), static))
+        return changes
 
     def _decoded(self, plan: PlanBytes) -> Decoded:
         return decode_plan(plan, operators=self._operators)

@@ -61,10 +61,10 @@ def translate(error: BaseException, plan_path: str, memory_limit: int, text: str
         return interrupted(plan_path)
     if kind == "Out of Memory":
         return out_of_memory(plan_path, memory_limit)
-    sentence = _sentence(str(error) if text is None else text)
+    cause = sentence(str(error) if text is None else text)
     if kind in _INTERNAL:
-        return InternalError(_at(plan_path, f"DuckDB refused the fragment: {sentence}"))
-    return ExecutionError(_at(plan_path, sentence))
+        return InternalError(_at(plan_path, f"DuckDB refused the fragment: {cause}"))
+    return ExecutionError(_at(plan_path, cause))
 
 
 def out_of_memory(plan_path: str, memory_limit: int) -> ExecutionError:
@@ -78,7 +78,8 @@ def out_of_memory(plan_path: str, memory_limit: int) -> ExecutionError:
     )
 
 
-def _sentence(text: str) -> str:
+def sentence(text: str) -> str:
+    """The text of one of DuckDB's errors as one line, without its kind, its hints and the statement."""
     text = _HINT.sub("", _KIND.sub("", text, count=1))
     return _POSITIONAL.sub("", " ".join(text.split())).rstrip("!.")
 

@@ -62,12 +62,8 @@ class Statement:
         self._engine = engine
         self._connection = connection
         self._files = tuple(files)
-        for source, relation in streams:
-            engine.register(connection, _registered(source), relation)
-        if context is not None:
-            engine.register(connection, context[0], context[1])
         self._text = sql
-        self._replayed = [_materialized(source) for source, _ in streams if source.replayed]
+        self._replayed = register(engine, connection, streams, context)
         self._sql = with_definitions(sql, self._replayed)
         sources = [source for source, _ in streams]
         most = FETCHED_RECURSIVE if recursive_columns > 1 else FETCHED_INPUT
@@ -138,6 +134,22 @@ class Statement:
                 yield profile, reader
         finally:
             self._connection.execute(f"DROP TABLE IF EXISTS {table}")
+
+
+def register(
+    engine: Engine,
+    connection: Connection,
+    streams: Sequence[tuple[StreamSource, FragmentInput]],
+    context: tuple[str, Relation] | None,
+) -> list[str]:
+    """Register the inputs of a statement on the connection. Return the definitions of those that are read more than
+    once.
+    """
+    for source, relation in streams:
+        engine.register(connection, _registered(source), relation)
+    if context is not None:
+        engine.register(connection, context[0], context[1])
+    return [_materialized(source) for source, _ in streams if source.replayed]
 
 
 def with_definitions(sql: str, definitions: Sequence[str]) -> str:

@@ -1,0 +1,87 @@
+"""A plan that DuckDB refuses is refused when it is validated, and gets no task."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import tidegate
+from tidegate.operators.duckdb.instances import Instance, InstanceSettings
+from tidegate.operators.duckdb.trial import refusal
+from tidegate.planner.analysis.vocabulary import vocabulary
+from tidegate.planner.decode import decode_plan
+from tidegate.proto.errors import PlanError
+from tidegate.proto.values import Mode, PlanBytes
+
+TEXT, NUMBER = {"string": {"nullability": "NULLABILITY_NULLABLE"}}, {"i64": {"nullability": "NULLABILITY_NULLABLE"}}
+
+
+def joined_texts(*, distinct: bool, by: int = 0, separator: str = ",") -> PlanBytes:
+    """The texts of column b joined, in the order of column `by`."""
+    struct = {"types": [NUMBER, TEXT], "nullability": "NULLABILITY_REQUIRED"}
+    source = {"baseSchema": {"names": ["a", "b"], "struct": struct}, "namedTable": {"names": ["t"]}}
+    a, b = (
+        {"selection": {"directReference": {"structField": {"field": index}}, "rootReference": {}}} for index in (0, 1)
+    )
+    measure = {
+        "functionReference": 1,
+        "arguments": [{"value": b}, {"value": {"literal": {"string": separator}}}],
+        "outputType": TEXT,
+        "invocation": f"AGGREGATION_INVOCATION_{'DISTINCT' if distinct else 'ALL'}",
+        "sorts": [{"expr": (a, b)[by], "direction": "SORT_DIRECTION_ASC_NULLS_LAST"}],
+        "phase": "AGGREGATION_PHASE_INITIAL_TO_RESULT",
+    }
+    aggregate = {"input": {"read": source}, "measures": [{"measure": measure}]}
+    document = {
+        "extensions": [{"extensionFunction": {"functionAnchor": 1, "name": "string_agg"}}],
+        "relations": [{"root": {"names": ["x"], "input": {"aggregate": aggregate}}}],
+    }
+    return PlanBytes(json=json.dumps(document))
+
+
+def words(plan: PlanBytes) -> frozenset[int]:
+    return vocabulary(decode_plan(plan).plan)
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_distinct_texts_in_the_order_of_another_column_get_no_task(mode: Mode) -> None:
+    plan = joined_texts(distinct=True)
+    with tidegate.local() as client:
+        (problem,) = client.validate(plan, mode=mode)
+        assert (problem.reason, problem.place) == ("REFUSED_BY_DUCKDB", "relations[0].root.input.aggregate")
+        assert "ORDER BY" in problem.message
+        with pytest.raises(PlanError, match="DuckDB refuses"):
+            client.create_task(plan, mode=mode)
+        assert not client.tasks()
+        assert not client.validate(joined_texts(distinct=True, by=1), mode=mode)
+
+
+@pytest.mark.parametrize(
+    ("sql", "reason"),
+    [
+        ("SELECT no_such_function(1)", "no_such_function"),
+        ("SELECT c9 FROM (SELECT 1) AS r(c0)", "c9"),
+        ("SELECT 1 FROM", "syntax"),
+        ("SELECT 'a' + [1]", "No function matches"),
+    ],
+)
+def test_a_refusal_gives_the_reason_of_duckdb_in_one_line(sql: str, reason: str, tmp_path: Path) -> None:
+    instance = Instance(InstanceSettings(memory_limit=64 << 20), str(tmp_path))
+    try:
+        assert refusal(instance, "SELECT 1", (), None) is None
+        refused = refusal(instance, sql, (), None)
+        assert refused is not None
+        assert reason.casefold() in refused.casefold()
+        assert "\n" not in refused
+        assert instance.idle
+    finally:
+        instance.close()
+
+
+def test_the_vocabulary_tells_uses_of_a_function_apart_and_knows_them_again() -> None:
+    assert words(joined_texts(distinct=True)) == words(joined_texts(distinct=True))
+    assert not words(joined_texts(distinct=True)) <= words(joined_texts(distinct=False))
+    assert not words(joined_texts(distinct=True)) <= words(joined_texts(distinct=True, by=1))
+    assert not words(joined_texts(distinct=False, separator=";")) <= words(joined_texts(distinct=False))
