@@ -45,7 +45,7 @@ SECTIONS: Final = {
         "spark-executor",
     ),
     "Run it": ("operations", "monitoring", "sizing", "security", "operators-in-plans", "compatibility"),
-    "Look it up": ("reasons", "api", "coverage", "producers", "glossary"),
+    "Look it up": ("reasons", "api", "coverage", "official-cases", "producers", "glossary"),
     "Work on it": ("architecture", "channels", "exchanges", "add-a-relation", "add-an-operator"),
 }
 

@@ -59,7 +59,7 @@ def failure(case: Case, connection: duckdb.DuckDBPyConnection) -> str | None:
         return f"a {relation.types[0]} in DuckDB from {sql}"
     wanted = [value.value for value in expected]
     got = plain(actual)
-    return None if _alike(got, wanted, type_) else f"{got}, not {wanted}, from {sql}"
+    return None if alike(got, wanted, type_) else f"{got}, not {wanted}, from {sql}"
 
 
 def _query(case: Case, options: dict[str, list[str]]) -> tuple[str, t.Type]:
@@ -100,10 +100,10 @@ def plain(column: pa.ChunkedArray) -> list[object]:
     return [tuple(v) if isinstance(v, list) else v for v in values]
 
 
-def _alike(got: object, wanted: object, type_: t.Type) -> bool:
+def alike(got: object, wanted: object, type_: t.Type) -> bool:
     if isinstance(got, list | tuple) and isinstance(wanted, list | tuple):
         element = type_.element if isinstance(type_, t.List) and isinstance(got, tuple) else type_
-        return len(got) == len(wanted) and all(_alike(g, w, element) for g, w in zip(got, wanted, strict=True))
+        return len(got) == len(wanted) and all(alike(g, w, element) for g, w in zip(got, wanted, strict=True))
     if isinstance(type_, t.Float) and got is not None and wanted is not None:
         return (math.isnan(got) and math.isnan(wanted)) or math.isclose(got, wanted, rel_tol=_DIGITS[type_.bits])
     return got == wanted

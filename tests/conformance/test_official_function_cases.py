@@ -45,7 +45,7 @@ def connection():
         yield connection
 
 
-def _expected_to_fail(text):
+def expected_to_fail(text):
     return next((reason for pattern, reason in KNOWN.items() if re.search(pattern, text)), None)
 
 
@@ -54,7 +54,7 @@ def test_all_cases_of_a_file_give_their_answers(file, connection):
     surprises = []
     for line, text, case in read(file):
         why = str(case) if isinstance(case, Unreadable) else failure(case, connection)
-        reason = _expected_to_fail(text)
+        reason = expected_to_fail(text)
         if why is not None and reason is None:
             surprises.append(f"line {line}: {text}\n    {why}")
         if why is None and reason is not None:
@@ -64,6 +64,6 @@ def test_all_cases_of_a_file_give_their_answers(file, connection):
 
 def test_the_known_failures_are_few_and_every_reason_is_used():
     texts = [text for file in files() for _, text, _ in read(file)]
-    used = Counter(reason for text in texts if (reason := _expected_to_fail(text)))
+    used = Counter(reason for text in texts if (reason := expected_to_fail(text)))
     assert set(used) == set(KNOWN.values())
     assert (len(texts), len(texts) - used.total()) == (TOTAL, PASSING)

@@ -1,0 +1,64 @@
+"""Every official function case as a whole plan: submitted in bytes, answered in Arrow.
+
+The cases that do not pass are those of `test_official_function_cases`, for the same reasons.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import tidegate
+
+from .official_cases import ERROR, UNDEFINED, Unreadable, files, read
+from .official_plans import CasePlan, failure
+from .test_official_function_cases import PASSING, TOTAL, expected_to_fail
+
+PAGE = Path(__file__).parents[2] / "docs" / "official-cases.md"
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[tidegate.Client]:
+    with tidegate.local() as client:
+        yield client
+
+
+@pytest.mark.parametrize("file", files())
+def test_all_plans_of_a_file_give_their_answers(file: str, client: tidegate.Client) -> None:
+    surprises = []
+    for line, text, case in read(file):
+        why = str(case) if isinstance(case, Unreadable) else failure(case, client)
+        reason = expected_to_fail(text)
+        if why is not None and reason is None:
+            surprises.append(f"line {line}: {text}\n    {why}")
+        if why is None and reason is not None:
+            surprises.append(f"line {line}: {text}\n    passes, but is listed: {reason}")
+    assert not surprises, "\n".join(surprises)
+
+
+def test_an_independent_reader_of_the_extensions_declares_most_results() -> None:
+    plans = [CasePlan(case) for file in files() for _, _, case in read(file) if not isinstance(case, Unreadable)]
+    assert sum(plan.declared for plan in plans) >= 1_200
+
+
+def test_the_page_has_the_numbers_and_reasons_of_the_tests() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    cases = [case for file in files() for _, _, case in read(file)]
+    kinds = Counter(case.expected for case in cases if getattr(case, "expected", None) in (ERROR, UNDEFINED))
+    shown = {
+        name: int(count.replace(",", ""))
+        for name, count in re.findall(r"^\| (\w[^|]*?) \| ([\d,]+) \|", text, re.MULTILINE)
+    }
+    reasons = Counter(reason for file in files() for _, line, _ in read(file) if (reason := expected_to_fail(line)))
+    assert shown == {
+        "all": TOTAL,
+        "right": PASSING - kinds[UNDEFINED],
+        "of these, an error": kinds[ERROR],
+        "the case leaves the answer open": kinds[UNDEFINED],
+        "not right": TOTAL - PASSING,
+        **reasons,
+    }
