@@ -61,8 +61,10 @@ class StatementTrials:
 
 
 def _refused(physical: PhysicalPlan, instance: Instance) -> Iterator[Problem]:
-    roots = (*physical.pipelines, *physical.kept, *physical.indexes)
-    for node in dict.fromkeys(node for root in roots for node in walk(root.root)):
+    roots = [pipeline.root for pipeline in physical.pipelines]
+    roots += [kept.root for kept in physical.kept]
+    roots += [index.root for index in physical.indexes]
+    for node in dict.fromkeys(node for root in roots for node in walk(root)):
         if isinstance(node, FragmentNode):
             reason = refusal(instance, node.sql, streams_of(node), context_of(node))
             if reason is not None:

@@ -10,7 +10,7 @@ import enum
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import fields
 from functools import cache
-from typing import Final, cast, get_args
+from typing import Any, Final, cast, get_args
 
 from .. import ir
 from ..ir import tree
@@ -18,6 +18,8 @@ from ..ir.types import Type, nullable
 from ..ir.visit import parts, relations
 
 _EXPRESSIONS: Final = frozenset(get_args(ir.Expression))
+_SKIPPED: Final = frozenset({"plan_path", "relation", "schema", "names", "source"})
+_NAMES: Final[dict[type, tuple[str, ...]]] = {}
 _TYPES: Final = frozenset(get_args(Type))
 
 
@@ -61,11 +63,8 @@ def _kinds(row: tuple[ir.Expression, ...]) -> Hashable:
 def _part(value: object) -> Hashable:
     match value:
         case ir.Literal(value=str() | bytes() as text):
-            return (
-                ir.Literal,
-                _nullable(value.type),
-                text,
-            )  # DuckDB looks at some texts when it plans: formats and patterns
+            # DuckDB looks at some texts when it plans: formats and patterns.
+            return ir.Literal, _nullable(value.type), text
         case ir.Literal():
             return ir.Literal, _nullable(value.type), value.value is None
         case tuple():
@@ -89,7 +88,8 @@ def _nullable(type_: Type) -> Type:
     return nullable(type_)
 
 
-@cache
-def _names(kind: type) -> tuple[str, ...]:
-    skipped = ("plan_path", "relation", "schema", "names", "source")
-    return tuple(field.name for field in fields(kind) if field.name not in skipped)
+def _names(kind: type[Any]) -> tuple[str, ...]:
+    names = _NAMES.get(kind)
+    if names is None:
+        names = _NAMES[kind] = tuple(field.name for field in fields(kind) if field.name not in _SKIPPED)
+    return names
