@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from ...operators.duckdb.instances import Instance, InstancePool, InstanceSettings
-from ...operators.duckdb.trial import refusal
+from ...operators.duckdb.statement import refusal
 from ...planner import ir
 from ...planner.analysis.vocabulary import vocabulary
 from ...planner.physical.pipelines import FragmentNode, PhysicalPlan, walk

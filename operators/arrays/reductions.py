@@ -107,8 +107,9 @@ def _sums_of_floats(values: Values, valid: Flags | None, begins: Places, lengths
     at = begins[longest_first]
     longer = len(lengths) - np.cumsum(np.bincount(lengths))
     totals = np.zeros(len(begins))
-    for position, groups in enumerate(longer[:-1].tolist()):
-        totals[:groups] += values[at[:groups] + position]
+    with np.errstate(over="ignore", invalid="ignore"):  # a sum that is not finite is left to the caller
+        for position, groups in enumerate(longer[:-1].tolist()):
+            totals[:groups] += values[at[:groups] + position]
     sums = np.empty_like(totals)
     sums[longest_first] = totals
     return sums if bool(np.isfinite(sums).all()) else None

@@ -11,9 +11,10 @@ import pyarrow as pa
 from ..core.piece import FilePiece
 from ..core.quoting import identifier
 from ..sources.file_relations import FileSource, define
-from . import builds
+from . import builds, failures
 from .duckdb_calls import Connection, Engine, Relation, batches_of
-from .statement_inputs import FragmentInput, StreamSource
+from .instances import Instance
+from .statement_inputs import ContextInput, ContextSource, FragmentInput, StreamSource
 
 #: Rows that are fetched at once lie in memory that DuckDB does not count, even for blocking statements and streamed
 #: results of EXECUTE. 10M groups of 48 bytes under a memory limit of 100 MB peaked at 694 MB by EXECUTE, fetched as a
@@ -150,6 +151,28 @@ def register(
     if context is not None:
         engine.register(connection, context[0], context[1])
     return [_materialized(source) for source, _ in streams if source.replayed]
+
+
+def refusal(instance: Instance, sql: str, streams: Sequence[StreamSource], context: ContextSource | None) -> str | None:
+    """DuckDB's reason to refuse the statement, whatever its streams hold; None if DuckDB takes it. DuckDB plans the
+    statement and does not run it.
+    """
+    connection = instance.connect()
+    inputs = [(stream, FragmentInput(stream, strict=False, check=_go_on)) for stream in streams]
+    clock = None if context is None else (context.relation, ContextInput(context))
+    try:
+        definitions = register(instance.engine, connection, inputs, clock)
+        instance.engine.prepare(connection, "trial", with_definitions(sql, definitions))
+    except failures.ENGINE_ERRORS as error:
+        instance.broken = instance.broken or failures.is_fatal(error)
+        return failures.sentence(str(error))
+    finally:
+        instance.disconnect(connection)
+    return None
+
+
+def _go_on() -> None:
+    """Lets a stream go on: no stream is read to plan a statement."""
 
 
 def with_definitions(sql: str, definitions: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 import tidegate
 from tidegate.operators.duckdb.instances import Instance, InstanceSettings
-from tidegate.operators.duckdb.trial import refusal
+from tidegate.operators.duckdb.statement import refusal
 from tidegate.planner.analysis.vocabulary import vocabulary
 from tidegate.planner.decode import decode_plan
 from tidegate.proto.errors import PlanError
