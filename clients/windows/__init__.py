@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .window_builders import sliding, tumbling
+from .window_builders import session, sliding, tumbling
 
-__all__ = ["sliding", "tumbling"]
+__all__ = ["session", "sliding", "tumbling"]

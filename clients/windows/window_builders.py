@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
@@ -48,7 +48,7 @@ def tumbling(
     ...     print(task.run_epoch({"clicks": pa.table({"at": [3, 9], "page": ["home", "home"]})}).table().to_pylist())
     [{'window_start': 0, 'window_end': 10, 'page': 'home', 'clicks': 2}]
     """
-    return _windows(events, time, _Spans(size, None, offset), keys, measures)
+    return _windows(events, time, {"size": size, "offset": offset}, keys, measures)
 
 
 def sliding(
@@ -73,22 +73,31 @@ def sliding(
     ...     print(task.run_epoch({"clicks": pa.table({"at": [3, 9]})}).table().to_pydict())
     {'window_start': [-5, 0, 5], 'window_end': [5, 10, 15], 'clicks': [1, 2, 1]}
     """
-    return _windows(events, time, _Spans(size, slide, offset), keys, measures)
+    return _windows(events, time, {"size": size, "slide": slide, "offset": offset}, keys, measures)
 
 
-@dataclass(frozen=True, slots=True)
-class _Spans:
-    size: Length
-    slide: Length | None
-    offset: Length | None
+def session(events: Any, time: str, gap: Length, *, keys: Sequence[Any] = (), measures: Sequence[Any] = ()) -> Any:
+    """Sessions: rows of the same keys, each less than `gap` after the one before it. `window_start` is the time of the
+    first row, `window_end` is `gap` after the last one. The other arguments are those of `tumbling`.
+
+    >>> import substrait.dataframe as sub
+    >>> from tidegate import windows
+    >>> clicks = sub.read_named_table("clicks", {"at": sub.i64})
+    >>> visits = windows.session(clicks, "at", 10, measures=[sub.f.count().alias("clicks")])
+    >>> with tidegate.local() as client, client.create_task(visits.sort("window_start").to_plan()) as task:
+    ...     print(task.run_epoch({"clicks": pa.table({"at": [3, 9, 19]})}).table().to_pydict())
+    {'window_start': [3, 19], 'window_end': [19, 29], 'clicks': [2, 1]}
+    """
+    return _windows(events, time, {"gap": gap}, keys, measures)
 
 
-def _windows(events: Any, time: str, spans: _Spans, keys: Sequence[Any], measures: Sequence[Any]) -> Any:
-    message = WindowAggregate(size=_span(spans.size))
-    if spans.slide is not None:
-        message.slide.CopyFrom(_span(spans.slide))
-    if spans.offset is not None:
-        message.offset.CopyFrom(_span(spans.offset))
+def _windows(
+    events: Any, time: str, spans: Mapping[str, Length | None], keys: Sequence[Any], measures: Sequence[Any]
+) -> Any:
+    message = WindowAggregate()
+    for name, length in spans.items():
+        if length is not None:
+            getattr(message, name).CopyFrom(_span(length))
     frame = hasattr(events, "to_plan")
     resolve = _unbound(events.to_plan() if frame else events, time, message, keys, measures)
     return type(events)(resolve) if frame else resolve

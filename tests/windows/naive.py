@@ -42,6 +42,27 @@ def windows(
     return [(*group, *(measure(own) for measure in measures)) for group, own in groups.items()]
 
 
+def sessions(
+    rows: Sequence[Row], gap: int, keys: Sequence[int], measures: Sequence[Callable[[Sequence[Row]], Any]]
+) -> list[Row]:
+    """The sessions of rows whose first column is the time in ticks: the bounds, the keys, the measures."""
+    groups: dict[Row, list[Row]] = defaultdict(list)
+    for row in rows:
+        if row[0] is not None:
+            groups[tuple(row[key] for key in keys)].append(row)
+    answers = []
+    for group, own in groups.items():
+        session: list[Row] = []
+        for row in [*sorted(own, key=lambda row: row[0]), None]:
+            if session and (row is None or row[0] - session[-1][0] >= gap):
+                bounds = session[0][0], session[-1][0] + gap
+                answers.append((*bounds, *group, *(measure(session) for measure in measures)))
+                session = []
+            if row is not None:
+                session.append(row)
+    return answers
+
+
 def _present(rows: Sequence[Row]) -> list[Any]:
     return [row[2] for row in rows if row[2] is not None]
 

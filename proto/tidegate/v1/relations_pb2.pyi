@@ -90,18 +90,20 @@ class Span(_message.Message):
     def __init__(self, units: _Optional[int] = ..., nanoseconds: _Optional[int] = ...) -> None: ...
 
 class WindowAggregate(_message.Message):
-    __slots__ = ("time", "size", "slide", "offset", "aggregate")
+    __slots__ = ("time", "size", "slide", "offset", "aggregate", "gap")
     TIME_FIELD_NUMBER: _ClassVar[int]
     SIZE_FIELD_NUMBER: _ClassVar[int]
     SLIDE_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     AGGREGATE_FIELD_NUMBER: _ClassVar[int]
+    GAP_FIELD_NUMBER: _ClassVar[int]
     time: int
     size: Span
     slide: Span
     offset: Span
     aggregate: bytes
-    def __init__(self, time: _Optional[int] = ..., size: _Optional[_Union[Span, _Mapping]] = ..., slide: _Optional[_Union[Span, _Mapping]] = ..., offset: _Optional[_Union[Span, _Mapping]] = ..., aggregate: _Optional[bytes] = ...) -> None: ...
+    gap: Span
+    def __init__(self, time: _Optional[int] = ..., size: _Optional[_Union[Span, _Mapping]] = ..., slide: _Optional[_Union[Span, _Mapping]] = ..., offset: _Optional[_Union[Span, _Mapping]] = ..., aggregate: _Optional[bytes] = ..., gap: _Optional[_Union[Span, _Mapping]] = ...) -> None: ...
 
 class IterationRelation(_message.Message):
     __slots__ = ("iteration_name", "max_rounds", "at_limit", "schema")

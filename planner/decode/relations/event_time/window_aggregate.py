@@ -2,7 +2,7 @@
 
 Windows that share no row are an aggregate by the number of the row's window. Other windows are made of slices of time,
 as long as the greatest common divisor of the windows' length and their distance. Above stands a projection of the
-numbers to the windows' bounds.
+numbers to the windows' bounds. Sessions are numbered by window functions.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ...plan_path import PlanPath
 from ...poison import is_unknown
 from ...scope import Scope
 from ..aggregate import convert_measure, old_groupings
+from .session_windows import sessions
 from .time_spans import TimeColumn, length, time_column, units
 
 _NUMBER: Final = t.Integer(bits=64, nullable=False)
@@ -58,18 +59,30 @@ def convert_window_aggregate(
     if below is poison.RELATION or computed is None:
         return poison.RELATION
     time = time_column(decoder, below.schema, windows.time, detail / "time")
-    spans = None if time is None else _spans(decoder, windows, time, detail)
-    if time is None or spans is None:
+    if time is None:
+        return poison.RELATION
+    spans = _gap(decoder, windows, time, detail) if windows.HasField("gap") else _spans(decoder, windows, time, detail)
+    if spans is None:
         return poison.RELATION
     if time.nullable:
         condition = _call("is_not_null", ir.Field(index=windows.time, type=below.schema[windows.time]))
         below = ir.Filter(input=below, condition=condition, schema=below.schema, plan_path=str(plan_path))
+    if isinstance(spans, int):
+        return sessions(below, time, spans, computed.keys, computed.measures, str(plan_path))
     return _with_bounds(_numbered(below, time, spans, computed, str(plan_path)), time, spans)
+
+
+def _gap(decoder: Decoder, windows: Any, time: TimeColumn, detail: PlanPath) -> int | None:
+    for field in ("size", "slide", "offset"):
+        if windows.HasField(field):
+            decoder.problems.add(detail / field, "WRONG_SPAN", f"sessions have a gap alone: leave the {field} out")
+            return None
+    return length(decoder, windows.gap, time.type, detail / "gap")
 
 
 def _spans(decoder: Decoder, windows: Any, time: TimeColumn, detail: PlanPath) -> _Spans | None:
     if not windows.HasField("size"):
-        decoder.problems.add(detail / "size", "MISSING", "windows must have a size")
+        decoder.problems.add(detail / "size", "MISSING", "windows must have a size, or a gap")
         return None
     size = slide = length(decoder, windows.size, time.type, detail / "size")
     if windows.HasField("slide"):
