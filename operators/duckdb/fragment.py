@@ -115,16 +115,15 @@ class Fragment(Operator):
         self._sources = tuple(streams)
         self._files = tuple(files)
         self._pieces: dict[str, tuple[FilePiece, ...]] = {file.relation: () for file in files}
-        self._inputs = tuple(
-            FragmentInput(s, strict=strict and not lazy, check=self._stop_if_interrupted) for s in streams
-        )
+        self._by_blocks = row_wise and not lazy and not files and [stream.replayed for stream in streams] == [False]
+        are_cut = strict and not lazy and not self._by_blocks  # a row that is made of one row depends on no cut
+        self._inputs = tuple(FragmentInput(s, strict=are_cut, check=self._stop_if_interrupted) for s in streams)
         self._context = None if context is None else ContextInput(context)
         self._conform = Conform(schema, plan_path)
         self._result = result
         self._long = tuple(long)
         self._beside: LongValues | None = None
         self._kernels = kernels
-        self._by_blocks = row_wise and not lazy and not files and [stream.replayed for stream in streams] == [False]
         self._interrupted = False
         self._watch = LoopWatch(loops, seconds=loop_seconds, later=later, interrupt=self.interrupt)
         self._reads = file_reads.NOTHING

@@ -152,7 +152,8 @@ class FragmentInput:
         """Hand out some rows at each step, as if there were no others. The cuts may be anywhere."""
         if self._stream is None:
             raise InternalError(f"the stream {self.relation!r} was read outside of an epoch")
-        rows = self._checked(self._named(self._stream)) if self._held is None else self._held.read(again=False)
+        held = self._held
+        rows = self._checked(self._named(self._stream)) if held is None else held.read(again=False, last=True)
         for block in gathered(rows):
             self._block, self._asked = block, False
             yield

@@ -14,6 +14,7 @@ from tidegate.operators.core.streams import BatchStream
 from tidegate.operators.duckdb.fragment import Fragment
 from tidegate.operators.duckdb.instances import Instance, InstancePool, InstanceSettings
 from tidegate.operators.duckdb.statement_inputs import ContextSource, StreamSource
+from tidegate.operators.kernels import Kernels
 from tidegate.operators.testing import CHECKS, Case
 from tidegate.proto.errors import ExecutionError, InternalError, SplitError
 
@@ -37,6 +38,11 @@ def counting(batches: int, rows: int = 65_536) -> tuple[BatchStream, Callable[[]
             yield pa.record_batch({"x": np.arange(i * rows, (i + 1) * rows)})
 
     return BatchStream(X, counted_batches()), lambda: last[0]
+
+
+def allocated() -> int:
+    """The bytes of all of pyarrow's allocators."""
+    return sum(getattr(pa, f"{name}_memory_pool")().bytes_allocated() for name in pa.supported_memory_backends())
 
 
 def test_each_epoch_sees_its_own_rows_alone(instance: Instance) -> None:
@@ -83,6 +89,21 @@ def test_a_large_row_preserving_statement_takes_its_input_as_it_goes(instance: I
     assert taken() <= 3
     rest = sum(len(batch) for batch in output)
     assert rest == 49 * 65_536
+
+
+@pytest.mark.parametrize("kernels", [None, Kernels(())], ids=["statement", "kernels that would do for few rows"])
+def test_wide_rows_that_are_made_of_one_row_each_are_not_joined(kernels: Kernels | None, instance: Instance) -> None:
+    schema = pa.schema([("t", pa.binary())])
+    size = 2 << 20
+    wide = (pa.record_batch([pa.array([bytes(size // 16)] * 16)], schema) for _ in range(40))
+    source = StreamSource(relation="in0", schema=schema, size_class=LARGE)
+    fragment = Fragment(
+        "SELECT c0 FROM in0", schema=schema, instance=instance, streams=[source], row_wise=True, kernels=kernels
+    )
+    before = allocated()
+    held = [allocated() - before for _ in fragment.run([BatchStream(schema, wide)])]
+    assert len(held) >= 40
+    assert max(held[len(held) // 2 :]) < 4 * size
 
 
 def test_closing_a_chain_of_twenty_stops_the_reading_at_its_bottom(instance: Instance) -> None:
