@@ -161,8 +161,8 @@ class Arrangement:
         if not self._recent:
             return
         few = self._recent
-        run = few[0] if len(few) == 1 else consolidated(Entries.concat(few))
         self._forget_recent()
+        run = few[0] if len(few) == 1 else _of_parts(few)
         if self._packed is not None:
             others = self._packed.add(run.rows, run.weights, run.rounds)
             if others is None:
@@ -173,7 +173,9 @@ class Arrangement:
     def _insert_run(self, run: Entries) -> None:
         self._runs_bytes = None
         while self._runs and to_merge(len(self._runs[-1]), len(run)):
-            run = merged(self._runs.pop(), run)
+            pair = [self._runs.pop(), run]
+            del run
+            run = merged(pair)
         if len(run):
             self._runs.append(self._arranged(run))
 
@@ -314,6 +316,13 @@ class Arrangement:
     def _arranged(self, run: Entries) -> Entries:
         """The run in the form that is kept: in the order of its key's hashes."""
         return run.narrowed()
+
+
+def _of_parts(parts: list[Entries]) -> Entries:
+    """The entries of parts that are in no common order. The list is emptied, as that of `merged` is."""
+    together = Entries.concat(parts)
+    parts.clear()
+    return consolidated(together)
 
 
 def _searched(kept: Hashes, hashes: Hashes) -> Iterator[tuple[Index, Index]]:
