@@ -13,9 +13,9 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...operators.arrays.hashing import MAX_CHANNELS, channel_of, hash_columns, hashable
+from ...operators.core.wide_rows import taken
 from ...operators.user.user_code import UserCode
 from ...proto.errors import ExecutionError
 from ...proto.graph import Choose
@@ -138,7 +138,7 @@ def _dealt(block: pa.RecordBatch, channel: npt.NDArray[np.uint8 | np.uint16], ch
     """Each channel's rows, in their order."""
     order = np.argsort(channel, kind="stable")  # of one or two bytes: a radix sort
     counts = np.bincount(channel, minlength=channels).tolist()
-    dealt = pc.take(block, pa.array(order), boundscheck=False)
+    dealt = taken(block, pa.array(order))
     return tuple(dealt.slice(end - count, count) for count, end in zip(counts, accumulate(counts), strict=True))
 
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ...proto.errors import InternalError
 from ..core.operator import Stream
+from ..core.wide_rows import concatenated, taken
 from .ordering import Key, Ordering, SortedKeys
 from .stretches import Stretch, code_of
 
@@ -112,6 +112,6 @@ def _ready(waiting: Sequence[_Waiting]) -> list[_Part]:
 
 
 def _sorted(parts: Sequence[_Part]) -> pa.RecordBatch:
-    together = pa.concat_batches([part.rows for part in parts])
+    together = concatenated([part.rows for part in parts])
     order = np.argsort(code_of([Stretch(part.keys, part.start, part.stop) for part in parts]), kind="stable")
-    return pc.take(together, pa.array(order), boundscheck=False)
+    return taken(together, pa.array(order))

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ...proto.allocator import give_back
 from .sizes import BATCH_BYTES, batch_bytes
@@ -33,6 +34,12 @@ def concatenated(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     if len(batches) == 1:
         return batches[0]
     return pa.concat_batches(batches, memory_pool=_POOL if wide_bytes(batches[0]) else None)
+
+
+def taken(batch: pa.RecordBatch, rows: pa.Array) -> pa.RecordBatch:
+    """The rows at these positions, which are positions of the batch."""
+    is_wide = batch.num_rows > 0 and batch_bytes(batch) >= _WIDE * batch.num_rows
+    return pc.take(batch, rows, boundscheck=False, memory_pool=_POOL if is_wide else None)
 
 
 def wide_pool(arrays: Sequence[pa.Array], rows: int) -> pa.MemoryPool | None:

@@ -17,7 +17,6 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types as kinds
 
 from ...proto.arrow.spill_buffer import SpillRoom
@@ -30,6 +29,7 @@ from ..core.blocks import BLOCK_ROWS, blocks
 from ..core.interrupts import beside, look
 from ..core.sizes import batch_bytes
 from ..core.streams import BatchStream
+from ..core.wide_rows import concatenated, taken
 from .held import HeldRows
 
 MOST: Final = 1 << 30
@@ -79,10 +79,10 @@ def _sorted(batches: Sequence[pa.RecordBatch], schema: pa.Schema, ordering: Orde
     packing = _packing(batches, schema)
     if packing is not None:
         return packing.sorted(batches, schema)
-    together = pa.concat_batches(batches)
+    together = concatenated(list(batches))
     words = _few(list(words_of([Stretch(ordering.keys(together), 0, together.num_rows)])))
     order = beside(lambda: _order(words), together.num_rows)
-    return blocks([beside(lambda: pc.take(together, pa.array(order), boundscheck=False), together.num_rows)])
+    return blocks([beside(lambda: taken(together, pa.array(order)), together.num_rows)])
 
 
 def _order(words: Sequence[Words]) -> Words:

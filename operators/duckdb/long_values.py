@@ -33,8 +33,8 @@ from ..arrays.hashing import hash_array
 from ..arrays.texts_inside import texts_in, with_texts
 from ..arrays.value_ranks import ValueRanks
 from ..core.batches import batch_of
-from ..core.sizes import BATCH_BYTES, Sizes, text_bytes, value_bytes
-from ..core.wide_rows import PassingRows
+from ..core.sizes import BATCH_BYTES, Sizes, batch_bytes, text_bytes, value_bytes
+from ..core.wide_rows import PassingRows, taken
 from .value_store import ValueStore
 
 #: The most bytes of a value that a statement sees where its memory is large.
@@ -96,7 +96,11 @@ class LongValues:
         arrays = batch.columns
         for at, column in columns.items():
             arrays[at] = with_texts(arrays[at], partial(self._named, column=column))
-        return batch_of(arrays, batch.num_rows, batch.schema)
+        named = batch_of(arrays, batch.num_rows, batch.schema)
+        if 2 * batch_bytes(named) > batch_bytes(batch):
+            return named
+        # All columns of a batch may lie in one buffer, or in one mapped file: each of them would keep the long values.
+        return taken(named, pa.array(np.arange(named.num_rows)))
 
     def ordered(self, batch: pa.RecordBatch, columns: Mapping[int, LongColumn]) -> pa.RecordBatch:
         """The rows that `named` gave, with the names of those of these columns that are ordered."""

@@ -51,6 +51,21 @@ def test_values_come_back_in_any_order(tmp_path: Path, type_: pa.DataType, colum
     assert not list(tmp_path.iterdir())
 
 
+def test_no_other_column_keeps_the_long_values(tmp_path: Path) -> None:
+    """The columns of a batch that was written and read lie in one buffer."""
+    before = pa.total_allocated_bytes()
+    sink = pa.BufferOutputStream()
+    batch = pa.record_batch({"k": range(1_000), "t": ["x" * 10_000] * 1_000})
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    with pa.ipc.open_stream(sink.getvalue()) as reader:
+        batch = reader.read_next_batch()
+    named = values(tmp_path, 0).named(batch, {1: COMPARED})
+    del sink, writer, reader, batch
+    assert named["k"].to_pylist() == list(range(1_000))
+    assert pa.total_allocated_bytes() - before < 1_000_000
+
+
 def test_equal_values_have_equal_names_and_are_kept_once(tmp_path: Path) -> None:
     beside = values(tmp_path, 0, limit=2 * 5_000)
     texts = pa.array([letter * 5_000 for letter in "abab"])
