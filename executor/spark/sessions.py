@@ -5,14 +5,17 @@ A task does not change the session that it is given.
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from typing import Any, TypeVar
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import Accumulator, SparkContext, accumulators
 from pyspark.sql import SparkSession
 
@@ -23,6 +26,8 @@ from .watch import Tell, connected, watched
 
 T = TypeVar("T")
 
+_log = logging.getLogger("tidegate.server")
+
 
 class Session:
     """A task's own session beside the given one: it has settings of its own, and shares the application."""
@@ -30,7 +35,7 @@ class Session:
     def __init__(self, session: SparkSession) -> None:
         self._given = session
         self._spark = session.newSession()
-        self._context: SparkContext | None = self._spark.sparkContext if isinstance(self._spark, SparkSession) else None
+        self._context: SparkContext | None = None if _is_connected(self._spark) else self._spark.sparkContext
         self._accumulators: list[int] = []
         for name, value in SETTINGS.items():
             self._spark.conf.set(name, value)
@@ -124,6 +129,9 @@ class Sessions:
         with self._lock:
             if wanted in self._given:
                 return Session(self._given[wanted])
+            if wanted in self._opened and not _lives(self._opened[wanted]):
+                _log.warning("the Spark application at %s has ended: the service starts another one", wanted)
+                _forget(self._opened.pop(wanted))
             if wanted not in self._opened:
                 running = _running(wanted)
                 if running is not None:
@@ -138,6 +146,35 @@ class Sessions:
         for session in opened.values():
             with suppress(Exception):
                 session.stop()
+
+
+def _lives(session: SparkSession) -> bool:
+    """True unless the session's application has ended, or the process of its JVM."""
+    try:
+        return not (session.is_stopped if _is_connected(session) else session.sparkContext._jsc.sc().isStopped())
+    except (Py4JError, OSError, AttributeError):
+        return False
+
+
+def _is_connected(session: Any) -> bool:
+    """True for a session of Spark Connect, whose application is in another process."""
+    return not isinstance(session, SparkSession)
+
+
+def _forget(session: SparkSession) -> None:
+    """Have PySpark start a JVM for the next session. A session whose JVM has died cannot clear this by its `stop`."""
+    with suppress(Exception), warnings.catch_warnings(action="ignore"):
+        session.stop()
+    gateway = SparkContext._gateway
+    if gateway is None or _is_connected(session):
+        return
+    with suppress(Exception):
+        gateway.jvm.java.lang.System.currentTimeMillis()
+        return
+    with suppress(Exception):
+        gateway.shutdown()
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
 
 
 def _is_here(session: Any) -> bool:
