@@ -2,7 +2,8 @@
 
 Small epochs, one after the other, and epochs of 10 MB that are fed ahead of their reader; with a data folder and
 without one. Beside them stands what the disk takes for the same bytes: a write and a sync of a file, no more. The
-epochs of 10 MB have different rows, because equal rows are kept once.
+epochs of 10 MB have different rows, because equal rows are kept once. A split is answered when the disk has it, so no
+journal can be faster than the disk: the target of large epochs is over the slower of the disk and no journal.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ def report(runs: Runs, settings: Settings) -> Report:
     targets = [
         Target(f"{SMALL}: ms more than without a journal and a sync", _more(runs), 0.3),
         Target(
-            f"{LARGE}: speed, durable over no journal", _ratio(runs, LARGE, "no journal", "durable"), 0.9, "at least"
+            f"{LARGE}: speed, durable over the slower of no journal and the disk", _over_slower(runs), 0.9, "at least"
         ),
     ]
     return Report(
@@ -130,6 +131,15 @@ def report(runs: Runs, settings: Settings) -> Report:
 def _ratio(runs: Runs, size: str, slower: str, faster: str) -> Spread | None:
     """The speed of `faster` over that of `slower`."""
     return runs.ratio(f"{size}, {slower}", f"{size}, {faster}")
+
+
+def _over_slower(runs: Runs) -> Spread | None:
+    """The speed of durable large epochs over that of no journal or of the disk, whichever was slower in the round."""
+    names = [f"{LARGE}, {kind}" for kind in ("durable", "no journal", "the disk")]
+    if any(name not in runs.seconds for name in names):
+        return None
+    rounds = zip(*(runs.seconds[name] for name in names), strict=True)
+    return Spread.of(tuple(max(plain, disk) / durable for durable, plain, disk in rounds))
 
 
 def _more(runs: Runs) -> Spread | None:

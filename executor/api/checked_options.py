@@ -14,6 +14,8 @@ from ...proto.values import Determinism, ExecutorKind, Mode, Spill, TaskOptions
 
 SMALLEST_MEMORY = 32 << 20
 """The least memory limit for each channel."""
+ADOPTED: Final = "session "
+"""Begins the name that a service has for a Spark session of its caller, in the option `spark`."""
 _SHIPPED: Final = TaskOptions()
 NUMBERS: Final = tuple(field.name for field in fields(TaskOptions) if field.name in RANGES)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol, TypeVar
 
 from google.protobuf.message import DecodeError, Message
@@ -18,6 +18,7 @@ from ...proto.errors import Refused
 from ...proto.tidegate.v1 import journal_pb2 as pb
 from ...proto.tidegate.v1 import tasks_pb2 as wire
 from ...proto.values import FileSplit, PlanBytes, TaskInfo, TaskOptions
+from ..api.checked_options import ADOPTED
 from ..ledger.epoch import Start
 from ..ledger.ledger_change import Change, EndedSources, FailedEpoch, LeftOut, Recovered, SealedEpoch
 from ..ledger.split_book import AcceptedSplit, KeptSplit, origin_of
@@ -129,6 +130,7 @@ def creation_message(creation: Creation) -> pb.Creation:
         task=messages.task_message(creation.info),
         engines=creation.engines,
         files=map(_file_message, creation.files),
+        spark="" if creation.options.spark.startswith(ADOPTED) else creation.options.spark,
     )
 
 
@@ -139,7 +141,7 @@ def creation_value(message: pb.Creation) -> Creation:
     }
     return Creation(
         plan=messages.plan_value(message.plan),
-        options=messages.options_value(message.options, TaskOptions()),
+        options=replace(messages.options_value(message.options, TaskOptions()), spark=message.spark),
         tables=tables,
         restore=message.restore,
         principal=message.principal,

@@ -20,6 +20,7 @@ from pyspark import Accumulator, SparkContext, accumulators
 from pyspark.sql import SparkSession
 
 from ...proto.errors import InvalidRequest
+from ..api.checked_options import ADOPTED
 from .job import SETTINGS
 from .job_progress import Ended
 from .watch import Tell, connected, watched
@@ -112,7 +113,7 @@ class Sessions:
 
     def adopt(self, session: object) -> str:
         """Register the caller's session; its name in options."""
-        name = f"session {id(session)}"
+        name = f"{ADOPTED}{id(session)}"
         with self._lock:
             self._given[name] = session
         return name

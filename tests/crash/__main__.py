@@ -1,4 +1,5 @@
-"""Kills servers at named points and at random instants: `python -m tests.crash --seeds 500`.
+"""Kills servers at named points and at random instants: `python -m tests.crash --seeds 500`. With `--each`, one run for
+each point waits until the server comes there.
 
 Prints what differs from an undisturbed run, how often each point was come to, and those that never were.
 """
@@ -13,7 +14,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from .killed_runs import Forking, Run, killed
+from .killed_runs import Forking, Run, coming_to, killed
 from .points import POINTS
 
 
@@ -21,13 +22,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=100, help="the number of runs (default: %(default)s)")
     parser.add_argument("--first", type=int, default=1, help="the first seed (default: %(default)s)")
+    parser.add_argument("--each", action="store_true", help="one run for each point instead, aimed at it")
+    parser.add_argument("--only", default="", help="with --each: the points whose names have this text")
     options = parser.parse_args()
+    seeds = range(options.first, options.first + options.seeds)
+    runs = [Run.of(seed) for seed in seeds]
+    if options.each:
+        runs = [coming_to(point, options.first) for point in POINTS if options.only in point.name]
     came: Counter[str] = Counter()
     failed, began = [], time.monotonic()
     with Forking() as forking:
-        for seed in range(options.first, options.first + options.seeds):
+        for run in runs:
+            seed = run.seed
             folder = Path(tempfile.mkdtemp(prefix="tidegate-crash-"))
-            run = Run.of(seed)
             outcome = killed(run, forking, folder / "run")
             came.update(outcome.died)
             for wrong in outcome.wrong:
@@ -40,7 +47,7 @@ def main() -> int:
     never = [point.name for point in POINTS if point.name not in came]
     print(f"never: {', '.join(never) or 'none'}")
     print(
-        f"{options.seeds} runs, {came.total()} crashes at {len(came)} of {len(POINTS) + 1} points, "
+        f"{len(runs)} runs, {came.total()} crashes at {len(came)} of {len(POINTS) + 1} points, "
         f"{len(failed)} runs differ {failed or ''} ({time.monotonic() - began:.0f} s)"
     )
     return bool(failed)

@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Self
 
@@ -28,12 +28,14 @@ from tidegate.proto.errors import OutOfRange
 from tidegate.proto.values import Barrier, Cursor, Data
 
 from .cases import CASES, WRITTEN, Case, Splits, There
-from .points import ALWAYS, POINTS, RECOVERY, Point
+from .points import ALWAYS, LOADING, POINTS, RECOVERY, Point
 
 TOP: Final = Path(__file__).resolve().parents[2]
 EPOCHS: Final = 6
 INSTANT: Final = "at a random instant"
 _WAIT: Final = 5.0
+_PATIENCE: Final = 60.0
+"""Seconds in which a server comes to a point that is waited for."""
 _LONGEST: Final = 240.0
 """Seconds that a run may take."""
 
@@ -93,6 +95,19 @@ class Run:
             read_bytes=luck.choice((2_000, 50_000, 1 << 20)),
             holds_back=luck.random() < 0.5,
         )
+
+
+def coming_to(point: Point, seed: int) -> Run:
+    """A run of a case with this point, whose server is killed as soon as it comes there; before that it may take its
+    time. A point of a restart comes after another crash.
+    """
+    own = [at for at, case in enumerate(CASES) if point in case.points] or list(range(len(CASES)))
+    run = Run.of(own[seed % len(own)] + len(CASES) * (1 + seed))
+    crash = Crash(point=POINTS.index(point), hit=1, seconds=_PATIENCE)
+    first = Crash(point=POINTS.index(ALWAYS[-1]), hit=3, seconds=_PATIENCE)
+    later = point in RECOVERY or point in LOADING
+    options = {**run.options, **({"checkpoint_epochs": 1} if "checkpoint_epochs" in run.options else {})}
+    return replace(run, crashes=[first, crash] if later else [crash], options=options, pause=0.05, ahead=1)
 
 
 class Forking:

@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Creation(_message.Message):
-    __slots__ = ("plan", "options", "tables", "restore", "principal", "request", "request_digest", "task", "engines", "files")
+    __slots__ = ("plan", "options", "tables", "restore", "principal", "request", "request_digest", "task", "engines", "files", "spark")
     class TablesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -33,6 +33,7 @@ class Creation(_message.Message):
     TASK_FIELD_NUMBER: _ClassVar[int]
     ENGINES_FIELD_NUMBER: _ClassVar[int]
     FILES_FIELD_NUMBER: _ClassVar[int]
+    SPARK_FIELD_NUMBER: _ClassVar[int]
     plan: _tasks_pb2.PlanBytes
     options: _tasks_pb2.TaskOptions
     tables: _containers.MessageMap[str, StoredTable]
@@ -43,7 +44,8 @@ class Creation(_message.Message):
     task: _tasks_pb2.Task
     engines: _containers.ScalarMap[str, str]
     files: _containers.RepeatedCompositeFieldContainer[StoredFile]
-    def __init__(self, plan: _Optional[_Union[_tasks_pb2.PlanBytes, _Mapping]] = ..., options: _Optional[_Union[_tasks_pb2.TaskOptions, _Mapping]] = ..., tables: _Optional[_Mapping[str, StoredTable]] = ..., restore: _Optional[str] = ..., principal: _Optional[str] = ..., request: _Optional[str] = ..., request_digest: _Optional[bytes] = ..., task: _Optional[_Union[_tasks_pb2.Task, _Mapping]] = ..., engines: _Optional[_Mapping[str, str]] = ..., files: _Optional[_Iterable[_Union[StoredFile, _Mapping]]] = ...) -> None: ...
+    spark: str
+    def __init__(self, plan: _Optional[_Union[_tasks_pb2.PlanBytes, _Mapping]] = ..., options: _Optional[_Union[_tasks_pb2.TaskOptions, _Mapping]] = ..., tables: _Optional[_Mapping[str, StoredTable]] = ..., restore: _Optional[str] = ..., principal: _Optional[str] = ..., request: _Optional[str] = ..., request_digest: _Optional[bytes] = ..., task: _Optional[_Union[_tasks_pb2.Task, _Mapping]] = ..., engines: _Optional[_Mapping[str, str]] = ..., files: _Optional[_Iterable[_Union[StoredFile, _Mapping]]] = ..., spark: _Optional[str] = ...) -> None: ...
 
 class StoredTable(_message.Message):
     __slots__ = ("splits",)

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
+import errno
 import itertools
+import os
 import random
 import sqlite3
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,7 +25,9 @@ import pytest
 
 from tidegate.executor.checkpoints.disk import LocalDisk
 
-_OK, _FULL, _IOERR_WRITE, _IOERR_FSYNC = 0, 13, 10 | 3 << 8, 10 | 4 << 8
+_OK, _READONLY, _FULL, _IOERR_WRITE, _IOERR_FSYNC = 0, 8, 13, 10 | 3 << 8, 10 | 4 << 8
+_NUMBERS = {_FULL: errno.ENOSPC, _READONLY: errno.EROFS}
+_SLOW_SECONDS = 0.003
 _VFS_NUMBERS = itertools.count(1)
 _SECTOR = 512
 
@@ -84,6 +89,14 @@ class Failure(Exception):
 
 def full(_: Operation) -> None:
     raise Failure(_FULL)
+
+
+def read_only(_: Operation) -> None:
+    raise Failure(_READONLY)
+
+
+def slow(_: Operation) -> None:
+    time.sleep(_SLOW_SECONDS)
 
 
 def failing_sync(operation: Operation) -> None:
@@ -247,8 +260,8 @@ def _noted(recorder: Recorder, operation: Operation) -> None:
     try:
         recorder.note(operation)
     except Failure as failure:
-        number = 28 if failure.code == _FULL else 5
-        raise OSError(number, "no room" if number == 28 else "I/O error") from failure
+        number = _NUMBERS.get(failure.code, errno.EIO)
+        raise OSError(number, os.strerror(number)) from failure
 
 
 class RecordingDisk(LocalDisk):
