@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,13 +30,16 @@ from tidegate.proto.values import (
     Cursor,
     Determinism,
     Durability,
+    ExecutorKind,
     Mode,
+    PlanBytes,
     Seal,
+    TaskOptions,
     TaskPhase,
     Transaction,
 )
 
-from ..fakes import PLAN, FakeEngine, rows
+from ..fakes import PLAN, FakeComputation, FakeEngine, rows
 from .restarts import Restarts
 
 
@@ -564,6 +568,23 @@ def test_a_service_that_stops_does_not_cancel_its_durable_tasks(service: Restart
     task = service.restart(task)
     task.seal()
     assert task.epoch(1) == [1]
+
+
+@pytest.mark.parametrize(("named", "again"), [("local[2]", "local[2]"), ("", ""), ("session 1", "")])
+def test_a_task_is_back_on_the_spark_master_that_it_named_but_not_on_its_callers_session(
+    service: Restarts, monkeypatch: pytest.MonkeyPatch, named: str, again: str
+) -> None:
+    masters: list[str] = []
+    prepare = service.engine.prepare
+
+    def noted(plan: PlanBytes, options: TaskOptions, *more: Any) -> FakeComputation:
+        masters.append(options.spark)
+        return prepare(plan, options, *more)
+
+    monkeypatch.setattr(service.engine, "prepare", noted)
+    task = service.create(executor=ExecutorKind.SPARK, spark=named)
+    service.restart(task).seal(1)
+    assert masters == [named, again]
 
 
 def test_a_failing_plan_makes_no_record(service: Restarts) -> None:
