@@ -44,7 +44,7 @@ def main() -> int:
             shutil.rmtree(folder, ignore_errors=True)
     for name, count in sorted(came.items()):
         print(f"{count:5}  {name}")
-    never = [point.name for point in POINTS if point.name not in came]
+    never = [point.name for point in POINTS if options.only in point.name and point.name not in came]
     print(f"never: {', '.join(never) or 'none'}")
     print(
         f"{len(runs)} runs, {came.total()} crashes at {len(came)} of {len(POINTS) + 1} points, "
