@@ -35,9 +35,16 @@ SURROUNDINGS: Final[dict[str, tuple[dict[str, str], dict[str, Any]]]] = {
         {"TZ": "America/New_York", "LC_ALL": "tr_TR.UTF-8", "PYTHONHASHSEED": "2", "OMP_NUM_THREADS": "3"},
         {"channels": ALL if SEARCHES else [1], "threads": 2, "shaken": True, "odd": True, "prefetch": 1},
     ),
-    "eight threads, over gRPC, delays": (
+    "eight threads, odd batches over gRPC, delays": (
         {"TZ": "Asia/Tokyo", "LC_ALL": "C.UTF-8", "PYTHONHASHSEED": "1", "OMP_NUM_THREADS": "1"},
-        {"channels": ALL if SEARCHES else [3], "threads": 8, "shaken": True, "wire": True, "prefetch": 256},
+        {
+            "channels": ALL if SEARCHES else [3],
+            "threads": 8,
+            "shaken": True,
+            "odd": True,
+            "wire": True,
+            "prefetch": 256,
+        },
     ),
 }
 ROW_WISE: Final = (
