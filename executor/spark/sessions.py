@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from typing import Any, TypeVar
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError
 from pyspark import Accumulator, SparkContext, accumulators
 from pyspark.sql import SparkSession
 
