@@ -35,6 +35,7 @@ from . import (
     throughput,
     tpch_queries,
     training,
+    windows,
 )
 from .limits import CASE_SECONDS, within
 from .report import Report, environment, to_json
@@ -56,6 +57,7 @@ CASES: dict[str, Callable[[Settings], Report]] = {
     "static-join": static_join.run,
     "aggregate": streaming_aggregate.run,
     "merge": sorted_inputs.run,
+    "windows": windows.run,
     "changes": changes.run,
     "loops": loops.run,
     "pagerank": pagerank.run,

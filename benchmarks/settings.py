@@ -33,6 +33,8 @@ class Settings:
     lookup_batch_rows: int = 4_096
     aggregate_rows: int = 10_000_000
     merge_rows: int = 10_000_000
+    window_rows: int = 10_000_000
+    window_keys: int = 1_000
     changes_rows: int = 10_000_000
     loop_chain: int = 1_000
     loop_grid: int = 300

@@ -197,6 +197,8 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Settings:
         lookup_rows=2_000,
         lookup_batch_rows=50,
         aggregate_rows=200_000,
+        window_rows=20_000,
+        window_keys=10,
         merge_rows=200_000,
         loop_chain=20,
         loop_grid=12,
@@ -216,6 +218,12 @@ def test_the_tpch_case_runs_every_contender_that_can(tiny: Settings) -> None:
     report = CASES["tpch"](tiny)
     assert [row[0] for row in report.rows] == ["q01", "q06", "total"]
     assert [name for name in tpch_queries.CONTENDERS if name in str(report.notes)] == [tpch_queries.ACERO]
+    assert all(target.value is not None for target in report.targets)
+
+
+def test_the_windows_case_runs_every_contender(tiny: Settings) -> None:
+    report = CASES["windows"](tiny)
+    assert len(report.rows) == 9
     assert all(target.value is not None for target in report.targets)
 
 
