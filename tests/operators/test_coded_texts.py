@@ -156,6 +156,14 @@ def test_dictionaries_that_take_much_or_are_hardly_used_are_not_chosen(root: Pat
     assert all(len(names) == 1 for names in chosen)
 
 
+def test_batches_without_a_value_are_read_before_and_behind_others(root: Path) -> None:
+    nothing = pa.nulls(70_000, pa.string())
+    for parts in ([nothing, FEW["s"].chunk(0)], [FEW["s"].chunk(0), nothing], [nothing]):
+        table = pa.table({"s": pa.concat_arrays(parts)})
+        pq.write_table(table, root / "f.parquet")
+        assert read(root / "f.parquet", root, columns_of(table)).combine_chunks().equals(table)
+
+
 def test_files_of_duckdb_are_read_as_dictionaries(root: Path, chosen: list[list[str]]) -> None:
     for version in ("V1", "V2"):
         with duckdb.connect() as connection:
