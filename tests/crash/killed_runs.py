@@ -107,7 +107,9 @@ def coming_to(point: Point, seed: int) -> Run:
     first = Crash(point=POINTS.index(ALWAYS[-1]), hit=3, seconds=_PATIENCE)
     later = point in RECOVERY or point in LOADING
     options = {**run.options, **({"checkpoint_epochs": 1} if "checkpoint_epochs" in run.options else {})}
-    return replace(run, crashes=[first, crash] if later else [crash], options=options, pause=0.05, ahead=1)
+    return replace(
+        run, crashes=[first, crash] if later else [crash], options=options, pause=0.3, ahead=1, holds_back=False
+    )
 
 
 class Forking:

@@ -14,6 +14,7 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 
@@ -31,7 +32,12 @@ class Point:
         return f"{'before' if self.before else 'after'} {self.call.rpartition(':')[2]}{where}"
 
     def counts(self, arguments: tuple[object, ...]) -> bool:
-        return not self.paths or any(self.paths in str(getattr(one, "name", one)) for one in arguments)
+        return not self.paths or any(self.paths in _path_of(one) for one in arguments)
+
+
+def _path_of(argument: object) -> str:
+    """The whole path of a path, or of an open file, whose name it is."""
+    return str(argument if isinstance(argument, Path) else getattr(argument, "name", argument))
 
 
 _JOURNAL: Final = "executor.journal"

@@ -43,3 +43,14 @@ def test_a_task_that_is_not_durable_is_noticed(tmp_path: Path, forking: Forking)
     lost = replace(run, options={**run.options, "durability": "none"}, crashes=crashes, pause=0.8)
     (wrong,) = killed(lost, forking, tmp_path / "run").wrong
     assert "SERVER_RESTARTED" in wrong or "the server has started again" in wrong
+
+
+def test_points_of_folders_count_paths_and_open_files(tmp_path: Path) -> None:
+    point = next(point for point in POINTS if point.paths == "/rows/")
+    (tmp_path / "rows").mkdir()
+    (tmp_path / "other").mkdir()
+    for folder, counts in (("rows", True), ("other", False)):
+        path = tmp_path / folder / "1.temporary"
+        with path.open("wb") as file:
+            assert point.counts((None, path)) is counts
+            assert point.counts((None, file)) is counts
