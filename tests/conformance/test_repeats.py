@@ -63,6 +63,12 @@ def test_a_busy_machine_does_not_show_in_the_rows(
     assert len(digest_counts) == 1
 
 
+def test_copies_that_many_pipelines_feed_are_counted_in_one_order(client: tidegate.Client, tmp_path: Path) -> None:
+    """With fewer rows the join of numbered copies has room enough."""
+    query, shape = repeated(1_000_000)["INTERSECTION_MULTISET_ALL"], SHAPES["files of two schemas"]
+    assert len(digests(client, query, shape, tmp_path, runs=2)) == 1
+
+
 @pytest.mark.parametrize("query", ALL)
 def test_every_query_runs_on_shares(query: str, client: tidegate.Client, tmp_path: Path) -> None:
     assert len(digests(client, ALL[query], SHAPES["three shares of parts"], tmp_path, runs=1)) == 1
