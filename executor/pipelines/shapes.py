@@ -11,7 +11,7 @@ import pyarrow as pa
 from ...operators.core.column import Column
 from ...operators.core.piece import FilePiece, Piece
 from ...operators.core.sizes import fixed_row_bytes
-from ...operators.duckdb.sortable_rows import sortable_text_bytes, unspilled_bytes
+from ...operators.duckdb.long_values import sortable_text_bytes, unspilled_bytes
 from ...operators.sources.split_pieces import estimated_rows, native
 from ...planner.physical.pipelines import Feed, SourceShape
 from ...planner.physical.size_classes import size_class

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, suppress
+from math import prod
 from typing import Protocol
 
 import duckdb
@@ -37,12 +38,12 @@ from ..sources.scan import Scan
 from . import builds, failures
 from .canonical_order import in_canonical_order
 from .conform import Conform
-from .duckdb_calls import BATCH_ROWS, estimate_progress
+from .duckdb_calls import BATCH_ROWS, COMPUTED_ROWS, estimate_progress
 from .held import limited_room
 from .instances import Instance
-from .long_values import LEAST_LONG, LONG, LongValues
+from .long_values import LEAST_LONG, LONG, LongValues, sortable_text_bytes, unspilled_bytes
 from .loop_bounds import Later, LoopBound, LoopWatch, counted, never
-from .sortable_rows import sortable_text_bytes, unspilled_bytes
+from .made_bytes import MadeBytes
 from .statement import FETCHED_BYTES, Statement
 from .statement_inputs import ContextInput, ContextSource, FragmentInput, StreamSource
 
@@ -129,11 +130,13 @@ class Fragment(Operator):
         self._reads = file_reads.NOTHING
         self._held = HeldFiles(())
         self._connection = instance.connect()
+        threads = instance.settings.threads
+        self._made = MadeBytes(sql, self._connection, memory=self._memory, threads=threads)
         try:
             if files:
                 estimate_progress(self._connection)
             self._statement = Statement(
-                sql,
+                self._made.named(sql),
                 engine=instance.engine,
                 connection=self._connection,
                 streams=tuple(zip(self._sources, self._inputs, strict=True)),
@@ -205,6 +208,7 @@ class Fragment(Operator):
         return None
 
     def close(self) -> None:
+        self._made.close()
         self._instance.disconnect(self._connection)
 
     def _run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
@@ -339,8 +343,22 @@ class Fragment(Operator):
         return self._watch.named(failures.out_of_memory(self._plan_path, self._memory))
 
     def _block_by_block(self, relation: FragmentInput) -> Generator[pa.RecordBatch]:
-        for _ in relation.one_by_one():
-            yield from self._statement.execute()
+        for block in relation.one_by_one():
+            yield from self._in_parts(relation, block)
+
+    def _in_parts(self, relation: FragmentInput, block: pa.RecordBatch) -> Generator[pa.RecordBatch]:
+        """The rows that are made of a block's rows; of fewer rows at once, where they are too large."""
+        parts = [block]
+        while parts:
+            part = parts.pop()
+            relation.hand_out(part)
+            try:
+                yield from self._fetched()
+            except failures.ENGINE_ERRORS:
+                if self._made.failure is None or part.num_rows == 1:
+                    raise
+                half = part.num_rows // 2
+                parts += (part.slice(half), part.slice(0, half))
 
     def _is_small(self) -> bool:
         """True where the rows can be fetched at once. The rows of streams are held to find out."""
@@ -349,9 +367,10 @@ class Fragment(Operator):
         size, room, most = 0, self._spill_room(), min(FETCHED_BYTES, self._memory // _FETCHED_SHARE)
         for relation in self._inputs:
             size += relation.hold(most - size, room)
-        return size <= most
+        return size <= most and not (self._made and prod(map(_held_rows, self._inputs)) > BATCH_ROWS)
 
     def _fetched(self) -> Generator[pa.RecordBatch]:
+        self._made.begin(in_all=True)
         yield from self._statement.execute()
 
     def _streamed(self, sql: str, values: Sequence[object], *, last: bool = False) -> Generator[pa.RecordBatch]:
@@ -360,10 +379,13 @@ class Fragment(Operator):
             relation.hold(0, room)  # the first rows, which tell how wide they are
             if last:
                 relation.read_last()
+        self._made.begin(in_all=False)
         return self._statement.stream(sql, values, self._batch_rows())
 
     def _batch_rows(self) -> int:
         """The number of rows to hand out at once: a row may be made of one row of each input."""
+        if self._made:
+            return COMPUTED_ROWS
         fixed = fixed_row_bytes(self.schema)
         most = BATCH_ROWS if fixed is not None else _TEXT_ROWS
         decoded = sum(max((p.row_bytes or 0 for p in pieces), default=0) for pieces in self._pieces.values())
@@ -377,6 +399,7 @@ class Fragment(Operator):
         if self._spill is Spill.AUTO:
             for relation in self._inputs:
                 relation.keep()
+        self._made.begin(in_all=False)
         with self._statement.executed(*self._bound(), self._batch_rows) as (profile, rows):
             excess = builds.excess(profile, self._memory, self._input_row_bytes())
             if excess is None:
@@ -412,7 +435,9 @@ class Fragment(Operator):
             raise InternalError(f"{self._plan_path}: the fragment has no ordered form")
         for relation in self._inputs:
             relation.read_again()
-        return self._streamed(*self._statement.bound(self._pieces, self._held.paths, self._ordered.sql))
+        return self._streamed(
+            *self._statement.bound(self._pieces, self._held.paths, self._made.named(self._ordered.sql))
+        )
 
     def _too_large(self, excess: builds.Excess) -> ExecutionError:
         return builds.too_large(excess, self._memory, self._plan_path, self._ordered.joins if self._ordered else ())
@@ -454,6 +479,8 @@ class Fragment(Operator):
                 return relation.failure
         if self._interrupted:
             return self._interruption()
+        if self._made.failure is not None:
+            return self._made.failure
         loop = self._watch.cause(error)
         if loop is not None:
             return loop
@@ -476,3 +503,7 @@ class Fragment(Operator):
             except SplitError as error:
                 return error
         return None
+
+
+def _held_rows(relation: FragmentInput) -> int:
+    return max(relation.held_rows, 1)

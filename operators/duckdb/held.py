@@ -46,8 +46,12 @@ class HeldRows:
     @property
     def row_bytes(self) -> int:
         """About the bytes of a row, among the rows in memory."""
-        rows = sum(batch.num_rows for batch in self._buffer.in_memory)
-        return int(self._buffer.bytes // max(rows, 1))
+        return int(self._buffer.bytes // max(self.rows, 1))
+
+    @property
+    def rows(self) -> int:
+        """The number of rows in memory."""
+        return sum(batch.num_rows for batch in self._buffer.in_memory)
 
     def joined(self, schema: pa.Schema, most: int) -> pa.RecordBatch | None:
         """The rows in memory as one batch; None where there are more than `most` rows."""

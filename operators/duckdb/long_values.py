@@ -42,6 +42,14 @@ LONG: Final = 2 << 10
 #: The bytes that every statement sees.
 LEAST_LONG: Final = 64
 
+#: A sort that spills merges so many rows at a time, and holds all of them. Windows and the ordered form of joins have
+#: sorts inside.
+_MERGED_ROWS: Final = 122_880
+#: Merged rows may take one part in so many of the memory. Runs on their way in and out take the rest.
+_SHARE: Final = 8
+#: Inputs that are one part in so many of the memory are sorted without spilling.
+_SMALL_SHARE: Final = 8
+
 _DIGEST: Final = 16
 #: The hexadecimal digits of an offset, of a digest, and of a length.
 _OFFSET_DIGITS, _DIGEST_DIGITS, _LENGTH_DIGITS = 16, 2 * _DIGEST, 8
@@ -54,6 +62,16 @@ _NAMES_AT_ONCE: Final = 8_192
 
 _Numbers: TypeAlias = npt.NDArray[np.int64]
 _Keys: TypeAlias = npt.NDArray[np.bytes_]
+
+
+def sortable_text_bytes(memory_limit: int) -> int:
+    """The bytes that the texts of a row may have in a sort that spills."""
+    return memory_limit // (_SHARE * _MERGED_ROWS)
+
+
+def unspilled_bytes(memory_limit: int) -> int:
+    """The bytes of all rows up to which no sort of them spills."""
+    return memory_limit // _SMALL_SHARE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from ..sources.file_relations import FileSource, define
 from . import builds, failures
 from .duckdb_calls import Connection, Engine, Relation, batches_of
 from .instances import Instance
+from .made_bytes import MadeBytes
 from .statement_inputs import ContextInput, ContextSource, FragmentInput, StreamSource
 
 #: Rows that are fetched at once lie in memory that DuckDB does not count, even for blocking statements and streamed
@@ -158,15 +159,17 @@ def refusal(instance: Instance, sql: str, streams: Sequence[StreamSource], conte
     statement and does not run it.
     """
     connection = instance.connect()
+    counting = MadeBytes(sql, connection, memory=instance.settings.memory_limit, threads=1)
     inputs = [(stream, FragmentInput(stream, strict=False, check=_go_on)) for stream in streams]
     clock = None if context is None else (context.relation, ContextInput(context))
     try:
         definitions = register(instance.engine, connection, inputs, clock)
-        instance.engine.prepare(connection, "trial", with_definitions(sql, definitions))
+        instance.engine.prepare(connection, "trial", with_definitions(counting.named(sql), definitions))
     except failures.ENGINE_ERRORS as error:
         instance.broken = instance.broken or failures.is_fatal(error)
         return failures.sentence(str(error))
     finally:
+        counting.close()
         instance.disconnect(connection)
     return None
 

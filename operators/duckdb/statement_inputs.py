@@ -148,16 +148,18 @@ class FragmentInput:
         rows = self._held.joined(self._source_schema, most_rows)
         return None if rows is None else next(self._in_order((rows,)))
 
-    def one_by_one(self) -> Iterator[None]:
-        """Hand out some rows at each step, as if there were no others. The cuts may be anywhere."""
+    def one_by_one(self) -> Iterator[pa.RecordBatch]:
+        """The rows, cut anywhere, for `hand_out`."""
         if self._stream is None:
             raise InternalError(f"the stream {self.relation!r} was read outside of an epoch")
         held = self._held
         rows = self._checked(self._named(self._stream)) if held is None else held.read(again=False, last=True)
-        for block in gathered(rows):
-            self._block, self._asked = block, False
-            yield
+        yield from gathered(rows)
         self._block = None
+
+    def hand_out(self, block: pa.RecordBatch) -> None:
+        """Hand out these rows at the next read, as if there were no others."""
+        self._block, self._asked = block, False
 
     @property
     def row_bytes(self) -> int:
@@ -165,6 +167,11 @@ class FragmentInput:
         if self.seen:
             return self.bytes // self.seen
         return 0 if self._held is None else self._held.row_bytes
+
+    @property
+    def held_rows(self) -> int:
+        """The rows in memory."""
+        return 0 if self._held is None else self._held.rows
 
     def keep(self) -> None:
         """Hold also rows that only the running statement reads, so that it can be run again."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ...proto.errors import InternalError, PlanError, Problem
 from .. import ir
+from ..analysis.row_wise import is_row_wise
 from ..ir import types as t
 from ..ir.visit import transform
 from ..sql.select_statement import Statement
@@ -41,7 +42,7 @@ def with_positions(expression: ir.Expression, position_of: Callable[[int], int])
 def render(root: ir.Relation, inputs: Sequence[ir.Relation], shared: Sequence[ir.Relation] = ()) -> str:
     """One SELECT for `root`, which reads each of `inputs` under the name of its input."""
     names = {relation: f"in{number}" for number, relation in enumerate(inputs)}
-    return Statement(_Inputs(names), shared).select(root)
+    return Statement(_Inputs(names), shared).select(root, row_wise=is_row_wise(root, names))
 
 
 class _Inputs:

@@ -14,10 +14,10 @@ from ...operators.core.column import Column
 from ...operators.duckdb.loop_bounds import LoopBound
 from ...operators.kernels import SMALL_ROWS, Step
 from .. import ir
+from ..analysis.row_wise import is_row_wise
 from ..distribution.origins import Key
 from ..ir import tree
 from ..ir.arrow_types import arrow_schema, has_struct
-from ..ir.visit import has_subquery
 from ..ordering.form import OrderedForm
 from ..physical.pipelines import (
     Feed,
@@ -200,7 +200,8 @@ class _Fragment:
         self._of_full_cardinality = reads_of_full_cardinality(root, self._making.shared, self._nodes)
         statement = Statement(self, self._making.shared)
         result = root if isinstance(root, ir.Recursion) else None
-        sql = statement.select(root, result=result)
+        row_wise = is_row_wise(root, self._nodes)
+        sql = statement.select(root, result=result, row_wise=row_wise)
         long = long_columns(root, self._making.shared, self._nodes, self._stream_of, joins_hold=self._making.strict)
         scanned = [
             (self._scan(leaf, use), use) for leaf, use in self._sources.items() if self._feed(leaf) is Feed.STREAM
@@ -227,7 +228,7 @@ class _Fragment:
             context=tuple(self._clocks),
             schema=arrow_schema(root.schema) if output is None else output,
             size_class=size_class,
-            row_wise=is_row_wise(root, self._nodes),
+            row_wise=row_wise,
             plan_path=root.plan_path,
             relations=statement.relations,
             ordered=OrderedForm(
@@ -349,19 +350,6 @@ def sources_of(root: PhysicalNode) -> tuple[str, ...]:
     for node in walk(root):
         names.update((leaf.source, None) for leaf in read_from_sources(node))
     return tuple(names)
-
-
-def is_row_wise(root: ir.Relation, edges: Container[ir.Relation]) -> bool:
-    """Tests whether each row comes from one row of a single input, in order."""
-    relation = root
-    while relation is root or relation not in edges:
-        if not relation.traits.row_wise or any(map(has_subquery, tree.expressions(relation))):
-            return False
-        inputs = tree.read_by(relation)
-        if len(inputs) != 1:
-            return isinstance(relation, ir.Read | ir.LocalFiles)
-        relation = inputs[0]
-    return True
 
 
 def _passes_rows(root: ir.Relation, edges: Container[ir.Relation]) -> bool:

@@ -10,10 +10,11 @@ import pyarrow as pa
 
 from ...proto.values import Determinism, ExecutorKind, Explanation, TaskOptions
 from .. import ir
+from ..analysis.row_wise import is_row_wise
 from ..changes.lower_changes import input_name, lower_loop
 from ..cut.column_selection import selection
 from ..cut.divide import DEPTH, Division, Section
-from ..cut.fragments import is_blocking, is_row_wise
+from ..cut.fragments import is_blocking
 from ..cut.kernels import has_kernels
 from ..cut.operated import key_columns
 from ..ir import tree

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from ...proto.errors import PlanError, Problem
 from .. import ir
@@ -26,12 +26,18 @@ from ..ir.arrow_types import sql_type
 from ..ir.boolean import is_connective, terms
 from ..ir.walk import unroll
 from . import cast_expressions as casts
+from .growth_guards import Guards
 from .literal_rows import MANY, select_literals
 from .literal_sql import literal
 
 
 class Scope(Protocol):
     """The names that an expression can use."""
+
+    @property
+    def guards(self) -> Guards | None:
+        """The guards of the relation's expressions; None where they need none."""
+        ...
 
     def column(self, index: int, outer: int) -> str:
         """The qualified column `index` of the current row, or of the `outer`-th enclosing subquery's row."""
@@ -44,6 +50,13 @@ class Scope(Protocol):
     def context(self, variable: ir.Clock) -> str:
         """The column, or scalar subquery, that holds a clock value."""
         ...
+
+
+_NESTED_GUARDS: Final = 6
+_NESTED: Final = (
+    f"the lengths of texts depend on the lengths of other texts that are computed, more than {_NESTED_GUARDS} times "
+    "in one another: compute in several steps"
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +84,62 @@ def render(expression: ir.Expression, scope: Scope) -> str:
     """The expression as SQL. Raises `PlanError` for a value that cannot be carried and for an unsupported
     expression.
     """
-    return unroll(lambda part: _render(part, scope), _Part(expression, 0))
+    return _at(expression, scope, 0)
+
+
+def _at(expression: ir.Expression, scope: Scope, lambdas: int) -> str:
+    return unroll(lambda part: _render(part, scope), _Part(expression, lambdas))
+
+
+def guarded(expression: ir.Expression, scope: Scope) -> str:
+    """The expression as SQL that stops the statement before it makes more bytes than fit into memory."""
+    return _guarded(expression, scope, 0)
+
+
+def _guarded(expression: ir.Expression, scope: Scope, nesting: int) -> str:
+    """The guarded SQL. A condition keeps its form, with guards around the operands of its terms: DuckDB joins by hash
+    where it sees an equation.
+    """
+    if not is_connective(expression):
+        return _guarded_term(expression, scope, nesting)
+    connected = [_guarded_term(term, scope, nesting) for term in terms(expression)]
+    return balanced(f" {expression.function.name.upper()} ", connected) if connected else render(expression, scope)
+
+
+def _guarded_term(term: ir.Expression, scope: Scope, nesting: int) -> str:
+    if not isinstance(term, ir.Call) or not isinstance(term.type, t.Boolean) or is_connective(term):
+        return _guarded_whole(term, scope, nesting)
+    if any(isinstance(argument, ir.Lambda) for argument in term.arguments):
+        return _guarded_whole(term, scope, nesting)
+    operands = [one if isinstance(one, str) else _guarded_whole(one, scope, nesting) for one in term.arguments]
+    return applied(term, operands, None)
+
+
+def _guarded_whole(expression: ir.Expression, scope: Scope, nesting: int) -> str:
+    test = None if isinstance(expression, ir.Literal) else _guard((expression,), scope, nesting)
+    sql = render(expression, scope)
+    return sql if test is None else f"CASE WHEN {test} THEN NULL ELSE {sql} END"
+
+
+def guard(row: Sequence[ir.Expression], scope: Scope) -> str | None:
+    """A condition that stops the statement where these columns of a row are too large; None if none is needed."""
+    return _guard(row, scope, 0)
+
+
+def _guard(row: Sequence[ir.Expression], scope: Scope, nesting: int) -> str | None:
+    """The guard of expressions inside of `nesting` other guards."""
+    guards = scope.guards
+    if guards is None:
+        return None
+
+    def rendered(expression: ir.Expression, lambdas: int) -> str:
+        if lambdas:
+            return _at(expression, scope, lambdas)
+        if nesting > _NESTED_GUARDS:
+            raise PlanError(Problem(place=guards.plan_path, reason="PLAN_TOO_LARGE", message=_NESTED))
+        return _guarded(expression, scope, nesting + 1)
+
+    return guards.of(row, rendered)
 
 
 def _render(part: _Part, scope: Scope) -> _Step:  # noqa: C901  # a line per kind
@@ -184,7 +252,7 @@ def render_measure(measure: ir.Measure, scope: Scope) -> str:
     """The use of an aggregate function, for the SELECT list of a grouping query."""
     distinct = "DISTINCT " if measure.distinct else ""
     order = f" ORDER BY {render_sorts(measure.sorts, scope)}" if measure.sorts else ""
-    condition = f" FILTER (WHERE {render(measure.condition, scope)})" if measure.condition is not None else ""
+    condition = f" FILTER (WHERE {guarded(measure.condition, scope)})" if measure.condition is not None else ""
 
     def aggregate(name: str, *arguments: str) -> str:
         return f"{name}({distinct}{', '.join(arguments)}{order}){condition}"
@@ -204,7 +272,7 @@ def render_window_call(call: ir.WindowCall, scope: Scope) -> str:
 
 
 def render_arguments(arguments: Sequence[ir.Expression | str], scope: Scope) -> list[str]:
-    return [argument if isinstance(argument, str) else render(argument, scope) for argument in arguments]
+    return [argument if isinstance(argument, str) else guarded(argument, scope) for argument in arguments]
 
 
 def render_sorts(sorts: Sequence[ir.SortKey], scope: Scope) -> str:
@@ -214,14 +282,14 @@ def render_sorts(sorts: Sequence[ir.SortKey], scope: Scope) -> str:
         direction = sort.direction
         if direction is ir.Direction.CLUSTERED:  # any order that puts equal keys together
             direction = ir.Direction.ASC_NULLS_FIRST
-        keys.append(f"{render(sort.expression, scope)} {direction.value}")
+        keys.append(f"{guarded(sort.expression, scope)} {direction.value}")
     return ", ".join(keys)
 
 
 def _over(call: ir.WindowCall, scope: Scope) -> str:
     parts = []
     if call.partitions:
-        parts.append("PARTITION BY " + ", ".join(render(partition, scope) for partition in call.partitions))
+        parts.append("PARTITION BY " + ", ".join(guarded(partition, scope) for partition in call.partitions))
     if call.sorts:
         parts.append("ORDER BY " + render_sorts(call.sorts, scope))
     if call.function.name not in RANKING:

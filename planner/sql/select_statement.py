@@ -18,6 +18,7 @@ from ..analysis.recursions import fixed
 from ..ir import tree
 from ..ir.visit import subqueries
 from ..ir.walk import unroll
+from .growth_guards import Passing
 from .relations.aggregate import select_aggregate
 from .relations.cross import select_cross
 from .relations.expand import select_expand
@@ -123,16 +124,19 @@ class Statement:
         self._aliases: Iterator[int] = itertools.count(1)
         self._root: ir.Relation | None = None
         self._result: ir.Recursion | None = None
+        self._passing: Passing | None = None
         self._common: dict[int, str] = {}
         self.relations = 0
         self.loops: dict[int, ir.Recursion] = {}
 
-    def select(self, root: ir.Relation, *, result: ir.Recursion | None = None) -> str:
+    def select(self, root: ir.Relation, *, result: ir.Recursion | None = None, row_wise: bool = False) -> str:
         """The SELECT of a fragment. The fields of structs have no names of the plan in it.
 
         A fragment's own root is rendered even if it is an edge to other fragments. If the root is the loop `result`,
-        the statement neither sorts nor counts its rows: it gives up to one row more than the limit.
+        the statement neither sorts nor counts its rows: it gives up to one row more than the limit. A `row_wise`
+        fragment makes each row of one row that comes in.
         """
+        self._passing = Passing() if row_wise else None
         self._root = root
         self._result = result
         select = unroll(self._step, _Visit(root, ()))
@@ -160,7 +164,8 @@ class Statement:
             return (yield from self._recursion(relation, visit))
         if isinstance(relation, ir.Exchange | ir.IndexTable | ir.Operated | ir.Iterate | ir.LoopInput):
             raise InternalError(f"{relation.plan_path}: {type(relation).__name__} inside a fragment")
-        writer = Writer(scope=TextScope(rows=((), *outer), clock=self._clock), aliases=self._aliases)
+        scope = TextScope(rows=((), *outer), clock=self._clock, passing=self._passing, plan_path=relation.plan_path)
+        writer = Writer(scope=scope, aliases=self._aliases)
         tables: list[Table] = []
         for below in tree.inputs(relation):
             around = (tables[0].columns, *outer) if isinstance(relation, ir.LateralJoin) and tables else outer

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from .. import ir
+from .growth_guards import Guards, Passing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,12 +15,19 @@ class TextScope:
 
     `rows[0]` are the columns of the current row (`r3.c0`), `rows[n]` those of the n-th enclosing subquery's operator.
     `subqueries` holds the SELECT of every subquery of the expressions, by its relation's `id`, made before; `clock`
-    gives the SQL of a clock value.
+    gives the SQL of a clock value. `passing` counts what the statement makes without guards, `plan_path` names the
+    relation.
     """
 
     rows: tuple[tuple[str, ...], ...]
     clock: Callable[[ir.Clock], str]
     subqueries: Mapping[ir.Relation, str] = field(default_factory=dict)
+    passing: Passing | None = None
+    plan_path: str = ""
+
+    @property
+    def guards(self) -> Guards:
+        return Guards(self.plan_path, self.rows[0], self.passing)
 
     def column(self, index: int, outer: int) -> str:
         return self.rows[outer][index]

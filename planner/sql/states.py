@@ -106,7 +106,7 @@ def states_of(measure: ir.Measure) -> Sequence[State] | None:
 
 def render_states(measure: ir.Measure, scope: expressions.Scope) -> list[str]:
     """The measure's state columns, for the SELECT list of the query that groups the rows."""
-    condition = f" FILTER (WHERE {expressions.render(measure.condition, scope)})" if measure.condition else ""
+    condition = f" FILTER (WHERE {expressions.guarded(measure.condition, scope)})" if measure.condition else ""
     columns = []
     for name, arguments in _uses(measure, expressions.render_arguments(measure.arguments, scope)):
         for state in _PARTS[name].states(_argument_type(measure)) or ():

@@ -21,16 +21,22 @@ class Writer:
     aliases: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     def expression(self, expression: ir.Expression) -> str:
-        return expressions.render(expression, self.scope)
+        return expressions.guarded(expression, self.scope)
 
     def column(self, expression: ir.Expression) -> str:
         """The expression as a column of a SELECT, of exactly its declared type."""
-        rendered = self.expression(expression)
-        match expression:
-            case ir.Field(steps=()) | ir.Literal() | ir.Cast():
-                return rendered
-            case _:
-                return f"CAST({rendered} AS {sql_type(expression.type)})"
+        return _typed(self.expression(expression), expression)
+
+    def unguarded_column(self, expression: ir.Expression, stopped: str | None = None) -> str:
+        """`column` without a guard of its own. Where `stopped` is true, nothing is computed."""
+        rendered = expressions.render(expression, self.scope)
+        if stopped is None or isinstance(expression, ir.Field):
+            return _typed(rendered, expression)
+        return f"CAST(CASE WHEN {stopped} THEN NULL ELSE {rendered} END AS {sql_type(expression.type)})"
+
+    def guard(self, row: Sequence[ir.Expression]) -> str | None:
+        """A condition that stops the statement where these columns of a row are too large; None if none is needed."""
+        return expressions.guard(row, self.scope)
 
     def measure(self, measure: ir.Measure) -> str:
         return f"CAST({expressions.render_measure(measure, self.scope)} AS {sql_type(measure.type)})"
@@ -66,3 +72,11 @@ class Writer:
         clustered = key.direction is ir.Direction.CLUSTERED
         direction = ir.Direction.ASC_NULLS_LAST if clustered else key.direction
         return f"{self.expression(key.expression)} {direction.value}"
+
+
+def _typed(rendered: str, expression: ir.Expression) -> str:
+    match expression:
+        case ir.Field(steps=()) | ir.Literal() | ir.Cast():
+            return rendered
+        case _:
+            return f"CAST({rendered} AS {sql_type(expression.type)})"

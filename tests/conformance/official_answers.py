@@ -26,6 +26,8 @@ _DIGITS = {32: 1e-6, 64: 1e-13}
 class Row:
     """A scope with one table, `r`, whose columns are c0, c1, ..."""
 
+    guards = None
+
     def column(self, index, outer):
         return f"r.c{index}"
 

@@ -66,6 +66,7 @@ def refused(reason: str, *widths: str) -> Mapping[str, str]:
 
 STATE: Final = refused("STATE_TOO_LARGE")
 LOOP: Final = refused("MEMORY_LIMIT")
+GROWN: Final = LOOP
 LONG_LINE: Final = refused("ROW_TOO_LARGE", "10 MB")
 """A line of text may have a sixteenth of the limit, and at least 4 MiB."""
 
@@ -86,6 +87,10 @@ def loop(body: str, schema: pa.Schema, **options: Any) -> Kind:
 
 
 READ: Final = "SELECT k, g, t FROM l"
+TIMES: Final = "(60000 / character_length(t) + 1)"
+LONG: Final = f"repeat(t, {TIMES})"
+"""A text of at least 60,000 bytes."""
+DOUBLED: Final = "||".join(["t"] * 64)
 KINDS: Final[Mapping[str, Kind]] = {
     "read": sql(READ),
     "filter": sql(f"{READ} WHERE k >= 3"),
@@ -135,6 +140,23 @@ KINDS: Final[Mapping[str, Kind]] = {
     "loop that joins texts": loop(
         "select distinct k, t from (select k, t from l union all select x.k, x.t || x.t as t from x)",
         pa.schema([("k", pa.int64()), ("t", pa.string())]),
+    ),
+    "texts that grow": sql(f"SELECT k, {LONG} AS t FROM l WHERE k < 2500", layout="arrow"),
+    "texts that grow in files": sql(f"SELECT k, {LONG} AS t FROM l WHERE k < 2500", refused=GROWN),
+    "texts that grow in a sort": sql(f"SELECT k, {LONG} AS t FROM l WHERE k < 2500 ORDER BY t", refused=GROWN),
+    "texts that grow in groups": sql(
+        f"SELECT t, count(*) AS n FROM (SELECT {LONG} AS t FROM l WHERE k < 2500) AS x GROUP BY t", refused=GROWN
+    ),
+    "texts that grow in a join": sql(
+        "SELECT l.k, repeat(l.t, 30000 / character_length(r.t) + 1) AS t FROM l JOIN r ON l.k = r.k WHERE l.k < 2500",
+        FED,
+        refused=GROWN,
+    ),
+    "texts that double": sql(f"SELECT k, {DOUBLED} AS t FROM l WHERE k < 2500", refused=GROWN),
+    "lists that grow": sql(f"SELECT k, array_repeat(k, {TIMES}) AS t FROM l WHERE k < 2500", refused=GROWN),
+    "texts in one": sql("SELECT g, string_agg(t, ',') AS t FROM l GROUP BY g", refused=LOOP),
+    "continuous texts that grow": sql(
+        f"SELECT k, {LONG} AS t FROM l WHERE k < 2500", mode="continuous", refused={**STATE, **GROWN}
     ),
     "arrow": sql(f"{READ} WHERE k >= 3", layout="arrow"),
     "arrow in one batch": sql(f"{READ} WHERE k >= 3", layout="arrow in one batch"),

@@ -28,6 +28,8 @@ MODES = {
 
 
 class NoColumns:
+    guards = None
+
     def column(self, index, outer):
         raise AssertionError
 

@@ -42,6 +42,8 @@ SUPPORTED = [i for i in registry.everything() if entry(i.kind, i.file, i.name)]
 
 
 class Columns:
+    guards = None
+
     def column(self, index, outer):
         return f"r.c{index}"
 

@@ -17,6 +17,8 @@ BOOLEAN = t.Boolean(nullable=False)
 class OneRow:
     """A scope whose columns are literals' SQL."""
 
+    guards = None
+
     def column(self, index, outer):
         return f"r{outer}.c{index}"
 

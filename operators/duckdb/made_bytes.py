@@ -1,0 +1,104 @@
+"""Counts the bytes of values that a statement makes, in rows where they are many, before they are made.
+
+A statement asks `WIDE_ROWS` about the rows that may have more than `WIDE_FROM` bytes. Narrower rows cost a comparison.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from contextlib import suppress
+from typing import Final
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...proto.errors import ExecutionError, TidegateError
+from .duckdb_calls import BATCH_ROWS, Connection
+
+WIDE_ROWS: Final = "wide_rows"
+WIDE_FROM: Final = "wide_from()"
+
+_SHARE: Final = 8
+"""The values that a statement makes of some rows may take one part in so many of the instance's memory."""
+
+_NUMBERS: Final = itertools.count()
+_TOKENS: Final = re.compile(rf"'(?:[^']|'')*'|{WIDE_ROWS}\(|{re.escape(WIDE_FROM)}")
+
+
+class MadeBytes:
+    """The counting of one statement, under names of its own on the instance. With `in_all` it counts all rows of a run,
+    else those that DuckDB computes at once. `failure` is the error that stopped the statement.
+    """
+
+    def __init__(self, sql: str, connection: Connection, *, memory: int, threads: int) -> None:
+        self.failure: TidegateError | None = None
+        self.in_all = False
+        self._connection = connection
+        self._guards = _guards(sql)
+        self._most = memory // _SHARE
+        self._at_once = self._most // max(self._guards * threads, 1)
+        self._counted = 0.0
+        self._name = f"{WIDE_ROWS}_{next(_NUMBERS)}"
+        if self._guards:
+            connection.create_function(
+                self._name,
+                self._count,
+                ["DOUBLE", "VARCHAR", "BOOLEAN"],
+                "BOOLEAN",
+                type="arrow",
+                null_handling="special",
+            )
+
+    def __bool__(self) -> bool:
+        """True where the statement makes values that need a guard."""
+        return bool(self._guards)
+
+    def named(self, sql: str) -> str:
+        """The statement, with this counting's names."""
+        if not self._guards:
+            return sql
+        names: dict[str, str] = {f"{WIDE_ROWS}(": f"{self._name}(", WIDE_FROM: f"{self._most // BATCH_ROWS}e0"}
+        return _TOKENS.sub(lambda match: names.get(match.group(), match.group()), sql)
+
+    def begin(self, *, in_all: bool) -> None:
+        """Begin a run."""
+        self.failure, self.in_all, self._counted = None, in_all, 0.0
+
+    def close(self) -> None:
+        if self._guards:
+            self._guards = 0
+            with suppress(duckdb.Error):  # the connection is closed
+                self._connection.remove_function(self._name)
+
+    def _count(self, sizes: pa.ChunkedArray, plan_paths: pa.ChunkedArray, _: pa.ChunkedArray) -> pa.Array:
+        size, rows = float(pc.sum(sizes).as_py() or 0.0), len(sizes)
+        self._counted = self._counted + size if self.in_all else size
+        most = self._most if self.in_all else self._at_once
+        if self._counted > most:
+            self.failure = _too_many(
+                plan_paths[0].as_py(), self._counted if rows == 1 else float(pc.max(sizes).as_py()), self._counted, most
+            )
+            raise self.failure
+        return pa.nulls(rows, pa.bool_()).fill_null(False)
+
+
+def _guards(sql: str) -> int:
+    if f"{WIDE_ROWS}(" not in sql:
+        return 0
+    return sum(match.group() == f"{WIDE_ROWS}(" for match in _TOKENS.finditer(sql))
+
+
+def _too_many(plan_path: str, row: float, size: float, most: int) -> ExecutionError:
+    if row > most:
+        return ExecutionError(
+            f"{plan_path}: makes up to {row:,.0f} bytes of texts and lists of one row; at most {most:,} are allowed "
+            f"with this memory_limit: make shorter values, or raise memory_limit",
+            reason="ROW_TOO_LARGE",
+        )
+    return ExecutionError(
+        f"{plan_path}: makes up to {size:,.0f} bytes of texts and lists of rows that DuckDB computes at once; at most "
+        f"{most:,} are allowed with this memory_limit: make shorter values, or raise memory_limit",
+        reason="MEMORY_LIMIT",
+    )

@@ -1,0 +1,75 @@
+"""Texts and lists that expressions make: within memory, or refused by name before they are made."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import tidegate
+
+from ..conformance.resident import SCHEMA, planned
+
+LIMIT = 32 << 20
+"""Rows that are computed at once may make 4 MiB."""
+
+
+def rows(count: int, text: str = "abc") -> pa.RecordBatch:
+    return pa.record_batch([range(count), [7] * count, [text] * count], schema=SCHEMA)
+
+
+def answer(text: str, count: int, **options: object) -> pa.Table:
+    fed = {name: rows(count) for name in ("l", "r") if f" {name} " in f"{text} "}
+    with tidegate.local() as client:
+        return client.query(planned(text), fed, memory_limit=LIMIT, determinism="strict", **options)
+
+
+def test_rows_come_where_fewer_of_them_fit_at_once() -> None:
+    table = answer("SELECT k, repeat(t, 4000 + k) AS t FROM l", 2_000)
+    assert table["k"].to_pylist() == list(range(2_000))
+    assert [len(text) for text in table["t"].to_pylist()] == [3 * (4_000 + k) for k in range(2_000)]
+
+
+@pytest.mark.parametrize(
+    ("text", "relation"),
+    [
+        ("SELECT l.k, repeat(l.t, 4000 + r.k) AS t FROM l JOIN r ON l.k = r.k", "project"),
+        ("SELECT k FROM l WHERE length(repeat(t, 4000 + k)) > 3 ORDER BY k", "filter"),
+        ("SELECT max(repeat(t, 4000 + k)) AS t FROM l", "aggregate"),
+        ("SELECT t FROM (SELECT replace(t, 'a', repeat(t, 4000)) AS t FROM l ) AS x ORDER BY t", "project"),
+        ("SELECT array_repeat(k, 4000 + k) AS x FROM l ORDER BY k", "project"),
+        ("SELECT range(k * 100) AS x FROM l ORDER BY k", "project"),
+        ("SELECT lpad(t, CAST(40000 + k AS INT), t) AS x FROM l ORDER BY k", "project"),
+    ],
+)
+def test_rows_that_do_not_fit_at_once_are_refused_by_place(text: str, relation: str) -> None:
+    with pytest.raises(tidegate.TidegateError, match=rf"{relation}.*: makes up to [\d,]+ bytes") as failure:
+        answer(text, 2_000)
+    assert failure.value.reason == "MEMORY_LIMIT"
+
+
+def test_doubling_in_projections_is_refused() -> None:
+    text = "SELECT t FROM l "
+    for _ in range(20):
+        text = f"SELECT t || t AS t FROM ({text}) AS x"
+    with pytest.raises(tidegate.TidegateError, match="bytes of texts and lists") as failure:
+        answer(text, 2_000)
+    assert failure.value.reason in ("MEMORY_LIMIT", "ROW_TOO_LARGE")
+
+
+def test_a_row_that_does_not_fit_is_refused_by_place() -> None:
+    with pytest.raises(tidegate.TidegateError, match=r"project: makes up to [\d,]+ bytes .* of one row") as failure:
+        answer("SELECT repeat(t, 2000000 + k) AS t FROM l", 1)
+    assert failure.value.reason == "ROW_TOO_LARGE"
+
+
+def test_a_branch_that_is_not_taken_counts_for_nothing() -> None:
+    text = (
+        "SELECT CASE WHEN k < 3 THEN repeat(t, k) ELSE upper(t) END AS t FROM (SELECT t, k * 1000000 AS k FROM l ) AS x"
+    )
+    assert answer(f"{text} ORDER BY k", 2_000)["t"].to_pylist() == ["", *["ABC"] * 1_999]
+
+
+def test_texts_of_a_plan_may_say_what_guards_say() -> None:
+    text = "wide_rows(1e0, wide_from()"
+    table = answer(f"SELECT '{text}' || repeat(t, k) AS t FROM l ORDER BY k", 3)
+    assert table["t"].to_pylist() == [text, text + "abc", text + "abcabc"]
