@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming import DataStreamWriter
 
 from ..connecting import connect
-from ..proto.errors import InvalidRequest
+from ..proto.errors import InvalidRequest, NotFound
 from ..proto.values import FileSplit, MissingColumns, Transacted
 from ..task import Task
 from ..transport.feeder import checkpoint_name
@@ -28,6 +28,7 @@ from .wait_for_readers import checkpointed, once_read
 
 WAIT_SECONDS: Final = 300.0
 _QUERY: Final = "sql.streaming.queryId"
+_ATTEMPTS: Final = 3
 
 
 def stream(
@@ -123,9 +124,21 @@ class Batches:
             done = Transacted(epoch=before.epoch, replayed=True)
             settled(frame, task, self._name(task, application, batch), done.epoch, staging=self.staging)
         else:
-            done = self._added(frame, task, application, batch)
+            done = self._added_again(frame, task, application, batch)
         if self.checkpoint is not None and done.epoch is not None:
             checkpointed(task, done.epoch, self.wait, restored=done.replayed)
+
+    def _added_again(self, frame: DataFrame, task: Task, application: str, batch: int) -> Transacted:
+        """Add the batch. Rows that executors have uploaded are lost if the service restarts before the transaction that
+        names them: the executors then upload them again.
+        """
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                return self._added(frame, task, application, batch)
+            except NotFound as lost:
+                if lost.reason != "FILE_NOT_FOUND":
+                    raise
+        return self._added(frame, task, application, batch)
 
     def _added(self, frame: DataFrame, task: Task, application: str, batch: int) -> Transacted:
         name = self._name(task, application, batch)
