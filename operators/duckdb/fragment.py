@@ -25,6 +25,7 @@ import pyarrow as pa
 from ...proto.arrow.spill_buffer import SpillRoom
 from ...proto.errors import ExecutionError, InternalError, SplitError, TidegateError
 from ...proto.values import Spill
+from ..core.blocks import gathered
 from ..core.operator import Operator, Stream
 from ..core.piece import FilePiece, Piece
 from ..core.sizes import BATCH_BYTES, fixed_row_bytes, rows_within
@@ -380,7 +381,8 @@ class Fragment(Operator):
             if last:
                 relation.read_last()
         self._made.begin(in_all=False)
-        return self._statement.stream(sql, values, self._batch_rows())
+        rows = self._statement.stream(sql, values, self._batch_rows())
+        return _gathered(rows) if self._made else rows
 
     def _batch_rows(self) -> int:
         """The number of rows to hand out at once: a row may be made of one row of each input."""
@@ -503,6 +505,12 @@ class Fragment(Operator):
             except SplitError as error:
                 return error
         return None
+
+
+def _gathered(rows: Generator[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
+    """The rows in fewer batches. Closing the iterator closes `rows`."""
+    with closing(rows):
+        yield from gathered(rows)
 
 
 def _held_rows(relation: FragmentInput) -> int:
