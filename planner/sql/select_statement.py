@@ -35,7 +35,7 @@ from .relations.sliding_aggregate import select_final_sliding_aggregate, select_
 from .relations.sort import select_sort
 from .relations.topn import select_topn
 from .relations.values import select_values
-from .relations.window import select_window
+from .relations.window import gathered, select_window
 from .sql_scope import TextScope
 from .table import Table, select_list
 from .writer import Writer
@@ -108,9 +108,12 @@ class _Inside:
 
 @dataclass(frozen=True, slots=True)
 class _Visit:
+    """A relation to render. `is_joined` says whether rows that come of it are joined or grouped in this statement."""
+
     relation: ir.Relation
     outer: tuple[tuple[str, ...], ...]
     inside: _Inside = field(default_factory=_Inside)
+    is_joined: bool = False
 
 
 class Statement:
@@ -167,15 +170,18 @@ class Statement:
         scope = TextScope(rows=((), *outer), clock=self._clock, passing=self._passing, plan_path=relation.plan_path)
         writer = Writer(scope=scope, aliases=self._aliases)
         tables: list[Table] = []
+        is_joined = visit.is_joined or _joins(relation)
         for below in tree.inputs(relation):
             around = (tables[0].columns, *outer) if isinstance(relation, ir.LateralJoin) and tables else outer
-            select = yield _Visit(below, around, inside)
+            select = yield _Visit(below, around, inside, is_joined)
+            if visit.is_joined and isinstance(relation, ir.Window):
+                select = gathered(relation, select)
             tables.append(writer.table(select, len(below.schema)))
         row = tuple(column for table in tables for column in table.columns)
         inner: dict[ir.Relation, str] = {}
         for expression in tree.expressions(relation):
             for subquery in subqueries(expression):
-                inner[subquery.relation] = yield _Visit(subquery.relation, (row, *outer), inside)
+                inner[subquery.relation] = yield _Visit(subquery.relation, (row, *outer), inside, True)
         try:
             return self._written(relation, tables, writer.with_subqueries(inner))
         except PlanError as error:
@@ -264,9 +270,16 @@ class Statement:
         that it uses itself.
         """
         if relation.ordinal not in self._common:
-            self._common[relation.ordinal] = yield _Visit(self._shared[relation.ordinal], ())
+            self._common[relation.ordinal] = yield _Visit(self._shared[relation.ordinal], (), is_joined=True)
         name = f"s{relation.ordinal}"
         return f"SELECT {select_list(f'{name}.c{at}' for at in range(len(relation.schema)))} FROM {name}"
+
+
+def _joins(relation: ir.Relation) -> bool:
+    """True if DuckDB joins or groups the relation's rows, also those that its subqueries ask for."""
+    return relation.traits.loose in ("always", "grouped") or any(
+        True for expression in tree.expressions(relation) for _ in subqueries(expression)
+    )
 
 
 def _names(relation: ir.Relation) -> str:

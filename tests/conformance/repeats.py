@@ -56,6 +56,10 @@ SQL: Final[Mapping[str, str]] = {
     "grouping sets": f"SELECT g, k % 10 AS m, sum(x) AS s FROM {BOTH} AS b GROUP BY GROUPING SETS ((g), (k % 10), ())",
     "distinct inside": f"SELECT g, count(DISTINCT k) AS n, sum(DISTINCT x) AS s FROM {BOTH} AS b GROUP BY g",
     "texts": f"SELECT g, string_agg(CAST(k AS VARCHAR), ',') AS t FROM {BOTH} AS b GROUP BY g",
+    "window below a join": (
+        f"SELECT a.k, a.n FROM (SELECT k, row_number() OVER (PARTITION BY k) AS n FROM {BOTH} AS b) AS a"
+        " WHERE EXISTS (SELECT 1 FROM r WHERE r.k = a.k AND r.g > a.n)"
+    ),
     "window": f"SELECT g, row_number() OVER (PARTITION BY g) AS n, sum(x) OVER (PARTITION BY g) AS s FROM {BOTH} AS b",
     "sort with ties": f"SELECT g, x FROM {BOTH} AS b ORDER BY g",
     "top rows with ties": f"SELECT g, x FROM {BOTH} AS b ORDER BY g LIMIT 1000",

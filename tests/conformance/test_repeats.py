@@ -63,10 +63,13 @@ def test_a_busy_machine_does_not_show_in_the_rows(
     assert len(digest_counts) == 1
 
 
-def test_copies_that_many_pipelines_feed_are_counted_in_one_order(client: tidegate.Client, tmp_path: Path) -> None:
-    """With fewer rows the join of numbered copies has room enough."""
-    query, shape = repeated(1_000_000)["INTERSECTION_MULTISET_ALL"], SHAPES["files of two schemas"]
-    assert len(digests(client, query, shape, tmp_path, runs=2)) == 1
+@pytest.mark.parametrize("query", ["INTERSECTION_MULTISET_ALL", "window below a join"])
+def test_a_window_that_many_pipelines_feed_leaves_its_join_one_order(
+    query: str, client: tidegate.Client, tmp_path: Path
+) -> None:
+    """With fewer rows the join has room enough."""
+    shape = SHAPES["files of two schemas"]
+    assert len(digests(client, repeated(1_000_000)[query], shape, tmp_path, runs=2)) == 1
 
 
 @pytest.mark.parametrize("query", ALL)
