@@ -24,9 +24,11 @@ import datafusion
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import substrait.dataframe as sub
 from datafusion.substrait import Serde
 
 import tidegate
+from tidegate import windows
 from tidegate.operators.arrays.digest import digest
 from tidegate.proto.values import PlanBytes
 
@@ -99,6 +101,13 @@ def _top(mode: str) -> dict[str, object]:
     return {"topN": top}
 
 
+def _sliding() -> PlanBytes:
+    left, right = (sub.read_named_table(name, {"k": sub.i64, "g": sub.i64, "x": sub.fp64}) for name in SOURCES)
+    measures = [sub.f.sum(sub.col("x")).alias("s")]
+    built = windows.sliding(left.union(right), "g", 100, 25, keys=["k"], measures=measures)
+    return PlanBytes(binary=built.to_plan().SerializeToString())
+
+
 BY_HAND: Final[Mapping[str, PlanBytes]] = {
     **{
         operation: plans.plan(
@@ -108,6 +117,7 @@ BY_HAND: Final[Mapping[str, PlanBytes]] = {
         for operation in SET_OPERATIONS
     },
     "cross join": plans.plan(plans.crossed(_union("k"), plans.limited(plans.read("r", "g"), 2)), "k", "g"),
+    "sliding windows": _sliding(),
     "top n": plans.plan(_top("ROWS_ONLY"), *"gk"),
     "top n with ties": plans.plan(_top("WITH_TIES"), *"gk"),
     "expand": plans.plan(
