@@ -315,6 +315,18 @@ def test_a_service_that_does_not_see_the_folder_is_told_of_before_the_first_row(
     assert transactions(tmp_path / "staging") == []
 
 
+def test_a_folder_is_looked_at_once_for_a_spark_application(
+    spark: SparkSession, remote: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = remote.create_task(handed_on())
+    looked: list[Any] = []
+    find = task.find_files
+    monkeypatch.setattr(task, "find_files", lambda *wanted: (looked.append(wanted), find(*wanted))[1])
+    for session in (spark, spark.newSession()):
+        feed(computed(session), task, "rows", how="staged", staging=tmp_path / "staging")
+    assert len(looked) == 1
+
+
 @pytest.mark.parametrize("staging", ["dbfs:/x", "hdfs://host/x", "s3a://bucket", "file://host/x", "abfss:///x"])
 def test_a_staging_folder_that_is_no_folder_of_this_machine_is_refused(
     spark: SparkSession, task: Task, staging: str

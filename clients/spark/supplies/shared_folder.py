@@ -8,7 +8,6 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 from typing import Any, Final
-from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -28,8 +27,8 @@ _WRITING: Final = {
 _PROBE_ROWS: Final = 1024
 """Spark spreads them over all of its cores."""
 
-_checked: WeakKeyDictionary[Any, set[tuple[Path, str]]] = WeakKeyDictionary()
-"""The folders and services that a session was checked with."""
+_checked: set[tuple[str, Path, str]] = set()
+"""The folders and services that a Spark application was checked with. A stream has a session object for each batch."""
 
 
 def write_rows(rows: DataFrame, folder: Path, *, by: str | None = None) -> int:
@@ -72,13 +71,15 @@ def check_complete(folder: Path, wrote: int, rows: int) -> None:
 
 
 def check_shared(frame: DataFrame, task: Task, source: str, root: Path) -> None:
-    """Check, once for a session, that driver and service see what executors write below `root`.
+    """Check, once for an application, that driver and service see what executors write below `root`.
 
     Executors that join later are not seen here: `check_complete` counts what they wrote.
     """
     session, service = frame.sparkSession, service_name(task)
-    checked = _checked.setdefault(session, set())
-    if (root, service) in checked or (task.address is None and runs_here(session)):
+    if task.address is None and runs_here(session):
+        return
+    application = session.sparkContext.applicationId if is_classic(frame) else session.session_id
+    if (application, root, service) in _checked:
         return
     probe = root / f"probe-{transaction_name(None)}"
     probe.mkdir(parents=True)
@@ -93,7 +94,7 @@ def check_shared(frame: DataFrame, task: Task, source: str, root: Path) -> None:
             raise _not_shared(probe, f"the driver sees {files[0]}, and the service does not: {unseen}") from unseen
     finally:
         shutil.rmtree(probe, ignore_errors=True)
-    checked.add((root, service))
+    _checked.add((application, root, service))
 
 
 def _not_shared(folder: Path, why: str) -> InvalidRequest:
