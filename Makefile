@@ -5,8 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 CORE := $(VENV)/.core
 DEVELOPMENT := $(VENV)/.development
-# One more than the cores that CI has: Spark's tests are in one process, which waits for other processes half its time.
-WORKERS ?= 3
+WORKERS ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help run test api producers docs coverage constraints search repeats resident feeding fuzz attack soak crash matrix digests check lint types proto bench clean
