@@ -35,9 +35,9 @@ from .relations.sliding_aggregate import select_final_sliding_aggregate, select_
 from .relations.sort import select_sort
 from .relations.topn import select_topn
 from .relations.values import select_values
-from .relations.window import gathered, select_window
+from .relations.window import select_window
 from .sql_scope import TextScope
-from .table import Table, select_list
+from .table import Table, gathered, select_list
 from .writer import Writer
 
 CONTEXT: Final = "context"
@@ -174,8 +174,8 @@ class Statement:
         for below in tree.inputs(relation):
             around = (tables[0].columns, *outer) if isinstance(relation, ir.LateralJoin) and tables else outer
             select = yield _Visit(below, around, inside, is_joined)
-            if visit.is_joined and isinstance(relation, ir.Window):
-                select = gathered(relation, select)
+            if visit.is_joined and _has_partitions(relation):
+                select = gathered(select)
             tables.append(writer.table(select, len(below.schema)))
         row = tuple(column for table in tables for column in table.columns)
         inner: dict[ir.Relation, str] = {}
@@ -280,6 +280,10 @@ def _joins(relation: ir.Relation) -> bool:
     return relation.traits.loose in ("always", "grouped") or any(
         True for expression in tree.expressions(relation) for _ in subqueries(expression)
     )
+
+
+def _has_partitions(relation: ir.Relation) -> bool:
+    return isinstance(relation, ir.Window) and any(call.partitions for call in relation.calls)
 
 
 def _names(relation: ir.Relation) -> str:

@@ -29,6 +29,15 @@ class Table:
         return tuple(f"{self.alias}.c{index}" for index in range(self.width))
 
 
+def gathered(select: str) -> str:
+    """The SELECT's rows, gathered in a table before anything reads them.
+
+    Where four or more pipelines feed a window with partitions (files of several schemas, parts of files, a union), each
+    reserves memory. A join above it gets too little then, and the order of its rows is another one in every run.
+    """
+    return f"WITH gathered AS MATERIALIZED ({select}) SELECT * FROM gathered"
+
+
 def select_list(columns: Iterable[str]) -> str:
     """The columns of a SELECT; a NULL if there are none."""
     return ", ".join(columns) or "NULL"

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from ... import ir
+from ..table import gathered
 from ..writer import Writer
 
 
@@ -27,8 +28,8 @@ def select_set(relation: ir.Set, selects: Sequence[str], writer: Writer) -> str:
             return _plain(_combined("UNION ALL", selects))
         case ir.SetOperation.UNION_DISTINCT:
             return _distinct(_combined("UNION ALL", selects))
-        case ir.SetOperation.MINUS_PRIMARY_ALL:
-            return _plain(f"({_gathered(first)}) EXCEPT ALL ({_gathered(_combined('UNION ALL', others))})")
+        case ir.SetOperation.MINUS_PRIMARY_ALL:  # in DuckDB a window, which numbers copies, and a join
+            return _plain(f"({gathered(first)}) EXCEPT ALL ({gathered(_combined('UNION ALL', others))})")
         case ir.SetOperation.MINUS_PRIMARY:
             return _plain(f"({first}) EXCEPT ({_combined('UNION ALL', others)})") if others else _distinct(first)
         case ir.SetOperation.INTERSECTION_PRIMARY:
@@ -36,7 +37,7 @@ def select_set(relation: ir.Set, selects: Sequence[str], writer: Writer) -> str:
         case ir.SetOperation.INTERSECTION_MULTISET:
             return _plain(_combined("INTERSECT", selects)) if others else _distinct(first)
         case ir.SetOperation.INTERSECTION_MULTISET_ALL:
-            return _plain(_combined("INTERSECT ALL", list(map(_gathered, selects))))
+            return _plain(_combined("INTERSECT ALL", list(map(gathered, selects))))
         case ir.SetOperation.MINUS_MULTISET:
             return _minus_multiset(first, others, width, writer)
         case _:
@@ -60,16 +61,6 @@ def _combined(operation: str, selects: Sequence[str]) -> str:
         pairs = [level[at : at + 2] for at in range(0, len(level), 2)]
         level = [f"({pair[0]} {operation} {pair[1]})" if len(pair) == 2 else pair[0] for pair in pairs]
     return level[0].removeprefix("(").removesuffix(")") if len(selects) > 1 else selects[0]
-
-
-def _gathered(select: str) -> str:
-    """The SELECT's rows, gathered before they are counted.
-
-    DuckDB numbers the copies of each row in a window, and joins by row and number. Where four or more pipelines feed
-    the window (files of several schemas, parts of files, a union), each reserves memory, the join gets too little, and
-    the order of its rows is another one in every run.
-    """
-    return f"WITH gathered AS MATERIALIZED ({select}) SELECT * FROM gathered"
 
 
 def _plain(combined: str) -> str:
