@@ -16,7 +16,7 @@ import tidegate
 
 from .official_cases import ERROR, UNDEFINED, Unreadable, files, read
 from .official_plans import CasePlan, failure
-from .test_official_function_cases import PASSING, TOTAL, expected_to_fail
+from .test_official_function_cases import PASSING, TOTAL, expected_to_fail, surprises
 
 PAGE = Path(__file__).parents[2] / "docs" / "official-cases.md"
 
@@ -29,15 +29,7 @@ def client() -> Iterator[tidegate.Client]:
 
 @pytest.mark.parametrize("file", files())
 def test_all_plans_of_a_file_give_their_answers(file: str, client: tidegate.Client) -> None:
-    surprises = []
-    for line, text, case in read(file):
-        why = str(case) if isinstance(case, Unreadable) else failure(case, client)
-        reason = expected_to_fail(text)
-        if why is not None and reason is None:
-            surprises.append(f"line {line}: {text}\n    {why}")
-        if why is None and reason is not None:
-            surprises.append(f"line {line}: {text}\n    passes, but is listed: {reason}")
-    assert not surprises, "\n".join(surprises)
+    assert surprises(file, lambda case: failure(case, client)) == ""
 
 
 def test_an_independent_reader_of_the_extensions_declares_most_results() -> None:

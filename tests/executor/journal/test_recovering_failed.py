@@ -24,6 +24,11 @@ def service(tmp_path: Path) -> Iterator[Restarts]:
         yield restarts
 
 
+def durable(folder: Path) -> tidegate.Client:
+    """A service whose tasks outlive it, and that may read the folder."""
+    return tidegate.local(data=folder / "data", roots=[folder])
+
+
 def poisoned(service: Restarts, **options: object) -> Client:
     """A task that has failed at epoch 2, of which epoch 1 is not acknowledged."""
     task = service.create(**options)
@@ -95,17 +100,14 @@ def test_a_task_that_fails_before_its_epoch_is_sealed_has_failed_after_a_restart
     file, away = tmp_path / "t.parquet", tmp_path / "away.parquet"
     pq.write_table(pa.table({"k": [1, 2], "v": [1, 2]}), file)
 
-    def service() -> tidegate.Client:
-        return tidegate.local(data=tmp_path / "data", roots=[tmp_path])
-
-    with service() as client:
+    with durable(tmp_path) as client:
         task = client.create_task(plan(filtered(read("t", "k", "v"), 1, 1), "k", "v"))
         task.add_split("t", str(file))
     file.rename(away)
-    with service() as client, pytest.raises(TaskFailed):
+    with durable(tmp_path) as client, pytest.raises(TaskFailed):
         next(client.task(task.id).batches())
     away.rename(file)
-    with service() as client:
+    with durable(tmp_path) as client:
         task = client.task(task.id)
         with pytest.raises(TaskFailed):
             next(task.batches())
@@ -160,15 +162,12 @@ def test_a_file_that_is_back_lets_its_task_go_on(tmp_path: Path, table: bool, re
     pq.write_table(pa.table({"k": [1, 2], "v": [1, 2]}), file)
     passed = plan(filtered(read("t", "k", "v"), 1, 1), "k", "v")
 
-    def service() -> tidegate.Client:
-        return tidegate.local(data=tmp_path / "data", roots=[tmp_path])
-
-    with service() as client:
+    with durable(tmp_path) as client:
         task = client.create_task(passed, tables={"t": str(file)} if table else None)
         if not table:
             task.add_split("t", str(file))
     file.rename(away)
-    with service() as client:
+    with durable(tmp_path) as client:
         task = client.task(task.id)
         if task.info().state is not TaskPhase.FAILED:
             task.no_more_splits()
@@ -179,7 +178,7 @@ def test_a_file_that_is_back_lets_its_task_go_on(tmp_path: Path, table: bool, re
             task.recover()
             finish(task)
     if restarts:
-        with service() as client:
+        with durable(tmp_path) as client:
             task = client.task(task.id)
             with pytest.raises(TaskFailed):
                 task.read_epoch()
