@@ -21,8 +21,9 @@ from .thrift import BINARY, INTEGER, LENGTH, Damaged, Shape, Struct, list_of, re
 BYTE_ARRAY: Final = 6
 INT96: Final = 3
 _INT32: Final = 1
+FIXED: Final = 7
 _INT64: Final = 2
-_FIXED: Final = 7
+_REQUIRED: Final = 0
 _REPEATED: Final = 2
 #: The encodings of values as places in a dictionary.
 DICTIONARY_ENCODINGS: Final = frozenset({2, 8})
@@ -58,7 +59,7 @@ class Leaf:
     """A column of values. `path` begins with the column of the file that the leaf is in. `unit` is the unit of a
     timestamp. `old_bounds` says whether the bounds of old writers hold for this leaf: old writers compared all values
     as signed numbers. `width` is the bytes of a value as it is decoded, 0 for texts and bytes. `repeats` is the number
-    of lists around a value.
+    of lists around a value. `has_levels` says whether pages say which values are there.
     """
 
     path: tuple[str, ...]
@@ -67,6 +68,7 @@ class Leaf:
     old_bounds: bool
     width: int
     repeats: int
+    has_levels: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,31 +164,34 @@ def _check(group: RowGroup, leaves: Sequence[Leaf], size: int) -> None:
 def _leaves(elements: Sequence[Struct]) -> tuple[Leaf, ...]:
     """The leaves of the tree of columns, which is written depth first, each element with the number of its children."""
     leaves: list[Leaf] = []
-    above: list[tuple[str, int, int]] = []  # the elements around the next one: children to come, and lists around them
+    above: list[tuple[str, int, int, bool]] = []
+    """The elements around the next one: children to come, lists around them, and whether one of them may be absent."""
     for element in elements:
         name, children = _name(element), element.get(5, 0)
         while above and above[-1][1] == 0:
             above.pop()
         repeats = (above[-1][2] if above else 0) + (element.get(3) == _REPEATED)
+        has_levels = bool(above) and (above[-1][3] or element.get(3, _REQUIRED) != _REQUIRED)
         if children < 0 or (leaves and not above):
             raise Damaged("its columns do not form a tree")
         if above:
-            above[-1] = above[-1][0], above[-1][1] - 1, above[-1][2]
+            above[-1] = above[-1][0], above[-1][1] - 1, *above[-1][2:]
         if children or not above:
-            above.append((name, children, repeats))
+            above.append((name, children, repeats, has_levels))
         else:
-            leaves.append(_leaf((*(part for part, _, _ in above[1:]), name), element, repeats))
-    if any(left for _, left, _ in above):
+            path = (*(part for part, *_ in above[1:]), name)
+            leaves.append(_leaf(path, element, repeats, has_levels=has_levels))
+    if any(left for _, left, *_ in above):
         raise Damaged("its columns do not form a tree")
     return tuple(leaves)
 
 
-def _leaf(path: tuple[str, ...], element: Struct, repeats: int) -> Leaf:
+def _leaf(path: tuple[str, ...], element: Struct, repeats: int, *, has_levels: bool) -> Leaf:
     logical, converted, physical = element.get(10, {}).get(8, {}).get(2, {}), element.get(6, -1), _integer(element, 1)
     unit = next((_UNITS[number] for number in logical), None) or _CONVERTED_UNITS.get(converted)
     old_bounds = physical in (_INT32, _INT64) and converted not in _UNSIGNED
-    width = max(element.get(2, 0), 0) if physical == _FIXED else _BOUND_BYTES.get(physical, 0)
-    return Leaf(path, physical, unit, old_bounds, width, repeats)
+    width = max(element.get(2, 0), 0) if physical == FIXED else _BOUND_BYTES.get(physical, 0)
+    return Leaf(path, physical, unit, old_bounds, width, repeats, has_levels)
 
 
 def _name(element: Struct) -> str:

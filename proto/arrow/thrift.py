@@ -168,7 +168,7 @@ def _list_head(data: bytes, at: int) -> tuple[int, int, int]:
 
 def _size(data: bytes, at: int) -> tuple[int, int]:
     """A number of items that take at least a byte each, and the position behind it."""
-    size, at = _varint(data, at)
+    size, at = varint(data, at)
     if size > len(data) - at:
         raise Damaged("its metadata ends in the middle of a value")
     return size, at
@@ -178,11 +178,12 @@ def _integer(data: bytes, at: int) -> tuple[int, int]:
     number = data[at]
     at += 1
     if number & 0x80:
-        number, at = _varint(data, at - 1)
+        number, at = varint(data, at - 1)
     return (number >> 1) ^ -(number & 1), at
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def varint(data: bytes, at: int) -> tuple[int, int]:
+    """A number of seven bits a byte, and the position behind it. Raises `IndexError` where the data ends in it."""
     number = shift = 0
     while True:
         byte = data[at]

@@ -87,6 +87,15 @@ def _flat(rows: pa.Table) -> pa.Table:
 
 
 #: How each kind of file is written, and whether all text of its rows is in the file as it is.
+def _shared(path: Path, rows: pa.Table) -> None:
+    """Texts without the beginnings that they share, and texts whose lengths are packed."""
+    sharing = dict.fromkeys(("s", "l.list.element"), "DELTA_BYTE_ARRAY")
+    pq.write_table(
+        rows, path, use_dictionary=False, column_encoding={**sharing, "o.t": "DELTA_LENGTH_BYTE_ARRAY"},
+        row_group_size=100, data_page_size=256, compression="none", store_schema=False, write_statistics=False,
+    )  # fmt: skip
+
+
 WRITERS: Final[dict[str, tuple[str, bool, Callable[[Path, pa.Table], object]]]] = {
     "arrow": ("f.arrow", True, _arrow),
     "arrow-lz4": ("f.arrow", False, lambda path, rows: _arrow(path, rows, "lz4")),
@@ -95,6 +104,7 @@ WRITERS: Final[dict[str, tuple[str, bool, Callable[[Path, pa.Table], object]]]] 
     "parquet": ("f.parquet", True, _parquet),
     "parquet-packed": ("f.parquet", False, lambda path, rows: pq.write_table(rows, path, row_group_size=100)),
     "parquet-coded": ("f.parquet", True, _coded),
+    "parquet-shared": ("f.parquet", False, _shared),
     "parquet-spark": ("f.parquet", False, _as_spark_writes),
     "parquet-checksums": ("f.parquet", True, lambda path, rows: _parquet(path, rows, checksums=True)),
     "orc": ("f.orc", False, lambda path, rows: orc.write_table(rows, path)),

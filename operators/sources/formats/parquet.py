@@ -57,6 +57,7 @@ class Parquet:
             row_bytes = max((widths.row_bytes(group, wanted, densest=True) for group in numbers), default=0)
             part_bytes = max((widths.held_bytes(group, wanted) for group in numbers), default=0)
             list_bytes = max((widths.most_bytes(group, wanted, VECTOR_ROWS) for group in numbers), default=0)
+            page_bytes = max((widths.unfolded_bytes(group, wanted) for group in numbers), default=0)
             checksums = has_checksums(file, footer)
         known = replace(
             piece,
@@ -64,7 +65,7 @@ class Parquet:
             checksums=checksums,
             never_null=_never_null(footer, schema, columns),
             row_bytes=row_bytes,
-            part_bytes=max(part_bytes, list_bytes),
+            part_bytes=max(part_bytes, list_bytes, page_bytes),
         )
         pieces = cut(known, [group.rows for group in footer.groups], [group.byte_size for group in footer.groups])
         return _with_key_bounds(pieces, footer, schema, columns)
@@ -193,6 +194,7 @@ class ParquetReader:
         if size > room(self._largest):
             what = f"a page of each of the {len(leaves)} columns of row group {group}, with its dictionary,"
             raise part_too_large(what, size, self._largest, "smaller pages (in pyarrow: write_batch_size)")
+        self._widths.check_lengths(group, leaves)
 
     def _groups(self) -> tuple[int, list[int]]:
         """The number of the first row of the row groups with wanted rows, and these row groups."""

@@ -1,26 +1,29 @@
-"""The number of items of each row of a list column in a Parquet file, by its levels alone.
+"""The sizes of rows in a Parquet file, by what stands before the values of each page.
 
-A row may have any number of items, and a few bytes may stand for millions of them. The levels, which say where rows
-begin, stand before the values in each page, as runs of equal levels and as packed bits. They are read run by run.
+A row of a list column may have any number of items, and a few bytes may stand for millions of them. Levels say where
+rows begin, as runs of equal levels and as packed bits. They are read run by run.
+
+Texts in DELTA_BYTE_ARRAY and DELTA_LENGTH_BYTE_ARRAY have lists of packed numbers before their bytes: in the former,
+how much each text shares with the one before, and in both, how many bytes of its own follow. So some hundred bytes may
+stand for gigabytes of text. A reader unpacks as many numbers as a list says that it has, also if the page has fewer
+values.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from ....proto.arrow.parquet_footer import Chunk, RandomFile
+from ....proto.arrow.parquet_footer import Chunk, Leaf, RandomFile
 from ....proto.arrow.thrift import Damaged
+from ...arrays.packed_numbers import Counts, Packed, packed, unpacked, varint
 from ...core.interrupts import look
 from .parquet_headers import Page, pages
-
-Counts = npt.NDArray[np.int64]
 
 #: Rows are counted in blocks of so many.
 BLOCK_ROWS: Final = 1 << 16
@@ -47,13 +50,19 @@ def row_items(file: RandomFile, chunk: Chunk, repeats: int) -> Iterator[Counts]:
     return _blocks(_lengths(file, chunk, repeats.bit_length()))
 
 
-def page_costs(file: RandomFile, chunk: Chunk) -> Iterator[Counts]:
-    """The bytes of each row of a column without lists, by the averages of its pages, in blocks of `BLOCK_ROWS`."""
-    return _blocks(
-        np.full(min(BLOCK_ROWS, page.values - start), page.size // page.values, np.int64)
-        for page in pages(file, chunk)
-        for start in range(0, 0 if page.is_dictionary else page.values, BLOCK_ROWS)
-    )
+def page_costs(file: RandomFile, chunk: Chunk, unfolded: Callable[[Page], int]) -> Iterator[Counts]:
+    """The bytes of each row of a column without lists, by the averages of its pages, in blocks of `BLOCK_ROWS`.
+    `unfolded` tells the bytes of the values of a page with packed lengths.
+    """
+    return _blocks(part for page in pages(file, chunk) for part in _costs(page, unfolded))
+
+
+def _costs(page: Page, unfolded: Callable[[Page], int]) -> Iterator[Counts]:
+    if page.is_dictionary or not page.values:
+        return
+    average = (unfolded(page) if page.lengths else page.size) // page.values
+    for start in range(0, page.values, BLOCK_ROWS):
+        yield np.full(min(BLOCK_ROWS, page.values - start), average, np.int64)
 
 
 def _lengths(file: RandomFile, chunk: Chunk, width: int) -> Iterator[Counts]:
@@ -79,11 +88,61 @@ def _lengths(file: RandomFile, chunk: Chunk, width: int) -> Iterator[Counts]:
 
 def _levels(file: RandomFile, chunk: Chunk, page: Page) -> bytes:
     """The bytes that say where the rows of a page begin."""
-    if page.levels is not None:
-        return bytes(file.read_at(min(page.levels, page.stored), page.at))
+    if page.levels.rows is not None:
+        return bytes(file.read_at(min(page.levels.rows, page.stored), page.at))
+    if not page.levels.are_runs[0]:
+        raise Damaged(f"the page at byte {page.header:,} has levels in BIT_PACKED, which runs replaced in 2013")
     data = _body(file, chunk, page)
     length = int.from_bytes(data[:_LENGTH], "little")
     return data[_LENGTH : _LENGTH + length]
+
+
+def page_values(file: RandomFile, chunk: Chunk, leaf: Leaf, page: Page) -> bytes:
+    """The bytes of a page's values, behind its levels."""
+    if page.levels.rows is not None:
+        before = min(page.levels.rows + (page.levels.values or 0), page.stored)
+        data = bytes(file.read_at(page.stored - before, page.at + before))
+        return _decompressed(data, chunk, max(page.size - before, 0)) if page.is_compressed else data
+    data, at = _body(file, chunk, page), 0
+    for has_levels, are_runs in zip((leaf.repeats > 0, leaf.has_levels), page.levels.are_runs, strict=True):
+        if has_levels and not are_runs:
+            raise Damaged(f"the page at byte {page.header:,} has levels in BIT_PACKED, which runs replaced in 2013")
+        at += (_LENGTH + int.from_bytes(data[at : at + _LENGTH], "little")) if has_levels else 0
+    return data[at:]
+
+
+def unfolded_bytes(file: RandomFile, chunk: Chunk, leaf: Leaf, page: Page) -> int:
+    """The bytes of the texts of a page with packed lengths; if they share beginnings, as if all were as long as the
+    longest one. No text is longer than its page, which counts where the lengths are not known.
+    """
+    largest = max(page.size, page.stored)
+    most = largest * page.values if page.shares else page.size
+    if page.is_closed:
+        return most
+    data, lists = _lists(file, chunk, leaf, page)
+    if not page.shares or len(lists) < page.lengths:
+        return most
+    shared, own = (unpacked(data, numbers) for numbers in lists)
+    lengths = np.concatenate((shared, own))
+    is_whole = len(shared) == len(own) and not np.any((lengths < 0) | (lengths > largest))
+    is_whole = is_whole and lists[-1].end + own.sum() == len(data)
+    return min(int((shared + own).max(initial=0)) * page.values, most) if is_whole else most
+
+
+def check_lengths(file: RandomFile, chunk: Chunk, leaf: Leaf, page: Page) -> None:
+    """Raise `Damaged` where a page has more packed lengths than values."""
+    _lists(file, chunk, leaf, page)
+
+
+def _lists(file: RandomFile, chunk: Chunk, leaf: Leaf, page: Page) -> tuple[bytes, list[Packed]]:
+    """The bytes of a page's values, and the lists of lengths at their beginning."""
+    if not can_count(chunk):
+        raise Damaged(f"the page at byte {page.header:,} is compressed in a way that cannot be read")
+    data = page_values(file, chunk, leaf, page)
+    lists: list[Packed] = []
+    for _ in range(page.lengths if data else 0):  # a page of nulls may be empty
+        lists.append(packed(data, lists[-1].end if lists else 0, page.values))
+    return data, lists
 
 
 def largest_text(file: RandomFile, chunk: Chunk, page: Page) -> int:
@@ -105,11 +164,14 @@ def largest_text(file: RandomFile, chunk: Chunk, page: Page) -> int:
 
 def _body(file: RandomFile, chunk: Chunk, page: Page) -> bytes:
     """The bytes of a page that is compressed as a whole, if it is compressed."""
-    data = file.read_at(page.stored, page.at)
+    return _decompressed(file.read_at(page.stored, page.at), chunk, page.size)
+
+
+def _decompressed(data: bytes, chunk: Chunk, size: int) -> bytes:
     if not chunk.codec:
         return bytes(data)
     codec = pa.Codec(_CODECS[chunk.codec])
-    blocks = hadoop_blocks(data, page.size) if chunk.codec == _OLD_LZ4 else [(data, page.size)]
+    blocks = hadoop_blocks(data, size) if chunk.codec == _OLD_LZ4 else [(data, size)]
     return b"".join(codec.decompress(block, size, asbytes=True) for block, size in blocks)
 
 
@@ -135,7 +197,7 @@ def _row_starts(levels: bytes, width: int, count: int) -> Iterator[Counts]:
     while position < count:
         if at >= len(levels):
             raise Damaged("a page has fewer levels than values")
-        head, at = (levels[at], at + 1) if levels[at] < _LONGER else _varint(levels, at)
+        head, at = (levels[at], at + 1) if levels[at] < _LONGER else varint(levels, at)
         number = head >> 1
         if not head & 1:
             length = min(number, count - position)
@@ -188,18 +250,6 @@ def _counted(position: int, length: int) -> Iterator[Counts]:
     """So many positions from the first one on, in blocks."""
     for start in range(0, length, BLOCK_ROWS):
         yield np.arange(position + start, position + min(start + BLOCK_ROWS, length))
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    number = shift = 0
-    while at < len(data):
-        byte = data[at]
-        at += 1
-        number |= (byte & 0x7F) << shift
-        if not byte & 0x80:
-            return number, at
-        shift += 7
-    raise Damaged("a page's levels end in the middle of a number")
 
 
 def _blocks(parts: Iterable[Counts]) -> Iterator[Counts]:

@@ -8,9 +8,9 @@ file of a few hundred bytes may decode to gigabytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import repeat
 from typing import Final
 
@@ -20,13 +20,22 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import types as kinds
 
-from ....proto.arrow.parquet_footer import BYTE_ARRAY, Footer
+from ....proto.arrow.parquet_footer import BYTE_ARRAY, FIXED, Footer
 from ....proto.arrow.validation import each_validated
+from ...arrays.packed_numbers import Counts
 from ...core.sizes import BATCH_BYTES, rows_within
 from ..file_versions import State
 from .format import BATCH_ROWS, RowTooLarge, room
-from .parquet_headers import ChunkPages, Page, dictionary_page, measured, most_bytes
-from .parquet_rows import Counts, can_count, cut_by_cost, largest_text, page_costs, row_items
+from .parquet_headers import ChunkPages, Page, dictionary_page, measured, most_bytes, pages
+from .parquet_rows import (
+    can_count,
+    check_lengths,
+    cut_by_cost,
+    largest_text,
+    page_costs,
+    row_items,
+    unfolded_bytes,
+)
 
 _MOST: Final = 8 * BATCH_BYTES
 #: A batch takes at most one part in so many of the memory that a task has.
@@ -49,6 +58,7 @@ _WORTH_ROWS: Final = 4_096
 _TIMES_USED: Final = 2
 #: The most bytes of all dictionaries that columns are read as, because a reader holds several copies.
 _DICTIONARIES: Final = 2 * BATCH_BYTES
+_TEXTS: Final = frozenset({BYTE_ARRAY, FIXED})
 _OFFSET: Final = 4
 _LEVELS: Final = 4
 _FILES_KEPT: Final = 64
@@ -93,6 +103,19 @@ class Widths:
         if self._are_small(group, leaves):
             return 0
         return sum(self._pages(group, at).held for at in leaves)
+
+    def unfolded_bytes(self, group: int, leaves: Sequence[int]) -> int:
+        """The most bytes of pages of these leaves whose texts share their beginnings."""
+        return sum(self._pages(group, at).unfolded for at in leaves if self._is_text(group, at))
+
+    def check_lengths(self, group: int, leaves: Sequence[int]) -> None:
+        """Raise `Damaged` where a page of these leaves, which fits into memory, has more packed lengths than values."""
+        for at in leaves:
+            chunk, leaf = self._footer.groups[group].chunks[at], self._footer.leaves[at]
+            if self._is_text(group, at) and self._pages(group, at).has_lengths:
+                for page in pages(self._file, chunk):
+                    if page.is_closed:
+                        check_lengths(self._file, chunk, leaf, page)
 
     def row_bytes(self, group: int, leaves: Sequence[int], *, densest: bool = False) -> int:
         """About the bytes of a row in these leaves: the average of values that are written in each row (or that of the
@@ -157,13 +180,22 @@ class Widths:
     def _are_small(self, group: int, leaves: Sequence[int]) -> bool:
         """True where the pages of these leaves are small, whatever they and the footer say."""
         chunks = self._footer.groups[group].chunks
-        return sum(most_bytes(chunks[at]) for at in leaves) <= _SMALL
+        if sum(most_bytes(chunks[at]) for at in leaves) > _SMALL:
+            return False
+        return not any(self._is_text(group, at) and self._pages(group, at).has_lengths for at in leaves)
+
+    def _is_text(self, group: int, leaf: int) -> bool:
+        return self._footer.groups[group].chunks[leaf].physical in _TEXTS
 
     def _pages(self, group: int, leaf: int) -> ChunkPages:
         key = group, leaf
         if key not in self._measured:
-            self._measured[key] = measured(self._file, self._footer.groups[group].chunks[leaf])
+            chunk = self._footer.groups[group].chunks[leaf]
+            self._measured[key] = measured(self._file, chunk, self._unfolded(group, leaf))
         return self._measured[key]
+
+    def _unfolded(self, group: int, leaf: int) -> Callable[[Page], int]:
+        return partial(unfolded_bytes, self._file, self._footer.groups[group].chunks[leaf], self._footer.leaves[leaf])
 
     def _row_bytes(self, group: int, leaf: int, *, densest: bool, is_small: bool) -> int:
         rows = max(self._footer.groups[group].rows, 1)
@@ -236,7 +268,7 @@ class Widths:
     def _leaf_costs(self, group: int, leaf: int) -> Iterator[Counts]:
         chunk, repeats = self._footer.groups[group].chunks[leaf], self._footer.leaves[leaf].repeats
         if not repeats:
-            return page_costs(self._file, chunk)
+            return page_costs(self._file, chunk, self._unfolded(group, leaf))
         width = self._item_bytes(group, leaf)
         return (block * width for block in row_items(self._file, chunk, repeats))
 
@@ -246,9 +278,9 @@ class Widths:
 
     def _item_bytes(self, group: int, leaf: int) -> int:
         """The bytes that a reader needs for an item: its value and its levels, in memory that grows by doubling."""
-        pages = self._pages(group, leaf)
-        width = self._footer.leaves[leaf].width or pages.size // max(pages.values, 1) + _OFFSET
-        return 2 * (width + self._repeated(group, leaf, pages.values) + _LEVELS)
+        of_chunk = self._pages(group, leaf)
+        width = self._footer.leaves[leaf].width or of_chunk.densest + _OFFSET
+        return 2 * (width + self._repeated(group, leaf, of_chunk.values) + _LEVELS)
 
 
 def _longest(array: pa.Array) -> int:
