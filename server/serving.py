@@ -37,6 +37,8 @@ log = logging.getLogger("tidegate.server")
 
 LARGEST_AT_ONCE: Final = 8
 """The number of a principal's messages of the largest size that the server may keep, of requests and of answers."""
+#: Beyond so many calls that wait to be begun, gRPC ends more and more of the next ones with CANCELLED.
+_LEAST_WAITING: Final = 4_096
 _CANCELLED_SECONDS: Final = 0.5  # for calls that are cancelled after their grace, before their connections are cut
 _LEFT_SECONDS: Final = 2.0  # for threads of calls that have been answered, or given up
 
@@ -105,10 +107,15 @@ class Server:
     async def __aenter__(self) -> Self:
         limit = self._settings.max_message_bytes
         sizes = (("grpc.max_receive_message_length", limit + MARGIN), ("grpc.max_send_message_length", limit))
+        waiting = max(self._settings.max_calls, _LEAST_WAITING)
+        not_begun = (
+            ("grpc.server.max_pending_requests", waiting),
+            ("grpc.server.max_pending_requests_hard_limit", 2 * waiting),
+        )
         tokens = self._settings.tokens
         self._server = grpc.aio.server(
             interceptors=() if tokens is None else (Authenticating(tokens, CallBounds(self._settings.max_calls)),),
-            options=(*_OPTIONS, *sizes),
+            options=(*_OPTIONS, *sizes, *not_begun),
             maximum_concurrent_rpcs=self._settings.max_calls,
         )
         handlers = (*(endpoint.handler() for endpoint in self._endpoints), self._health.handler())

@@ -45,12 +45,13 @@ memory: Final = Quota(MOST_TOGETHER)
 
 @dataclass(slots=True, eq=False)
 class DatasetFile:
-    """Rows of `size` bytes. On disk they are a `part`; `batches` are in memory, or mapped from there."""
+    """Rows of `size` bytes: `batches` in memory, or a `part` on disk, which is checked when it is first read."""
 
     rows: int
     size: int
     part: Part | None = None
     batches: Sequence[pa.RecordBatch] | None = None
+    checked: bool = False
 
 
 class DatasetFiles:
@@ -94,12 +95,12 @@ class DatasetFiles:
                 self._disk.commit(tables)
 
     def read(self, file: DatasetFile) -> Sequence[pa.RecordBatch]:
-        """The file's batches, opened once. Batches on disk are mapped into memory."""
+        """The file's batches. Those on disk are mapped: what was read of them is resident as long as the caller has
+        them.
+        """
         with self._lock:
             self.check()
-            if file.batches is None:
-                file.batches = self._on_disk().read(file)
-            return file.batches
+            return self._on_disk().read(file) if file.batches is None else file.batches
 
     def path(self, file: DatasetFile) -> Path:
         """The path of the file. Files in memory go to disk first, and stay there."""
@@ -118,8 +119,6 @@ class DatasetFiles:
         with self._lock:
             self._removed = True
             self._let_go(self._held)
-            for file in (file for files in self._tables or () for file in files):
-                file.batches = None
             if self._disk is not None:
                 self._disk.remove()
 
@@ -182,7 +181,12 @@ class _OnDisk:
 
     def read(self, file: DatasetFile) -> Sequence[pa.RecordBatch]:
         with pa.memory_map(str(self.path(file))) as source:
-            return _batches(source)
+            batches = _batches(source)
+        if not file.checked:
+            for batch in batches:
+                validated(batch)
+            file.checked = True
+        return batches
 
     def commit(self, tables: Sequence[Sequence[DatasetFile]]) -> None:
         """Write the manifest for these tables, and remove all other files."""
@@ -222,12 +226,12 @@ def _naming_the_disk() -> Iterator[None]:
 def _copied(table: pa.Table) -> Sequence[pa.RecordBatch]:
     sink = pa.BufferOutputStream()
     write_table(table, sink)
-    return _batches(sink.getvalue())
+    return [validated(batch) for batch in _batches(sink.getvalue())]
 
 
 def _batches(file: pa.Buffer | pa.NativeFile) -> Sequence[pa.RecordBatch]:
     reader = pa.ipc.open_file(file)
-    return [validated(reader.get_batch(at)) for at in range(reader.num_record_batches)]
+    return [reader.get_batch(at) for at in range(reader.num_record_batches)]
 
 
 @cache

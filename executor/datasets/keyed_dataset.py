@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...operators.arrays.hashing import channel_of, hash_columns
+from ...operators.core.row_reader import RowReader
 from ...proto.dataset import Hashed, KeyedDataset, Ranged
 from ...proto.errors import InvalidRequest
 from .dataset_files import DatasetFile, DatasetFiles
@@ -91,6 +92,10 @@ class HashedDataset(_Keyed):
     def partitions(self) -> Sequence[Sequence[pa.RecordBatch]]:
         self._check()
         return [self._batches_of(some) for some in self._partitions]
+
+    def readers(self) -> Sequence[tuple[int, RowReader]]:
+        self._check()
+        return [self._reader(some) for some in self._partitions]
 
     def partition_files(self) -> Sequence[Sequence[str]]:
         self._check()

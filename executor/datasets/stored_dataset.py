@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 import pyarrow as pa
 
+from ...operators.core.row_reader import RowReader, reader_of
 from ...proto.dataset import Dataset
 from ...proto.values import FileSplit
 from .dataset_files import DatasetFile, DatasetFiles
@@ -55,6 +57,22 @@ class KeptDataset(Dataset):
 
     def close(self) -> None:
         self._remove()
+
+    def readers(self) -> Sequence[tuple[int, RowReader]]:
+        """The number of rows of each partition, and a reader of them, which has one file in memory at a time."""
+        self._check()
+        return [self._reader(self._files)]
+
+    def _reader(self, files: Sequence[DatasetFile]) -> tuple[int, RowReader]:
+        return sum(file.rows for file in files), partial(self._between, files)
+
+    def _between(self, files: Sequence[DatasetFile], start: int, end: int) -> Iterator[pa.RecordBatch]:
+        before = 0
+        for file in files:
+            low, high = max(start - before, 0), min(end - before, file.rows)
+            if low < high:
+                yield from reader_of(self._store.read(file))(low, high)
+            before += file.rows
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         for file in self._files:

@@ -4,7 +4,8 @@ depend on timing.
 Contract. A producer pushes the blocks of its stream. Each block becomes one slice for each consumer, numbered
 (producer, epoch, block). A consumer reads its slices in (block, producer) order: block 0 of producer 0, block 0 of
 producer 1, ..., block 1 of producer 0, and so on, skipping producers that have ended. Or it reads the *lane* of each
-producer separately, to merge the lanes. Either way the rows that it reads depend on the producers' streams alone.
+producer separately, to merge the lanes. Either way the rows that it reads depend on the producers' streams alone. A
+large block may come in parts: a consumer reads all parts of a block before a block of another producer.
 
 A producer never waits. Blocks beyond `memory_limit` go to files of the task's folder while the quota has room for them,
 and otherwise stay in memory. No plan can therefore deadlock: only consumers wait, and only for producers, which are
@@ -25,7 +26,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -33,8 +33,6 @@ import pyarrow as pa
 
 from ...operators.arrays.ordering import Ordering
 from ...operators.arrays.sorted_merge import merged
-from ...operators.core.blocks import blocks
-from ...operators.core.operator import Stream
 from ...proto.errors import ExecutionError, TaskCancelled
 from ..runtime.allowance import Allowance
 from ..runtime.batch_store import Quota, SpillFiles, Store
@@ -48,7 +46,7 @@ Meanwhile: TypeAlias = Callable[[int], bool]
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """One consumer's part of block number `block` (from 0) of a producer's stream."""
+    """One consumer's rows of block number `block` (from 0) of a producer's stream, or of a part of that block."""
 
     producer: int
     epoch: int
@@ -113,20 +111,23 @@ class Exchange:
 
     # ------------------------------------------------------------------------------------------------- producers
 
-    def push(self, producer: int, block: pa.RecordBatch) -> bool:
-        """Take the next block of this producer's stream. False: nobody reads the producer's blocks any more."""
+    def push(self, producer: int, rows: pa.RecordBatch, *, ends: bool = True) -> bool:
+        """Take the next block of this producer's stream, or a part of it, behind which the block `ends` or goes on.
+        False: nobody reads the producer's blocks any more.
+        """
         with self._changed:
             self._check_stopped()
             if self._lanes.ended(producer):
                 raise RuntimeError(f"producer {producer} pushed a block after its end")
-            wanted, number = self._lanes.wanted(producer), self._lanes.count(producer)
+            wanted, part_number = self._lanes.wanted(producer), self._lanes.count(producer)
+            number = self._lanes.block_number(producer)
         if not any(wanted):
             return False
-        sliced = Block(self._routing.slices(block, producer, number), wanted)
+        sliced = Block(self._routing.slices(rows, producer, number), wanted, number, ends=ends)
         if self._allowance is not None:
             self._allowance.take(sliced.holding.size)
         if self._log is not None:
-            self._log.add(producer, number, sliced)
+            self._log.add(producer, part_number, sliced)
         if not self._keep(producer, sliced):
             self._spill(producer, sliced)
         self._notify()
@@ -144,29 +145,15 @@ class Exchange:
             self._lanes.end(producer, error=error)
         self._notify()
 
-    def feed(self, producer: int, stream: Stream) -> Generator[None]:
-        """Push a whole stream, one block at each step of the iterator, then the stream's end or its error.
-
-        Closes the stream in any case, and early if nobody reads the producer's blocks any more.
-        """
-        try:
-            with closing(stream):
-                for block in blocks(stream):
-                    if not self.push(producer, block):
-                        break
-                    yield
-                watermark = stream.watermark
-            self.end(producer, watermark)
-        except Exception as error:  # noqa: BLE001 - it is raised where the stream is read
-            self.fail(producer, error)
-        except BaseException:
-            self.fail(producer, ExecutionError("a producer of an exchange was interrupted", reason="INTERRUPTED"))
-            raise
-
     def wanted(self, producer: int) -> bool:
         """True if any consumer still reads this producer's blocks."""
         with self._changed:
             return self._stopped is None and any(self._lanes.wanted(producer))
+
+    @property
+    def takes_parts(self) -> bool:
+        """True if blocks may be pushed in parts. Else a row's route may depend on the block's other rows."""
+        return self._routing.by_row
 
     @property
     def crowded(self) -> bool:
@@ -194,14 +181,15 @@ class Exchange:
             answer = self._lanes.find(consumer, producer)
             if isinstance(answer, Answer):
                 return answer
-            number, block = self._lanes.advance(consumer, answer)
+            part_number, block = self._lanes.advance(consumer, answer)
         try:
             # Read without the lock, because it may be in a file. It is not freed meanwhile: this consumer is one of its
             # readers.
-            if block is None:
-                rows = self._again(consumer, answer, number)
-            else:
-                rows = block.holding.batch(block.position(consumer))
+            number, rows = (
+                self._again(consumer, answer, part_number)
+                if block is None
+                else (block.number, block.holding.batch(block.position(consumer)))
+            )
         except (OSError, pa.ArrowException) as error:
             lost = ExecutionError(
                 f"the spilled rows of an exchange cannot be read back: {error}", reason="SPILL_FAILED"
@@ -212,7 +200,7 @@ class Exchange:
             with self._changed:
                 crowded = self._full
                 if block is not None:
-                    self._lanes.release(consumer, answer, number)
+                    self._lanes.release(consumer, answer, part_number)
                 crowded = crowded and not self._full
             if crowded and self._on_change is not None:
                 self._on_change()
@@ -324,10 +312,10 @@ class Exchange:
     def _full(self) -> bool:
         return self._store.memory >= self._store.memory_limit or self._store.disk > 0
 
-    def _again(self, consumer: int, producer: int, number: int) -> pa.RecordBatch:
-        """A slice that the consumer had before it was made anew."""
+    def _again(self, consumer: int, producer: int, part_number: int) -> tuple[int, pa.RecordBatch]:
+        """A slice that the consumer had before it was made anew, with the number of its block."""
         assert self._log is not None
-        return self._log.slice(consumer, producer, number)
+        return self._log.slice(consumer, producer, part_number)
 
     def _awaited(self, consumer: int, producer: int | None) -> int:
         if producer is not None:
@@ -375,7 +363,7 @@ class Exchange:
                 self._publish(producer, block)
 
     def _publish(self, producer: int, block: Block) -> None:
-        self._blocks += 1
+        self._blocks += block.ends
         rows, size = block.holding.rows, block.holding.size
         self._rows += rows
         self._bytes += size

@@ -20,11 +20,15 @@ class Answer(enum.Enum):
 
 
 class Block:
-    """A block's slices in one holding. A slice for all consumers is stored once. `readers` have not read theirs yet."""
+    """The slices of a block, or of a part of it, in one holding. A slice for all consumers is stored once. `readers`
+    have not read theirs yet. `ends`: the block numbered `number` has no rows behind these.
+    """
 
-    __slots__ = ("_positions", "holding", "readers")
+    __slots__ = ("_positions", "ends", "holding", "number", "readers")
 
-    def __init__(self, slices: Slices, wanted: list[bool]) -> None:
+    def __init__(self, slices: Slices, wanted: list[bool], number: int, *, ends: bool = True) -> None:
+        self.number = number
+        self.ends = ends
         self.readers: set[int] = set()
         if all(slice_ is slices[0] for slice_ in slices):
             self.holding = Holding((slices[0],))
@@ -41,10 +45,15 @@ class Block:
 
 @dataclass(slots=True, eq=False)
 class _Lane:
-    """One producer's blocks that are still to be read, by number, and the end of its stream."""
+    """One producer's parts of blocks that are still to be read, by their place in its stream, and the stream's end.
 
-    blocks: dict[int, Block] = field(default_factory=dict)
+    There were `count` parts so far, and `ended_blocks` blocks. Behind the parts `unended` their blocks go on.
+    """
+
+    parts: dict[int, Block] = field(default_factory=dict)
     count: int = 0
+    ended_blocks: int = 0
+    unended: set[int] = field(default_factory=set)
     ended: bool = False
     error: Exception | None = None
     watermark: int | None = None
@@ -82,13 +91,17 @@ class Lanes:
         return [reader.open[producer] for reader in self._readers]
 
     def publish(self, producer: int, block: Block) -> None:
-        """Add the producer's next block, which is in the store already."""
+        """Add the producer's next block, or part of one, which is in the store already."""
         lane = self._lanes[producer]
         block.readers = {consumer for consumer, reader in enumerate(self._readers) if reader.reading[producer]}
         if block.readers:
-            lane.blocks[lane.count] = block
+            lane.parts[lane.count] = block
         else:
             self._store.free(block.holding)
+        if block.ends:
+            lane.ended_blocks += 1
+        else:
+            lane.unended.add(lane.count)
         lane.count += 1
 
     def end(self, producer: int, *, watermark: int | None = None, error: Exception | None = None) -> None:
@@ -101,8 +114,12 @@ class Lanes:
         return self._lanes[producer].ended
 
     def count(self, producer: int) -> int:
-        """The number of blocks that the producer has pushed."""
+        """The number of parts of blocks that the producer has pushed."""
         return self._lanes[producer].count
+
+    def block_number(self, producer: int) -> int:
+        """The number of the block that the producer's next rows belong to."""
+        return self._lanes[producer].ended_blocks
 
     @property
     def complete(self) -> bool:
@@ -136,8 +153,8 @@ class Lanes:
         return self._readers[consumer].turn
 
     def advance(self, consumer: int, producer: int) -> tuple[int, Block | None]:
-        """The block that `find` found and its number, to be read and then released. None for a block that is read
-        again, and is not here any more.
+        """The part of a block that `find` found and its place, to be read and then released. None for a part that is
+        read again, and is not here any more.
 
         Raises the producer's error instead.
         """
@@ -146,16 +163,16 @@ class Lanes:
         if number == lane.count and lane.error is not None:
             raise lane.error
         reader.next[producer] = number + 1
-        reader.turn = (producer + 1) % len(self._lanes)
-        return number, lane.blocks[number] if number >= reader.replayed[producer] else None
+        reader.turn = producer if number in lane.unended else (producer + 1) % len(self._lanes)
+        return number, lane.parts[number] if number >= reader.replayed[producer] else None
 
     def release(self, consumer: int, producer: int, number: int) -> None:
-        """Record that the consumer has read its slice of this block, or will never want it."""
+        """Record that the consumer has read its slice of this part, or will never want it."""
         lane = self._lanes[producer]
-        block = lane.blocks[number]
+        block = lane.parts[number]
         block.readers.discard(consumer)
         if not block.readers:
-            del lane.blocks[number]
+            del lane.parts[number]
             self._store.free(block.holding)
 
     def leave(self, consumer: int, producers: Iterable[int]) -> None:

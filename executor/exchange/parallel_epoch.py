@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ...operators.arrays.ordering import Ordering
 from ...operators.core.batches import joined
-from ...operators.core.blocks import blocks
+from ...operators.core.blocks import Part, blocks, parts
 from ...operators.core.operator import Stream
 from ...planner.ir import Routing
 from ...planner.physical import pipelines as planned
@@ -32,6 +32,7 @@ from .exchange import Exchange, Meanwhile
 from .planned_exchanges import plan_paths_of, routing_of
 
 Rows: TypeAlias = Generator[pa.RecordBatch]
+Parts: TypeAlias = Generator[Part]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,14 +242,16 @@ class ParallelRun:
         outlets = [(outlet.exchange, channel.number) for outlet in fed]
         passed = self._epoch_input.watermarks
         watermark = passed.exchanges[pipeline.into[0].number] if pipeline.into else passed.result
-        if pipeline.into:
-            rows = _in_blocks(channel, turns)
+        if pipeline.into and all(exchange.takes_parts for exchange, _ in outlets):
+            sent = _in_parts(channel, turns)
+        elif pipeline.into:
+            sent = _whole(_in_blocks(channel, turns))
         elif pipeline.start is Start.PIECE:
-            rows = _in_morsels(channel, turns, _empty(pipeline.root.schema))
+            sent = _whole(_in_morsels(channel, turns, _empty(pipeline.root.schema)))
         else:
-            rows = _as_they_come(channel, turns)
+            sent = _whole(_as_they_come(channel, turns))
         return Driver(
-            _steps(rows, outlets, watermark),
+            _steps(sent, outlets, watermark),
             inlets=[(inlet.exchange, channel.number) for inlet in received],
             outlets=outlets,
             above=tuple(dict.fromkeys(run for inlet in received for run in inlet.above)),
@@ -293,6 +296,17 @@ def _in_blocks(channel: ChannelRun, turns: Sequence[Pieces]) -> Rows:
         yield from blocks(batches)
 
 
+def _in_parts(channel: ChannelRun, turns: Sequence[Pieces]) -> Parts:
+    with closing(_as_they_come(channel, turns)) as batches:
+        yield from parts(batches)
+
+
+def _whole(rows: Rows) -> Parts:
+    with closing(rows):
+        for batch in rows:
+            yield Part(batch, ends=True)
+
+
 def _in_morsels(channel: ChannelRun, turns: Sequence[Pieces], end: pa.RecordBatch) -> Rows:
     """The channel's rows, turn by turn. An empty batch ends each morsel; no other batch is empty."""
     for pieces in turns:
@@ -307,12 +321,12 @@ def _empty(schema: pa.Schema) -> pa.RecordBatch:
     return joined([], schema)
 
 
-def _steps(rows: Rows, outlets: Sequence[tuple[Exchange, int]], watermark: int | None) -> Generator[None]:
+def _steps(sent: Parts, outlets: Sequence[tuple[Exchange, int]], watermark: int | None) -> Generator[None]:
     """Push the rows, one batch per step, until nobody reads them any more; then push their end or their error."""
     try:
-        with closing(rows):
-            for batch in rows:
-                if not _push(outlets, batch):
+        with closing(sent):
+            for part in sent:
+                if not _push(outlets, part):
                     break
                 yield
         for exchange, producer in outlets:
@@ -324,11 +338,11 @@ def _steps(rows: Rows, outlets: Sequence[tuple[Exchange, int]], watermark: int |
         raise
 
 
-def _push(outlets: Sequence[tuple[Exchange, int]], batch: pa.RecordBatch) -> bool:
-    """Push the batch into all outlets; True if any of them wants more."""
+def _push(outlets: Sequence[tuple[Exchange, int]], part: Part) -> bool:
+    """Push the rows into all outlets; True if any of them wants more."""
     wanted = False
     for exchange, producer in outlets:
-        wanted |= exchange.push(producer, batch)
+        wanted |= exchange.push(producer, part.rows, ends=part.ends)
     return wanted
 
 

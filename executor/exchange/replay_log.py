@@ -21,7 +21,7 @@ _MEMORY: Final = 4 << 20
 
 
 class ReplayLog:
-    """The blocks by producer and number. Thread-safe."""
+    """The blocks, or parts of them, by producer and by their number in its stream. Thread-safe."""
 
     def __init__(self, quota: Quota, files: SpillFiles) -> None:
         self._store = Store(_MEMORY, quota)
@@ -36,7 +36,7 @@ class ReplayLog:
         """True as long as the log has every block that was added."""
         return not self._ended
 
-    def add(self, producer: int, number: int, block: Block) -> None:
+    def add(self, producer: int, part_number: int, block: Block) -> None:
         """Keep the block, which nobody has read yet."""
         holding = Holding(block.holding.batches())
         with self._adding:
@@ -45,7 +45,7 @@ class ReplayLog:
                     return
                 if self._store.fits(holding):
                     self._store.put(holding)
-                    self._blocks[producer, number] = block, holding
+                    self._blocks[producer, part_number] = block, holding
                     return
                 run = self._store.take_run(holding)
             if run is None or not self._spill(run):
@@ -55,7 +55,7 @@ class ReplayLog:
                 if self._ended:
                     self._store.free(holding)
                 else:
-                    self._blocks[producer, number] = block, holding
+                    self._blocks[producer, part_number] = block, holding
 
     def _spill(self, run: SpillRun) -> bool:
         try:
@@ -68,14 +68,14 @@ class ReplayLog:
             self._store.spilled(run, file)
         return True
 
-    def slice(self, consumer: int, producer: int, number: int) -> pa.RecordBatch:
-        """A consumer's slice of a block. Raises OSError if the block is not kept any more."""
+    def slice(self, consumer: int, producer: int, part_number: int) -> tuple[int, pa.RecordBatch]:
+        """A consumer's slice of a block, with the block's number. Raises OSError if the block is not kept any more."""
         with self._lock:
-            kept = self._blocks.get((producer, number))
+            kept = self._blocks.get((producer, part_number))
             if kept is None:
                 raise OSError("the task's spill_quota has no room to keep what a channel may read again")
             block, holding = kept
-            return holding.batch(block.position(consumer))
+            return block.number, holding.batch(block.position(consumer))
 
     def end(self) -> None:
         """Drop all blocks. More than once is harmless."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Protocol, TypeAlias
+from typing import ClassVar, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,9 @@ Slices: TypeAlias = tuple[pa.RecordBatch, ...]
 
 
 class Routing(Protocol):
+    by_row: ClassVar[bool]
+    """True if a row's route depends on the row, its producer and the block's number alone."""
+
     @property
     def channels(self) -> int: ...
 
@@ -36,6 +39,8 @@ class HashRouting:
     """Routing by key hash: rows with equal keys go to one channel, from any producer. `keys` are positions of columns,
     in order.
     """
+
+    by_row: ClassVar[bool] = True
 
     def __init__(self, schema: pa.Schema, keys: tuple[int, ...], channels: int) -> None:
         _check(channels)
@@ -62,6 +67,8 @@ class FunctionRouting:
     """Routing by user code: a function says where each row goes. Errors name the node, and the producer: the channel
     that gave the rows.
     """
+
+    by_row: ClassVar[bool] = False
 
     def __init__(self, schema: pa.Schema, choose: Choose, channels: int, node: str) -> None:
         _check(channels)
@@ -99,6 +106,7 @@ class Forward:
     """Routing of a producer's rows to the channel of the producer's number."""
 
     channels: int
+    by_row: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _check(self.channels)
@@ -112,6 +120,7 @@ class RoundRobinBlocks:
     """Routing of one block after the other to one channel after the other. Producers begin at different channels."""
 
     channels: int
+    by_row: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _check(self.channels)
@@ -126,6 +135,7 @@ class Broadcast:
     """Routing of every block to every channel; with one channel, the gather."""
 
     channels: int
+    by_row: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _check(self.channels)

@@ -13,6 +13,7 @@ from ...planner.graph.lower_graph import columns_of
 from ...proto.errors import InvalidRequest
 from ...proto.graph import DatasetSource, FileSource, GraphNode
 from ...proto.values import FileSplit, TaskOptions, with_missing
+from ..datasets.stored_dataset import KeptDataset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -61,12 +62,14 @@ def _expanded(name: str, splits: Sequence[FileSplit], roots: Sequence[str], side
 
 def _of_dataset(node: DatasetSource) -> Iterator[InlinePiece]:
     """A piece for each of the Dataset's partitions."""
-    for number, batches in enumerate(node.dataset.partitions()):
+    assert isinstance(node.dataset, KeptDataset)
+    for number, (rows, read) in enumerate(node.dataset.readers()):
         yield InlinePiece(
-            batches=tuple(batches),
+            read=read,
             schema=node.dataset.schema,
             origin=f"node {node.name!r}",
-            row_count=sum(batch.num_rows for batch in batches),
+            rows=(0, rows),
+            row_count=rows,
             part=number,
         )
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
 
-from ...proto.arrow.validation import validated
+from ...operators.core.row_reader import reader_of
+from ...proto.arrow.validation import each_validated
 from ...proto.errors import Exhausted, SplitError
 from ..checkpoints.disk import Disk
+from ..ledger.split_book import KeptRows
 from ..ledger.split_digest import DIGEST_BYTES, bytes_digest
 from .journal_database import Statement
 
@@ -34,9 +36,14 @@ class Kept:
         """Give the kept file another name, or copy it to a file of this name."""
         self._reader.link(self.digest, target)
 
-    def rows(self) -> tuple[pa.Schema, tuple[pa.RecordBatch, ...]]:
-        table = validated(pa.ipc.open_stream(self._reader.read(self.digest)).read_all())
-        return table.schema, tuple(table.to_batches())
+    def rows(self) -> KeptRows:
+        """The rows, whose bytes are checked now. Their file is mapped only while it is read."""
+        with pa.ipc.open_stream(self._reader.read(self.digest)) as stream:
+            return KeptRows(stream.schema, sum(batch.num_rows for batch in stream), self._between)
+
+    def _between(self, start: int, end: int) -> Iterator[pa.RecordBatch]:
+        with pa.ipc.open_stream(self._reader.unchecked(self.digest)) as stream:
+            yield from each_validated(reader_of(list(stream))(start, end))
 
 
 class KeptReader:
@@ -53,14 +60,18 @@ class KeptReader:
 
     def read(self, digest: bytes) -> pa.Buffer:
         """The kept bytes, after checking that they are those that were kept."""
-        try:
-            blob = self._blob(digest)
-            data = pa.py_buffer(blob) if blob is not None else self._disk.map(self.path(digest))
-        except (OSError, sqlite3.Error) as error:
-            raise _damaged(self.path(digest), f"cannot be read ({error})") from error
+        data = self.unchecked(digest)
         if bytes_digest(data) != digest:
             raise _damaged(self.path(digest), "differs from what was written")
         return data
+
+    def unchecked(self, digest: bytes) -> pa.Buffer:
+        """The kept bytes, without this check."""
+        try:
+            blob = self._blob(digest)
+            return pa.py_buffer(blob) if blob is not None else self._disk.map(self.path(digest))
+        except (OSError, sqlite3.Error) as error:
+            raise _damaged(self.path(digest), f"cannot be read ({error})") from error
 
     def link(self, digest: bytes, target: Path) -> None:
         """Give a kept file another name, or copy it where it has another file system."""

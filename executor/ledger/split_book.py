@@ -6,11 +6,12 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
 from ...operators.core.piece import FilePiece, InlinePiece, Piece
+from ...operators.core.row_reader import RowReader, no_rows
 from ...proto.encoding.number_ranges import LARGEST
 from ...proto.errors import InvalidRequest, Refused
 from ...proto.values import InlineSplit, MissingColumns
@@ -22,12 +23,20 @@ from .split_digest import inline_digest
 _NAMED_AT_MOST = 100
 
 
+class KeptRows(NamedTuple):
+    """Rows that are kept: their schema, their number, and the way to read them."""
+
+    schema: pa.Schema
+    rows: int
+    read: RowReader
+
+
 class KeptSplit(Protocol):
     """Rows or an uploaded file that a split keeps on the disk for as long as the split may be read again."""
 
     digest: bytes
 
-    def rows(self) -> tuple[pa.Schema, tuple[pa.RecordBatch, ...]]: ...
+    def rows(self) -> KeptRows: ...
 
     def link(self, target: Path) -> None:
         """Give the kept file another name."""
@@ -61,22 +70,24 @@ class AcceptedSplit:
             return ()
         if self.files or (self.inline is None and self.kept is None):
             return self.files
-        schema, batches = self._rows()
+        schema, rows, read = self._rows()
         return (
             InlinePiece(
-                batches=batches,
+                read=read,
                 schema=schema,
                 origin=self.origin,
-                row_count=sum(batch.num_rows for batch in batches),
+                rows=(0, rows),
+                row_count=rows,
                 change_column=self.change_column,
                 missing_columns=self.missing_columns,
             ),
         )
 
-    def _rows(self) -> tuple[pa.Schema | None, tuple[pa.RecordBatch, ...]]:
-        if self.inline is None and self.kept is not None:
-            return self.kept.rows()
-        return self.schema, self.batches()
+    def _rows(self) -> KeptRows:
+        if self.inline is not None:
+            return KeptRows(self.schema, self.inline.rows, self.inline.read)
+        assert self.kept is not None
+        return self.kept.rows()
 
     def batches(self) -> tuple[pa.RecordBatch, ...]:
         return self.inline.batches() if self.inline is not None else ()
@@ -94,7 +105,12 @@ def origin_of(source: str, sequence: int) -> str:
 def rowless(split: InlineSplit, origin: str) -> InlinePiece:
     """The columns of an inline split as a piece without rows."""
     return InlinePiece(
-        batches=(), schema=split.schema, origin=origin, row_count=0, missing_columns=split.missing_columns
+        read=no_rows,
+        schema=split.schema,
+        origin=origin,
+        rows=(0, 0),
+        row_count=0,
+        missing_columns=split.missing_columns,
     )
 
 

@@ -7,8 +7,8 @@ that nothing that runs beside it can change its result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import TypeAlias, TypeVar
 
 from ...operators.changes.network.network_statistics import LoopStatistics, OperatorStatistics
 from ...planner.physical.memory import instance_memory
@@ -23,6 +23,8 @@ from ...planner.physical.pipelines import (
 )
 from .input_progress import InputRead, reads_of
 from .pipeline import PipelineInstance, Sent
+
+K = TypeVar("K", bound=Hashable)
 
 Make: TypeAlias = Callable[[PhysicalNode, int, int, int], PipelineInstance]
 """Makes an instance.
@@ -147,3 +149,8 @@ def _numbers(physical: PhysicalPlan, memory: Sequence[int]) -> Iterator[int]:
         first = before.get(size, 0)
         yield first
         before[size] = first + pipeline.channels
+
+
+def without(pipelines: Mapping[K, Pipelines], key: K) -> dict[K, Pipelines]:
+    """All pipelines but those of a key."""
+    return {kept: of_key for kept, of_key in pipelines.items() if kept != key}

@@ -13,10 +13,8 @@ from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import Final, TypeAlias
 
-import pyarrow as pa
-
 from ...operators.core.blocks import BLOCK_ROWS
-from ...operators.core.piece import FilePiece, InlinePiece, Piece
+from ...operators.core.piece import InlinePiece, Piece
 from ...operators.sources.formats.arrow import Inline
 from ...operators.sources.formats.format import PIECE_ROWS
 from ...operators.sources.split_pieces import estimated_rows
@@ -109,15 +107,6 @@ def _part(piece: Piece, start: int, end: int) -> Piece:
     """Rows `start` to `end` of an inline piece. Other pieces are never cut inside."""
     if not _inline(piece) or (start, end) == (0, piece.row_count):
         return piece
-    if isinstance(piece, FilePiece):
-        assert piece.rows is not None
-        first = piece.rows[0]
-        return replace(piece, rows=(first + start, first + end), row_count=end - start)
-    batches: list[pa.RecordBatch] = []
-    at = 0
-    for batch in piece.batches:
-        low, high = max(start, at), min(end, at + batch.num_rows)
-        if low < high:
-            batches.append(batch.slice(low - at, high - low))
-        at += batch.num_rows
-    return replace(piece, batches=tuple(batches), row_count=end - start)
+    assert piece.rows is not None
+    first = piece.rows[0]
+    return replace(piece, rows=(first + start, first + end), row_count=end - start)

@@ -13,12 +13,15 @@ from __future__ import annotations
 import itertools
 import shutil
 import threading
+from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 
-from ...operators.core.sizes import batch_bytes
+from ...operators.core.row_reader import read_between, row_ends
+from ...operators.core.sizes import BATCH_BYTES, batch_bytes
 from ...proto.errors import Exhausted, TaskCancelled
 
 _RUN_BYTES = 4 << 20
@@ -132,14 +135,15 @@ class SpillFile:
 class Holding:
     """Batches of one schema, in memory or in a file."""
 
-    __slots__ = ("_batches", "_file", "_first", "count", "rows", "size")
+    __slots__ = ("_batches", "_ends", "_file", "_first", "count", "rows", "size")
 
     def __init__(self, batches: tuple[pa.RecordBatch, ...]) -> None:
         self._batches: tuple[pa.RecordBatch, ...] | None = batches
         self._file: SpillFile | None = None
         self._first = 0
         self.count = len(batches)
-        self.rows = sum([batch.num_rows for batch in batches])
+        self._ends = array("q", row_ends(batches))
+        self.rows = self._ends[-1] if self._ends else 0
         self.size = sum(map(batch_bytes, batches))
 
     @property
@@ -151,21 +155,26 @@ class Holding:
         return self._file
 
     def batches(self) -> tuple[pa.RecordBatch, ...]:
-        batches = self._batches
-        if batches is not None:
-            return batches
-        if self._file is None:
-            raise RuntimeError("a freed batch was read")
-        return self._file.read(self._first, self.count)
+        return self.some(0, self.count)
 
     def batch(self, index: int) -> pa.RecordBatch:
         """The batch at `index`. From a file, only this batch is read."""
+        return self.some(index, 1)[0]
+
+    def some(self, first: int, count: int) -> tuple[pa.RecordBatch, ...]:
+        """Batches from number `first` on. From a file, only these are read."""
         batches = self._batches
         if batches is not None:
-            return batches[index]
+            return batches[first : first + count]
         if self._file is None:
             raise RuntimeError("a freed batch was read")
-        return self._file.read(self._first + index, 1)[0]
+        return self._file.read(self._first + first, min(count, self.count - first))
+
+    def read(self, start: int, end: int) -> Iterator[pa.RecordBatch]:
+        """Rows `start` to `end`, a few batches of a file at a time: pages that were read stay resident as long as they
+        are mapped.
+        """
+        return read_between(_FewBatches(self).batch, self._ends, start, end)
 
     def move_to(self, file: SpillFile, first: int) -> None:
         self._file, self._first = file, first
@@ -174,6 +183,22 @@ class Holding:
 
     def drop(self) -> None:
         self._batches = self._file = None
+
+
+class _FewBatches:
+    """Batches of a holding, of which it has only a few megabytes at the same time."""
+
+    def __init__(self, holding: Holding) -> None:
+        self._holding = holding
+        self._count = max(1, BATCH_BYTES * holding.count // max(holding.size, 1))
+        self._first = 0
+        self._batches: tuple[pa.RecordBatch, ...] = ()
+
+    def batch(self, number: int) -> pa.RecordBatch:
+        if not self._first <= number < self._first + len(self._batches):
+            self._batches = ()
+            self._first, self._batches = number, self._holding.some(number, self._count)
+        return self._batches[number - self._first]
 
 
 @dataclass(frozen=True, slots=True)

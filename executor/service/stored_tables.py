@@ -63,11 +63,11 @@ def _split(stored: StoredSplit, rows: KeptBytes, space: SpillSpace) -> Split:
         split = messages.split_value(stored.split)
         assert isinstance(split, FileSplit)
         return replace(split, path=str(uploaded_again(kept, split.path, space.files)))
-    schema, batches = kept.rows()
+    schema, rows_kept, read = kept.rows()
     watermark, change_column, missing_columns = messages.said_of_rows(stored.split)
     return InlineSplit(
         schema=schema,
-        batches=batches,
+        batches=tuple(read(0, rows_kept)),
         watermark=watermark,
         change_column=change_column,
         missing_columns=missing_columns,

@@ -155,7 +155,7 @@ def staged(piece: InlinePiece, folder: Path) -> FilePiece:
     new = pa.ipc.new_stream if has_dictionary(piece.schema) else pa.ipc.new_file
     with pa.OSFile(str(path), "wb") as sink, new(sink, piece.schema) as writer:
         starts, at = [], 0
-        for batch in piece.batches:
+        for batch in piece.batches():
             starts.append(at)
             at += batch.num_rows
             writer.write_batch(batch)

@@ -2,11 +2,15 @@
 
 DuckDB's result for a stream may depend on the cuts between the stream's batches. Blocks make these cuts a function of
 the rows alone, so earlier cuts have no influence. A row that is larger than a block is a block by itself.
+
+A block of wide rows takes 16 MiB, and again 16 MiB in each copy. A reader that does not need a block in one batch takes
+it in *parts*: cut before a row that would make the part's values more than 2 MiB.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -17,6 +21,7 @@ from .wide_rows import concatenated
 
 BLOCK_ROWS: Final = 65_536
 BLOCK_BYTES: Final = 16 << 20
+PART_BYTES: Final = 2 << 20
 
 _COMPACT_AT: Final = 1_024
 _ENOUGH_ROWS: Final = BLOCK_ROWS // 4
@@ -31,17 +36,43 @@ def blocks(
     A block that lies inside one batch is a slice of it. Other blocks are copied once, or twice where they consist of
     many tiny batches. The iterator never holds more than a block and the batch that completes it.
     """
-    held = _Held(rows, size)
-    for batch in batches:
-        start = 0
-        while start < batch.num_rows:
-            part = batch.slice(start, rows - held.rows) if start or batch.num_rows > rows - held.rows else batch
-            taken = held.take(part)
-            start += taken
-            if taken < part.num_rows or held.rows == rows:
-                yield held.joined()
+    held = _Held()
+    for piece, is_last in _pieces(batches, _Room(rows, size)):
+        held.add(piece)
+        if is_last:
+            yield held.joined()
     if held.rows:
         yield held.joined()
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Neighbouring rows of a block. `ends`: the block has no rows behind them."""
+
+    rows: pa.RecordBatch
+    ends: bool
+
+
+def parts(
+    batches: Iterable[pa.RecordBatch], rows: int = BLOCK_ROWS, size: int = BLOCK_BYTES, part_size: int = PART_BYTES
+) -> Iterator[Part]:
+    """The blocks of `batches`, each in parts of at most `part_size` bytes of values, or of one row.
+
+    The iterator never holds more than a part and the batch that completes it.
+    """
+    held, block = _Held(), _Room(rows, size)
+    room = _Room(rows + 1, part_size)  # only its bytes end a part within a block, so rows of the block follow
+    for piece, is_last in _pieces(batches, block):
+        for some, is_full in _pieces((piece,), room):
+            held.add(some)
+            if is_full:
+                block.count()
+                yield Part(held.joined(), ends=False)
+        if is_last:
+            room.empty()
+            yield Part(held.joined(), ends=True)
+    if held.rows:
+        yield Part(held.joined(), ends=True)
 
 
 def gathered(
@@ -63,16 +94,52 @@ def gathered(
         yield concatenated(held)
 
 
+def _pieces(batches: Iterable[pa.RecordBatch], room: _Room) -> Iterator[tuple[pa.RecordBatch, bool]]:
+    """`batches` cut where the room ends, which is then empty again. Each piece with True if the room ends behind it; a
+    piece has no rows where the room ended before it.
+    """
+    for batch in batches:
+        start = 0
+        while start < batch.num_rows:
+            left = room.most_rows - room.rows
+            piece = batch.slice(start, left) if start or batch.num_rows > left else batch
+            taken = room.take(piece)
+            start += taken
+            is_last = taken < piece.num_rows or room.rows == room.most_rows
+            if is_last:
+                room.empty()
+            yield (piece if taken == piece.num_rows else piece.slice(0, taken)), is_last
+
+
 class _Held:
-    """The rows of the next block so far. Their bytes are an upper bound until the exact number matters: counting the
-    bytes of each row costs as much as reading it.
+    """Rows that are to come out as one batch."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self._batches: list[pa.RecordBatch] = []
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        if rows.num_rows:
+            self._batches.append(rows)
+            self.rows += rows.num_rows
+            if len(self._batches) >= _COMPACT_AT:
+                self._batches = [concatenated(self._batches)]
+
+    def joined(self) -> pa.RecordBatch:
+        rows = concatenated(self._batches)
+        self._batches, self.rows = [], 0
+        return rows
+
+
+class _Room:
+    """The room in the next block, or part: so many rows and bytes. The bytes of the rows inside are an upper bound
+    until the exact number matters: counting the bytes of each row costs as much as reading it.
     """
 
     def __init__(self, most_rows: int, most_bytes: int) -> None:
         self.rows = 0
-        self._most_rows = most_rows
+        self.most_rows = most_rows
         self._most_bytes = most_bytes
-        self._batches: list[pa.RecordBatch] = []
         self._uncounted: list[pa.RecordBatch] = []
         self._bytes = 0
         self._bound = 0
@@ -80,20 +147,19 @@ class _Held:
         self._is_encoded = False
 
     def take(self, part: pa.RecordBatch) -> int:
-        """Add as many rows of `part` as fit (at least one where the block is empty), and return their number."""
+        """Add as many rows of `part` as fit (at least one where the room is empty), and return their number."""
         fitting = part.num_rows if self._surely_fits(part) else self._fitting(part)
-        if fitting:
-            self._batches.append(part if fitting == part.num_rows else part.slice(0, fitting))
-            self.rows += fitting
-            if len(self._batches) >= _COMPACT_AT:
-                self._batches = [concatenated(self._batches)]
+        self.rows += fitting
         return fitting
 
-    def joined(self) -> pa.RecordBatch:
-        block = concatenated(self._batches)
-        self._batches, self._uncounted = [], []
+    def count(self) -> None:
+        """Count the bytes of all rows inside, which need not be held any longer."""
+        self._bytes += sum(int(row_bytes(batch).sum()) for batch in self._uncounted)
+        self._uncounted, self._bound = [], 0
+
+    def empty(self) -> None:
+        self._uncounted = []
         self.rows = self._bytes = self._bound = 0
-        return block
 
     def _surely_fits(self, part: pa.RecordBatch) -> bool:
         if self._schema is None or not part.schema.equals(self._schema):
@@ -104,14 +170,13 @@ class _Held:
         bound = batch_bytes(part)
         if self._bytes + self._bound + bound > self._most_bytes:
             width = fixed_row_bytes(part.schema)
-            return width is not None and width * self._most_rows <= self._most_bytes
+            return width is not None and width * self.most_rows <= self._most_bytes
         self._bound += bound
         self._uncounted.append(part)
         return True
 
     def _fitting(self, part: pa.RecordBatch) -> int:
-        self._bytes += sum(int(row_bytes(batch).sum()) for batch in self._uncounted)
-        self._uncounted, self._bound = [], 0
+        self.count()
         up_to = np.cumsum(row_bytes(part))
         fitting = int(np.searchsorted(up_to, self._most_bytes - self._bytes, side="right"))
         fitting = max(fitting, 0 if self.rows else 1)

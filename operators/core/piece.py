@@ -4,12 +4,14 @@ read them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import pyarrow as pa
 
 from ...proto.values import MissingColumns
+from .row_reader import RowReader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,15 +92,21 @@ class FilePiece:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class InlinePiece:
-    """Rows in memory: they came with the call, or are those of a Dataset's partition of the number `part`."""
+    """Rows that came with a call, or are those of a Dataset's partition of the number `part`: `rows[0] <= row number <
+    rows[1]` of what `read` has.
+    """
 
-    batches: tuple[pa.RecordBatch, ...]
+    read: RowReader
     schema: pa.Schema
     origin: str
+    rows: tuple[int, int]
     row_count: int
     change_column: str | None = None
     missing_columns: MissingColumns | None = None
     part: int | None = None
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        return self.read(*self.rows)
 
 
 Piece: TypeAlias = FilePiece | InlinePiece

@@ -20,6 +20,7 @@ from ...executor.api.ownership import acts_for
 from ...executor.runtime.events import refused, spill_failed, tell
 from ...proto.encoding.error_status import failure
 from ...proto.errors import Exhausted, InternalError, TidegateError, Unavailable
+from .arrivals import Requests
 from .call_threads import Threads
 from .request_reading import Reading, RequestReader, only
 from .unread_answers import UnreadAnswers
@@ -102,7 +103,7 @@ class Endpoint:
         async def noticing(request: Any, context: Context) -> A:
             _call.set(method.name)
             try:
-                return await call(request, context)
+                return await call(request if isinstance(request, Requests) else Requests(context), context)
             except HungUp:
                 raise
             except asyncio.CancelledError:
@@ -118,8 +119,10 @@ def _of_one(
 ) -> Callable[[AsyncIterator[bytes], Context], Awaitable[A]]:
     async def call(requests: AsyncIterator[bytes], context: Context) -> A:
         data = await only(requests)
-        with request.counted(data):
-            return await answer(_noted(await request.read(data)), context)
+        with request.counted(len(data)):
+            message = _noted(await request.read(data))
+            del data
+            return await answer(message, context)
 
     return call
 
@@ -167,7 +170,7 @@ class _Requests:
     async def __anext__(self) -> Message:
         self._counted.close()
         data = await anext(self._data)
-        self._counted.enter_context(self._request.counted(data))
+        self._counted.enter_context(self._request.counted(len(data)))
         return _noted(await self._request.read(data))
 
 

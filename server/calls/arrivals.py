@@ -7,11 +7,14 @@ a client may be idle: the server cannot tell one from the other.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import Final
+from typing import Any, Final, cast
+
+import grpc.aio
 
 from ...executor.runtime.ceilings import InUse
 from ...proto.errors import Exhausted
+
+_END: Final = cast("Any", grpc.aio).EOF  # its stubs lack it
 
 SOON: Final = 0.25
 SLOW_AT_ONCE: Final = 64
@@ -32,26 +35,43 @@ def slow_requests(most: int) -> InUse:
     )
 
 
-class Arriving:
+class Requests:
+    """The requests of a call, none of which is kept.
+
+    gRPC's own iterator keeps the last request, and is in a cycle of references: requests of calls that had ended would
+    stay in memory until Python's collector comes.
+    """
+
+    def __init__(self, context: grpc.aio.ServicerContext[Any, Any]) -> None:
+        self._context = context
+
+    def __aiter__(self) -> Requests:
+        return self
+
+    async def __anext__(self) -> Any:
+        request = await self._context.read()
+        if request is _END:
+            raise StopAsyncIteration
+        return request
+
+
+class Arriving(Requests):
     """The requests of a principal's call. The call counts as `slow` while it waits for a request for long."""
 
-    def __init__(self, requests: AsyncIterator[bytes], slow: InUse, principal: str) -> None:
-        self._requests = requests
+    def __init__(self, context: grpc.aio.ServicerContext[Any, Any], slow: InUse, principal: str) -> None:
+        super().__init__(context)
         self._slow = slow
         self._principal = principal
         self._counted = False
         self._refusal: Exhausted | None = None
 
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return self
-
-    async def __anext__(self) -> bytes:
+    async def __anext__(self) -> Any:
         """The next request. Raises `Exhausted` if it is slow to arrive, and too many others are."""
         try:
             async with asyncio.timeout(None) as patience:
                 timer = asyncio.get_running_loop().call_later(SOON, self._is_slow, patience)
                 try:
-                    return await anext(self._requests)
+                    return await super().__anext__()
                 finally:
                     timer.cancel()
         except TimeoutError:

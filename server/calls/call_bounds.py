@@ -36,8 +36,8 @@ class CallBounds:
         """The handler, which counts its calls among those of the principal, and refuses them beyond the bounds."""
         slow = self._idle_feeds if method == _FEED else self._slow
 
-        def requests_of(requests: AsyncIterator[bytes]) -> Arriving:
-            return Arriving(requests, slow, principal)
+        def requests_of(context: Context) -> Arriving:
+            return Arriving(context, slow, principal)
 
         changed = {
             kind: self._counting(behaviour, requests_of, principal)
@@ -47,16 +47,16 @@ class CallBounds:
         return cast("Any", handler)._replace(**changed) if changed else handler
 
     def _counting(
-        self, behaviour: Callable[..., Any], requests_of: Callable[[AsyncIterator[bytes]], Arriving], principal: str
+        self, behaviour: Callable[..., Any], requests_of: Callable[[Context], Arriving], principal: str
     ) -> Callable[..., Any]:
-        async def answer(requests: AsyncIterator[bytes], context: Context) -> Any:
+        async def answer(_: object, context: Context) -> Any:
             await self._count(principal, context)
-            return await behaviour(requests_of(requests), context)
+            return await behaviour(requests_of(context), context)
 
-        async def answers(requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[Any]:
+        async def answers(_: object, context: Context) -> AsyncIterator[Any]:
             await self._count(principal, context)
             try:
-                async for message in behaviour(requests_of(requests), context):
+                async for message in behaviour(requests_of(context), context):
                     yield message
             except TidegateError as error:
                 await abort(context, error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from google.protobuf.descriptor import MethodDescriptor
@@ -14,6 +14,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from ...executor.api.ownership import acts_for
 from ...executor.runtime.ceilings import InUse
+from ...operators.core.wide_rows import PassingRows
 from ...proto.encoding.number_ranges import check_request
 from ...proto.encoding.request_parts import has_more_parts
 from ...proto.errors import Exhausted, InvalidRequest, Unavailable
@@ -24,6 +25,7 @@ SMALL: Final = 64 << 10
 MARGIN: Final = 1 << 20
 """gRPC takes this many bytes beyond the largest request, because gRPC itself refuses requests without a reason."""
 MOST_PARTS: Final = 1_000_000
+_FREED_BYTES: Final = 8 << 20
 REQUEST_SECONDS: Final = 60.0
 """The time that the request of a call may take to arrive."""
 _READ_AT_ONCE: Final = 16 << 10
@@ -51,12 +53,14 @@ async def only(requests: AsyncIterator[bytes]) -> bytes:
 class Reading:
     """Limits of reading: `threads` read larger requests, and a request may have `most` bytes.
 
-    `in_progress` bounds the bytes of a principal's larger requests that have no answer yet.
+    `in_progress` bounds the bytes of a principal's larger requests that have no answer yet. Each larger request is in
+    memory several times, in blocks that one thread takes and another one frees: `passing` gives them back.
     """
 
     threads: Threads
     most: int
     in_progress: InUse
+    passing: PassingRows = field(default_factory=lambda: PassingRows(_FREED_BYTES))
 
 
 class RequestReader:
@@ -66,6 +70,7 @@ class RequestReader:
         self._method = method.name
         self._threads = reading.threads
         self._in_progress = reading.in_progress
+        self._passing = reading.passing
         self._most = reading.most if large else min(SMALL, reading.most)
         self._instead = _INSTEAD if large else ""
         self._descriptor = method.input_type
@@ -73,22 +78,26 @@ class RequestReader:
         check_request(self._message())  # every number has a range, or the server does not start
 
     @contextmanager
-    def counted(self, data: bytes) -> Iterator[None]:
+    def counted(self, size: int) -> Iterator[None]:
         """Count a request while it is answered. Raises `Exhausted` if its principal has too much in progress."""
-        if len(data) <= _READ_AT_ONCE:
+        if size <= _READ_AT_ONCE:
             yield
             return
         principal = acts_for()
-        self._in_progress.take(principal, len(data))
+        self._in_progress.take(principal, size)
         try:
             yield
         finally:
-            self._in_progress.give(principal, len(data))
+            self._in_progress.give(principal, size)
 
     async def read(self, data: bytes) -> Message:
         """The message, read on a thread if it is large, so that it delays no other call."""
         if _READ_AT_ONCE < len(data) <= self._most:
-            return await self._threads.call(lambda: self.read_now(data))
+            return await self._threads.call(lambda: self._read_large(data))
+        return self.read_now(data)
+
+    def _read_large(self, data: bytes) -> Message:
+        self._passing.add_bytes(len(data))
         return self.read_now(data)
 
     def read_now(self, data: bytes) -> Message:

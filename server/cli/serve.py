@@ -41,6 +41,8 @@ def register(commands: common.Subparsers) -> None:
 
 
 def serve(options: argparse.Namespace) -> int:
+    # gRPC reads this when it is imported. It would write lines for requests of strangers, before they are refused.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     import asyncio
 
     from ...executor.service.embedded import open_service

@@ -20,10 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from .resident import ELSE, MIB, READERS, TIMEOUT, planned, written
+from .resident import ELSE, MIB, READERS, TIMEOUT, WIDTHS, planned, written
 from .resident_epoch import peak
 
-WIDTH: Final = 100_000
 PLANS: Final[Mapping[str, str]] = {
     "read": "SELECT k, g, t FROM l",
     "filter": "SELECT k, g, t FROM l WHERE k >= 3",
@@ -45,11 +44,12 @@ class Run:
     remote: bool = False
     files: int = 10
     size: int = 190 * 1_000_000
+    width: str = "100 KB"
     limit: int = 256 * MIB
 
     def __str__(self) -> str:
         at = "gRPC" if self.remote else "embedded"
-        return f"{self.feed:18}{self.layout:26}{self.plan:8}{self.determinism:8}{self.reader:5}{at:9}"
+        return f"{self.feed:18}{self.layout:26}{self.width:>6} {self.plan:8}{self.determinism:8}{self.reader:5}{at:9}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Taken:
 
 def paths(folder: Path, run: Run) -> Sequence[str]:
     """So many names of one file: other files to the service, which take the disk's room once."""
-    file = Path(written(folder, run.layout, WIDTH, run.size))
+    file = Path(written(folder, run.layout, WIDTHS[run.width], run.size))
     names = [file.with_name(f"{number}-{file.name}") for number in range(run.files)]
     for name in names:
         if not name.exists():
@@ -127,8 +127,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ("determinism", ["strict", "relaxed"]),
         ("reader", READERS),
         ("service", ["embedded", "gRPC"]),
+        ("width", WIDTHS),
     ):
         parser.add_argument(f"--{name}", action="append", choices=list(choices), help="only these")
+    parser.add_argument("--limit", type=int, default=256, help="MiB")
+    parser.add_argument("--files", type=int, default=10, help="of 190 MB each")
     parser.add_argument("--folder", type=Path, help="where the files of rows are kept")
     asked = parser.parse_args(arguments)
     broken = 0
@@ -154,14 +157,18 @@ def _runs(asked: argparse.Namespace) -> Iterator[Run]:
                 for determinism in asked.determinism or ["strict", "relaxed"]:
                     for reader in asked.reader or READERS:
                         for service in asked.service or ["embedded", "gRPC"]:
-                            yield Run(
-                                feed=feed,
-                                layout=layout,
-                                plan=plan,
-                                determinism=determinism,
-                                reader=reader,
-                                remote=service == "gRPC",
-                            )
+                            for width in asked.width or ["100 KB"]:
+                                yield Run(
+                                    feed=feed,
+                                    layout=layout,
+                                    plan=plan,
+                                    determinism=determinism,
+                                    reader=reader,
+                                    remote=service == "gRPC",
+                                    width=width,
+                                    limit=asked.limit * MIB,
+                                    files=asked.files,
+                                )
 
 
 if __name__ == "__main__":

@@ -58,14 +58,15 @@ def _stream(paths: Sequence[str]) -> pa.RecordBatchReader:
 
 def ran(asked: Mapping[str, Any]) -> list[object]:
     """Feeds and reads as asked: the peak of this process, and the rest of `Taken`."""
-    rows, spilled, error, first = 0, 0, "", -1.0
+    rows, spilled, first = 0, 0, -1.0
+    errors: list[str] = []
     away, between = asked["reader"]
     begun = time.monotonic()
     with (
         _client(asked["address"]) as client,
         client.create_task(base64.b64decode(asked["plan"]), tables=_tables(asked), **asked["options"]) as task,
     ):
-        feeder = threading.Thread(target=_fed, args=(task, asked))
+        feeder = threading.Thread(target=_fed, args=(task, asked, errors))
         feeder.start()
         try:
             for batch in task.batches():
@@ -76,9 +77,9 @@ def ran(asked: Mapping[str, Any]) -> list[object]:
                 spilled = max(spilled, task.statistics().spilled_bytes)
                 time.sleep(between)
         except tidegate.TidegateError as failure:
-            error = f"{failure.reason or type(failure).__name__}: {failure}"
+            errors.insert(0, _named(failure))
         feeder.join()
-        return [peak(), first, time.monotonic() - begun, rows, spilled, error]
+        return [peak(), first, time.monotonic() - begun, rows, spilled, errors[0] if errors else ""]
 
 
 def _client(address: str) -> tidegate.Client:
@@ -96,12 +97,19 @@ def _tables(asked: Mapping[str, Any]) -> Mapping[str, Any]:
     return {}
 
 
-def _fed(task: tidegate.Task, asked: Mapping[str, Any]) -> None:
-    with contextlib.suppress(tidegate.TidegateError):  # the reader says which
+def _fed(task: tidegate.Task, asked: Mapping[str, Any], errors: list[str]) -> None:
+    try:
         if feed := FEEDS.get(asked["feed"]):
             feed(task, asked["paths"])
-    task.request_barrier()
-    task.no_more_splits()
+    except tidegate.TidegateError as failure:
+        errors.append(_named(failure))
+    with contextlib.suppress(tidegate.TidegateError):  # the task has failed, as the reader is told
+        task.request_barrier()
+        task.no_more_splits()
+
+
+def _named(failure: tidegate.TidegateError) -> str:
+    return f"{failure.reason or type(failure).__name__}: {failure}"
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,7 +14,10 @@ from tidegate.executor.exchange.exchange_buffers import Answer
 from tidegate.executor.exchange.routing import HashRouting, Routing
 from tidegate.executor.runtime.allowance import Allowance
 from tidegate.executor.runtime.batch_store import Quota, SpillFiles
+from tidegate.operators.core.blocks import blocks
+from tidegate.operators.core.operator import Stream
 from tidegate.operators.core.streams import BatchStream
+from tidegate.proto.errors import ExecutionError
 
 SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.string())])
 PLENTY = 1 << 40
@@ -111,3 +115,23 @@ def in_threads(*jobs: Callable[[], None]) -> None:
         thread.join(SECONDS)
     assert not any(thread.is_alive() for thread in threads), "somebody waits for ever"
     assert errors == []
+
+
+def feed(exchange: Exchange, producer: int, fed: Stream) -> Generator[None]:
+    """Push a whole stream, one block at each step of the iterator, then the stream's end or its error.
+
+    Closes the stream in any case, and early if nobody reads the producer's blocks any more.
+    """
+    try:
+        with closing(fed):
+            for rows in blocks(fed):
+                if not exchange.push(producer, rows):
+                    break
+                yield
+            watermark = fed.watermark
+        exchange.end(producer, watermark)
+    except Exception as error:  # noqa: BLE001 - it is raised where the stream is read
+        exchange.fail(producer, error)
+    except BaseException:
+        exchange.fail(producer, ExecutionError("a producer of an exchange was interrupted", reason="INTERRUPTED"))
+        raise

@@ -235,7 +235,7 @@ class FakeRun:
                 while not engine.gate.wait(0.01):
                     if self._computation.interrupted.is_set():
                         raise ExecutionError("interrupted")
-            for some in piece.batches if isinstance(piece, InlinePiece) else [batch(int(piece.path))]:
+            for some in piece.batches() if isinstance(piece, InlinePiece) else [batch(int(piece.path))]:
                 if some.num_rows and some.column(0)[0].as_py() == POISON:
                     raise ExecutionError(f"{piece.origin}: poison")
                 while engine.endless_until is not None and some.num_rows > 1 and not engine.endless_until.is_set():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -14,12 +16,13 @@ import pytest
 
 from tests.adding import add_splits
 from tidegate.planner.ir import Routing
-from tidegate.planner.physical.pipelines import PhysicalPlan
+from tidegate.planner.physical.pipelines import Feed, PhysicalPlan, SourceShape
 from tidegate.proto.errors import TaskFailed
 from tidegate.proto.values import Cursor, Data, FileSplit, InlineSplit
 
 from ..shaking import shaken
 from .channel_plans import (
+    ByHand,
     broadcast_join,
     diamond,
     exchange,
@@ -260,3 +263,28 @@ def test_what_runs_ahead_of_a_single_reader_needs_no_room(threads: int, tmp_path
     with running(sorted_by_key(3), tmp_path, threads=threads, queue_bytes=10_000, spill_quota=0) as task:
         write = arrow_file(tmp_path / "rows.arrow", inline(*T))
         assert [key for key, _ in task.run(t=FileSplit(path=str(write)))] == sorted(T[0])
+
+
+def test_statistics_are_read_while_pipelines_of_other_shapes_are_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ByHand, "relevant", lambda _, shape: shape)
+    shapes = [{"t": SourceShape(feed=Feed.STREAM, size_class=size)} for size in (1, 10, 100)]
+    with running(plan(pipeline(fragment("SELECT c0, c1 FROM in0", scan("t")), "t")), tmp_path) as task:
+        computation, ended = task.computation, threading.Event()
+
+        def take() -> None:
+            while not ended.is_set():
+                for shape in shapes:
+                    computation.pipelines(shape, 0)
+
+        taking = threading.Thread(target=take)
+        taking.start()
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)
+        try:
+            assert {computation.plans for _ in range(20_000)} == {0}
+        finally:
+            sys.setswitchinterval(interval)
+            ended.set()
+            taking.join()

@@ -23,7 +23,7 @@ from tidegate.operators.core.streams import BatchStream
 from tidegate.testing import check_operator
 
 from ..searching import tries
-from .exchanging import PLENTY, SCHEMA, OneExchange
+from .exchanging import PLENTY, SCHEMA, OneExchange, feed
 
 ROUTINGS: dict[str, Routing] = {
     "hash": HashRouting(SCHEMA, (0,), 3),
@@ -62,11 +62,11 @@ class Exchanged(Operator):
             stack.callback(exchange.cancel)
             for stream in inputs:
                 stack.callback(stream.close)
-            running = [exchange.feed(number, stream) for number, stream in enumerate(inputs)]
+            running = [feed(exchange, number, stream) for number, stream in enumerate(inputs)]
             while running:
-                feed = running[self._turn(len(running))]
-                if next(feed, self) is self:
-                    running.remove(feed)
+                producer = running[self._turn(len(running))]
+                if next(producer, self) is self:
+                    running.remove(producer)
             for consumer in range(exchange.consumers):
                 stream = exchange.stream(consumer) if self._order is None else exchange.merged(consumer, self._order)
                 yield from stream

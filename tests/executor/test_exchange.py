@@ -26,6 +26,7 @@ from .exchanging import (
     SECONDS,
     OneExchange,
     block,
+    feed,
     hashed,
     in_threads,
     keys_of,
@@ -85,6 +86,33 @@ def test_a_consumer_reads_every_slice_in_block_and_producer_order_whatever_the_i
         assert setup.files == []
 
 
+@given(STREAMS, ROUTINGS, st.sampled_from([0, 1_000, 1 << 20]), st.data())
+def test_all_parts_of_a_block_come_before_a_block_of_another_producer(
+    streams: list[list[list[int]]], routing: Routing, memory_limit: int, data: st.DataObject
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        setup = OneExchange(Path(folder) / "task", routing, producers=len(streams), memory_limit=memory_limit)
+        left = {
+            producer: [(key, at == len(keys) - 1) for keys in blocks_of_producer for at, key in enumerate(keys)]
+            for producer, blocks_of_producer in enumerate(streams)
+        }
+        keys_read: list[list[int]] = [[] for _ in range(routing.channels)]
+        while left:
+            producer = data.draw(st.sampled_from(sorted(left)))
+            if left[producer]:
+                key, ends = left[producer].pop(0)
+                assert setup.exchange.push(producer, block(key), ends=ends)
+            else:
+                setup.exchange.end(producer)
+                del left[producer]
+            for consumer in data.draw(st.sets(st.integers(0, routing.channels - 1))):
+                keys_read[consumer] += keys_of([part.rows for part in pulled(setup.exchange, consumer)])
+        for consumer in range(routing.channels):
+            keys_read[consumer] += keys_of([part.rows for part in pulled(setup.exchange, consumer)])
+            assert keys_read[consumer] == [key for _, _, keys in expected(streams, routing, consumer) for key in keys]
+        assert setup.quota.used == 0
+
+
 @pytest.mark.parametrize("memory_limit", [0, 20_000, 1 << 30])
 def test_threads_read_what_one_thread_reads(tmp_path: Path, memory_limit: int) -> None:
     streams = [[block(*range(at, at + 50)) for at in range(start, start + 2_000, 50)] for start in (0, 5_000, 9_000)]
@@ -108,7 +136,7 @@ def test_how_a_producer_cuts_its_batches_does_not_show(tmp_path: Path, rows: int
     table = pa.table({"k": range(150_000), "v": ["x"] * 150_000}, schema=SCHEMA)
     setup = OneExchange(tmp_path, hashed(2), producers=2)
     for producer in (0, 1):
-        assert len(list(setup.exchange.feed(producer, stream(table.to_batches(max_chunksize=rows))))) == 3
+        assert len(list(feed(setup.exchange, producer, stream(table.to_batches(max_chunksize=rows))))) == 3
     cut = list(blocks(table.to_batches()))
     assert [block_.num_rows for block_ in cut] == [BLOCK_ROWS, BLOCK_ROWS, 150_000 - 2 * BLOCK_ROWS]
     for consumer in (0, 1):
@@ -207,7 +235,7 @@ def test_without_room_in_the_quota_blocks_stay_in_memory(tmp_path: Path) -> None
 def test_beyond_the_allowance_the_producers_readers_get_an_error_that_says_so(tmp_path: Path) -> None:
     setup = OneExchange(tmp_path, hashed(2), producers=1, memory_limit=1, allowance=4_000_000)
     endless = (block(*range(BLOCK_ROWS)) for _ in range(100))
-    for _ in setup.exchange.feed(0, stream(endless)):
+    for _ in feed(setup.exchange, 0, stream(endless)):
         pass
     with pytest.raises(Exhausted, match="moves more than 4,000,000 bytes between its channels") as caught:
         list(pulled(setup.exchange, 0))
@@ -263,7 +291,7 @@ def test_a_producers_error_comes_after_its_blocks_to_every_consumer(tmp_path: Pa
 
     exchange = OneExchange(tmp_path, hashed(2), producers=2).exchange
     for producer, batches in enumerate([iter([block(*range(BLOCK_ROWS)), block(1)]), failing()]):
-        for _ in exchange.feed(producer, stream(batches)):
+        for _ in feed(exchange, producer, stream(batches)):
             pass
     for consumer in (0, 1):
         seen = [(s.producer, s.block) for s in (exchange.pull(consumer) for _ in range(3)) if not isinstance(s, Answer)]
@@ -307,7 +335,7 @@ def test_slices_for_closed_consumers_are_not_kept(tmp_path: Path) -> None:
 def test_a_producers_stream_is_closed_once_nobody_reads_it(tmp_path: Path) -> None:
     setup = OneExchange(tmp_path / "task", hashed(2), producers=1, memory_limit=0)
     rows = stream(block(*range(BLOCK_ROWS)) for _ in range(100))
-    feeding = setup.exchange.feed(0, rows)
+    feeding = feed(setup.exchange, 0, rows)
     next(feeding)
     setup.exchange.close(0)
     assert setup.exchange.wanted(0)
@@ -369,7 +397,7 @@ def test_cancelling_wakes_whoever_waits_and_frees_what_is_held(tmp_path: Path) -
 
 def test_an_abandoned_producer_is_an_error_not_an_end(tmp_path: Path) -> None:
     exchange = OneExchange(tmp_path, Broadcast(1), producers=1).exchange
-    feeding = exchange.feed(0, stream([block(*range(BLOCK_ROWS)), block(1)]))
+    feeding = feed(exchange, 0, stream([block(*range(BLOCK_ROWS)), block(1)]))
     next(feeding)
     feeding.close()
     exchange.pull(0)
@@ -383,7 +411,7 @@ def test_the_watermark_is_the_least_of_all_producers(
 ) -> None:
     exchange = OneExchange(tmp_path, Broadcast(1), producers=2).exchange
     for producer, watermark in enumerate(watermarks):
-        for _ in exchange.feed(producer, stream([block(1)], watermark)):
+        for _ in feed(exchange, producer, stream([block(1)], watermark)):
             pass
     rows = exchange.stream(0)
     assert keys_of(rows) == [1, 1]

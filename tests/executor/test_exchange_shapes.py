@@ -14,7 +14,7 @@ from tidegate.executor.exchange.exchange import Exchange, Meanwhile
 from tidegate.executor.exchange.exchange_buffers import Answer
 from tidegate.executor.exchange.routing import Broadcast
 
-from .exchanging import SECONDS, OneExchange, block, hashed, in_threads, keys_of, pulled, push_all, read, stream
+from .exchanging import SECONDS, OneExchange, block, feed, hashed, in_threads, keys_of, pulled, push_all, read, stream
 
 LIMITS = pytest.mark.parametrize("memory_limit", [0, 100_000])
 ROWS = 20_000
@@ -26,7 +26,7 @@ def one_row_batches() -> Iterator[pa.RecordBatch]:
 
 
 def fed(setup: OneExchange, producer: int, batches: Iterator[pa.RecordBatch]) -> Exchange:
-    for _ in setup.exchange.feed(producer, stream(batches)):
+    for _ in feed(setup.exchange, producer, stream(batches)):
         pass
     return setup.exchange
 
@@ -78,7 +78,7 @@ def test_three_deep_runs_on_one_thread_that_lends_itself_to_what_it_waits_for(
         steps: list[Iterator[None]] = []
         for producer in range(channels):
             rows = levels[level - 1].stream(producer, lend(feeding[level - 1])) if level else iter(batches[producer])
-            steps.append(exchange.feed(producer, stream(rows)))
+            steps.append(feed(exchange, producer, stream(rows)))
         feeding.append(steps)
     key_lists = [keys_of(levels[-1].stream(consumer, lend(feeding[-1]))) for consumer in range(channels)]
     assert sorted(key for keys in key_lists for key in keys) == list(range(4_000))

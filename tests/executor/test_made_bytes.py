@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import tidegate
@@ -27,6 +31,18 @@ def test_rows_come_where_fewer_of_them_fit_at_once() -> None:
     table = answer("SELECT k, repeat(t, 4000 + k) AS t FROM l", 2_000)
     assert table["k"].to_pylist() == list(range(2_000))
     assert [len(text) for text in table["t"].to_pylist()] == [3 * (4_000 + k) for k in range(2_000)]
+
+
+@pytest.mark.parametrize("determinism", ["strict", "relaxed"])
+def test_rows_of_a_parquet_file_come_where_fewer_of_them_fit_at_once(tmp_path: Path, determinism: str) -> None:
+    pq.write_table(pa.Table.from_batches([rows(2_000)]), tmp_path / "l.parquet")
+    with tidegate.local(roots=[tmp_path]) as client:
+        text = "SELECT k, repeat(t, 4000 + k) AS t FROM l WHERE k >= 100"
+        table = client.query(
+            planned(text), {"l": str(tmp_path / "l.parquet")}, memory_limit=LIMIT, determinism=determinism
+        )
+    assert table["k"].to_pylist() == list(range(100, 2_000))
+    assert [len(text) for text in table["t"].to_pylist()] == [3 * (4_000 + k) for k in range(100, 2_000)]
 
 
 @pytest.mark.parametrize(
@@ -73,3 +89,19 @@ def test_texts_of_a_plan_may_say_what_guards_say() -> None:
     text = "wide_rows(1e0, wide_from()"
     table = answer(f"SELECT '{text}' || repeat(t, k) AS t FROM l ORDER BY k", 3)
     assert table["t"].to_pylist() == [text, text + "abc", text + "abcabc"]
+
+
+@pytest.mark.parametrize("collected", ["array_agg(t)", "string_agg(t, ',')"])
+def test_a_group_of_which_two_copies_do_not_fit_is_refused(tmp_path: Path, collected: str) -> None:
+    texts = pa.DictionaryArray.from_arrays(np.zeros(800_000, np.int32), pa.array(["x" * 100]))
+    pq.write_table(pa.table({"t": texts}), tmp_path / "l.parquet", store_schema=False)
+    with tidegate.local(roots=[tmp_path]) as client:
+        task = client.create_task(planned(f"SELECT {collected} AS t FROM l"), memory_limit=4 * LIMIT)
+        with task, pytest.raises(tidegate.TidegateError, match="needs more than its memory limit of 64 MiB") as failure:
+            task.run_epoch({"l": str(tmp_path / "l.parquet")}).table()
+    assert failure.value.reason == "MEMORY_LIMIT"
+
+
+def test_small_groups_are_collected_in_half_of_the_memory() -> None:
+    table = answer("SELECT k % 100 AS g, array_agg(k) AS x FROM l GROUP BY k % 100 ORDER BY g", 2_000)
+    assert table["x"].to_pylist() == [list(range(group, 2_000, 100)) for group in range(100)]

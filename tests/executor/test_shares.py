@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tidegate.executor.pipelines.shares import morsels, shares
 from tidegate.operators.core.column import Column
 from tidegate.operators.core.piece import FilePiece, FileVersion, InlinePiece, Piece
+from tidegate.operators.core.row_reader import reader_of
 from tidegate.operators.sources.scan import Scan
 from tidegate.operators.sources.split_pieces import expand, open_pieces
 from tidegate.proto.values import FileSplit
@@ -24,7 +25,9 @@ BLOCK = 65_536
 
 def inline(first: int, rows: int) -> InlinePiece:
     batch = pa.record_batch([pa.array(range(first, first + rows), pa.int64())], schema=SCHEMA)
-    return InlinePiece(batches=(batch,), schema=SCHEMA, origin=f"rows from {first}", row_count=rows)
+    return InlinePiece(
+        read=reader_of((batch,)), schema=SCHEMA, origin=f"rows from {first}", rows=(0, rows), row_count=rows
+    )
 
 
 def whole(name: str, rows: int) -> FilePiece:
@@ -112,7 +115,7 @@ def test_inline_rows_are_shared_out_alike_in_memory_and_in_a_file(
     """Rows that were too many for a message travel as a file, whose batches are the sender's."""
     piece = inline(0, 600_000)
     with pa.ipc.new_stream(tmp_path / "rows", SCHEMA) as writer:
-        writer.write_table(pa.Table.from_batches(piece.batches), max_chunksize=batch_rows)
+        writer.write_table(pa.Table.from_batches(piece.batches()), max_chunksize=batch_rows)
     pieces = expand(FileSplit(str(tmp_path / "rows"), format="inline"), [str(tmp_path)], "split 1")
     for share_out in shares, lambda pieces, channels: tuple(morsels(pieces, channels)):
         expected = [values(share) for share in share_out([piece], channels)]

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+import weakref
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.operators.core.blocks import BLOCK_ROWS, blocks
+from tidegate.operators.core.blocks import BLOCK_ROWS, Part, blocks, parts
 from tidegate.operators.core.sizes import row_bytes
 
 
@@ -56,7 +57,8 @@ def test_no_batch_is_asked_for_before_it_is_needed() -> None:
 
 
 def texts(*lengths: int | None) -> pa.RecordBatch:
-    return pa.record_batch({"x": [None if length is None else "x" * length for length in lengths]})
+    values = [None if length is None else "x" * length for length in lengths]
+    return pa.record_batch({"x": pa.array(values, pa.string())})
 
 
 def test_a_block_ends_before_the_row_with_which_it_would_be_too_large() -> None:
@@ -122,3 +124,50 @@ def test_rows_are_counted_by_their_values_whatever_nulls_hide() -> None:
     )
     plain = pa.array(["xx", None, "x"])
     assert row_bytes(pa.record_batch({"x": hidden})).tolist() == row_bytes(pa.record_batch({"x": plain})).tolist()
+
+
+def whole(cut: Iterable[Part]) -> Iterator[pa.RecordBatch]:
+    """The blocks that the parts belong to."""
+    held: list[pa.RecordBatch] = []
+    for part in cut:
+        held.append(part.rows)
+        if part.ends:
+            yield pa.concat_batches(held)
+            held = []
+    assert not held
+
+
+@given(
+    st.lists(st.lists(st.none() | st.integers(0, 60), max_size=12), max_size=8),
+    st.integers(1, 10),
+    st.integers(1, 200),
+    st.integers(1, 80),
+)
+def test_the_parts_of_blocks_are_the_blocks(
+    lengths: list[list[int | None]], rows: int, size: int, part_size: int
+) -> None:
+    given_batches = [texts(*some) for some in lengths]
+    cut = list(parts(given_batches, rows, size, part_size))
+    assert list(whole(cut)) == list(blocks(given_batches, rows, size))
+    assert all(part.rows.num_rows == 1 or row_bytes(part.rows).sum() <= part_size for part in cut)
+
+
+def test_a_block_of_narrow_rows_is_one_part() -> None:
+    assert [(part.rows.num_rows, part.ends) for part in parts(batches(100_000))] == [
+        (BLOCK_ROWS, True),
+        (100_000 - BLOCK_ROWS, True),
+    ]
+
+
+def test_parts_hold_no_more_than_a_part_and_a_batch() -> None:
+    alive: list[weakref.ref[pa.RecordBatch]] = []
+
+    def source() -> Iterator[pa.RecordBatch]:
+        for _ in range(12):
+            batch = texts(*[1_000] * 1_000)
+            alive.append(weakref.ref(batch))
+            yield batch
+            del batch
+            assert sum(reference() is not None for reference in alive) <= 4
+
+    assert sum(part.rows.num_rows for part in parts(source())) == 12_000

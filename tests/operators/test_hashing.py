@@ -9,6 +9,7 @@ import datetime as dt
 import decimal
 import math
 import struct
+import tracemalloc
 from collections.abc import Sequence
 from decimal import Decimal
 
@@ -244,6 +245,19 @@ def test_many_and_long_texts_hash_as_each_by_itself() -> None:
     hashes = hash_array(texts)
     for position in (0, 4_095, 4_096, 9_999, 10_000, 10_001, 10_002):
         assert hashes[position] == hash_array(texts.slice(position, 1))[0]
+
+
+@pytest.mark.parametrize("length", [(2 << 20) + 1, (3 << 20) - 1, 3 << 20])
+def test_texts_of_megabytes_hash_as_described_with_little_memory_beside_them(length: int) -> None:
+    long = bytes(range(256)) * (length // 256 + 1)
+    values = [b"short", long[:length], None, b"", long[1 : length + 1], b"y" * 100]
+    array = pa.array(values, pa.binary())
+    tracemalloc.start()
+    hashes = hash_array(array)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert hashes.tolist() == [naive(value) for value in values]
+    assert most < 24 << 20
 
 
 @given(st.lists(st.none() | st.lists(st.none() | st.text(max_size=10), max_size=5), min_size=1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import grpc
 import pyarrow as pa
@@ -19,6 +20,7 @@ from tidegate.server.endpoints.plan_service import Plans
 from tidegate.server.endpoints.task_service import Tasks
 
 from .conftest import Stubs, inline
+from .fake_process import server_process
 from .running import fake_server
 from .test_malformed import METHODS, call, reason
 
@@ -133,3 +135,18 @@ def test_a_compressed_request_is_refused_before_it_is_unpacked(address: str) -> 
     ):
         tasks_pb2_grpc.TaskServiceStub(channel).CreateTask(pb.CreateTaskRequest(plan=plan), timeout=20)
     assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+def test_grpc_writes_no_line_of_its_own_for_a_compressed_request(tmp_path: Path) -> None:
+    plan, log = pb.PlanBytes(binary=bytes(1 << 16)), tmp_path / "log"
+    command = ("tidegate.server.cli", "serve", "--listen", "127.0.0.1:0", "--root", str(tmp_path))
+    with (
+        log.open("w") as stderr,
+        server_process(*command, stderr=stderr) as server,
+        grpc.insecure_channel(server.address, compression=grpc.Compression.Gzip) as channel,
+    ):
+        with pytest.raises(grpc.RpcError, match="'gzip' is disabled"):
+            tasks_pb2_grpc.TaskServiceStub(channel).CreateTask(pb.CreateTaskRequest(plan=plan), timeout=20)
+        assert server.end() == 0
+    assert "shutting down" in log.read_text()
+    assert "ompression" not in log.read_text()

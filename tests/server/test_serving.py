@@ -31,6 +31,11 @@ def test_the_standard_health_service_says_serving(stubs: Stubs, service: str) ->
     assert answer.status == health_pb2.HealthCheckResponse.SERVING
 
 
+def test_thousands_of_calls_at_the_same_time_are_all_answered(stubs: Stubs) -> None:
+    calls = [stubs.tasks.ListTasks.future(pb.ListTasksRequest(), timeout=120) for _ in range(3_000)]
+    assert {call.exception() for call in calls} == {None}
+
+
 def test_reflection_lists_the_services(stubs: Stubs) -> None:
     stub = reflection_pb2_grpc.ServerReflectionStub(stubs.channel)
     (answer,) = stub.ServerReflectionInfo(iter([reflection_pb2.ServerReflectionRequest(list_services="")]))

@@ -6,7 +6,7 @@ their keys' hashes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -18,7 +18,7 @@ from ...core.interrupts import beside
 from ..values.change import Change, ManyRounds, Numbers, Rounds
 from ..values.consolidate import Entries, consolidate, consolidated, entries, merged, to_merge
 from ..values.rows import Rows
-from ..values.value_columns import Index
+from ..values.value_columns import Index, Mask
 from .history import counts_at
 from .matching_entries import Held, History, MatchingEntries
 from .packed_layout import Form
@@ -293,6 +293,15 @@ class Arrangement:
                 asked, at = asked[same], at[same]
         self.looked_at += len(at)
         return run, asked, at
+
+    def retain(self, wanted: Callable[[Rows], Mask]) -> None:
+        """Forget all entries but those whose rows are `wanted`."""
+        runs = self.runs
+        self.clear()
+        for run in runs:
+            all_ = run.pick(np.arange(len(run)))
+            left = np.flatnonzero(wanted(all_.rows))
+            self.insert_numbers(all_.rows.take(left), all_.weights.take(left, axis=0), _taken(all_.rounds, left))
 
     def contents(self) -> Change:
         """All entries, consolidated."""

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from ...core.interrupts import beside
+from ...core.interrupts import MANY, beside, look
 from ..values.change import Change, Numbers, Rounds, all_one, ones
 from ..values.consolidate import group_starts, narrow, not_zero, sum_groups
 from ..values.value_columns import Index
@@ -56,8 +56,18 @@ class PackedRun:
 
     def ranges(self, key_words: Numbers) -> tuple[Index, Numbers]:
         """For each key the position of its first entry, and the number of its entries."""
-        shift = self.layout.key_shift
         directory = self._asked_for(len(key_words))
+        if len(key_words) <= MANY:
+            return self._ranges(key_words, directory)
+        parts = []
+        for start in range(0, len(key_words), MANY):
+            look()
+            parts.append(self._ranges(key_words[start : start + MANY], directory))
+        first, counts = zip(*parts, strict=True)
+        return np.concatenate(first), np.concatenate(counts)
+
+    def _ranges(self, key_words: Numbers, directory: Index | None) -> tuple[Index, Numbers]:
+        shift = self.layout.key_shift
         if directory is not None:
             keys = key_words >> shift
             first = directory.take(keys)

@@ -12,6 +12,7 @@ import numpy as np
 
 from ...arrays.hashing import Hashes, combine_hashes
 from ...core.interrupts import beside
+from ...core.wide_rows import PassingRows
 from ..kept.packed_key_domain import PackedKeyDomain
 from .change import Change, ManyRounds, Numbers, all_one
 from .rows import Rows
@@ -33,6 +34,9 @@ _FACTOR_OF_LARGE: Final = 2
 """... and a large run only with a run less than so many times as long, because moving many rows costs more than
 probing.
 """
+
+_FREED: Final = PassingRows(4 << 20)
+"""The memory of merged runs. All that merges free goes back to the system, or it would stay beside the state."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -129,7 +133,11 @@ def merged(runs: list[Entries]) -> Entries:
     """
     together = Entries.concat(runs)
     runs.clear()
-    return _consolidated(together, "stable", keep_zeros=False)
+    run = _consolidated(together, "stable", keep_zeros=False)
+    size = together.nbytes
+    del together
+    _FREED.add_bytes(size)
+    return run
 
 
 def without_zeros(parts: Entries) -> Entries:

@@ -123,3 +123,14 @@ def test_a_search_for_very_many_keys_runs_beside_the_looks_of_its_thread() -> No
         list(_searched(keys, keys[:100]))
     assert len(started) == 2
     assert sum(len(asked) for asked, _ in pairs) == MANY
+
+
+def test_many_keys_are_looked_up_with_looks_in_between() -> None:
+    arrangement, count = Arrangement(TYPES, [0], depth=0), 3 * MANY
+    column = list(range(count))
+    arrangement.insert(Change(rows(column, column), np.ones(count, dtype=np.int64)))
+    looks: list[int] = []
+    with looking(Watch(lambda: looks.append(1))):
+        answer = arrangement.find(rows(column), rows=False)
+    assert answer.asked.tolist() == column
+    assert len(looks) >= 3
