@@ -9,6 +9,7 @@ derived type's family. Every other type is a problem.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
@@ -105,6 +106,8 @@ def reconcile(
                 message=f"{implementation.signature} gives {derived}, but the plan declares {output}",
             )
         )
+    if isinstance(derived, t.IntervalDay) and isinstance(output, t.IntervalDay):
+        output = replace(output, precision=min(derived.precision, output.precision))  # a finer one changes no value
     return t.nullable(output) if derived.nullable else output
 
 

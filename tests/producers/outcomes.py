@@ -80,11 +80,16 @@ def held_against(got: pa.Table, expected: pa.Table, *, ordered: bool = False, va
 
 def rows(table: pa.Table) -> list[tuple[Any, ...]]:
     """The rows as Python values. Moments are in microseconds, which Python's values hold."""
-    micros = [
-        column.cast(pa.timestamp("us", column.type.tz), safe=False) if pa.types.is_timestamp(column.type) else column
-        for column in table.columns
-    ]
+    types = [_micros(column.type) for column in table.columns]
+    columns = zip(table.columns, types, strict=True)
+    micros = [column if column.type == type_ else column.cast(type_, safe=False) for column, type_ in columns]
     return list(zip(*(column.to_pylist() for column in micros), strict=True))
+
+
+def _micros(type_: pa.DataType) -> pa.DataType:
+    if pa.types.is_duration(type_):
+        return pa.duration("us")
+    return pa.timestamp("us", type_.tz) if pa.types.is_timestamp(type_) else type_
 
 
 _KINDS: Final = (
@@ -137,6 +142,8 @@ def _plain(value: Any) -> Any:
     match value:
         case dict():
             return list(value.values())
+        case pa.MonthDayNano(months=0, days=days, nanoseconds=nanoseconds):
+            return dt.timedelta(days=days, microseconds=nanoseconds / 1000)
         case tuple():
             return list(value)
         case dt.datetime():

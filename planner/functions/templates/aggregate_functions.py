@@ -7,7 +7,7 @@ from typing import Final
 from ...ir import types as t
 from .arithmetic import OVERFLOW, ROUNDING, overflowing
 from .decimals import decimal, quotient, unscaled
-from .use import Entry, Table, Template, Use
+from .use import Entry, Table, Template, Use, let
 
 _OVERFLOW: Final = {"overflow": OVERFLOW}
 _EXACT: Final = {"overflow": ("ERROR",)}
@@ -84,15 +84,22 @@ def _correlation(use: Use) -> str:
     return use.cast(use.call("corr", *use.arguments))
 
 
+_MIDDLE: Final = "[0.5, 0.5000000000009095]"
+"""The fractions whose values lie around the middle: of an odd number of values both are the one in the middle. The
+second fraction is 2**-40 above a half.
+"""
+_MIDPOINT: Final = "CASE WHEN low = high THEN low ELSE low / 2 + high / 2 END"
+
+
 def _median(use: Use) -> str:
-    """The median, exact also where an approximation would do. Between two integers it is the even one, computed exactly
-    by way of decimals.
+    """The median, exact also where an approximation would do. Between two integers it is the even one. DuckDB's own
+    median loses digits of large integers, and between infinities it is not a number.
     """
-    x = use.arguments[1]
+    around = use.call("quantile_disc", use.arguments[1], _MIDDLE)
     if not isinstance(use.result, t.Integer):
-        return use.cast(use.call("median", x))
-    middle = use.call("median", f"CAST({x} AS DECIMAL(21,1))")
-    return use.cast(f"round_even({middle}, 0)")
+        return use.cast(f"list_reduce({around}, lambda low, high: {_MIDPOINT})")
+    total = f"list_sum({around})"
+    return use.cast(let(total, lambda total: f"({total} // 2 + ({total} % 2) * abs(({total} // 2) % 2))"))
 
 
 def _quantile(use: Use) -> str:

@@ -7,7 +7,7 @@ or stands as a literal. `make search` tries every implementation at every edge, 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cache
@@ -182,13 +182,6 @@ def answer(
         raise
     except duckdb.Error:
         return ERROR, bound.type
-
-
-@pytest.fixture(scope="module")
-def connection() -> Iterator[duckdb.DuckDBPyConnection]:
-    with duckdb.connect(config={"threads": 1}) as connection:
-        connection.execute("SET TimeZone = 'UTC'")
-        yield connection
 
 
 @pytest.mark.parametrize("file", FILES)

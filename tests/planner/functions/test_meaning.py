@@ -1,5 +1,6 @@
 """The meaning of functions, against naive Python: overflow, rounding, division, nulls."""
 
+import datetime as dt
 import decimal
 import itertools
 
@@ -205,3 +206,22 @@ def test_an_average_of_distinct_integers_is_the_truncated_average_of_their_set(n
     kept = {number for number in numbers if number is not None}
     expected = int(decimal.Decimal(sum(kept)) / len(kept)) if kept else None
     assert CONNECTION.sql(f"SELECT {sql} FROM {rows} r").fetchall() == [(expected,)]
+
+
+@given(st.dates(), st.dates())
+def test_dates_differ_by_days(one, other):
+    days = [ir.Literal(value=date.toordinal() - 719163, type=t.Date(nullable=False)) for date in (one, other)]
+    assert answer("subtract", *days) == (one - other).days
+
+
+@given(st.integers(-(2**52), 2**52), st.integers(-(2**52), 2**52))
+def test_timestamps_differ_by_an_interval(one, other):
+    moments = [ir.Literal(value=v, type=t.Timestamp(precision=6, nullable=False)) for v in (one, other)]
+    assert answer("subtract", *moments) == dt.timedelta(microseconds=one - other)
+
+
+def test_a_difference_with_nanoseconds_is_an_error():
+    fine = [ir.Literal(value=v, type=t.Timestamp(precision=9, nullable=False)) for v in (3_000, 1_000, 1_001)]
+    assert answer("subtract", *fine[:2]) == dt.timedelta(microseconds=2)
+    with pytest.raises(duckdb.Error, match="has nanoseconds"):
+        answer("subtract", *fine[1:])

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from ....ir import types as t
-from ..use import Entry, Table, Template, Use, let
+from ..use import Entry, Table, Template, Use, error, let
 
 _UNITS: Final = frozenset(
     {"year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond", "microsecond"}
@@ -37,6 +37,27 @@ def _coarse(use: Use, index: int) -> str:
 
 def _shift(symbol: str) -> Template:
     return lambda use: use.cast(f"({_fine(use, 0)} {symbol} {use.arguments[1]})")
+
+
+def _subtract(use: Use) -> str:
+    return _shift("-")(use) if isinstance(use.type(1), t.IntervalCompound) else _difference(use)
+
+
+def _difference(use: Use) -> str:
+    """The days from one date to another, or the time from one moment to another. DuckDB's intervals have microseconds,
+    so a difference with nanoseconds is an error.
+    """
+    x, y = use.arguments
+    if isinstance(use.type(0), t.Date):
+        return f"({x} - {y})"
+    fine = (isinstance(type_, t.Timestamp) and type_.precision > _MICROS for type_ in (use.type(0), use.type(1)))
+    if not any(fine):
+        return f"to_microseconds(epoch_us({x}) - epoch_us({y}))"
+    coarse = error("the time between these moments has nanoseconds, which DuckDB's intervals do not hold")
+    return let(
+        f"(epoch_ns({x}) - epoch_ns({y}))",
+        lambda ns: f"CASE WHEN {ns} % 1000 <> 0 THEN {coarse} ELSE to_microseconds({ns} // 1000) END",
+    )
 
 
 def _date_trunc(use: Use) -> str:
@@ -102,7 +123,7 @@ def _whole_seconds(use: Use) -> str:
 
 TABLE: Final[Table] = {
     ("moments", "add"): Entry(_shift("+")),
-    ("moments", "subtract"): Entry(_shift("-")),
+    ("moments", "subtract"): Entry(_subtract),
     ("moments", "date_bin"): Entry(_date_bin),
     ("moments", "date_trunc"): Entry(_date_trunc, note="the unit must be a constant"),
     ("moments", "from_unixtime"): Entry(_units(1)),
