@@ -164,6 +164,9 @@ class Decoder:
         self, numbers: Sequence[int], plan_path: PlanPath, field: str, scope: Scope
     ) -> Steps[tuple[ir.Expression, ...]]:
         """The expressions of the repeated field `field` of the message at `plan_path`."""
+        literals = self.literals.run(numbers, plan_path, field)
+        if literals is not None:
+            return literals
         converted = []
         for index, number in enumerate(numbers):
             converted.append((yield from self.expression(number, plan_path.at(field, index), scope)))

@@ -44,6 +44,27 @@ class Literals:
             message = self._nodes.take(number)
         except Malformed as error:
             return self.problem(plan_path, "MALFORMED", str(error))
+        return self._converted(message, plan_path, depth)
+
+    def run(self, numbers: Sequence[int], plan_path: PlanPath, field: str) -> tuple[Literal, ...] | None:
+        """The literals that the expressions of a repeated field are, read at once; None if that cannot be."""
+        try:
+            messages = self._nodes.take_literals(numbers) if len(numbers) > 1 and all(numbers) else None
+        except Malformed:
+            return None  # taken one by one, they are refused at the place of the first that is too many
+        if messages is None:
+            return None
+        literals = []
+        for index, message in enumerate(messages):
+            kind = message.WhichOneof("literal_type")
+            type_ = None if message.type_variation_reference else _EVIDENT.get((kind, message.nullable))
+            if type_ is None:
+                literals.append(self._converted(message, plan_path.at(field, index) / "literal", 0))
+            else:
+                literals.append(Literal(value=getattr(message, kind), type=type_))
+        return tuple(literals)
+
+    def _converted(self, message: Message, plan_path: PlanPath, depth: int) -> Literal:
         kind = message.WhichOneof("literal_type")
         if kind is None:
             return self.problem(plan_path, "MISSING", "a literal is missing here")
@@ -235,17 +256,28 @@ def _null(literals: Literals, body: Message, plan_path: PlanPath, depth: int) ->
     return Literal(value=None, type=literals.types.convert(body, plan_path, depth))
 
 
+_WHOLE: Final[Mapping[str, Type]] = {
+    "boolean": t.Boolean(),
+    "i32": t.Integer(bits=32),
+    "i64": t.Integer(bits=64),
+    "fp32": t.Float(bits=32),
+    "fp64": t.Float(bits=64),
+    "string": t.String(),
+    "binary": t.Binary(),
+    "date": t.Date(),
+}
+"""Literals of which every value that protobuf can carry is a value of the type."""
+
+_EVIDENT: Final = {
+    (kind, nullable): t.nullable(type_) if nullable else t.required(type_)
+    for kind, type_ in _WHOLE.items()
+    for nullable in (False, True)
+}
+
 CONVERTERS: Final[Mapping[str, Converter]] = {
-    "boolean": _plain(t.Boolean()),
+    **{kind: _plain(type_) for kind, type_ in _WHOLE.items()},
     "i8": _plain(t.Integer(bits=8)),
     "i16": _plain(t.Integer(bits=16)),
-    "i32": _plain(t.Integer(bits=32)),
-    "i64": _plain(t.Integer(bits=64)),
-    "fp32": _plain(t.Float(bits=32)),
-    "fp64": _plain(t.Float(bits=64)),
-    "string": _plain(t.String()),
-    "binary": _plain(t.Binary()),
-    "date": _plain(t.Date()),
     "interval_year_to_month": _interval_year,
     "interval_day_to_second": _interval_day,
     "interval_compound": _interval_compound,

@@ -21,6 +21,8 @@ MAX_TYPE_DEPTH: Final = 64
 
 _NULLABILITY_REQUIRED: Final = 2
 _UNSIGNED: Final = {"u8": 8, "u16": 16, "u32": 32, "u64": 64}
+_NUMBERS: Final = "the supported extension types are u8 to u64"
+_INSTEAD: Final = {"null": "give the null a type, as in CAST(NULL AS BIGINT)"}
 _MAX_SECOND_PRECISION: Final = 12
 
 REFUSED: Final[Mapping[str, str]] = {
@@ -107,9 +109,7 @@ class Types:
             return self.problem(plan_path, "UNKNOWN_ANCHOR", f"the plan declares no extension type {reference}")
         bits = _UNSIGNED.get(declared.name.lower())
         if bits is None:
-            message = (
-                f"the extension type {declared.name!r} is not supported; the supported extension types are u8 to u64"
-            )
+            message = f"the extension type {declared.name!r} is not supported; {_INSTEAD.get(declared.name, _NUMBERS)}"
             return self.problem(plan_path, "UNSUPPORTED_TYPE", message)
         return t.Integer(bits=bits, signed=False)
 

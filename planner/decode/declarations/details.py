@@ -19,6 +19,8 @@ MESSAGES: Final[Mapping[str, type[Message]]] = {
         relations_pb2.IterationReferenceReadRelation,
         relations_pb2.UserOperator,
         relations_pb2.WindowAggregate,
+        relations_pb2.LateRows,
+        relations_pb2.Watermark,
     )
 }
 

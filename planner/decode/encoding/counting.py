@@ -130,7 +130,12 @@ def _count_wire(data: bytes, shape: Shape, tally: Tally) -> None:
         parts += 1
         wire_type = tag & 7
         if wire_type == LENGTH_DELIMITED:
-            length, position = read_varint(data, position, end)
+            if position >= end:
+                raise Malformed("cut off")
+            length = data[position]
+            position += 1
+            if length >= 0x80:
+                length, position = read_varint(data, position - 1, end)
             if position + length > end:
                 raise Malformed("longer than the message around it")
             below = shape.by_number.get(tag >> 3)

@@ -7,7 +7,7 @@ So a plan is read once over, however deep it is, and a broken part is found at i
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any, Final, TypeAlias
 
 Message: TypeAlias = Any
@@ -34,16 +34,29 @@ class Nodes(ABC):
 
     def take(self, number: int) -> Message:
         """Message `number`, for conversion. Raises `Malformed`."""
-        if number in self._taken:
-            self._repeats += 1
-            if self._repeats > MAX_REPEATS:
-                problem = (
-                    "aliases, detached expressions and loops of this plan expand to too many parts; at most "
-                    f"{MAX_REPEATS:,} are allowed"
-                )
-                raise Malformed(problem)
-        self._taken.add(number)
+        self._count((number,))
         return self.peek(number)
+
+    def take_literals(self, numbers: Sequence[int]) -> Sequence[Message] | None:
+        """The literals that the expressions `numbers` are, if none of them is or holds anything else and the table can
+        read them all at once. Raises `Malformed`.
+        """
+        literals = self._read_literals(numbers)
+        if literals is not None:
+            self._count(numbers)
+        return literals
+
+    def _count(self, numbers: Sequence[int]) -> None:
+        """Counts the messages that are taken once more."""
+        before = len(self._taken)
+        self._taken.update(numbers)
+        self._repeats += len(numbers) - (len(self._taken) - before)
+        if self._repeats > MAX_REPEATS:
+            problem = (
+                "aliases, detached expressions and loops of this plan expand to too many parts; at most "
+                f"{MAX_REPEATS:,} are allowed"
+            )
+            raise Malformed(problem)
 
     def peek(self, number: int) -> Message:
         """Message `number`, for inspection. Raises `Malformed`."""
@@ -59,6 +72,9 @@ class Nodes(ABC):
     @abstractmethod
     def _read(self, number: int) -> Message:
         """Reads message `number` and puts the messages inside it into the table."""
+
+    def _read_literals(self, numbers: Sequence[int]) -> Sequence[Message] | None:  # noqa: ARG002  # for tables that can
+        return None
 
     @abstractmethod
     def content(self, number: int) -> Hashable:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
 from google.protobuf.message import DecodeError
 
 from .field_shapes import Descend, Hoist, Retype, Shape, shapes
+from .literal_runs import read_literals
 from .message_classes import pool
 from .message_nodes import Malformed, Message, Nodes
 
@@ -18,8 +18,7 @@ FIXED: Final = {1: 8, 5: 4}
 """Wire types whose values always have the same number of bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class WireMessage:
+class WireMessage(NamedTuple):
     """A message that is not taken yet: its type, and the range of its bytes."""
 
     name: str
@@ -53,7 +52,10 @@ class WireMessage:
         position = copied = start
         while position < end:
             field_start = position
-            tag, position = _tag(data, position, end)
+            tag = data[position]  # most tags are one byte: they are read without a call
+            position += 1
+            if not 8 <= tag < 0x80:
+                tag, position = _tag(data, field_start, end)
             value_start = position
             wire_type = tag & 7
             if wire_type == LENGTH_DELIMITED:
@@ -107,6 +109,9 @@ class WireNodes(Nodes):
 
     def _read(self, number: int) -> Message:
         return self._table[number].read(self._put)
+
+    def _read_literals(self, numbers: Sequence[int]) -> Sequence[Message] | None:
+        return read_literals([self._table[number].content for number in numbers])
 
     def _put(self, message: WireMessage) -> int:
         self._table.append(message)

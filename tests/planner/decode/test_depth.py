@@ -75,6 +75,18 @@ def calls(name: str, leaf: bytes) -> Callable[[int], bytes]:
     return condition
 
 
+def filters_plan(depth: int) -> PlanBytes:
+    return deep_plan(filters(depth))
+
+
+def or_plan(depth: int) -> PlanBytes:
+    return deep_plan(calls("or", COLUMN)(depth))
+
+
+def and_plan(depth: int) -> PlanBytes:
+    return deep_plan(calls("and", COLUMN)(depth))
+
+
 def filters_json(depth: int) -> PlanBytes:
     table = json.dumps(
         {"read": {"baseSchema": {"names": ["a"], "struct": {"types": [{"bool": {}}]}}, "namedTable": {"names": ["t"]}}}
@@ -84,17 +96,12 @@ def filters_json(depth: int) -> PlanBytes:
 
 
 @pytest.mark.parametrize(
-    "plan",
-    [
-        deep_plan(filters(2_000)),
-        deep_plan(calls("or", COLUMN)(2_000)),
-        deep_plan(calls("and", COLUMN)(2_000)),
-        filters_json(2_000),
-    ],
+    "build",
+    [filters_plan, or_plan, and_plan, filters_json],
     ids=["filters", "or", "and", "filters in JSON"],
 )
-def test_two_thousand_levels_decode(plan: PlanBytes) -> None:
-    assert decode_plan(plan).plan.names == ("a",)
+def test_two_thousand_levels_decode(build: Callable[[int], PlanBytes]) -> None:
+    assert decode_plan(build(2_000)).plan.names == ("a",)
 
 
 def test_a_deep_chain_keeps_every_level() -> None:
@@ -105,11 +112,12 @@ def test_a_deep_chain_keeps_every_level() -> None:
 
 
 @pytest.mark.parametrize(
-    "plan",
-    [deep_plan(filters(20_000)), deep_plan(calls("or", COLUMN)(20_000)), filters_json(20_000)],
+    "build",
+    [filters_plan, or_plan, filters_json],
     ids=["filters", "or", "filters in JSON"],
 )
-def test_ten_times_deeper_is_one_clear_problem(plan: PlanBytes) -> None:
+def test_ten_times_deeper_is_one_clear_problem(build: Callable[[int], PlanBytes]) -> None:
+    plan = build(20_000)
     with pytest.raises(PlanError) as raised:
         decode_plan(plan)
     (problem,) = raised.value.problems
