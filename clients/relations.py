@@ -9,22 +9,28 @@ from __future__ import annotations
 
 from .proto.tidegate.v1.relations_pb2 import (
     DeclaredOrder,
+    Final,
     IndexLookupJoin,
     IterationReferenceReadRelation,
     IterationRelation,
+    LateRows,
     Span,
     Unnest,
     UserOperator,
+    Watermark,
     WindowAggregate,
 )
 
 __all__ = [
     "DeclaredOrder",
+    "Final",
     "IndexLookupJoin",
     "IterationReferenceReadRelation",
     "IterationRelation",
+    "LateRows",
     "Span",
     "Unnest",
     "UserOperator",
+    "Watermark",
     "WindowAggregate",
 ]

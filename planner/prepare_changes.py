@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 from pyarrow import types as kinds
@@ -13,6 +13,7 @@ from ..operators.sources.change_column import WEIGHT
 from ..proto.errors import PlanError, Problem
 from ..proto.values import Explanation, TaskOptions
 from . import ir
+from .analysis.source_horizons import horizons, warnings
 from .changes.change_nodes import ChangeNode
 from .changes.lower_changes import lower
 from .explain.explain_changes import explain, nodes_of
@@ -22,10 +23,14 @@ from .rewrite import REWRITES
 from .rewrite.prune_columns import prune_columns
 from .rewrite.reduce_aggregates import reduce_aggregates
 from .rewrite.split_expressions import split_expressions
+from .rewrite.time_windows import end_windows_at_barriers, lower_windows_of_changes
 
-_REWRITES: Final = tuple(pass_ for pass_ in REWRITES if pass_ is not reduce_aggregates)
+Pass: TypeAlias = Callable[[ir.Plan], ir.Plan]
+
+_OTHERWISE: Final[dict[Pass, Pass]] = {end_windows_at_barriers: lower_windows_of_changes}
+_REWRITES: Final = tuple(_OTHERWISE.get(pass_, pass_) for pass_ in REWRITES if pass_ is not reduce_aggregates)
 """The rewrites for operators on changes. Groups follow the change, so to make some groups again whenever another side
-changes would cost more, not less.
+changes would cost more, not less. Final windows keep their form.
 """
 
 
@@ -80,9 +85,10 @@ def prepare_changes(decoded: Decoded, options: TaskOptions, static: Collection[s
         check(plan)
         _check_reads_only(plan)
         rewritten = _rewritten(plan)
-        planned = planned_sources(rewritten)
+        planned = _with_horizons(planned_sources(rewritten), rewritten)
         lowered = lower(rewritten, options.loop_rows, options.loop_seconds)
         _check_types(lowered.root)
+        fed = {source.name: source.event_time for source in planned if not source.static}
     except PlanError as error:
         raise PlanError(*problems_of(plan, checks, error)) from error
     return PreparedChanges(
@@ -90,7 +96,7 @@ def prepare_changes(decoded: Decoded, options: TaskOptions, static: Collection[s
         options=options,
         columns=columns_of(rewritten),
         sources=planned,
-        warnings=(*decoded.warnings, *lowered.warnings),
+        warnings=(*decoded.warnings, *lowered.warnings, *warnings(rewritten, fed)),
     )
 
 
@@ -98,6 +104,16 @@ def _rewritten(plan: ir.Plan) -> ir.Plan:
     for pass_ in _REWRITES:
         plan = pass_(plan)
     return prune_columns(plan, narrow=True)
+
+
+def _with_horizons(planned: Sequence[PlannedSource], plan: ir.Plan) -> tuple[PlannedSource, ...]:
+    ends = horizons(plan)
+    return tuple(
+        source
+        if source.event_time is None
+        else replace(source, event_time=replace(source.event_time, horizon=ends.get(source.name)))
+        for source in planned
+    )
 
 
 def _check_reads_only(plan: ir.Plan) -> None:

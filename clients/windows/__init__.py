@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .window_builders import session, sliding, tumbling
+from .window_builders import late_rows, session, sliding, tumbling, watermark
 
-__all__ = ["session", "sliding", "tumbling"]
+__all__ = ["late_rows", "session", "sliding", "tumbling", "watermark"]

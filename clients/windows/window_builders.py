@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from google.protobuf.any_pb2 import Any as AnyMessage
 
 from ..proto.errors import InvalidRequest
-from ..proto.tidegate.v1.relations_pb2 import Span, WindowAggregate
+from ..proto.tidegate.v1.relations_pb2 import Final, LateRows, Span, Watermark, WindowAggregate
 
 if TYPE_CHECKING:
     from substrait.extension_registry import ExtensionRegistry
@@ -23,6 +23,9 @@ Length: TypeAlias = timedelta | int | Span
 """
 
 
+_Resolve: TypeAlias = "Callable[[ExtensionRegistry], Plan]"
+
+
 def tumbling(
     events: Any,
     time: str,
@@ -31,6 +34,8 @@ def tumbling(
     keys: Sequence[Any] = (),
     measures: Sequence[Any] = (),
     offset: Length | None = None,
+    final: bool = False,
+    lateness: Length | None = None,
 ) -> Any:
     """Windows that follow each other: each row is in one window. The result has a row for each window and group of keys
     with at least one row of `events`: `window_start`, `window_end`, the keys, the measures.
@@ -40,6 +45,9 @@ def tumbling(
     00:00 UTC (integers: 0), at `offset` after it, and at every `size` before and after that. Lengths are a `timedelta`
     for timestamps, an integer for units of an integer column or days of a date, or a `tidegate.relations.Span`.
 
+    With `final`, a continuous task gives each window once: in the epoch in which the watermark passes its end and the
+    `lateness`. A window's rows that come later change nothing.
+
     >>> import substrait.dataframe as sub
     >>> from tidegate import windows
     >>> clicks = sub.read_named_table("clicks", {"at": sub.i64, "page": sub.string})
@@ -48,7 +56,7 @@ def tumbling(
     ...     print(task.run_epoch({"clicks": pa.table({"at": [3, 9], "page": ["home", "home"]})}).table().to_pylist())
     [{'window_start': 0, 'window_end': 10, 'page': 'home', 'clicks': 2}]
     """
-    return _windows(events, time, {"size": size, "offset": offset}, keys, measures)
+    return _windows(events, time, {"size": size, "offset": offset}, keys, measures, _final(final, lateness))
 
 
 def sliding(
@@ -60,6 +68,8 @@ def sliding(
     keys: Sequence[Any] = (),
     measures: Sequence[Any] = (),
     offset: Length | None = None,
+    final: bool = False,
+    lateness: Length | None = None,
 ) -> Any:
     """Windows of one size, one every `slide`: each row is in as many windows as overlap, or in none if there are gaps.
 
@@ -73,10 +83,20 @@ def sliding(
     ...     print(task.run_epoch({"clicks": pa.table({"at": [3, 9]})}).table().to_pydict())
     {'window_start': [-5, 0, 5], 'window_end': [5, 10, 15], 'clicks': [1, 2, 1]}
     """
-    return _windows(events, time, {"size": size, "slide": slide, "offset": offset}, keys, measures)
+    spans = {"size": size, "slide": slide, "offset": offset}
+    return _windows(events, time, spans, keys, measures, _final(final, lateness))
 
 
-def session(events: Any, time: str, gap: Length, *, keys: Sequence[Any] = (), measures: Sequence[Any] = ()) -> Any:
+def session(
+    events: Any,
+    time: str,
+    gap: Length,
+    *,
+    keys: Sequence[Any] = (),
+    measures: Sequence[Any] = (),
+    final: bool = False,
+    lateness: Length | None = None,
+) -> Any:
     """Sessions: rows of the same keys, each less than `gap` after the one before it. `window_start` is the time of the
     first row, `window_end` is `gap` after the last one. The other arguments are those of `tumbling`.
 
@@ -88,24 +108,131 @@ def session(events: Any, time: str, gap: Length, *, keys: Sequence[Any] = (), me
     ...     print(task.run_epoch({"clicks": pa.table({"at": [3, 9, 19]})}).table().to_pydict())
     {'window_start': [3, 19], 'window_end': [19, 29], 'clicks': [2, 1]}
     """
-    return _windows(events, time, {"gap": gap}, keys, measures)
+    return _windows(events, time, {"gap": gap}, keys, measures, _final(final, lateness))
 
 
-def _windows(
-    events: Any, time: str, spans: Mapping[str, Length | None], keys: Sequence[Any], measures: Sequence[Any]
+def watermark(
+    events: Any,
+    time: str,
+    delay: Length | None = None,
+    *,
+    ahead: Length | None = None,
+    idle_epochs: int = 0,
 ) -> Any:
-    message = WindowAggregate()
+    """The rows of a source whose watermark follows their column `time`: behind each row it is the greatest time so far,
+    less the `delay`. In a continuous task, final windows end by it.
+
+    `events` is a read, or filters and column selections of one. One row moves the watermark by at most `ahead`; the
+    first one only once another row is not further behind it. After `idle_epochs` epochs without rows, the source holds
+    no other one back; 0 means that it always does.
+
+    >>> import substrait.dataframe as sub
+    >>> from tidegate import windows
+    >>> clicks = windows.watermark(sub.read_named_table("clicks", {"at": sub.i64}), "at", 5)
+    >>> per_ten = windows.tumbling(clicks, "at", 10, measures=[sub.f.count().alias("clicks")], final=True)
+    >>> with tidegate.local() as client, client.create_task(per_ten.to_plan(), mode="continuous") as task:
+    ...     print(task.run_epoch({"clicks": pa.table({"at": [3, 12]})}).table().num_rows)  # the watermark is 7
+    ...     print(task.run_epoch({"clicks": pa.table({"at": [9, 15]})}).table().to_pylist())  # the watermark is 10
+    0
+    [{'window_start': 0, 'window_end': 10, 'clicks': 2, '_weight': 1}]
+    """
+    message = Watermark(idle_epochs=idle_epochs)
+    _set_spans(message, {"delay": delay, "ahead": ahead})
+    return _over_rows(events, time, message)
+
+
+def late_rows(
+    events: Any,
+    time: str,
+    *,
+    size: Length | None = None,
+    slide: Length | None = None,
+    offset: Length | None = None,
+    gap: Length | None = None,
+    lateness: Length | None = None,
+) -> Any:
+    """The rows of `events` that come too late for final windows of this kind, in a continuous task. In a per-epoch task
+    no row is late.
+
+    >>> import substrait.dataframe as sub
+    >>> from tidegate import windows
+    >>> clicks = windows.watermark(sub.read_named_table("clicks", {"at": sub.i64}), "at")
+    >>> late = windows.late_rows(clicks, "at", size=10)
+    >>> with tidegate.local() as client, client.create_task(late.to_plan(), mode="continuous") as task:
+    ...     print(task.run_epoch({"clicks": pa.table({"at": [3, 12, 9]})}).table().to_pylist())
+    [{'at': 9, '_weight': 1}]
+    """
+    message = LateRows()
+    _set_spans(message, {"size": size, "slide": slide, "offset": offset, "gap": gap, "lateness": lateness})
+    return _over_rows(events, time, message)
+
+
+def _final(final: bool, lateness: Length | None) -> Final | None:
+    if not final:
+        if lateness is not None:
+            raise InvalidRequest("lateness is the time that a final window waits for late rows: give final=True, too")
+        return None
+    message = Final()
+    _set_spans(message, {"lateness": lateness})
+    return message
+
+
+def _set_spans(message: Any, spans: Mapping[str, Length | None]) -> None:
     for name, length in spans.items():
         if length is not None:
             getattr(message, name).CopyFrom(_span(length))
+
+
+def _windows(
+    events: Any,
+    time: str,
+    spans: Mapping[str, Length | None],
+    keys: Sequence[Any],
+    measures: Sequence[Any],
+    final: Final | None,
+) -> Any:
+    message = WindowAggregate(final=final)
+    _set_spans(message, spans)
+    return _of_kind(events, lambda rows: _unbound(rows, time, message, keys, measures))
+
+
+def _over_rows(events: Any, time: str, message: Any) -> Any:
+    """A relation whose columns are those of its input."""
+    return _of_kind(events, lambda rows: _unbound_rows(rows, time, message))
+
+
+def _of_kind(events: Any, unbound: Callable[[Any], _Resolve]) -> Any:
+    """A plan of the builders, or a data frame, as `events` is one."""
     frame = hasattr(events, "to_plan")
-    resolve = _unbound(events.to_plan() if frame else events, time, message, keys, measures)
+    resolve = unbound(events.to_plan() if frame else events)
     return type(events)(resolve) if frame else resolve
+
+
+def _unbound_rows(events: Any, time: str, message: Any) -> _Resolve:
+    def resolve(registry: ExtensionRegistry) -> Plan:
+        from substrait.plan_pb2 import Plan
+        from substrait.type_inference import infer_plan_schema
+
+        registry.register_extension_relation(_MarkedRows)
+        registry.register_extension_relation(_OnlyLateRows)
+        bound = events(registry) if callable(events) else events
+        detail = type(message)()
+        detail.CopyFrom(message)
+        detail.time = _position(infer_plan_schema(bound, registry=registry), time)
+        changed = Plan()
+        changed.CopyFrom(bound)
+        root = changed.relations[-1].root
+        rows = type(root.input).FromString(root.input.SerializeToString())
+        root.input.extension_single.input.CopyFrom(rows)
+        root.input.extension_single.detail.Pack(detail)
+        return changed
+
+    return resolve
 
 
 def _unbound(
     events: Any, time: str, message: WindowAggregate, keys: Sequence[Any], measures: Sequence[Any]
-) -> Callable[[ExtensionRegistry], Plan]:
+) -> _Resolve:
     def resolve(registry: ExtensionRegistry) -> Plan:
         from substrait.builders import plan as builders
         from substrait.builders.extended_expression import column
@@ -131,7 +258,7 @@ def _unbound(
         root.input.extension_single.input.CopyFrom(aggregate.input)
         aggregate.ClearField("input")
         windows.aggregate = aggregate.SerializeToString()
-        root.input.extension_single.detail.CopyFrom(_Windows(windows, registry).to_any())
+        root.input.extension_single.detail.Pack(windows)
         names = ("window_start", "window_end", *root.names)
         del root.names[:]
         root.names.extend(names)
@@ -211,12 +338,33 @@ class _Windows:
             struct=Type.Struct(types=types, nullability=Type.NULLABILITY_REQUIRED),
         )
 
-    def to_any(self) -> AnyMessage:
-        return AnyMessage(type_url=self.type_url, value=self.message.SerializeToString())
-
     @classmethod
     def from_any(cls, detail: AnyMessage) -> _Windows:
         return cls(WindowAggregate.FromString(detail.value))
+
+
+class _SameColumns:
+    """An `ExtensionSingleDetail` of a relation whose columns are its input's."""
+
+    type_url: ClassVar[str]
+
+    def derive_schema(self, input_struct: Type.Struct) -> NamedStruct:
+        from substrait.type_pb2 import NamedStruct
+
+        names = [f"c{at}" for at in range(len(input_struct.types))]
+        return NamedStruct(names=names, struct=input_struct)
+
+    @classmethod
+    def from_any(cls, detail: AnyMessage) -> _SameColumns:  # noqa: ARG003 - the columns do not depend on it
+        return cls()
+
+
+class _MarkedRows(_SameColumns):
+    type_url: ClassVar[str] = f"type.googleapis.com/{Watermark.DESCRIPTOR.full_name}"
+
+
+class _OnlyLateRows(_SameColumns):
+    type_url: ClassVar[str] = f"type.googleapis.com/{LateRows.DESCRIPTOR.full_name}"
 
 
 def _bound_type(time: Type) -> Type:

@@ -12,10 +12,12 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from ...operators.changes.event_time.row_watermarks import EventTime, RowWatermarks
 from ...operators.changes.network.network_graph import Back, ByKey, Entry, Graph, Link, Loop, Operate, Vertex
 from ...operators.changes.retraction_check import RetractionCheck
 from ...operators.changes.values.evaluator import Evaluators
 from ...planner.changes.change_nodes import (
+    MARK,
     BackNode,
     ChangeNode,
     ComputeNode,
@@ -34,13 +36,21 @@ from .operator_factory import ChangeOperatorFactory
 class EntrySource:
     """A source as it is fed: its number among the network's entries, and all columns that the plan uses, by name.
 
-    If the source is `checked`, deleting a row that is not there is an error. Sources that are not checked are the
-    inputs of a loop, which have no names that a user knows.
+    With an `event_time`, rows get the column `MARK` as their last one. If the source is `checked`, deleting a row that
+    is not there is an error. Sources that are not checked are the inputs of a loop, which have no names that a user
+    knows.
     """
 
     port: int
     schema: pa.Schema
     checked: bool = True
+    event_time: EventTime | None = None
+
+    @property
+    def marked_schema(self) -> pa.Schema:
+        """The columns that readers of the source find."""
+        mark = pa.field(MARK, pa.int64(), nullable=False)
+        return self.schema if self.event_time is None else self.schema.append(mark)
 
 
 def graph_of(
@@ -51,7 +61,7 @@ def graph_of(
     `evaluators` run the nodes' statements. The outermost loops' rounds are `counted` if a later epoch may change what
     was found in them.
     """
-    factory = ChangeOperatorFactory(evaluators, {name: source.schema for name, source in sources.items()})
+    factory = ChangeOperatorFactory(evaluators, {name: source.marked_schema for name, source in sources.items()})
     named = frozenset(name for name, source in sources.items() if source.checked)
     making = _Making(factory=factory, leaves=_leaves(root), named=named, counted=counted)
     outside = _Level(loop=None, parent=None, depth=0)
@@ -230,13 +240,25 @@ def _leaves(root: ChangeNode) -> Mapping[ChangeNode, Leaves]:
 def _enter(level: _Level, name: str, source: EntrySource) -> int:
     """Add an entry. Rows come in by their hash, so that a row's deletions meet its insertions."""
     entry = level.add(Entry(port=source.port, schema=source.schema))
+    if source.event_time is not None:
+        entry = level.add(_marked(entry, name, source, source.event_time))
     if not source.checked:
         return entry
     every = ByKey(tuple(range(len(source.schema))))
     known = Operate(
-        make=lambda _: RetractionCheck(source.schema, name),
+        make=lambda _: RetractionCheck(source.marked_schema, name, source.event_time),
         inputs=(Link(entry, every),),
-        schema=source.schema,
+        schema=source.marked_schema,
         plan_path=name,
     )
     return level.add(known)
+
+
+def _marked(entry: int, name: str, source: EntrySource, event_time: EventTime) -> Operate:
+    """The source's rows with the watermark at each one, before they go to other channels: their order counts."""
+    return Operate(
+        make=lambda channel: RowWatermarks(source.marked_schema, event_time, fed=channel == 0),
+        inputs=(Link(entry),),
+        schema=source.marked_schema,
+        plan_path=name,
+    )

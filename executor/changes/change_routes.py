@@ -9,15 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
+from ...operators.changes.event_time.window_closing import WindowClosing
 from ...operators.changes.network.network_graph import ByKey, Route
 from ...planner.changes.change_nodes import (
     ComputeNode,
     ConstantNode,
     DifferenceNode,
     DistinctOrSetOpNode,
+    FinalSessionsNode,
+    FinalWindowsNode,
     GroupNode,
     JoinNode,
     OnlyOneNode,
+    OnTimeNode,
     Operated,
     RecomputeNode,
     RegroupNode,
@@ -28,10 +32,10 @@ from ...planner.changes.change_nodes import (
 )
 
 
-def routes_to(node: Operated) -> Sequence[Route]:
+def routes_to(node: Operated) -> Sequence[Route]:  # noqa: C901 (a line per node)
     """The route of each input of the node. A source has one, its entry."""
     match node:
-        case SourceNode() | ComputeNode():
+        case SourceNode() | ComputeNode() | OnTimeNode():
             return (None,)
         case ConstantNode():
             return ()
@@ -46,10 +50,16 @@ def routes_to(node: Operated) -> Sequence[Route]:
             return left, left
         case DistinctOrSetOpNode():
             return (ByKey(tuple(range(len(node.schema)))),) * len(node.inputs)
+        case GroupNode(closing=WindowClosing()):
+            return (ByKey(node.key[1:]),)
         case GroupNode() | TopNode() | RegroupNode():
             return (ByKey(node.key),)
         case WindowNode():
             return (ByKey(tuple(range(node.keys))),)
+        case FinalWindowsNode(input=GroupNode()):
+            return (None,)
+        case FinalWindowsNode() | FinalSessionsNode():
+            return (ByKey(tuple(range(1, 1 + node.keys))),)
         case RecomputeNode():
             return (ByKey(()),) * len(node.inputs)
         case _:

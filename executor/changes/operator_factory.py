@@ -13,6 +13,9 @@ from ...operators.changes.compute import Compute
 from ...operators.changes.constant import Constant
 from ...operators.changes.difference import Difference
 from ...operators.changes.distinct_or_set_op import DistinctOrSetOp
+from ...operators.changes.event_time.final_sessions import FinalSessions
+from ...operators.changes.event_time.final_windows import FinalWindows, with_bounds
+from ...operators.changes.event_time.on_time import OnTime
 from ...operators.changes.group import Group
 from ...operators.changes.join import Join
 from ...operators.changes.only_one import OnlyOne
@@ -29,9 +32,12 @@ from ...planner.changes.change_nodes import (
     ConstantNode,
     DifferenceNode,
     DistinctOrSetOpNode,
+    FinalSessionsNode,
+    FinalWindowsNode,
     GroupNode,
     JoinNode,
     OnlyOneNode,
+    OnTimeNode,
     Operated,
     PairCondition,
     RecomputeNode,
@@ -90,6 +96,7 @@ class ChangeOperatorFactory:
                     plan_path=node.plan_path,
                     depth=depth,
                     always=node.always and channel == 0,
+                    closing=node.closing,
                 )
             case TopNode():
                 return Top(
@@ -105,6 +112,12 @@ class ChangeOperatorFactory:
                 return self._regroup(node, channel, depth)
             case WindowNode():
                 return self._window(node, depth)
+            case OnTimeNode():
+                return OnTime(node.schema, node.closing, node.output, marked=node.marked, late=node.late)
+            case FinalWindowsNode():
+                return self._windows_of_time(node)
+            case FinalSessionsNode():
+                return self._sessions(node)
             case RecomputeNode():
                 return self._recompute(node, channel, depth)
             case _:
@@ -151,6 +164,23 @@ class ChangeOperatorFactory:
             WindowByRound(*arguments, plan_path=node.plan_path, depth=depth)
             if depth
             else Window(*arguments, plan_path=node.plan_path)
+        )
+
+    def _windows_of_time(self, node: FinalWindowsNode) -> FinalWindows:
+        evaluate = self._evaluator(node.sql, [with_bounds(node.input.schema)], node.schema, node.plan_path)
+        return FinalWindows(
+            node.input.schema,
+            node.schema,
+            node.closing,
+            evaluate,
+            in_order=not isinstance(node.input, GroupNode),
+            plan_path=node.plan_path,
+        )
+
+    def _sessions(self, node: FinalSessionsNode) -> FinalSessions:
+        evaluate = self._evaluator(node.sql, [node.input.schema], node.schema, node.plan_path)
+        return FinalSessions(
+            node.input.schema, node.schema, node.closing, evaluate, keys=node.keys, plan_path=node.plan_path
         )
 
     def _computing(self, node: ComputeNode) -> Evaluator:

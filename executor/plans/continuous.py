@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...operators.arrays.retype import unnamed
+from ...operators.changes.event_time.window_closing import IDLE
 from ...operators.changes.kept.state_format import check_version
 from ...operators.changes.network.network import Network
 from ...operators.changes.network.schedule import Watched
@@ -81,7 +82,7 @@ class ContinuousComputation:
         for port, planned in enumerate(prepared.sources):
             outside = pa.schema([pa.field(column.name, column.type, column.nullable) for column in planned.columns])
             schema = pa.schema([field.with_type(unnamed(field.type)) for field in outside])
-            entries[planned.name] = EntrySource(port=port, schema=schema)
+            entries[planned.name] = EntrySource(port=port, schema=schema, event_time=planned.event_time)
             at = "Scan", planned.plan_paths[0] if planned.plan_paths else planned.name
             reads.append(InputRead(source=planned.name, meter=at))
             self._readings[planned.name] = Reading(planned, schema, self._meters.of(*at), options.memory_limit)
@@ -218,12 +219,13 @@ class ContinuousComputation:
         """Raise the sources' watermarks. A watermark never goes back, and stays if the epoch says none."""
         for name, watermark in watermarks.items():
             if watermark is not None:
-                self._watermarks[name] = max(watermark, self._watermarks.get(name, watermark))
+                reached = watermark if watermark == UNBOUNDED else min(watermark, IDLE - 1)
+                self._watermarks[name] = max(reached, self._watermarks.get(name, reached))
 
     @property
     def watermark(self) -> int | None:
-        """The result's watermark, for the epoch completed last."""
-        return self._network.watermark
+        """The result's watermark, for the epoch completed last. Sources that are all idle say none."""
+        return None if self._network.watermark == IDLE else self._network.watermark
 
     def complete(self) -> Iterator[pa.RecordBatch]:
         """End the epoch; the changes of the result."""

@@ -7,7 +7,6 @@ pieces and the memory of each are fixed either way, and nothing outside the task
 from __future__ import annotations
 
 import os
-from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -37,7 +36,7 @@ from ..api.computation import RowEffect, Source
 from ..exchange.parallel_epoch import ExecutionContext
 from ..ledger.split_book import rowless
 from ..pipelines.build_operators import OperatorFactory, RunNode
-from ..pipelines.channel_pipelines import Pipelines
+from ..pipelines.channel_pipelines import Pipelines, without
 from ..pipelines.channel_run import Retries, retries_of
 from ..pipelines.input_progress import InputProgress
 from ..pipelines.pipeline import EpochInput, Pieces, PipelineInstance, Read
@@ -122,7 +121,7 @@ class PlanComputation:
         self._later = resources["later"]
         self._side_queues: list[SideQueue] = []
         self._ahead: FilesAhead | None = None
-        self._made: OrderedDict[tuple[SourceShape, ...], Pipelines] = OrderedDict()
+        self._made: Mapping[tuple[SourceShape, ...], Pipelines] = {}  # never changed: other threads read it
         self._running: set[PipelineInstance] = set()
         self._instances: dict[tuple[int, int], Instance] = {}
         self.execution_context = ExecutionContext(
@@ -214,16 +213,19 @@ class PlanComputation:
         whole = {**self._nominal, **self._prepared.relevant(shape)}
         key = tuple(whole.values())
         pipelines = self._made.get(key)
-        if pipelines is not None:
-            self._made.move_to_end(key)
-            return pipelines
-        physical = self._kept_for(whole, clock_us)
-        pipelines = self._made[key] = Pipelines(physical, self.options.memory_limit, self.make, self._count)
+        if pipelines is None:
+            physical = self._kept_for(whole, clock_us)
+            pipelines = Pipelines(physical, self.options.memory_limit, self.make, self._count)
+        self._made = {**without(self._made, key), key: pipelines}
         if len(self._made) > _SHAPES_KEPT:
-            _, oldest = self._made.popitem(last=False)
-            self._count(oldest)
-            oldest.close()
+            self._end(next(iter(self._made)))
         return pipelines
+
+    def _end(self, key: tuple[SourceShape, ...]) -> None:
+        pipelines = self._made[key]
+        self._made = without(self._made, key)
+        self._count(pipelines)
+        pipelines.close()
 
     def _kept_for(self, shape: Mapping[str, SourceShape], clock_us: int) -> PhysicalPlan:
         """The physical plan, after computing all results of static sources that it needs.
@@ -353,13 +355,13 @@ class PlanComputation:
 
     def operators(self) -> tuple[OperatorStatistics, ...]:
         elsewhere = () if self.cluster is None else self.cluster.bodies
-        here = (body for pipelines in tuple(self._made.values()) for body in pipelines.bodies)
+        here = (body for pipelines in self._made.values() for body in pipelines.bodies)
         bodies = combined_operators((*self._ended_bodies, *elsewhere, *here))
         return (*self.meters.statistics(), *operator_statistics(bodies))
 
     def loops(self) -> tuple[LoopStatistics, ...]:
         elsewhere = () if self.cluster is None else self.cluster.loops
-        here = (loop for pipelines in tuple(self._made.values()) for loop in pipelines.loops)
+        here = (loop for pipelines in self._made.values() for loop in pipelines.loops)
         return loop_statistics((*self._ended_loops, *elsewhere, *here))
 
     def stages(self) -> tuple[StageStatistics, ...]:
@@ -371,7 +373,7 @@ class PlanComputation:
     @property
     def plans(self) -> int:
         elsewhere = 0 if self.cluster is None else self.cluster.plans
-        return self._plans + elsewhere + sum(pipelines.plans for pipelines in tuple(self._made.values()))
+        return self._plans + elsewhere + sum(pipelines.plans for pipelines in self._made.values())
 
     def interrupt(self) -> None:
         self._stopped = True
@@ -404,9 +406,7 @@ class PlanComputation:
         while self._side_queues:
             self._side_queues.pop().close()
         while self._made:
-            _, pipelines = self._made.popitem()
-            self._count(pipelines)
-            pipelines.close()
+            self._end(next(iter(self._made)))
 
     def _give_back(self, give_back: Callable[[Instance], None]) -> None:
         while self._instances:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from typing import Final
 
 import pyarrow as pa
 
@@ -23,6 +24,12 @@ from ...proto.values import InlineSplit, MissingColumns, Split
 from ..ledger.split_book import rowless
 from ..runtime.meters import Meter, MeteredStream
 
+_FREED_SHARE: Final = 16
+_MOST_FREED: Final = 32 << 20
+"""Merges of the state free as much as the state, whatever the width of rows. Memory goes back to the system each time
+that this part of the memory, or so many bytes, were read.
+"""
+
 
 class Reading:
     """Reads one source, whose rows may have at most `largest` bytes.
@@ -33,6 +40,7 @@ class Reading:
     def __init__(self, source: PlannedSource, schema: pa.Schema, meter: Meter, largest: int) -> None:
         self.schema = schema
         self._largest = largest
+        self._freed_every = min(max(BATCH_BYTES, largest // _FREED_SHARE), _MOST_FREED)
         self._source = source
         self._meter = meter
         self._inside = Conform(schema, source.name)
@@ -65,12 +73,12 @@ class Reading:
         for name, alike in itertools.groupby(pieces, key=lambda piece: piece.change_column):
             scan = self._scan(name)
             scan.assign(self._source.name, tuple(alike))
-            passing = PassingRows(BATCH_BYTES)  # merges of the state free as much as the state
+            passing = PassingRows(self._freed_every)
             with closing(MeteredStream(scan.schema, scan.run(()), self._meter)) as batches:
                 read = self._meter.bytes_out
                 for batch in batches:
-                    passing.add(batch)
                     size, read = self._meter.bytes_out - read, self._meter.bytes_out
+                    passing.add_bytes(size)
                     yield self._change(batch, weighed=name is not None), size
             scan.assign(self._source.name, ())
 

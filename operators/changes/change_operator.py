@@ -44,6 +44,14 @@ class ChangeOperator(ABC):
     def settle(self) -> None:
         """End the epoch. An error here is an error of the epoch's input: a total that is below zero."""
 
+    def advance(self, watermark: int | None) -> Iterable[Change]:  # noqa: ARG002 - most operators wait for no time
+        """Take the watermark of the inputs at the end of an epoch, and pass on the changes that waited for it."""
+        return ()
+
+    def watermark(self, watermark: int | None) -> int | None:
+        """The watermark of the operator's rows, behind `advance` with this one of its inputs."""
+        return watermark
+
     def save(self, state: StateWriter) -> None:
         """Write the state that is kept over epochs. Most operators write nothing."""
 

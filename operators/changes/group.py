@@ -7,7 +7,7 @@ of its groups.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeAlias, assert_never
@@ -19,6 +19,8 @@ from pyarrow import types as kinds
 from ...proto.errors import ExecutionError
 from ..core.interrupts import beside, look
 from ..core.operator import StateReader, StateWriter
+from .event_time.forgetting import Forgetting
+from .event_time.window_closing import IDLE, WindowClosing
 from .kept.arrangement import Arrangement
 from .kept.present import sums_at
 from .kept.state_format import load_arrangement, save_arrangement
@@ -61,7 +63,7 @@ GroupMeasure: TypeAlias = Count | Sum | Extreme
 
 class Group(Keyed):
     """The operator. It gives one row for each key that has rows: the key, then a value for each measure, in the types
-    of `schema`.
+    of `schema`. With `closing`, the first key column is a slice of final windows, and goes with them.
     """
 
     def __init__(
@@ -74,9 +76,11 @@ class Group(Keyed):
         plan_path: str,
         depth: int = 0,
         always: bool = False,
+        closing: WindowClosing | None = None,
     ) -> None:
         super().__init__(input_schema, key, schema, depth=depth, always=always)
         self._always = always
+        self._closing = closing
         self._plan_path = plan_path
         self._measures = tuple(measures)
         self._types = schema.types[len(self._key) :]
@@ -88,6 +92,14 @@ class Group(Keyed):
             for at, measure in enumerate(measures)
             if isinstance(measure, Extreme)
         }
+        values = ((extremes.values, 0) for extremes in self._extremes.values())
+        self._forgetting = Forgetting((self._given, 0), (self._tallies, 0), *values)
+
+    def advance(self, watermark: int | None) -> Iterable[Change]:
+        if self._closing is not None and watermark is not None and watermark < IDLE:
+            last = self._closing.last_closed(self._closing.ticks.at(watermark))
+            self._forgetting.below((last + 1) * self._closing.step)
+        return ()
 
     def save(self, state: StateWriter) -> None:
         super().save(state)

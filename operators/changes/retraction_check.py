@@ -2,7 +2,8 @@
 exist.
 
 Confluent. State: for the hash of each row the number of its copies. Two rows of one hash could hide such a deletion,
-which 64 bits make too rare to matter. No other result depends on the check.
+which 64 bits make too rare to matter. No other result depends on the check. Rows that are late for all readers of the
+source are forgotten, and not checked.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ import numpy as np
 import pyarrow as pa
 
 from ...proto.errors import ExecutionError
-from ..core.operator import StateReader, StateWriter
+from ..core.operator import UNBOUNDED, StateReader, StateWriter
 from .change_operator import ChangeOperator
+from .event_time.forgetting import Forgetting
+from .event_time.row_watermarks import EventTime
+from .event_time.window_closing import IDLE, NEVER
 from .kept.arrangement import Arrangement
 from .kept.present import sums_at
-from .kept.state_format import load_arrangement, save_arrangement
+from .kept.state_format import check_version, load_arrangement, save_arrangement
 from .values.change import Change
 from .values.rows import Rows
 from .values.value_columns import FixedColumn
@@ -26,7 +30,8 @@ from .values.value_columns import FixedColumn
 _NAMED: Final = 3
 """The most splits that an error names."""
 
-_HASHES = pa.schema([pa.field("hash", pa.int64())])
+_HASHES: Final = pa.schema([pa.field("hash", pa.int64())])
+_TIMED_HASHES: Final = _HASHES.append(pa.field("tick", pa.int64()))
 
 
 class NotThere(ExecutionError):
@@ -54,23 +59,47 @@ class NotThere(ExecutionError):
 
 
 class RetractionCheck(ChangeOperator):
-    """The operator for the rows of `source`. It stands outside of all loops."""
+    """The operator for the rows of `source`. With an `event_time`, the last column of a row is the watermark at it, and
+    no part of it. The operator stands outside of all loops.
+    """
 
-    def __init__(self, schema: pa.Schema, source: str) -> None:
+    def __init__(self, schema: pa.Schema, source: str, event_time: EventTime | None = None) -> None:
         self.schema = schema
+        self._rows = schema if event_time is None else pa.schema(list(schema)[:-1])
         self._source = source
-        self._counts = Arrangement(_HASHES.types, (0,), depth=0)
+        self._event_time = event_time
+        self._horizon = None if event_time is None else event_time.horizon
+        self._kept = _HASHES if self._horizon is None else _TIMED_HASHES
+        self._counts = Arrangement(self._kept.types, (0,), depth=0)
+        self._low = NEVER
+        """Earlier ticks are forgotten."""
+        self._forgetting = Forgetting((self._counts, 1))
         self._deleted: list[tuple[Rows, Rows]] = []
 
     def receive(self, port: int, change: Change) -> Iterable[Change]:  # noqa: ARG002 - there is one input
         if not len(change):
             return ()
-        hashes = Rows([FixedColumn(change.rows.hashes().view(np.int64))], len(change))
-        self._counts.insert(Change(hashes, change.weights))
-        fewer = np.flatnonzero(change.weights < 0)
+        rows, weights = change.rows.select(range(len(self._rows))), change.weights
+        ticks: tuple[FixedColumn, ...] = ()
+        if self._event_time is not None and self._horizon is not None:
+            times, has_time = self._event_time.times(rows, self._rows.get_field_index(self._event_time.column))
+            checked = np.flatnonzero(has_time & (times >= self._low))
+            rows, weights, ticks = rows.take(checked), weights.take(checked), (FixedColumn(times.take(checked)),)
+        hashes = Rows([FixedColumn(rows.hashes().view(np.int64)), *ticks], len(rows))
+        self._counts.insert(Change(hashes, weights))
+        fewer = np.flatnonzero(weights < 0)
         if len(fewer):
-            self._deleted.append((change.rows.take(fewer), hashes.take(fewer)))
+            self._deleted.append((rows.take(fewer), hashes.take(fewer).select((0,))))
         return (change,)
+
+    def advance(self, watermark: int | None) -> Iterable[Change]:
+        """Forget rows that no reader needs any more."""
+        if watermark is None or watermark in (IDLE, UNBOUNDED):
+            return ()
+        if self._event_time is not None and self._horizon is not None:
+            self._low = max(self._low, self._event_time.ticks.at(watermark) - self._horizon + 1)
+            self._forgetting.below(self._low)
+        return ()
 
     def settle(self) -> None:
         deleted, self._deleted = self._deleted, []
@@ -82,10 +111,16 @@ class RetractionCheck(ChangeOperator):
                 raise self._not_there(rows.take(wrong[:1]), int(totals[wrong[0]]))
 
     def save(self, state: StateWriter) -> None:
-        save_arrangement(state, "counts", self._counts, _HASHES)
+        save_arrangement(state, "counts", self._counts, self._kept)
+        if self._horizon is not None:
+            state.write("forgotten", 1, pa.table({"low": [self._low]}))
 
     def load(self, state: StateReader) -> None:
-        load_arrangement(state, "counts", self._counts, _HASHES)
+        load_arrangement(state, "counts", self._counts, self._kept)
+        if self._horizon is not None:
+            version, table = state.read("forgotten")
+            check_version("forgotten", version, 1)
+            self._low = table.column("low")[0].as_py()
 
     @property
     def touched(self) -> int:
@@ -96,6 +131,6 @@ class RetractionCheck(ChangeOperator):
         return self._counts.nbytes
 
     def _not_there(self, row: Rows, total: int) -> NotThere:
-        arrays = row.to_arrays(self.schema.types)
-        named = {name: array[0].as_py() for name, array in zip(self.schema.names, arrays, strict=True)}
+        arrays = row.to_arrays(self._rows.types)
+        named = {name: array[0].as_py() for name, array in zip(self._rows.names, arrays, strict=True)}
         return NotThere(self._source, row, total, repr(named))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Hashable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from typing import TypeAlias, get_args
+from typing import TypeAlias, cast, get_args
 
 from .. import ir
 from ..ir import tree
@@ -18,8 +18,8 @@ from ..ir.walk import unroll
 
 _Node: TypeAlias = ir.Relation | ir.Expression
 
-_NODES = (*get_args(ir.Relation), *get_args(ir.Expression))
-_TYPES = get_args(Type)
+_NODES = frozenset((*get_args(ir.Relation), *get_args(ir.Expression)))
+_TYPES = frozenset(get_args(Type))
 
 
 class Structure:
@@ -47,12 +47,13 @@ class Structure:
 
     def _frozen(self, value: object) -> Hashable:
         """A field's value in a hashable form. Values of literals go by their text: 1, True and 1.0 are not equal."""
-        if value is None or isinstance(value, (*_TYPES, Enum)):
+        kind = type(value)
+        if value is None or kind in _TYPES or isinstance(value, Enum):
             return value
         if isinstance(value, ir.Literal):  # some literals are parts of a node without being its operands
             return (repr(value.value), value.type)
-        if isinstance(value, _NODES):
-            return self._known[value]
+        if kind in _NODES:
+            return self._known[cast("_Node", value)]
         if isinstance(value, tuple):
             return tuple(self._frozen(element) for element in value)
         if isinstance(value, Mapping):

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from ...operators.changes.event_time.window_closing import WindowClosing
 from ...operators.changes.group import Count, Extreme, GroupMeasure, Sum
 from .. import ir
 from ..analysis.structure import Structure
@@ -118,6 +119,18 @@ def _argument(measure: ir.Measure) -> ir.Expression:
     return next(argument for argument in reversed(measure.arguments) if not isinstance(argument, str))
 
 
+def slices_of(relation: ir.Aggregate, node: ChangeNode, closing: WindowClosing) -> tuple[GroupNode, ir.Schema] | None:
+    """The states of an aggregate's measures by its keys, the first of which is a slice of final windows, and the types
+    of their columns. None if windows cannot be put together, exactly, from numbers of their slices.
+    """
+    running = [_running(measure) for measure in relation.measures]
+    kept = [aggregate for aggregate in running if aggregate is not None and not aggregate.distinct]
+    if len(kept) < len(running) or any(state.function == "any_value" for one in kept for state in one.states):
+        return None
+    groups, schema = _states(relation, relation.keys, relation.schema, node, kept)
+    return replace(groups, closing=closing), schema
+
+
 def _kept_running(
     relation: ir.Aggregate,
     keys: tuple[ir.Expression, ...],
@@ -126,6 +139,25 @@ def _kept_running(
     running: Sequence[_Running],
 ) -> ChangeNode:
     """A group operator over the keys and arguments, and above it, if needed, the values from their states."""
+    groups, _ = _states(relation, keys, schema, node, running)
+    if all(aggregate.plain for aggregate in running):
+        return groups
+    return ComputeNode(
+        input=groups,
+        sql=_totals(len(keys), running),
+        schema=arrow_schema(schema),
+        plan_path=relation.plan_path,
+    )
+
+
+def _states(
+    relation: ir.Aggregate,
+    keys: tuple[ir.Expression, ...],
+    schema: ir.Schema,
+    node: ChangeNode,
+    running: Sequence[_Running],
+) -> tuple[GroupNode, ir.Schema]:
+    """The group operator over the keys and arguments, and the types of its columns."""
     arguments = _Arguments(len(keys))
     measures: list[GroupMeasure] = []
     types: list[t.Type] = list(schema[: len(keys)])
@@ -143,14 +175,7 @@ def _kept_running(
         plan_path=relation.plan_path,
         always=not keys,
     )
-    if all(aggregate.plain for aggregate in running):
-        return groups
-    return ComputeNode(
-        input=groups,
-        sql=_totals(len(keys), running),
-        schema=arrow_schema(schema),
-        plan_path=relation.plan_path,
-    )
+    return groups, tuple(types)
 
 
 class _Arguments:

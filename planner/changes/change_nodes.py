@@ -7,17 +7,21 @@ Several nodes may read one node. A node has the columns of `schema`, by position
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 
 from ...operators.arrays.ordering import Order
 from ...operators.changes.distinct_or_set_op import Weighing
+from ...operators.changes.event_time.window_closing import SessionClosing, WindowClosing
 from ...operators.changes.group import GroupMeasure
 from ...operators.changes.join import JoinKey
 from ...operators.changes.network.network_graph import Limits
 from ...operators.changes.top import Counting
 from ...operators.changes.window import Reach
+
+MARK: Final = "\0watermark"
+"""The column of a source with the watermark at each row. No column of a plan has this name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -121,7 +125,8 @@ class DistinctOrSetOpNode:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GroupNode:
     """Running aggregates: the columns `key`, then a value for each measure. A key without rows has no answer; without a
-    key, an answer of no rows is given if it is `always` wanted.
+    key, an answer of no rows is given if it is `always` wanted. With `closing`, the first key is a slice of final
+    windows.
     """
 
     input: ChangeNode
@@ -130,6 +135,7 @@ class GroupNode:
     schema: pa.Schema
     plan_path: str
     always: bool
+    closing: WindowClosing | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -176,6 +182,49 @@ class WindowNode:
     keys: int
     orders: tuple[Order, ...]
     reach: Reach
+    sql: str
+    schema: pa.Schema
+    plan_path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OnTimeNode:
+    """The rows that are on time for final windows, or only the `late` ones. The input's first column is the mark of
+    `closing`; its last one is the watermark at the row, if rows are `marked`. `output` are the columns out.
+    """
+
+    input: ChangeNode
+    closing: WindowClosing | SessionClosing
+    output: range
+    marked: bool
+    late: bool
+    schema: pa.Schema
+    plan_path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FinalWindowsNode:
+    """Windows of time, each once. The input's first column is the slice. `sql` reads the numbers of the first and the
+    last wanted window behind a row's columns. The next `keys` columns are the keys.
+    """
+
+    input: ChangeNode
+    keys: int
+    closing: WindowClosing
+    sql: str
+    schema: pa.Schema
+    plan_path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FinalSessionsNode:
+    """Sessions, each once. The input's first column is the tick, the next `keys` columns are the keys. `sql` reads the
+    rows of whole sessions.
+    """
+
+    input: ChangeNode
+    keys: int
+    closing: SessionClosing
     sql: str
     schema: pa.Schema
     plan_path: str
@@ -234,6 +283,9 @@ Operated: TypeAlias = (
     | TopNode
     | RegroupNode
     | WindowNode
+    | OnTimeNode
+    | FinalWindowsNode
+    | FinalSessionsNode
     | RecomputeNode
 )
 """Nodes with an operator of their own."""
@@ -249,6 +301,8 @@ def inputs_of(node: ChangeNode) -> tuple[ChangeNode, ...]:
         case SelectNode() | DistinctOrSetOpNode() | RecomputeNode():
             return node.inputs
         case ComputeNode() | GroupNode() | TopNode() | RegroupNode() | WindowNode():
+            return (node.input,)
+        case OnTimeNode() | FinalWindowsNode() | FinalSessionsNode():
             return (node.input,)
         case DifferenceNode() | JoinNode():
             return (node.left, node.right)

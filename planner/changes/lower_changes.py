@@ -20,6 +20,7 @@ from .aggregates import lower_aggregate
 from .change_nodes import BackNode, ChangeNode, ConstantNode, SourceNode
 from .joins import lower_cross, lower_join, lower_merge_join
 from .loops import lower_iterate, lower_unreferenced
+from .lower_final_windows import check_outside_of_loops, lower_final_windows, lower_late_rows, marked
 from .orders import (
     counts_by_subquery,
     limit_without_order,
@@ -125,6 +126,8 @@ class _Lowering:
                 return (yield from self._recomputed(relation, f"a row is in more than {MOST_COPIES:,} windows"))
             case ir.SlidingAggregate():
                 return (yield windows_of_rows(relation))
+            case ir.TimeWindows() | ir.LateRows():
+                return (yield from self._final(relation))
             case ir.Set():
                 inputs = []
                 for child in relation.inputs:
@@ -162,6 +165,14 @@ class _Lowering:
                 return _loop_input(relation)
             case _:
                 raise InternalError(f"{relation.plan_path}: a {relation.traits.name} has no form on changes")
+
+    def _final(self, relation: ir.OfTime) -> Step:
+        check_outside_of_loops(relation)
+        with_marks = marked(relation.input, self.shared)
+        node = yield relation.input if with_marks is None else with_marks
+        if isinstance(relation, ir.LateRows):
+            return lower_late_rows(relation, node, marks=with_marks is not None)
+        return lower_final_windows(relation, node, marks=with_marks is not None)
 
     def _back(self, relation: ir.Reference) -> BackNode:
         """The one node for all references to a loop."""

@@ -56,7 +56,7 @@ def _leaves(relation: ir.Relation, shared: Sequence[ir.Relation]) -> list[ir.Rel
         at = stack.pop()
         if isinstance(at, ir.Read | ir.LocalFiles | ir.Reference | ir.LoopInput):
             leaves.append(at)
-        elif isinstance(at, ir.Iterate | ir.Operated):
+        elif isinstance(at, ir.Iterate | ir.Operated | ir.OfTime):
             if references.of(at).rows:
                 raise PlanError(correlated(at.plan_path))
             leaves.append(at)

@@ -12,6 +12,7 @@ import pyarrow as pa
 from ...operators.core.blocks import BLOCK_ROWS
 from ...operators.core.column import Column
 from ...operators.duckdb.loop_bounds import LoopBound
+from ...operators.duckdb.made_bytes import WIDE_ROWS
 from ...operators.kernels import SMALL_ROWS, Step
 from .. import ir
 from ..analysis.row_wise import is_row_wise
@@ -72,9 +73,20 @@ def fragments(
         mine[edge] = _edge(edge, making, mine, lazy=edge in lazy)
     if section.row_wise:
         mine |= _source_read(section.root, making, mine)
-    return _selected(section.root, mine, output, row_wise=section.row_wise) or _Fragment(making, mine).of(
-        section.root, output
-    )
+    return _selected(section.root, mine, output, row_wise=section.row_wise) or _in_parts(section, making, mine, output)
+
+
+def _in_parts(
+    section: Section, making: Making, nodes: Mapping[ir.Relation, PhysicalNode], output: pa.Schema | None
+) -> FragmentNode:
+    """The section's root. Where it makes long values of each row of a file, the rows come as a stream, so that fewer of
+    them can be computed at once.
+    """
+    root = _Fragment(making, nodes).of(section.root, output)
+    if not section.row_wise or not root.files or WIDE_ROWS not in root.sql:
+        return root
+    streamed = _Fragment(making, nodes, streamed=True).of(section.root, output)
+    return streamed if [stream.replayed for stream in streamed.streams] == [False] else root
 
 
 def _source_read(
@@ -186,11 +198,14 @@ class _Use:
 
 
 class _Fragment:
-    """One fragment being made. It answers the statement's questions about its leaves and notes the leaves as inputs."""
+    """One fragment being made. It answers the statement's questions about its leaves and notes the leaves as inputs. If
+    `streamed`, DuckDB reads no files itself.
+    """
 
-    def __init__(self, making: Making, nodes: Mapping[ir.Relation, PhysicalNode]) -> None:
+    def __init__(self, making: Making, nodes: Mapping[ir.Relation, PhysicalNode], *, streamed: bool = False) -> None:
         self._making = making
         self._nodes = nodes
+        self._streamed = streamed
         self._sources: dict[_Leaf, _Use] = {}
         self._streams: dict[PhysicalNode, _Use] = {}
         self._clocks: list[ir.Clock] = []
@@ -203,9 +218,7 @@ class _Fragment:
         row_wise = is_row_wise(root, self._nodes)
         sql = statement.select(root, result=result, row_wise=row_wise)
         long = long_columns(root, self._making.shared, self._nodes, self._stream_of, joins_hold=self._making.strict)
-        scanned = [
-            (self._scan(leaf, use), use) for leaf, use in self._sources.items() if self._feed(leaf) is Feed.STREAM
-        ]
+        scanned = [(self._scan(leaf, use), use) for leaf, use in self._fed(Feed.STREAM)]
         streams = tuple(
             StreamInput(
                 node=node,
@@ -222,15 +235,14 @@ class _Fragment:
         return FragmentNode(
             sql=sql,
             streams=streams,
-            files=tuple(
-                self._files(leaf, use) for leaf, use in self._sources.items() if self._feed(leaf) is Feed.FILES
-            ),
+            files=tuple(self._files(leaf, use) for leaf, use in self._fed(Feed.FILES)),
             context=tuple(self._clocks),
             schema=arrow_schema(root.schema) if output is None else output,
             size_class=size_class,
             row_wise=row_wise,
             plan_path=root.plan_path,
             relations=statement.relations,
+            collects=statement.collects,
             ordered=OrderedForm(
                 root=root,
                 shared=self._making.shared,
@@ -293,7 +305,10 @@ class _Fragment:
         return None
 
     def _feed(self, leaf: _Leaf) -> Feed:
-        return leaf.feed(self._making)
+        return Feed.STREAM if self._streamed else leaf.feed(self._making)
+
+    def _fed(self, feed: Feed) -> list[tuple[_Leaf, _Use]]:
+        return [(leaf, use) for leaf, use in self._sources.items() if self._feed(leaf) is feed]
 
     def _numbered(self, prefix: str) -> str:
         return f"{prefix}{len(self._sources) + len(self._streams)}"

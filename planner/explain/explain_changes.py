@@ -7,21 +7,26 @@ from typing import Any, Final, TypeAlias, assert_never
 
 import pyarrow as pa
 
+from ...operators.changes.event_time.window_closing import SessionClosing, WindowClosing
 from ...operators.changes.group import Count, Extreme, GroupMeasure, Sum
 from ...operators.changes.top import Counting
 from ...operators.changes.window import Reach
 from ...proto.values import Explanation, TaskOptions
 from ..changes.change_nodes import (
+    MARK,
     BackNode,
     ChangeNode,
     ComputeNode,
     ConstantNode,
     DifferenceNode,
     DistinctOrSetOpNode,
+    FinalSessionsNode,
+    FinalWindowsNode,
     GroupNode,
     JoinNode,
     LoopNode,
     OnlyOneNode,
+    OnTimeNode,
     RecomputeNode,
     RegroupNode,
     SelectNode,
@@ -110,7 +115,8 @@ def takes_by_key(node: ChangeNode) -> bool:
 
 def _blocks(node: ChangeNode) -> bool:
     """Tests whether an operator decides only when all changes of its time have come."""
-    return isinstance(node, DistinctOrSetOpNode | GroupNode | TopNode | RegroupNode | WindowNode | RecomputeNode)
+    grouped = DistinctOrSetOpNode | GroupNode | TopNode | RegroupNode | WindowNode | RecomputeNode
+    return isinstance(node, grouped | FinalWindowsNode | FinalSessionsNode)
 
 
 def _operator(node: ChangeNode, numbers: Mapping[ChangeNode, int], called: Called, *, ends: bool) -> dict[str, Any]:
@@ -150,7 +156,8 @@ def _name(node: ChangeNode, called: Called) -> str:  # noqa: C901 (a line per no
         case SourceNode(source=name) if name in called:
             return called[name]
         case SourceNode():
-            return f"source {node.source} ({', '.join(node.columns)})"
+            columns = ("the watermark at the row" if column == MARK else column for column in node.columns)
+            return f"source {node.source} ({', '.join(columns)})"
         case ConstantNode():
             return "constant rows"
         case SelectNode():
@@ -169,7 +176,8 @@ def _name(node: ChangeNode, called: Called) -> str:  # noqa: C901 (a line per no
             return f"{node.weighing.value.replace('_', ' ')}, {len(node.inputs)} inputs"
         case GroupNode():
             measures = ", ".join(_measure(measure) for measure in node.measures)
-            return f"group by {len(node.key)} keys: {measures or 'nothing'}"
+            kept = ", for the slices of open windows" if node.closing is not None else ""
+            return f"group by {len(node.key)} keys: {measures or 'nothing'}{kept}"
         case TopNode():
             ties = "" if node.counting is Counting.ROWS else f" by {node.counting.value.replace('_', ' ')}"
             return (
@@ -180,6 +188,8 @@ def _name(node: ChangeNode, called: Called) -> str:  # noqa: C901 (a line per no
         case WindowNode():
             calls = len(node.schema) - len(node.input.schema)
             return f"{calls} windows by {node.keys} keys, {len(node.orders)} sort keys"
+        case OnTimeNode() | FinalWindowsNode() | FinalSessionsNode():
+            return _name_of_final(node)
         case RecomputeNode():
             return f"recompute, {len(node.inputs)} inputs"
         case BackNode():
@@ -188,6 +198,28 @@ def _name(node: ChangeNode, called: Called) -> str:  # noqa: C901 (a line per no
             return f"loop {node.name}"
         case _:
             assert_never(node)
+
+
+def _name_of_final(node: OnTimeNode | FinalWindowsNode | FinalSessionsNode) -> str:
+    ends = _ends_of(node.closing)
+    match node:
+        case OnTimeNode(late=late):
+            return f"{'late rows' if late else 'rows on time'}, {ends}"
+        case FinalWindowsNode():
+            kept = "slices" if isinstance(node.input, GroupNode) else "rows"
+            return f"final windows by {node.keys} keys, {ends}, keeps {kept} of open windows"
+        case FinalSessionsNode():
+            return f"final sessions by {node.keys} keys, {ends}, keeps rows of open sessions"
+
+
+def _ends_of(closing: WindowClosing | SessionClosing) -> str:
+    """The windows, in units of their time column."""
+    late = f", lateness {closing.lateness:,}" if closing.lateness else ""
+    match closing:
+        case WindowClosing(size=size, slide=slide):
+            return f"size {size:,}{f', slide {slide:,}' if slide != size else ''}{late}"
+        case SessionClosing(gap=gap):
+            return f"gap {gap:,}{late}"
 
 
 def _measure(measure: GroupMeasure) -> str:

@@ -84,15 +84,18 @@ from .relations import (
     JoinAlgorithm,
     JoinType,
     LateralJoin,
+    LateRows,
     LocalFiles,
     Project,
     Read,
+    RowWatermark,
     Schema,
     Set,
     SetOperation,
     Shared,
     SlidingAggregate,
     Sort,
+    TimeWindows,
     TopN,
     Values,
     Window,
@@ -100,6 +103,9 @@ from .relations import (
 
 Operated: TypeAlias = Unnest | IndexLookup | MergeJoin | StreamingAggregate | Rounds | User
 """Relations that have an operator of their own. The relations above and below them are fragments."""
+
+OfTime: TypeAlias = TimeWindows | LateRows
+"""Relations over windows of time. Only operators on changes run them; elsewhere rewrites lower them first."""
 
 Relation: TypeAlias = (
     Read
@@ -112,6 +118,7 @@ Relation: TypeAlias = (
     | TopN
     | Aggregate
     | SlidingAggregate
+    | OfTime
     | Join
     | LateralJoin
     | Cross
@@ -170,6 +177,7 @@ __all__ = [
     "JoinAlgorithm",
     "JoinType",
     "Lambda",
+    "LateRows",
     "LateralJoin",
     "ListElement",
     "Literal",
@@ -181,6 +189,7 @@ __all__ = [
     "MergeKey",
     "Nested",
     "NestedField",
+    "OfTime",
     "OneOf",
     "Operated",
     "Parameter",
@@ -193,6 +202,7 @@ __all__ = [
     "Relation",
     "Rounds",
     "Routing",
+    "RowWatermark",
     "Schema",
     "Set",
     "SetOperation",
@@ -204,6 +214,7 @@ __all__ = [
     "Subquery",
     "SubqueryKind",
     "Switch",
+    "TimeWindows",
     "TopN",
     "Unnest",
     "User",

@@ -16,12 +16,15 @@ from typing import Final
 
 import pyarrow as pa
 
+from ...operators.changes.event_time.window_closing import Ticks
 from ...proto.errors import PlanError, Problem
 from . import types as t
 from .types import Type
 from .walk import unroll
 
 _FINEST: Final = 9
+_MICROS: Final = 6
+_DAY: Final = 86_400_000_000
 _UNITS: Final = ("s", "ms", "ms", "ms", "us", "us", "us", "ns", "ns", "ns")
 _UNIT_DIGITS: Final[dict[str, int]] = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _ARROW_INTEGERS: Final[dict[tuple[int, bool], pa.DataType]] = {
@@ -261,3 +264,21 @@ def has_struct(type_: Type) -> bool:
                 return False
 
     return unroll(step, type_)
+
+
+def ticks_of(time: Type) -> Ticks:
+    """The length of a unit of the type."""
+    match time:
+        case t.Timestamp() | t.TimestampTz():
+            return Ticks(10 ** max(_MICROS - time.precision, 0), 10 ** max(time.precision - _MICROS, 0))
+        case t.Date():
+            return Ticks(_DAY)
+        case _:
+            return Ticks()
+
+
+def parts_of_tick(time: Type) -> int:
+    """The number of Arrow's units in a unit of the type."""
+    if not isinstance(time, t.Timestamp | t.TimestampTz):
+        return 1
+    return int(10 ** (_UNIT_DIGITS[unit(time)] - time.precision))

@@ -6,6 +6,7 @@ import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
+from ...operators.changes.event_time.window_closing import SessionClosing, WindowClosing
 from . import traits as table
 from .expressions import Direction, Expression, Measure, SortKey, WindowCall
 from .traits import Parts, Traits
@@ -25,13 +26,23 @@ class ColumnOrder:
     direction: Direction
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowWatermark:
+    """The watermark of a source, from a column of its rows: lengths of time are in units of the column's type."""
+
+    column: int
+    delay: int
+    ahead: int | None
+    idle: int | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Read:
     """A leaf read of one source. All reads of one name are one source.
 
     `names` and `schema` are those of the columns that this read uses, in order; `source` is the name as the plan writes
     it, parts joined by dots. With an `order`, the source's rows are declared to be sorted by it: reading rows in
-    another order fails.
+    another order fails. With a `watermark`, a continuous task's source has this watermark.
 
     In a plan that is distributed over channels, a read has its channel's share of the rows, or all rows if `whole`, or
     the rows whose values of column `cut[0]` are in the channel's range. All reads of one plan whose cuts have the same
@@ -45,6 +56,7 @@ class Read:
     whole: bool = False
     cut: tuple[str, int] | None = None
     order: tuple[ColumnOrder, ...] = ()
+    watermark: RowWatermark | None = None
     parts: ClassVar = Parts()
     traits: ClassVar = table.READ
 
@@ -61,8 +73,8 @@ class FileItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LocalFiles:
-    """A static source: files that the plan names. The source has its place as its name. `whole`, `cut` and `order` are
-    as in `Read`.
+    """A static source: files that the plan names. The source has its place as its name. `whole`, `cut`, `order` and
+    `watermark` are as in `Read`.
     """
 
     source: str
@@ -73,6 +85,7 @@ class LocalFiles:
     whole: bool = False
     cut: tuple[str, int] | None = None
     order: tuple[ColumnOrder, ...] = ()
+    watermark: RowWatermark | None = None
     parts: ClassVar = Parts()
     traits: ClassVar = table.READ
 
@@ -185,6 +198,40 @@ class SlidingAggregate:
     plan_path: str
     parts: ClassVar = Parts(inputs=("input",), expressions=("slice", "keys", "measures"))
     traits: ClassVar = table.SLIDING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TimeWindows:
+    """Groups of windows of time. `mark` is the number of a row's slice, or for sessions the row's tick; it is never
+    null. `closing` says which windows there are, and when they end. With `final`, a continuous task gives each window
+    once, when it has ended.
+
+    Columns out: the window's number, or for sessions the ticks of the first and the last row (i64); `keys`; `measures`.
+    """
+
+    input: Relation
+    mark: Expression
+    keys: tuple[Expression, ...]
+    measures: tuple[Measure, ...]
+    closing: WindowClosing | SessionClosing
+    final: bool
+    schema: Schema
+    plan_path: str
+    parts: ClassVar = Parts(inputs=("input",), expressions=("mark", "keys", "measures"))
+    traits: ClassVar = table.TIME_WINDOWS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LateRows:
+    """The input's rows that are late for final windows of time; `mark` and `closing` are those of the windows."""
+
+    input: Relation
+    mark: Expression
+    closing: WindowClosing | SessionClosing
+    schema: Schema
+    plan_path: str
+    parts: ClassVar = Parts(inputs=("input",), expressions=("mark",))
+    traits: ClassVar = table.LATE_ROWS
 
 
 class JoinType(enum.Enum):

@@ -77,6 +77,9 @@ SLIDING: Final = Traits(
                  "sliding aggregate",   F, "all",   "none", "computed", "own",   "grouped",  "own",        "own")
 FINAL_SLIDING: Final = Traits(
                  "final sliding aggregate", F, "all", "none", "never",  "input", "grouped",  "never",      "never")
+TIME_WINDOWS: Final = Traits(
+                 "windows of time",     F, "all",   "none", "computed", "never", "never",    "never",      "own")
+LATE_ROWS: Final = Traits("late rows",       F, "all",   "none", "passed",   "never", "never",    "never",      "own")
 JOIN: Final = Traits("join",                 F, "more",  "none", "sides",    "own",   "always",   "own",        "own")
 LATERAL: Final = Traits("lateral join",      F, "more",  "none", "sides",    "input", "always",   "own",        "never")
 CROSS: Final = Traits("cross",               F, "more",  "none", "sides",    "own",   "always",   "own",        "own")

@@ -7,7 +7,8 @@ defines as extension types, are ordinary integers here with `signed=False`.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Final, TypeAlias, TypeVar
+from functools import lru_cache
+from typing import Final, TypeAlias, TypeVar, cast
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,9 +216,15 @@ def spell(type_: _Type) -> str:
 
 def nullable(type_: T) -> T:
     """The same type, with nulls allowed."""
-    return type_ if type_.nullable else replace(type_, nullable=True)
+    return type_ if type_.nullable else cast("T", _other(type_))
 
 
 def required(type_: T) -> T:
     """The same type, with nulls not allowed."""
-    return replace(type_, nullable=False) if type_.nullable else type_
+    return cast("T", _other(type_)) if type_.nullable else type_
+
+
+@lru_cache(maxsize=4096)
+def _other(type_: _Type) -> _Type:
+    """The same type with the other nullability. A plan asks for few types, and for each of them often."""
+    return replace(type_, nullable=not type_.nullable)

@@ -22,7 +22,8 @@ def parts(expression: ir.Expression) -> Iterator[ir.Expression]:
     while stack:
         part = stack.pop()
         yield part
-        stack.extend(reversed(tree.operands(part)))
+        if type(part) not in tree.LEAVES:
+            stack.extend(reversed(tree.operands(part)))
 
 
 def is_column(expression: object) -> TypeGuard[ir.Field]:

@@ -7,6 +7,7 @@ for all its instances.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -24,6 +25,8 @@ one to four joins, and without groups 12 to 40 MiB.
 """
 
 _INDEXES: Final = 4
+_COPIES: Final = 2
+"""A group's list is in memory twice when DuckDB hands it out, and DuckDB counts one of them."""
 
 
 def index_memory(memory_limit: int) -> int:
@@ -35,10 +38,11 @@ def instance_memory(physical: PhysicalPlan, memory_limit: int) -> Sequence[int]:
     """The bytes of each instance of each pipeline."""
     if physical.indexes:
         memory_limit -= index_memory(memory_limit)
-    if not physical.parallel:
-        return [memory_limit] * len(physical.pipelines)
-    parts = _parts(physical.pipelines)
-    return [memory_limit * pipeline.weight // parts for pipeline in physical.pipelines]
+    parts = _parts(physical.pipelines) if physical.parallel else 1
+    return [
+        memory_limit * (pipeline.weight if physical.parallel else 1) // (parts * _copies(pipeline))
+        for pipeline in physical.pipelines
+    ]
 
 
 def shortage(physical: PhysicalPlan, memory_limit: int, channels: int) -> Shortage | None:
@@ -46,15 +50,23 @@ def shortage(physical: PhysicalPlan, memory_limit: int, channels: int) -> Shorta
     if not physical.parallel:
         return None
     memory = instance_memory(physical, memory_limit)
-    short = [(least(pipeline), has, pipeline.weight) for pipeline, has in zip(physical.pipelines, memory, strict=True)]
+    short = [
+        (least(pipeline), has, pipeline.weight / _copies(pipeline))
+        for pipeline, has in zip(physical.pipelines, memory, strict=True)
+    ]
     if all(has >= wanted for wanted, has, _ in short):
         return None
     parts = _parts(physical.pipelines)
-    needed = max(-(-wanted * parts // weight) for wanted, _, weight in short)
+    needed = max(math.ceil(wanted * parts / weight) for wanted, _, weight in short)
     if physical.indexes:
         needed = -(-needed * _INDEXES // (_INDEXES - 1))
     wanted, has, _ = max(short, key=lambda lack: lack[0] / lack[1])
     return Shortage(channels=channels, instance_memory=has, least=wanted, memory_limit=needed)
+
+
+def _copies(pipeline: Pipeline) -> int:
+    fragments = (node for node in walk(pipeline.root) if isinstance(node, FragmentNode))
+    return _COPIES if any(fragment.collects for fragment in fragments) else 1
 
 
 def least(pipeline: Pipeline) -> int:

@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from ...operators.arrays.ordering import Order
 from ...operators.core.column import Column
-from ...operators.duckdb.fragment import Ordered
 from ...operators.duckdb.long_values import LongColumn
 from ...operators.duckdb.loop_bounds import LoopBound
+from ...operators.duckdb.statement import Ordered
 from ...operators.group_measures import Measure
 from ...operators.index_lookup_join import LookupJoinType
 from ...operators.indexes.kind import WantedIndex
@@ -121,6 +121,7 @@ class FragmentNode:
     | `size_class` | The largest of the inputs', an estimate and no more. |
     | `row_wise` | Each output row comes from one input row, in order, so that pieces may run one by one. |
     | `lazy` | It takes rows one by one, in order; its reader may want few, or the first soon: no waiting for a block. |
+    | `collects` | An aggregate collects values in texts or lists, whose copies DuckDB does not count. |
     | `ordered` | The statement to run instead if the hash joins of `sql` do not fit in memory. |
     | `loops` | The loops in which `sql` recurses. |
     | `result` | The loop whose rows are the fragment's rows, in any order: to be put in canonical order afterwards. |
@@ -139,6 +140,7 @@ class FragmentNode:
     row_wise: bool
     plan_path: str
     relations: int
+    collects: bool = False
     ordered: Ordered | None = None
     lazy: bool = False
     loops: tuple[LoopBound, ...] = ()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from ...operators.changes.event_time.row_watermarks import EventTime
 from ...operators.core.column import Column
 from ...proto.errors import PlanError, Problem
 from .. import ir
-from ..ir.arrow_types import UnsupportedType, arrow_type
+from ..ir.arrow_types import UnsupportedType, arrow_type, parts_of_tick, ticks_of
 from ..ir.types import Type, required
 from ..ir.visit import relations
 
@@ -16,7 +17,8 @@ from ..ir.visit import relations
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PlannedSource:
     """A source of a plan. `columns` are the columns that the plan uses, and no others. `items` are the files of a
-    source that the plan itself names. `plan_paths` are those of its reads.
+    source that the plan itself names. `plan_paths` are those of its reads. `event_time` is the watermark that the plan
+    declares.
     """
 
     name: str
@@ -24,6 +26,7 @@ class PlannedSource:
     static: bool
     items: tuple[ir.FileItem, ...] = ()
     plan_paths: tuple[str, ...] = ()
+    event_time: EventTime | None = None
 
 
 def check(plan: ir.Plan) -> None:
@@ -80,6 +83,33 @@ def _planned(
         static=isinstance(first, ir.LocalFiles) or static(first),
         items=first.items if isinstance(first, ir.LocalFiles) else (),
         plan_paths=tuple(read.plan_path for read in leaves),
+        event_time=_event_time(leaves, problems),
+    )
+
+
+def _event_time(leaves: Sequence[ir.Read | ir.LocalFiles], problems: list[Problem]) -> EventTime | None:
+    """The watermark that reads of a source declare."""
+    first: tuple[EventTime, str] | None = None
+    for read in leaves:
+        if read.watermark is None:
+            continue
+        declared = _watermark(read, read.watermark)
+        if first is not None and declared != first[0]:
+            text = f"the watermark of source {read.source!r} is not the one that is declared at {first[1]}"
+            problems.append(_problem(read, "WATERMARK_CONFLICT", text))
+        first = first or (declared, read.plan_path)
+    return None if first is None else first[0]
+
+
+def _watermark(read: ir.Read | ir.LocalFiles, watermark: ir.RowWatermark) -> EventTime:
+    type_ = read.schema[watermark.column]
+    return EventTime(
+        column=read.names[watermark.column],
+        delay=watermark.delay,
+        ahead=watermark.ahead,
+        idle=watermark.idle,
+        parts=parts_of_tick(type_),
+        ticks=ticks_of(type_),
     )
 
 

@@ -1,5 +1,5 @@
 """Rewrites plans that DuckDB alone would run badly, because it sees one fragment at a time. One pure function a file;
-their order is here.
+`REWRITES` has their order.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from .prune_columns import prune_columns
 from .reduce_aggregates import reduce_aggregates
 from .repeated_filters import drop_repeated_filters
 from .split_expressions import split_expressions
+from .time_windows import end_windows_at_barriers
 
 REWRITES: Final[tuple[Callable[[ir.Plan], ir.Plan], ...]] = (
+    end_windows_at_barriers,
     expand_windows,
     drop_repeated_filters,
     share_common_subtrees,

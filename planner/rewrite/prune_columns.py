@@ -156,7 +156,9 @@ def _without(relation: ir.Relation, used: set[int]) -> ir.Relation:
             names = tuple(relation.names[index] for index in kept)
             positions = _positions(kept)
             order = tuple(replace(key, column=positions[key.column]) for key in relation.order)
-            return replace(relation, names=names, schema=schema, order=order)
+            mark = relation.watermark
+            watermark = None if mark is None else replace(mark, column=positions[mark.column])
+            return replace(relation, names=names, schema=schema, order=order, watermark=watermark)
         case ir.IndexTable():
             return replace(relation, names=tuple(relation.names[index] for index in kept), schema=schema)
         case ir.Expand():
@@ -169,6 +171,10 @@ def _without(relation: ir.Relation, used: set[int]) -> ir.Relation:
             return replace(relation, measures=measures, schema=schema)
         case ir.SlidingAggregate():
             first = 1 + len(relation.keys)
+            measures = tuple(relation.measures[index - first] for index in kept if index >= first)
+            return replace(relation, measures=measures, schema=schema)
+        case ir.TimeWindows():
+            first = width_of_groups(relation)
             measures = tuple(relation.measures[index - first] for index in kept if index >= first)
             return replace(relation, measures=measures, schema=schema)
         case ir.Window():
@@ -191,6 +197,7 @@ def _kept_of(relation: ir.Relation, used: set[int]) -> tuple[int, ...]:
             return tuple(sorted(used))
         case ir.Read() | ir.LocalFiles():
             checked = {key.column for key in relation.order}
+            checked |= set() if relation.watermark is None else {relation.watermark.column}
             return tuple(sorted(used | checked))
         case ir.Expand():
             return (*sorted(used - {width - 1}), width - 1)
@@ -199,6 +206,9 @@ def _kept_of(relation: ir.Relation, used: set[int]) -> tuple[int, ...]:
             return tuple(index for index in range(width) if index in used or not first <= index < last)
         case ir.SlidingAggregate():
             first = 1 + len(relation.keys)
+            return tuple(index for index in range(width) if index in used or index < first)
+        case ir.TimeWindows():
+            first = width_of_groups(relation)
             return tuple(index for index in range(width) if index in used or index < first)
         case ir.Window():
             first = len(relation.input.schema)
@@ -209,6 +219,11 @@ def _kept_of(relation: ir.Relation, used: set[int]) -> tuple[int, ...]:
             return tuple(index for index in range(width) if index in used or index in items)
         case _:
             return tuple(range(width))
+
+
+def width_of_groups(relation: ir.TimeWindows) -> int:
+    """The columns before the measures."""
+    return len(relation.schema) - len(relation.measures)
 
 
 # ----------------------------------------------------------------------------------------- from the leaves up

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeGuard
+from typing import Final, NamedTuple, TypeGuard
 
 from ...proto.errors import PlanError, Problem
 from .. import ir
@@ -99,8 +99,7 @@ class _Part:
     move: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Split:
+class _Split(NamedTuple):
     """An expression in which columns of projection number `layer` or below replace the parts moved out.
 
     `depth` is the depth of the SQL; for a connective `terms` counts the operands of the balanced tree and `below` is
@@ -140,7 +139,7 @@ class _Splitting:
         split = _Split(rebuilt, depth, layer)
         if not part.move or depth < LEVELS or isinstance(rebuilt, ir.Lambda):
             return split
-        self.moved.append(replace(split, layer=layer + 1))
+        self.moved.append(split._replace(layer=layer + 1))
         column = ir.Field(index=self._width + len(self.moved) - 1, type=rebuilt.type)
         return _Split(column, 1, layer + 1)
 

@@ -16,6 +16,7 @@ from ...proto.errors import InternalError, PlanError
 from .. import ir
 from ..analysis.recursions import fixed
 from ..ir import tree
+from ..ir import types as t
 from ..ir.visit import subqueries
 from ..ir.walk import unroll
 from .growth_guards import Passing
@@ -130,6 +131,7 @@ class Statement:
         self._passing: Passing | None = None
         self._common: dict[int, str] = {}
         self.relations = 0
+        self.collects = False
         self.loops: dict[int, ir.Recursion] = {}
 
     def select(self, root: ir.Relation, *, result: ir.Recursion | None = None, row_wise: bool = False) -> str:
@@ -159,13 +161,14 @@ class Statement:
         if edge is not None:
             return f"SELECT {select_list(f'{edge}.c{at}' for at in range(len(relation.schema)))} FROM {edge}"
         self.relations += 1
+        self.collects |= _collects(relation)
         if isinstance(relation, ir.Shared):
             return (yield from self._shared_use(relation))
         if isinstance(relation, ir.Reference):
             return rows_of(inside.came_back[relation.loop], len(relation.schema))
         if isinstance(relation, ir.Recursion):
             return (yield from self._recursion(relation, visit))
-        if isinstance(relation, ir.Exchange | ir.IndexTable | ir.Operated | ir.Iterate | ir.LoopInput):
+        if isinstance(relation, ir.Exchange | ir.IndexTable | ir.Operated | ir.Iterate | ir.LoopInput | ir.OfTime):
             raise InternalError(f"{relation.plan_path}: {type(relation).__name__} inside a fragment")
         scope = TextScope(rows=((), *outer), clock=self._clock, passing=self._passing, plan_path=relation.plan_path)
         writer = Writer(scope=scope, aliases=self._aliases)
@@ -273,6 +276,14 @@ class Statement:
             self._common[relation.ordinal] = yield _Visit(self._shared[relation.ordinal], (), is_joined=True)
         name = f"s{relation.ordinal}"
         return f"SELECT {select_list(f'{name}.c{at}' for at in range(len(relation.schema)))} FROM {name}"
+
+
+def _collects(relation: ir.Relation) -> bool:
+    """Tests whether an aggregate puts all values of a group into a text, a list or a map."""
+    measures = relation.measures if isinstance(relation, ir.Aggregate | ir.PartialAggregate) else ()
+    return any(
+        isinstance(measure.type, t.List | t.Map) or measure.function.name == "string_agg" for measure in measures
+    )
 
 
 def _joins(relation: ir.Relation) -> bool:

@@ -11,7 +11,7 @@ from substrait.algebra_pb2 import JoinRel, SetRel
 from substrait.builders import plan as p
 from substrait.builders.extended_expression import column, literal, scalar_function
 from substrait.builders.type import i64, named_struct, struct
-from substrait.extension_registry import ExtensionRegistry
+from substrait.dataframe import default_registry
 
 import tidegate
 from tidegate.planner import ir
@@ -20,7 +20,7 @@ from tidegate.planner.ir.visit import relations
 from tidegate.plans import iterate
 from tidegate.proto.values import PlanBytes
 
-REGISTRY = ExtensionRegistry(load_default_extensions=True)
+REGISTRY = default_registry()
 COMPARISON = "extension:io.substrait:functions_comparison"
 ARITHMETIC = "extension:io.substrait:functions_arithmetic"
 EDGES = pa.table({"a": pa.array([1, 2, 3, 7], pa.int64()), "b": pa.array([2, 3, 1, 8], pa.int64())})

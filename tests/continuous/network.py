@@ -18,6 +18,7 @@ from tidegate.executor.plans.dataflow import instance_settings
 from tidegate.operators.changes.network.network import Network
 from tidegate.operators.changes.values.evaluator import Evaluators
 from tidegate.operators.core.piece import InlinePiece
+from tidegate.operators.core.row_reader import reader_of
 from tidegate.operators.duckdb.instances import Instance, InstancePool
 from tidegate.planner import ir
 from tidegate.planner.prepare_changes import PreparedChanges, prepare_changes
@@ -109,4 +110,12 @@ def _piece(changed: Changed, schema: pa.Schema) -> InlinePiece:
     weighed = schema.append(pa.field(WEIGHT, pa.int64()))
     rows: Sequence[tuple[object, ...]] = [(*row, weight) for row, weight in changed]
     batches = tuple(table(rows, weighed).to_batches(max_chunksize=4))
-    return InlinePiece(batches=batches, schema=weighed, origin="a split", row_count=len(changed), change_column=WEIGHT)
+    count = len(changed)
+    return InlinePiece(
+        read=reader_of(batches),
+        schema=weighed,
+        origin="a split",
+        rows=(0, count),
+        row_count=count,
+        change_column=WEIGHT,
+    )

@@ -16,7 +16,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pytest
+import substrait.dataframe as sub
 
+from tidegate import windows
 from tidegate.executor.tasks.epoch_loop import start_beside
 from tidegate.operators.changes import group
 from tidegate.operators.changes.change_operator import ChangeOperator
@@ -26,7 +28,11 @@ from tidegate.operators.changes.values import rows
 from tidegate.operators.core import interrupts
 from tidegate.operators.core.interrupts import Watch, beside, look, looking, values_of
 from tidegate.operators.core.piece import InlinePiece
+from tidegate.operators.core.row_reader import reader_of
+from tidegate.planner import ir
+from tidegate.planner.decode.whole_plan import decode_plan
 from tidegate.proto.errors import ExecutionError, TidegateError
+from tidegate.proto.values import PlanBytes
 
 from ..planner import build
 from . import test_random_loops as loops
@@ -35,6 +41,7 @@ from .network import Running
 from .relations import INCREMENTAL, RECOMPUTED, SCHEMAS
 from .test_relations import history
 
+EVENTS: Final = pa.schema([("t", pa.int64()), ("v", pa.int64())])
 ALL: Final = {**INCREMENTAL, **RECOMPUTED}
 WITHOUT_LOOKS: Final = {
     "Keyed": "is the base of others",
@@ -44,6 +51,8 @@ WITHOUT_LOOKS: Final = {
     "Select": "passes columns on",
     "Difference": "passes rows on",
     "WindowByRound": "is a Regroup",
+    "RowWatermarks": "passes rows on",
+    "OnTime": "passes rows on",
 }
 BEFORE: Final = (1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144)
 """Looks that are let pass."""
@@ -131,6 +140,14 @@ def kinds(of: type = ChangeOperator) -> Iterator[str]:
         yield from kinds(kind)
 
 
+def final_windows() -> Iterator[ir.Plan]:
+    """Tumbling windows and sessions of events, each given once."""
+    rows = windows.watermark(sub.read_named_table("events", {"t": sub.i64, "v": sub.i64}), "t", 0)
+    built = {"keys": ["v"], "measures": [sub.f.avg(sub.col("t").cast(sub.fp64)).alias("average")], "final": True}
+    for relation in (windows.tumbling(rows, "t", 10, **built), windows.session(rows, "t", 10, **built)):
+        yield decode_plan(PlanBytes(binary=relation.to_plan().SerializeToString())).plan
+
+
 def test_every_operator_on_changes_looks_in_its_own_steps(looks: Counter[str]) -> None:
     for relation in ALL.values():
         with Running(build.plan(relation)) as running:
@@ -140,6 +157,9 @@ def test_every_operator_on_changes_looks_in_its_own_steps(looks: Counter[str]) -
         draw = random.Random(seed)
         with Running(build.plan(loops.loop(draw))) as running:
             running.epoch({source: [((1, 2), 1), ((2, 3), 1)] for source in loops.SOURCES}, loops.SCHEMAS)
+    for plan in final_windows():
+        with Running(plan) as running:
+            running.epoch({"events": [((time, time % 3), 1) for time in range(0, 90, 7)]}, {"events": EVENTS})
     assert set(kinds()) - set(looks) == set(WITHOUT_LOOKS)
 
 
@@ -189,7 +209,7 @@ def all_different(schema: pa.Schema) -> InlinePiece:
         for part, field in zip(numbers, schema, strict=True)
     ]
     (rows,) = pa.table(columns, schema=schema).to_batches()
-    return InlinePiece(batches=(rows,), schema=schema, origin="a split", row_count=ROWS)
+    return InlinePiece(read=reader_of((rows,)), schema=schema, origin="a split", rows=(0, ROWS), row_count=ROWS)
 
 
 @pytest.mark.parametrize("name", HEAVY)

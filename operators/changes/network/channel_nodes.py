@@ -165,6 +165,8 @@ class OperatorNode(Node):
             self._run(self.operator.decide, due)
         self._run(self._settled)
         watermark = self.release()
+        self._run(self.operator.advance, watermark)
+        watermark = self.operator.watermark(watermark)
         if watermark is not None:
             self.tell(Watermark(watermark))
         self.tell(checkpoint)

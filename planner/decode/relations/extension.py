@@ -14,6 +14,8 @@ from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Message
 from ..plan_path import PlanPath
 from ..scope import Scope
+from .event_time.late_rows import convert_late_rows
+from .event_time.watermark import convert_watermark
 from .event_time.window_aggregate import convert_window_aggregate
 from .joins.index_lookup_join import convert_index_lookup_join
 from .loops.iteration import convert_iteration
@@ -30,6 +32,8 @@ CONVERTERS: Final[Mapping[str, Mapping[str, ExtensionConverter]]] = {
         "tidegate.v1.DeclaredOrder": convert_declared_order,
         "tidegate.v1.UserOperator": convert_user_operator,
         "tidegate.v1.WindowAggregate": convert_window_aggregate,
+        "tidegate.v1.LateRows": convert_late_rows,
+        "tidegate.v1.Watermark": convert_watermark,
     },
     "extension_multi": {
         "tidegate.v1.IndexLookupJoin": convert_index_lookup_join,

@@ -73,8 +73,8 @@ class _Windows:
         """
         slice_, *carried, before = slices.columns
         writer, step = self._writer, self._step
-        first = _floor(f"({slice_} - {self._length - step})", step)
-        bounds = f"greatest({first}, {_floor(before, step)} + 1), {_floor(slice_, step)}"
+        first = floor_division(f"({slice_} - {self._length - step})", step)
+        bounds = f"greatest({first}, {floor_division(before, step)} + 1), {floor_division(slice_, step)}"
         select = f"SELECT {', '.join((slice_, *carried))}, {bounds} FROM {slices.item}"
         bounded = writer.table(select, slices.width + 1)
         *own, first, last = bounded.columns
@@ -95,7 +95,7 @@ class _Windows:
         return writer.table(f"SELECT {', '.join((number, *keys, *once))} FROM {rows.item}", len(own) + 1)
 
 
-def _floor(number: str, by: int) -> str:
+def floor_division(number: str, by: int) -> str:
     """The number divided by a positive one, rounded down."""
     return number if by == 1 else f"({number} // {by} - CAST({number} % {by} < 0 AS BIGINT))"
 

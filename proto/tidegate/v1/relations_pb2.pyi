@@ -90,20 +90,56 @@ class Span(_message.Message):
     def __init__(self, units: _Optional[int] = ..., nanoseconds: _Optional[int] = ...) -> None: ...
 
 class WindowAggregate(_message.Message):
-    __slots__ = ("time", "size", "slide", "offset", "aggregate", "gap")
+    __slots__ = ("time", "size", "slide", "offset", "aggregate", "gap", "final")
     TIME_FIELD_NUMBER: _ClassVar[int]
     SIZE_FIELD_NUMBER: _ClassVar[int]
     SLIDE_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     AGGREGATE_FIELD_NUMBER: _ClassVar[int]
     GAP_FIELD_NUMBER: _ClassVar[int]
+    FINAL_FIELD_NUMBER: _ClassVar[int]
     time: int
     size: Span
     slide: Span
     offset: Span
     aggregate: bytes
     gap: Span
-    def __init__(self, time: _Optional[int] = ..., size: _Optional[_Union[Span, _Mapping]] = ..., slide: _Optional[_Union[Span, _Mapping]] = ..., offset: _Optional[_Union[Span, _Mapping]] = ..., aggregate: _Optional[bytes] = ..., gap: _Optional[_Union[Span, _Mapping]] = ...) -> None: ...
+    final: Final
+    def __init__(self, time: _Optional[int] = ..., size: _Optional[_Union[Span, _Mapping]] = ..., slide: _Optional[_Union[Span, _Mapping]] = ..., offset: _Optional[_Union[Span, _Mapping]] = ..., aggregate: _Optional[bytes] = ..., gap: _Optional[_Union[Span, _Mapping]] = ..., final: _Optional[_Union[Final, _Mapping]] = ...) -> None: ...
+
+class Final(_message.Message):
+    __slots__ = ("lateness",)
+    LATENESS_FIELD_NUMBER: _ClassVar[int]
+    lateness: Span
+    def __init__(self, lateness: _Optional[_Union[Span, _Mapping]] = ...) -> None: ...
+
+class LateRows(_message.Message):
+    __slots__ = ("time", "size", "slide", "offset", "gap", "lateness")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    SLIDE_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    GAP_FIELD_NUMBER: _ClassVar[int]
+    LATENESS_FIELD_NUMBER: _ClassVar[int]
+    time: int
+    size: Span
+    slide: Span
+    offset: Span
+    gap: Span
+    lateness: Span
+    def __init__(self, time: _Optional[int] = ..., size: _Optional[_Union[Span, _Mapping]] = ..., slide: _Optional[_Union[Span, _Mapping]] = ..., offset: _Optional[_Union[Span, _Mapping]] = ..., gap: _Optional[_Union[Span, _Mapping]] = ..., lateness: _Optional[_Union[Span, _Mapping]] = ...) -> None: ...
+
+class Watermark(_message.Message):
+    __slots__ = ("time", "delay", "ahead", "idle_epochs")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    DELAY_FIELD_NUMBER: _ClassVar[int]
+    AHEAD_FIELD_NUMBER: _ClassVar[int]
+    IDLE_EPOCHS_FIELD_NUMBER: _ClassVar[int]
+    time: int
+    delay: Span
+    ahead: Span
+    idle_epochs: int
+    def __init__(self, time: _Optional[int] = ..., delay: _Optional[_Union[Span, _Mapping]] = ..., ahead: _Optional[_Union[Span, _Mapping]] = ..., idle_epochs: _Optional[int] = ...) -> None: ...
 
 class IterationRelation(_message.Message):
     __slots__ = ("iteration_name", "max_rounds", "at_limit", "schema")

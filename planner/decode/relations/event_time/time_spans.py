@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 from typing import Any, Final
 
+from .....operators.changes.event_time.window_closing import SessionClosing, WindowClosing
 from .... import ir
+from ....functions import bind_scalar
 from ....ir import types as t
+from ....ir.arrow_types import ticks_of
 from ....ir.types import Type
-from ...decoder import Decoder
+from ... import poison
+from ...decoder import Decoder, Steps
+from ...encoding.message_nodes import Message
 from ...plan_path import PlanPath
 from ...poison import is_unknown
-from ...scope import column
+from ...scope import Scope, column
 
 _NUMBER: Final = t.Integer(bits=64, nullable=False)
 _FINEST: Final = 9
@@ -32,6 +38,17 @@ class TimeColumn:
 
     def literal(self, units: int) -> ir.Literal:
         return ir.Literal(value=units, type=self.type)
+
+
+def timed_rows(
+    decoder: Decoder, detail: Any, message: Message, plan_path: PlanPath, outer: Scope | None
+) -> Steps[tuple[ir.Relation, TimeColumn] | None]:
+    """The input of a message, and the time column of its detail; None, once reported, if something is wrong."""
+    below = yield from decoder.relation(message.input, plan_path / "input", outer)
+    if below is poison.RELATION:
+        return None
+    time = time_column(decoder, below.schema, detail.time, plan_path / "detail" / "time")
+    return None if time is None else (below, time)
 
 
 def time_column(decoder: Decoder, schema: ir.Schema, index: int, plan_path: PlanPath) -> TimeColumn | None:
@@ -81,3 +98,58 @@ def length(decoder: Decoder, span: Any, time: Type, plan_path: PlanPath) -> int 
         decoder.problems.add(plan_path, "WRONG_SPAN", f"the span must be above 0, not {count:,} units")
         return None
     return count
+
+
+def span_from(decoder: Decoder, message: Any, field: str, time: Type, plan_path: PlanPath) -> int | None:
+    """A span from 0 on, 0 where the message has none; None, once reported, if it is no such span."""
+    if not message.HasField(field):
+        return 0
+    count = units(decoder, getattr(message, field), time, plan_path / field)
+    if count is not None and count < 0:
+        decoder.problems.add(plan_path / field, "WRONG_SPAN", f"the span must not be below 0, as {count:,} units are")
+        return None
+    return count
+
+
+def closing_of(
+    decoder: Decoder, message: Any, lateness: int, time: TimeColumn, plan_path: PlanPath
+) -> WindowClosing | SessionClosing | None:
+    """The windows of a message with a size, a slide and an offset, or with a gap; None, once reported, if these are no
+    windows.
+    """
+    ticks = ticks_of(time.type)
+    if message.HasField("gap"):
+        for field in ("size", "slide", "offset"):
+            if message.HasField(field):
+                problem = f"sessions have a gap alone: leave the {field} out"
+                decoder.problems.add(plan_path / field, "WRONG_SPAN", problem)
+                return None
+        gap = length(decoder, message.gap, time.type, plan_path / "gap")
+        return None if gap is None else SessionClosing(gap=gap, lateness=lateness, ticks=ticks)
+    if not message.HasField("size"):
+        decoder.problems.add(plan_path / "size", "MISSING", "windows must have a size, or a gap")
+        return None
+    size = slide = length(decoder, message.size, time.type, plan_path / "size")
+    if message.HasField("slide"):
+        slide = length(decoder, message.slide, time.type, plan_path / "slide")
+    offset: int | None = 0
+    if message.HasField("offset"):
+        offset = units(decoder, message.offset, time.type, plan_path / "offset")
+    if size is None or slide is None or offset is None:
+        return None
+    shared = gcd(size, slide)
+    return WindowClosing(
+        size=size,
+        slide=slide,
+        offset=offset % slide,
+        length=size // shared,
+        step=slide // shared,
+        lateness=lateness,
+        ticks=ticks,
+    )
+
+
+def mark_of(time: TimeColumn, closing: WindowClosing | SessionClosing) -> ir.Expression:
+    """The number of a row's slice, or its tick."""
+    size, origin = (1, 0) if isinstance(closing, SessionClosing) else (closing.slide // closing.step, closing.offset)
+    return bind_scalar("time_slice", None, (time.value, ir.Literal(value=size, type=_NUMBER), time.literal(origin)))

@@ -1,22 +1,21 @@
 """Decodes `tidegate.v1.WindowAggregate`.
 
-Windows that share no row are an aggregate by the number of the row's window. Other windows are made of slices of time,
-as long as the greatest common divisor of the windows' length and their distance. Above stands a projection of the
-numbers to the windows' bounds. Sessions are numbered by window functions.
+Below the windows stands a filter of rows with a time, above them a projection of their numbers to bounds.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import gcd
 from typing import Any, Final
 
+from .....operators.changes.event_time.window_closing import SessionClosing
 from .....proto.errors import PlanError
 from .... import ir
 from ....functions import bind_scalar
 from ....ir import types as t
 from ... import poison
 from ...decoder import Decoder, Steps
+from ...emit import columns
 from ...encoding.counting import count_wire
 from ...encoding.field_shapes import AGGREGATE
 from ...encoding.message_nodes import Malformed, Message
@@ -24,19 +23,9 @@ from ...plan_path import PlanPath
 from ...poison import is_unknown
 from ...scope import Scope
 from ..aggregate import convert_measure, old_groupings
-from .session_windows import sessions
-from .time_spans import TimeColumn, length, time_column, units
+from .time_spans import TimeColumn, closing_of, mark_of, span_from, time_column
 
 _NUMBER: Final = t.Integer(bits=64, nullable=False)
-
-
-@dataclass(frozen=True, slots=True)
-class _Spans:
-    """Windows in units of the time column: window 0 begins at `offset`."""
-
-    size: int
-    slide: int
-    offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,38 +50,30 @@ def convert_window_aggregate(
     time = time_column(decoder, below.schema, windows.time, detail / "time")
     if time is None:
         return poison.RELATION
-    spans = _gap(decoder, windows, time, detail) if windows.HasField("gap") else _spans(decoder, windows, time, detail)
-    if spans is None:
+    lateness = span_from(decoder, windows.final, "lateness", time.type, detail / "final")
+    closing = None if lateness is None else closing_of(decoder, windows, lateness, time, detail)
+    if closing is None:
         return poison.RELATION
-    if time.nullable:
-        condition = _call("is_not_null", ir.Field(index=windows.time, type=below.schema[windows.time]))
-        below = ir.Filter(input=below, condition=condition, schema=below.schema, plan_path=str(plan_path))
-    if isinstance(spans, int):
-        return sessions(below, time, spans, computed.keys, computed.measures, str(plan_path))
-    return _with_bounds(_numbered(below, time, spans, computed, str(plan_path)), time, spans)
+    numbers = 2 if isinstance(closing, SessionClosing) else 1
+    relation = ir.TimeWindows(
+        input=with_time(below, windows.time, time, plan_path),
+        mark=mark_of(time, closing),
+        keys=computed.keys,
+        measures=computed.measures,
+        closing=closing,
+        final=windows.HasField("final"),
+        schema=(*[_NUMBER] * numbers, *computed.schema),
+        plan_path=str(plan_path),
+    )
+    return _with_bounds(relation, time)
 
 
-def _gap(decoder: Decoder, windows: Any, time: TimeColumn, detail: PlanPath) -> int | None:
-    for field in ("size", "slide", "offset"):
-        if windows.HasField(field):
-            decoder.problems.add(detail / field, "WRONG_SPAN", f"sessions have a gap alone: leave the {field} out")
-            return None
-    return length(decoder, windows.gap, time.type, detail / "gap")
-
-
-def _spans(decoder: Decoder, windows: Any, time: TimeColumn, detail: PlanPath) -> _Spans | None:
-    if not windows.HasField("size"):
-        decoder.problems.add(detail / "size", "MISSING", "windows must have a size, or a gap")
-        return None
-    size = slide = length(decoder, windows.size, time.type, detail / "size")
-    if windows.HasField("slide"):
-        slide = length(decoder, windows.slide, time.type, detail / "slide")
-    offset: int | None = 0
-    if windows.HasField("offset"):
-        offset = units(decoder, windows.offset, time.type, detail / "offset")
-    if size is None or slide is None or offset is None:
-        return None
-    return _Spans(size, slide, offset % slide)
+def with_time(below: ir.Relation, column: int, time: TimeColumn, plan_path: PlanPath) -> ir.Relation:
+    """The rows that have a time."""
+    if not time.nullable:
+        return below
+    condition = bind_scalar("is_not_null", None, (ir.Field(index=column, type=below.schema[column]),))
+    return ir.Filter(input=below, condition=condition, schema=below.schema, plan_path=str(plan_path))
 
 
 def _aggregate(decoder: Decoder, data: bytes, plan_path: PlanPath, scope: Scope) -> Steps[_Computed | None]:
@@ -128,42 +109,18 @@ def _aggregate(decoder: Decoder, data: bytes, plan_path: PlanPath, scope: Scope)
     return _Computed(keys, tuple(measure for measure in measures if measure is not None))
 
 
-def _numbered(
-    below: ir.Relation, time: TimeColumn, spans: _Spans, computed: _Computed, plan_path: str
-) -> ir.Aggregate | ir.SlidingAggregate:
-    """The aggregate by the number of the window."""
-    keys, measures, schema = computed.keys, computed.measures, (_NUMBER, *computed.schema)
-    shared = gcd(spans.size, spans.slide)
-    slice_ = _call("time_slice", time.value, ir.Literal(value=shared, type=_NUMBER), time.literal(spans.offset))
-    if spans.size == spans.slide:
-        return ir.Aggregate(
-            input=below,
-            keys=(slice_, *keys),
-            grouping_sets=(tuple(range(1 + len(keys))),),
-            measures=measures,
-            schema=schema,
-            plan_path=plan_path,
-        )
-    return ir.SlidingAggregate(
-        input=below,
-        slice=slice_,
-        length=spans.size // shared,
-        step=spans.slide // shared,
-        keys=keys,
-        measures=measures,
-        schema=schema,
-        plan_path=plan_path,
-    )
-
-
-def _with_bounds(relation: ir.Aggregate | ir.SlidingAggregate, time: TimeColumn, spans: _Spans) -> ir.Project:
-    number, *others = (ir.Field(index=at, type=type_) for at, type_ in enumerate(relation.schema))
-    slide = ir.Literal(value=spans.slide, type=_NUMBER)
-    bounds = [_call("slice_start", number, slide, time.literal(spans.offset + after)) for after in (0, spans.size)]
+def _with_bounds(relation: ir.TimeWindows, time: TimeColumn) -> ir.Project:
+    closing = relation.closing
+    if isinstance(closing, SessionClosing):
+        first, last, *others = columns(relation)
+        bounds = [_start(first, 1, time, 0), _start(last, 1, time, closing.gap)]
+    else:
+        number, *others = columns(relation)
+        bounds = [_start(number, closing.slide, time, closing.offset + after) for after in (0, closing.size)]
     expressions = (*bounds, *others)
     schema = tuple(expression.type for expression in expressions)
     return ir.Project(input=relation, expressions=expressions, schema=schema, plan_path=relation.plan_path)
 
 
-def _call(name: str, *arguments: ir.Expression) -> ir.Expression:
-    return bind_scalar(name, None, arguments)
+def _start(number: ir.Field, size: int, time: TimeColumn, origin: int) -> ir.Expression:
+    return bind_scalar("slice_start", None, (number, ir.Literal(value=size, type=_NUMBER), time.literal(origin)))

@@ -9,14 +9,13 @@ from typing import Final
 from .....operators.arrays.ordering import obstacle
 from .....proto.tidegate.v1.relations_pb2 import DeclaredOrder
 from .... import ir
-from ....ir import tree
 from ....ir.arrow_types import UnsupportedType, arrow_type
-from ....ir.visit import is_column
 from ... import poison
 from ...decoder import Decoder, Steps
 from ...encoding.message_nodes import Message
 from ...plan_path import PlanPath
 from ...scope import Scope
+from .declared_read import with_declared
 
 _DIRECTIONS: Final = {
     DeclaredOrder.DIRECTION_ASC_NULLS_FIRST: ir.Direction.ASC_NULLS_FIRST,
@@ -72,26 +71,16 @@ def _on_the_read(
     decoder: Decoder, relation: ir.Relation, order: Sequence[ir.ColumnOrder], plan_path: PlanPath
 ) -> ir.Relation:
     """The read with its order, under the filters and column selections that stand above it."""
-    above: list[ir.Filter | ir.Project] = []
-    while isinstance(relation, ir.Filter | ir.Project):
-        above.append(relation)
-        if isinstance(relation, ir.Project):
-            columns = [relation.expressions[key.column] for key in order]
-            if not all(map(is_column, columns)):
-                break
-            order = [
-                replace(key, column=column.index)
-                for key, column in zip(order, columns, strict=True)
-                if is_column(column)
-            ]
-        relation = relation.input
-    if not isinstance(relation, ir.Read | ir.LocalFiles):
+
+    def ordered(read: ir.Read | ir.LocalFiles, columns: Sequence[int]) -> ir.Read | ir.LocalFiles:
+        keys = (replace(key, column=column) for key, column in zip(order, columns, strict=True))
+        return replace(read, order=tuple(keys))
+
+    rebuilt = with_declared(relation, [key.column for key in order], ordered)
+    if rebuilt is None:
         problem = "an order can be declared only for a read, or for filters and column selections of a read;"
         decoder.problems.add(
             plan_path, "MISPLACED_ORDER", f"{problem} computed rows have the order that the plan gives them"
         )
         return poison.RELATION
-    rebuilt: ir.Relation = replace(relation, order=tuple(order))
-    for parent in reversed(above):
-        rebuilt = tree.with_inputs(parent, (rebuilt,))
     return rebuilt

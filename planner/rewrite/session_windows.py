@@ -4,30 +4,22 @@ from __future__ import annotations
 
 from typing import Final
 
-from .... import ir
-from ....functions import bind, bind_scalar
-from ....ir import types as t
-from ...emit import columns, project
-from .time_spans import TimeColumn
+from .. import ir
+from ..decode.emit import columns, project
+from ..functions import bind, bind_scalar
+from ..ir import types as t
 
 _NUMBER: Final = t.Integer(bits=64, nullable=False)
 _ZERO: Final = ir.Literal(value=0, type=_NUMBER)
 _ONE: Final = ir.Literal(value=1, type=_NUMBER)
 
 
-def sessions(
-    below: ir.Relation,
-    time: TimeColumn,
-    gap: int,
-    keys: tuple[ir.Expression, ...],
-    measures: tuple[ir.Measure, ...],
-    plan_path: str,
-) -> ir.Project:
+def session_groups(windows: ir.TimeWindows, gap: int) -> ir.Project:
     """The aggregate by session and keys. A row counts 1 if it begins a session of its keys, and 0 if it does not; the
     sum of these up to a row, rows of the same time included, numbers the row's session.
     """
-    ticks = _call("time_slice", time.value, _ONE, time.literal(0))
-    keyed = project(below, (*columns(below), *keys, ticks), plan_path)
+    below, plan_path = windows.input, windows.plan_path
+    keyed = project(below, (*columns(below), *windows.keys, windows.mark), plan_path)
     partitions, tick = columns(keyed)[len(below.schema) : -1], columns(keyed)[-1]
     before = _window(keyed, "lag", tick, partitions, tick)
     since = _call("subtract", tick, columns(before)[-1])
@@ -36,7 +28,7 @@ def sessions(
     )
     counted = project(before, (*columns(keyed), begins), plan_path)
     numbered = _window(counted, "sum", columns(counted)[-1], partitions, tick)
-    own = (_measure("min", tick, plan_path), _measure("max", tick, plan_path), *measures)
+    own = (_measure("min", tick, plan_path), _measure("max", tick, plan_path), *windows.measures)
     grouping = (columns(numbered)[-1], *partitions)
     groups = ir.Aggregate(
         input=numbered,
@@ -48,13 +40,8 @@ def sessions(
     )
     _, *key_columns = columns(groups)[: len(grouping)]
     first, last, *values = columns(groups)[len(grouping) :]
-    bounds = (_bound(first, time, 0), _bound(last, time, gap))
+    bounds = (ir.Field(index=tick_column.index, type=_NUMBER) for tick_column in (first, last))
     return project(groups, (*bounds, *key_columns, *values), plan_path)
-
-
-def _bound(tick: ir.Field, time: TimeColumn, after: int) -> ir.Expression:
-    """The moment so long after the tick of a session, which has at least one."""
-    return _call("slice_start", ir.Field(index=tick.index, type=_NUMBER), _ONE, time.literal(after))
 
 
 def _window(

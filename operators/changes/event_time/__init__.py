@@ -1,0 +1,1 @@
+"""Windows of time on changes, each given once: late rows are taken out, and windows wait for the watermark."""

@@ -1,0 +1,125 @@
+"""FinalSessions: sessions of rows with equal keys, each given once, when the watermark shows that it has ended.
+
+Rows wait by their keys; their ticks and keys also lie in the order of the ticks. A session can end only behind a row
+that the end of sessions has passed since the last watermark, so no other key is looked at. Confluent. State: the rows
+of open sessions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from ...core.operator import UNBOUNDED, StateReader, StateWriter
+from ..change_operator import ChangeOperator
+from ..kept.arrangement import Arrangement
+from ..kept.present import present
+from ..kept.state_format import check_version, load_arrangement, save_arrangement
+from ..values.change import Change, ones
+from ..values.evaluator import Evaluator
+from ..values.order_codes import canonical_orders, order_of
+from ..values.rows import Rows
+from ..values.value_columns import Index
+from .final_windows import after_closing, rows_in_order
+from .timed_rows import TimedRows, numbers_of
+from .window_closing import IDLE, MOST, NEVER, SessionClosing, behind
+
+_VERSION: Final = 1
+
+
+class FinalSessions(ChangeOperator):
+    """The operator, over rows whose first column is their tick, and whose next `keys` columns are the keys. `evaluate`
+    takes the rows of whole sessions, and returns a row for each session.
+    """
+
+    def __init__(
+        self,
+        input_schema: pa.Schema,
+        schema: pa.Schema,
+        closing: SessionClosing,
+        evaluate: Evaluator,
+        *,
+        keys: int,
+        plan_path: str,
+    ) -> None:
+        self.schema = schema
+        self._input_schema = input_schema
+        self._closing = closing
+        self._evaluate = evaluate
+        self._plan_path = plan_path
+        self._keys = range(1, 1 + keys)
+        self._ticks_schema = pa.schema(list(input_schema)[: 1 + keys])
+        self._rows = Arrangement(input_schema.types, self._keys, depth=0)
+        self._ticks = TimedRows(self._ticks_schema.types)
+        self._last = NEVER
+        """The last tick of sessions that are final."""
+
+    def receive(self, port: int, change: Change) -> Iterable[Change]:  # noqa: ARG002 - there is one input
+        self._rows.insert(change)
+        self._ticks.insert(change.with_rows(change.rows.select(range(1 + len(self._keys)))))
+        return ()
+
+    def advance(self, watermark: int | None) -> Iterable[Change]:
+        if watermark is None or watermark == IDLE:
+            return
+        closing = self._closing
+        last = MOST if watermark == UNBOUNDED else closing.last_closed(closing.ticks.at(watermark))
+        if last <= self._last:
+            return
+        near = self._ticks.between(self._last + 1, last + closing.gap)
+        self._last = last
+        keys, ends = self._ended(near.rows, last)
+        if len(keys):
+            yield self._answers(keys, ends)
+        self._ticks.drop_below(last + 1)
+
+    def watermark(self, watermark: int | None) -> int | None:
+        return after_closing(self._closing, watermark)
+
+    def save(self, state: StateWriter) -> None:
+        state.write("closed", _VERSION, pa.table({"last": [self._last]}))
+        save_arrangement(state, "rows", self._rows, self._input_schema)
+        save_arrangement(state, "ticks", self._ticks, self._ticks_schema)
+
+    def load(self, state: StateReader) -> None:
+        version, table = state.read("closed")
+        check_version("closed", version, _VERSION)
+        self._last = table.column("last")[0].as_py()
+        load_arrangement(state, "rows", self._rows, self._input_schema)
+        load_arrangement(state, "ticks", self._ticks, self._ticks_schema)
+        self._ticks.drop_below(self._last + 1)
+
+    @property
+    def touched(self) -> int:
+        return self._rows.touched + self._ticks.touched
+
+    @property
+    def nbytes(self) -> int:
+        return self._rows.nbytes + self._ticks.nbytes
+
+    def _ended(self, near: Rows, last: int) -> tuple[Rows, Index]:
+        """The keys with sessions that have ended, and the tick of the last row of each key's last such session."""
+        of_keys = [order for order in canonical_orders(1 + len(self._keys)) if order.column in self._keys]
+        rows = near.take(order_of(near, of_keys, then=[numbers_of(near)]))
+        ticks, keys = numbers_of(rows), rows.select(self._keys)
+        if not len(rows):
+            return keys, ticks
+        pairs = np.arange(len(rows) - 1)
+        same = np.append(keys.same(pairs, keys, pairs + 1), False)
+        goes_on = same & (np.append(behind(ticks[1:], self._closing.gap), NEVER) < ticks)
+        ended = np.flatnonzero((ticks <= last) & ~goes_on)
+        number = np.cumsum(np.append(0, ~same[:-1]))[ended]
+        of_key = ended[np.append(number[1:] != number[:-1], True)] if len(ended) else ended
+        return keys.take(of_key), ticks[of_key]
+
+    def _answers(self, keys: Rows, ends: Index) -> Change:
+        now = present(self._rows.find(keys), (), canonical_orders(len(self._input_schema)))
+        of_ended = np.flatnonzero(numbers_of(now.rows) <= ends[now.asked])
+        sessions = Change(now.rows.take(of_ended), now.weights[of_ended], consolidated=True)
+        self._rows.insert(sessions.negated())
+        rows = rows_in_order(sessions, self._input_schema, f"{self._plan_path}: FinalSessions")
+        answers = self._evaluate(rows.to_batch(self._input_schema))
+        return Change(Rows.of_batch(answers), ones(answers.num_rows))

@@ -1,0 +1,148 @@
+"""FinalWindows: windows of time, each given once, when the watermark has passed its end.
+
+Rows wait, in the order of their slices, until a window that has them is final; then the window's answer is computed
+from all of its rows. Confluent. State: the rows of open windows. They go when their last window is final, so state
+follows the windows that are open, and not those that were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+
+from ....proto.errors import ExecutionError
+from ...core.operator import UNBOUNDED, StateReader, StateWriter
+from ..change_operator import ChangeOperator
+from ..kept.present import MOST_COPIES
+from ..kept.state_format import check_version, load_arrangement, save_arrangement
+from ..values.canonical_rows import canonical
+from ..values.change import Change, ones
+from ..values.evaluator import NUMBER, Evaluator
+from ..values.rows import Rows
+from ..values.value_columns import Index
+from .timed_rows import TimedRows
+from .window_closing import IDLE, NEVER, Closing, WindowClosing
+
+_VERSION = 1
+
+
+class FinalWindows(ChangeOperator):
+    """The operator, over rows whose first column is the number of their slice. `evaluate` takes rows, then the numbers
+    of the first and the last window that are wanted. It returns the windows' rows. It takes the rows `in_order`, or the
+    exact numbers of slices, in any order.
+    """
+
+    def __init__(
+        self,
+        input_schema: pa.Schema,
+        schema: pa.Schema,
+        closing: WindowClosing,
+        evaluate: Evaluator,
+        *,
+        in_order: bool,
+        plan_path: str,
+    ) -> None:
+        self.schema = schema
+        self._input_schema = input_schema
+        self._closing = closing
+        self._evaluate = evaluate
+        self._in_order = in_order
+        self._plan_path = plan_path
+        self._read = with_bounds(input_schema)
+        self._rows = TimedRows(input_schema.types)
+        self._last: int | None = None
+        """The number of the last window that is final."""
+
+    def receive(self, port: int, change: Change) -> Iterable[Change]:  # noqa: ARG002 - there is one input
+        self._rows.insert(change)
+        return ()
+
+    def advance(self, watermark: int | None) -> Iterable[Change]:
+        last = self._last_closed(watermark)
+        if last is None or (self._last is not None and last <= self._last):
+            return
+        first = NEVER if self._last is None else self._last + 1
+        closing, self._last = self._closing, last
+        rows = self._rows.between(NEVER, last * closing.step + closing.length)
+        if len(rows):
+            yield self._answers(rows, first, last)
+        self._rows.drop_below((last + 1) * closing.step)
+
+    def watermark(self, watermark: int | None) -> int | None:
+        return after_closing(self._closing, watermark)
+
+    def save(self, state: StateWriter) -> None:
+        state.write("closed", _VERSION, pa.table({"last": pa.array([self._last], pa.int64())}))
+        save_arrangement(state, "rows", self._rows, self._input_schema)
+
+    def load(self, state: StateReader) -> None:
+        version, table = state.read("closed")
+        check_version("closed", version, _VERSION)
+        self._last = table.column("last")[0].as_py()
+        load_arrangement(state, "rows", self._rows, self._input_schema)
+        if self._last is not None:
+            self._rows.drop_below((self._last + 1) * self._closing.step)
+
+    @property
+    def touched(self) -> int:
+        return self._rows.touched
+
+    @property
+    def nbytes(self) -> int:
+        return self._rows.nbytes
+
+    def _last_closed(self, watermark: int | None) -> int | None:
+        if watermark is None or watermark == IDLE:
+            return None
+        if watermark != UNBOUNDED:
+            return self._closing.last_closed(self._closing.ticks.at(watermark))
+        last = self._rows.last
+        return None if last is None else last // self._closing.step
+
+    def _answers(self, change: Change, first: int, last: int) -> Change:
+        rows = change.rows
+        if self._in_order:
+            rows = rows_in_order(change, self._input_schema, f"{self._plan_path}: FinalWindows")
+        bounds = (pa.array(np.full(len(rows), bound)) for bound in (first, last))
+        answers = self._evaluate(rows.to_batch(self._read, *bounds))
+        return Change(Rows.of_batch(answers), ones(answers.num_rows))
+
+
+def rows_in_order(change: Change, schema: pa.Schema, whose: str) -> Rows:
+    """Each copy of the rows of a consolidated change, in canonical order. A negative weight, or too many copies, are
+    errors.
+    """
+    negative = np.flatnonzero(change.weights < 0)
+    if len(negative):
+        described = change.rows.take(negative[:1]).described(schema, 0)
+        raise ExecutionError(
+            f"{whose}: the row {described} has been deleted on time, but its insertion came later in the stream, and "
+            "was late: feed a row's deletion behind its insertion",
+            reason="NEGATIVE_TOTAL",
+        )
+    total = change.weights.sum(dtype=np.float64)
+    if total > MOST_COPIES:
+        raise ExecutionError(
+            f"{whose} must compute about {total:.0f} rows of windows at once, copies counted; at most {MOST_COPIES:,} "
+            "are allowed: seal smaller epochs, or give the rows smaller weights",
+            reason="TOO_MANY_COPIES",
+        )
+    ordered = canonical(change)
+    if int(total) == len(change):
+        return ordered.rows
+    copies: Index = np.repeat(np.arange(len(ordered)), ordered.weights)
+    return ordered.rows.take(copies)
+
+
+def after_closing(closing: Closing, watermark: int | None) -> int | None:
+    """The watermark of windows, by their columns, where that of their rows is this one."""
+    if watermark is None or watermark >= IDLE:
+        return watermark
+    return closing.ticks.watermark(closing.ticks.at(watermark) - closing.lag)
+
+
+def with_bounds(schema: pa.Schema) -> pa.Schema:
+    """The schema with the numbers of the first and the last window."""
+    return schema.append(NUMBER).append(NUMBER)

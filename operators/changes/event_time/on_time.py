@@ -1,0 +1,62 @@
+"""OnTime: pass on rows that are on time for windows which are given once, or only those that are late.
+
+A row is late if the watermark at its position in its source has passed a window that could have it. Rows without such
+a watermark are late if such a window was final at the end of the epoch before. State: the watermark of that end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from ...core.operator import UNBOUNDED, StateReader, StateWriter
+from ..change_operator import ChangeOperator
+from ..kept.state_format import check_version
+from ..values.change import Change
+from ..values.rows import Rows
+from .timed_rows import numbers_of
+from .window_closing import IDLE, MOST, NEVER, Closing
+
+_VERSION: Final = 1
+
+
+class OnTime(ChangeOperator):
+    """The operator. Column 0 of a row is its mark, the last one the watermark at the row if rows are `marked`; it gives
+    the columns `output`.
+    """
+
+    def __init__(self, schema: pa.Schema, closing: Closing, output: range, *, marked: bool, late: bool) -> None:
+        self.schema = schema
+        self._closing = closing
+        self._output = output
+        self._marked = marked
+        self._late = late
+        self._tick = NEVER
+
+    def receive(self, port: int, change: Change) -> Iterable[Change]:  # noqa: ARG002 - there is one input
+        rows = change.rows
+        ticks = np.full(len(rows), self._tick, dtype=np.int64)
+        if self._marked:
+            np.maximum(ticks, numbers_of(rows, len(rows.columns) - 1), out=ticks)
+        late = numbers_of(rows) < self._closing.first_open(ticks)
+        passed = np.flatnonzero(late if self._late else ~late)
+        some = change if len(passed) == len(change) else change.take(passed)
+        return (some.with_rows(Rows([some.rows.columns[at] for at in self._output], len(some))),) if len(some) else ()
+
+    def advance(self, watermark: int | None) -> Iterable[Change]:
+        if watermark == UNBOUNDED:
+            self._tick = MOST
+        elif watermark is not None and watermark != IDLE:
+            self._tick = max(self._tick, self._closing.ticks.at(watermark))
+        return ()
+
+    def save(self, state: StateWriter) -> None:
+        state.write("closed", _VERSION, pa.table({"tick": [self._tick]}))
+
+    def load(self, state: StateReader) -> None:
+        version, table = state.read("closed")
+        check_version("closed", version, _VERSION)
+        self._tick = table.column("tick")[0].as_py()

@@ -1,0 +1,85 @@
+"""Rows in the order of a column of whole numbers, of which the early ones are taken away for good."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from ...arrays.hashing import Hashes
+from ..kept.arrangement import Arrangement
+from ..values.change import Change, ManyRounds, Numbers
+from ..values.consolidate import consolidate, entries
+from ..values.rows import Rows
+from ..values.value_columns import FixedColumn
+from .window_closing import MOST
+
+_SIGN: Final = np.uint64(1 << 63)
+_LEAST: Final = -(1 << 63)
+
+
+class TimedRows(Arrangement):
+    """Rows of `types`, whose first column is a number without nulls. Its runs lie in the order of this number.
+
+    Taking rows away costs nothing for rows that are left: a run is cut when most of it is gone.
+    """
+
+    def __init__(self, types: Sequence[pa.DataType]) -> None:
+        super().__init__(types, (0,), depth=0, packs=False)
+        self._types_of_rows = tuple(types)
+        self._low = _LEAST
+
+    def between(self, low: int, high: int) -> Change:
+        """The rows whose numbers are at least `low`, and less than `high`; consolidated."""
+        low = max(low, self._low)
+        parts = []
+        for run in self._runs if high > low else ():
+            start, end = run.key_hashes.searchsorted(_words(np.array([low, min(high, MOST)])))
+            if high > MOST:
+                end = len(run)
+            if end > start:
+                parts.append(run.pick(np.arange(start, end)))
+        self.looked_at += sum(map(len, parts))
+        if not parts:
+            return Change(Rows.empty(self._types_of_rows), np.empty(0, dtype=np.int64))
+        return consolidate(Change.concat(parts))
+
+    def drop_below(self, low: int) -> None:
+        """Take away the rows whose numbers are less than `low`. The bound never goes back."""
+        self._low = max(low, self._low)
+        left = []
+        for run in self._runs:
+            gone = int(run.key_hashes.searchsorted(_words(np.array([min(self._low, MOST)])))[0])
+            if self._low > MOST:
+                gone = len(run)
+            if gone < len(run):
+                left.append(run.take(np.arange(gone, len(run))) if 2 * gone >= len(run) else run)
+        if len(left) != len(self._runs) or any(new is not old for new, old in zip(left, self._runs, strict=True)):
+            self._runs, self._runs_bytes = left, None
+
+    @property
+    def last(self) -> int | None:
+        """The greatest number; None if there are no rows."""
+        ends = [int((run.key_hashes[-1] ^ _SIGN).astype(np.uint64).view(np.int64)) for run in self._runs]
+        last = max(ends, default=None)
+        return last if last is not None and last >= self._low else None
+
+    def _insert_hashed(self, rows: Rows, weights: Numbers, rounds: ManyRounds, keys: Rows | None) -> None:  # noqa: ARG002 - the order is not that of the keys' hashes
+        if len(rows):
+            self._insert_run(entries(rows, _words(numbers_of(rows)), rows.hashes(), weights, rounds))
+
+
+def numbers_of(rows: Rows, column: int = 0) -> Numbers:
+    """The values of a column of whole numbers."""
+    values = rows.columns[column]
+    if not isinstance(values, FixedColumn):
+        raise TypeError(f"column {column} has no whole numbers")
+    return values.values.astype(np.int64, copy=False)
+
+
+def _words(numbers: Numbers) -> Hashes:
+    """Unsigned words in the order of the numbers."""
+    words: Hashes = numbers.astype(np.int64, copy=False).view(np.uint64) ^ _SIGN
+    return words

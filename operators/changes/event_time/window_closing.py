@@ -1,0 +1,115 @@
+"""The moment at which a window of time is final, and the rows that come after it.
+
+Times are whole *ticks*: units of the time column's type. A watermark of the network is in microseconds, or in units of
+an integer column.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+
+from ...core.operator import UNBOUNDED
+from ..values.change import Numbers
+
+NEVER: Final = -(1 << 63) + 1
+"""The tick of a watermark that has not passed anything."""
+
+IDLE: Final = UNBOUNDED - 1
+"""The watermark of a source that has no rows for now. It holds no other source back, and says nothing itself."""
+
+MOST: Final = (1 << 63) - 1
+"""The greatest tick."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ticks:
+    """The length of a tick: `micros / parts` microseconds; 1 for integers."""
+
+    micros: int = 1
+    parts: int = 1
+
+    def at(self, watermark: int) -> int:
+        """The tick of a watermark, rounded down."""
+        return watermark * self.parts // self.micros
+
+    def watermark(self, tick: int) -> int:
+        """The watermark of a tick, rounded down."""
+        return max(min(tick * self.micros // self.parts, IDLE - 1), NEVER)
+
+
+class Closing(Protocol):
+    """The end of windows, by the *marks* of rows: the numbers of their slices, or their ticks."""
+
+    @property
+    def ticks(self) -> Ticks: ...
+
+    @property
+    def lag(self) -> int:
+        """The most ticks that a column of a later window is behind the watermark."""
+        ...
+
+    def first_open(self, ticks: Numbers) -> Numbers:
+        """The least mark that is not late at each of these watermarks."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowClosing:
+    """Windows of `size` ticks, one every `slide` ticks, window 0 from `offset` on. A window is `length` slices long,
+    and begins `step` slices after the window before it. It is final `lateness` ticks after its end. A row is late if a
+    window that has its slice is final: so each row is in all of its windows, or in none.
+    """
+
+    size: int
+    slide: int
+    offset: int
+    length: int
+    step: int
+    lateness: int
+    ticks: Ticks
+
+    @property
+    def lag(self) -> int:
+        return self.size + self.lateness
+
+    def last_closed(self, tick: int) -> int:
+        """The number of the last window that is final."""
+        return (tick - self.offset - self.size - self.lateness) // self.slide
+
+    def first_open(self, ticks: Numbers) -> Numbers:
+        since = behind(np.minimum(ticks, MOST - self.slide - self.size), self.offset + self.size + self.lateness)
+        begins: Numbers = (since // self.slide + 1) * self.step
+        return begins + max(self.length - self.step, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionClosing:
+    """Sessions with less than `gap` ticks between their rows. A row is late if its tick is `lateness` ticks before the
+    watermark. So a session is final `gap` and `lateness` after its last row.
+    """
+
+    gap: int
+    lateness: int
+    ticks: Ticks
+
+    @property
+    def lag(self) -> int:
+        return self.lateness
+
+    def last_closed(self, tick: int) -> int:
+        """The last tick of a session that is final."""
+        return tick - self.gap - self.lateness
+
+    def first_open(self, ticks: Numbers) -> Numbers:
+        return behind(ticks, self.lateness)
+
+
+def behind(ticks: Numbers, by: int) -> Numbers:
+    """The ticks so much earlier; the least one where that is before it."""
+    if by > MOST:
+        return np.full_like(ticks, NEVER)
+    earlier: Numbers = np.where(ticks < NEVER + by, NEVER, ticks - by)
+    return earlier

@@ -1,0 +1,229 @@
+"""Final windows of time on changes: late rows are taken out, and each window is given once.
+
+Rows whose lateness has to be known are *marked*: behind their columns they have the watermark at their position in
+their source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+from ...operators.changes.event_time.window_closing import NEVER, SessionClosing, WindowClosing
+from ...proto.errors import PlanError, Problem
+from .. import ir
+from ..functions import bind_scalar
+from ..ir import tree
+from ..ir import types as t
+from ..ir.arrow_types import arrow_schema, sql_type
+from ..ir.visit import parts, relations, subqueries
+from ..ir.walk import unroll
+from ..rewrite.expand_windows import windows_of_rows
+from ..rewrite.session_windows import session_groups
+from ..rewrite.time_windows import aggregate_by_mark, sliding_of
+from ..sql.relations.sliding_aggregate import floor_division
+from ..sql.states import render_total, states_of
+from .aggregates import slices_of
+from .change_nodes import MARK, ChangeNode, FinalSessionsNode, FinalWindowsNode, OnTimeNode
+from .rendering import columns, leaf, render, with_positions
+from .rowwise import lower_chain
+
+_NUMBER: Final = t.Integer(bits=64, nullable=False)
+_NO_MARK: Final = ir.Literal(value=NEVER, type=_NUMBER)
+
+_Marking: TypeAlias = Generator[ir.Relation, "ir.Relation | None", "ir.Relation | None"]
+
+
+def marked(relation: ir.Relation, shared: Sequence[ir.Relation]) -> ir.Relation | None:
+    """The relation with the watermark at each row behind its columns. None if no row of it is a source's row that has
+    one: rows of filters, projections and unions are, and other rows come at the end of an epoch, in no order.
+    """
+
+    def step(relation: ir.Relation) -> _Marking:
+        match relation:
+            case ir.Shared():
+                return (yield shared[relation.ordinal])
+            case ir.Read(watermark=ir.RowWatermark()) | ir.LocalFiles(watermark=ir.RowWatermark()):
+                return replace(relation, names=(*relation.names, MARK), schema=(*relation.schema, _NUMBER))
+            case ir.Filter() if not _has_subqueries(relation):
+                below = yield relation.input
+                return None if below is None else replace(relation, input=below, schema=below.schema)
+            case ir.Project() if not _has_subqueries(relation):
+                below = yield relation.input
+                return None if below is None else _with(relation, below, columns(below.schema)[-1])
+            case ir.Set(operation=ir.SetOperation.UNION_ALL):
+                sides = []
+                for side in relation.inputs:
+                    sides.append((yield side))  # noqa: PERF401 (a comprehension cannot yield)
+                return _union(relation, sides)
+            case _:
+                return None
+
+    return unroll(step, relation)
+
+
+def _with(relation: ir.Project, below: ir.Relation, mark: ir.Expression) -> ir.Project:
+    return replace(
+        relation, input=below, expressions=(*relation.expressions, mark), schema=(*relation.schema, mark.type)
+    )
+
+
+def _union(relation: ir.Set, sides: Sequence[ir.Relation | None]) -> ir.Relation | None:
+    if not any(sides):
+        return None
+    inputs = []
+    for side, plain in zip(sides, relation.inputs, strict=True):
+        unmarked = ir.Project(
+            input=plain, expressions=columns(plain.schema), schema=plain.schema, plan_path=plain.plan_path
+        )
+        inputs.append(_with(unmarked, plain, _NO_MARK) if side is None else side)
+    return replace(relation, inputs=tuple(inputs), schema=(*relation.schema, _NUMBER))
+
+
+def _has_subqueries(relation: ir.Relation) -> bool:
+    return any(next(subqueries(expression), None) for expression in tree.expressions(relation))
+
+
+def check_outside_of_loops(relation: ir.OfTime) -> None:
+    """Refuses final windows inside of a loop: a round has no watermark."""
+    if any(isinstance(part, ir.Reference) for part in relations(relation)):
+        message = (
+            "windows inside of a loop cannot wait for a watermark, because a loop ends before the epoch's watermark "
+            "is known: put the final windows above the loop, or leave `final` out"
+        )
+        raise PlanError(Problem(place=relation.plan_path, reason="FINAL_IN_LOOP", message=message))
+
+
+def lower_late_rows(relation: ir.LateRows, node: ChangeNode, *, marks: bool) -> ChangeNode:
+    schema = relation.schema
+    wide = _wide(relation, node, (relation.mark, *columns(schema)), marks=marks)
+    return OnTimeNode(
+        input=wide,
+        closing=relation.closing,
+        output=range(1, 1 + len(schema)),
+        marked=marks,
+        late=True,
+        schema=arrow_schema(schema),
+        plan_path=relation.plan_path,
+    )
+
+
+def lower_final_windows(relation: ir.TimeWindows, node: ChangeNode, *, marks: bool) -> ChangeNode:
+    """The windows over rows of the mark, the keys, and the columns that measures read."""
+    below, keys, plan_path = relation.input.schema, relation.keys, relation.plan_path
+    read = _read_by_measures(relation)
+    carried = (relation.mark, *keys, *(ir.Field(index=at, type=below[at]) for at in read))
+    types = tuple(expression.type for expression in carried)
+    rows = OnTimeNode(
+        input=_wide(relation, node, carried, marks=marks),
+        closing=relation.closing,
+        output=range(len(types)),
+        marked=marks,
+        late=False,
+        schema=arrow_schema(types),
+        plan_path=plan_path,
+    )
+    schema = arrow_schema(relation.schema)
+    positions = {at: 1 + len(keys) + number for number, at in enumerate(read)}
+    match relation.closing:
+        case SessionClosing() as closing:
+            base = leaf(types, plan_path)
+            sessions = session_groups(_over(relation, base, positions), closing.gap)
+            sql = render(sessions, [base])
+            return FinalSessionsNode(
+                input=rows, keys=len(keys), closing=closing, sql=sql, schema=schema, plan_path=plan_path
+            )
+        case WindowClosing() as closing:
+            windows = _over(relation, leaf(types, plan_path), positions)
+            slices = slices_of(aggregate_by_mark(windows), rows, closing)
+            if slices is not None:
+                groups, states = slices
+                sql = _windows_of_slices(windows, closing, len(states))
+                return FinalWindowsNode(
+                    input=groups, keys=len(keys), closing=closing, sql=sql, schema=schema, plan_path=plan_path
+                )
+            base = leaf((*types, _NUMBER, _NUMBER), plan_path)
+            sql = render(_wanted(_over(relation, base, positions), closing), [base])
+            return FinalWindowsNode(
+                input=rows, keys=len(keys), closing=closing, sql=sql, schema=schema, plan_path=plan_path
+            )
+
+
+def _wide(relation: ir.OfTime, node: ChangeNode, expressions: tuple[ir.Expression, ...], *, marks: bool) -> ChangeNode:
+    """The expressions over the rows that are in a window, and the watermarks at the rows."""
+    below, plan_path = relation.input.schema, relation.plan_path
+    schema = below
+    if marks:
+        schema = (*below, _NUMBER)
+        expressions = (*expressions, ir.Field(index=len(below), type=_NUMBER))
+    base = leaf(schema, plan_path)
+    types = tuple(expression.type for expression in expressions)
+    rows = _in_a_window(base, relation.mark, relation.closing)
+    wide = ir.Project(input=rows, expressions=expressions, schema=types, plan_path=plan_path)
+    return lower_chain(wide, base, node)
+
+
+def _in_a_window(rows: ir.Relation, mark: ir.Expression, closing: WindowClosing | SessionClosing) -> ir.Relation:
+    """The rows that are in a window, where windows leave gaps."""
+    if isinstance(closing, SessionClosing) or closing.length >= closing.step:
+        return rows
+    step = ir.Literal(value=closing.step, type=_NUMBER)
+    number = bind_scalar("time_slice", None, (mark, step, ir.Literal(value=0, type=_NUMBER)))
+    since = bind_scalar("subtract", None, (mark, bind_scalar("multiply", None, (number, step))))
+    condition = bind_scalar("lt", None, (since, ir.Literal(value=closing.length, type=_NUMBER)))
+    return ir.Filter(input=rows, condition=condition, schema=rows.schema, plan_path=rows.plan_path)
+
+
+def _read_by_measures(relation: ir.TimeWindows) -> tuple[int, ...]:
+    expressions = _expressions(relation)
+    fields = (part for expression in expressions for part in parts(expression) if isinstance(part, ir.Field))
+    return tuple(sorted({field.index for field in fields}))
+
+
+def _over(relation: ir.TimeWindows, base: ir.Relation, positions: dict[int, int]) -> ir.TimeWindows:
+    """The windows over rows that have the mark and the keys as their first columns."""
+    mark, *fields = columns(base.schema)
+    moved = (with_positions(expression, positions.__getitem__) for expression in _expressions(relation))
+    over = tree.with_expressions(replace(relation, input=base, keys=()), (mark, *moved))
+    assert isinstance(over, ir.TimeWindows)
+    return replace(over, keys=tuple(fields[: len(relation.keys)]))
+
+
+def _expressions(relation: ir.TimeWindows) -> Sequence[ir.Expression]:
+    """The expressions of the measures."""
+    _, *expressions = tree.expressions(replace(relation, keys=()))
+    return expressions
+
+
+def _windows_of_slices(windows: ir.TimeWindows, closing: WindowClosing, width: int) -> str:
+    """The SQL of the windows over the states of slices. The last two columns are the numbers of the first and the last
+    wanted window.
+    """
+    keys = [f"c{at}" for at in range(1, 1 + len(windows.keys))]
+    states = iter([f"c{at}" for at in range(1 + len(keys), width)])
+    totals = []
+    for measure in windows.measures:
+        own = [next(states) for _ in states_of(measure) or ()]
+        totals.append(f"CAST({render_total(measure, own)} AS {sql_type(measure.type)})")
+    first = floor_division(f"(c0 - {closing.length - closing.step})", closing.step)
+    last = floor_division("c0", closing.step)
+    numbers = f"unnest(range(greatest({first}, c{width}), least({last}, c{width + 1}) + 1))"
+    select = ", ".join(("n", *keys, *totals))
+    by = ", ".join(("n", *keys))
+    return f"SELECT {select} FROM (SELECT *, {numbers} AS n FROM in0) GROUP BY {by}"
+
+
+def _wanted(relation: ir.TimeWindows, closing: WindowClosing) -> ir.Relation:
+    """The windows from the first to the last wanted one. The rows' last two columns are the numbers of these."""
+    if closing.length == closing.step:
+        return aggregate_by_mark(relation)
+    groups = windows_of_rows(sliding_of(relation, closing.length, closing.step))
+    below = groups.input
+    *_, first, last = columns(relation.input.schema)
+    number = groups.keys[0]
+    condition = bind_scalar(
+        "and", None, (bind_scalar("gte", None, (number, first)), bind_scalar("lte", None, (number, last)))
+    )
+    rows = ir.Filter(input=below, condition=condition, schema=below.schema, plan_path=relation.plan_path)
+    return replace(groups, input=rows)

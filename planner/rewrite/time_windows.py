@@ -1,0 +1,88 @@
+"""Lowers windows of time to aggregates.
+
+Windows that share no row are an aggregate by the number of the row's window. Other windows are made of slices of time.
+Sessions are numbered by window functions. A barrier ends all windows of a per-epoch task, so none of its rows is late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final, TypeAlias
+
+from ...operators.changes.event_time.window_closing import SessionClosing
+from .. import ir
+from ..ir import types as t
+from ..ir.visit import transform_relations
+from .session_windows import session_groups
+
+_Lower: TypeAlias = Callable[[ir.Relation], ir.Relation]
+
+_FALSE: Final = ir.Literal(value=False, type=t.Boolean(nullable=False))
+
+
+def end_windows_at_barriers(plan: ir.Plan) -> ir.Plan:
+    """The plan with all windows of time as aggregates, and without late rows."""
+    return _lowered(plan, _without_rows_or_windows)
+
+
+def lower_windows_of_changes(plan: ir.Plan) -> ir.Plan:
+    """The plan with the windows of time that give changes as aggregates."""
+    return _lowered(plan, lambda relation: relation if _is_final(relation) else _without_rows_or_windows(relation))
+
+
+def aggregate_of(windows: ir.TimeWindows) -> ir.Relation:
+    """The aggregate over the rows of all windows."""
+    closing = windows.closing
+    if isinstance(closing, SessionClosing):
+        return session_groups(windows, closing.gap)
+    if closing.length == closing.step:
+        return aggregate_by_mark(windows)
+    return sliding_of(windows, closing.length, closing.step)
+
+
+def aggregate_by_mark(windows: ir.TimeWindows) -> ir.Aggregate:
+    """The aggregate by slice: of windows that share no row, each slice is one."""
+    keys = (windows.mark, *windows.keys)
+    return ir.Aggregate(
+        input=windows.input,
+        keys=keys,
+        grouping_sets=(tuple(range(len(keys))),),
+        measures=windows.measures,
+        schema=windows.schema,
+        plan_path=windows.plan_path,
+    )
+
+
+def sliding_of(windows: ir.TimeWindows, length: int, step: int) -> ir.SlidingAggregate:
+    return ir.SlidingAggregate(
+        input=windows.input,
+        slice=windows.mark,
+        length=length,
+        step=step,
+        keys=windows.keys,
+        measures=windows.measures,
+        schema=windows.schema,
+        plan_path=windows.plan_path,
+    )
+
+
+def _lowered(plan: ir.Plan, lower: _Lower) -> ir.Plan:
+    root, *shared = (transform_relations(relation, lower) for relation in (plan.root, *plan.shared))
+    return replace(plan, root=root, shared=tuple(shared))
+
+
+def _is_final(relation: ir.Relation) -> bool:
+    return isinstance(relation, ir.OfTime) and (not isinstance(relation, ir.TimeWindows) or relation.final)
+
+
+def _without_rows_or_windows(relation: ir.Relation) -> ir.Relation:
+    match relation:
+        case ir.TimeWindows():
+            return aggregate_of(relation)
+        case ir.LateRows():
+            return ir.Filter(
+                input=relation.input, condition=_FALSE, schema=relation.schema, plan_path=relation.plan_path
+            )
+        case _:
+            return relation

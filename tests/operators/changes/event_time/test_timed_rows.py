@@ -1,0 +1,72 @@
+"""Rows in the order of time, against a dictionary."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidegate.operators.changes.event_time.timed_rows import TimedRows
+from tidegate.operators.changes.kept.held_state import HeldState
+from tidegate.operators.changes.kept.state_format import load_arrangement, save_arrangement
+from tidegate.operators.changes.values.change import Change
+
+from ....searching import tries
+
+SCHEMA: Final = pa.schema([("time", pa.int64()), ("text", pa.string())])
+LEAST, MOST = -(2**63), 2**63 - 1
+TIMES = st.one_of(st.integers(-5, 5), st.sampled_from([LEAST, LEAST + 1, MOST - 1, MOST]))
+ROWS = st.lists(st.tuples(TIMES, st.sampled_from(["a", "b"]), st.sampled_from([-1, 1, 2])), max_size=8)
+
+
+def change(rows: list[tuple[int, str, int]]) -> Change:
+    times, texts, weights = list(zip(*rows, strict=True)) if rows else ([], [], [])
+    batch = pa.record_batch([pa.array(times, pa.int64()), pa.array(texts, pa.string())], schema=SCHEMA)
+    return Change.of_batch(batch, np.array(weights, dtype=np.int64))
+
+
+def weighed(rows: Change) -> Counter[tuple[int, str]]:
+    columns = [array.to_pylist() for array in rows.rows.to_arrays(SCHEMA.types)]
+    return Counter(dict(zip(zip(*columns, strict=True), rows.weights.tolist(), strict=True)))
+
+
+@settings(max_examples=tries(100), deadline=None)
+@given(steps=st.lists(st.tuples(ROWS, TIMES, TIMES, st.one_of(st.none(), TIMES), st.booleans()), max_size=6))
+def test_rows_are_given_by_time_until_they_are_taken_away(
+    steps: list[tuple[list[tuple[int, str, int]], int, int, int | None, bool]],
+) -> None:
+    kept, naive, bound = TimedRows(SCHEMA.types), Counter[tuple[int, str]](), LEAST
+    for inserted, low, high, gone, restored in steps:
+        inserted = [row for row in inserted if row[0] >= bound]
+        kept.insert(change(inserted))
+        for time, text, weight in inserted:
+            naive[time, text] += weight
+        if gone is not None:
+            kept.drop_below(gone)
+            bound = max(bound, gone)
+            naive = Counter({row: weight for row, weight in naive.items() if row[0] >= bound})
+        if restored:
+            state, kept = _saved(kept), TimedRows(SCHEMA.types)
+            load_arrangement(state, "rows", kept, SCHEMA)
+            kept.drop_below(bound)
+        expected = {row: weight for row, weight in naive.items() if weight and low <= row[0] < high}
+        assert weighed(kept.between(low, high)) == expected
+
+
+def test_a_run_whose_rows_are_gone_takes_no_memory() -> None:
+    kept = TimedRows(SCHEMA.types)
+    for start in range(0, 50_000, 1_000):
+        kept.insert(change([(time, "a", 1) for time in range(start, start + 1_000)]))
+        kept.drop_below(start)
+    assert kept.rows <= 4_000
+    assert kept.last == 49_999
+
+
+def _saved(kept: TimedRows) -> HeldState:
+    state = HeldState()
+    save_arrangement(state, "rows", kept, SCHEMA)
+    return state
