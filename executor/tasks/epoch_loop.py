@@ -12,9 +12,7 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -22,17 +20,17 @@ import pyarrow as pa
 from ...operators.core.interrupts import Watch, looking
 from ...operators.core.piece import Piece
 from ...operators.writing.staged_write import Written
-from ...proto.errors import ExecutionError, InternalError, TidegateError
+from ...proto.errors import ExecutionError, InternalError
 from ...proto.statistics import EpochStatistics
 from ...proto.values import Barrier, ErrorValue, OnError, TaskPhase
-from ..api.computation import Computation, Effect, EpochRun, Watermarks
-from ..checkpoints.state import NotedState
-from ..checkpoints.taking import Checkpoints, Position
+from ..api.computation import Computation
+from ..checkpoints.taking import Checkpoints
 from ..ledger.epoch import Epoch, is_durable
 from ..ledger.split_book import AcceptedSplit
-from ..ledger.watermarks import barrier_watermark, said_by
 from ..runtime.batch_store import Holding, SpillRun
 from ..runtime.work_clock import WorkClock
+from .before_barrier import BeforeBarrier
+from .epoch_progress import EpochCheckpoint, EpochProgress, Job, error_for_user
 from .named_splits import with_splits
 from .output_log import Full
 from .resting import Resting
@@ -50,47 +48,8 @@ class _Turn(enum.Enum):
     WAITS = enum.auto()
 
 
-@dataclass(frozen=True, slots=True)
-class _Job:
-    """The next thing to run: some splits ahead of the seal, or the sealed epoch."""
-
-    epoch: Epoch
-    splits: Mapping[str, Sequence[AcceptedSplit]]
-    sealed: bool
-
-    @property
-    def watermarks(self) -> Watermarks:
-        return said_by(self.splits, self.epoch.ended)
-
-
-@dataclass(frozen=True, slots=True)
-class _Taken:
-    """The outcome of an epoch's checkpoint: its id, or the reason why there is none."""
-
-    checkpoint: str | None
-    error: ErrorValue | None
-    took_us: int
-
-
 _NOTHING: Final = Written()
-_NONE: Final = _Taken(None, None, 0)
-
-
-@dataclass(slots=True)
-class _Progress:
-    """An epoch that has begun. `ran` is the number of the last split of the early source that was run."""
-
-    epoch: Epoch
-    ran: int
-    run: EpochRun | None = None
-    job: _Job | None = None
-    rows: Iterator[pa.RecordBatch] | None = None
-    held: list[Holding] = field(default_factory=list)
-    started_ns: int = 0
-    error: TidegateError | None = None
-    written: Written | None = None
-    taken: _Taken | None = None
-    noted: bool = False
+_NO_CHECKPOINT: Final = EpochCheckpoint()
 
 
 class EpochLoop:
@@ -107,9 +66,9 @@ class EpochLoop:
     ) -> None:
         self._task_state = task_state
         self._computation = computation
-        self._checkpoints = checkpoints
+        self._before_barrier = BeforeBarrier(task_state, computation, checkpoints)
         self._tables = frozenset(source.name for source in computation.sources if source.static)
-        self._progress: _Progress | None = None
+        self._progress: EpochProgress | None = None
         self._clock = WorkClock(task_state.options.epoch_seconds, task_state.call_later, computation.interrupt)
         self._watch = Watch(self._look, start_beside)
         self._resting = Resting(task_state.call_later, wake)
@@ -128,15 +87,15 @@ class EpochLoop:
         epoch = self._task_state.ledger.current()
         return self._early_splits(epoch, 1) != () or self._may_finish(epoch)
 
-    def _find(self) -> _Job | None:
+    def _find(self) -> Job | None:
         ledger = self._task_state.ledger
         epoch = ledger.current()
         early = self._early_splits(epoch, _EARLY_SPLITS)
         if early:
-            return _Job(epoch, {early[0].source: early}, sealed=False)
+            return Job(epoch, {early[0].source: early}, sealed=False)
         if not self._may_finish(epoch):
             return None
-        return _Job(epoch, {name: ledger.available(epoch, name) for name in ledger.fed}, sealed=True)
+        return Job(epoch, {name: ledger.available(epoch, name) for name in ledger.fed}, sealed=True)
 
     def _early_splits(self, epoch: Epoch, at_most: int) -> tuple[AcceptedSplit, ...]:
         """The next splits that can run without the seal. A split that is not durable yet cannot."""
@@ -191,7 +150,7 @@ class EpochLoop:
             self._resting.due = False
             self._computation.rest()
 
-    def _take(self) -> tuple[_Progress, _Job] | None:
+    def _take(self) -> tuple[EpochProgress, Job] | None:
         """The epoch to go on with, and its job; None if there is nothing to do."""
         with self._task_state.lock:
             progress = self._progress
@@ -203,12 +162,12 @@ class EpochLoop:
             if progress is None or progress.epoch is not job.epoch:
                 early = self._computation.early_source
                 ran = job.epoch.first[early] - 1 if early is not None else 0
-                progress = self._progress = _Progress(job.epoch, ran, started_ns=time.monotonic_ns())
+                progress = self._progress = EpochProgress(job.epoch, ran)
                 self._clock.work_on(job.epoch.number)
             progress.job = job
             return progress, job
 
-    def _advance(self, progress: _Progress, job: _Job, until_ns: int) -> _Turn:
+    def _advance(self, progress: EpochProgress, job: Job, until_ns: int) -> _Turn:
         """Pull and place batches, until the job's rows have ended."""
         rows = progress.rows
         if rows is None:
@@ -233,7 +192,7 @@ class EpochLoop:
             raise ExecutionError("interrupted", reason="INTERRUPTED")
         self._clock.check()
 
-    def _start(self, progress: _Progress, job: _Job) -> Iterator[pa.RecordBatch]:
+    def _start(self, progress: EpochProgress, job: Job) -> Iterator[pa.RecordBatch]:
         if progress.error is not None:
             return iter(())
         known = self._task_state.ledger.failures.known.get(job.epoch.number)
@@ -249,7 +208,7 @@ class EpochLoop:
 
     # -------------------------------------------------------------------------------------------------- placing
 
-    def _place(self, progress: _Progress) -> bool:
+    def _place(self, progress: EpochProgress) -> bool:
         """Put the oldest batch kept back into the output; False if the output is full."""
         with self._task_state.lock:
             result = self._offer(progress)
@@ -259,7 +218,7 @@ class EpochLoop:
             self._spill(progress, result)
         return not isinstance(result, Full)
 
-    def _offer(self, progress: _Progress) -> SpillRun | Full | None:
+    def _offer(self, progress: EpochProgress) -> SpillRun | Full | None:
         number = progress.epoch.number
         result = self._task_state.output.offer(number, progress.held[0], can_wait=self._waits_for_reader(number))
         if isinstance(result, Full):
@@ -276,7 +235,7 @@ class EpochLoop:
         """
         return self._computation.early_source is not None and self._task_state.ledger.checkpoint(epoch) is None
 
-    def _spill(self, progress: _Progress, run: SpillRun) -> None:
+    def _spill(self, progress: EpochProgress, run: SpillRun) -> None:
         task_state = self._task_state
         try:
             file = task_state.files.write(run)
@@ -289,14 +248,14 @@ class EpochLoop:
             del progress.held[0]
             task_state.changed()
 
-    def _end(self, progress: _Progress, job: _Job) -> _Turn:
+    def _end(self, progress: EpochProgress, job: Job) -> _Turn:
         """End the job, whose rows have ended. With its last row in place, a sealed epoch has reached its barrier."""
         while True:
             with self._task_state.lock:
                 result = self._offer(progress) if progress.held else None
                 if isinstance(result, Full):
                     return _Turn.WAITS
-                step = self._before_barrier(progress) if result is None and job.sealed else None
+                step = self._before_barrier.next(progress) if result is None and job.sealed else None
                 if result is None and step is None:
                     progress.job = progress.rows = None
                     if job.sealed:
@@ -312,78 +271,14 @@ class EpochLoop:
             elif step is not None:
                 step()
 
-    def _before_barrier(self, progress: _Progress) -> Callable[[], None] | None:
-        """The next thing to do before the barrier of an epoch whose rows are in place. Called under the lock."""
-        effect = _due(progress)
-        if effect is not None:
-            return partial(self._commit, progress, effect)
-        name = self._task_state.ledger.checkpoint(progress.epoch.number)
-        if name is not None and progress.taken is None and self._checkpoints is not None:
-            return partial(self._take_checkpoint, progress, name)
-        if not progress.noted and self._regular_due(progress):
-            return partial(self._note_state, progress)
-        return None
-
-    def _commit(self, progress: _Progress, effect: Effect) -> None:
-        progress.written = effect.commit()
-
-    def _regular_due(self, progress: _Progress) -> bool:
-        """True if the task is to take a checkpoint by itself. Asked once for each epoch."""
-        progress.noted = True
-        regular = self._task_state.regular
-        seconds = (time.monotonic_ns() - progress.started_ns) / 1e9
-        journal = self._task_state.journal
-        if regular is None or not regular.due(seconds, self._task_state.output.acknowledged, presses=journal.presses):
-            return False
-        regular.begin()
-        return True
-
-    def _note_state(self, progress: _Progress) -> None:
-        """Note the state at this barrier. It is written as a checkpoint while the next epochs run."""
-        regular, state, events = self._task_state.regular, NotedState(), self._task_state.events
-        if regular is None:
-            raise InternalError("a task without state takes no checkpoints by itself")
-        try:
-            self._computation.save(state)
-        except Exception as error:  # noqa: BLE001
-            events.tell("checkpoint_failed", logging.WARNING, epoch=progress.epoch.number, error=_as_error(error))
-            self._task_state.checkpoint_written(None)
-        else:
-            regular.write(self._position(progress), state, events, self._task_state.checkpoint_written)
-
-    def _position(self, progress: _Progress) -> Position:
-        """The barrier of an epoch whose rows are in place."""
-        epoch = progress.epoch
-        with self._task_state.lock:
-            transactions = self._task_state.ledger.transactions.by(epoch.number)
-        return Position(
-            epoch=epoch.number, sources=epoch.last, transactions=transactions, watermark=_watermark(progress)
-        )
-
-    def _take_checkpoint(self, progress: _Progress, name: str) -> None:
-        """Take the checkpoint. A failure fails the checkpoint alone, because the epoch is complete."""
-        if self._checkpoints is None:
-            raise InternalError("a checkpoint was requested, and the task has no folder for checkpoints")
-        epoch, started = progress.epoch, time.monotonic_ns()
-        events, checkpoint, failure = self._task_state.events, None, None
-        try:
-            taken = self._checkpoints.take(name, self._position(progress), self._computation.save)
-            checkpoint = taken.id
-            events.tell("checkpoint_taken", epoch=epoch.number, checkpoint=checkpoint, bytes=taken.size)
-        except Exception as error:  # noqa: BLE001
-            known = _as_error(error)
-            failure = ErrorValue(reason=known.reason, message=known.message)
-            events.tell("checkpoint_failed", logging.WARNING, epoch=epoch.number, error=known)
-        progress.taken = _Taken(checkpoint, failure, (time.monotonic_ns() - started) // 1000)
-
-    def _ran_early(self, progress: _Progress, job: _Job) -> None:
+    def _ran_early(self, progress: EpochProgress, job: Job) -> None:
         (splits,) = job.splits.values()
         progress.ran = splits[-1].sequence
         if self._computation.early_frees or progress.error is not None:
             for split in splits:
                 self._task_state.queue.consumed(split)
 
-    def _finish(self, progress: _Progress) -> None:
+    def _finish(self, progress: EpochProgress) -> None:
         """Record that the epoch has reached its barrier. Called under the lock."""
         task_state, epoch = self._task_state, progress.epoch
         now = time.monotonic_ns()
@@ -392,7 +287,7 @@ class EpochLoop:
         for split in splits:
             task_state.queue.consumed(split)
         barrier_us = (now - (epoch.sealed_ns or now)) // 1000
-        run, written, taken = progress.run, progress.written or _NOTHING, progress.taken or _NONE
+        run, written, checkpoint = progress.run, progress.written or _NOTHING, progress.checkpoint or _NO_CHECKPOINT
         statistics = EpochStatistics(
             splits=len(splits),
             rows_in=run.rows_in if run is not None else 0,
@@ -405,18 +300,18 @@ class EpochLoop:
             rows_written=written.rows,
             bytes_written=written.bytes,
             files_written=written.files,
-            checkpoint_us=taken.took_us,
+            checkpoint_us=checkpoint.took_us,
         )
         error = progress.error
         task_state.output.complete(
             Barrier(
                 epoch=epoch.number,
                 rows=rows,
-                watermark=_watermark(progress),
+                watermark=progress.watermark,
                 statistics=statistics,
                 error=ErrorValue(reason=error.reason, message=error.message) if error is not None else None,
-                checkpoint=taken.checkpoint,
-                checkpoint_error=taken.error,
+                checkpoint=checkpoint.id,
+                checkpoint_error=checkpoint.error,
             )
         )
         task_state.counters.barriers_completed += 1
@@ -433,10 +328,11 @@ class EpochLoop:
     def _fail(self, cause: Exception) -> None:
         """Fail the epoch in progress: its rows are void. The task fails too, unless it skips failed epochs."""
         progress, task_state = self._progress, self._task_state
-        self._drop(progress)
+        if progress is not None:
+            progress.drop()
         if task_state.phase is not TaskPhase.RUNNING:
             return
-        error = _as_error(cause)
+        error = error_for_user(cause)
         known = progress is not None and progress.epoch.number in task_state.ledger.failures.known
         if progress is not None and progress.job is not None and not known:
             error = with_splits(error, progress.job.splits, self._tables)
@@ -453,20 +349,6 @@ class EpochLoop:
                 task_state.fail(error, None if progress is None else progress.epoch.number)
             task_state.changed()
 
-    def _drop(self, progress: _Progress | None) -> None:
-        """Close the rows in progress. An error while closing is not the error of the epoch."""
-        if progress is None:
-            return
-        rows, progress.rows, progress.held = progress.rows, None, []
-        close = getattr(rows, "close", None)
-        if close is not None:
-            try:
-                close()
-            except Exception:  # noqa: BLE001
-                _log.exception("closing a failed epoch failed too")
-        if progress.run is not None and progress.run.effect is not None:
-            progress.run.effect.drop()
-
     def close(self) -> None:
         """End the computation. Never called during a step; may be called more than once."""
         if self.closed:
@@ -474,33 +356,14 @@ class EpochLoop:
         self.closed = True
         self._clock.close()
         self._resting.close()
-        self._drop(self._progress)
+        if self._progress is not None:
+            self._progress.drop()
         self._progress = None
         self._computation.close()
 
 
-def _due(progress: _Progress) -> Effect | None:
-    """The epoch's effect outside of the task, if it is due: the rows are in place, and it is not committed yet."""
-    if progress.error is not None or progress.run is None or progress.written is not None:
-        return None
-    return progress.run.effect
-
-
-def _watermark(progress: _Progress) -> int | None:
-    """The watermark that the epoch has made final; None if the epoch failed."""
-    return None if progress.error is not None or progress.run is None else barrier_watermark(progress.run.watermark)
-
-
 def _pieces(splits: Sequence[AcceptedSplit]) -> tuple[Piece, ...]:
     return tuple(piece for split in splits for piece in split.pieces())
-
-
-def _as_error(error: Exception) -> TidegateError:
-    """The error for the user: an error of the user's as it is, any other error as a bug of Tidegate."""
-    if isinstance(error, TidegateError):
-        return error
-    _log.error("a bug in Tidegate: an epoch failed", exc_info=error)
-    return InternalError(f"a bug in Tidegate ended the epoch ({type(error).__name__}); the log has the traceback")
 
 
 def start_beside(call: Callable[[], None]) -> None:

@@ -7,6 +7,7 @@ from functools import cache
 
 import pyarrow as pa
 
+from ...proto.allocator import also_give_back
 from .duckdb_calls import Engine, PublicEngine, opened
 
 PROBE = "probe"
@@ -58,5 +59,11 @@ def choose(private: Callable[[], Engine]) -> Engine:
 
 @cache
 def default_engine() -> Engine:
-    """The engine of this process, probed once."""
-    return choose(_private)
+    """The engine of this process, probed once. From then on `give_back` gives back DuckDB's freed memory too."""
+    engine = choose(_private)
+    if engine.prepares:
+        from .duckdb_private import freed_memory
+
+        if (freed := freed_memory()) is not None:
+            also_give_back(freed)
+    return engine

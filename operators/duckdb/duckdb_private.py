@@ -1,9 +1,11 @@
-"""The one module that uses DuckDB's private Python interface. `choose_engine` decides whether it is used."""
+"""The one module that uses DuckDB's private interfaces. `choose_engine` decides whether it is used."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import ctypes
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any, Final
 
 import pyarrow as pa
 from duckdb._sources.arrow import ArrowScanSource
@@ -12,6 +14,8 @@ from ..core.quoting import identifier
 from .duckdb_calls import BATCH_ROWS, Connection, Relation, Values
 
 _ALL_ROWS = 1 << 40
+_PURGE_ALL: Final = b"arena.4096.purge"
+"""4096 stands for all arenas."""
 
 
 class _Source(ArrowScanSource):  # type: ignore[misc] # DuckDB's class is untyped
@@ -56,3 +60,21 @@ class PrivateEngine:
     def stream(self, connection: Connection, sql: str, values: Values, rows: int = BATCH_ROWS) -> pa.RecordBatchReader:
         private: Any = connection
         return private._submit(sql, list(values) or None, "stream", rows).arrow_reader()
+
+
+def freed_memory() -> Callable[[], None] | None:
+    """A function that gives back what DuckDB's own allocator keeps of freed memory; None where its library has none.
+
+    DuckDB's wheels for Linux have jemalloc inside, which keeps freed memory for a second, and longer where nothing else
+    is taken or freed: some tens of megabytes beside `memory_limit`.
+    """
+    try:
+        control = ctypes.CDLL(import_module("_duckdb").__file__).duckdb_je_mallctl
+    except (ImportError, OSError, AttributeError):
+        return None
+    control.argtypes = (ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+
+    def give_back() -> None:
+        control(_PURGE_ALL, None, None, None, 0)
+
+    return give_back

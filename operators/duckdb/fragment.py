@@ -17,36 +17,33 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from math import prod
-from typing import Protocol
 
 import duckdb
 import pyarrow as pa
 
 from ...proto.arrow.spill_buffer import SpillRoom
-from ...proto.errors import ExecutionError, InternalError, SplitError, TidegateError
+from ...proto.errors import ExecutionError, InternalError, TidegateError
 from ...proto.values import Spill
 from ..core.blocks import gathered
 from ..core.operator import Operator, Stream
-from ..core.piece import FilePiece, Piece
+from ..core.piece import Piece
 from ..core.sizes import BATCH_BYTES, fixed_row_bytes, rows_within
 from ..kernels import SMALL_ROWS, Kernels
 from ..sources import file_reads
 from ..sources.file_reads import FileReads
 from ..sources.file_relations import FileSource
-from ..sources.file_versions import HeldFiles
-from ..sources.page_checks import check_read, is_nearly_all
-from ..sources.scan import Scan
+from ..sources.statement_files import StatementFiles
 from . import builds, failures
 from .canonical_order import in_canonical_order
 from .conform import Conform
 from .duckdb_calls import BATCH_ROWS, COMPUTED_ROWS, estimate_progress
 from .held import limited_room
 from .instances import Instance
-from .long_values import LEAST_LONG, LONG, LongValues, sortable_text_bytes, unspilled_bytes
+from .long_values import LongValues
 from .loop_bounds import Later, LoopBound, LoopWatch, counted, never
 from .made_bytes import MadeBytes
-from .statement import FETCHED_BYTES, Statement
-from .statement_inputs import ContextInput, ContextSource, FragmentInput, StreamSource
+from .statement import FETCHED_BYTES, Ordered, Statement
+from .statement_inputs import ContextInput, ContextSource, FragmentInput, StreamSource, long_bytes
 
 _SMALL_BYTES = 8 << 20
 #: The rows that are handed out at once where rows behind the first ones may be wider.
@@ -55,22 +52,6 @@ _TEXT_ROWS = 16_384
 _FETCHED_SHARE = 8
 #: The long values beside a statement may take one part in so many of the instance's memory before they go to disk.
 _BESIDE_SHARE = 16
-
-
-class Ordered(Protocol):
-    """The ordered form of a statement: the same rows of the same inputs, in an order that its joins do not decide.
-    `joins` are the joins' plan paths. `builds` says whether DuckDB builds hash tables for them, None where DuckDB has
-    to be asked. The joins of a loop's steps do not count where the loop's rows are the statement's.
-    """
-
-    @property
-    def sql(self) -> str: ...
-
-    @property
-    def joins(self) -> tuple[str, ...]: ...
-
-    @property
-    def builds(self) -> bool | None: ...
 
 
 class Fragment(Operator):
@@ -115,8 +96,7 @@ class Fragment(Operator):
         self._spill = Spill.ERROR if ordered is None else spill
         self._plan_path = plan_path
         self._sources = tuple(streams)
-        self._files = tuple(files)
-        self._pieces: dict[str, tuple[FilePiece, ...]] = {file.relation: () for file in files}
+        self._files = StatementFiles(files, plan_path)
         self._by_blocks = row_wise and not lazy and not files and [stream.replayed for stream in streams] == [False]
         are_cut = strict and not lazy and not self._by_blocks  # a row that is made of one row depends on no cut
         self._inputs = tuple(FragmentInput(s, strict=are_cut, check=self._stop_if_interrupted) for s in streams)
@@ -129,7 +109,6 @@ class Fragment(Operator):
         self._interrupted = False
         self._watch = LoopWatch(loops, seconds=loop_seconds, later=later, interrupt=self.interrupt)
         self._reads = file_reads.NOTHING
-        self._held = HeldFiles(())
         self._connection = instance.connect()
         threads = instance.settings.threads
         self._made = MadeBytes(sql, self._connection, memory=self._memory, threads=threads)
@@ -141,7 +120,7 @@ class Fragment(Operator):
                 engine=instance.engine,
                 connection=self._connection,
                 streams=tuple(zip(self._sources, self._inputs, strict=True)),
-                files=self._files,
+                files=self._files.sources,
                 context=None if context is None or self._context is None else (context.relation, self._context),
                 lazy=lazy,
                 row_wise=self._by_blocks,
@@ -165,18 +144,11 @@ class Fragment(Operator):
 
     def assign(self, source: str, pieces: Sequence[Piece]) -> None:
         """Set the pieces of `source` in the next epoch. `native_obstacle` must be None for them."""
-        relations = [file.relation for file in self._files if file.source == source]
-        if not relations:
-            raise InternalError(f"{self._plan_path}: the fragment does not read {source!r}")
-        for relation in relations:
-            self.assign_to(relation, pieces)
+        self._files.assign(source, pieces)
 
     def assign_to(self, relation: str, pieces: Sequence[Piece]) -> None:
         """Set the pieces of one of several relations over the same source."""
-        files = tuple(piece for piece in pieces if isinstance(piece, FilePiece))
-        if len(files) != len(pieces):
-            raise InternalError(f"{self._plan_path}: {relation!r} has pieces that are not files")
-        self._pieces[relation] = files
+        self._files.assign_to(relation, pieces)
 
     def set_context(self, row: pa.RecordBatch) -> None:
         """Set the one row of the context relation in the next epochs."""
@@ -213,38 +185,31 @@ class Fragment(Operator):
         self._instance.disconnect(self._connection)
 
     def _run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
-        files = [piece for pieces in self._pieces.values() for piece in pieces]
-        counted = file_reads.worth_counting(files)
-        given_out = 0
+        files, given_out = self._files, 0
+        has_files = bool(files.all_pieces)
         self._watch.begin()
         try:
             self._begin(inputs)
-            self._held = HeldFiles(files)
-            if files:
+            counted = files.open()
+            if has_files:
                 self._statement.count(counted)
             with closing(self._rows()) as rows, closing(self._finished(rows)) as finished:
                 for batch in finished:
                     self._watch.end()
                     given_out += batch.num_rows
                     yield batch
-            if files:
-                self._check_pages(files, self._counts(files, counted=counted, given_out=given_out))
-                self._held.check()
+            if has_files:
+                files.check(files.reads(self._statement.profile, given_out), self._stop_if_interrupted)
         except failures.ENGINE_ERRORS as error:
             raise self._cause(error) from error
         finally:
             self._watch.end()
-            self._reads = self._counts(files, counted=counted, given_out=given_out)
-            self._held.close()
+            self._reads = files.reads(self._statement.profile, given_out)
+            files.close()
             for relation in self._inputs:
                 relation.end()
             if self._beside is not None:
                 self._beside.close()
-
-    def _check_pages(self, files: Sequence[FilePiece], reads: FileReads) -> None:
-        if is_nearly_all(reads, files):
-            for file in self._files:
-                check_read(self._pieces[file.relation], file.columns, self._held, self._stop_if_interrupted)
 
     def _finished(self, rows: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
         if self._result is None:
@@ -259,14 +224,6 @@ class Fragment(Operator):
                 if part.num_rows:
                     yield self._conform(part)
 
-    def _counts(self, files: Sequence[FilePiece], *, counted: bool, given_out: int) -> FileReads:
-        if not files:
-            return file_reads.NOTHING
-        if self._statement.profile is not None:
-            return file_reads.profiled(self._statement.profile, files, self._held.paths)
-        columns = min(len(file.columns) for file in self._files)
-        return file_reads.stopped(files, given_out, columns) if counted else file_reads.whole(files)
-
     def _begin(self, inputs: Sequence[Stream]) -> None:
         for relation, stream in zip(self._inputs, inputs, strict=True):
             relation.begin(stream)
@@ -277,24 +234,10 @@ class Fragment(Operator):
 
     def _put_long_values_aside(self) -> None:
         room, most = self._spill_room(), self._memory // _BESIDE_SHARE
-        self._beside = LongValues(most, room, self._stop_if_interrupted, long=self._long_bytes())
+        long = long_bytes(self._inputs, sum(len(source.long) for source in self._sources), self._memory)
+        self._beside = LongValues(most, room, self._stop_if_interrupted, long=long)
         for relation in self._inputs:
             relation.put_aside(self._beside)
-
-    def _long_bytes(self) -> int:
-        """The most bytes of a value that is not long: rows are narrow enough to be sorted, if a sort has to spill, and
-        to be grouped.
-        """
-        columns = sum(len(source.long) for source in self._sources)
-        sortable = max(sortable_text_bytes(self._memory) // columns, LEAST_LONG)
-        if sortable >= LONG:
-            return LONG
-        most = unspilled_bytes(self._memory)
-        for relation in self._inputs:
-            most -= relation.read_ahead(most)
-            if most < 0:
-                return sortable
-        return LONG
 
     def _rows(self) -> Generator[pa.RecordBatch]:
         """The statement's rows: fetched, streamed, run to the end first, or in order. Sizes alone decide which."""
@@ -324,14 +267,14 @@ class Fragment(Operator):
             known = self._ordered.builds  # planning a statement over files takes as long as thousands of rows
         if known is not None:
             return known
-        if not self._inputs and self._file_bytes() <= builds.harmless(self._memory):
+        if not self._inputs and self._files.size(builds.row_bytes) <= builds.harmless(self._memory):
             return True  # so few rows that asking DuckDB would cost more than the guard against large joins
         return self._statement.explained_joins(*self._bound())
 
     def _fits(self) -> bool:
         """True where no builds made of the inputs can be too large. The rows of streams are held to find out."""
         most = builds.harmless(self._memory)
-        size = self._file_bytes()
+        size = self._files.size(builds.row_bytes)
         room = self._spill_room()
         for relation in self._inputs:
             size += relation.hold(most - size, room)
@@ -390,11 +333,11 @@ class Fragment(Operator):
             return COMPUTED_ROWS
         fixed = fixed_row_bytes(self.schema)
         most = BATCH_ROWS if fixed is not None else _TEXT_ROWS
-        decoded = sum(max((p.row_bytes or 0 for p in pieces), default=0) for pieces in self._pieces.values())
-        return rows_within(BATCH_BYTES, max(fixed or 0, decoded, self._input_row_bytes()), most)
+        widest = max(fixed or 0, self._files.widest_bytes, self._input_row_bytes())
+        return rows_within(BATCH_BYTES, widest, most)
 
     def _bound(self) -> tuple[str, tuple[object, ...]]:
-        return self._statement.bound(self._pieces, self._held.paths)
+        return self._statement.bound(self._files.pieces, self._files.paths)
 
     def _checked(self) -> Generator[pa.RecordBatch]:
         """The rows, handed out only once the profile has shown that the joins' builds were not too large."""
@@ -438,7 +381,7 @@ class Fragment(Operator):
         for relation in self._inputs:
             relation.read_again()
         return self._streamed(
-            *self._statement.bound(self._pieces, self._held.paths, self._made.named(self._ordered.sql))
+            *self._statement.bound(self._files.pieces, self._files.paths, self._made.named(self._ordered.sql))
         )
 
     def _too_large(self, excess: builds.Excess) -> ExecutionError:
@@ -448,21 +391,9 @@ class Fragment(Operator):
     def _memory(self) -> int:
         return self._instance.settings.memory_limit
 
-    def _file_bytes(self) -> int:
-        """About the bytes of all files' rows in memory, rather too many."""
-        total = 0
-        for file in self._files:
-            width = builds.row_bytes([column.type for column in file.columns])
-            total += sum(max((p.row_count or 0) * width, p.byte_count or 0) for p in self._pieces[file.relation])
-        return total
-
     def _input_row_bytes(self) -> int:
         """About the bytes of a row that consists of one row of every input, by the rows seen so far."""
-        total = sum(relation.row_bytes for relation in self._inputs)
-        for pieces in self._pieces.values():
-            rows = sum(piece.row_count or 0 for piece in pieces)
-            total += sum(piece.byte_count or 0 for piece in pieces) // max(rows, 1)
-        return total
+        return self._files.row_bytes + sum(relation.row_bytes for relation in self._inputs)
 
     def _stop_if_interrupted(self) -> None:
         if self._interrupted:
@@ -489,22 +420,12 @@ class Fragment(Operator):
         if failures.is_fatal(error):
             self._instance.broken = True
         if failures.may_be_a_file(error):
-            blamed = self._bad_file()
+            blamed = self._files.bad_file(self._stop_if_interrupted)
             if blamed is not None:
                 return blamed
-        return self._watch.named(failures.translate(error, self._plan_path, self._memory, self._held.named(str(error))))
-
-    def _bad_file(self) -> SplitError | None:
-        """Read the files by the slow way, whose error names the file and the fault."""
-        for file in self._files:
-            scan = Scan(file.source, file.columns)
-            scan.assign(file.source, self._pieces[file.relation])
-            try:
-                for _ in scan.run(()):
-                    self._stop_if_interrupted()
-            except SplitError as error:
-                return error
-        return None
+        return self._watch.named(
+            failures.translate(error, self._plan_path, self._memory, self._files.named(str(error)))
+        )
 
 
 def _gathered(rows: Generator[pa.RecordBatch]) -> Generator[pa.RecordBatch]:

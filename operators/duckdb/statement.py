@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing, contextmanager
 from math import prod
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -34,6 +35,22 @@ FETCHED_RECURSIVE = 1_000
 _PREPARED = "fragment"
 _RESULT = "fragment result"
 _STREAM_SUFFIX = " stream"
+
+
+class Ordered(Protocol):
+    """The ordered form of a statement: the same rows of the same inputs, in an order that its joins do not decide.
+    `joins` are the joins' plan paths. `builds` says whether DuckDB builds hash tables for them, None where DuckDB has
+    to be asked. The joins of a loop's steps do not count where the loop's rows are the statement's.
+    """
+
+    @property
+    def sql(self) -> str: ...
+
+    @property
+    def joins(self) -> tuple[str, ...]: ...
+
+    @property
+    def builds(self) -> bool | None: ...
 
 
 class Statement:

@@ -15,7 +15,7 @@ from ..core.blocks import blocks, gathered
 from ..core.operator import Stream
 from ..core.sizes import batch_bytes, row_bytes
 from .held import HeldRows
-from .long_values import LongColumn, LongValues
+from .long_values import LEAST_LONG, LONG, LongColumn, LongValues, sortable_text_bytes, unspilled_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -320,3 +320,18 @@ def _refused(type_: pa.DataType) -> str | None:
         inner = (_refused(type_.field(i).type) for i in range(type_.num_fields))
         return next((obstacle for obstacle in inner if obstacle), None)
     return None
+
+
+def long_bytes(inputs: Iterable[FragmentInput], columns: int, memory: int) -> int:
+    """The most bytes of a value that is not long, in so many columns: rows are narrow enough to be sorted, if a sort
+    has to spill, and to be grouped.
+    """
+    sortable = max(sortable_text_bytes(memory) // columns, LEAST_LONG)
+    if sortable >= LONG:
+        return LONG
+    most = unspilled_bytes(memory)
+    for relation in inputs:
+        most -= relation.read_ahead(most)
+        if most < 0:
+            return sortable
+    return LONG

@@ -37,6 +37,7 @@ from ..core.batches import batch_of
 from ..core.column import Column
 from ..core.operator import Operator, Stream
 from ..core.piece import FilePiece, InlinePiece, KeyRange, Piece
+from ..core.row_reader import no_rows
 from ..core.sizes import batch_bytes, is_encoded, row_beyond
 from ..core.wide_rows import PassingRows
 from .change_column import WEIGHT, BadChange, weights
@@ -178,16 +179,16 @@ class Scan(Operator):
 
     def _inline(self, piece: InlinePiece) -> Generator[_Scanned]:
         if self._takes_all and piece.schema.equals(self.schema, check_metadata=True):
-            yield from (_Scanned(batch, None) for batch in piece.batches if batch.num_rows)
+            yield from (_Scanned(batch, None) for batch in piece.batches() if batch.num_rows)
             return
         known = self._matched
         if known is None or known[0].missing_columns is not piece.missing_columns or known[0].schema != piece.schema:
-            known = self._matched = replace(piece, batches=()), self._matches(piece.schema, piece)
+            known = self._matched = replace(piece, read=no_rows), self._matches(piece.schema, piece)
         _, matches = known
         indices = [match.index for match in matches if isinstance(match, FromFile)]
         encoded = any(is_encoded(piece.schema.field(index).type) for index in indices)
         at = 0
-        for batch in piece.batches:
+        for batch in piece.batches():
             selected = batch.select(indices)
             for first, part in numbered(at, selected) if encoded else ((at, selected),):
                 if part.num_rows:

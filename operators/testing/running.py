@@ -144,7 +144,8 @@ def require(holds: bool, message: str) -> None:
 def require_equal(answers: Sequence[Answer], expected: Sequence[Answer], what: str) -> None:
     """Require the same answers in each epoch. The error names the epoch, the row and the fault."""
     for number, (one, other) in enumerate(zip(answers, expected, strict=True), start=1):
-        require(one == other, f"{what}: in epoch {number}, {_difference(one, other)}")
+        if one != other:  # to say how they differ is dearer than to compare them
+            raise AssertionError(f"{what}: in epoch {number}, {_difference(one, other)}")
 
 
 def _difference(answer: Answer, expected: Answer) -> str:
