@@ -12,6 +12,7 @@ from substrait.algebra_pb2 import JoinRel, SetRel
 from substrait.builders import plan
 from substrait.builders.extended_expression import aggregate_function, cast, column, literal, scalar_function
 from substrait.builders.type import fp64, i64, named_struct, struct
+from substrait.dataframe import default_registry
 from substrait.extension_registry import ExtensionRegistry
 
 from tidegate.plans import iterate
@@ -147,4 +148,4 @@ def _arithmetic(name: str, *values: Any) -> Any:
 
 
 def _bytes(unresolved: Callable[[ExtensionRegistry], Any]) -> bytes:
-    return bytes(unresolved(ExtensionRegistry(load_default_extensions=True)).SerializeToString())
+    return bytes(unresolved(default_registry()).SerializeToString())

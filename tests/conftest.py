@@ -74,10 +74,16 @@ def logs_of_its_own() -> Iterator[None]:
             loggers[0].removeHandler(handler)
 
 
-def pytest_collection_finish() -> None:
-    """All tests and what they import stay for the run: no collection of garbage has to look at them again."""
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """All tests and what they import stay for the run: no collection of garbage looks at them, then or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_unconfigure() -> None:

@@ -11,6 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from ...operators.core.piece import Piece
+from ...operators.core.row_reader import reader_of
 from ...operators.duckdb.instances import InstancePool, InstanceSettings
 from ...operators.indexes.kind import WantedIndex, named
 from ...operators.indexes.sql import Database
@@ -362,7 +363,8 @@ def _table(source: PlannedSource, splits: Iterable[Split], roots: Sequence[str],
                 pieces += expand(split, roots, origin, side=side)
             case InlineSplit():
                 rows = sum(batch.num_rows for batch in split.batches)
-                piece = replace(rowless(split, origin), batches=split.batches, row_count=rows)
+                read = reader_of(split.batches)
+                piece = replace(rowless(split, origin), read=read, rows=(0, rows), row_count=rows)
                 match_columns(source.columns, split.schema, piece)
                 pieces.append(piece)
     return open_pieces(pieces, source.columns)

@@ -10,12 +10,11 @@ import base64
 import decimal
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 from google.protobuf.json_format import MessageToDict, ParseDict
-from substrait.extension_registry import ExtensionRegistry
+from substrait.dataframe import default_registry
 from substrait.extension_registry.function_entry import FunctionEntry
 from substrait.plan_pb2 import Plan
 from substrait.type_pb2 import Type as TypeMessage
@@ -158,7 +157,7 @@ class CasePlan:
     ) -> tuple[FunctionEntry, TypeMessage] | None:
         """The function and its result's type, if substrait-python knows the function for these types."""
         signature = [argument if isinstance(argument, str) else self._message(argument.type) for argument in arguments]
-        return None if None in signature else registry().lookup_function(urn, name, signature)
+        return None if None in signature else default_registry().lookup_function(urn, name, signature)
 
     def _function(self, urn: str, name: str) -> int:
         return self._functions.setdefault((urn, name), len(self._functions) + 1)
@@ -290,11 +289,6 @@ def _array(values: list[object], type_: pa.DataType) -> pa.Array:
     if pa.types.is_temporal(type_) and not pa.types.is_interval(type_):
         return pa.array(values, pa.int32() if type_.bit_width == 32 else pa.int64()).cast(type_)
     return pa.array(values, type_)
-
-
-@cache
-def registry() -> ExtensionRegistry:
-    return ExtensionRegistry()
 
 
 def failure(case: Case, client: tidegate.Client) -> str | None:

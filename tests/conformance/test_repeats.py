@@ -36,6 +36,8 @@ WITHOUT_A_QUERY: Final[dict[type[ir.Relation], str]] = {
     ir.LoopInput: "is the engine's name for what a loop reads",
     ir.Iterate: "becomes one recursive statement, or rounds",
     ir.User: "is the owner's operator",
+    ir.TimeWindows: "becomes aggregates, or an operator of continuous tasks",
+    ir.LateRows: "is an operator of continuous tasks",
 }
 """Relations that no query here has, and why."""
 

@@ -11,7 +11,7 @@ from .resident import MIB
 from .unfolding import BOMBS, is_broken, read
 
 LIMIT = 64 * MIB
-RUN = ("arrow zstd: texts", "parquet: a text of 8,000 bytes, filtered")
+RUN = ("arrow zstd: texts", "parquet: a text of 8,000 bytes, filtered", "parquet: texts that share their beginnings")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the system's count is Linux's")

@@ -77,11 +77,11 @@ CHECKPOINTS: Final = _around(
     f"{_FOLDER}.commit",
     f"{_FOLDER}.remove",
     f"{_FOLDER}.collect",
-    f"{_TASKS}.epoch_loop:EpochLoop._note_state",
+    f"{_TASKS}.before_barrier:BeforeBarrier._note_state",
     f"{_TASKS}.task_state:TaskState.checkpoint_written",
 ) + _on_disk("/checkpoints/")
 WRITES: Final = _around(
-    f"{_TASKS}.epoch_loop:EpochLoop._commit",
+    f"{_TASKS}.before_barrier:BeforeBarrier._commit",
     f"{_STAGED}.finish",
     f"{_STAGED}.publish",
     "operators.writing.table_folder:OpenFolder.rename",

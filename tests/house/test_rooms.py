@@ -91,8 +91,6 @@ TWICE: Final = {
 MOST_LINES: Final = 450
 LONG_FILES: Final = {
     "clients/task.py": "the public methods of a task, most lines of which are their docstrings",
-    "executor/tasks/epoch_loop.py": "one state machine",
-    "operators/duckdb/fragment.py": "one operator, whose ways to run share its inputs and their sizes",
     "proto/encoding/messages.py": "two short functions for each message",
     "proto/values.py": "declarations alone",
 }
@@ -100,6 +98,7 @@ LONG_FILES: Final = {
 
 MOST_BODY_LINES: Final = 50
 LONG_FUNCTIONS: Final = {
+    "executor/changes/operator_factory.py": {"operator"},
     "planner/changes/lower_changes.py": {"_lowered"},
     "planner/explain/described.py": {"described"},
 }

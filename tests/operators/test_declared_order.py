@@ -9,6 +9,7 @@ import pytest
 
 from tidegate.operators.arrays.ordering import Order
 from tidegate.operators.core.piece import InlinePiece
+from tidegate.operators.core.row_reader import reader_of
 from tidegate.operators.sources.scan import Scan
 from tidegate.proto.errors import SplitError
 
@@ -23,7 +24,8 @@ def piece(origin: str, *batches: Sequence[tuple[int | None, str | None]]) -> Inl
     record_batches = tuple(
         pa.record_batch([list(column) for column in zip(*rows, strict=True)], schema=schema) for rows in batches
     )
-    return InlinePiece(batches=record_batches, schema=schema, origin=origin, row_count=sum(map(len, batches)))
+    count = sum(map(len, batches))
+    return InlinePiece(read=reader_of(record_batches), schema=schema, origin=origin, rows=(0, count), row_count=count)
 
 
 def scanned(*pieces: InlinePiece, order: Sequence[Order] = BY_BOTH) -> int:

@@ -21,6 +21,7 @@ from pyarrow import orc
 from tidegate.operators.core.column import Column
 from tidegate.operators.core.operator import Operator
 from tidegate.operators.core.piece import FilePiece, InlinePiece
+from tidegate.operators.core.row_reader import reader_of
 from tidegate.operators.sources.formats import text_blocks
 from tidegate.operators.sources.scan import Scan
 from tidegate.operators.sources.split_pieces import expand, open_pieces
@@ -224,7 +225,8 @@ def test_a_range_of_an_arrow_stream_is_refused(root: Path) -> None:
 
 def test_inline_rows_are_matched_and_cast_too(root: Path) -> None:
     batches = tuple(pa.table({"X": pa.array(["a", "b", "a"]).dictionary_encode(), "y": [1, 2, 3]}).to_batches())
-    piece = InlinePiece(batches=batches, schema=batches[0].schema, origin="split 7 of source 't'", row_count=3)
+    origin = "split 7 of source 't'"
+    piece = InlinePiece(read=reader_of(batches), schema=batches[0].schema, origin=origin, rows=(0, 3), row_count=3)
     wanted = [column("y", pa.int16(), nullable=False), column("x", pa.string())]
     assert scanned(wanted, [piece]) == [{"y": 1, "x": "a"}, {"y": 2, "x": "b"}, {"y": 3, "x": "a"}]
     with pytest.raises(SplitError, match=r"split 7 of source 't'.*'z' is missing"):

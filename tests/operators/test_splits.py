@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.operators.core.piece import FilePiece, InlinePiece, Piece
+from tidegate.operators.core.row_reader import no_rows
 from tidegate.operators.sources import split_pieces
 from tidegate.operators.sources.listing import BOUNDS, Listing
 from tidegate.operators.sources.split_pieces import estimated_rows, expand, native, native_obstacle, open_pieces
@@ -378,6 +379,6 @@ def test_a_column_whose_name_sql_cannot_write_is_not_for_duckdb(root: Path) -> N
 
 def test_inline_rows_and_other_formats_are_not_for_duckdb(root: Path) -> None:
     (root / "f.csv").write_text("x\n1\n")
-    inline = InlinePiece(batches=(), schema=TABLE.schema, origin=ORIGIN, row_count=0)
+    inline = InlinePiece(read=no_rows, schema=TABLE.schema, origin=ORIGIN, rows=(0, 0), row_count=0)
     assert native_obstacle([inline], []) == f"{ORIGIN} is not a Parquet file"
     assert "f.csv" in str(native_obstacle(pieces_of(root / "f.csv", root), []))

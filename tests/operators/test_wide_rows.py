@@ -11,6 +11,7 @@ import pytest
 from pyarrow import orc
 
 from tidegate.operators.core.piece import InlinePiece
+from tidegate.operators.core.row_reader import reader_of
 from tidegate.operators.core.sizes import BATCH_BYTES, row_bytes
 from tidegate.operators.sources.scan import Scan
 from tidegate.proto.errors import SplitError
@@ -32,7 +33,8 @@ def run_ends() -> pa.Array:
 
 def inline(*batches: pa.RecordBatch) -> InlinePiece:
     rows = sum(batch.num_rows for batch in batches)
-    return InlinePiece(schema=batches[0].schema, batches=batches, origin="split 1 of source 't'", row_count=rows)
+    origin = "split 1 of source 't'"
+    return InlinePiece(schema=batches[0].schema, read=reader_of(batches), origin=origin, rows=(0, rows), row_count=rows)
 
 
 ENCODED = {"dictionary": repeated, "run ends": run_ends}
