@@ -251,7 +251,9 @@ def how(options: argparse.Namespace) -> dict[str, Any]:
 def client(options: argparse.Namespace) -> Client:
     """A client of the server in `--server`, or of a service in this process."""
     from ... import connect, local
+    from ...proto.arrow.pandas_import import leave_pandas_out
 
+    leave_pandas_out()
     values = vars(options)
     if options.server:
         return connect(

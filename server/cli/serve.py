@@ -47,12 +47,14 @@ def serve(options: argparse.Namespace) -> int:
 
     from ...executor.service.embedded import open_service
     from ...proto.allocator import tune_allocator
+    from ...proto.arrow.pandas_import import leave_pandas_out
     from ...proto.errors import InvalidRequest
     from ...proto.values import TaskOptions
     from ..serving import serve as serve_until_ended
     from ..setup.log_lines import log_to_stderr
     from ..setup.registered import registered
 
+    leave_pandas_out()
     log_to_stderr(options.log_level)
     roots = tuple(options.root or [Path.cwd()])
     _check_together(options)

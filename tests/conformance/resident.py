@@ -36,6 +36,8 @@ from ..on_channels import on_channels
 MIB: Final = 1 << 20
 ELSE: Final = 256 * MIB
 """What a process may take besides its task's limit."""
+LAYOUTS_WITH_A_PROCESS: Final = ("orc",)
+"""Formats that a process beside this one decodes, which may take `process_bytes` more."""
 WIDTHS: Final[Mapping[str, int]] = {"8 B": 8, "1 KB": 1_000, "100 KB": 100_000, "10 MB": 10_000_000}
 SCHEMA: Final = pa.schema([("k", pa.int64()), ("g", pa.int64()), ("t", pa.string())])
 """`k` is the row's number, `g` one of seven, `t` a text of the width."""
@@ -278,7 +280,13 @@ def is_broken(kind: str, width: int, taken: Taken, limit: int) -> bool:
     """True where the run took more than it may, or failed otherwise than its kind may."""
     reasons = [reason for name, reason in KINDS[kind].refused.items() if WIDTHS[name] == width]
     right = taken.error.startswith(tuple(reasons)) if taken.error and reasons else not taken.error and taken.rows > 0
-    return taken.peak > limit + ELSE or not right
+    beside = process_bytes(limit) if KINDS[kind].layout in LAYOUTS_WITH_A_PROCESS else 0
+    return taken.peak > limit + ELSE + beside or not right
+
+
+def process_bytes(limit: int) -> int:
+    """What a process that decodes files may take for a task of this limit."""
+    return 60 * MIB + max(limit // 4, 128 * MIB)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import tidegate
+from tidegate.proto.arrow.pandas_import import leave_pandas_out
 
 
 def main(asked: dict[str, Any]) -> list[object]:
@@ -49,4 +50,5 @@ def _words(file: Path) -> list[str]:
 
 
 if __name__ == "__main__":
+    leave_pandas_out()  # it would be here with pyarrow, as it is for any other use of pyarrow
     print(json.dumps(main(json.load(sys.stdin))))

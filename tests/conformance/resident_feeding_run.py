@@ -15,6 +15,7 @@ import pyarrow as pa
 from resident_epoch import peak
 
 import tidegate
+from tidegate.proto.arrow.pandas_import import leave_pandas_out
 
 Feed = Callable[[tidegate.Task, Sequence[str]], None]
 
@@ -113,4 +114,5 @@ def _named(failure: tidegate.TidegateError) -> str:
 
 
 if __name__ == "__main__":
+    leave_pandas_out()
     print(json.dumps(ran(json.load(sys.stdin))))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .resident import ELSE, KINDS, MIB, SCHEMA, WIDTHS, Taken, batches, is_broken, resident
+from .resident import ELSE, KINDS, MIB, SCHEMA, WIDTHS, Taken, batches, is_broken, process_bytes, resident
 
 LIMIT = 64 * MIB
 RUNS = (
@@ -41,6 +41,8 @@ def test_wide_rows_take_no_more_than_the_limit_and_256_mib(folder: Path, width: 
         ("continuous join", Taken(1, 0, 0, "STATE_TOO_LARGE: ..."), False),
         ("continuous join", Taken(LIMIT + ELSE + 1, 0, 0, "STATE_TOO_LARGE: ..."), True),
         ("continuous join", Taken(1, 0, 0, "MEMORY_LIMIT: ..."), True),
+        ("orc", Taken(LIMIT + ELSE + process_bytes(LIMIT), 10, 0, ""), False),
+        ("orc", Taken(LIMIT + ELSE + process_bytes(LIMIT) + 1, 10, 0, ""), True),
     ],
 )
 def test_a_run_is_broken_where_it_takes_more_or_fails_otherwise_than_its_kind_may(

@@ -24,7 +24,7 @@ def running() -> list[int]:
     """The processes that decode ORC for this one."""
     children = Path("/proc/self/task").glob("*/children")
     processes = [int(number) for listed in children for number in listed.read_text().split()]
-    return [number for number in processes if "orc_start" in _command(number)]
+    return [number for number in processes if "orc_process" in _command(number)]
 
 
 def _command(process: int) -> str:

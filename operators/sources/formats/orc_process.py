@@ -1,4 +1,4 @@
-"""The process that decodes ORC files, once `orc_start` has started it.
+"""The process that decodes ORC files: `python -m tidegate.operators.sources.formats.orc_process`.
 
 The library follows lengths in a damaged file that it has not checked, and the process that it is in may end. The server
 starts such processes (`orc_readers`), sends an open file at a time over a socket, which is standard input, and takes
@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from pyarrow import orc
 
+from ....proto.arrow.pandas_import import leave_pandas_out
 from .format import numbered
 from .orc_frames import DESCRIPTION, FOOTER, OUT_OF_MEMORY, Kind, receive_with_file, send
 from .orc_memory import limit_process, refused_beyond, watched
@@ -105,6 +106,7 @@ def _listen(source: socket.socket, requests: queue.SimpleQueue[Request]) -> None
 def main() -> None:
     for number in _IGNORED:  # they are for the server, which closes the socket when it has ended
         signal.signal(number, signal.SIG_IGN)
+    leave_pandas_out()
     limit_process()
     connection = socket.socket(fileno=os.dup(sys.stdin.fileno()))
     requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
@@ -112,3 +114,7 @@ def main() -> None:
     with suppress(ConnectionError):  # the server has ended
         send(connection, Kind.READY)
         _serve(connection, requests)
+
+
+if __name__ == "__main__":
+    main()

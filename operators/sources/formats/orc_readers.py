@@ -32,7 +32,7 @@ from .format import BATCH_ROWS
 from .orc_frames import DESCRIPTION, OUT_OF_MEMORY, Kind, receive, send
 from .row_ranges import within
 
-_MODULE: Final = "tidegate.operators.sources.orc_start"
+_MODULE: Final = "tidegate.operators.sources.formats.orc_process"
 #: NumPy comes with Arrow, and is not called. Only the system's allocator gives memory back at once.
 _SETTINGS: Final = {"OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system", "ARROW_IO_THREADS": "1"}
 _LOOK_MILLISECONDS: Final = 50
