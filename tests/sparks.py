@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
+import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +24,51 @@ PROJECT = Path(__file__).resolve().parent.parent
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
+def java() -> Path:
+    """The program that Spark's scripts start."""
+    home = os.environ.get("JAVA_HOME")
+    return Path(f"{home}/bin/java" if home else shutil.which("java") or "java")
+
+
+def archive() -> Path:
+    """A file of Spark's classes as a JVM has loaded them, for this Spark and this Java. Others than these would not
+    read it.
+    """
+    program = java().resolve()
+    changed = program.stat().st_mtime_ns if program.exists() else 0
+    made_for = f"{version('pyspark')} {program} {changed} {SHORT_LIVED}"
+    return PROJECT / "build" / f"spark-{hashlib.sha256(made_for.encode()).hexdigest()[:16]}.jsa"
+
+
+def short_lived() -> str:
+    """Options of Java for the JVMs of tests. To load Spark's classes one by one costs five seconds of a core in each
+    JVM: they come from the archive, which the first session of a clone writes.
+    """
+    kept = f"-XX:SharedArchiveFile={archive()}" if archive().exists() else "-XX:+RecordDynamicDumpInfo"
+    return f"{SHORT_LIVED} -XX:+IgnoreUnrecognizedVMOptions -Xlog:cds*=off {kept}"
+
+
+def environment() -> dict[str, str]:
+    """That of a process which has Tidegate start Spark."""
+    quick = f"{short_lived()} -Dspark.ui.enabled=false -Dspark.sql.shuffle.partitions=2"
+    return {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "JDK_JAVA_OPTIONS": quick}
+
+
+def write_archive(session: SparkSession) -> None:
+    """Have the session's JVM write the archive, if there is none. A Java without `jcmd` goes on as it is."""
+    command = java().resolve().with_name("jcmd")
+    if archive().exists() or not command.exists():
+        return
+    session.range(3).selectExpr("sum(id)").collect()
+    archive().parent.mkdir(exist_ok=True)
+    unfinished = archive().with_suffix(f".{os.getpid()}")
+    jvm: Any = session.sparkContext._jvm
+    process = jvm.java.lang.ProcessHandle.current().pid()
+    subprocess.run([command, str(process), "VM.cds", "dynamic_dump", unfinished], check=False, capture_output=True)
+    if unfinished.exists():
+        unfinished.replace(archive())
+
+
 def settings(folder: Path) -> dict[str, str]:
     """What every session of the tests is made with; its files are in `folder`."""
     return {
@@ -31,8 +80,8 @@ def settings(folder: Path) -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder} {SHORT_LIVED}",
-        "spark.executor.extraJavaOptions": SHORT_LIVED,
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={folder} {short_lived()}",
+        "spark.executor.extraJavaOptions": short_lived(),
         "spark.connect.grpc.binding.port": "0",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",
@@ -75,6 +124,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     daemon = {"spark__python__daemon__module": "tests.spark_workers"}
     with only_process(tmp_path_factory.getbasetemp().parent, os.environ.get("PYTEST_XDIST_TESTRUNUID")):
         session = start("local[2,4]", tmp_path_factory.mktemp("spark"), **daemon)
+        write_archive(session)
         yield session
         session.stop()
 

@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -89,8 +88,7 @@ def _java_with_a_folder_of_its_own(folder: Path) -> str:
     """A home of Java whose processes have a folder `hidden` of their own, where they may make one."""
     (hidden := folder / "hidden").mkdir(parents=True)
     (java := folder / "java" / "bin" / "java").parent.mkdir(parents=True)
-    home = os.environ.get("JAVA_HOME")
-    real = f"{home}/bin/java" if home else shutil.which("java")
+    real = sparks.java()
     java.write_text(
         f"""#!/bin/sh
 unshare -m true && exec unshare -m sh -c 'mount -t tmpfs none "$0" && exec "$@"' {shlex.quote(str(hidden))} {real} "$@"

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from tidegate.proto.values import ExecutorKind
 
 from ...on_channels import on_channels
-from ...sparks import PROJECT
+from ...sparks import PROJECT, environment
 from .killed_driver import EPOCHS, PLAN, service
 
 
@@ -34,7 +34,9 @@ def test_a_killed_driver_comes_back_and_replays_its_epochs(spark: SparkSession, 
     folder = tmp_path / "killed"
     folder.mkdir()
     command = [sys.executable, "-m", "tests.executor.spark.killed_driver", str(folder), spark.sparkContext.master]
-    process = subprocess.run(command, cwd=PROJECT, check=False, timeout=500, stdout=subprocess.PIPE, text=True)
+    process = subprocess.run(
+        command, cwd=PROJECT, env=environment(), check=False, timeout=500, stdout=subprocess.PIPE, text=True
+    )
     assert process.returncode == -signal.SIGKILL
     identity = process.stdout.split()[0]
     expected = undisturbed(tmp_path / "undisturbed")

@@ -13,7 +13,7 @@ from pyspark import SparkContext
 
 import tidegate
 from tests.executor import plans
-from tests.sparks import SHORT_LIVED
+from tests.sparks import environment
 from tidegate.executor.spark import sessions
 
 
@@ -72,9 +72,8 @@ def lose_the_jvm() -> None:
 
 @pytest.mark.search
 def test_a_service_whose_jvm_has_died_starts_another_one_and_says_so() -> None:
-    execution_context = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "JDK_JAVA_OPTIONS": SHORT_LIVED}
     command = [sys.executable, "-m", __name__]
-    ran = subprocess.run(command, env=execution_context, capture_output=True, text=True, check=False, timeout=240)
+    ran = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False, timeout=240)
     assert ran.returncode == 0, ran.stderr[-3000:]
     assert ran.stdout.splitlines()[-2:] == ["[{'k': 1, 's': 5}]"] * 2
     assert "the Spark application at local[1] has ended: the service starts another one" in ran.stderr

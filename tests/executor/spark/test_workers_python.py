@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.executor import plans
-from tests.sparks import SHORT_LIVED
+from tests.sparks import environment
 from tidegate.executor.spark.sessions import workers_python
 
 #: Stands where a shell finds the system's Python, in which nothing is installed.
@@ -44,9 +44,8 @@ def test_a_local_master_runs_from_an_environment_that_is_not_activated(tmp_path:
     bare.parent.mkdir()
     bare.write_text(BARE)
     bare.chmod(0o755)
-    here = {name: value for name, value in os.environ.items() if name not in ("PYSPARK_PYTHON", "VIRTUAL_ENV")}
-    here |= {"PATH": f"{bare.parent}{os.pathsep}{here['PATH']}", "SPARK_LOCAL_IP": "127.0.0.1"}
-    here |= {"JDK_JAVA_OPTIONS": SHORT_LIVED}
+    here = {name: value for name, value in environment().items() if name not in ("PYSPARK_PYTHON", "VIRTUAL_ENV")}
+    here |= {"PATH": f"{bare.parent}{os.pathsep}{here['PATH']}"}
     how = ["--executor", "spark", "--spark", "local[2]", "--output", "out.parquet"]
     command = [sys.executable, "-m", "tidegate.server.cli", "run", "plan.json", "--split", "t=t.parquet", *how]
     ran = subprocess.run(command, cwd=tmp_path, env=here, capture_output=True, text=True, check=False, timeout=240)
