@@ -54,7 +54,7 @@ runs the producer's function:
 | DataFusion | a cast of a float or decimal to an integer | the fraction is cut off |
 | DataFusion | a cast of a timestamp to text | ISO 8601, with a `T` |
 | DataFusion | several grouping sets | a column of bits, one for each key, between keys and measures |
-| Isthmus | several grouping sets | with or without the set's number, as it fits; `AMBIGUOUS_GROUPING` if both do |
+| Isthmus (Substrait's producer in Java) | several grouping sets | some of its plans have a column with the set's number, some do not: the reading that gives as many columns as the rest of the plan uses; `AMBIGUOUS_GROUPING` if both readings do |
 
 ## What a plan lacks
 
@@ -62,14 +62,14 @@ Some producers leave out a part that Substrait asks for, or write another one. T
 
 | Producer | Its plans | Read as |
 |---|---|---|
-| DuckDB's extension | a projection lacks its input's columns | its expressions alone, if the root's names fit |
+| DuckDB's extension | a projection stands for its expressions alone. Substrait has the input's columns before them | the expressions alone, if the plan then has as many columns as names |
 | DuckDB's extension | NOT LIKE is `not_equal` | NOT LIKE for [some texts](plans-and-coverage.md#tpc-h) |
 | DuckDB's extension | declared result types are wrong | the derived types |
 | ibis-substrait | declared result types are wrong | the derived types |
 | ibis-substrait | outer references are written as inner ones | [as written](plans-and-coverage.md#tpc-h) |
 | DataFusion | EXISTS and IN are one join | that join, with a warning where nulls differ |
-| DataFusion | unsigned integers are an undeclared variation | unsigned integers |
-| all, before Substrait 0.63 | a fetch of no rows has no count | no rows |
+| DataFusion | unsigned integers are written as signed ones, with a mark (a type variation) that the plan does not declare | unsigned integers |
+| all, before Substrait 0.63 | a limit of 0 rows looks like a limit without a number | a limit of 0 rows |
 
 The tests run the TPC-H plans of four producers: 22 of DataFusion, 15 of DuckDB's extension (it writes no others), 20 of
 ibis-substrait and 22 of substrait-python. All 79 run.
