@@ -6,14 +6,18 @@ relations meet in an equality, the smaller source is taken to have each value on
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from .. import ir
+from ..ir import types as t
 from ..ir.boolean import conjuncts
+from ..ir.visit import is_column
 
 _EQUALITY, _CHOICE, _RANGE, _OTHERS, _LEAST = 0.1, 0.2, 0.4, 0.9, 0.02
 _GROUPS: Final = 0.1
+_PAIRS: Final = 0.5
 _ANTI: Final = 0.5
 _CROSSED: Final = 0.1
 _PICKING: Final = frozenset({"equal", "like", "starts_with", "contains", "ends_with"})
@@ -48,8 +52,12 @@ def _kept(term: ir.Expression) -> float:
             return _RANGE
 
 
-def grouped(below: Estimate, keys: int) -> Estimate:
-    rows = max(1.0, below.rows * _GROUPS) if keys else 1.0
+def grouped(below: Estimate, keys: Sequence[ir.Expression]) -> Estimate:
+    """The groups of these keys. Pairs of integers are mostly pairs of references, which rarely come twice."""
+    if not keys:
+        return Estimate(1.0, 1.0)
+    pairs = sum(is_column(key) and isinstance(key.type, t.Integer) for key in keys) > 1
+    rows = max(1.0, below.rows * (_PAIRS if pairs else _GROUPS))
     return Estimate(rows, rows)
 
 

@@ -22,9 +22,9 @@ def own_estimate(relation: ir.Relation, below: Sequence[Estimate], source_rows: 
         case ir.Filter():
             return filtered(below[0], relation.condition)
         case ir.Aggregate() | ir.StreamingAggregate():
-            return grouped(below[0], len(relation.keys))
+            return grouped(below[0], relation.keys)
         case ir.SlidingAggregate():
-            return grouped(below[0], 1 + len(relation.keys))
+            return grouped(below[0], (relation.slice, *relation.keys))
         case ir.Join() | ir.Cross():
             return join_estimate(relation, below[0], below[1])
         case ir.MergeJoin():

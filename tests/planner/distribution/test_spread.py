@@ -176,6 +176,15 @@ def test_a_measure_that_must_see_all_rows_has_them_exchanged_before_it() -> None
     assert len(physical_plan.pipelines[0].root.schema) == 2
 
 
+def test_groups_of_pairs_of_integers_are_not_expected_to_be_few() -> None:
+    """Halves would hand on nearly as many rows as they read, and every channel would build a table of all of them."""
+    pairs = aggregate(A, [col(0), col(1)], measure("count"))
+    semi = join(B, pairs, ir.JoinType.LEFT_SEMI, SAME_KEY)
+    physical_plan = physical(semi, {"a": LARGE, "b": MIDDLE})
+    assert "broadcast" not in [routing for routing, _ in moved(physical_plan)]
+    assert len(physical_plan.pipelines[0].root.schema) == 2
+
+
 def test_what_is_hashed_already_is_not_exchanged_again() -> None:
     """The join's rows are at the channels of their keys, which are those of the groups."""
     outer = join(A, B, ir.JoinType.LEFT, SAME_KEY)
