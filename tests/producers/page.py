@@ -73,7 +73,7 @@ Some producers leave out a part that Substrait asks for, or write another one. T
 
 The tests run the TPC-H plans of four producers: 22 of DataFusion, 15 of DuckDB's extension (it writes no others), 20 of
 ibis-substrait and 22 of substrait-python. All 79 run.
-"""
+"""  # noqa: E501 - a row of a table is one line
 
 
 def outcomes() -> tuple[Mapping[Call, Result], Mapping[str, Mapping[str, Result]]]:
