@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
-from functools import cache
+from contextlib import closing
+from typing import Final
 
 import pyarrow as pa
 
 from ...proto.allocator import also_give_back
-from .duckdb_calls import Engine, PublicEngine, opened
+from .duckdb_calls import Connection, Engine, PublicEngine
 
 PROBE = "probe"
+_default: Final[list[Engine]] = []
 
 
 class _ProbeRelation:
@@ -20,14 +23,15 @@ class _ProbeRelation:
     rows = 4_321
 
     def open(self, columns: Sequence[int] | None) -> pa.RecordBatchReader:
-        table = pa.table({"c0": [1, 2, 3], "c1": ["a", "b", "c"]}, schema=self.schema)
+        # of bytes: an array of Python values would have pyarrow import pandas, which takes 0.3 s
+        numbers = pa.Array.from_buffers(pa.int64(), 3, [None, pa.py_buffer(struct.pack("3q", 1, 2, 3))])
+        table = pa.Table.from_arrays([numbers, numbers.cast(pa.string())], schema=self.schema)
         return (table if columns is None else table.select(list(columns))).to_reader()
 
 
-def works(engine: Engine) -> bool:
+def works(engine: Engine, connection: Connection) -> bool:
     """True where `engine` does, twice, on a small example, all that fragments rely on."""
     sql = f"SELECT sum(c0)::BIGINT AS s FROM {PROBE}"
-    connection = opened({"threads": 1, "async_threads": 0})
     try:
         engine.register(connection, PROBE, _ProbeRelation())
         engine.prepare(connection, "p", sql)
@@ -36,10 +40,8 @@ def works(engine: Engine) -> bool:
         estimate = connection.execute(f"EXPLAIN SELECT c0 FROM {PROBE}").fetchall()[0][1]
     except Exception:  # noqa: BLE001 - a private interface of another version may do anything; the public one remains
         return False
-    finally:
-        connection.close()
     seen = f"{_ProbeRelation.rows:,}" in estimate or not engine.prepares
-    return seen and executed == [{"s": [6]}] * 2 and streamed == {"c1": ["c"]}
+    return seen and executed == [{"s": [6]}] * 2 and streamed == {"c1": ["3"]}
 
 
 def _private() -> Engine:
@@ -48,22 +50,26 @@ def _private() -> Engine:
     return PrivateEngine()
 
 
-def choose(private: Callable[[], Engine]) -> Engine:
-    """The private form where it can be made and works, else the public one."""
+def choose(private: Callable[[], Engine], database: Connection) -> Engine:
+    """The private form where it can be made and works on a connection to this database, else the public one."""
     try:
         engine = private()
     except (ImportError, AttributeError):
         return PublicEngine()
-    return engine if works(engine) else PublicEngine()
+    with closing(database.cursor()) as connection:
+        return engine if works(engine, connection) else PublicEngine()
 
 
-@cache
-def default_engine() -> Engine:
-    """The engine of this process, probed once. From then on `give_back` gives back DuckDB's freed memory too."""
-    engine = choose(_private)
-    if engine.prepares:
-        from .duckdb_private import freed_memory
+def default_engine(database: Connection) -> Engine:
+    """The engine of this process, probed once, on the first database. From then on `give_back` gives back DuckDB's
+    freed memory too.
+    """
+    if not _default:
+        engine = choose(_private, database)
+        if engine.prepares:
+            from .duckdb_private import freed_memory
 
-        if (freed := freed_memory()) is not None:
-            also_give_back(freed)
-    return engine
+            if (freed := freed_memory()) is not None:
+                also_give_back(freed)
+        _default.append(engine)
+    return _default[0]

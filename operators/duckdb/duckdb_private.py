@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any, Final
 
@@ -73,8 +74,5 @@ def freed_memory() -> Callable[[], None] | None:
     except (ImportError, OSError, AttributeError):
         return None
     control.argtypes = (ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
-
-    def give_back() -> None:
-        control(_PURGE_ALL, None, None, None, 0)
-
-    return give_back
+    # Not a function of this module: it would keep DuckDB alive until the process ends, and DuckDB writes of that.
+    return partial(control, _PURGE_ALL, None, None, None, 0)

@@ -44,13 +44,13 @@ class Instance:
 
     def __init__(self, settings: InstanceSettings, spill_directory: str, engine: Engine | None = None) -> None:
         self.settings = settings
-        self.engine = engine or default_engine()
         self.broken = False
         self._lock = threading.Lock()
         self._connections: list[Connection] = []
         self._temp = tempfile.mkdtemp(prefix="duckdb-", dir=spill_directory)
         try:
             self._database = _open(settings, self._temp)
+            self.engine = engine or default_engine(self._database)
         except BaseException:
             shutil.rmtree(self._temp, ignore_errors=True)
             raise

@@ -1,8 +1,8 @@
-"""The extension files, official and of our own, as implementations. A file is read when a plan first uses a name in it.
+"""The extension files, official and of our own, as implementations. A function is read when a plan first uses its name.
 
-Parsing all files takes a tenth of a second, so a scan of their text (a millisecond) finds the files that may define a
-name, and only those are parsed, once. `substrait.extension_registry` parses all files, and each type in them with
-ANTLR, before it answers the first question: 1.2 s, seven times as long as to parse all files here.
+Parsing all files takes a tenth of a second, so their texts are cut into functions (two milliseconds), and only those
+that plans use are parsed, once. `substrait.extension_registry` parses all files, and each type in them with ANTLR,
+before it answers the first question: 1.2 s, seven times as long as to parse all files here.
 """
 
 from __future__ import annotations
@@ -37,10 +37,13 @@ _SHORT: Final[dict[str, str]] = {
     "precision_timestamp": "pts",
     "precision_timestamp_tz": "ptstz",
 }
-_NAME: Final = re.compile(r"\bname: *[\"']?(\w+)")
+_PIECE: Final = re.compile(r"^(?=  -\s|\S)", re.MULTILINE)
+"""A function's beginning in an extension file, or a heading's: functions are list items two spaces in."""
+_NAME: Final = re.compile(r"^(?:  -|   ) name: *[\"']?(\w+)", re.MULTILINE)
+"""A function's own name, not one of its arguments'."""
 _PREFIX: Final = "extension:io.substrait:"
 _OUR_PREFIX: Final = "extension:io.tidegate:"
-_KINDS: Final[dict[FunctionKind, str]] = {kind: f"{kind.value}_functions" for kind in FunctionKind}
+_KINDS: Final[dict[str, FunctionKind]] = {f"{kind.value}_functions": kind for kind in FunctionKind}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,25 +126,39 @@ def _in_folder(folder: Traversable) -> Mapping[str, str]:
 
 
 @lru_cache(maxsize=1)
-def _mentions() -> Mapping[str, tuple[str, ...]]:
-    """The files that may define each name: those in which it follows `name:`, as function or as argument."""
-    index: dict[str, list[str]] = {}
-    for file, text in _texts().items():
-        for name in dict.fromkeys(_NAME.findall(text)):
-            index.setdefault(name, []).append(file)
-    return {name: tuple(files) for name, files in index.items()}
+def _functions() -> Mapping[str, Mapping[tuple[FunctionKind, str], str]]:
+    """The YAML of each function, by file, kind and name. One that refers to implementations of functions before it
+    (`*these`) has these functions in front.
+    """
+    return {file: _cut(text) for file, text in _texts().items()}
+
+
+def _cut(text: str) -> Mapping[tuple[FunctionKind, str], str]:
+    functions: dict[tuple[FunctionKind, str], str] = {}
+    kind: FunctionKind | None = None
+    referred = ""
+    for piece in _PIECE.split(text):
+        if not piece.startswith(" "):
+            kind = _KINDS.get(piece.partition(":")[0])
+        elif kind is not None and (name := _NAME.search(piece)):
+            whole = referred + piece if ": *" in piece else piece
+            functions[kind, name[1]] = functions.get((kind, name[1]), "") + whole
+            if ": &" in piece:
+                referred += piece
+    return functions
 
 
 @cache
-def _load(file: str) -> Mapping[tuple[FunctionKind, str], tuple[Implementation, ...]]:
+def _load(file: str, kind: FunctionKind, name: str) -> tuple[Implementation, ...]:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    document: dict[str, Any] = yaml.load(_texts()[file], Loader=loader)  # noqa: S506  # either one is the safe loader
-    loaded: dict[tuple[FunctionKind, str], tuple[Implementation, ...]] = {}
-    for kind, section in _KINDS.items():
-        for function in document.get(section) or ():
-            variants = tuple(_implementation(file, kind, function["name"], entry) for entry in function["impls"])
-            loaded[kind, function["name"]] = loaded.get((kind, function["name"]), ()) + variants
-    return loaded
+    text = _functions()[file][kind, name]
+    loaded: list[dict[str, Any]] = yaml.load(text, Loader=loader)  # noqa: S506  # either one is the safe loader
+    return tuple(
+        _implementation(file, kind, name, entry)
+        for function in loaded
+        if function["name"] == name
+        for entry in function["impls"]
+    )
 
 
 def _implementation(file: str, kind: FunctionKind, name: str, entry: Mapping[str, Any]) -> Implementation:
@@ -173,22 +190,21 @@ def files() -> tuple[str, ...]:
 def implementations(kind: FunctionKind, name: str, file: str | None = None) -> tuple[Implementation, ...]:
     """The overloads of `name`, in one file or in all files. A window call may use aggregates too."""
     kinds = (kind, FunctionKind.AGGREGATE) if kind is FunctionKind.WINDOW else (kind,)
-    mentions = _mentions().get(name, ())
     return tuple(
         implementation
         for wanted in kinds
-        for where in mentions
-        if file is None or where == file
-        for implementation in _load(where).get((wanted, name), ())
+        for where, functions in _functions().items()
+        if (wanted, name) in functions and (file is None or where == file)
+        for implementation in _load(where, wanted, name)
     )
 
 
 def names(kind: FunctionKind) -> frozenset[str]:
-    """Every function name of this kind, for messages. Parses all files."""
-    return frozenset(implementation.name for implementation in everything() if implementation.kind is kind)
+    """Every function name of this kind, for messages."""
+    return frozenset(name for functions in _functions().values() for of, name in functions if of is kind)
 
 
 def everything() -> Iterator[Implementation]:
-    for file in files():
-        for overloads in _load(file).values():
-            yield from overloads
+    for file, functions in _functions().items():
+        for kind, name in functions:
+            yield from _load(file, kind, name)

@@ -14,7 +14,7 @@ import pytest
 from tidegate.operators.arrays.digest import digest
 from tidegate.operators.core.streams import BatchStream
 from tidegate.operators.duckdb.choose_engine import default_engine
-from tidegate.operators.duckdb.duckdb_calls import Engine
+from tidegate.operators.duckdb.duckdb_calls import Engine, opened
 from tidegate.operators.duckdb.fragment import Fragment
 from tidegate.operators.duckdb.instances import Instance, InstancePool, InstanceSettings
 from tidegate.operators.duckdb.statement_inputs import StreamSource
@@ -27,7 +27,7 @@ PAIRS = pa.schema([("k", pa.int64()), ("v", pa.float64())])
 @pytest.fixture
 def engine() -> Engine:
     """One is enough: how a statement is handed over does not change what it computes."""
-    return default_engine()
+    return default_engine(opened({}))
 
 
 def pairs(rows: int, keys: int, seed: int = 1) -> pa.Table:

@@ -11,7 +11,7 @@ import pytest
 
 from tidegate.operators.duckdb import instances
 from tidegate.operators.duckdb.choose_engine import choose, default_engine, works
-from tidegate.operators.duckdb.duckdb_calls import PublicEngine
+from tidegate.operators.duckdb.duckdb_calls import PublicEngine, opened
 from tidegate.operators.duckdb.instances import Instance, InstancePool, InstanceSettings
 from tidegate.proto.errors import InternalError, InvalidRequest
 
@@ -41,7 +41,8 @@ def test_an_instance_of_one_thread_has_the_callers_alone(root: Path) -> None:
 import os, tempfile
 from tidegate.operators.duckdb.instances import Instance, InstanceSettings
 from tidegate.operators.duckdb.choose_engine import default_engine
-default_engine()
+from tidegate.operators.duckdb.duckdb_calls import opened
+default_engine(opened({{"threads": 1, "async_threads": 0}}))
 before = os.listdir("/proc/self/task")
 instance = Instance(InstanceSettings(memory_limit=1 << 28, roots=({str(root)!r},)), tempfile.mkdtemp())
 union = " UNION ALL ".join(f"SELECT * FROM '{{path}}'" for path in {list(map(str, paths))!r})
@@ -127,7 +128,7 @@ def test_closing_removes_the_temp_folders(pool: InstancePool, tmp_path: Path) ->
 
 
 def test_the_private_engine_is_chosen_where_it_works() -> None:
-    assert default_engine().prepares
+    assert default_engine(opened({})).prepares
 
 
 def test_without_a_working_private_engine_the_public_one_is_chosen() -> None:
@@ -138,9 +139,10 @@ def test_without_a_working_private_engine_the_public_one_is_chosen() -> None:
     def missing() -> PublicEngine:
         raise ImportError("duckdb._sources")
 
-    assert not works(Broken())
-    assert type(choose(Broken)) is PublicEngine
-    assert type(choose(missing)) is PublicEngine
+    database = opened({})
+    assert not works(Broken(), database)
+    assert type(choose(Broken, database)) is PublicEngine
+    assert type(choose(missing, database)) is PublicEngine
 
 
 def test_no_progress_is_drawn_for_somebody_at_a_prompt() -> None:

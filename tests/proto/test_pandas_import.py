@@ -13,7 +13,8 @@ NULLS = "import pyarrow as pa, pandas as pd; assert pa.array(pd.Series([1.0, flo
 
 
 def run(code: str) -> None:
-    subprocess.run([sys.executable, "-c", code], check=True)
+    done = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("twice", ["", "leave_pandas_out(); "])
@@ -38,14 +39,25 @@ def test_nothing_is_left_behind_once_pandas_is_imported() -> None:
     run(BEGUN + "import pandas; assert not any(type(finder).__name__ == '_PandasFinder' for finder in sys.meta_path)")
 
 
+PLAN = (
+    '{"relations": [{"root": {"names": ["a"], "input": {"read": {"virtualTable": {"expressions": [{"fields": '
+    '[{"literal": {"i32": 1}}]}]}, "baseSchema": {"names": ["a"], "struct": {"types": '
+    '[{"i32": {"nullability": "NULLABILITY_REQUIRED"}}], "nullability": "NULLABILITY_REQUIRED"}}}}}}]}'
+)
+
+
+def test_planning_imports_no_pandas_in_your_process() -> None:
+    """It would be most of the time that the first plan of a process takes."""
+    run(
+        f"import sys, tidegate; client = tidegate.local(); assert not client.validate({PLAN!r}); "
+        f"client.create_task({PLAN!r}); client.close(); assert 'pandas' not in sys.modules"
+    )
+
+
 @pytest.mark.parametrize("command", ["validate", "run"])
 def test_a_command_imports_no_pandas(command: str, tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
-    plan.write_text(
-        '{"relations": [{"root": {"names": ["a"], "input": {"read": {"virtualTable": {"expressions": [{"fields": '
-        '[{"literal": {"i32": 1}}]}]}, "baseSchema": {"names": ["a"], "struct": {"types": '
-        '[{"i32": {"nullability": "NULLABILITY_REQUIRED"}}], "nullability": "NULLABILITY_REQUIRED"}}}}}}]}'
-    )
+    plan.write_text(PLAN)
     run(
         "import sys; from tidegate.server.cli import main; "
         f"code = main([{command!r}, {str(plan)!r}]); assert not code and 'pandas' not in sys.modules"
