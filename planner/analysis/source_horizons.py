@@ -9,7 +9,7 @@ from ...operators.changes.event_time.row_watermarks import EventTime
 from ...operators.changes.event_time.window_closing import SessionClosing
 from .. import ir
 from ..ir import tree
-from ..ir.visit import is_column, parts, relations, subqueries
+from ..ir.visit import is_column, parts, relations, subqueries_of
 
 _Read: TypeAlias = tuple[int, int] | None
 """The time column of the final windows that read a relation's rows, and how long after it they need a row. None if
@@ -105,4 +105,4 @@ def _horizon(relation: ir.OfTime) -> int:
 
 
 def _subqueried(relation: ir.Relation) -> list[ir.Relation]:
-    return [subquery.relation for expression in tree.expressions(relation) for subquery in subqueries(expression)]
+    return [subquery.relation for subquery in subqueries_of(relation)]

@@ -17,7 +17,7 @@ from ..functions import bind_scalar
 from ..ir import tree
 from ..ir import types as t
 from ..ir.arrow_types import arrow_schema, sql_type
-from ..ir.visit import parts, relations, subqueries
+from ..ir.visit import parts, relations, subqueries_of
 from ..ir.walk import unroll
 from ..rewrite.expand_windows import windows_of_rows
 from ..rewrite.session_windows import session_groups
@@ -82,7 +82,7 @@ def _union(relation: ir.Set, sides: Sequence[ir.Relation | None]) -> ir.Relation
 
 
 def _has_subqueries(relation: ir.Relation) -> bool:
-    return any(next(subqueries(expression), None) for expression in tree.expressions(relation))
+    return bool(subqueries_of(relation))
 
 
 def check_outside_of_loops(relation: ir.OfTime) -> None:

@@ -10,7 +10,7 @@ from ..analysis.outer_references import OuterReferences, correlated
 from ..analysis.recursions import steady
 from ..ir import tree
 from ..ir.arrow_types import arrow_schema
-from ..ir.visit import subqueries
+from ..ir.visit import subqueries_of
 from .change_nodes import ChangeNode, RecomputeNode
 from .rendering import render
 
@@ -41,7 +41,7 @@ def lower_by_recomputing(
 
 
 def _subqueried(relation: ir.Relation) -> list[ir.Relation]:
-    return [subquery.relation for expression in tree.expressions(relation) for subquery in subqueries(expression)]
+    return [subquery.relation for subquery in subqueries_of(relation)]
 
 
 def _leaves(relation: ir.Relation, shared: Sequence[ir.Relation]) -> list[ir.Relation]:

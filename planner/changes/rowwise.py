@@ -6,9 +6,8 @@ from dataclasses import replace
 from typing import TypeAlias, TypeGuard
 
 from .. import ir
-from ..ir import tree
 from ..ir.arrow_types import arrow_schema
-from ..ir.visit import is_column, subqueries
+from ..ir.visit import is_column, subqueries_of
 from .change_nodes import ChangeNode, ComputeNode, JoinNode, SelectNode
 from .rendering import NUMBER, columns, numbered, render
 
@@ -23,9 +22,7 @@ def chain_below(relation: ir.Relation) -> ir.Relation:
 
 
 def _is_chained(relation: ir.Relation) -> TypeGuard[Chained]:
-    return isinstance(relation, Chained) and not any(
-        next(subqueries(expression), None) for expression in tree.expressions(relation)
-    )
+    return isinstance(relation, Chained) and not subqueries_of(relation)
 
 
 def lower_chain(relation: Chained, base: ir.Relation, node: ChangeNode, *, alone: bool = False) -> ChangeNode:

@@ -10,10 +10,9 @@ from collections.abc import Callable, Generator
 from dataclasses import replace
 
 from .. import ir
-from ..ir import tree
 from ..ir import types as t
 from ..ir.arrow_types import arrow_schema
-from ..ir.visit import rebuilt, relations, subqueries
+from ..ir.visit import rebuilt, relations, subqueries_of
 from ..ir.walk import unroll
 from .change_nodes import BackNode, ChangeNode, LoopNode, RecomputeNode, SourceNode
 from .rendering import render
@@ -57,7 +56,7 @@ def _is_better(loop: ir.Iterate) -> bool:
 
 
 def _is_plain(relation: ir.Relation) -> bool:
-    if any(next(subqueries(expression), None) is not None for expression in tree.expressions(relation)):
+    if subqueries_of(relation):
         return False
     match relation:
         case ir.Set():

@@ -19,7 +19,7 @@ from ..analysis.exact import is_one_value
 from ..analysis.outer_references import OuterReferences, correlated
 from ..ir import tree
 from ..ir import types as t
-from ..ir.visit import is_column, parts, rebuilt, relations, subqueries, transform_relations
+from ..ir.visit import has, is_column, parts, rebuilt, relations, subqueries_of, transform_relations
 from ..ir.walk import unroll
 
 
@@ -35,6 +35,8 @@ def choose_loops(plan: ir.Plan, options: TaskOptions) -> ir.Plan:
     """The plan with each loop as a recursive statement if one means the same, else as a loop that runs round by round.
     A loop that reads an enclosing loop's reference stays a part of that loop's body.
     """
+    if not has(plan, ir.Iterate):
+        return plan
     references = OuterReferences()
 
     def change(relation: ir.Relation) -> ir.Relation:
@@ -201,9 +203,8 @@ def _of_a_part(part: ir.Relation, loop: ir.Iterate, references: OuterReferences)
 
 
 def _of_a_relation(relation: ir.Relation) -> Obstacle | None:
-    for expression in tree.expressions(relation):
-        if next(subqueries(expression), None) is not None:
-            return Obstacle(relation.plan_path, "a subquery stands above a reference to the loop")
+    if subqueries_of(relation):
+        return Obstacle(relation.plan_path, "a subquery stands above a reference to the loop")
     match relation:
         case ir.Filter() | ir.Project() | ir.Cross() | ir.Join(type=ir.JoinType.INNER):
             return None

@@ -23,7 +23,7 @@ from ..analysis.outer_references import OuterReferences
 from ..ir import tree
 from ..ir import types as t
 from ..ir.boolean import conjuncts, with_conjuncts
-from ..ir.visit import is_column, parts, subqueries, with_subqueries
+from ..ir.visit import has, is_column, parts, subqueries_of, with_subqueries
 from ..ir.walk import unroll
 from .sortedness import Sortedness, SortednessTable
 
@@ -32,6 +32,8 @@ NESTED: Final = 32
 
 
 def use_sorted_operators(plan: ir.Plan) -> ir.Plan:
+    if not has(plan, ir.Join, ir.Aggregate):
+        return plan
     choosing = _Choosing()
     shared = tuple(unroll(choosing.step, relation) for relation in plan.shared)
     return replace(plan, root=unroll(choosing.step, plan.root), shared=shared)
@@ -57,10 +59,9 @@ class _Choosing:
             lateral = isinstance(relation, ir.LateralJoin) and side == 1
             below.append(child if lateral else (yield child))
         inner: dict[ir.Relation, ir.Relation] = {}
-        for expression in tree.expressions(relation):
-            for subquery in subqueries(expression):
-                closed = self._references.of(subquery.relation).closed
-                inner[subquery.relation] = (yield subquery.relation) if closed else subquery.relation
+        for subquery in subqueries_of(relation):
+            closed = self._references.of(subquery.relation).closed
+            inner[subquery.relation] = (yield subquery.relation) if closed else subquery.relation
         rebuilt = tree.with_inputs(relation, below)
         if inner:
             rebuilt = with_subqueries(rebuilt, inner)

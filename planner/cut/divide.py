@@ -22,7 +22,7 @@ from ...proto.errors import PlanError, Problem
 from .. import ir
 from ..analysis.facts import FactTable
 from ..ir import tree
-from ..ir.visit import subqueries
+from ..ir.visit import subqueries_of
 from ..ir.walk import unroll
 from .lookup_joins import Candidate, candidates
 from .operated import Indexed, IndexKey, indexed
@@ -149,9 +149,8 @@ def _bare(relation: ir.Relation) -> bool:
 def below(relation: ir.Relation) -> Iterator[ir.Relation]:
     """The relations right below a relation whose rows are read, those of its subqueries last."""
     yield from tree.read_by(relation)
-    for expression in tree.expressions(relation):
-        for subquery in subqueries(expression):
-            yield subquery.relation
+    for subquery in subqueries_of(relation):
+        yield subquery.relation
 
 
 def section(

@@ -19,7 +19,7 @@ from ...operators.duckdb.long_values import LEAST_LONG, LongColumn
 from .. import ir
 from ..ir import tree
 from ..ir import types as t
-from ..ir.visit import is_column, subqueries
+from ..ir.visit import is_column, subqueries_of
 from ..rewrite.prune_columns import output_sides
 from ..sql.states import states_of
 
@@ -114,9 +114,7 @@ class _Finding:
             if isinstance(relation, ir.Read | ir.LocalFiles) or (relation is not root and relation in self._ends):
                 self._leaf(relation)
                 continue
-            inner = [
-                subquery.relation for expression in tree.expressions(relation) for subquery in subqueries(expression)
-            ]
+            inner = [subquery.relation for subquery in subqueries_of(relation)]
             for child in (*inner, *tree.inputs(relation)) if inner else ():
                 self._see_all(child)
             self._relation(relation)

@@ -12,7 +12,7 @@ from collections.abc import Container, Iterator, Sequence
 from .. import ir
 from ..ir import tree
 from ..ir.boolean import conjuncts
-from ..ir.visit import is_column, parts, subqueries
+from ..ir.visit import is_column, parts, subqueries_of
 
 
 def reads_of_full_cardinality(
@@ -47,7 +47,7 @@ def _below(
                 used.add(relation.ordinal)
                 stack.append((shared[relation.ordinal], False))
             continue
-        inner = (subquery.relation for expression in tree.expressions(relation) for subquery in subqueries(expression))
+        inner = (subquery.relation for subquery in subqueries_of(relation))
         has_condition = has_condition and isinstance(relation, ir.Filter | ir.Project)
         if isinstance(relation, ir.Filter) and not has_condition:
             has_condition = any(map(_of_one_column, conjuncts(relation.condition)))

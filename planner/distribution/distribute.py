@@ -11,7 +11,7 @@ from ...proto.errors import InternalError
 from .. import ir
 from ..analysis.recursions import steady, with_fixed
 from ..ir import tree
-from ..ir.visit import parts, relations, subqueries, transform_relations, with_subqueries
+from ..ir.visit import parts, relations, subqueries_of, transform_relations, with_subqueries
 from ..ir.walk import unroll
 from .aggregates import aggregate_alternatives
 from .alternatives import HASHED, READ, Alternative, Alternatives, Movement, Placement
@@ -110,15 +110,14 @@ class _Finding:
             below.append((yield child))  # noqa: PERF401 (a comprehension cannot yield)
         inner: dict[ir.Relation, ir.Relation] = {}
         cost = 0.0
-        for expression in tree.expressions(relation):
-            for subquery in subqueries(expression):
-                if self._spreading.facts.of(subquery.relation).references.rows:
-                    inner[subquery.relation] = _in_place(subquery.relation)
-                    cost += READ * self._spreading.rows_below(subquery.relation)
-                else:
-                    whole = (yield subquery.relation).whole
-                    inner[subquery.relation] = whole.relation
-                    cost += whole.cost
+        for subquery in subqueries_of(relation):
+            if self._spreading.facts.of(subquery.relation).references.rows:
+                inner[subquery.relation] = _in_place(subquery.relation)
+                cost += READ * self._spreading.rows_below(subquery.relation)
+            else:
+                whole = (yield subquery.relation).whole
+                inner[subquery.relation] = whole.relation
+                cost += whole.cost
         if inner:
             relation = with_subqueries(relation, inner)
         estimate = self._estimate(relation, below)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from .. import ir
 from ..ir import tree
-from ..ir.visit import subqueries
+from ..ir.visit import subqueries_of
 from .distribute import Spread
 
 
@@ -68,7 +68,7 @@ def _exchanges(root: ir.Relation, shared: Sequence[ir.Relation]) -> Iterator[ir.
                 used.add(relation.ordinal)
                 stack.append(shared[relation.ordinal])
             continue
-        inner = [subquery.relation for expression in tree.expressions(relation) for subquery in subqueries(expression)]
+        inner = [subquery.relation for subquery in subqueries_of(relation)]
         stack.extend(reversed((*tree.inputs(relation), *inner)))
 
 

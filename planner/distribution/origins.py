@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from .. import ir
 from ..ir import tree
-from ..ir.visit import is_column, subqueries
+from ..ir.visit import is_column, subqueries_of
 from ..ir.walk import unroll
 from ..rewrite.prune_columns import output_sides
 from .joins import equal_columns
@@ -50,9 +50,8 @@ class _Finding:
         below: list[_Origins] = []
         for child in tree.inputs(relation):
             below.append((yield child))  # noqa: PERF401 (a comprehension cannot yield)
-        for expression in tree.expressions(relation):
-            for subquery in subqueries(expression):
-                yield subquery.relation
+        for subquery in subqueries_of(relation):
+            yield subquery.relation
         return self._origins(relation, below)
 
     def _origins(self, relation: ir.Relation, below: Sequence[_Origins]) -> _Origins:

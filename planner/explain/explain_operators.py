@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import ir
 from ..ir import tree
-from ..ir.visit import subqueries
+from ..ir.visit import subqueries_of
 from .described import described
 
 
@@ -59,7 +59,7 @@ def _below(relation: ir.Relation, shared: Sequence[ir.Relation], used: set[int])
             return ()
         used.add(relation.ordinal)
         return (shared[relation.ordinal],)
-    inner = [subquery.relation for expression in tree.expressions(relation) for subquery in subqueries(expression)]
+    inner = [subquery.relation for subquery in subqueries_of(relation)]
     return (*tree.read_by(relation), *inner)
 
 

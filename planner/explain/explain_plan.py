@@ -18,7 +18,7 @@ from ..cut.fragments import is_blocking
 from ..cut.kernels import has_kernels
 from ..cut.operated import key_columns
 from ..ir import tree
-from ..ir.visit import subqueries
+from ..ir.visit import subqueries_of
 from ..physical.sources import PlannedSource
 from .described import described
 from .explain_changes import operators_json
@@ -165,9 +165,8 @@ def _relations(
 
 
 def _subqueries(relation: ir.Relation) -> Iterator[tuple[ir.Relation, str]]:
-    for expression in tree.expressions(relation):
-        for subquery in subqueries(expression):
-            yield subquery.relation, f"{subquery.kind.value} subquery"
+    for subquery in subqueries_of(relation):
+        yield subquery.relation, f"{subquery.kind.value} subquery"
 
 
 def _start(plan: ir.Plan, section: Section) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from . import traits as table
-from .relations import Schema
+from .relations import Node, Schema
 from .traits import Parts
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class AtLimit(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Iterate:
+class Iterate(Node):
     """A loop to its fixed point.
 
     With X(0) = nothing and X(k+1) = `input` + `body` over references that read X(k), rows counted, the result is the X
@@ -47,7 +47,7 @@ class Iterate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Reference:
+class Reference(Node):
     """The rows that came back to the loop of this number. Only inside of that loop's body."""
 
     loop: int
@@ -59,7 +59,7 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Recursion:
+class Recursion(Node):
     """An `Iterate` that one recursive statement computes.
 
     The body is the distinct rows of `base` and of `steps`. Each step reads one reference, once, and takes rows from the
@@ -80,7 +80,7 @@ class Recursion:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LoopInput:
+class LoopInput(Node):
     """The rows of a `Rounds`' input number `port`. Only inside of that `Rounds`."""
 
     port: int
@@ -91,7 +91,7 @@ class LoopInput:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Rounds:
+class Rounds(Node):
     """An `Iterate` that runs round by round over the rows that changed.
 
     `iterate`'s body and input read `inputs` as `LoopInput`s, and nothing else from outside of the loop. `why` gives the

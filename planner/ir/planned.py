@@ -13,7 +13,7 @@ from ...operators.user.user import UserStream
 from ...proto.graph import Executor
 from . import traits as table
 from .expressions import Direction, Expression, Field, Measure
-from .relations import ColumnOrder, JoinType, Schema
+from .relations import ColumnOrder, JoinType, Node, Schema
 from .traits import Parts
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PartialAggregate:
+class PartialAggregate(Node):
     """The first half of an `Aggregate` with one grouping set. Columns out: `keys`, then the state columns from which
     `FinalAggregate` makes the same `measures`, over the partial groups of all channels.
     """
@@ -36,7 +36,7 @@ class PartialAggregate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FinalAggregate:
+class FinalAggregate(Node):
     """The second half of an aggregate: groups its input by the first `keys` columns. The measures' expressions see the
     row that the partial half saw, not the row of this input, so they are not expressions of this relation.
     """
@@ -51,7 +51,7 @@ class FinalAggregate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class FinalSlidingAggregate:
+class FinalSlidingAggregate(Node):
     """The second half of a `SlidingAggregate`: its windows from the groups of a `PartialAggregate`, by slice and `keys`
     columns. The measures' expressions are no expressions of this relation, as in `FinalAggregate`.
     """
@@ -84,7 +84,7 @@ class Routing(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Exchange:
+class Exchange(Node):
     """The input's rows, moved between channels. The input runs on `producers` channels.
 
     `keys` are the columns that HASH hashes. With an `order`, the input is sorted by it, and so is the output. `rows`
@@ -104,7 +104,7 @@ class Exchange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Unnest:
+class Unnest(Node):
     """Each input row once for every item of its `lists`, which are zipped; with `outer` at least once.
 
     Columns out: `kept`, then the items of each list, then with `ordinality` the item's number (i64), from 1.
@@ -138,7 +138,7 @@ class IndexUse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class IndexTable:
+class IndexTable(Node):
     """A table that an index itself knows and that is no source of the plan. Only as the right side of an
     `IndexLookup`.
     """
@@ -151,7 +151,7 @@ class IndexTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class IndexLookup:
+class IndexLookup(Node):
     """The left side's rows, in order, each with the rows of `right` that have its keys; `type` is INNER or LEFT.
 
     An epoch does not read the right side. For the kind `KEPT_KIND` the task makes an index over the right side once and
@@ -183,7 +183,7 @@ class MergeKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class MergeJoin:
+class MergeJoin(Node):
     """A join of two inputs that are sorted by `keys`. `condition` is the rest of the join's condition, over left
     columns, then right ones. The rows come in order of the keys. `why` gives, for each side, the source of its order.
     """
@@ -201,7 +201,7 @@ class MergeJoin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class StreamingAggregate:
+class StreamingAggregate(Node):
     """An aggregate with one grouping set over an input in which the rows of a group stand together. If the input is
     sorted by keys, `order` says so, in columns of the input. `why` gives the source of that knowledge.
     """
@@ -228,7 +228,7 @@ class Dealing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class User:
+class User(Node):
     """An operator of the service's owner, over an input for each of its streams.
 
     `dealing` routes each stream's rows to channels; without a `dealing` there is one channel. `options` is JSON, and

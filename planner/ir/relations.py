@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
 
 from ...operators.changes.event_time.window_closing import SessionClosing, WindowClosing
 from . import traits as table
-from .expressions import Direction, Expression, Measure, SortKey, WindowCall
+from .expressions import Direction, Expression, Measure, SortKey, Subquery, WindowCall
 from .traits import Parts, Traits
 from .types import Type
 
@@ -16,6 +16,24 @@ if TYPE_CHECKING:
     from . import Relation
 
 Schema: TypeAlias = tuple[Type, ...]
+FoundT = TypeVar("FoundT")
+
+
+class Node:
+    """The base of every relation. It keeps the parts that `tree` and `visit` have found in the relation: each pass asks
+    for them again, and a relation never changes.
+    """
+
+    __slots__ = ("found_expressions", "found_inputs", "found_subqueries")
+
+    found_inputs: tuple[Relation, ...]
+    found_expressions: tuple[Expression, ...]
+    found_subqueries: tuple[Subquery, ...]
+
+    def keep(self, name: str, found: FoundT) -> FoundT:
+        """Keeps what was found under one of the names above, and returns it."""
+        object.__setattr__(self, name, found)
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +55,7 @@ class RowWatermark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Read:
+class Read(Node):
     """A leaf read of one source. All reads of one name are one source.
 
     `names` and `schema` are those of the columns that this read uses, in order; `source` is the name as the plan writes
@@ -72,7 +90,7 @@ class FileItem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LocalFiles:
+class LocalFiles(Node):
     """A static source: files that the plan names. The source has its place as its name. `whole`, `cut`, `order` and
     `watermark` are as in `Read`.
     """
@@ -91,7 +109,7 @@ class LocalFiles:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Values:
+class Values(Node):
     """A virtual table."""
 
     rows: tuple[tuple[Expression, ...], ...]
@@ -102,7 +120,7 @@ class Values:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Filter:
+class Filter(Node):
     input: Relation
     condition: Expression
     schema: Schema
@@ -112,7 +130,7 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Project:
+class Project(Node):
     """A SELECT list. The output columns are `expressions` and nothing else."""
 
     input: Relation
@@ -124,7 +142,7 @@ class Project:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Fetch:
+class Fetch(Node):
     """A range of the input's rows. `count=None` is no limit."""
 
     input: Relation
@@ -137,7 +155,7 @@ class Fetch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Sort:
+class Sort(Node):
     input: Relation
     keys: tuple[SortKey, ...]
     schema: Schema
@@ -147,7 +165,7 @@ class Sort:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TopN:
+class TopN(Node):
     """Sort and fetch in one. With `ties`, rows equal to the last row by the keys are included."""
 
     input: Relation
@@ -162,7 +180,7 @@ class TopN:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Aggregate:
+class Aggregate(Node):
     """Groups with measures. Columns out: `keys`, then `measures`, then, with several grouping sets, the set's number
     (i32).
 
@@ -180,7 +198,7 @@ class Aggregate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SlidingAggregate:
+class SlidingAggregate(Node):
     """Groups of windows of time that overlap, or leave gaps. `slice` numbers the slices of time that all windows are
     made of, and is never null: window n is `length` slices long, and begins with slice n * `step`.
 
@@ -201,7 +219,7 @@ class SlidingAggregate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class TimeWindows:
+class TimeWindows(Node):
     """Groups of windows of time. `mark` is the number of a row's slice, or for sessions the row's tick; it is never
     null. `closing` says which windows there are, and when they end. With `final`, a continuous task gives each window
     once, when it has ended.
@@ -222,7 +240,7 @@ class TimeWindows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LateRows:
+class LateRows(Node):
     """The input's rows that are late for final windows of time; `mark` and `closing` are those of the windows."""
 
     input: Relation
@@ -262,7 +280,7 @@ class JoinAlgorithm(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Join:
+class Join(Node):
     """A join of any type. `condition` sees left columns, then right columns, whatever the type. A post-join filter is a
     `Filter` above the join.
     """
@@ -279,7 +297,7 @@ class Join:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LateralJoin:
+class LateralJoin(Node):
     """A join whose right side is evaluated for each left row. The right side reads the left row as `outer` fields."""
 
     left: Relation
@@ -293,7 +311,7 @@ class LateralJoin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Cross:
+class Cross(Node):
     left: Relation
     right: Relation
     schema: Schema
@@ -314,7 +332,7 @@ class SetOperation(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Set:
+class Set(Node):
     inputs: tuple[Relation, ...]
     operation: SetOperation
     schema: Schema
@@ -333,7 +351,7 @@ class Set:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Window:
+class Window(Node):
     """Window calls over the input. Columns out: the input's, then one per call."""
 
     input: Relation
@@ -345,7 +363,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Expand:
+class Expand(Node):
     """One row per input row and alternative. Columns out: one per field, then the alternative's number. `why` is the
     reason if the plan has another relation in its place.
     """
@@ -360,7 +378,7 @@ class Expand:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Shared:
+class Shared(Node):
     """A use of `Plan.shared[ordinal]`, a common subtree computed once."""
 
     ordinal: int

@@ -23,11 +23,15 @@ _WHOLE: Final = frozenset(get_args(ir.Expression))
 
 def inputs(relation: ir.Relation) -> tuple[ir.Relation, ...]:
     """The relations that `relation` reads, left to right."""
-    names = relation.parts.inputs
-    if not names:
-        return ()
+    try:
+        return relation.found_inputs
+    except AttributeError:
+        return relation.keep("found_inputs", _inputs(relation))
+
+
+def _inputs(relation: ir.Relation) -> tuple[ir.Relation, ...]:
     relations: list[ir.Relation] = []
-    for name in names:
+    for name in relation.parts.inputs:
         part = getattr(relation, name)
         if isinstance(part, tuple):
             relations.extend(part)
@@ -62,13 +66,13 @@ def all_of(relation: ir.Relation) -> ir.Project:
 
 def expressions(relation: ir.Relation) -> tuple[ir.Expression, ...]:
     """The relation's own expressions, those of keys, measures and calls included."""
-    parts = relation.parts
-    if not (parts.columns or parts.expressions):
-        return ()
-    own: list[ir.Expression] = []
-    for name in (*parts.columns, *parts.expressions):
-        _collect(getattr(relation, name), own)
-    return tuple(own)
+    try:
+        return relation.found_expressions
+    except AttributeError:
+        own: list[ir.Expression] = []
+        for name in (*relation.parts.columns, *relation.parts.expressions):
+            _collect(getattr(relation, name), own)
+        return relation.keep("found_expressions", tuple(own))
 
 
 def with_expressions(relation: ir.Relation, new: Iterable[ir.Expression]) -> ir.Relation:

@@ -31,10 +31,19 @@ def is_column(expression: object) -> TypeGuard[ir.Field]:
     return isinstance(expression, ir.Field) and not expression.steps and not expression.outer
 
 
+def subqueries_of(relation: ir.Relation) -> tuple[ir.Subquery, ...]:
+    """The subqueries in the relation's own expressions, without those inside other subqueries' relations."""
+    try:
+        return relation.found_subqueries
+    except AttributeError:
+        found = (subquery for expression in tree.expressions(relation) for subquery in subqueries(expression))
+        return relation.keep("found_subqueries", tuple(found))
+
+
 def subqueries(expression: ir.Expression) -> Iterator[ir.Subquery]:
     """The subqueries in an expression, without those inside other subqueries' relations.
 
-    Every pass asks for them, and most parts of a large expression are leaves: these cost less than a step each.
+    Most parts of a large expression are leaves: these cost less than a step each.
     """
     stack = [expression]
     while stack:
@@ -58,7 +67,7 @@ def transform(expression: ir.Expression, change: Callable[[ir.Expression], ir.Ex
             operands.append(change(operand) if leaf else (yield operand))
         return change(tree.with_operands(part, operands))
 
-    return unroll(step, expression)
+    return change(expression) if type(expression) in tree.LEAVES else unroll(step, expression)
 
 
 def transform_relations(relation: ir.Relation, change: Callable[[ir.Relation], ir.Relation]) -> ir.Relation:
@@ -79,9 +88,8 @@ def rebuilt(relation: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Rel
         inputs.append((yield below))  # noqa: PERF401 (a comprehension cannot yield)
     over = tree.with_inputs(relation, inputs)
     replaced: dict[ir.Relation, ir.Relation] = {}
-    for expression in tree.expressions(relation):
-        for subquery in subqueries(expression):
-            replaced[subquery.relation] = yield subquery.relation
+    for subquery in subqueries_of(relation):
+        replaced[subquery.relation] = yield subquery.relation
     return with_subqueries(over, replaced) if replaced else over
 
 
@@ -105,10 +113,14 @@ def relations(relation: ir.Relation) -> Iterator[ir.Relation]:
         stack.extend(reversed(beneath(visited)))
 
 
+def has(plan: ir.Plan, *kinds: type[ir.Relation]) -> bool:
+    """Tests whether a plan has a relation of one of these kinds."""
+    return any(isinstance(relation, kinds) for root in (plan.root, *plan.shared) for relation in relations(root))
+
+
 def beneath(relation: ir.Relation) -> tuple[ir.Relation, ...]:
     """The relation's inputs, then the relations of its subqueries."""
-    inner = (subquery.relation for expression in tree.expressions(relation) for subquery in subqueries(expression))
-    return (*tree.inputs(relation), *inner)
+    return (*tree.inputs(relation), *(subquery.relation for subquery in subqueries_of(relation)))
 
 
 def moved(relation: RelationT, rows: Sequence[Positions], inner: Mapping[ir.Relation, ir.Relation]) -> RelationT:

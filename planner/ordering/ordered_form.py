@@ -24,7 +24,7 @@ from ..analysis.exact import Grouping, is_exact, is_one_value, number_of_keys
 from ..functions import binding
 from ..ir import tree
 from ..ir import types as t
-from ..ir.visit import Positions, RelationT, moved, subqueries
+from ..ir.visit import Positions, RelationT, moved, subqueries_of
 from ..ir.walk import unroll
 from .joins import is_full, joined, kept_sides
 from .looseness import Looseness, joins_rows
@@ -286,9 +286,8 @@ class _Ordering:
 
     def _moved(self, relation: RelationT, rows: tuple[Positions, ...]) -> Generator[_Visit, Placed, RelationT]:
         inner: dict[ir.Relation, ir.Relation] = {}
-        for expression in tree.expressions(relation):
-            for subquery in subqueries(expression):
-                inner[subquery.relation] = (yield _Visit(subquery.relation, rows, Demand.ROWS)).relation
+        for subquery in subqueries_of(relation):
+            inner[subquery.relation] = (yield _Visit(subquery.relation, rows, Demand.ROWS)).relation
         return moved(relation, rows, inner)
 
 

@@ -9,23 +9,23 @@ filters and joins alone: relations above each use may still push filters and col
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Hashable
 from dataclasses import replace
 from itertools import islice
-from typing import Final
+from typing import TypeGuard
 
 from .. import ir
 from ..analysis.outer_references import OuterReferences
 from ..analysis.structure import Structure
-from ..ir import tree
-from ..ir.visit import rebuilt, subqueries
+from ..ir.visit import beneath, rebuilt, relations
 from ..ir.walk import unroll
-
-_COSTLY: Final = (ir.Aggregate, ir.Window)
 
 
 def share_common_subtrees(plan: ir.Plan) -> ir.Plan:
     roots = (*plan.shared, plan.root)
+    alike = Counter(_likeness(relation) for root in roots for relation in relations(root) if _is_costly(relation))
+    if max(alike.values(), default=0) <= 1:
+        return plan
     structure = Structure()
     numbers = Counter[int]()
     for root in roots:
@@ -41,19 +41,28 @@ def share_common_subtrees(plan: ir.Plan) -> ir.Plan:
     return replace(plan, root=root, shared=tuple(sharing.shared))
 
 
+def _is_costly(relation: ir.Relation) -> TypeGuard[ir.Aggregate | ir.Window]:
+    return isinstance(relation, ir.Aggregate | ir.Window)
+
+
+def _likeness(relation: ir.Aggregate | ir.Window) -> Hashable:
+    """What equal relations have in common, and few others: cheap to see in a plan that repeats nothing."""
+    calls = relation.measures if isinstance(relation, ir.Aggregate) else relation.calls
+    return type(relation), relation.schema, tuple(call.function for call in calls)
+
+
 def _count(root: ir.Relation, structure: Structure, numbers: Counter[int]) -> None:
     """Counts each candidate's occurrences in the plan. Relations inside a repetition are not counted again."""
     references = OuterReferences()
     stack = [root]
     while stack:
         visited = stack.pop()
-        if isinstance(visited, _COSTLY) and references.of(visited).closed:
+        if _is_costly(visited) and references.of(visited).closed:
             number = structure.number(visited)
             numbers[number] += 1
             if numbers[number] > 1:
                 continue
-        inner = [subquery.relation for expression in tree.expressions(visited) for subquery in subqueries(expression)]
-        stack.extend((*tree.inputs(visited), *inner))
+        stack.extend(beneath(visited))
 
 
 class _Sharing:
@@ -77,7 +86,7 @@ class _Sharing:
     def step(self, relation: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Relation]:
         if isinstance(relation, ir.Shared):
             return replace(relation, ordinal=self._moved[relation.ordinal])
-        number = self._structure.number(relation) if isinstance(relation, _COSTLY) else None
+        number = self._structure.number(relation) if _is_costly(relation) else None
         if number is not None and number in self._places:
             return self._use(relation, number)
         over = yield from rebuilt(relation)

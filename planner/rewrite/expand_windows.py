@@ -14,7 +14,7 @@ from ...proto.errors import PlanError, Problem
 from .. import ir
 from ..functions import bind_scalar
 from ..ir import types as t
-from ..ir.visit import transform_relations
+from ..ir.visit import has, transform_relations
 from ..sql.states import states_of
 
 MOST_COPIES: Final = 1_000
@@ -25,6 +25,8 @@ _NUMBER: Final = t.Integer(bits=64, nullable=False)
 
 def expand_windows(plan: ir.Plan) -> ir.Plan:
     """The plan without sliding aggregates that have a measure without states."""
+    if not has(plan, ir.SlidingAggregate):
+        return plan
     root, *shared = (transform_relations(relation, _expanded) for relation in (plan.root, *plan.shared))
     return replace(plan, root=root, shared=tuple(shared))
 

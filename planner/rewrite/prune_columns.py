@@ -18,7 +18,7 @@ from typing import Final, assert_never
 from ...proto.errors import InternalError
 from .. import ir
 from ..ir import tree
-from ..ir.visit import Positions, moved, parts, subqueries
+from ..ir.visit import Positions, moved, parts, subqueries_of
 from ..ir.walk import unroll
 
 _LEFT_ALONE: Final = frozenset({ir.JoinType.LEFT_SEMI, ir.JoinType.LEFT_ANTI, ir.JoinType.LEFT_MARK})
@@ -274,10 +274,9 @@ class _Pruning:
             below.append((yield _Visit(child, (_positions(below[0].kept), *outer) if lateral else outer)))
         rows = (_joined(tree.inputs(own), below), *outer)
         inner: dict[ir.Relation, ir.Relation] = {}
-        for expression in tree.expressions(own):
-            for subquery in subqueries(expression):
-                pruned = yield _Visit(subquery.relation, rows)
-                inner[subquery.relation] = self._result(subquery, pruned)
+        for subquery in subqueries_of(own):
+            pruned = yield _Visit(subquery.relation, rows)
+            inner[subquery.relation] = self._result(subquery, pruned)
         over = moved(own, rows, inner)
         if isinstance(own, ir.Iterate):
             inputs = [child.as_exactly(_all(own)) for child in below]

@@ -18,7 +18,7 @@ from .. import ir
 from ..analysis.outer_references import OuterReferences
 from ..ir.boolean import conjuncts, is_and
 from ..ir.types import nullable
-from ..ir.visit import is_column, relations, transform_relations
+from ..ir.visit import has, is_column, relations, transform_relations
 
 _STEPS: Final = 6
 """The most projections and filters between the join and the aggregate."""
@@ -32,6 +32,8 @@ _SELECTIVE: Final = frozenset({"equal", "like", "starts_with", "contains"})
 
 
 def reduce_aggregates(plan: ir.Plan) -> ir.Plan:
+    if not has(plan, ir.Aggregate):
+        return plan
     reducing = _Reducing(list(plan.shared))
     root = transform_relations(plan.root, reducing.change)
     return replace(plan, root=root, shared=tuple(reducing.shared))

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from ...operators.changes.event_time.window_closing import SessionClosing
 from .. import ir
 from ..ir import types as t
-from ..ir.visit import transform_relations
+from ..ir.visit import has, transform_relations
 from .session_windows import session_groups
 
 _Lower: TypeAlias = Callable[[ir.Relation], ir.Relation]
@@ -68,6 +68,8 @@ def sliding_of(windows: ir.TimeWindows, length: int, step: int) -> ir.SlidingAgg
 
 
 def _lowered(plan: ir.Plan, lower: _Lower) -> ir.Plan:
+    if not has(plan, ir.TimeWindows, ir.LateRows):
+        return plan
     root, *shared = (transform_relations(relation, lower) for relation in (plan.root, *plan.shared))
     return replace(plan, root=root, shared=tuple(shared))
 

@@ -17,7 +17,7 @@ from .. import ir
 from ..analysis.recursions import fixed
 from ..ir import tree
 from ..ir import types as t
-from ..ir.visit import subqueries
+from ..ir.visit import subqueries_of
 from ..ir.walk import unroll
 from .growth_guards import Passing
 from .relations.aggregate import select_aggregate
@@ -182,9 +182,8 @@ class Statement:
             tables.append(writer.table(select, len(below.schema)))
         row = tuple(column for table in tables for column in table.columns)
         inner: dict[ir.Relation, str] = {}
-        for expression in tree.expressions(relation):
-            for subquery in subqueries(expression):
-                inner[subquery.relation] = yield _Visit(subquery.relation, (row, *outer), inside, True)
+        for subquery in subqueries_of(relation):
+            inner[subquery.relation] = yield _Visit(subquery.relation, (row, *outer), inside, True)
         try:
             return self._written(relation, tables, writer.with_subqueries(inner))
         except PlanError as error:
@@ -288,9 +287,7 @@ def _collects(relation: ir.Relation) -> bool:
 
 def _joins(relation: ir.Relation) -> bool:
     """True if DuckDB joins or groups the relation's rows, also those that its subqueries ask for."""
-    return relation.traits.loose in ("always", "grouped") or any(
-        True for expression in tree.expressions(relation) for _ in subqueries(expression)
-    )
+    return relation.traits.loose in ("always", "grouped") or bool(subqueries_of(relation))
 
 
 def _has_partitions(relation: ir.Relation) -> bool:

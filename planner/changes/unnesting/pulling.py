@@ -18,7 +18,7 @@ from ...functions import bind
 from ...ir import tree
 from ...ir import types as t
 from ...ir.boolean import conjuncts
-from ...ir.visit import is_column, parts, subqueries
+from ...ir.visit import is_column, parts, subqueries_of
 from ..rendering import columns
 from .bound_calls import both, call, is_inner, is_open, placed
 
@@ -107,7 +107,7 @@ def needs_rewriting(relation: ir.Relation) -> bool:
     """Tests whether the relation evaluates another relation for each of its rows."""
     if isinstance(relation, ir.LateralJoin):
         return True
-    return any(next(subqueries(expression), None) is not None for expression in tree.expressions(relation))
+    return bool(subqueries_of(relation))
 
 
 def _kind(relation: ir.Relation) -> str:
