@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -22,7 +22,7 @@ from .explain.explain_channels import Spread
 from .explain.explain_plan import explain
 from .explain.explanation_text import ROWS
 from .ir import arrow_types as sql_types
-from .physical.pipelines import Feed, PhysicalPlan, Shape, SourceShape
+from .physical.pipelines import NOTHING, Feed, PhysicalPlan, Shape, SourceShape
 from .physical.size_classes import size_class
 from .physical.sources import PlannedSource, check, sources
 from .rewrite import rewrite
@@ -32,9 +32,6 @@ from .rewrite.split_expressions import split_expressions
 IsStatic: TypeAlias = Callable[[ir.Read], bool]
 Check: TypeAlias = Callable[[], object]
 """A check of a plan. It raises `PlanError` with the problems it finds."""
-
-_ANY_SHAPE: Final = SourceShape(feed=Feed.FILES, size_class=0)
-"""The shape that tries whether a plan has SQL: statements differ between shapes in their leaves alone."""
 
 
 class Decoded(Protocol):
@@ -79,6 +76,10 @@ class Prepared:
     division: Division
     output: pa.Schema
     keys: Mapping[Key, int]
+    without_rows: PhysicalPlan | None = None
+    """The pipelines for sources without rows. They show that the plan has SQL: statements differ between shapes in
+    their leaves alone.
+    """
 
     def relevant(self, shape: Shape) -> Shape:
         return shape
@@ -87,6 +88,8 @@ class Prepared:
         """Pipelines for an epoch whose sources have this shape. `shape` has every source of the plan. No join becomes a
         look-up in an index named in `without`.
         """
+        if self.without_rows is not None and not without and all(source == NOTHING for source in shape.values()):
+            return self.without_rows
         columns = {source.name: {column.name: column for column in source.columns} for source in self.sources}
         making = Making(
             shared=self.division.shared,
@@ -158,8 +161,7 @@ def _prepared(plan: ir.Plan, options: TaskOptions, is_static: IsStatic, warnings
         output=output,
         keys=keys,
     )
-    prepared.physical(dict.fromkeys((source.name for source in planned), _ANY_SHAPE))  # a plan without SQL gets no task
-    return prepared
+    return replace(prepared, without_rows=prepared.physical({source.name: NOTHING for source in planned}))
 
 
 def _with_keys(source: PlannedSource, keys: Mapping[Key, int]) -> PlannedSource:

@@ -13,10 +13,8 @@ from ...operators.core.piece import FilePiece, Piece
 from ...operators.core.sizes import fixed_row_bytes
 from ...operators.duckdb.long_values import sortable_text_bytes, unspilled_bytes
 from ...operators.sources.split_pieces import estimated_rows, native
-from ...planner.physical.pipelines import Feed, SourceShape
+from ...planner.physical.pipelines import NOTHING, Feed, SourceShape
 from ...planner.physical.size_classes import size_class
-
-NOTHING = SourceShape(feed=Feed.STREAM, size_class=0)
 
 _FEWEST_PIECES: Final = 2
 _MOST_OVERLAP: Final = 1.25

@@ -15,11 +15,10 @@ from ...operators.duckdb.instances import Instance, InstancePool, InstanceSettin
 from ...operators.duckdb.statement import refusal
 from ...planner import ir
 from ...planner.analysis.vocabulary import vocabulary
-from ...planner.physical.pipelines import FragmentNode, PhysicalPlan, walk
+from ...planner.physical.pipelines import NOTHING, FragmentNode, PhysicalPlan, walk
 from ...planner.prepare import Prepared
 from ...proto.errors import PlanError, Problem
 from .build_operators import context_of, streams_of
-from .shapes import NOTHING
 
 _MOST_WORDS: Final = 100_000
 _accepted: Final[set[int]] = set()

@@ -27,7 +27,16 @@ from ...operators.sources.files_ahead import FilesAhead
 from ...operators.sources.formats.matching import match_columns
 from ...operators.sources.split_pieces import expand
 from ...planner.physical.memory import index_memory
-from ...planner.physical.pipelines import PhysicalNode, PhysicalPlan, Pipeline, ScanNode, SourceShape, Start, walk
+from ...planner.physical.pipelines import (
+    NOTHING,
+    PhysicalNode,
+    PhysicalPlan,
+    Pipeline,
+    ScanNode,
+    SourceShape,
+    Start,
+    walk,
+)
 from ...planner.prepare import Planned
 from ...proto.errors import ExecutionError, Exhausted, InternalError, InvalidRequest, SplitError
 from ...proto.statistics import LoopStatistics, OperatorStatistics, SourceProgress, StageStatistics
@@ -41,7 +50,7 @@ from ..pipelines.channel_run import Retries, retries_of
 from ..pipelines.input_progress import InputProgress
 from ..pipelines.pipeline import EpochInput, Pieces, PipelineInstance, Read
 from ..pipelines.pipeline_watermarks import Passed
-from ..pipelines.shapes import NOTHING, shape_of
+from ..pipelines.shapes import shape_of
 from ..runtime.batch_store import Quota, SpillSpace
 from ..runtime.meters import Meter, Meters
 from ..runtime.network_totals import combined, combined_operators, loop_statistics, operator_statistics

@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _HEAD = 1000
 _TAIL = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class PlanPath:
+class PlanPath(NamedTuple):
     """A path into a plan; `path / "step"` goes down.
 
     A path stays shorter than about 2,000 characters, however deep the plan is: every node of the plan carries a path,

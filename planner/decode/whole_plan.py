@@ -98,11 +98,13 @@ def _counted(plan: PlanBytes) -> Callable[[], Nodes]:
     if len(encoded) > limits.BYTES.most:
         raise limits.BYTES.refuse(len(encoded))
     if isinstance(encoded, bytes):
-        count_wire(encoded)
+        if len(encoded) > limits.least():
+            count_wire(encoded)
         return partial(WireNodes, encoded)
     count_text(encoded)
     value = read_json(encoded)
-    count_json(value)
+    if len(encoded) > limits.least():
+        count_json(value)
     return partial(JsonNodes, value)
 
 

@@ -69,21 +69,17 @@ class Implementation:
     variadic_minimum: int | None
     nullability: str
     result: str
+    function: Function
     options: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
     @property
     def urn(self) -> str:
-        return urn(self.file)
+        return self.function.urn
 
     @property
     def signature(self) -> str:
         """The compound name: `add:i64_i64`, `extract:req_date`, `count:`."""
-        shorts = (short_name(p.pattern) if p.pattern else "req" for p in self.parameters)
-        return f"{self.name}:{'_'.join(shorts)}"
-
-    @property
-    def function(self) -> Function:
-        return Function(urn=self.urn, name=self.name, signature=self.signature, kind=self.kind)
+        return self.function.signature
 
     def takes(self, count: int) -> bool:
         """Tests whether the implementation takes `count` arguments."""
@@ -163,18 +159,21 @@ def _load(file: str, kind: FunctionKind, name: str) -> tuple[Implementation, ...
 
 def _implementation(file: str, kind: FunctionKind, name: str, entry: Mapping[str, Any]) -> Implementation:
     variadic = entry.get("variadic")
+    parameters = tuple(
+        Parameter(
+            name=argument.get("name", ""),
+            pattern=parse(argument["value"]) if "value" in argument else None,
+            values=tuple(argument.get("options", ())),
+        )
+        for argument in entry.get("args") or ()
+    )
+    shorts = (short_name(parameter.pattern) if parameter.pattern else "req" for parameter in parameters)
     return Implementation(
         file=file,
         name=name,
         kind=kind,
-        parameters=tuple(
-            Parameter(
-                name=argument.get("name", ""),
-                pattern=parse(argument["value"]) if "value" in argument else None,
-                values=tuple(argument.get("options", ())),
-            )
-            for argument in entry.get("args") or ()
-        ),
+        parameters=parameters,
+        function=Function(urn=urn(file), name=name, signature=f"{name}:{'_'.join(shorts)}", kind=kind),
         variadic_minimum=variadic["min"] if variadic else None,
         nullability=str(entry.get("nullability", "MIRROR")).upper(),
         result=str(entry["return"]),

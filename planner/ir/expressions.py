@@ -73,7 +73,7 @@ class Function:
     urn: str
     name: str
     signature: str
-    kind: FunctionKind
+    kind: FunctionKind = field(hash=False)  # the rest tells functions apart, and an enum's hash is slow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

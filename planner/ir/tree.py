@@ -130,12 +130,12 @@ def _rebuilt(part: Any, take: Iterator[ir.Expression]) -> Any:
 def operands(expression: ir.Expression) -> tuple[ir.Expression, ...]:
     """The operands of an expression, in order of evaluation if there is one."""
     match expression:
+        case ir.Call():  # first, as most are calls
+            return _values(expression.arguments)
         case ir.Literal() | ir.Field() | ir.Parameter() | ir.ContextVariable():
             return ()
         case ir.NestedField() | ir.Cast():
             return (expression.operand,)
-        case ir.Call():
-            return _values(expression.arguments)
         case ir.IfThen():
             return (*(part for clause in expression.clauses for part in clause), *_present(expression.otherwise))
         case ir.Switch():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias, assert_never
+from typing import Final, TypeAlias, assert_never
 
 import pyarrow as pa
 
@@ -52,6 +52,9 @@ class SourceShape:
     clustered: frozenset[str] = frozenset()
     rising: frozenset[str] = frozenset()
 
+
+NOTHING: Final = SourceShape(feed=Feed.STREAM, size_class=0)
+"""The shape of a source without rows."""
 
 Shape: TypeAlias = Mapping[str, SourceShape]
 

@@ -8,7 +8,7 @@ Relations know where a column, an enclosing row or a subquery is in SQL, and pas
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
@@ -29,6 +29,11 @@ from . import cast_expressions as casts
 from .growth_guards import Guards
 from .literal_rows import MANY, select_literals
 from .literal_sql import literal
+
+_CHECKED: Final[set[Hashable]] = set()
+"""The forms of uses that were checked: plans repeat themselves."""
+
+_MOST_CHECKED: Final = 4096
 
 
 class Scope(Protocol):
@@ -236,9 +241,26 @@ def applied(
 
 def check(use: ir.Call | ir.Measure | ir.WindowCall) -> None:
     """Raises `PlanError` if the function cannot be used like this, whatever its operands are."""
+    form = _form(use)
+    if form in _CHECKED:
+        return
     sql_type(use.type)
     arguments = [argument if isinstance(argument, str) else "x" for argument in use.arguments]
     applied(use, arguments, lambda *_: "x")
+    if form is not None:
+        if len(_CHECKED) >= _MOST_CHECKED:
+            _CHECKED.clear()
+        _CHECKED.add(form)
+
+
+def _form(use: ir.Call | ir.Measure | ir.WindowCall) -> Hashable:
+    """All that a check looks at; None if that is more than types and numbers."""
+    constants = tuple(map(_constant, use.arguments))
+    if not all(isinstance(constant, int | float | None) for constant in constants):
+        return None
+    arguments = tuple(argument if isinstance(argument, str) else type_of(argument) for argument in use.arguments)
+    kinds = tuple(map(type, constants))
+    return type(use), use.function, arguments, kinds, constants, use.type, tuple(use.options.items())
 
 
 def _constant(argument: ir.Expression | str) -> object:

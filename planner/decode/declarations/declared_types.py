@@ -59,7 +59,8 @@ class Types:
             return self.problem(plan_path / kind, "UNSUPPORTED_TYPE", REFUSED[kind])
         body = getattr(message, kind)
         type_ = CONVERTERS[kind](self, body, plan_path / kind, depth)
-        return type_ if is_unknown(type_) else replace(type_, nullable=body.nullability != _NULLABILITY_REQUIRED)
+        nullable = body.nullability != _NULLABILITY_REQUIRED
+        return type_ if is_unknown(type_) or type_.nullable is nullable else replace(type_, nullable=nullable)
 
     def carried(self, type_: Type, plan_path: PlanPath) -> Type:
         """The type of a value that the plan makes; `UNKNOWN`, once reported, if no value can have it. A type that a

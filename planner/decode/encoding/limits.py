@@ -79,3 +79,8 @@ BRACKETS: Final = Limit(
 )
 
 LIMITS: Final = (BYTES, PARTS, NODES, LITERALS, COLUMNS, ALL_COLUMNS, DEPTH, GROUPING, SUBTREES, SUBQUERIES, BRACKETS)
+
+
+def least() -> int:
+    """The bytes of a plan that is within all limits on the parts of its messages: each part takes a byte or more."""
+    return min(limit.most for limit in (PARTS, NODES, LITERALS, COLUMNS, DEPTH))

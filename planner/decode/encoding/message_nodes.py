@@ -34,7 +34,10 @@ class Nodes(ABC):
 
     def take(self, number: int) -> Message:
         """Message `number`, for conversion. Raises `Malformed`."""
-        self._count((number,))
+        if number in self._taken:
+            self._count((number,))
+        else:
+            self._taken.add(number)
         return self.peek(number)
 
     def take_literals(self, numbers: Sequence[int]) -> Sequence[Message] | None:

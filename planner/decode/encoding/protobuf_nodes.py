@@ -18,6 +18,12 @@ FIXED: Final = {1: 8, 5: 4}
 """Wire types whose values always have the same number of bytes."""
 
 
+_LEAF_BYTES: Final = 24
+_MOST_LEAVES: Final = 4096
+_LEAVES: Final[dict[tuple[str, bytes], Message]] = {}
+"""Messages of few bytes that hold no others, by name and content. Nothing changes a message."""
+
+
 class WireMessage(NamedTuple):
     """A message that is not taken yet: its type, and the range of its bytes."""
 
@@ -108,7 +114,20 @@ class WireNodes(Nodes):
         return self._put(WireMessage(name, data, 0, len(data)))
 
     def _read(self, number: int) -> Message:
-        return self._table[number].read(self._put)
+        """Plans repeat their leaves: types, columns and small literals. A leaf is read once for all plans."""
+        part = self._table[number]
+        if part.end - part.start > _LEAF_BYTES:
+            return part.read(self._put)
+        key = part.name, part.content
+        known = _LEAVES.get(key)
+        if known is None:
+            before = len(self._table)
+            known = part.read(self._put)
+            if len(self._table) == before:
+                if len(_LEAVES) >= _MOST_LEAVES:
+                    _LEAVES.clear()
+                _LEAVES[key] = known
+        return known
 
     def _read_literals(self, numbers: Sequence[int]) -> Sequence[Message] | None:
         return read_literals([self._table[number].content for number in numbers])

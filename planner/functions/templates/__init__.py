@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
@@ -50,6 +51,7 @@ TABLES: Final[Mapping[FunctionKind, Mapping[tuple[str, str], Entry]]] = MappingP
 )
 
 
+@lru_cache(maxsize=1024)
 def entry(kind: FunctionKind, file: str, name: str) -> Entry | None:
     """The table's entry for an official function; None if Tidegate does not run it."""
     return TABLES[kind].get((file.removeprefix("functions_"), name))
