@@ -277,7 +277,8 @@ class _Finding:
                 continue
             if isinstance(part, ir.Field):
                 self._seen.update([] if part.outer else [below[part.index]])
-            stack.extend(tree.operands(part))  # type: ignore[arg-type]  # a part of an expression
+            operands = tree.operands(part)  # type: ignore[arg-type]  # a part of an expression
+            stack.extend([operand for operand in operands if type(operand) is not ir.Literal])
 
     def _compare(self, call: ir.Call, below: Sequence[_Node]) -> bool:
         """Note a comparison of columns with each other, or with a short constant. False for any other call."""

@@ -86,6 +86,7 @@ from .relations import (
     LateralJoin,
     LateRows,
     LocalFiles,
+    Node,
     Project,
     Read,
     RowWatermark,

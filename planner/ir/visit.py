@@ -17,13 +17,15 @@ Positions: TypeAlias = Mapping[int, int]
 
 
 def parts(expression: ir.Expression) -> Iterator[ir.Expression]:
-    """The expression and all its parts, outermost first, without the insides of a subquery's relation."""
+    """The expression and its parts, outermost first: all but literals, of which a list may have thousands, and the
+    insides of a subquery's relation.
+    """
     stack = [expression]
     while stack:
         part = stack.pop()
         yield part
         if type(part) not in tree.LEAVES:
-            stack.extend(reversed(tree.operands(part)))
+            stack.extend([operand for operand in reversed(tree.operands(part)) if type(operand) is not ir.Literal])
 
 
 def is_column(expression: object) -> TypeGuard[ir.Field]:

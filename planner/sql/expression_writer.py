@@ -375,10 +375,11 @@ def _many_literals(one_of: ir.OneOf) -> str | None:
     if len(one_of.options) < MANY or len(one_of.value) != 1:
         return None
     literals = [option for (option,) in one_of.options if isinstance(option, ir.Literal)]
-    type_ = t.nullable(literals[0].type) if literals else None
-    if type_ is None or len(literals) < len(one_of.options) or any(t.nullable(e.type) != type_ for e in literals):
+    # literals of one list share their type: to hash each of them anew would take longer than all else here
+    types = {t.nullable(type_) for type_ in {id(one.type): one.type for one in literals}.values()}
+    if len(types) != 1 or len(literals) < len(one_of.options):
         return None
-    return select_literals([element.value for element in literals], type_)
+    return select_literals([element.value for element in literals], *types)
 
 
 def _row(items: Sequence[ir.Expression], part: _Part) -> _Step:

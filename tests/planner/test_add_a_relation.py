@@ -20,7 +20,7 @@ PACKAGES = {"clients": "", "proto": "proto", "operators": "operators", "planner"
 RELATION = '''
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Twice:
+class Twice(Node):
     """Each row of the input twice."""
 
     input: Relation

@@ -7,7 +7,7 @@ import pytest
 
 from tidegate.planner import ir
 from tidegate.planner.ir import types as t
-from tidegate.planner.physical.pipelines import Feed
+from tidegate.planner.physical.pipelines import NOTHING, Feed, SourceShape
 from tidegate.planner.prepare import Prepared, prepare
 from tidegate.proto.errors import PlanError
 from tidegate.proto.values import TaskOptions
@@ -185,3 +185,10 @@ def test_unique_is_false_for_two_equal_rows_without_nulls() -> None:
     same = filtered(project(OTHER, col(1)), eq(col(0), col(2, outer=1)))
     relation = project(filtered(WIDE, subquery(ir.SubqueryKind.UNIQUE, same)), col(4))
     assert rows(plan(relation), DATA) == [(10,), (30,)]
+
+
+def test_the_pipelines_for_sources_without_rows_are_made_once() -> None:
+    """Planning tries whether the plan has SQL with them, DuckDB tries their statements, and a task begins with them."""
+    planned = prepared(filtered(WIDE, eq(col(2), lit(1))))
+    assert planned.physical({"w": NOTHING}) is planned.physical({"w": NOTHING})
+    assert planned.physical({"w": SourceShape(feed=Feed.FILES, size_class=1)}) is not planned.without_rows
