@@ -183,6 +183,7 @@ __all__ = [
     "ListElement",
     "Literal",
     "LocalFiles",
+    "Node",
     "LoopInput",
     "MapKey",
     "Measure",
