@@ -8,7 +8,7 @@ DEVELOPMENT := $(VENV)/.development
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help run test api producers docs coverage constraints search repeats resident feeding fuzz attack soak crash matrix digests check lint types proto bench clean
+.PHONY: help run test api producers producers-venv docs coverage constraints search repeats resident feeding fuzz attack soak crash matrix digests check lint types proto bench clean
 
 help: ## Say what there is.
 	@sed -n 's/^\([a-z]*\):.*## /  make \1 \t/p' Makefile
@@ -72,6 +72,10 @@ proto: $(DEVELOPMENT) ## Generate the code under proto/tidegate again.
 
 api: $(DEVELOPMENT) ## Write docs/api.md again, from docstrings and .proto files.
 	$(BIN)/python -m development.api_page
+
+producers-venv: ## Make .venv-producers, in which producers of plans run that need other releases than Tidegate.
+	$(PYTHON) -m venv .venv-producers
+	.venv-producers/bin/pip install --quiet ibis-substrait==4.0.1 substrait==0.20.0 duckdb-extension-substrait==1.1.3
 
 producers: $(DEVELOPMENT) ## Write docs/producers.md again, from the answers to DataFusion's plans.
 	$(BIN)/python -m tests.producers.page

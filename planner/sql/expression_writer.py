@@ -375,11 +375,14 @@ def _many_literals(one_of: ir.OneOf) -> str | None:
     if len(one_of.options) < MANY or len(one_of.value) != 1:
         return None
     literals = [option for (option,) in one_of.options if isinstance(option, ir.Literal)]
-    # literals of one list share their type: to hash each of them anew would take longer than all else here
-    types = {t.nullable(type_) for type_ in {id(one.type): one.type for one in literals}.values()}
-    if len(types) != 1 or len(literals) < len(one_of.options):
+    if len(literals) < len(one_of.options):
         return None
-    return select_literals([element.value for element in literals], *types)
+    first = literals[0].type
+    type_ = t.nullable(first)
+    # literals of one list share their type: to compare each of them by value would take longer than all else here
+    if any(one.type is not first and t.nullable(one.type) != type_ for one in literals):
+        return None
+    return select_literals([element.value for element in literals], type_)
 
 
 def _row(items: Sequence[ir.Expression], part: _Part) -> _Step:

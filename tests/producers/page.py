@@ -64,15 +64,20 @@ Some producers leave out a part that Substrait asks for, or write another one. T
 |---|---|---|
 | DuckDB's extension | a projection stands for its expressions alone. Substrait has the input's columns before them | the expressions alone, if the plan then has as many columns as names |
 | DuckDB's extension | NOT LIKE is `not_equal` | NOT LIKE for [some texts](plans-and-coverage.md#tpc-h) |
+| DuckDB's extension | UNION is UNION ALL | UNION ALL, with a warning |
 | DuckDB's extension | declared result types are wrong | the derived types |
 | ibis-substrait | declared result types are wrong | the derived types |
+| ibis-substrait | a quotient of integers is that of integers, declared as a float | the quotient of floats |
 | ibis-substrait | outer references are written as inner ones | [as written](plans-and-coverage.md#tpc-h) |
 | DataFusion | EXISTS and IN are one join | that join, with a warning where nulls differ |
 | DataFusion | unsigned integers are written as signed ones, with a mark (a type variation) that the plan does not declare | unsigned integers |
 | all, before Substrait 0.63 | a limit of 0 rows looks like a limit without a number | a limit of 0 rows |
 
 The tests run the TPC-H plans of four producers: 22 of DataFusion, 15 of DuckDB's extension (it writes no others), 20 of
-ibis-substrait and 22 of substrait-python. All 79 run.
+ibis-substrait and 22 of substrait-python. All 79 run. Where `make producers-venv` has made an
+environment for them, the tests also have ibis-substrait 4.0.1 and DuckDB 1.1.3 with its extension write plans, and
+compare the answers. Neither can be in one environment with Tidegate: ibis-substrait does not import with today's
+substrait, and the extension is for DuckDB 1.1.3 alone.
 """  # noqa: E501 - a row of a table is one line
 
 

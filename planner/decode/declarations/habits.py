@@ -38,6 +38,14 @@ class Habits:
     not_like_is_not_equal: bool = False
     """NOT LIKE is written as `not_equal`, just as `<>` is: only the pattern tells which operator is meant."""
 
+    union_is_union_all: bool = False
+    """UNION is written as UNION ALL, and nothing tells them apart."""
+
+    quotients_are_floats: bool = False
+    """The quotient of integers is the division of integers in the plan, and a float to its producer: the declared type
+    tells.
+    """
+
     exists_is_in: bool = False
     """EXISTS and IN are written as one mark join, NOT EXISTS and NOT IN as one anti join, though they treat nulls
     differently.
@@ -61,7 +69,9 @@ class Habits:
 
 
 _PRODUCERS: Final = {
-    "duckdb": Habits(project_replaces=True, output_types_wrong=True, not_like_is_not_equal=True),
+    "duckdb": Habits(
+        project_replaces=True, output_types_wrong=True, not_like_is_not_equal=True, union_is_union_all=True
+    ),
     "datafusion": Habits(
         unsigned_variation=1,
         exists_is_in=True,
@@ -70,7 +80,7 @@ _PRODUCERS: Final = {
     ),
     "isthmus": Habits(set_index_unsure=True),
     "substrait-java": Habits(set_index_unsure=True),
-    "ibis-substrait": Habits(outer_references_lost=True, output_types_wrong=True),
+    "ibis-substrait": Habits(outer_references_lost=True, output_types_wrong=True, quotients_are_floats=True),
 }
 _COUNT_HAS_PRESENCE: Final = (0, 63)
 _ROWS_WERE_EXPRESSIONS: Final = (0, 58)

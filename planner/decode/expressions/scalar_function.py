@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TypeGuard
 
 from ... import ir
+from ...ir.types import Float, Integer
 from .. import poison
 from ..declarations.extensions import Declared
 from ..decoder import Decoder, Steps
@@ -28,7 +30,16 @@ def convert_scalar_function(
         sentence = "the producer writes NOT LIKE as not_equal; this pattern means NOT LIKE, and Tidegate runs NOT LIKE"
         decoder.problems.warn(plan_path, sentence)
         declared = replace(declared, name="!~~")
+    if decoder.habits.quotients_are_floats and isinstance(output, Float) and _are_divided_integers(arguments, declared):
+        arguments = tuple(ir.Cast(operand=one, type=Float(bits=64, nullable=one.type.nullable)) for one in arguments)
+        declared = replace(declared, name="divide")
     return bind_scalar(decoder, declared, arguments, plan_path, options=options, output=output)
+
+
+def _are_divided_integers(arguments: Sequence[Argument], declared: Declared) -> TypeGuard[Sequence[ir.Expression]]:
+    return declared.name.partition(":")[0] == "divide" and all(
+        not isinstance(argument, str) and isinstance(argument.type, Integer) for argument in arguments
+    )
 
 
 def _is_not_like(declared: Declared, arguments: Sequence[Argument]) -> bool:

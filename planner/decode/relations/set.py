@@ -65,6 +65,9 @@ def convert_set(decoder: Decoder, message: Message, plan_path: PlanPath, outer: 
         if not _agree(decoder, inputs[0].schema, child.schema, plan_path.at("inputs", index)):
             return poison.RELATION
     kind, nullability = operation
+    if kind is ir.SetOperation.UNION_ALL and decoder.habits.union_is_union_all:
+        sentence = "the producer writes UNION as UNION ALL; Tidegate runs UNION ALL: write SELECT DISTINCT for UNION"
+        decoder.problems.warn(plan_path, sentence)
     columns = zip(*(child.schema for child in inputs), strict=True)
     schema = tuple(nullability(_known(types)) for types in columns)
     return ir.Set(inputs=tuple(inputs), operation=kind, schema=schema, plan_path=str(plan_path))

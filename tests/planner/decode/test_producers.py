@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,10 @@ import pytest
 from tidegate.planner import ir
 from tidegate.planner.decode import Decoded, decode_plan
 from tidegate.planner.ir.tree import inputs
+from tidegate.proto.errors import PlanError
 from tidegate.proto.values import PlanBytes
+
+from .plans import I64, plan, table
 
 PLANS = Path(__file__).parents[2] / "conformance" / "plans"
 TABLES = {"customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier"}
@@ -56,3 +60,43 @@ def test_a_not_like_that_duckdb_wrote_as_not_equal_is_read_as_such_and_said_so()
 
 def test_a_not_equal_of_duckdb_is_itself_where_its_text_is_no_pattern() -> None:
     assert not decode("duckdb/q12.bin").warnings
+
+
+def quotient_of_integers(producer: str) -> ir.Expression:
+    declared = {"fp64": {"nullability": "NULLABILITY_NULLABLE"}}
+    whole = {"i64": {"nullability": "NULLABILITY_NULLABLE"}}
+    arguments = [{"value": {"selection": {"directReference": {"structField": {"field": n}}}}} for n in (0, 1)]
+    call = {"scalarFunction": {"functionReference": 1, "outputType": declared, "arguments": arguments}}
+    schema = {"names": ["a", "b"], "struct": {"types": [whole, whole], "nullability": "NULLABILITY_REQUIRED"}}
+    read = {"read": {"baseSchema": schema, "namedTable": {"names": ["t"]}}}
+    project = {"common": {"emit": {"outputMapping": [2]}}, "input": read, "expressions": [call]}
+    plan = {
+        "version": {"minorNumber": 56, "producer": producer},
+        "extensionUrns": [{"extensionUrnAnchor": 1, "urn": "extension:io.substrait:functions_arithmetic"}],
+        "extensions": [
+            {"extensionFunction": {"extensionUrnReference": 1, "functionAnchor": 1, "name": "divide:i64_i64"}}
+        ],
+        "relations": [{"root": {"input": {"project": project}, "names": ["x"]}}],
+    }
+    root = decode_plan(PlanBytes(json=json.dumps(plan))).plan.root
+    assert isinstance(root, ir.Project)
+    return root.expressions[-1]
+
+
+def test_a_quotient_of_integers_is_a_float_where_ibis_wrote_it() -> None:
+    call = quotient_of_integers("ibis-substrait")
+    assert isinstance(call, ir.Call)
+    assert (call.function.signature, str(call.type)) == ("divide:fp64_fp64", "fp64?")
+
+
+def test_a_quotient_of_integers_that_another_producer_declares_a_float_is_refused() -> None:
+    with pytest.raises(PlanError, match=r"gives i64\?, but the plan declares fp64"):
+        quotient_of_integers("another")
+
+
+def test_a_union_all_of_duckdb_may_be_a_union_and_is_said_to_be() -> None:
+    inputs_ = [table(I64), table(I64, name="u")]
+    plan_ = plan({"set": {"inputs": inputs_, "op": "SET_OP_UNION_ALL"}}, ["a"])
+    assert not decode_plan(PlanBytes(json=json.dumps(plan_))).warnings
+    (warning,) = decode_plan(PlanBytes(json=json.dumps({**plan_, "version": {"producer": "DuckDB"}}))).warnings
+    assert "UNION as UNION ALL" in warning
