@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from . import Relation
 
 Schema: TypeAlias = tuple[Type, ...]
-FoundT = TypeVar("FoundT")
+PartsT = TypeVar("PartsT")
 
 
 class Node:
@@ -30,10 +30,10 @@ class Node:
     found_expressions: tuple[Expression, ...]
     found_subqueries: tuple[Subquery, ...]
 
-    def keep(self, name: str, found: FoundT) -> FoundT:
+    def keep(self, name: str, parts: PartsT) -> PartsT:
         """Keeps what was found under one of the names above, and returns it."""
-        object.__setattr__(self, name, found)
-        return found
+        object.__setattr__(self, name, parts)
+        return parts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

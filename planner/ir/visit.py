@@ -38,8 +38,8 @@ def subqueries_of(relation: ir.Relation) -> tuple[ir.Subquery, ...]:
     try:
         return relation.found_subqueries
     except AttributeError:
-        found = (subquery for expression in tree.expressions(relation) for subquery in subqueries(expression))
-        return relation.keep("found_subqueries", tuple(found))
+        inner = (subquery for expression in tree.expressions(relation) for subquery in subqueries(expression))
+        return relation.keep("found_subqueries", tuple(inner))
 
 
 def subqueries(expression: ir.Expression) -> Iterator[ir.Subquery]:

@@ -75,8 +75,8 @@ def written(connection: duckdb.DuckDBPyConnection, query: str, file: Path) -> di
 
 def main(folder: Path) -> None:
     connection = duckdb.connect()
-    place = Path(duckdb_extension_substrait.__file__).parent / "extensions"
-    connection.execute(f"LOAD '{next(place.glob('*/substrait.duckdb_extension'))}'")
+    extensions = Path(duckdb_extension_substrait.__file__).parent / "extensions"
+    connection.execute(f"LOAD '{next(extensions.glob('*/substrait.duckdb_extension'))}'")
     for name in ("t", "u"):
         connection.execute(f"CREATE TABLE {name} AS FROM '{folder / name}.parquet'")
     print(json.dumps({query: written(connection, query, folder / f"{n}.parquet") for n, query in enumerate(QUERIES)}))

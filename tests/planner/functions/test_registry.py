@@ -36,12 +36,12 @@ def written(file: str) -> Counter[tuple[object, ...]]:
 
 @pytest.mark.parametrize("file", FILES)
 def test_every_implementation_of_a_file_is_found(file: str) -> None:
-    found = Counter(
+    read = Counter(
         (one.kind, one.name, one.result, tuple(parameter.name for parameter in one.parameters))
         for one in registry.everything()
         if one.file == file
     )
-    assert found == written(file)
+    assert read == written(file)
 
 
 def test_all_names_are_known_without_reading_a_function() -> None:
@@ -52,8 +52,8 @@ def test_all_names_are_known_without_reading_a_function() -> None:
 
 def test_a_name_finds_its_own_implementations_alone() -> None:
     for kind, name in {(one.kind, one.name) for one in registry.everything()}:
-        found = [one for one in registry.implementations(kind, name) if one.kind is kind]
-        assert found == [one for one in registry.everything() if (one.kind, one.name) == (kind, name)]
+        own = [one for one in registry.implementations(kind, name) if one.kind is kind]
+        assert own == [one for one in registry.everything() if (one.kind, one.name) == (kind, name)]
 
 
 def test_names_that_no_file_has_leave_nothing_behind() -> None:
