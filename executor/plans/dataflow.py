@@ -27,16 +27,7 @@ from ...operators.sources.files_ahead import FilesAhead
 from ...operators.sources.formats.matching import match_columns
 from ...operators.sources.split_pieces import expand
 from ...planner.physical.memory import index_memory
-from ...planner.physical.pipelines import (
-    NOTHING,
-    PhysicalNode,
-    PhysicalPlan,
-    Pipeline,
-    ScanNode,
-    SourceShape,
-    Start,
-    walk,
-)
+from ...planner.physical.pipelines import PhysicalNode, PhysicalPlan, Pipeline, ScanNode, SourceShape, Start, walk
 from ...planner.prepare import Planned
 from ...proto.errors import ExecutionError, Exhausted, InternalError, InvalidRequest, SplitError
 from ...proto.statistics import LoopStatistics, OperatorStatistics, SourceProgress, StageStatistics
@@ -156,9 +147,9 @@ class PlanComputation:
     def _nominal_shapes(self) -> dict[str, SourceShape]:
         """The shape of each table, and of fed sources without rows."""
         options = self.options
-        return {source.name: NOTHING for source in self._prepared.sources} | {
-            name: shape_of(pieces, self.columns[name], options.channels, options.memory_limit)
-            for name, pieces in self.tables.items()
+        return {
+            name: shape_of(self.tables.get(name, ()), columns, options.channels, options.memory_limit)
+            for name, columns in self.columns.items()
         }
 
     def _ahead_of_the_seal(self, pipelines: Sequence[Pipeline]) -> tuple[int, str | None]:
