@@ -46,6 +46,10 @@ class Engine(Protocol):
 
     def prepare(self, connection: Connection, name: str, sql: str) -> None: ...
 
+    def prepared(self, name: str, sql: str) -> str:
+        """The text that runs the statement prepared under `name`."""
+        ...
+
     def execute(self, connection: Connection, name: str, sql: str) -> Sequence[pa.RecordBatch]:
         """All rows of the statement prepared under `name`."""
         ...
@@ -81,6 +85,9 @@ class PublicEngine:
     def prepare(self, connection: Connection, name: str, sql: str) -> None:  # noqa: ARG002
         """Check the statement. There is no plan to keep."""
         connection.sql(sql)
+
+    def prepared(self, name: str, sql: str) -> str:  # noqa: ARG002
+        return sql
 
     def execute(self, connection: Connection, name: str, sql: str) -> Sequence[pa.RecordBatch]:  # noqa: ARG002
         return list(self.stream(connection, sql, ()))

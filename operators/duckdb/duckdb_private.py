@@ -52,9 +52,12 @@ class PrivateEngine:
     def prepare(self, connection: Connection, name: str, sql: str) -> None:
         connection.execute(f"PREPARE {identifier(name)} AS {sql}")
 
-    def execute(self, connection: Connection, name: str, sql: str) -> Sequence[pa.RecordBatch]:  # noqa: ARG002
+    def prepared(self, name: str, sql: str) -> str:  # noqa: ARG002
+        return f"EXECUTE {identifier(name)}"
+
+    def execute(self, connection: Connection, name: str, sql: str) -> Sequence[pa.RecordBatch]:
         private: Any = connection
-        table = private._submit(f"EXECUTE {identifier(name)}", None, "arrow", _ALL_ROWS).arrow_table()
+        table = private._submit(self.prepared(name, sql), None, "arrow", _ALL_ROWS).arrow_table()
         batches: list[pa.RecordBatch] = table.to_batches()
         return batches
 

@@ -89,10 +89,12 @@ class Statement:
         self.prepared = not files and not lazy and (row_wise or _is_small(sources, most))
         self.joins: bool | None = None
         if not files:
+            run = self._sql
             if self.prepared:
                 engine.prepare(connection, _PREPARED, self._sql)
                 self.planned += 1
-            self.joins = self.explained_joins(self._sql, ())
+                run = engine.prepared(_PREPARED, self._sql)  # the kept plan is explained: DuckDB does not plan again
+            self.joins = self.explained_joins(run, ())
 
     def bound(
         self, pieces: Mapping[str, Sequence[FilePiece]], paths: Mapping[str, str], sql: str | None = None

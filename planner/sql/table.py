@@ -38,6 +38,15 @@ def gathered(select: str) -> str:
     return f"WITH gathered AS MATERIALIZED ({select}) SELECT * FROM gathered"
 
 
+def group_by(positions: Iterable[int]) -> str:
+    """The GROUP BY of columns of the SELECT, counted from 0; nothing if there are none.
+
+    They are one grouping set in brackets: DuckDB's parser compares keys in a list without brackets in pairs.
+    """
+    keys = ", ".join(str(position + 1) for position in positions)
+    return f" GROUP BY ({keys})" if keys else ""
+
+
 def select_list(columns: Iterable[str]) -> str:
     """The columns of a SELECT; a NULL if there are none."""
     return ", ".join(columns) or "NULL"

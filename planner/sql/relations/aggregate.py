@@ -10,7 +10,7 @@ from typing import Final
 
 from ... import ir
 from ...ir.arrow_types import sql_type
-from ..table import Table, select_list
+from ..table import Table, group_by, select_list
 from ..writer import Writer
 
 _ASKED: Final = 60
@@ -33,9 +33,7 @@ def select_aggregate(relation: ir.Aggregate, table: Table, writer: Writer) -> st
     measures = [row.measure(measure) for measure in relation.measures]
     if not grouped and not measures:
         return f"SELECT {select_list((*keys, 'count(*)')[: max(len(keys), 1)])} FROM {table.item} HAVING count(*) >= 0"
-    by = ", ".join(str(at + 1) for at in sorted(grouped))
-    group = f" GROUP BY {by}" if by else ""
-    return f"SELECT {select_list((*keys, *measures))} FROM {table.item}{group}"
+    return f"SELECT {select_list((*keys, *measures))} FROM {table.item}{group_by(sorted(grouped))}"
 
 
 def _null(key: ir.Expression) -> str:
@@ -93,7 +91,7 @@ def _copied_for_sets(relation: ir.Aggregate, table: Table, writer: Writer) -> st
     by = ", ".join((*keys, number))
     empty = [position for position, grouping_set in enumerate(sets) if not grouping_set]
     if not empty:
-        return f"SELECT {', '.join((*keys, *measures, f'CAST({number} AS INTEGER)'))} FROM {copied.item} GROUP BY {by}"
+        return f"SELECT {', '.join((*keys, *measures, f'CAST({number} AS INTEGER)'))} FROM {copied.item} GROUP BY ({by})"
     own = f"unnest(CASE WHEN {number} IS NULL THEN {empty} ELSE [{number}] END)"
     return (
         f"SELECT {', '.join((*keys, *measures, f'CAST({own} AS INTEGER)'))} FROM {copied.item} "

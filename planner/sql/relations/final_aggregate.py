@@ -5,7 +5,7 @@ from __future__ import annotations
 from ... import ir
 from ...ir.arrow_types import sql_type
 from ..states import render_total, states_of
-from ..table import Table, select_list
+from ..table import Table, group_by, select_list
 
 
 def select_final_aggregate(relation: ir.FinalAggregate, table: Table) -> str:
@@ -15,5 +15,4 @@ def select_final_aggregate(relation: ir.FinalAggregate, table: Table) -> str:
         width = len(states_of(measure) or ())
         mine, states = states[:width], states[width:]
         measures.append(f"CAST({render_total(measure, mine)} AS {sql_type(measure.type)})")
-    group = f" GROUP BY {', '.join(str(at + 1) for at in range(len(keys)))}" if keys else ""
-    return f"SELECT {select_list((*keys, *measures))} FROM {table.item}{group}"
+    return f"SELECT {select_list((*keys, *measures))} FROM {table.item}{group_by(range(len(keys)))}"

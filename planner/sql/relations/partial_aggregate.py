@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ... import ir
 from ..states import render_states
-from ..table import Table, select_list
+from ..table import Table, group_by, select_list
 from ..writer import Writer
 
 
@@ -12,5 +12,4 @@ def select_partial_aggregate(relation: ir.PartialAggregate, table: Table, writer
     row = writer.over(table)
     keys = [row.column(key) for key in relation.keys]
     states = [column for measure in relation.measures for column in render_states(measure, row.scope)]
-    group = f" GROUP BY {', '.join(str(at + 1) for at in range(len(keys)))}" if keys else ""
-    return f"SELECT {select_list((*keys, *states))} FROM {table.item}{group}"
+    return f"SELECT {select_list((*keys, *states))} FROM {table.item}{group_by(range(len(keys)))}"

@@ -11,11 +11,20 @@ The copies that come out of a row that is m times in the first input and n1, n2,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import assert_never
+from typing import Final, assert_never
 
 from ... import ir
-from ..table import gathered
+from ..table import Table, gathered, group_by
 from ..writer import Writer
+
+_WIDE: Final = 1_000
+"""More columns than these are grouped by instead of a DISTINCT."""
+_WIDE_FORMS: Final = (
+    ir.SetOperation.UNION_DISTINCT,
+    ir.SetOperation.MINUS_PRIMARY,
+    ir.SetOperation.INTERSECTION_PRIMARY,
+    ir.SetOperation.INTERSECTION_MULTISET,
+)
 
 
 def select_set(relation: ir.Set, selects: Sequence[str], writer: Writer) -> str:
@@ -23,6 +32,8 @@ def select_set(relation: ir.Set, selects: Sequence[str], writer: Writer) -> str:
         return selects[0]
     first, others = selects[0], selects[1:]
     width = max(len(relation.schema), 1)
+    if width > _WIDE and relation.operation in _WIDE_FORMS:
+        return _wide(relation.operation, first, others, width, writer)
     match relation.operation:
         case ir.SetOperation.UNION_ALL:
             return _plain(_combined("UNION ALL", selects))
@@ -44,14 +55,38 @@ def select_set(relation: ir.Set, selects: Sequence[str], writer: Writer) -> str:
             assert_never(relation.operation)
 
 
+def _wide(operation: ir.SetOperation, first: str, others: Sequence[str], width: int, writer: Writer) -> str:
+    """The rows of many columns once each, with GROUP BY: DuckDB compares the columns of a DISTINCT in pairs, and those
+    of EXCEPT and INTERSECT, which are joins and a DISTINCT.
+    """
+    if operation is ir.SetOperation.UNION_DISTINCT:
+        return _grouped(writer.table(_combined("UNION ALL", (first, *others)), width))
+    kind = "ANTI" if operation is ir.SetOperation.MINUS_PRIMARY else "SEMI"
+    if operation is ir.SetOperation.INTERSECTION_MULTISET:
+        for other in others:
+            first = _matched(kind, first, other, width, writer)
+    elif others:
+        first = _matched(kind, first, _combined("UNION ALL", others), width, writer)
+    return _grouped(writer.table(first, width))
+
+
+def _grouped(table: Table) -> str:
+    return f"SELECT {', '.join(table.columns)} FROM {table.item}{group_by(range(table.width))}"
+
+
 def _minus_multiset(first: str, others: Sequence[str], width: int, writer: Writer) -> str:
     if not others:
         return first
-    kept, everywhere = writer.table(first, width), writer.table(_combined("INTERSECT", others), width)
+    return _matched("ANTI", first, _combined("INTERSECT", others), width, writer)
+
+
+def _matched(kind: str, first: str, other: str, width: int, writer: Writer) -> str:
+    """The rows of the first SELECT by a SEMI or an ANTI join with the other one, over all columns."""
+    kept, others = writer.table(first, width), writer.table(other, width)
     same = " AND ".join(
-        f"{left} IS NOT DISTINCT FROM {right}" for left, right in zip(kept.columns, everywhere.columns, strict=True)
+        f"{left} IS NOT DISTINCT FROM {right}" for left, right in zip(kept.columns, others.columns, strict=True)
     )
-    return f"SELECT {', '.join(kept.columns)} FROM {kept.item} ANTI JOIN {everywhere.item} ON {same}"
+    return f"SELECT {', '.join(kept.columns)} FROM {kept.item} {kind} JOIN {others.item} ON {same}"
 
 
 def _combined(operation: str, selects: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ from typing import Final
 from ... import ir
 from ...ir.arrow_types import sql_type
 from ..states import render_states, render_total, states_of
-from ..table import Table, select_list
+from ..table import Table, group_by, select_list
 from ..writer import Writer
 
 _RUN: Final = 1024
@@ -24,8 +24,7 @@ def select_sliding_aggregate(relation: ir.SlidingAggregate, table: Table, writer
     row = writer.over(table)
     keys = [row.column(relation.slice), *(row.column(key) for key in relation.keys)]
     states = [column for measure in relation.measures for column in render_states(measure, row.scope)]
-    by = ", ".join(str(at + 1) for at in range(len(keys)))
-    slices = f"SELECT {select_list((*keys, *states))} FROM {table.item} GROUP BY {by}"
+    slices = f"SELECT {select_list((*keys, *states))} FROM {table.item}{group_by(range(len(keys)))}"
     over = _Windows(relation.length, relation.step, len(relation.keys), writer)
     return over.select(writer.table(slices, len(keys) + len(states)), relation.measures)
 
