@@ -13,6 +13,7 @@ import pytest
 from tidegate.operators.core.streams import BatchStream
 from tidegate.operators.duckdb.fragment import Fragment
 from tidegate.operators.duckdb.instances import Instance, InstancePool, InstanceSettings
+from tidegate.operators.duckdb.statement import Statement
 from tidegate.operators.duckdb.statement_inputs import ContextSource, StreamSource
 from tidegate.operators.kernels import Kernels
 from tidegate.operators.testing import CHECKS, Case
@@ -57,6 +58,18 @@ def test_a_small_statement_is_planned_once(instance: Instance) -> None:
     for _ in range(3):
         run(fragment, NUMBERS)
     assert fragment.plans == (1 if instance.engine.prepares else 4)
+
+
+def test_the_kept_plan_is_asked_for_joins(instance: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    explain = Statement.explained_joins
+    monkeypatch.setattr(
+        Statement, "explained_joins", lambda self, sql, values: (asked.append(sql), explain(self, sql, values))[1]
+    )
+    fragment = over_streams(instance, SUM, SUMS, NUMBERS)
+    assert asked[0].startswith("EXECUTE") == instance.engine.prepares
+    assert run(fragment, NUMBERS) == [{"k": 1, "s": 40}, {"k": 2, "s": 20}]
+    assert len(asked) == 1
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)

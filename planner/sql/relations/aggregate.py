@@ -91,7 +91,9 @@ def _copied_for_sets(relation: ir.Aggregate, table: Table, writer: Writer) -> st
     by = ", ".join((*keys, number))
     empty = [position for position, grouping_set in enumerate(sets) if not grouping_set]
     if not empty:
-        return f"SELECT {', '.join((*keys, *measures, f'CAST({number} AS INTEGER)'))} FROM {copied.item} GROUP BY ({by})"
+        return (
+            f"SELECT {', '.join((*keys, *measures, f'CAST({number} AS INTEGER)'))} FROM {copied.item} GROUP BY ({by})"
+        )
     own = f"unnest(CASE WHEN {number} IS NULL THEN {empty} ELSE [{number}] END)"
     return (
         f"SELECT {', '.join((*keys, *measures, f'CAST({own} AS INTEGER)'))} FROM {copied.item} "

@@ -6,6 +6,7 @@ Class of bug: a relation's SQL that means something else than the relation.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -59,6 +60,15 @@ def run(
     root: ir.Relation, left: list[naive.Row], right: Sequence[naive.Row] = (), feed: Feed = Feed.FILES
 ) -> list[naive.Row]:
     return rows(plan(root), {"l": table(LEFT, left), "r": table(RIGHT, right)}, feed=feed)
+
+
+def statement(root: ir.Relation) -> str:
+    """The SQL of a plan that is one fragment, over streams."""
+    prepared = prepare(plan(root), TaskOptions())
+    feeds = {source: SourceShape(feed=Feed.STREAM, size_class=1) for source in "lrtu"}
+    [pipeline] = prepared.physical(feeds).pipelines
+    sql: str = pipeline.root.sql
+    return sql
 
 
 EQUAL = eq(col(0), col(3))
@@ -124,13 +134,45 @@ def test_lateral_joins(type_: ir.JoinType, left: list[naive.Row], right: list[na
 
 
 @pytest.mark.parametrize("operation", ir.SetOperation)
+@pytest.mark.parametrize("wide", [1_000, 1], ids=["few columns", "many columns"])
 @FEW
 @given(inputs=st.lists(RIGHT_ROWS, min_size=2, max_size=4))
-def test_set_operations(operation: ir.SetOperation, inputs: list[list[naive.Row]]) -> None:
+def test_set_operations(wide: int, operation: ir.SetOperation, inputs: list[list[naive.Row]]) -> None:
     reads = [read(f"t{at}", k=I64, w=F64) for at in range(len(inputs))]
     data = {read.source: table(read, input_rows) for read, input_rows in zip(reads, inputs, strict=True)}
-    result_rows = rows(plan(combine(operation, *reads)), data)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tidegate.planner.sql.relations.set._WIDE", wide)
+        result_rows = rows(plan(combine(operation, *reads)), data)
     assert naive.same(result_rows) == naive.combine(operation, inputs)
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        ir.SetOperation.UNION_DISTINCT,
+        ir.SetOperation.MINUS_PRIMARY,
+        ir.SetOperation.INTERSECTION_PRIMARY,
+        ir.SetOperation.INTERSECTION_MULTISET,
+    ],
+)
+def test_a_set_of_many_columns_has_no_distinct_whose_columns_duckdb_compares_in_pairs(
+    operation: ir.SetOperation,
+) -> None:
+    inputs = [read(name, **{f"c{at}": I64 for at in range(1_001)}) for name in "tu"]
+    assert not re.search("DISTINCT [*]|EXCEPT [(]|INTERSECT [(]", statement(combine(operation, *inputs)))
+
+
+def test_the_keys_of_groups_are_one_set_because_duckdb_compares_a_list_in_pairs() -> None:
+    relation = aggregate(LEFT, [col(0), col(2, TEXT)], measure("sum", col(0)))
+    bracketed = statement(relation)
+    assert "GROUP BY (1, 2)" in bracketed
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE l (k BIGINT, v DOUBLE, s VARCHAR)")
+        plans = [
+            connection.execute(f"EXPLAIN {sql.replace('FROM in0', 'FROM l AS in0(c0, c1, c2)')}").fetchall()
+            for sql in (bracketed, bracketed.replace("(1, 2)", "1, 2"))
+        ]
+    assert plans[0] == plans[1]
 
 
 @FEW
