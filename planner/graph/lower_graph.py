@@ -342,6 +342,7 @@ class _Lowering:
             plan_path=step.name,
             relations=1,
             ordered=ordered,
+            collects=step.collects,
         )
 
 

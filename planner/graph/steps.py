@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 
 from ...operators.arrays.ordering import Order
 from ...operators.core.quoting import identifier
 from ...proto.graph import ExecutorNode, Input, MapNode, SourceNode, UnionNode
+
+_COLLECTING: Final = re.compile(
+    r"""\b(string_agg|group_concat|listagg|array_agg|list|array|histogram|histogram_exact)"?\s*\(""", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -28,6 +33,13 @@ class SqlStep:
     what: str
     channels: int = 1
     ordered: str | None = None
+
+    @property
+    def collects(self) -> bool:
+        """True where the text may call an aggregate that puts all values of a group into a text, a list or a map. A
+        text that only looks so gives its statement less memory than it could have.
+        """
+        return _COLLECTING.search(self.sql) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -141,3 +141,17 @@ def test_a_join_in_a_statement_that_is_too_large_to_repeat_is_refused(client: Cl
     assert raised.value.reason == "JOIN_BUILD_TOO_LARGE"
     relaxed = client.run_graph(graph, tables, memory_limit=64 << 20, determinism="relaxed")
     assert relaxed.rows == 400_000
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "mebibytes"),
+    [("string_agg(t, ',')", 32), ("Array_Agg (t)::VARCHAR", 32), ("repeat(max(t), 1000)", 64)],
+)
+def test_a_statement_that_collects_groups_has_half_of_its_memory_because_duckdb_counts_one_of_two_copies(
+    client: Client, aggregate: str, mebibytes: int
+) -> None:
+    graph = TaskGraph()
+    texts = pa.table({"t": [f"{at:03}" * 50_000 for at in range(600)]})
+    graph.collect(graph.sql("query", f"SELECT {aggregate} AS t FROM texts", {"texts": graph.read_arrow(texts)}))
+    with pytest.raises(tidegate.TaskFailed, match=f"memory limit of {mebibytes} MiB"):
+        client.run_graph(graph, memory_limit=64 << 20)
