@@ -13,6 +13,7 @@ from pyarrow import orc
 import tidegate
 from tidegate.client import Client
 from tidegate.executor.service.plan_engine import PlanEngine
+from tidegate.transport import inline_files
 
 from ..executor.plans import joined, plan, read
 from ..on_channels import on_channels
@@ -25,7 +26,8 @@ TEXT = "column 'v' is missing; there are: 'k'"
 
 
 @pytest.fixture
-def client(open_client: Callable[..., Client], tmp_path: Path) -> Client:
+def client(open_client: Callable[..., Client], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Client:
+    monkeypatch.setattr(inline_files, "INLINE_BYTES", 10_000)
     pq.write_table(ROWS, tmp_path / "rows.parquet")
     return open_client(PlanEngine([str(tmp_path)], tmp_path / "service"))
 
@@ -37,7 +39,7 @@ def split_in_form(form: str, folder: Path) -> object:
         case "file":
             return str(folder / "rows.parquet")
         case _:  # over gRPC it is sent ahead as a file
-            return pa.concat_tables([ROWS] * (1 << 20)).combine_chunks()
+            return pa.concat_tables([ROWS] * 1_000).combine_chunks()
 
 
 def answer(task: tidegate.Task, split: object) -> list[dict[str, object]]:
