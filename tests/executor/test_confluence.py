@@ -7,6 +7,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -95,7 +96,10 @@ def long(seed: int, count: int) -> pa.Table:
     return rows(*sorted(chooser.randrange(1_000) for _ in range(count)))
 
 
-LONG = [long(1, 2 * BLOCK_ROWS + 5), long(2, BLOCK_ROWS - 1), long(3, 0), long(4, 3 * BLOCK_ROWS)]
+@cache
+def long_tables() -> tuple[pa.Table, ...]:
+    """Made by the first test that asks: every process of a run imports this file, and one has its tests."""
+    return long(1, 2 * BLOCK_ROWS + 5), long(2, BLOCK_ROWS - 1), long(3, 0), long(4, 3 * BLOCK_ROWS)
 
 
 @settings(max_examples=tries(8), suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -117,7 +121,8 @@ def test_producers_may_run_in_any_order_on_any_batches(
     def answer(cut: Sequence[int], turn: Callable[[int], int], memory_limit: int) -> str:
         operator = Exchanged(tmp_path, ROUTINGS[routing], order=order, memory_limit=memory_limit, turn=turn)
         streams = [
-            BatchStream(SCHEMA, table.to_batches(max_chunksize=size)) for table, size in zip(LONG, cut, strict=True)
+            BatchStream(SCHEMA, table.to_batches(max_chunksize=size))
+            for table, size in zip(long_tables(), cut, strict=True)
         ]
         return digest(SCHEMA, operator.run(streams))
 
