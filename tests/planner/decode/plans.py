@@ -67,7 +67,7 @@ def problem(plan: Node) -> Problem:
 
 
 @functools.cache
-def _plan_class() -> type[Any]:
+def plan_class() -> type[Any]:
     pool = descriptor_pool.DescriptorPool()
     for file in restored_files()[0]:
         pool.Add(file)
@@ -76,7 +76,7 @@ def _plan_class() -> type[Any]:
 
 def encode(plan: Node) -> bytes:
     """The plan as protobuf, old fields included."""
-    message = json_format.ParseDict(plan, _plan_class()())
+    message = json_format.ParseDict(plan, plan_class()())
     return bytes(message.SerializeToString())
 
 

@@ -16,7 +16,7 @@ from tidegate.planner.decode import decode_plan, poison
 from tidegate.proto.errors import PlanError
 from tidegate.proto.values import PlanBytes
 
-from .plans import _plan_class
+from .plans import plan_class
 
 PLANS = sorted((Path(__file__).parents[2] / "conformance" / "plans").glob("*/q*.bin"))
 
@@ -82,7 +82,7 @@ def _change(value: Any, data: st.DataObject) -> Any:
 
 @given(st.sampled_from(PLANS), st.data())
 def test_a_plan_in_json_with_values_changed_is_a_plan_or_a_plan_error(path: Path, data: st.DataObject) -> None:
-    message = _plan_class().FromString(path.read_bytes())
+    message = plan_class().FromString(path.read_bytes())
     plan = json.loads(json_format.MessageToJson(message))
     for _ in range(data.draw(st.integers(1, 4))):
         plan = _change(plan, data)

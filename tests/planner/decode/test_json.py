@@ -18,7 +18,7 @@ from tidegate.proto.errors import PlanError
 from tidegate.proto.values import PlanBytes
 
 from .. import steps
-from .plans import I64, TRUE, _plan_class, decode, filter_, number, plan, problem, project, table
+from .plans import I64, TRUE, decode, filter_, number, plan, plan_class, problem, project, table
 
 PLANS = sorted((Path(__file__).parents[2] / "conformance" / "plans").glob("*/q*.bin"))
 VALUES = st.recursive(
@@ -36,7 +36,7 @@ def shape(relation: ir.Relation) -> list[object]:
 @pytest.mark.parametrize("original_names", [True, False])
 def test_a_plan_means_the_same_in_json_and_in_protobuf(path: Path, *, original_names: bool) -> None:
     binary = path.read_bytes()
-    text = json_format.MessageToJson(_plan_class().FromString(binary), preserving_proto_field_name=original_names)
+    text = json_format.MessageToJson(plan_class().FromString(binary), preserving_proto_field_name=original_names)
     one, other = decode_plan(PlanBytes(binary=binary)).plan, decode_plan(PlanBytes(json=text)).plan
     assert shape(one.root) == shape(other.root)
     assert one.names == other.names

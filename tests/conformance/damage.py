@@ -1,0 +1,87 @@
+"""A plan with one of its fields damaged: left out, set to its default or to another value, doubled, swapped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from google.protobuf.descriptor import FieldDescriptor
+
+from ..planner.decode.plans import plan_class
+
+_NUMBERS: Final = frozenset(
+    {
+        FieldDescriptor.TYPE_INT32,
+        FieldDescriptor.TYPE_INT64,
+        FieldDescriptor.TYPE_UINT32,
+        FieldDescriptor.TYPE_UINT64,
+        FieldDescriptor.TYPE_SINT32,
+        FieldDescriptor.TYPE_SINT64,
+    }
+)
+_NO_SOURCE: Final = 2**32 - 1
+"""What DataFusion writes in place of a reference to an extension."""
+
+_FAR: Final = 1_000
+"""A reference, an anchor, a field or a length beyond all that plans of these tests have."""
+
+
+def damaged(plan: bytes) -> Iterator[tuple[str, bytes]]:
+    """The damaged plans, each with its place and what was done there."""
+    whole = plan_class().FromString(plan)
+    for place, message, field in _fields(whole, ""):
+        for what, undo in _damages(message, field):
+            yield f"{place}: {what}", whole.SerializeToString()
+            undo()
+
+
+def _fields(message: Any, place: str) -> Iterator[tuple[str, Any, FieldDescriptor]]:
+    """Every field that a message has, and every field of the messages inside."""
+    for field, _ in message.ListFields():
+        here = f"{place}.{field.name}".lstrip(".")
+        yield here, message, field
+        if field.message_type is not None:
+            value = getattr(message, field.name)  # the one from before was replaced when a damage was undone
+            for index, inner in enumerate(value if field.is_repeated else (value,)):
+                yield from _fields(inner, f"{here}[{index}]" if field.is_repeated else here)
+
+
+def _damages(message: Any, field: FieldDescriptor) -> Iterator[tuple[str, Any]]:
+    """Damages the field in place, each time from its state before. The caller undoes each damage."""
+    name = field.name
+    before = type(message)()
+    before.CopyFrom(message)
+
+    def undo() -> None:
+        message.CopyFrom(before)
+
+    message.ClearField(name)
+    yield "left out", undo
+    if field.is_repeated:
+        values = list(getattr(before, name))
+        for what, changed in (("doubled", [values[0], *values]), ("reversed", values[::-1]), ("cut", values[:-1])):
+            if changed != values:
+                message.ClearField(name)
+                getattr(message, name).extend(changed)
+                yield what, undo
+    elif field.message_type is None:
+        for value in _others(field, getattr(before, name)):
+            setattr(message, name, value)
+            yield f"{value!r}", undo
+    else:
+        getattr(message, name).Clear()
+        getattr(message, name).SetInParent()
+        yield "empty", undo
+
+
+def _others(field: FieldDescriptor, value: Any) -> list[Any]:
+    """Other values of a field of one value."""
+    if field.enum_type is not None:
+        return [number for number in (*field.enum_type.values_by_number, 99) if number != value]
+    if field.type in _NUMBERS:
+        return [number for number in (0, value + 1, _FAR) if number not in (value, _NO_SOURCE + 1)]
+    if field.type == FieldDescriptor.TYPE_BOOL:
+        return [not value]
+    if field.type == FieldDescriptor.TYPE_STRING:
+        return [f"{value}x", ""]
+    return []
