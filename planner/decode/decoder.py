@@ -111,6 +111,7 @@ class Decoder:
         self.literals = Literals(nodes, problems, types)
         self.detached: Sequence[int] = ()
         self.open_detached: set[int] = set()
+        self.parameters: dict[int, tuple[int, PlanPath]] = {}
         self.loops = Loops()
         self.subtrees: dict[int, Subtree] = {}
         self.shared: dict[int, tuple[int, ir.Relation]] = {}

@@ -150,6 +150,12 @@ def _check_plan(decoder: Decoder, message: Message) -> None:
             "UNSUPPORTED_EVALUATION",
             "the clock is read once per epoch, not for every record; use VARIABLE_EVALUATION_MODE_PER_PLAN",
         )
+    for index, binding in enumerate(message.parameter_bindings):
+        plan_path = PlanPath().at("parameter_bindings", index)
+        if binding.parameter_anchor in decoder.parameters:
+            problem = f"parameter {binding.parameter_anchor} has two values"
+            decoder.problems.add(plan_path / "parameter_anchor", "DUPLICATE_ANCHOR", problem)
+        decoder.parameters[binding.parameter_anchor] = binding.value, plan_path / "value"
     for index, alias in enumerate(message.type_aliases):
         decoder.types.aliases[alias.type_alias_anchor] = alias.type, PlanPath().at("type_aliases", index) / "type"
 

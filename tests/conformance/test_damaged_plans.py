@@ -73,10 +73,13 @@ def without_filters_of_reads(plan: bytes) -> bytes:
 
 
 def answer(client: tidegate.Client, plan: bytes, tables: Tables) -> pa.Table | None:
-    """The plan's answer; None where it is refused, or a value in the tables does not fit it, for a named reason."""
+    """The plan's answer; None where it reads another table, and where it is refused, or a value in the tables does not
+    fit it, for a named reason.
+    """
     try:
         with client.create_task(plan) as task:
-            return task.run_epoch({name: tables[name] for name in task.sources if name in tables}).table()
+            if set(task.sources) <= set(tables):
+                return task.run_epoch({name: tables[name] for name in task.sources}).table()
     except tidegate.TidegateError as error:
         problems = error.problems if isinstance(error, tidegate.PlanError) else [error]
         if any(problem.reason in ("", "INTERNAL") for problem in problems):

@@ -9,6 +9,7 @@ from ..decoder import ExpressionConverter
 from .cast import convert_cast
 from .context_variable import convert_context_variable
 from .detached import convert_detached
+from .dynamic_parameter import convert_dynamic_parameter
 from .if_then import convert_if_then
 from .lambdas import convert_lambda
 from .literal import convert_literal
@@ -35,10 +36,10 @@ CONVERTERS: Final[Mapping[str, ExpressionConverter]] = {
     "lambda": convert_lambda,
     "execution_context_variable": convert_context_variable,
     "detached_expression_ordinal": convert_detached,
+    "dynamic_parameter": convert_dynamic_parameter,
 }
 
 REFUSED: Final[Mapping[str, str]] = {
     "enum": "an enum is not a value, and can only be an argument of a function",
-    "dynamic_parameter": "dynamic parameters are not supported; write the value as a literal into the plan",
     "lambda_invocation": "a direct call of a lambda is not supported; write its body with the arguments in place",
 }
