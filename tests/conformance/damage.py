@@ -20,7 +20,7 @@ _NUMBERS: Final = frozenset(
     }
 )
 _NO_SOURCE: Final = 2**32 - 1
-"""What DataFusion writes in place of a reference to an extension."""
+"""What DataFusion writes in position of a reference to an extension."""
 
 _FAR: Final = 1_000
 """A reference, an anchor, a field or a length beyond all that plans of these tests have."""
@@ -29,16 +29,16 @@ _FAR: Final = 1_000
 def damaged(plan: bytes) -> Iterator[tuple[str, bytes]]:
     """The damaged plans, each with its place and what was done there."""
     whole = plan_class().FromString(plan)
-    for place, message, field in _fields(whole, ""):
+    for position, message, field in _fields(whole, ""):
         for what, undo in _damages(message, field):
-            yield f"{place}: {what}", whole.SerializeToString()
+            yield f"{position}: {what}", whole.SerializeToString()
             undo()
 
 
-def _fields(message: Any, place: str) -> Iterator[tuple[str, Any, FieldDescriptor]]:
+def _fields(message: Any, position: str) -> Iterator[tuple[str, Any, FieldDescriptor]]:
     """Every field that a message has, and every field of the messages inside."""
     for field, _ in message.ListFields():
-        here = f"{place}.{field.name}".lstrip(".")
+        here = f"{position}.{field.name}".lstrip(".")
         yield here, message, field
         if field.message_type is not None:
             value = getattr(message, field.name)  # the one from before was replaced when a damage was undone
@@ -47,7 +47,7 @@ def _fields(message: Any, place: str) -> Iterator[tuple[str, Any, FieldDescripto
 
 
 def _damages(message: Any, field: FieldDescriptor) -> Iterator[tuple[str, Any]]:
-    """Damages the field in place, each time from its state before. The caller undoes each damage."""
+    """Damages the field in position, each time from its state before. The caller undoes each damage."""
     name = field.name
     before = type(message)()
     before.CopyFrom(message)

@@ -43,8 +43,8 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[tidegate.Client]:
-    with tidegate.local() as made:
-        yield made
+    with tidegate.local() as opened:
+        yield opened
 
 
 def _wide(table: pa.Table) -> pa.Table:
@@ -108,13 +108,13 @@ def test_a_damaged_plan_is_refused_or_answered_as_datafusion_answers_it(
     whole = answer(client, plan, tables)
     assert whole is not None
     wrong: list[str] = []
-    for place, bad in islice(damaged(plan), 0, None, EVERY):
+    for position, bad in islice(damaged(plan), 0, None, EVERY):
         got = answer(client, bad, tables)
-        if got is None or any(re.search(pattern, place) for pattern in OTHERWISE_IN_DATAFUSION):
+        if got is None or any(re.search(pattern, position) for pattern in OTHERWISE_IN_DATAFUSION):
             continue
         expected = datafusion_s_answer(context, bad)
         if not is_same(got, whole if expected is None else expected):
-            wrong.append(place)
+            wrong.append(position)
     assert not wrong
 
 

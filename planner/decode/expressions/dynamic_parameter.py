@@ -27,8 +27,8 @@ def convert_dynamic_parameter(
     if is_unknown(type_) or is_unknown(literal.type):
         return poison.EXPRESSION
     if required(literal.type) != required(type_) or (literal.value is None and not type_.nullable):
-        given = "null" if literal.value is None else literal.type
-        problem = f"parameter {reference} is declared {type_}, but its value is {given}"
+        value = "null" if literal.value is None else literal.type
+        problem = f"parameter {reference} is declared {type_}, but its value is {value}"
         decoder.problems.add(plan_path / "type", "MIXED_TYPES", problem)
         return poison.EXPRESSION
     return replace(literal, type=type_)

@@ -51,12 +51,12 @@ def test_a_parameter_without_a_binding_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("type_", "value", "given"),
+    ("type_", "value", "shown"),
     [(I64, {"i32": 2}, "i32"), (I64, {"null": I64_NULL}, "null"), (TEXT, {"i64": "2"}, "i64")],
 )
-def test_a_value_of_another_type_is_refused(type_: Node, value: Node, given: str) -> None:
+def test_a_value_of_another_type_is_refused(type_: Node, value: Node, shown: str) -> None:
     refusal = problem(above(parameter(7, type_), binding(7, value)))
-    assert (refusal.reason, f"its value is {given}" in refusal.message) == ("MIXED_TYPES", True)
+    assert (refusal.reason, f"its value is {shown}" in refusal.message) == ("MIXED_TYPES", True)
 
 
 def test_two_values_for_one_parameter_are_refused() -> None:
