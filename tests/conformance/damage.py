@@ -47,7 +47,7 @@ def _fields(message: Any, position: str) -> Iterator[tuple[str, Any, FieldDescri
 
 
 def _damages(message: Any, field: FieldDescriptor) -> Iterator[tuple[str, Any]]:
-    """Damages the field in position, each time from its state before. The caller undoes each damage."""
+    """Damages the field where it is, each time from its state before. The caller undoes each damage."""
     name = field.name
     before = type(message)()
     before.CopyFrom(message)
