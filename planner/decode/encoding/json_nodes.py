@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from typing import Final
 
 from google.protobuf import json_format
@@ -16,6 +17,7 @@ from .plain_json import fill_plain
 from .protobuf_nodes import WireMessage
 
 _END: Final = ("end",)
+_LITERAL: Final = "substrait.Expression.Literal"
 _LONGEST: Final = 500
 """The most characters of one of protobuf's error sentences, which may quote a whole value."""
 
@@ -75,6 +77,22 @@ class JsonNodes(Nodes):
         except RecursionError:  # protobuf's reader and its messages recurse into a value that belongs nowhere
             raise Malformed(f"not a valid {name}: objects and lists are nested where they do not belong") from None
         return message
+
+    def _read_literals(self, numbers: Sequence[int]) -> Sequence[Message] | None:
+        """The literals, if each expression is a literal that holds no message of the table and needs no conversion."""
+        make, rules = pool().message_class(_LITERAL), shapes()[_LITERAL].by_name
+        literals: list[Message] = []
+        for number in numbers:
+            part = self._table[number]
+            value = None if isinstance(part, WireMessage) else part[1]
+            inside = value.get("literal") if isinstance(value, dict) and len(value) == 1 else None
+            if not isinstance(inside, dict) or not rules.keys().isdisjoint(inside):
+                return None
+            literal = make()
+            if not fill_plain(literal, inside) or literal.WhichOneof("literal_type") is None:
+                return None
+            literals.append(literal)
+        return literals
 
     def _rewrite(self, value: dict[str, Json], shape: Shape) -> dict[str, Json]:
         """The object with every recursive message replaced by its number in the table."""

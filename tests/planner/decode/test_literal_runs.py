@@ -9,6 +9,7 @@ import pytest
 from google.protobuf import json_format
 
 from tidegate.planner import ir
+from tidegate.planner.decode.encoding.json_nodes import JsonNodes
 from tidegate.planner.decode.encoding.literal_runs import read_literals
 from tidegate.planner.decode.encoding.message_classes import pool
 from tidegate.planner.ir.types import Type
@@ -108,3 +109,23 @@ def test_texts_and_numbers_in_one_list_are_refused_at_the_first_that_does_not_fi
 
 def _literal_class() -> type[Any]:
     return pool().message_class("substrait.Expression.Literal")
+
+
+@pytest.mark.parametrize(
+    ("expression", "at_once"),
+    [
+        ({"literal": {"i64": "5"}}, True),
+        ({"literal": {"string": "x", "nullable": True}}, True),
+        ({"literal": {"null": {"i64": {}}}}, False),
+        ({"literal": {"list": {"values": []}}}, False),
+        ({"literal": {"i64": "5.5"}}, False),
+        ({"literal": {}}, False),
+        ({"selection": {}}, False),
+    ],
+)
+def test_plain_literals_of_json_are_read_at_once(expression: Node, *, at_once: bool) -> None:
+    nodes = JsonNodes({})
+    numbers = [nodes._put(("substrait.Expression", inside)) for inside in ({"literal": {"i64": "1"}}, expression)]
+    literals = nodes.take_literals(numbers)
+    assert (literals is not None) == at_once
+    assert literals is None or list(literals) == [nodes.take(nodes.take(number).literal) for number in numbers]
