@@ -283,8 +283,21 @@ class RemoteService:
         return self._known(messages.task_value(answer))
 
     def list_tasks(self) -> Sequence[TaskInfo]:
-        answer = self._channel.call(TASKS + "ListTasks", pb.ListTasksRequest(), pb.ListTasksResponse.FromString)
-        return [messages.task_value(task) for task in answer.tasks]
+        tasks: dict[str, TaskInfo] = {}
+        request, more = pb.ListTasksRequest(), True
+        while more:
+            try:
+                answer = self._channel.call(TASKS + "ListTasks", request, pb.ListTasksResponse.FromString)
+            except NotFound:  # the last task of the answer before has been deleted
+                if not request.after:
+                    raise
+                tasks, request = {}, pb.ListTasksRequest()
+                continue
+            tasks.update((task.id, messages.task_value(task)) for task in answer.tasks)
+            more = answer.more
+            if more:
+                request = pb.ListTasksRequest(after=answer.tasks[-1].id)
+        return list(tasks.values())
 
     def cancel_task(self, task: str) -> None:
         self._channel.call(TASKS + "CancelTask", pb.CancelTaskRequest(task=task), pb.CancelTaskResponse.FromString)

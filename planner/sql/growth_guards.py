@@ -64,17 +64,19 @@ _Step: TypeAlias = Generator[_Part, Made, Made]
 
 @dataclass(slots=True)
 class Passing:
-    """The bytes that a statement may make without a guard for each byte of a row that comes in, where each row is made
-    of one row that comes in. Rows come in with 16 MiB at once.
+    """The bytes that a statement may make without a guard, where each row is made of one row that comes in: for each
+    byte of that row, and for the row itself. Rows come in with 16 MiB at once, and 2,048 of them are computed at once.
     """
 
     left: float = 4.0
+    constant: float = 4096.0
 
     def pass_by(self, size: Size) -> bool:
         """Count these bytes, if they need no guard."""
-        if size.products or size.factor > self.left:
+        if size.products or size.factor > self.left or size.constant > self.constant:
             return False
         self.left -= size.factor
+        self.constant -= size.constant
         return True
 
 
@@ -112,12 +114,24 @@ _PASSED_ON: Final = (ir.Field, ir.Parameter, ir.Subquery, ir.ContextVariable)
 def _all(expression: ir.Expression, rendered: Rendered) -> Size:
     if isinstance(expression, ir.Literal):
         return Size(_literal(expression.value))
-    size = unroll(lambda part: _made(part, rendered), _Part(expression, 0)).all()
+    size = unroll(lambda part: _checked(part, rendered), _Part(expression, 0)).all()
+    _refuse_large_constant(expression, size)
+    return size
+
+
+def _checked(part: _Part, rendered: Rendered) -> _Step:
+    """What an expression makes. DuckDB also computes a constant inside of other expressions when it plans."""
+    bytes_made = yield from _made(part, rendered)
+    if not isinstance(part.expression, ir.Literal):
+        _refuse_large_constant(part.expression, bytes_made.size)
+    return bytes_made
+
+
+def _refuse_large_constant(expression: ir.Expression, size: Size) -> None:
     if size.is_constant and size.constant > _CONSTANT:
         message = f"makes a constant of up to {size.constant:,.0f} bytes; at most {_CONSTANT:,} are allowed"
         plan_path = expression.plan_path if isinstance(expression, ir.Call) else ""
         raise PlanError(Problem(place=plan_path, reason="PLAN_TOO_LARGE", message=f"{message}: put it in a table"))
-    return size
 
 
 def _test(size: Size, plan_path: str, row: Sequence[str]) -> str:

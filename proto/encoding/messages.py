@@ -22,6 +22,9 @@ from .statistics_messages import epoch_statistics_message, epoch_statistics_valu
 E = TypeVar("E", bound=enum.Enum)
 N = TypeVar("N", bound=int)
 
+LISTED_BYTES: Final = 16 << 20
+"""The bytes after which an answer lists no further task. A client asks for the next ones."""
+
 _MODES: Final = {pb.MODE_PER_EPOCH: v.Mode.PER_EPOCH, pb.MODE_CONTINUOUS: v.Mode.CONTINUOUS}
 _DETERMINISMS: Final = {
     pb.DETERMINISM_STRICT: v.Determinism.STRICT,
@@ -407,9 +410,13 @@ def task_message(task: v.TaskInfo) -> pb.Task:
 
 
 def tasks_message(tasks: Iterable[v.TaskInfo]) -> pb.ListTasksResponse:
-    message = pb.ListTasksResponse()
+    """As many of the tasks as one answer lists."""
+    message, size = pb.ListTasksResponse(), 0
     for task in tasks:
-        _filled(message.tasks.add(), task)
+        if size >= LISTED_BYTES:
+            message.more = True
+            break
+        size += _filled(message.tasks.add(), task).ByteSize()
     return message
 
 

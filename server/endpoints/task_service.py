@@ -12,7 +12,7 @@ from ...executor.api.ownership import acts_for
 from ...executor.runtime.ceilings import InUse
 from ...proto.encoding import messages
 from ...proto.encoding.frames import FramesEncoder, encode_added, encode_frames
-from ...proto.errors import Exhausted, InvalidRequest
+from ...proto.errors import Exhausted, InvalidRequest, NotFound
 from ...proto.tidegate.v1 import tasks_pb2 as pb
 from ...proto.values import Added, AddRequest, Frame, Split, TaskInfo
 from ..calls.answering import Context, Endpoint, called
@@ -217,11 +217,14 @@ class Tasks(Endpoint):
     async def get_task(self, request: pb.GetTaskRequest, _: Context) -> pb.Task:
         return messages.task_message(await self._control(self._backend.get_task, request.task))
 
-    async def list_tasks(self, _request: pb.ListTasksRequest, _: Context) -> bytes:
-        return await self._control(self._list)
+    async def list_tasks(self, request: pb.ListTasksRequest, _: Context) -> bytes:
+        return await self._control(self._list, request.after)
 
-    def _list(self) -> bytes:
-        return messages.tasks_message(self._backend.list_tasks()).SerializeToString()
+    def _list(self, after: str) -> bytes:
+        tasks = iter(self._backend.list_tasks())
+        if after and not any(task.id == after for task in tasks):
+            raise NotFound(f"there is no task {after!r} any more: list the tasks from the start", reason="UNKNOWN_TASK")
+        return messages.tasks_message(tasks).SerializeToString()
 
     async def watch_task(self, request: pb.WatchTaskRequest, _: Context) -> AsyncGenerator[pb.Task]:
         principal = acts_for()

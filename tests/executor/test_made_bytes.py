@@ -33,6 +33,13 @@ def test_rows_come_where_fewer_of_them_fit_at_once() -> None:
     assert [len(text) for text in table["t"].to_pylist()] == [3 * (4_000 + k) for k in range(2_000)]
 
 
+def test_rows_come_where_a_constant_makes_them_long() -> None:
+    text = "x" * 100_000
+    table = answer(f"SELECT k, t || '{text}' AS t FROM l", 2_000)
+    assert table["k"].to_pylist() == list(range(2_000))
+    assert set(table["t"].to_pylist()) == {f"abc{text}"}
+
+
 @pytest.mark.parametrize("determinism", ["strict", "relaxed"])
 def test_rows_of_a_parquet_file_come_where_fewer_of_them_fit_at_once(tmp_path: Path, determinism: str) -> None:
     pq.write_table(pa.Table.from_batches([rows(2_000)]), tmp_path / "l.parquet")

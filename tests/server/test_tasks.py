@@ -6,8 +6,11 @@ import grpc
 import pyarrow as pa
 import pytest
 
+from tidegate.client import Client
 from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
 from tidegate.server.endpoints import task_service
+from tidegate.transport.access import Access
+from tidegate.transport.remote import RemoteService
 
 from ..executor.fakes import POISON, FakeEngine
 from .conftest import Results, Stubs, inline, kinds, rows
@@ -292,3 +295,27 @@ def test_watching_a_task_that_is_over_ends_at_once(stubs: Stubs) -> None:
     stubs.tasks.CancelTask(pb.CancelTaskRequest(task=task))
     watch = stubs.tasks.WatchTask(pb.WatchTaskRequest(task=task, interval_ms=3_600_000), timeout=60)
     assert [seen.state for seen in watch] == [pb.TASK_STATE_CANCELLED]
+
+
+def test_tasks_that_fill_several_answers_are_listed_part_by_part(stubs: Stubs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidegate.proto.encoding.messages.LISTED_BYTES", 300)
+    made = [stubs.create() for _ in range(5)]
+    first = stubs.tasks.ListTasks(pb.ListTasksRequest())
+    assert first.more
+    listed = [task.id for task in first.tasks]
+    while len(listed) < 5:
+        answer = stubs.tasks.ListTasks(pb.ListTasksRequest(after=listed[-1]))
+        listed += [task.id for task in answer.tasks]
+    assert listed == made
+    assert not answer.more
+    stubs.tasks.DeleteTask(pb.DeleteTaskRequest(task=made[2]))
+    with pytest.raises(grpc.RpcError) as failure:
+        stubs.tasks.ListTasks(pb.ListTasksRequest(after=made[2]))
+    assert failure.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+def test_a_client_lists_the_tasks_of_all_answers(stubs: Stubs, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidegate.proto.encoding.messages.LISTED_BYTES", 300)
+    made = [stubs.create() for _ in range(7)]
+    with Client(RemoteService(Access(address=address), 10.0)) as client:
+        assert [task.id for task in client.tasks()] == made

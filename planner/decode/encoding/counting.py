@@ -25,6 +25,8 @@ _EXPRESSION: Final = "substrait.Expression"
 _LITERAL: Final = "substrait.Expression.Literal"
 _ROW: Final = "substrait.Type.Struct"
 
+_WINDOW: Final = 1 << 18
+"""The characters of JSON that a regular expression looks at in one call."""
 _NOT_LAST: Final = bytes(range(0x80, 0x100))
 """The bytes of a varint that are not its last byte."""
 
@@ -176,17 +178,35 @@ def count_text(text: str) -> None:
     """
     openings = text.count("{") + text.count("[")
     if openings + text.count(",") > min(limits.BRACKETS.most, limits.PARTS.most):
+        _count_parts(text)
         for limit, keys in ((limits.LITERALS, _literals()), (limits.NODES, _nodes())):
             for pattern in keys:
-                if len(pattern.findall(text)) > limit.most:
-                    raise limit.refuse()
-        bare = without_texts(text)
-        parts = sum(map(bare.count, "{[,"))
+                _count_keys(text, pattern, limit)
+
+
+def _count_keys(text: str, pattern: re.Pattern[str], limit: limits.Limit) -> None:
+    """Counts the keys window by window: other threads get no turn while a regular expression runs. A window ends at a
+    comma, which no key has in it. Where there is none, a key across the end is left to `count_json`.
+    """
+    keys = start = 0
+    while start < len(text):
+        end = text.rfind(",", start, start + _WINDOW) + 1 or start + _WINDOW
+        keys += len(pattern.findall(text, start, end))
+        if keys > limit.most:
+            raise limit.refuse()
+        start = end
+
+
+def _count_parts(text: str) -> None:
+    parts, bare = 0, []
+    for piece in without_texts(text):
+        parts += sum(map(piece.count, "{[,"))
         if parts > limits.PARTS.most:
-            raise limits.PARTS.refuse(parts)
-        levels = deepest(bare)
-        if levels > limits.BRACKETS.most:
-            raise limits.BRACKETS.refuse(levels)
+            raise limits.PARTS.refuse()
+        bare.append(piece)
+    levels = deepest("".join(bare))
+    if levels > limits.BRACKETS.most:
+        raise limits.BRACKETS.refuse(levels)
 
 
 @functools.cache

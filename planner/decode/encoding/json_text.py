@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Final, NoReturn, TypeAlias
 
 import numpy as np
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 
-SPACE: Final = re.compile(r"(?:[ \t\n\r]++|(?://|#)[^\n]*+)*+")
-"""The space between tokens; the pattern always matches."""
+_SPACE: Final = re.compile(r"(?:[ \t\n\r]++|(?://|#)[^\n]*+){0,4096}+")
+"""The space between tokens, or the first part of a very long one; the pattern always matches."""
 _SCALAR: Final = re.compile(r"(-?(?:0|[1-9]\d*))(\.\d+)?([eE][-+]?\d+)?|true|false|null", re.ASCII)
 _STRING: Final = re.compile(r'"((?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+)"')
 _WORDS: Final[dict[str, bool | None]] = {"true": True, "false": False, "null": None}
@@ -27,6 +28,12 @@ _LITTLE_NESTED: Final = 200
 _HALF_PAIR: Final = re.compile(r"\\u[dD][89a-fA-F]")
 """An escape that stands for half of a character, as Python's reader takes it."""
 _TEXT_OR_COMMENT: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"?+|(?://|#)[^\n]*+', re.DOTALL)
+_WHOLE_TOKENS: Final = re.compile(r'(?:[^"/#]++|"(?:[^"\\]++|\\.)*+"|(?://|#)[^\n]*+\n|/(?=[^/]))*+', re.DOTALL)
+"""Strings and comments that have an end, and what stands between them; the pattern always matches."""
+_WINDOW: Final = 1 << 18
+"""The characters that a regular expression looks at in one call: other threads get no turn while it runs. Only a single
+string or comment may be longer.
+"""
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"{}[]"))
 
 
@@ -36,7 +43,7 @@ class JsonError(Exception):
 
 def parse_json(text: str) -> Json:
     """The value that `text` holds. Raises `JsonError`, which gives the position."""
-    if _HALF_PAIR.search(text) is None and deepest(without_texts(text)) <= _LITTLE_NESTED:
+    if _HALF_PAIR.search(text) is None and deepest("".join(without_texts(text))) <= _LITTLE_NESTED:
         try:
             return _PYTHONS.decode(text)  # type: ignore[no-any-return]
         except (ValueError, RecursionError):
@@ -44,9 +51,24 @@ def parse_json(text: str) -> Json:
     return _Reader(text).read()
 
 
-def without_texts(text: str) -> str:
-    """JSON text without its strings and comments."""
-    return _TEXT_OR_COMMENT.sub("", text)
+def after_space(text: str, at: int = 0) -> int:
+    """The position of the first token at or after this position."""
+    while (end := _SPACE.match(text, at).end()) > at:  # type: ignore[union-attr]  # matches always
+        at = end
+    return at
+
+
+def without_texts(text: str) -> Iterator[str]:
+    """JSON text without its strings and comments, in pieces."""
+    at = 0
+    while at < len(text):
+        end = _WHOLE_TOKENS.match(text, at, at + _WINDOW).end()  # type: ignore[union-attr]  # matches always
+        yield _TEXT_OR_COMMENT.sub("", text[at:end])
+        cut = _TEXT_OR_COMMENT.match(text, end)  # a string or a comment that ends beyond the window
+        at = end if cut is None else cut.end()
+        if cut is None and end < len(text) and text[end] == "/":
+            yield "/"
+            at += 1
 
 
 def deepest(bare: str) -> int:
@@ -121,7 +143,7 @@ class _Reader:
 
     def _next(self) -> str:
         """The next character that is not space; empty at the end of the text."""
-        self._at = SPACE.match(self._text, self._at).end()  # type: ignore[union-attr]  # matches always
+        self._at = after_space(self._text, self._at)
         return self._text[self._at : self._at + 1]
 
     def _value(self) -> Json:

@@ -7,7 +7,7 @@ import re
 from typing import Final
 
 from ....proto.values import PlanBytes
-from .json_text import SPACE
+from .json_text import after_space
 
 _HEAD: Final = 4096
 """The number of first characters that identify a text."""
@@ -66,5 +66,5 @@ def _text(plan: PlanBytes) -> str | None:
 
 def _without_comments(text: str) -> str:
     """The text from the first token of JSON on."""
-    start = SPACE.match(text)
-    return text[start.end() if start else 0 :][:_HEAD]
+    start = after_space(text)
+    return text[start : start + _HEAD]

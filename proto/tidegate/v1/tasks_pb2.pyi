@@ -703,14 +703,18 @@ class GetTaskRequest(_message.Message):
     def __init__(self, task: _Optional[str] = ...) -> None: ...
 
 class ListTasksRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("after",)
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    after: str
+    def __init__(self, after: _Optional[str] = ...) -> None: ...
 
 class ListTasksResponse(_message.Message):
-    __slots__ = ("tasks",)
+    __slots__ = ("tasks", "more")
     TASKS_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
     tasks: _containers.RepeatedCompositeFieldContainer[Task]
-    def __init__(self, tasks: _Optional[_Iterable[_Union[Task, _Mapping]]] = ...) -> None: ...
+    more: bool
+    def __init__(self, tasks: _Optional[_Iterable[_Union[Task, _Mapping]]] = ..., more: _Optional[bool] = ...) -> None: ...
 
 class WatchTaskRequest(_message.Message):
     __slots__ = ("task", "interval_ms")

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from tidegate.planner import ir
 from tidegate.planner.decode import decode_plan
-from tidegate.planner.decode.encoding.json_text import JsonError, parse_json
+from tidegate.planner.decode.encoding import json_text
+from tidegate.planner.decode.encoding.json_text import JsonError, parse_json, without_texts
 from tidegate.planner.ir.tree import inputs
 from tidegate.proto.errors import PlanError
 from tidegate.proto.values import PlanBytes
@@ -93,6 +94,30 @@ def test_brackets_inside_of_texts_do_not_hide_how_deep_json_is() -> None:
     value = parse_json(text)
     assert isinstance(value, list)
     assert value[0] == "]" * depth
+
+
+@given(
+    tokens=st.lists(st.sampled_from(['"', "\\", "/", "//", "#", "\n", "{", "]", ",", "a", '"x"', '\\"']), max_size=30),
+    window=st.integers(1, 9),
+)
+def test_text_without_its_strings_is_the_same_in_windows_of_any_size(tokens: list[str], window: int) -> None:
+    text, kept, string, comment, escaped = "".join(tokens), [], False, False, False
+    for at, letter in enumerate(text):
+        if comment:
+            comment = letter != "\n"
+            kept += [] if comment else [letter]
+        elif string:
+            string = escaped or letter != '"'
+            escaped = not escaped and letter == "\\"
+        elif letter == '"':
+            string = True
+        elif letter == "#" or text.startswith("//", at):
+            comment = True
+        else:
+            kept.append(letter)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_text, "_WINDOW", window)
+        assert "".join(without_texts(text)) == "".join(kept)
 
 
 def test_json_of_any_depth_is_read() -> None:

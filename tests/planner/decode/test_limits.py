@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from tidegate.planner.decode import decode_plan
 from tidegate.planner.decode.encoding import counting, json_nodes, limits
 from tidegate.planner.decode.encoding import protobuf_nodes as wire
+from tidegate.planner.decode.encoding.json_text import without_texts
 from tidegate.planner.decode.encoding.message_classes import RECURSIVE
 from tidegate.proto.errors import PlanError
 from tidegate.proto.values import PlanBytes
@@ -107,6 +108,25 @@ def test_what_only_costs_is_refused_unread(hostile: PlanBytes, monkeypatch: pyte
     with pytest.raises(PlanError) as refused:
         decode_plan(hostile)
     assert refused.value.reason == "PLAN_TOO_LARGE"
+
+
+@pytest.mark.parametrize("many", ['"",', "{},", '"":0,', '{"a":['])
+def test_json_is_counted_in_short_steps_and_no_further_than_the_limit(
+    many: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No other thread of the service gets a turn while a regular expression runs."""
+    lengths: list[int] = []
+
+    def pieces(text: str) -> Iterator[str]:
+        for piece in without_texts(text):
+            lengths.append(len(piece))
+            yield piece
+
+    monkeypatch.setattr("tidegate.planner.decode.encoding.counting.without_texts", pieces)
+    with pytest.raises(PlanError, match="more than 1,000,000 fields and values"):
+        decode_plan(PlanBytes(json='{"x":[' + many * (12_000_000 // len(many))))
+    assert max(lengths) < 1 << 19
+    assert sum(lengths) < 5_000_000
 
 
 @pytest.mark.parametrize("text", ["[" * 200_000, "/" * 200_000, '"literal":' * 150_000, "{,[" * 300_000])

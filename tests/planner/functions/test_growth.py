@@ -9,12 +9,12 @@ import pytest
 
 from tidegate.planner import ir
 from tidegate.planner.functions import bind
-from tidegate.planner.functions.growth import RULES, is_variable
+from tidegate.planner.functions.growth import RULES, Size, is_variable
 from tidegate.planner.functions.templates import TABLES
 from tidegate.planner.ir import types as t
 from tidegate.planner.ir.arrow_types import sql_type
 from tidegate.planner.sql.expression_writer import render
-from tidegate.planner.sql.growth_guards import NARROW, Guards
+from tidegate.planner.sql.growth_guards import NARROW, Guards, Passing
 from tidegate.proto.errors import PlanError
 
 from .test_templates import SUPPORTED, Columns, arguments
@@ -73,12 +73,37 @@ def test_a_function_makes_no_more_bytes_than_its_bound(implementation) -> None:
     assert compared
 
 
-def test_a_large_constant_is_refused() -> None:
-    def text(value: object) -> ir.Literal:
-        return ir.Literal(value=value, type=t.String() if isinstance(value, str) else t.Integer(bits=64))
+def literal(value: object) -> ir.Literal:
+    return ir.Literal(value=value, type=t.String() if isinstance(value, str) else t.Integer(bits=64))
 
-    bound = bind(ir.FunctionKind.SCALAR, "repeat", None, [text("x" * 1_000), text(2_000)])
-    call = ir.Call(function=bound.function, arguments=bound.arguments, type=bound.type)
+
+def called(name: str, *arguments: ir.Expression) -> ir.Call:
+    bound = bind(ir.FunctionKind.SCALAR, name, None, arguments)
+    return ir.Call(function=bound.function, arguments=bound.arguments, type=bound.type)
+
+
+def guarded(call: ir.Call, passing: Passing | None = None) -> Size | None:
+    return Guards("", ("r.c0",), passing).size([call], lambda expression, _: render(expression, Columns()))
+
+
+TEXT = ir.Field(index=0, type=t.String())
+
+
+@pytest.mark.parametrize("around", [None, "concat", "char_length"])
+def test_a_large_constant_is_refused(around: str | None) -> None:
+    call = called("repeat", literal("x" * 1_000), literal(2_000))
+    if around is not None:  # DuckDB computes constants inside of other expressions, too
+        call = called(around, *([TEXT] if around == "concat" else []), call)
     with pytest.raises(PlanError, match="makes a constant of up to 2,000,000 bytes") as failure:
-        Guards("", ("r.c0",), None).size([call], lambda expression, _: render(expression, Columns()))
+        guarded(call)
     assert failure.value.reason == "PLAN_TOO_LARGE"
+
+
+def test_what_constants_add_to_each_row_is_guarded() -> None:
+    assert guarded(called("concat", TEXT, literal("x" * 1_000)), Passing()) is None
+    long = guarded(called("concat", TEXT, literal("x" * 5_000)), Passing())
+    assert long is not None
+    assert long.constant >= 5_000
+    passing = Passing()
+    several = [guarded(called("concat", TEXT, literal("x" * 1_500)), passing) for _ in range(3)]
+    assert [size is None for size in several] == [True, True, False]
