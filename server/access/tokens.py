@@ -30,6 +30,9 @@ from ...proto.errors import InvalidRequest
 LEAST_TOKEN: Final = 20
 """The least characters of a token. So many hexadecimal digits cannot be found by trying."""
 
+LARGEST_FILE: Final = 1 << 20
+"""The most bytes of a file of tokens. The server reads the file between two calls."""
+
 _LOOK_SECONDS: Final = 1.0
 _PRINCIPAL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,99}")
 _DIGEST: Final = re.compile(r"sha256:([0-9a-fA-F]{64})")
@@ -94,17 +97,18 @@ def _version(path: Path) -> tuple[int, int, int]:
 
 
 def _read(path: Path) -> Sequence[_Entry]:
-    try:
-        with path.open(encoding="utf-8") as file:
-            mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-            lines = file.read().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise _unreadable(path, error) from error
-    entries = []
-    for number, line in enumerate(lines, 1):
+    text, mode = _text(path)
+    entries: list[_Entry] = []
+    principals: dict[bytes, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
         words = line.split()
         if words and not words[0].startswith("#"):
-            entries.append(_entry(words, f"{path}, line {number}", mode))
+            where = f"{path}, line {number}"
+            entry = _entry(words, where, mode)
+            if principals.setdefault(entry.digest, entry.principal) != entry.principal:
+                message = f"{where}: another principal has the same token: give each principal a token of its own"
+                raise InvalidRequest(message, reason="BAD_TOKENS")
+            entries.append(entry)
     if not entries:
         raise InvalidRequest(
             f"{path} has no tokens: write a line for each principal, with its name and its token", reason="BAD_TOKENS"
@@ -115,6 +119,21 @@ def _read(path: Path) -> Sequence[_Entry]:
             reason="BAD_TOKENS",
         )
     return entries
+
+
+def _text(path: Path) -> tuple[str, int]:
+    """The text of the file, and its permissions. Opening a pipe without a writer would wait for one."""
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), encoding="utf-8") as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise InvalidRequest(f"the tokens cannot be read: {path} is not a plain file", reason="BAD_TOKENS")
+            if status.st_size > LARGEST_FILE:
+                message = f"{path} has {status.st_size:,} bytes; at most {LARGEST_FILE:,} are allowed"
+                raise InvalidRequest(message, reason="BAD_TOKENS")
+            return file.read(LARGEST_FILE), stat.S_IMODE(status.st_mode)
+    except (OSError, UnicodeDecodeError) as error:
+        raise _unreadable(path, error) from error
 
 
 def _entry(words: Sequence[str], where: str, mode: int) -> _Entry:

@@ -6,6 +6,8 @@ import contextlib
 import hashlib
 import json
 import logging
+import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -347,6 +349,37 @@ def test_a_file_that_others_have_too_much_of_is_refused(tmp_path: Path, mode: in
     path.chmod(mode)
     with pytest.raises(tidegate.InvalidRequest, match=said):
         Tokens(path)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda path: os.mkfifo(path, 0o600), "is not a plain file"),
+        (lambda path: path.mkdir(), "tokens is not a plain file|Is a directory"),
+        (lambda path: path.symlink_to("/dev/zero"), "is not a plain file"),
+        (lambda path: path.write_bytes(bytes(2 << 20)), "has 2,097,152 bytes; at most 1,048,576"),
+    ],
+    ids=["pipe", "folder", "device", "large"],
+)
+@pytest.mark.usefixtures("looked_at_once")
+def test_what_is_no_small_file_is_not_read(
+    make: Callable[[Path], object], said: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tokens_file(tmp_path / "tokens", f"alice {ALICE}")
+    tokens = Tokens(path)
+    path.unlink()
+    make(path)
+    assert tokens.principal(ALICE) == "alice"
+    assert re.search(said, caplog.text)
+    with pytest.raises(tidegate.InvalidRequest, match=said):
+        Tokens(path)
+
+
+def test_a_token_is_one_principals(tmp_path: Path) -> None:
+    lines = (f"alice {ALICE}", f"bob sha256:{hashlib.sha256(ALICE.encode()).hexdigest()}")
+    with pytest.raises(tidegate.InvalidRequest, match="line 2: another principal has the same token") as wrong:
+        Tokens(tokens_file(tmp_path / "tokens", *lines))
+    assert ALICE not in str(wrong.value)
 
 
 def test_digests_may_be_read_by_everybody(tmp_path: Path) -> None:
