@@ -299,23 +299,23 @@ def test_watching_a_task_that_is_over_ends_at_once(stubs: Stubs) -> None:
 
 def test_tasks_that_fill_several_answers_are_listed_part_by_part(stubs: Stubs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidegate.proto.encoding.messages.LISTED_BYTES", 300)
-    made = [stubs.create() for _ in range(5)]
+    ids = [stubs.create() for _ in range(5)]
     first = stubs.tasks.ListTasks(pb.ListTasksRequest())
     assert first.more
     listed = [task.id for task in first.tasks]
     while len(listed) < 5:
         answer = stubs.tasks.ListTasks(pb.ListTasksRequest(after=listed[-1]))
         listed += [task.id for task in answer.tasks]
-    assert listed == made
+    assert listed == ids
     assert not answer.more
-    stubs.tasks.DeleteTask(pb.DeleteTaskRequest(task=made[2]))
+    stubs.tasks.DeleteTask(pb.DeleteTaskRequest(task=ids[2]))
     with pytest.raises(grpc.RpcError) as failure:
-        stubs.tasks.ListTasks(pb.ListTasksRequest(after=made[2]))
+        stubs.tasks.ListTasks(pb.ListTasksRequest(after=ids[2]))
     assert failure.value.code() is grpc.StatusCode.NOT_FOUND
 
 
 def test_a_client_lists_the_tasks_of_all_answers(stubs: Stubs, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidegate.proto.encoding.messages.LISTED_BYTES", 300)
-    made = [stubs.create() for _ in range(7)]
+    ids = [stubs.create() for _ in range(7)]
     with Client(RemoteService(Access(address=address), 10.0)) as client:
-        assert [task.id for task in client.tasks()] == made
+        assert [task.id for task in client.tasks()] == ids
