@@ -80,13 +80,27 @@ def _in_parts(
     section: Section, making: Making, nodes: Mapping[ir.Relation, PhysicalNode], output: pa.Schema | None
 ) -> FragmentNode:
     """The section's root. Where it makes long values of each row of a file, the rows come as a stream, so that fewer of
-    them can be computed at once.
+    them can be computed at once. A filter below, which makes none, still has DuckDB read the file: DuckDB skips row
+    groups by their statistics.
     """
     root = _Fragment(making, nodes).of(section.root, output)
     if not section.row_wise or not root.files or WIDE_ROWS not in root.sql:
         return root
+    filtered = _filtered_below(section.root)
+    below = None if filtered is None else _Fragment(making, nodes).of(filtered, None)
+    if filtered is not None and below is not None and below.files and WIDE_ROWS not in below.sql:
+        nodes = {**nodes, filtered: below}
     streamed = _Fragment(making, nodes, streamed=True).of(section.root, output)
     return streamed if [stream.replayed for stream in streamed.streams] == [False] else root
+
+
+def _filtered_below(root: ir.Relation) -> ir.Filter | None:
+    """The last filter of a source's rows below projections and filters; None if there is none."""
+    while isinstance(root, ir.Project | ir.Filter):
+        if isinstance(root, ir.Filter) and isinstance(root.input, ir.Read | ir.LocalFiles):
+            return root
+        root = root.input
+    return None
 
 
 def _source_read(

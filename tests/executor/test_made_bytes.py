@@ -112,3 +112,12 @@ def test_a_group_of_which_two_copies_do_not_fit_is_refused(tmp_path: Path, colle
 def test_small_groups_are_collected_in_half_of_the_memory() -> None:
     table = answer("SELECT k % 100 AS g, array_agg(k) AS x FROM l GROUP BY k % 100 ORDER BY g", 2_000)
     assert table["x"].to_pylist() == [list(range(group, 2_000, 100)) for group in range(100)]
+
+
+def test_rows_of_a_file_that_are_filtered_below_long_texts_come_in_their_order(tmp_path: Path) -> None:
+    pq.write_table(pa.Table.from_batches([rows(10_000)]), tmp_path / "l.parquet", row_group_size=1_000)
+    text = "SELECT k, repeat(t, 4000 + k) AS t FROM l WHERE k >= 9500 AND k % 2 = 0"
+    with tidegate.local(roots=[tmp_path]) as client:
+        table = client.query(planned(text), {"l": str(tmp_path / "l.parquet")}, memory_limit=LIMIT)
+    assert table["k"].to_pylist() == [*range(9_500, 10_000, 2)]
+    assert [len(text) for text in table["t"].to_pylist()] == [3 * (4_000 + k) for k in range(9_500, 10_000, 2)]

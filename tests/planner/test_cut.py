@@ -8,7 +8,14 @@ from collections.abc import Sequence
 from tidegate.planner import ir
 from tidegate.planner.cut.fragments import is_blocking
 from tidegate.planner.ir import types as t
-from tidegate.planner.physical.pipelines import Feed, FragmentNode, KeptNode, PhysicalPlan, Start
+from tidegate.planner.physical.pipelines import (
+    Feed,
+    FragmentNode,
+    KeptNode,
+    PhysicalPlan,
+    ScanNode,
+    Start,
+)
 from tidegate.planner.prepare import prepare
 from tidegate.proto.values import TaskOptions
 
@@ -187,3 +194,12 @@ def test_no_text_of_a_plan_is_in_sql_unquoted() -> None:
     assert "DROP" not in sql
     assert "SELECT 1" not in sql
     assert "'''; --'" in sql
+
+
+def test_a_filter_below_long_texts_reads_a_file_itself_and_hands_its_rows_on() -> None:
+    [stream] = root(physical(project(positive(A), call("repeat", col(1, TEXT), col(0))))).streams
+    assert isinstance(stream.node, FragmentNode)
+    assert [file.source for file in stream.node.files] == ["a"]
+    assert "repeat" not in stream.node.sql
+    [stream] = root(physical(project(A, call("repeat", col(1, TEXT), col(0))))).streams
+    assert isinstance(stream.node, ScanNode)
