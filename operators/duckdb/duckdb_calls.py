@@ -109,6 +109,15 @@ def estimate_progress(connection: Connection) -> None:
     connection.execute("SET enable_progress_bar = true")
 
 
+def hand_on_at_once(connection: Connection) -> None:
+    """Let the operators of the connection's statements hand on the rows that they have left of a chunk.
+
+    They would wait otherwise until they have nearly 2,048 rows: filters and joins would hold gigabytes of wide rows,
+    which DuckDB does not count.
+    """
+    connection.execute("SET enable_caching_operators = false")
+
+
 def batches_of(reader: pa.RecordBatchReader) -> Generator[pa.RecordBatch]:
     """The reader's batches. Closing the iterator closes the reader, and with it the statement."""
     try:

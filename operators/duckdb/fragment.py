@@ -36,7 +36,7 @@ from ..sources.statement_files import StatementFiles
 from . import builds, failures
 from .canonical_order import in_canonical_order
 from .conform import Conform
-from .duckdb_calls import BATCH_ROWS, COMPUTED_ROWS, estimate_progress
+from .duckdb_calls import BATCH_ROWS, COMPUTED_ROWS, estimate_progress, hand_on_at_once
 from .held import limited_room
 from .instances import Instance
 from .long_values import LongValues
@@ -115,6 +115,8 @@ class Fragment(Operator):
         try:
             if files:
                 estimate_progress(self._connection)
+            if any(stream.may_be_wide for stream in streams):
+                hand_on_at_once(self._connection)
             self._statement = Statement(
                 self._made.named(sql),
                 engine=instance.engine,

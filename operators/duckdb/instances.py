@@ -144,8 +144,8 @@ def _lock_down(database: Connection, settings: InstanceSettings) -> None:
     roots = [os.path.join(root, "") for root in settings.roots]
     database.execute("SET GLOBAL allowed_directories = $1", [roots])
     database.execute("SET GLOBAL enable_external_access = false")
-    # Only the settings of statements' profiles and progress stay adjustable: they count, and change no result.
-    adjustable = "'enable_profiling', 'enable_progress_bar', 'enable_progress_bar_print'"
+    # Only what counts, or decides how many rows are handed on at once, stays adjustable: it changes no rows.
+    adjustable = "'enable_profiling', 'enable_progress_bar', 'enable_progress_bar_print', 'enable_caching_operators'"
     database.execute(f"SET GLOBAL allowed_configs = [{adjustable}]")
     database.execute("SET GLOBAL lock_configuration = true")
 

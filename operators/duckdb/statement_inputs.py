@@ -13,9 +13,12 @@ from ..arrays.retype import unnamed
 from ..core.batches import batch_of
 from ..core.blocks import blocks, gathered
 from ..core.operator import Stream
-from ..core.sizes import batch_bytes, row_bytes
+from ..core.sizes import batch_bytes, fixed_row_bytes, row_bytes
 from .held import HeldRows
 from .long_values import LEAST_LONG, LONG, LongColumn, LongValues, sortable_text_bytes, unspilled_bytes
+
+_WIDE = 8 << 10
+"""Bytes of a row of which DuckDB may hold a chunk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -36,6 +39,13 @@ class StreamSource:
     unnamed: bool = False
     rows: int | None = None
     long: Mapping[int, LongColumn] = field(default_factory=dict)
+
+    @property
+    def may_be_wide(self) -> bool:
+        """True where the rows that the statement looks at may be wide."""
+        seen = pa.schema(field for at, field in enumerate(self.schema) if at not in self.long)
+        size = fixed_row_bytes(seen)
+        return size is None or size > _WIDE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

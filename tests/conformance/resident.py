@@ -68,7 +68,9 @@ def refused(reason: str, *widths: str) -> Mapping[str, str]:
 
 STATE: Final = refused("STATE_TOO_LARGE")
 LOOP: Final = refused("MEMORY_LIMIT")
-GROWN: Final = LOOP
+LONG_ROW: Final = refused("ROW_TOO_LARGE", "10 MB")
+"""What an expression makes of a row may have an eighth of the limit."""
+GROWN: Final = {**LOOP, **LONG_ROW}
 MANY: Final = refused("MEMORY_LIMIT", "8 B")
 """DuckDB does not join eleven million rows with two million in 64 MiB where both sides bring texts."""
 LONG_LINE: Final = refused("ROW_TOO_LARGE", "10 MB")
@@ -145,7 +147,8 @@ KINDS: Final[Mapping[str, Kind]] = {
         "select distinct k, t from (select k, t from l union all select x.k, x.t || x.t as t from x)",
         pa.schema([("k", pa.int64()), ("t", pa.string())]),
     ),
-    "texts that grow": sql(f"SELECT k, {LONG} AS t FROM l WHERE k < 2500", layout="arrow"),
+    "lengths in order": sql("SELECT k, character_length(t) AS n FROM l WHERE k >= 3 ORDER BY n"),
+    "texts that grow": sql(f"SELECT k, {LONG} AS t FROM l WHERE k < 2500", layout="arrow", refused=LONG_ROW),
     "texts that grow in files": sql(f"SELECT k, {LONG} AS t FROM l WHERE k < 2500", refused=GROWN),
     "texts that grow in a sort": sql(f"SELECT k, {LONG} AS t FROM l WHERE k < 2500 ORDER BY t", refused=GROWN),
     "texts that grow in groups": sql(
@@ -156,7 +159,10 @@ KINDS: Final[Mapping[str, Kind]] = {
         FED,
         refused=GROWN,
     ),
-    "texts that double": sql(f"SELECT k, {DOUBLED} AS t FROM l WHERE k < 2500", refused=GROWN),
+    "texts that double": sql(
+        f"SELECT k, {DOUBLED} AS t FROM l WHERE k < 2500",
+        refused={**LOOP, **refused("ROW_TOO_LARGE", "100 KB", "10 MB")},
+    ),
     "lists that grow": sql(f"SELECT k, array_repeat(k, {TIMES}) AS t FROM l WHERE k < 2500", refused=GROWN),
     "texts in one": sql("SELECT g, string_agg(t, ',') AS t FROM l GROUP BY g", refused=LOOP),
     "continuous texts that grow": sql(
