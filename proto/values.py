@@ -308,7 +308,7 @@ class BlockedState(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blocked:
-    """No rows yet. `missing` lists, by source, the sequence numbers that a requested seal waits for.
+    """No rows yet. `missing` lists, by source, the sequence numbers that a sealed epoch waits for.
 
     >>> task.next()
     [Blocked(state=<BlockedState.UNSEALED: 'unsealed'>, missing={})]

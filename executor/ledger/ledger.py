@@ -335,7 +335,7 @@ class Ledger:
         return bool(self.static) or not self.fed
 
     def waits_for(self) -> dict[str, tuple[int, ...]]:
-        """The split numbers that the oldest unfinished seal waits for, or else those that the end waits for."""
+        """The split numbers that the oldest unfinished sealed epoch waits for, or else those that the end waits for."""
         if self.epochs:
             return self.missing(self.epochs[0])
         if self.fed and all(source.end is not None for source in self.fed.values()):
@@ -343,7 +343,7 @@ class Ledger:
         return {}
 
     def missing(self, epoch: Epoch) -> dict[str, tuple[int, ...]]:
-        """The split numbers that this epoch's seal waits for."""
+        """The split numbers that this sealed epoch waits for."""
         if all(source.complete >= epoch.last[name] for name, source in self.fed.items()):
             return {}
         return _some({name: source.missing(epoch.last[name]) for name, source in self.fed.items()})

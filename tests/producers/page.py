@@ -23,23 +23,24 @@ _LONGEST: Final = 160
 _HEAD: Final = """\
 # Producers
 
-This page says which plans of another system Tidegate runs, and which it refuses. Each row was planned by the system
-itself, run by both, and compared: values, types and nulls. [Coverage](coverage.md) lists what Substrait itself defines.
+This page says how Tidegate reads the plans of other producers, and then which functions and queries of DataFusion it
+runs. DataFusion ran each of these functions and queries and wrote it as a plan; Tidegate ran the plan. Then the values,
+types and nulls of both answers were compared. [Coverage](coverage.md) lists what Substrait itself defines.
 
 | Runs | Meaning |
 |---|---|
-| yes | Tidegate and the system give the same answer |
+| yes | Tidegate and DataFusion give the same answer |
 | refused | Tidegate refuses the plan, for the reason in the note |
-| as written | the plan lacks a part of the query: Tidegate runs the plan, and the system reads its plan the same way |
-| not written | the system itself does not run the query, or cannot write it as a plan |
+| as written | DataFusion's plan lacks a part of the query. Tidegate runs the plan, and gives what DataFusion gives when it reads the plan back |
+| not written | DataFusion itself does not run the query, or cannot write it as a plan |
 
-The page is made by `make producers`. The tests plan and run every row again.
+The page is made by `make producers`. The tests plan and run every function and query again.
 
 ## What a name means
 
 A plan that takes a function from an extension means that extension's function. Some producers write a name without an
-extension, and mean their own function of that name. Tidegate recognises the producer by the plan's version, and then
-runs the producer's function:
+extension, and mean their own function of that name. A plan's `version` has the name of the program that wrote it. By
+this name Tidegate recognises the producer, and then runs the producer's function:
 
 | Producer | Written | Meant |
 |---|---|---|
@@ -47,14 +48,14 @@ runs the producer's function:
 | DataFusion | `like`, `ilike` | a backslash makes the next character literal, unless the query names another escape |
 | DataFusion | `logb` | the base comes second |
 | DataFusion | `initcap` | every run of letters and digits is a word |
-| DataFusion | `substring` | a start below 1 counts from before the text |
+| DataFusion | `substring` | a start below 1 is a position before the text, and the length counts from there: `substring('abc', -1, 3)` is `a` |
 | DataFusion | `upper` | `ß` becomes `SS`, and so on |
 | DataFusion | `regexp_replace` | the first match is replaced, with the flag `g` every match |
 | DataFusion | `corr` | null where it is not defined |
 | DataFusion | a cast of a float or decimal to an integer | the fraction is cut off |
 | DataFusion | a cast of a timestamp to text | ISO 8601, with a `T` |
-| DataFusion | several grouping sets | a column of bits, one for each key, between keys and measures |
-| Isthmus (Substrait's producer in Java) | several grouping sets | some of its plans have a column with the set's number, some do not: the reading that gives as many columns as the rest of the plan uses; `AMBIGUOUS_GROUPING` if both readings do |
+| DataFusion | several grouping sets | the result has one more column, between keys and measures: an integer with one bit for each key |
+| Isthmus (Substrait's producer in Java), and plans without a producer's name | several grouping sets | some of these plans count on a column with the set's number, some do not. Tidegate takes the reading whose columns fit the relations above. If both readings fit, it refuses the plan (`AMBIGUOUS_GROUPING`) |
 
 ## What a plan lacks
 
@@ -62,14 +63,13 @@ Some producers leave out a part that Substrait asks for, or write another one. T
 
 | Producer | Its plans | Read as |
 |---|---|---|
-| DuckDB's extension | a projection stands for its expressions alone. Substrait has the input's columns before them | the expressions alone, if the plan then has as many columns as names |
+| DuckDB's extension | a projection stands for its expressions alone. Substrait has the input's columns before them | the expressions alone, if the plan's references and the number of its result's names fit that; else as Substrait has it |
 | DuckDB's extension | NOT LIKE is `not_equal` | NOT LIKE for [some texts](plans-and-coverage.md#tpc-h) |
 | DuckDB's extension | UNION is UNION ALL | UNION ALL, with a warning |
-| DuckDB's extension | declared result types are wrong | the derived types |
-| ibis-substrait | declared result types are wrong | the derived types |
+| DuckDB's extension, ibis-substrait | declared result types are wrong | the types that Substrait's rules give |
 | ibis-substrait | a quotient of integers is that of integers, declared as a float | the quotient of floats |
-| ibis-substrait | outer references are written as inner ones | [as written](plans-and-coverage.md#tpc-h) |
-| DataFusion | EXISTS and IN are one join | that join, with a warning where nulls differ |
+| ibis-substrait | a subquery's references to the outer query's row are written as references to its own row | [as written](plans-and-coverage.md#tpc-h). If only the outer query's row has such a column: as a reference to that row, with a warning |
+| DataFusion | EXISTS and IN are written as the same join | that join, with a warning where EXISTS and IN treat a null differently ([which](plans-and-coverage.md#tpc-h)) |
 | DataFusion | unsigned integers are written as signed ones, with a mark (a type variation) that the plan does not declare | unsigned integers |
 | all, before Substrait 0.63 | a limit of 0 rows looks like a limit without a number | a limit of 0 rows |
 
@@ -113,13 +113,7 @@ def _lines(functions: Mapping[Call, Result], features: Mapping[str, Mapping[str,
 
 def _count(results: Iterable[Result]) -> str:
     counts = Counter(result.outcome for result in results)
-    named = {
-        Outcome.RIGHT: "run and answer as DataFusion does",
-        Outcome.REFUSED: "are refused",
-        Outcome.UNWRITTEN: "DataFusion itself does not run or write",
-        Outcome.WRONG: "answer otherwise",
-    }
-    return "; ".join(f"{counts[outcome]} {text}" for outcome, text in named.items() if counts[outcome]) + "."
+    return f"Runs: {', '.join(f'{outcome} {counts[outcome]}' for outcome in Outcome if counts[outcome])}."
 
 
 def _note(result: Result) -> str:
