@@ -166,7 +166,9 @@ KINDS: Final[Mapping[str, Kind]] = {
     "lists that grow": sql(f"SELECT k, array_repeat(k, {TIMES}) AS t FROM l WHERE k < 2500", refused=GROWN),
     "texts in one": sql("SELECT g, string_agg(t, ',') AS t FROM l GROUP BY g", refused=LOOP),
     "continuous texts that grow": sql(
-        f"SELECT k, {LONG} AS t FROM l WHERE k < 2500", mode="continuous", refused={**STATE, **GROWN}
+        f"SELECT k, {LONG} AS t FROM l WHERE k < 2500",
+        mode="continuous",
+        refused={**STATE, **refused("MEMORY_LIMIT", "8 B", "1 KB")},
     ),
     "arrow": sql(f"{READ} WHERE k >= 3", layout="arrow"),
     "arrow in one batch": sql(f"{READ} WHERE k >= 3", layout="arrow in one batch"),
