@@ -75,23 +75,23 @@ def test_a_plan_thousands_of_levels_deep_is_explained_on_a_line_each() -> None:
 
 
 def test_every_pipeline_has_one_operator_that_ends_it_and_halves_are_named() -> None:
-    decoded = decode_plan(PlanBytes(binary=(PLANS / "datafusion/q03.bin").read_bytes()))
+    decoded = decode_plan(PlanBytes(binary=(PLANS / "datafusion/q10.bin").read_bytes()))
     for executor in ExecutorKind:
         explained = prepare(decoded, TaskOptions(**on_channels(3), executor=executor)).explain()
         content = json.loads(explained.json)
         pipelines = [stage["operators"] for stage in content["spread"]]
-        assert [[operator_entry["ends_pipeline"] for operator_entry in of].count(True) for of in pipelines] == [1] * 5
+        assert [[operator_entry["ends_pipeline"] for operator_entry in of].count(True) for of in pipelines] == [1] * 6
         assert all(of[0]["ends_pipeline"] for of in pipelines)
         ends = [of[0]["operator"] for of in pipelines]
-        assert ends[2:] == ["partial aggregate, 3 keys: sum", "partial fetch", "final fetch"]
-        assert "final aggregate, 3 keys: sum" in [pipeline["operator"] for pipeline in pipelines[3]]
-        assert "sort, 2 keys" in [pipeline["operator"] for pipeline in pipelines[3] if pipeline["blocks"]]
+        assert ends[3:] == ["partial aggregate, 7 keys: sum", "partial fetch", "final fetch"]
+        assert "final aggregate, 7 keys: sum" in [pipeline["operator"] for pipeline in pipelines[4]]
+        assert "sort, 1 keys" in [pipeline["operator"] for pipeline in pipelines[4] if pipeline["blocks"]]
         for of in pipelines:
             assert f"{of[0]['operator']}{', blocks' if of[0]['blocks'] else ''}, ends the pipeline  [" in explained.text
         if executor is ExecutorKind.SPARK:
             members = [member for stage in content["spark"]["stages"] for member in stage["pipelines"]]
             assert [member["operators"][0]["operator"] for member in members] == ends
-            assert explained.text[explained.text.index("on Spark") :].count("ends the pipeline") == 5
+            assert explained.text[explained.text.index("on Spark") :].count("ends the pipeline") == 6
 
 
 def test_a_sort_that_an_exchange_merges_is_a_partial_one() -> None:
