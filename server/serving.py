@@ -22,7 +22,7 @@ from .access.doorkeeper import Doorkeeper, most_connections
 from .calls.answering import Endpoint, called
 from .calls.backend import Backend
 from .calls.call_bounds import CallBounds
-from .calls.long_polls import Waiting
+from .calls.long_polls import Waiting, shutting_down
 from .calls.request_reading import MARGIN, Reading
 from .calls.unread_answers import UnreadAnswers
 from .endpoints.flight_port import FlightPort
@@ -40,6 +40,7 @@ LARGEST_AT_ONCE: Final = 8
 #: Beyond so many calls that wait to be begun, gRPC ends more and more of the next ones with CANCELLED.
 _LEAST_WAITING: Final = 4_096
 _CANCELLED_SECONDS: Final = 0.5  # for calls that are cancelled after their grace, before their connections are cut
+_PLANNED_SECONDS: Final = 2.0  # for plans that are being read: that cannot be stopped
 _LEFT_SECONDS: Final = 2.0  # for threads of calls that have been answered, or given up
 
 _OPTIONS: Final = (
@@ -74,6 +75,8 @@ class Server:
         )
         self._health = Health()
         self.address = settings.listen
+        self.left_threads = False
+        """True if a call's thread goes on although the server has ended."""
 
     @property
     def _most_bytes(self) -> int:
@@ -159,18 +162,23 @@ class Server:
         self._waiting.stop()
         grace = self._settings.grace_seconds
         await called(self._pools.control, self._backend.stop)
+        giving_up = asyncio.get_running_loop().call_later(
+            min(_PLANNED_SECONDS, grace), self._pools.planning.give_up, shutting_down()
+        )
         await asyncio.gather(
             ended_or_cut(self._server.stop(grace), self.address, grace + _CANCELLED_SECONDS), self._flight.stop(grace)
         )
-        if not self._pools.close(_LEFT_SECONDS):
+        giving_up.cancel()
+        self.left_threads = not self._pools.close(_LEFT_SECONDS)
+        if self.left_threads:
             log.error(
                 "a call has not ended although its task is cancelled: the server ends without waiting for the "
                 "call's thread"
             )
 
 
-async def serve(backend: Backend, settings: Settings, ready: Callable[[Server], None]) -> None:
-    """Serve until SIGTERM or SIGINT. Calls `ready` with the listening server."""
+async def serve(backend: Backend, settings: Settings, ready: Callable[[Server], None]) -> bool:
+    """Serve until SIGTERM or SIGINT. Calls `ready` with the listening server. False if threads of calls go on."""
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -179,3 +187,4 @@ async def serve(backend: Backend, settings: Settings, ready: Callable[[Server], 
         ready(server)
         await ended.wait()
         log.info("shutting down")
+    return not server.left_threads

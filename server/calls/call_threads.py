@@ -41,6 +41,7 @@ class Threads:
         self._running: Counter[str] = Counter()
         """The number of threads that each principal has."""
         self._long = 0
+        self._awaited: set[_Call[Any]] = set()
         self._away: set[_Thread] = set()
 
     async def call(self, function: Callable[[], R]) -> R:
@@ -72,14 +73,21 @@ class Threads:
 
     async def _outcome(self, call: _Call[R]) -> R:
         """The call's result or error. A call that is given up leaves the line, with the request that it holds."""
+        self._awaited.add(call)
         try:
             return await call.outcome
-        except asyncio.CancelledError:
+        finally:
+            self._awaited.discard(call)
             if call.waits:
                 self._calls.remove(call)
                 if call.on_end is not None:
                     call.on_end()
-            raise
+
+    def give_up(self, error: BaseException) -> None:
+        """Answer all calls with this error. Threads in the middle of one go on with it."""
+        for call in self._awaited:
+            if not call.outcome.done():
+                call.outcome.set_exception(error)
 
     def _long_call_ended(self) -> None:
         self._long -= 1

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from . import options as common
 from .serve_options import SIZES, add_options
@@ -84,10 +84,13 @@ def serve(options: argparse.Namespace) -> int:
         ceilings=_ceilings(options, defaults, chosen),
         data=options.data,
     )
+    ended = True
     try:
-        asyncio.run(serve_until_ended(service, settings, partial(_ready, options.data)))
+        ended = asyncio.run(serve_until_ended(service, settings, partial(_ready, options.data)))
     finally:
         _close(service)
+    if not ended:
+        _end_now(0)
     return 0
 
 
@@ -160,9 +163,14 @@ def _close(service: Service) -> None:
             "the code of a task cannot be interrupted: the process ends without waiting for the code (the next "
             "server removes the files left in the spill folder)"
         )
-        logging.shutdown()
-        sys.stdout.flush()
-        os._exit(1)
+        _end_now(1)
+
+
+def _end_now(code: int) -> NoReturn:
+    """End the process although threads go on: taking the interpreter down under native code may crash."""
+    logging.shutdown()
+    sys.stdout.flush()
+    os._exit(code)
 
 
 def _given(options: argparse.Namespace, names: tuple[str, ...]) -> dict[str, Any]:

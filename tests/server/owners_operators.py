@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import time
 from collections.abc import Sequence
 
@@ -34,8 +35,17 @@ class Sleeps:
         return None
 
 
+def never(options: object, schemas: Sequence[pa.Schema]) -> pa.Schema:
+    """Keeps the thread that plans for minutes. Says when the interpreter is taken down under it."""
+    atexit.register(print, "taken down", flush=True)
+    print("planning", flush=True)
+    time.sleep(600)
+    return schemas[0]
+
+
 OPERATORS = {
     "double": tidegate.user_operator(lambda options: Doubles()),
+    "never": tidegate.user_operator(lambda options: Doubles(), schema=never),
     "sleep": tidegate.user_operator(lambda options: Sleeps()),
 }
 NO_MAPPING = 7

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import tidegate
-from tidegate.proto.tidegate.v1 import plans_pb2
+from tidegate.proto.tidegate.v1 import plans_pb2, plans_pb2_grpc
 from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
 from tidegate.relations import UserOperator
 
@@ -114,3 +114,19 @@ def test_a_process_ends_whatever_code_a_task_runs() -> None:
         while server.process.stdout.readline() != "asleep\n":
             pass
         assert server.end() == 1
+
+
+def test_a_server_ends_within_seconds_while_it_reads_a_plan() -> None:
+    """Reading cannot be stopped: the call is refused, and the interpreter is not taken down under its thread."""
+    arguments = ("serve", "--listen=127.0.0.1:0", "--operators=tests.server.owners_operators")
+    endless = plan(operated(UserOperator(name="never"), read("numbers", {"k": I64})), ["k"])
+    with server_process("tidegate.server.cli", *arguments) as server, grpc.insecure_channel(server.address) as channel:
+        request = plans_pb2.ValidateRequest(plan=pb.PlanBytes(binary=endless))
+        call = plans_pb2_grpc.PlanServiceStub(channel).Validate.future(request)
+        assert server.process.stdout is not None
+        while server.process.stdout.readline() != "planning\n":
+            assert not call.done()
+        assert server.end() == 0
+        assert "taken down" not in server.process.stdout.read()
+        assert call.exception().code() is grpc.StatusCode.UNAVAILABLE
+        assert "the server is shutting down" in call.exception().details()
