@@ -1,1 +1,1 @@
-"""Holds all tasks of a process, and turns plans, graphs and Spark sessions into tasks."""
+"""Holds all tasks of a process, and makes tasks of plans and graphs, also those that run on Spark."""

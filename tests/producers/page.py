@@ -67,17 +67,17 @@ Some producers leave out a part that Substrait asks for, or write another one. T
 | DuckDB's extension | NOT LIKE is `not_equal` | NOT LIKE for [some texts](plans-and-coverage.md#tpc-h) |
 | DuckDB's extension | UNION is UNION ALL | UNION ALL, with a warning |
 | DuckDB's extension, ibis-substrait | declared result types are wrong | the types that Substrait's rules give |
-| ibis-substrait | a quotient of integers is that of integers, declared as a float | the quotient of floats |
+| ibis-substrait | the division of two integers is written as integer division, but declared as a float | a division of floats |
 | ibis-substrait | a subquery's references to the outer query's row are written as references to its own row | [as written](plans-and-coverage.md#tpc-h). If only the outer query's row has such a column: as a reference to that row, with a warning |
 | DataFusion | EXISTS and IN are written as the same join | that join, with a warning where EXISTS and IN treat a null differently ([which](plans-and-coverage.md#tpc-h)) |
 | DataFusion | unsigned integers are written as signed ones, with a mark (a type variation) that the plan does not declare | unsigned integers |
 | all, before Substrait 0.63 | a limit of 0 rows looks like a limit without a number | a limit of 0 rows |
 
 The tests run the TPC-H plans of four producers: 22 of DataFusion, 15 of DuckDB's extension (it writes no others), 20 of
-ibis-substrait and 22 of substrait-python. All 79 run. Where `make producers-venv` has made an
-environment for them, the tests also have ibis-substrait 4.0.1 and DuckDB 1.1.3 with its extension write plans, and
-compare the answers. Neither can be in one environment with Tidegate: ibis-substrait does not import with today's
-substrait, and the extension is for DuckDB 1.1.3 alone.
+ibis-substrait and 22 of substrait-python. All 79 run. If you have run `make producers-venv`, which makes an environment
+for ibis-substrait 4.0.1 and for DuckDB 1.1.3 with its extension, the tests also let these two write new plans, run the
+plans, and compare the answers. Neither can be in one environment with Tidegate: ibis-substrait does not import with
+today's substrait, and the extension is for DuckDB 1.1.3 alone.
 """  # noqa: E501 - a row of a table is one line
 
 
