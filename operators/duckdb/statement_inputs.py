@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from ...proto.arrow.spill_buffer import SpillRoom
 from ...proto.errors import ExecutionError, InternalError
+from ..arrays.nested_structs import from_the_start, has_nested_structs
 from ..arrays.retype import unnamed
 from ..core.batches import batch_of
 from ..core.blocks import blocks, gathered
@@ -101,6 +102,7 @@ class FragmentInput:
         self._empty = not len(source.schema)
         self.schema = positional_schema(_unnamed(source.schema) if source.unnamed else source.schema)
         self._renamed = {at for at, field in enumerate(source.schema) if field.type != self.schema.field(at).type}
+        self._nested = {at for at, field in enumerate(source.schema) if has_nested_structs(field.type)}
         self._source_schema = source.schema
         self._stream: Stream | None = None
         self._ahead: list[pa.RecordBatch] = []
@@ -240,12 +242,14 @@ class FragmentInput:
                 stream.close()
 
     def _columns(self, batch: pa.RecordBatch, positions: Iterable[int]) -> list[pa.Array]:
-        if not self._renamed:
+        if not self._renamed and not self._nested:
             return [batch.column(at) for at in positions]
-        return [
-            batch.column(at).view(self.schema.field(at).type) if at in self._renamed else batch.column(at)
-            for at in positions
-        ]
+        return [self._column(batch.column(at), at) for at in positions]
+
+    def _column(self, column: pa.Array, at: int) -> pa.Array:
+        if at in self._nested:
+            column = from_the_start(column)
+        return column.view(self.schema.field(at).type) if at in self._renamed else column
 
     def _rows(self, stream: Stream) -> Iterator[pa.RecordBatch]:
         if self._held is None and self._is_ordered and self._beside is not None:

@@ -185,9 +185,11 @@ class Statement:
         for subquery in subqueries_of(relation):
             inner[subquery.relation] = yield _Visit(subquery.relation, (row, *outer), inside, True)
         try:
-            return self._written(relation, tables, writer.with_subqueries(inner))
+            written = self._written(relation, tables, writer.with_subqueries(inner))
         except PlanError as error:
             raise error.at(relation.plan_path) from error
+        yield from _read_again(written, inner, (row, *outer), inside)
+        return written
 
     def _written(  # noqa: C901 (a line per relation)
         self, relation: _Written, tables: list[Table], writer: Writer
@@ -288,6 +290,17 @@ def _collects(relation: ir.Relation) -> bool:
 def _joins(relation: ir.Relation) -> bool:
     """True if DuckDB joins or groups the relation's rows, also those that its subqueries ask for."""
     return relation.traits.loose in ("always", "grouped") or bool(subqueries_of(relation))
+
+
+def _read_again(
+    written: str, inner: Mapping[ir.Relation, str], outer: tuple[tuple[str, ...], ...], inside: _Inside
+) -> Generator[_Visit, str, None]:
+    """Visit the subqueries again that the text has several times, as where a guard has them, too: the statement reads
+    their streams as often.
+    """
+    for relation, text in inner.items():
+        if written.count(text) > 1:
+            yield _Visit(relation, outer, inside, True)
 
 
 def _has_partitions(relation: ir.Relation) -> bool:

@@ -181,9 +181,14 @@ KINDS: Final[Mapping[str, Kind]] = {
 
 
 def planned(text: str) -> bytes:
+    return planned_over(SCHEMA, text)
+
+
+def planned_over(schema: pa.Schema, text: str) -> bytes:
+    """DataFusion's plan of a query over sources of this schema."""
     session = datafusion.SessionContext()
     for name in SOURCES:
-        session.register_record_batches(name, [[pa.RecordBatch.from_pylist([], SCHEMA)]])
+        session.register_record_batches(name, [[pa.RecordBatch.from_pylist([], schema)]])
     return bytes(Serde.serialize_bytes(text, session))
 
 

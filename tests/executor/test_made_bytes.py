@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,6 +13,7 @@ import pytest
 import tidegate
 
 from ..conformance.resident import SCHEMA, planned
+from ..on_channels import on_channels
 
 LIMIT = 32 << 20
 """Rows that are computed at once may make 4 MiB."""
@@ -121,3 +123,29 @@ def test_rows_of_a_file_that_are_filtered_below_long_texts_come_in_their_order(t
         table = client.query(planned(text), {"l": str(tmp_path / "l.parquet")}, memory_limit=LIMIT)
     assert table["k"].to_pylist() == [*range(9_500, 10_000, 2)]
     assert [len(text) for text in table["t"].to_pylist()] == [3 * (4_000 + k) for k in range(9_500, 10_000, 2)]
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT upper((SELECT max(t) FROM r)) AS u FROM l",
+        "SELECT k, t || (SELECT max(t) FROM r) AS u FROM l",
+        "SELECT k, t || (SELECT max(t) FROM l) AS u FROM l",
+        "SELECT k, repeat(t, (SELECT max(g) + 2 FROM r)) AS u FROM l",
+        "SELECT k FROM l WHERE t || 'x' < (SELECT max(t) FROM r) || 'y'",
+    ],
+)
+def test_a_subquery_in_an_expression_that_makes_texts_is_answered(query: str, channels: int) -> None:
+    left, right = (
+        pa.table({"k": [1, 2], "g": [1, 1], "t": texts}, schema=SCHEMA) for texts in (["a", "b"], ["b", "cd"])
+    )
+    with tidegate.local() as client, client.create_task(planned(query), **on_channels(channels)) as task:
+        sources = {name: table for name, table in {"l": left, "r": right}.items() if name in task.sources}
+        answer = task.run_epoch(sources).table()
+    with duckdb.connect() as connection:
+        connection.register("l", left)
+        connection.register("r", right)
+        assert sorted(map(repr, answer.to_pylist())) == sorted(
+            map(repr, connection.sql(query).to_arrow_table().to_pylist())
+        )
