@@ -22,7 +22,7 @@ from .event_time.row_watermarks import EventTime
 from .event_time.window_closing import IDLE, NEVER
 from .kept.arrangement import Arrangement
 from .kept.present import sums_at
-from .kept.state_format import check_version, load_arrangement, save_arrangement
+from .kept.state_format import load_arrangement, load_numbers, save_arrangement, save_numbers
 from .values.change import Change
 from .values.rows import Rows
 from .values.value_columns import FixedColumn
@@ -113,14 +113,12 @@ class RetractionCheck(ChangeOperator):
     def save(self, state: StateWriter) -> None:
         save_arrangement(state, "counts", self._counts, self._kept)
         if self._horizon is not None:
-            state.write("forgotten", 1, pa.table({"low": [self._low]}))
+            save_numbers(state, "forgotten", 1, {"low": self._low})
 
     def load(self, state: StateReader) -> None:
         load_arrangement(state, "counts", self._counts, self._kept)
         if self._horizon is not None:
-            version, table = state.read("forgotten")
-            check_version("forgotten", version, 1)
-            self._low = table.column("low")[0].as_py()
+            (self._low,) = load_numbers(state, "forgotten", 1)
 
     @property
     def touched(self) -> int:

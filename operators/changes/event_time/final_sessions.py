@@ -17,7 +17,7 @@ from ...core.operator import UNBOUNDED, StateReader, StateWriter
 from ..change_operator import ChangeOperator
 from ..kept.arrangement import Arrangement
 from ..kept.present import present
-from ..kept.state_format import check_version, load_arrangement, save_arrangement
+from ..kept.state_format import load_arrangement, load_numbers, save_arrangement, save_numbers
 from ..values.change import Change, ones
 from ..values.evaluator import Evaluator
 from ..values.order_codes import canonical_orders, order_of
@@ -80,14 +80,12 @@ class FinalSessions(ChangeOperator):
         return after_closing(self._closing, watermark)
 
     def save(self, state: StateWriter) -> None:
-        state.write("closed", _VERSION, pa.table({"last": [self._last]}))
+        save_numbers(state, "closed", _VERSION, {"last": self._last})
         save_arrangement(state, "rows", self._rows, self._input_schema)
         save_arrangement(state, "ticks", self._ticks, self._ticks_schema)
 
     def load(self, state: StateReader) -> None:
-        version, table = state.read("closed")
-        check_version("closed", version, _VERSION)
-        self._last = table.column("last")[0].as_py()
+        (self._last,) = load_numbers(state, "closed", _VERSION)
         load_arrangement(state, "rows", self._rows, self._input_schema)
         load_arrangement(state, "ticks", self._ticks, self._ticks_schema)
         self._ticks.drop_below(self._last + 1)

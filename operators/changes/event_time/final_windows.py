@@ -16,7 +16,7 @@ from ....proto.errors import ExecutionError
 from ...core.operator import UNBOUNDED, StateReader, StateWriter
 from ..change_operator import ChangeOperator
 from ..kept.present import MOST_COPIES
-from ..kept.state_format import check_version, load_arrangement, save_arrangement
+from ..kept.state_format import load_arrangement, load_numbers, save_arrangement, save_numbers
 from ..values.canonical_rows import canonical
 from ..values.change import Change, ones
 from ..values.evaluator import NUMBER, Evaluator
@@ -74,13 +74,11 @@ class FinalWindows(ChangeOperator):
         return after_closing(self._closing, watermark)
 
     def save(self, state: StateWriter) -> None:
-        state.write("closed", _VERSION, pa.table({"last": pa.array([self._last], pa.int64())}))
+        save_numbers(state, "closed", _VERSION, {"last": self._last})
         save_arrangement(state, "rows", self._rows, self._input_schema)
 
     def load(self, state: StateReader) -> None:
-        version, table = state.read("closed")
-        check_version("closed", version, _VERSION)
-        self._last = table.column("last")[0].as_py()
+        (self._last,) = load_numbers(state, "closed", _VERSION)
         load_arrangement(state, "rows", self._rows, self._input_schema)
         if self._last is not None:
             self._rows.drop_below((self._last + 1) * self._closing.step)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ...core.operator import UNBOUNDED, StateReader, StateWriter
 from ..change_operator import ChangeOperator
-from ..kept.state_format import check_version
+from ..kept.state_format import load_numbers, save_numbers
 from ..values.change import Change
 from ..values.rows import Rows
 from .timed_rows import numbers_of
@@ -54,9 +54,7 @@ class OnTime(ChangeOperator):
         return ()
 
     def save(self, state: StateWriter) -> None:
-        state.write("closed", _VERSION, pa.table({"tick": [self._tick]}))
+        save_numbers(state, "closed", _VERSION, {"tick": self._tick})
 
     def load(self, state: StateReader) -> None:
-        version, table = state.read("closed")
-        check_version("closed", version, _VERSION)
-        self._tick = table.column("tick")[0].as_py()
+        (self._tick,) = load_numbers(state, "closed", _VERSION)

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from ...core.operator import UNBOUNDED, StateReader, StateWriter
 from ..change_operator import ChangeOperator
-from ..kept.state_format import check_version
+from ..kept.state_format import load_numbers, save_numbers
 from ..values.change import Change, Numbers
 from ..values.rows import Rows
 from ..values.value_columns import FixedColumn, Mask
@@ -97,13 +97,11 @@ class RowWatermarks(ChangeOperator):
     def save(self, state: StateWriter) -> None:
         row = {"greatest": self._greatest, "first": self._first, "said": self._said}
         counts = {"quiet": self._quiet, "ahead": self.ahead}
-        state.write("event-time", _VERSION, pa.Table.from_pylist([row | counts]))
+        save_numbers(state, "event-time", _VERSION, row | counts)
 
     def load(self, state: StateReader) -> None:
-        version, table = state.read("event-time")
-        check_version("event-time", version, _VERSION)
-        (row,) = table.to_pylist()
-        self._greatest, self._first, self._said, self._quiet, self.ahead = row.values()
+        numbers = load_numbers(state, "event-time", _VERSION)
+        self._greatest, self._first, self._said, self._quiet, self.ahead = numbers
 
     def _moved(self, change: Change) -> Numbers:
         """The greatest time at each row. Nulls, infinite times and deletions leave it as it is."""

@@ -68,6 +68,18 @@ def entries_of(name: str, table: pa.Table, schema: pa.Schema) -> Change:
     return Change(rows, matrix, rounds)
 
 
+def save_numbers(state: StateWriter, name: str, version: int, numbers: Mapping[str, int | None]) -> None:
+    """Save numbers that an operator keeps beside its rows."""
+    state.write(name, version, pa.table({key: pa.array([number], pa.int64()) for key, number in numbers.items()}))
+
+
+def load_numbers(state: StateReader, name: str, version: int) -> list[Any]:
+    """The numbers that `save_numbers` saved, in their order."""
+    written_version, table = state.read(name)
+    check_version(name, written_version, version)
+    return [column[0].as_py() for column in table.columns]
+
+
 def check_version(name: str, written_version: int, known: int) -> None:
     """Raise `CheckpointError` unless the state called `name` is in the format that this build reads."""
     if written_version != known:
