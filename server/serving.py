@@ -22,6 +22,7 @@ from .access.doorkeeper import Doorkeeper, most_connections
 from .calls.answering import Endpoint, called
 from .calls.backend import Backend
 from .calls.call_bounds import CallBounds
+from .calls.call_limit import CallLimit
 from .calls.long_polls import Waiting, shutting_down
 from .calls.request_reading import MARGIN, Reading
 from .calls.unread_answers import UnreadAnswers
@@ -116,11 +117,9 @@ class Server:
             ("grpc.server.max_pending_requests_hard_limit", 2 * waiting),
         )
         tokens = self._settings.tokens
-        self._server = grpc.aio.server(
-            interceptors=() if tokens is None else (Authenticating(tokens, CallBounds(self._settings.max_calls)),),
-            options=(*_OPTIONS, *sizes, *not_begun),
-            maximum_concurrent_rpcs=self._settings.max_calls,
-        )
+        most = self._settings.max_calls
+        known = () if tokens is None else (Authenticating(tokens, CallBounds(most)),)
+        self._server = grpc.aio.server(interceptors=(*known, CallLimit(most)), options=(*_OPTIONS, *sizes, *not_begun))
         handlers = (*(endpoint.handler() for endpoint in self._endpoints), self._health.handler())
         self._server.add_generic_rpc_handlers(handlers)
         shown = (*(endpoint.name for endpoint in self._endpoints), NAME, reflection.SERVICE_NAME)

@@ -197,8 +197,8 @@ class Channel:
             sentence = f"the server {address} has not answered within {self._answer_seconds:g} seconds"
         elif status in ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED") and not is_ours(metadata):
             return self._unreached(status, sentence)
-        elif status == "RESOURCE_EXHAUSTED" and not is_ours(metadata):  # gRPC's own limits, not the server's
-            return _beyond_grpc(address, sentence)
+        elif status == "RESOURCE_EXHAUSTED" and _TOO_LARGE in sentence and not is_ours(metadata):
+            return _too_large_for_grpc(address, sentence)
         return error(status, sentence, metadata)
 
     def _unreached(self, status: str, said: str) -> TidegateError:
@@ -226,14 +226,8 @@ def _encoded(message: Message) -> bytes:
     return message.SerializeToString()
 
 
-def _beyond_grpc(address: str, said: str) -> Exhausted:
+def _too_large_for_grpc(address: str, said: str) -> Exhausted:
     """The error for a message that gRPC refuses before the server sees it."""
-    if _TOO_LARGE not in said:
-        return Exhausted(
-            f"the server {address} takes no more calls at the same time ({said}): try again later, or start the "
-            "server with a higher limit (tidegate serve --max-calls N)",
-            reason="TOO_MANY_CALLS",
-        )
     return Exhausted(
         f"the server {address} takes no call of this size ({said}): give data as files, in uploads or in smaller "
         "splits, or start the server with a higher limit (tidegate serve --max-message-bytes SIZE)",

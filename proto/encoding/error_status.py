@@ -3,8 +3,8 @@
 Every gRPC client sees the status code and its sentence. Metadata carries the rest: `tidegate-error` is the class in
 `proto.errors`, then come `tidegate-reason`, `tidegate-epoch`, and `tidegate-problems-bin`, a plan's problems as a
 `ValidateResponse`. gRPC refuses large metadata, so long texts and lists are cut there and say so; `Validate` returns
-all of them. `tidegate-traceback-bin` is the traceback of user code: its last lines where it is long. The server's log
-has the whole traceback.
+texts in full, and every problem that has a place. `tidegate-traceback-bin` is the traceback of user code: its last
+lines where it is long. The server's log has the whole traceback.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ REASON: Final = "tidegate-reason"
 EPOCH: Final = "tidegate-epoch"
 PROBLEMS: Final = "tidegate-problems-bin"
 TRACEBACK: Final = "tidegate-traceback-bin"
+
+COUNTED: Final = "TOO_MANY_PROBLEMS"
+"""The reason of the problem that has the number of those that nobody lists."""
 
 # gRPC gives up on headers beyond 8 KiB; the sentence is percent-encoded there (up to three bytes for one).
 SENTENCE_BYTES: Final = 1_200
@@ -104,14 +107,18 @@ def _last_of(trace: str) -> bytes:
 
 
 def _problems_bytes(problems: Sequence[errors.Problem]) -> bytes:
-    """The problems that fit, the first one always. A warning tells how many are left out."""
+    """The problems that fit: the first one and the number of those that were only counted always. A warning tells how
+    many are left out.
+    """
     short = [errors.Problem(place=_cut(p.place, 400), reason=p.reason, message=_cut(p.message, 800)) for p in problems]
-    fitting = len(short)
+    listed = [problem for problem in short if problem.reason != COUNTED]
+    counted = [problem for problem in short if problem.reason == COUNTED]
+    fitting = len(listed)
     while True:
-        left = len(short) - fitting
-        note = [f"{left} more problems: Validate lists all of them"] if left else []
-        encoded = messages.validation_message(short[:fitting], note).SerializeToString()
-        if len(encoded) <= PROBLEMS_BYTES or fitting == 1:
+        left = len(listed) - fitting
+        note = [f"{left} more problems: Validate lists them"] if left else []
+        encoded = messages.validation_message([*listed[:fitting], *counted], note).SerializeToString()
+        if len(encoded) <= PROBLEMS_BYTES or fitting <= 1:
             return encoded
         fitting = max(1, min(fitting - 1, fitting * PROBLEMS_BYTES // len(encoded)))
 

@@ -7,18 +7,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 import grpc.aio
-from grpc_health.v1 import health
 
 from ...executor.api.ownership import act_for
 from ...proto.errors import Unauthenticated
 from ..calls.answering import Context, abort
 from ..calls.call_bounds import CallBounds
+from ..calls.call_limit import HEALTH
 from .tokens import Tokens
 
 HEADER: Final = "authorization"
 SCHEME: Final = "Bearer"
-
-_OPEN: Final = f"/{health.SERVICE_NAME}/"
 
 if TYPE_CHECKING:
     Handler = grpc.RpcMethodHandler[Any, Any]
@@ -34,7 +32,7 @@ class Authenticating(grpc.aio.ServerInterceptor):  # type: ignore[type-arg]  # i
     async def intercept_service(
         self, continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler]], call: grpc.HandlerCallDetails
     ) -> Handler:
-        if call.method.startswith(_OPEN):
+        if call.method.startswith(HEALTH):
             return await continuation(call)
         try:
             metadata = call.invocation_metadata or ()

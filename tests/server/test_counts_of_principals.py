@@ -70,8 +70,7 @@ class Game:
     def step(self) -> str:
         who = self._draw.choice(sorted(TOKENS))
         begin = (self._wait, self._results, self._feed, self._stall, self._upload)
-        full = sum(len(model.open) for model in self._models.values()) >= CALLS - 1  # the server has no reason there
-        act = self._draw.choice((self._end,) if full else (*begin, self._end, self._end))
+        act = self._draw.choice((*begin, self._end, self._end))
         act(who)
         self._await_agreement(who)
         return f"{act.__name__} {who}"
@@ -100,7 +99,8 @@ class Game:
     def _begun(self, who: str, kind: str, most: int, call: grpc.Call) -> None:
         """Model a call. The server ends it at once if it is one too many."""
         model = self._models[who]
-        if len(model.open) >= CALLS * 3 // 4 or model.count(kind) >= most:
+        full = sum(len(model.open) for model in self._models.values()) >= CALLS
+        if full or len(model.open) >= CALLS * 3 // 4 or model.count(kind) >= most:
             assert reason(call.exception(timeout=DEADLINE)) in (
                 "TOO_MANY_CALLS",
                 "TOO_MANY_STREAMS",

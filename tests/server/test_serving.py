@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import socket
 import threading
@@ -16,11 +17,13 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 import tidegate
+from tidegate.executor.service.plan_engine import PlanEngine
 from tidegate.proto.errors import PlanError, Problem, Unavailable
 from tidegate.proto.tidegate.v1 import plans_pb2, tasks_pb2_grpc
 from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
 
 from ..executor.fakes import FakeEngine
+from ..planner.decode.plans import I64, field, plan, project, table
 from .conftest import Stubs, inline, rows
 from .running import IDLE, await_waiter, fake_server, manager, served
 
@@ -90,7 +93,20 @@ def test_more_problems_than_headers_hold_are_counted() -> None:
         client.create_task(b"plan")
     *shown, last = refused.value.problems
     assert shown == problems[: len(shown)]
-    assert last.message == f"{500 - len(shown)} more problems: Validate lists all of them"
+    assert last.message == f"{500 - len(shown)} more problems: Validate lists them"
+
+
+def test_validate_lists_the_problems_that_do_not_fit_into_an_error(tmp_path: Path) -> None:
+    wrong = json.dumps(plan(project(table(I64), *[field(9)] * 250), ["a"] * 251))
+    with fake_server(PlanEngine([], tmp_path)) as address, tidegate.connect(address) as client:
+        with pytest.raises(PlanError) as refused:
+            client.create_task(wrong)
+        listed = client.validate(wrong)
+    *shown, counted, left = refused.value.problems
+    assert shown == list(listed[: len(shown)])
+    assert counted == listed[-1]
+    assert (counted.reason, counted.message) == ("TOO_MANY_PROBLEMS", "150 more problems")
+    assert left.message == f"{len(listed) - len(shown) - 1} more problems: Validate lists them"
 
 
 def test_a_message_beyond_the_limit_is_refused_with_the_limit() -> None:
