@@ -20,6 +20,8 @@ _FEWEST_PIECES: Final = 2
 _MOST_OVERLAP: Final = 1.25
 #: DuckDB reads rows whose texts take no more bytes, whatever the memory.
 _NARROW: Final = 256
+#: Of rows with no more bytes, 2,048 are few.
+_NARROW_ROW: Final = 128
 
 
 def shape_of(
@@ -39,7 +41,13 @@ def shape_of(
     clustered = clusters(pieces, columns) if feed is Feed.FILES else frozenset[str]()
     rising = frozenset(name for name in clustered if _rises(key_bounds(pieces, name)))
     rows = estimated_rows(pieces)
-    return SourceShape(feed=feed, size_class=size_class(rows, channels), clustered=clustered, rising=rising)
+    return SourceShape(
+        feed=feed,
+        size_class=size_class(rows, channels),
+        clustered=clustered,
+        rising=rising,
+        narrow=feed is Feed.FILES and _widest(pieces) <= _NARROW_ROW,
+    )
 
 
 def clusters(pieces: Sequence[Piece], columns: Sequence[Column]) -> frozenset[str]:
@@ -92,12 +100,15 @@ def same_feed(pieces: Sequence[Piece], columns: Sequence[Column]) -> Iterator[li
 
 
 def _are_wide(pieces: Sequence[Piece], columns: Sequence[Column], memory_limit: int) -> bool:
-    files = [piece for piece in pieces if isinstance(piece, FilePiece)]
     fixed = sum(fixed_row_bytes(pa.schema([pa.field("", column.type)])) or 0 for column in columns)
-    widest = max((piece.row_bytes or 0 for piece in files), default=0)
-    if widest - fixed <= max(_NARROW, sortable_text_bytes(memory_limit)):
+    if _widest(pieces) - fixed <= max(_NARROW, sortable_text_bytes(memory_limit)):
         return False
+    files = (piece for piece in pieces if isinstance(piece, FilePiece))
     return sum((piece.row_count or 0) * (piece.row_bytes or 0) for piece in files) > unspilled_bytes(memory_limit)
+
+
+def _widest(pieces: Sequence[Piece]) -> int:
+    return max((piece.row_bytes or 0 for piece in pieces if isinstance(piece, FilePiece)), default=0)
 
 
 def _feed(pieces: Sequence[Piece], columns: Sequence[Column]) -> Feed:

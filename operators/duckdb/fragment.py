@@ -43,7 +43,15 @@ from .long_values import LongValues
 from .loop_bounds import Later, LoopBound, LoopWatch, counted, never
 from .made_bytes import MadeBytes
 from .statement import FETCHED_BYTES, Ordered, Statement
-from .statement_inputs import ContextInput, ContextSource, FragmentInput, StreamSource, long_bytes
+from .statement_inputs import (
+    LONGEST_SHARE,
+    PART_BYTES,
+    ContextInput,
+    ContextSource,
+    FragmentInput,
+    StreamSource,
+    long_bytes,
+)
 
 _SMALL_BYTES = 8 << 20
 #: The rows that are handed out at once where rows behind the first ones may be wider.
@@ -99,7 +107,16 @@ class Fragment(Operator):
         self._files = StatementFiles(files, plan_path)
         self._by_blocks = row_wise and not lazy and not files and [stream.replayed for stream in streams] == [False]
         are_cut = strict and not lazy and not self._by_blocks  # a row that is made of one row depends on no cut
-        self._inputs = tuple(FragmentInput(s, strict=are_cut, check=self._stop_if_interrupted) for s in streams)
+        self._inputs = tuple(
+            FragmentInput(
+                stream,
+                strict=are_cut,
+                check=self._stop_if_interrupted,
+                longest=self._memory // LONGEST_SHARE,
+                plan_path=plan_path,
+            )
+            for stream in streams
+        )
         self._context = None if context is None else ContextInput(context)
         self._conform = Conform(schema, plan_path)
         self._result = result
@@ -333,6 +350,8 @@ class Fragment(Operator):
         """The number of rows to hand out at once: a row may be made of one row of each input."""
         if self._made:
             return COMPUTED_ROWS
+        if any(source.in_parts for source in self._sources):
+            return rows_within(PART_BYTES, self._input_row_bytes(), _TEXT_ROWS)
         fixed = fixed_row_bytes(self.schema)
         most = BATCH_ROWS if fixed is not None else _TEXT_ROWS
         widest = max(fixed or 0, self._files.widest_bytes, self._input_row_bytes())

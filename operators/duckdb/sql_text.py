@@ -23,14 +23,33 @@ class BadStatementError(ValueError):
     """A statement is wrong. The text is DuckDB's, where DuckDB has refused the statement."""
 
 
+_MAKES_NOTHING: Final = frozenset(
+    """+ - * / // % ** abs round floor ceil sqrt exp ln pow greatest least
+    ~~ !~~ ~~* !~~* contains starts_with prefix suffix regexp_matches length strlen octet_length len
+    date_trunc date_part year month day hour minute second epoch struct_extract element_at list_contains
+    count count_star sum avg mean min max first last any_value arg_min arg_max min_by max_by bool_and bool_or
+    stddev variance median quantile_cont quantile_disc mode
+    string_agg group_concat listagg array_agg list histogram""".split()  # noqa: SIM905 - a list would have a line for each word
+)
+"""Functions that make no text and no list of a row's values. Aggregates hold what they collect; DuckDB counts it."""
+_FIXED_TYPES: Final = frozenset(
+    """bool boolean tinyint smallint int integer bigint hugeint utinyint usmallint uinteger ubigint uhugeint
+    int1 int2 int4 int8 short long signed float float4 float8 real double decimal numeric
+    date time timestamp timestamptz timestamp_s timestamp_ms timestamp_ns datetime interval uuid""".split()  # noqa: SIM905 - as above
+)
+"""Types of values that have no length of their own, as SQL calls them."""
+
+
 @dataclass(frozen=True, slots=True)
 class StatementReads:
     """The reads of a statement: how often it names each relation, in lower case, and whether it has common table
-    expressions, which may be read more often than they are written.
+    expressions, which may be read more often than they are written. `makes`: it may make texts or lists of a row's
+    values.
     """
 
     relations: Mapping[str, int]
     expressions: bool
+    makes: bool
 
     def once(self, relation: str) -> bool:
         """True where the statement surely reads the relation a single time."""
@@ -71,7 +90,19 @@ def reads_of(statement: str) -> StatementReads:
             case "SHOW_REF":
                 raise BadStatementError("the statement must be a SELECT, not DESCRIBE or SHOW")
     read = {name: times for name, times in relations.items() if name not in defined}
-    return StatementReads(read, bool(defined))
+    return StatementReads(read, bool(defined), any(map(_makes, _nodes(parsed["statements"]))))
+
+
+def _makes(node: Mapping[str, Any]) -> bool:
+    match node.get("class"):
+        case "FUNCTION":
+            return node["function_name"].casefold() not in _MAKES_NOTHING
+        case "CAST":
+            return node["type_expr"]["type_name"].casefold() not in _FIXED_TYPES
+        case "COLLATE" | "LAMBDA":
+            return True
+        case _:
+            return False
 
 
 def unended(statement: str) -> str:

@@ -213,9 +213,11 @@ class _Lowering:
 
     def _reads_files(self, edge: Edge) -> bool:
         """Tests whether a statement reads its source itself: all of it, or the channel's share."""
-        known = self._shape.get(edge.source)
-        if not isinstance(self._by_name[edge.reader], SqlStep) or known is None or known.feed is not Feed.FILES:
+        known, reader = self._shape.get(edge.source), self._by_name[edge.reader]
+        if not isinstance(reader, SqlStep) or known is None or known.feed is not Feed.FILES:
             return False
+        if reader.makes and not known.narrow:
+            return False  # DuckDB would compute 2,048 rows at once
         return self._channels[edge.reader] == 1 or isinstance(edge.partition, Spread | Broadcast)
 
     def _size(self, name: str) -> int:
@@ -328,7 +330,8 @@ class _Lowering:
                 file = FileInput(source=edge.source, relation=named, columns=columns, plan_path=step.name, whole=whole)
                 files.append(file)
             else:
-                streams.append(StreamInput(node=next(left), relation=named, replayed=step.replayed[edge.at]))
+                node, replayed = next(left), step.replayed[edge.at]
+                streams.append(StreamInput(node=node, relation=named, replayed=replayed, in_parts=step.makes))
         sizes = [self._size(file.source) for file in files] + [stream.node.size_class for stream in streams]
         ordered = None if step.ordered is None else OrderedSql(sql=step.ordered, joins=(f"node {step.name!r}",))
         return FragmentNode(

@@ -283,6 +283,7 @@ def _step(
         schema=schema,
         what=what,
         channels=channels,
+        makes=reads is not None and reads.makes,
     )
 
 

@@ -44,13 +44,14 @@ class Feed(enum.Enum):
 class SourceShape:
     """The shape of a source. `size_class` is the power of ten (with several channels, of two) at or above the number of
     sealed rows, 0 for none. `clustered` are the columns whose values lie in ranges that hardly overlap between pieces;
-    `rising` are those of them whose ranges also rise from piece to piece.
+    `rising` are those of them whose ranges also rise from piece to piece. `narrow`: any 2,048 rows are few bytes.
     """
 
     feed: Feed
     size_class: int
     clustered: frozenset[str] = frozenset()
     rising: frozenset[str] = frozenset()
+    narrow: bool = False
 
 
 NOTHING: Final = SourceShape(feed=Feed.STREAM, size_class=0)
@@ -104,6 +105,7 @@ class StreamInput:
     `replayed` says that the statement may ask for the stream more than once, so that the fragment must be able to hand
     it out again (the stream is put in a MATERIALIZED common table expression). `long` are the columns, by position,
     whose long values the SQL does not look at. `unnamed` says that the SQL calls the fields of structs f1, f2, ...
+    `in_parts` says that the SQL may make many bytes of each byte, so that it should get few at once.
     """
 
     node: PhysicalNode
@@ -111,6 +113,7 @@ class StreamInput:
     replayed: bool
     unnamed: bool = False
     long: Mapping[int, LongColumn] = field(default_factory=dict)
+    in_parts: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

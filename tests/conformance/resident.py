@@ -50,11 +50,12 @@ READERS: Final[Mapping[str, tuple[float, float]]] = {"fast": (0.0, 0.0), "slow":
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """A plan over `l`, and `r`, which has a fifth of its rows. `refused` is the reason by which an epoch may fail at a
-    width, because so much does not go to disk; all rows come at other widths.
+    """A plan over `l`, and `r`, which has a fifth of its rows; or the SQL of a graph's node over `l`. `refused` is the
+    reason by which an epoch may fail at a width, because so much does not go to disk; all rows come at other widths.
     """
 
     plan: Callable[[], bytes | str]
+    is_node: bool = False
     fed: str = "l"
     layout: str = "parquet"
     refused: Mapping[str, str] = field(default_factory=dict)
@@ -90,6 +91,10 @@ def by_hand(relation: Callable[[], object], width: int, fed: str = "l") -> Kind:
 def loop(body: str, schema: pa.Schema, **options: Any) -> Kind:
     query = {"x": Looped(body, columns=schema)}
     return Kind(plan=lambda: _looped(query), refused=LOOP, options=options)
+
+
+def node(statement: str, refused: Mapping[str, str] | None = None) -> Kind:
+    return Kind(plan=lambda: statement, is_node=True, refused=refused or {})
 
 
 READ: Final = "SELECT k, g, t FROM l"
@@ -169,6 +174,11 @@ KINDS: Final[Mapping[str, Kind]] = {
         f"SELECT k, {LONG} AS t FROM l WHERE k < 2500",
         mode="continuous",
         refused={**STATE, **refused("MEMORY_LIMIT", "8 B", "1 KB")},
+    ),
+    "node that passes texts on": node(f"{READ} WHERE k >= 3"),
+    "node that makes texts": node(f"SELECT k, {'||'.join('t' * 8)} AS t FROM l", refused=LONG_ROW),
+    "node that takes texts apart": node(
+        "SELECT k, list_transform(string_split(t, 'a'), lambda x: upper(x)) AS t FROM l", refused=LONG_ROW
     ),
     "arrow": sql(f"{READ} WHERE k >= 3", layout="arrow"),
     "arrow in one batch": sql(f"{READ} WHERE k >= 3", layout="arrow in one batch"),
@@ -280,6 +290,7 @@ def resident(
     epoch = {
         "plan": plan if isinstance(plan, str) else base64.b64encode(plan).decode(),
         "is_text": isinstance(plan, str),
+        "is_node": asked.is_node,
         "files": files,
         "options": {"memory_limit": limit, "output_bytes": 8 * MIB, "queue_bytes": 8 * MIB, **asked.options, **options},
         "reader": READERS[reader],

@@ -18,10 +18,10 @@ def main(asked: dict[str, Any]) -> list[object]:
     rows = spilled = 0
     error = ""
     away, between = asked["reader"]
-    plan = asked["plan"] if asked["is_text"] else base64.b64decode(asked["plan"])
+    plan = planned(asked)
     with tidegate.local() as client, client.create_task(plan, **asked["options"]) as task:
         try:
-            for name in task.sources:
+            for name in () if asked["is_node"] else task.sources:
                 task.add_split(name, asked["files"][name])
             task.request_barrier()
             task.no_more_splits()
@@ -32,6 +32,15 @@ def main(asked: dict[str, Any]) -> list[object]:
         except tidegate.TidegateError as failure:
             error = f"{failure.reason or type(failure).__name__}: {failure}"
     return [peak(), rows, spilled, error]
+
+
+def planned(asked: dict[str, Any]) -> str | bytes | tidegate.TaskGraph:
+    """What to run: a plan, or the SQL of a graph's node over the files of `l`."""
+    if asked["is_node"]:
+        graph = tidegate.TaskGraph()
+        graph.collect(graph.sql("node", asked["plan"], {"l": graph.read_parquet(asked["files"]["l"])}))
+        return graph
+    return asked["plan"] if asked["is_text"] else base64.b64decode(asked["plan"])
 
 
 def peak(process: object = "self") -> int:

@@ -13,7 +13,7 @@ LIMIT = 64 * MIB
 RUNS = (
     *(("100 KB", kind) for kind in ("read", "arrow in one batch", "csv", "json", "limit", "join")),
     *(("100 KB", kind) for kind in ("sort", "sort by the text", "greatest by each key", "loop that joins texts")),
-    *(("1 KB", kind) for kind in ("sort by the text", "union")),
+    *(("1 KB", kind) for kind in ("sort by the text", "union", "node that makes texts")),
     *(("10 MB", kind) for kind in ("lengths in order", "texts that grow in a join")),
 )
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import tidegate
 from tidegate import Client, TaskGraph
+from tidegate.operators.duckdb.sql_text import reads_of
 
 from .executors import NUMBERS, PassOn, fed, numbers
 
@@ -155,3 +157,57 @@ def test_a_statement_that_collects_groups_has_half_of_its_memory_because_duckdb_
     graph.collect(graph.sql("query", f"SELECT {aggregate} AS t FROM texts", {"texts": graph.read_arrow(texts)}))
     with pytest.raises(tidegate.TaskFailed, match=f"memory limit of {mebibytes} MiB"):
         client.run_graph(graph, memory_limit=64 << 20)
+
+
+@pytest.mark.parametrize(
+    ("statement", "makes"),
+    [
+        ("SELECT k, t FROM l WHERE t LIKE '%a%' AND k + 1 > 2 ORDER BY t", False),
+        ("SELECT k, max(t) AS t, count(*) AS n, sum(k)::BIGINT AS s FROM l GROUP BY k", False),
+        ("SELECT k, row_number() OVER (PARTITION BY t ORDER BY k) AS n, CASE WHEN k > 1 THEN t END AS u FROM l", False),
+        ("SELECT a.k FROM l AS a JOIN l AS b ON a.t = b.t", False),
+        ("SELECT k, t || t AS t FROM l", True),
+        ("SELECT k FROM l WHERE upper(t) = 'A'", True),
+        ("SELECT k, k::VARCHAR AS t FROM l", True),
+        ("SELECT k, [t, t] AS t FROM l", True),
+        ("SELECT k, {'t': t} AS t FROM l", True),
+        ("SELECT k FROM l WHERE t COLLATE NOCASE = 'a'", True),
+        ("SELECT k FROM l WHERE k IN (SELECT length(replace(t, 'a', 'b')) FROM l)", True),
+        ("SELECT max(reverse(t)) OVER (ORDER BY k) AS t FROM l", True),
+        ("SELECT list_transform([k], lambda x: x + 1) AS t FROM l", True),
+    ],
+)
+def test_a_statement_makes_texts_where_it_calls_what_is_not_known_to_make_none(statement: str, makes: bool) -> None:
+    assert reads_of(statement).makes is makes
+
+
+@pytest.mark.parametrize("width", [20, 3_000])
+def test_a_statement_that_makes_texts_has_duckdbs_rows_of_narrow_and_wide_files(
+    client: Client, tmp_path: Path, width: int
+) -> None:
+    rows = pa.table({"k": range(3_000), "t": [f"{k:x}" * (width // 3 + k % 7) for k in range(3_000)]})
+    pq.write_table(rows, tmp_path / "rows.parquet")
+    statement = "SELECT k, upper(t) || t AS u FROM l WHERE length(t) % 3 > 0"
+    graph = TaskGraph()
+    graph.collect(graph.sql("query", statement, {"l": graph.read_parquet(tmp_path / "rows.parquet")}))
+    expected = duckdb.sql(statement.replace("FROM l", "FROM rows")).to_arrow_table()
+    assert client.run_graph(graph).table().equals(expected)
+
+
+def test_a_row_beyond_a_sixteenth_of_the_memory_is_refused_where_nothing_bounds_what_is_made_of_it(
+    client: Client,
+) -> None:
+    texts = pa.table({"t": ["a" * 4_000_000, "b" * 5_000_000]})
+
+    def lengths(computed: str) -> list[int]:
+        graph = TaskGraph()
+        graph.collect(graph.sql("query", f"SELECT {computed} AS t FROM texts", {"texts": graph.read_arrow(texts)}))
+        table = client.run_graph(graph, memory_limit=64 << 20).table()
+        return [len(text) for text in table["t"].to_pylist()]
+
+    assert lengths("t") == [4_000_000, 5_000_000]
+    with pytest.raises(
+        tidegate.TaskFailed, match=r"node 'query'.* row of 5,000,\d+ bytes; at most 4,194,304"
+    ) as raised:
+        lengths("t || t")
+    assert raised.value.reason == "ROW_TOO_LARGE"
