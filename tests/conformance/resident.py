@@ -306,8 +306,12 @@ def is_broken(kind: str, width: int, taken: Taken, limit: int) -> bool:
     """True where the run took more than it may, or failed otherwise than its kind may."""
     reasons = [reason for name, reason in KINDS[kind].refused.items() if WIDTHS[name] == width]
     right = taken.error.startswith(tuple(reasons)) if taken.error and reasons else not taken.error and taken.rows > 0
-    beside = process_bytes(limit) if KINDS[kind].layout in LAYOUTS_WITH_A_PROCESS else 0
-    return taken.peak > limit + ELSE + beside or not right
+    return taken.peak > allowed(KINDS[kind].layout, limit) or not right
+
+
+def allowed(layout: str, limit: int) -> int:
+    """What a task of this limit may take that reads files of this layout."""
+    return limit + ELSE + (process_bytes(limit) if layout in LAYOUTS_WITH_A_PROCESS else 0)
 
 
 def process_bytes(limit: int) -> int:
