@@ -42,16 +42,9 @@ from .instances import Instance
 from .long_values import LongValues
 from .loop_bounds import Later, LoopBound, LoopWatch, counted, never
 from .made_bytes import MadeBytes
+from .small_parts import PART_BYTES
 from .statement import FETCHED_BYTES, Ordered, Statement
-from .statement_inputs import (
-    LONGEST_SHARE,
-    PART_BYTES,
-    ContextInput,
-    ContextSource,
-    FragmentInput,
-    StreamSource,
-    long_bytes,
-)
+from .statement_inputs import ContextInput, ContextSource, FragmentInput, StreamSource, long_bytes
 
 _SMALL_BYTES = 8 << 20
 #: The rows that are handed out at once where rows behind the first ones may be wider.
@@ -107,15 +100,9 @@ class Fragment(Operator):
         self._files = StatementFiles(files, plan_path)
         self._by_blocks = row_wise and not lazy and not files and [stream.replayed for stream in streams] == [False]
         are_cut = strict and not lazy and not self._by_blocks  # a row that is made of one row depends on no cut
+        look, memory = self._stop_if_interrupted, self._memory
         self._inputs = tuple(
-            FragmentInput(
-                stream,
-                strict=are_cut,
-                check=self._stop_if_interrupted,
-                longest=self._memory // LONGEST_SHARE,
-                plan_path=plan_path,
-            )
-            for stream in streams
+            FragmentInput(s, strict=are_cut, check=look, memory=memory, plan_path=plan_path) for s in streams
         )
         self._context = None if context is None else ContextInput(context)
         self._conform = Conform(schema, plan_path)

@@ -178,8 +178,9 @@ def refusal(instance: Instance, sql: str, streams: Sequence[StreamSource], conte
     statement and does not run it.
     """
     connection = instance.connect()
-    counting = MadeBytes(sql, connection, memory=instance.settings.memory_limit, threads=1)
-    inputs = [(stream, FragmentInput(stream, strict=False, check=_go_on)) for stream in streams]
+    memory = instance.settings.memory_limit
+    counting = MadeBytes(sql, connection, memory=memory, threads=1)
+    inputs = [(s, FragmentInput(s, strict=False, check=_go_on, memory=memory, plan_path="")) for s in streams]
     clock = None if context is None else (context.relation, ContextInput(context))
     try:
         definitions = register(instance.engine, connection, inputs, clock)

@@ -14,16 +14,13 @@ from ..arrays.retype import unnamed
 from ..core.batches import batch_of
 from ..core.blocks import blocks, gathered
 from ..core.operator import Stream
-from ..core.sizes import batch_bytes, fixed_row_bytes, row_beyond, row_bytes
+from ..core.sizes import batch_bytes, fixed_row_bytes, row_bytes
 from .held import HeldRows
 from .long_values import LEAST_LONG, LONG, LongColumn, LongValues, sortable_text_bytes, unspilled_bytes
+from .small_parts import in_small_parts
 
 _WIDE = 8 << 10
 """Bytes of a row of which DuckDB may hold a chunk."""
-PART_BYTES = 256 << 10
-"""The bytes of a stream `in_parts` that a statement gets at once, if a row has no more."""
-LONGEST_SHARE = 16
-"""A row of a stream `in_parts` may take one part in so many of the statement's memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -90,17 +87,11 @@ class ContextInput:
 class FragmentInput:
     """A stream as DuckDB sees it. DuckDB reads it once an epoch, or, where its rows are held, once in each run of the
     statement. `failure` is the exception that was raised above the stream; `seen` and `bytes` count the rows of this
-    run. A row of a stream `in_parts` with more than `longest` bytes is an error at `plan_path`.
+    run. `memory` is the statement's, and `plan_path` its place.
     """
 
     def __init__(
-        self,
-        source: StreamSource,
-        *,
-        strict: bool,
-        check: Callable[[], None],
-        longest: int | None = None,
-        plan_path: str = "",
+        self, source: StreamSource, *, strict: bool, check: Callable[[], None], memory: int, plan_path: str
     ) -> None:
         self.relation = source.relation
         self.rows = source.size_class if source.rows is None else source.rows
@@ -110,7 +101,7 @@ class FragmentInput:
         self._strict = strict
         self._check = check
         self._in_parts = source.in_parts and source.may_be_wide
-        self._longest = longest
+        self._memory = memory
         self._plan_path = plan_path
         self._long = source.long
         self._is_ordered = any(column.ordered for column in source.long.values())
@@ -298,18 +289,8 @@ class FragmentInput:
 
     def _cut(self, stream: Stream) -> Iterator[pa.RecordBatch]:
         if self._in_parts:
-            return blocks(map(self._short, self._named(stream)), size=PART_BYTES)
+            return in_small_parts(self._named(stream), self._memory, self._plan_path)
         return blocks(self._named(stream)) if self._strict else self._named(stream)
-
-    def _short(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        too_large = row_beyond(batch, self._longest)
-        if too_large is not None:
-            raise ExecutionError(
-                f"{self._plan_path}: computes with a row of {too_large[1]:,} bytes; at most {self._longest:,} are "
-                f"allowed with this memory_limit, as nothing bounds what its SQL makes of them: raise memory_limit",
-                reason="ROW_TOO_LARGE",
-            )
-        return batch
 
     def _named(self, stream: Stream) -> Iterator[pa.RecordBatch]:
         """The rows without their long values. Blocks are cut afterwards, so that no block holds those."""
