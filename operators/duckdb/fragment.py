@@ -28,6 +28,7 @@ from ..core.blocks import gathered
 from ..core.operator import Operator, Stream
 from ..core.piece import Piece
 from ..core.sizes import BATCH_BYTES, fixed_row_bytes, rows_within
+from ..core.small_parts import PART_BYTES
 from ..kernels import SMALL_ROWS, Kernels
 from ..sources import file_reads
 from ..sources.file_reads import FileReads
@@ -42,7 +43,6 @@ from .instances import Instance
 from .long_values import LongValues
 from .loop_bounds import Later, LoopBound, LoopWatch, counted, never
 from .made_bytes import MadeBytes
-from .small_parts import PART_BYTES
 from .statement import FETCHED_BYTES, Ordered, Statement
 from .statement_inputs import ContextInput, ContextSource, FragmentInput, StreamSource, long_bytes
 

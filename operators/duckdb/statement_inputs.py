@@ -15,9 +15,9 @@ from ..core.batches import batch_of
 from ..core.blocks import blocks, gathered
 from ..core.operator import Stream
 from ..core.sizes import batch_bytes, fixed_row_bytes, row_bytes
+from ..core.small_parts import in_small_parts
 from .held import HeldRows
 from .long_values import LEAST_LONG, LONG, LongColumn, LongValues, sortable_text_bytes, unspilled_bytes
-from .small_parts import in_small_parts
 
 _WIDE = 8 << 10
 """Bytes of a row of which DuckDB may hold a chunk."""

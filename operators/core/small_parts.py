@@ -12,9 +12,9 @@ from typing import Final
 import pyarrow as pa
 
 from ...proto.errors import ExecutionError
-from ..core.blocks import blocks
-from ..core.operator import Stream
-from ..core.sizes import row_beyond
+from .blocks import blocks
+from .operator import Stream
+from .sizes import row_beyond
 
 PART_BYTES: Final = 256 << 10
 """The bytes that a statement gets at once, if a row has no more."""
