@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .window_builders import late_rows, session, sliding, tumbling, watermark
+from .window_builders import count, late_rows, session, sliding, tumbling, watermark
 
-__all__ = ["late_rows", "session", "sliding", "tumbling", "watermark"]
+__all__ = ["count", "late_rows", "session", "sliding", "tumbling", "watermark"]

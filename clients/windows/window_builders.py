@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from google.protobuf.any_pb2 import Any as AnyMessage
 
 from ..proto.errors import InvalidRequest
-from ..proto.tidegate.v1.relations_pb2 import Final, LateRows, Span, Watermark, WindowAggregate
+from ..proto.tidegate.v1.relations_pb2 import Final, LateRows, RowCount, Span, Watermark, WindowAggregate
 
 if TYPE_CHECKING:
     from substrait.extension_registry import ExtensionRegistry
@@ -111,6 +111,35 @@ def session(
     return _windows(events, time, {"gap": gap}, keys, measures, _final(final, lateness))
 
 
+def count(
+    events: Any,
+    time: str,
+    size: int,
+    slide: int | None = None,
+    *,
+    keys: Sequence[Any] = (),
+    measures: Sequence[Any] = (),
+    final: bool = False,
+    lateness: Length | None = None,
+) -> Any:
+    """Windows of `size` rows of the same keys, in the order of their times. Windows begin `slide` rows apart, or `size`
+    without it. `window_start` and `window_end` are the times of a window's first and last row. The last windows of a
+    group of keys may have fewer rows. The other arguments are those of `tumbling`.
+
+    Rows of equal times are in the order of the columns that measures read, from left to right.
+
+    >>> import substrait.dataframe as sub
+    >>> from tidegate import windows
+    >>> clicks = sub.read_named_table("clicks", {"at": sub.i64})
+    >>> pairs = windows.count(clicks, "at", 2, measures=[sub.f.count().alias("clicks")])
+    >>> with tidegate.local() as client, client.create_task(pairs.sort("window_start").to_plan()) as task:
+    ...     print(task.run_epoch({"clicks": pa.table({"at": [9, 3, 19]})}).table().to_pydict())
+    {'window_start': [3, 19], 'window_end': [9, 19], 'clicks': [2, 1]}
+    """
+    message = WindowAggregate(count=RowCount(size=size, slide=slide), final=_final(final, lateness))
+    return _of_kind(events, lambda rows: _unbound(rows, time, message, keys, measures))
+
+
 def watermark(
     events: Any,
     time: str,
@@ -149,10 +178,11 @@ def late_rows(
     slide: Length | None = None,
     offset: Length | None = None,
     gap: Length | None = None,
+    count: int | None = None,
     lateness: Length | None = None,
 ) -> Any:
     """The rows of `events` that come too late for final windows of this kind, in a continuous task. In a per-epoch task
-    no row is late.
+    no row is late. `count` is the number of rows of `windows.count`.
 
     >>> import substrait.dataframe as sub
     >>> from tidegate import windows
@@ -162,7 +192,7 @@ def late_rows(
     ...     print(task.run_epoch({"clicks": pa.table({"at": [3, 12, 9]})}).table().to_pylist())
     [{'at': 9, '_weight': 1}]
     """
-    message = LateRows()
+    message = LateRows(count=None if count is None else RowCount(size=count))
     _set_spans(message, {"size": size, "slide": slide, "offset": offset, "gap": gap, "lateness": lateness})
     return _over_rows(events, time, message)
 

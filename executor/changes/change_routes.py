@@ -16,6 +16,7 @@ from ...planner.changes.change_nodes import (
     ConstantNode,
     DifferenceNode,
     DistinctOrSetOpNode,
+    FinalCountsNode,
     FinalSessionsNode,
     FinalWindowsNode,
     GroupNode,
@@ -58,7 +59,7 @@ def routes_to(node: Operated) -> Sequence[Route]:  # noqa: C901 (a line per node
             return (ByKey(tuple(range(node.keys))),)
         case FinalWindowsNode(input=GroupNode()):
             return (None,)
-        case FinalWindowsNode() | FinalSessionsNode():
+        case FinalWindowsNode() | FinalSessionsNode() | FinalCountsNode():
             return (ByKey(tuple(range(1, 1 + node.keys))),)
         case RecomputeNode():
             return (ByKey(()),) * len(node.inputs)

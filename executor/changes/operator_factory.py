@@ -13,6 +13,7 @@ from ...operators.changes.compute import Compute
 from ...operators.changes.constant import Constant
 from ...operators.changes.difference import Difference
 from ...operators.changes.distinct_or_set_op import DistinctOrSetOp
+from ...operators.changes.event_time.final_counts import FinalCounts
 from ...operators.changes.event_time.final_sessions import FinalSessions
 from ...operators.changes.event_time.final_windows import FinalWindows, with_bounds
 from ...operators.changes.event_time.on_time import OnTime
@@ -32,6 +33,7 @@ from ...planner.changes.change_nodes import (
     ConstantNode,
     DifferenceNode,
     DistinctOrSetOpNode,
+    FinalCountsNode,
     FinalSessionsNode,
     FinalWindowsNode,
     GroupNode,
@@ -118,6 +120,8 @@ class ChangeOperatorFactory:
                 return self._windows_of_time(node)
             case FinalSessionsNode():
                 return self._sessions(node)
+            case FinalCountsNode():
+                return self._counts(node)
             case RecomputeNode():
                 return self._recompute(node, channel, depth)
             case _:
@@ -180,6 +184,12 @@ class ChangeOperatorFactory:
     def _sessions(self, node: FinalSessionsNode) -> FinalSessions:
         evaluate = self._evaluator(node.sql, [node.input.schema], node.schema, node.plan_path)
         return FinalSessions(
+            node.input.schema, node.schema, node.closing, evaluate, keys=node.keys, plan_path=node.plan_path
+        )
+
+    def _counts(self, node: FinalCountsNode) -> FinalCounts:
+        evaluate = self._evaluator(node.sql, [with_bounds(node.input.schema)], node.schema, node.plan_path)
+        return FinalCounts(
             node.input.schema, node.schema, node.closing, evaluate, keys=node.keys, plan_path=node.plan_path
         )
 

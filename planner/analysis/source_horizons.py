@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from ...operators.changes.event_time.row_watermarks import EventTime
-from ...operators.changes.event_time.window_closing import SessionClosing
+from ...operators.changes.event_time.window_closing import WindowClosing
 from .. import ir
 from ..ir import tree
 from ..ir.visit import is_column, parts, relations, subqueries_of
@@ -100,7 +100,7 @@ def _below(relation: ir.Relation, read: _Read) -> _Read:
 
 def _horizon(relation: ir.OfTime) -> int:
     closing = relation.closing
-    after = 1 if isinstance(closing, SessionClosing) else closing.size
+    after = closing.size if isinstance(closing, WindowClosing) else 1
     return after + closing.lateness
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ...operators.arrays.ordering import Order
 from ...operators.changes.distinct_or_set_op import Weighing
-from ...operators.changes.event_time.window_closing import SessionClosing, WindowClosing
+from ...operators.changes.event_time.window_closing import AnyClosing, CountClosing, SessionClosing, WindowClosing
 from ...operators.changes.group import GroupMeasure
 from ...operators.changes.join import JoinKey
 from ...operators.changes.network.network_graph import Limits
@@ -194,7 +194,7 @@ class OnTimeNode:
     """
 
     input: ChangeNode
-    closing: WindowClosing | SessionClosing
+    closing: AnyClosing
     output: range
     marked: bool
     late: bool
@@ -225,6 +225,20 @@ class FinalSessionsNode:
     input: ChangeNode
     keys: int
     closing: SessionClosing
+    sql: str
+    schema: pa.Schema
+    plan_path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FinalCountsNode:
+    """Windows of a number of rows, each once. The input's first column is the tick, the next `keys` columns are the
+    keys. `sql` reads a row's number within its key, and the number of the key's wanted windows, behind a row's columns.
+    """
+
+    input: ChangeNode
+    keys: int
+    closing: CountClosing
     sql: str
     schema: pa.Schema
     plan_path: str
@@ -286,6 +300,7 @@ Operated: TypeAlias = (
     | OnTimeNode
     | FinalWindowsNode
     | FinalSessionsNode
+    | FinalCountsNode
     | RecomputeNode
 )
 """Nodes with an operator of their own."""
@@ -302,7 +317,7 @@ def inputs_of(node: ChangeNode) -> tuple[ChangeNode, ...]:
             return node.inputs
         case ComputeNode() | GroupNode() | TopNode() | RegroupNode() | WindowNode():
             return (node.input,)
-        case OnTimeNode() | FinalWindowsNode() | FinalSessionsNode():
+        case OnTimeNode() | FinalWindowsNode() | FinalSessionsNode() | FinalCountsNode():
             return (node.input,)
         case DifferenceNode() | JoinNode():
             return (node.left, node.right)

@@ -10,22 +10,29 @@ from collections.abc import Generator, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from ...operators.changes.event_time.window_closing import NEVER, SessionClosing, WindowClosing
+from ...operators.changes.event_time.window_closing import (
+    NEVER,
+    AnyClosing,
+    CountClosing,
+    SessionClosing,
+    WindowClosing,
+)
 from ...proto.errors import PlanError, Problem
 from .. import ir
 from ..functions import bind_scalar
 from ..ir import tree
 from ..ir import types as t
 from ..ir.arrow_types import arrow_schema, sql_type
-from ..ir.visit import parts, relations, subqueries_of
+from ..ir.visit import relations, subqueries_of, transform_relations
 from ..ir.walk import unroll
-from ..rewrite.expand_windows import windows_of_rows
+from ..rewrite.count_windows import groups_by_position, of_measures, read_by_measures
+from ..rewrite.expand_windows import whole_windows, windows_of_rows
 from ..rewrite.session_windows import session_groups
 from ..rewrite.time_windows import aggregate_by_mark, sliding_of
 from ..sql.relations.sliding_aggregate import floor_division
 from ..sql.states import render_total, states_of
 from .aggregates import slices_of
-from .change_nodes import MARK, ChangeNode, FinalSessionsNode, FinalWindowsNode, OnTimeNode
+from .change_nodes import MARK, ChangeNode, FinalCountsNode, FinalSessionsNode, FinalWindowsNode, OnTimeNode
 from .rendering import columns, leaf, render, with_positions
 from .rowwise import lower_chain
 
@@ -112,7 +119,7 @@ def lower_late_rows(relation: ir.LateRows, node: ChangeNode, *, marks: bool) -> 
 def lower_final_windows(relation: ir.TimeWindows, node: ChangeNode, *, marks: bool) -> ChangeNode:
     """The windows over rows of the mark, the keys, and the columns that measures read."""
     below, keys, plan_path = relation.input.schema, relation.keys, relation.plan_path
-    read = _read_by_measures(relation)
+    read = read_by_measures(relation)
     carried = (relation.mark, *keys, *(ir.Field(index=at, type=below[at]) for at in read))
     types = tuple(expression.type for expression in carried)
     rows = OnTimeNode(
@@ -132,6 +139,14 @@ def lower_final_windows(relation: ir.TimeWindows, node: ChangeNode, *, marks: bo
             sessions = session_groups(_over(relation, base, positions), closing.gap)
             sql = render(sessions, [base])
             return FinalSessionsNode(
+                input=rows, keys=len(keys), closing=closing, sql=sql, schema=schema, plan_path=plan_path
+            )
+        case CountClosing() as closing:
+            base = leaf((*types, _NUMBER, _NUMBER), plan_path)
+            *_, position, wanted = columns(base.schema)
+            groups = groups_by_position(_over(relation, base, positions), closing, position, wanted)
+            sql = render(transform_relations(groups, whole_windows), [base])
+            return FinalCountsNode(
                 input=rows, keys=len(keys), closing=closing, sql=sql, schema=schema, plan_path=plan_path
             )
         case WindowClosing() as closing:
@@ -164,9 +179,9 @@ def _wide(relation: ir.OfTime, node: ChangeNode, expressions: tuple[ir.Expressio
     return lower_chain(wide, base, node)
 
 
-def _in_a_window(rows: ir.Relation, mark: ir.Expression, closing: WindowClosing | SessionClosing) -> ir.Relation:
+def _in_a_window(rows: ir.Relation, mark: ir.Expression, closing: AnyClosing) -> ir.Relation:
     """The rows that are in a window, where windows leave gaps."""
-    if isinstance(closing, SessionClosing) or closing.length >= closing.step:
+    if not isinstance(closing, WindowClosing) or closing.length >= closing.step:
         return rows
     step = ir.Literal(value=closing.step, type=_NUMBER)
     number = bind_scalar("time_slice", None, (mark, step, ir.Literal(value=0, type=_NUMBER)))
@@ -175,25 +190,13 @@ def _in_a_window(rows: ir.Relation, mark: ir.Expression, closing: WindowClosing 
     return ir.Filter(input=rows, condition=condition, schema=rows.schema, plan_path=rows.plan_path)
 
 
-def _read_by_measures(relation: ir.TimeWindows) -> tuple[int, ...]:
-    expressions = _expressions(relation)
-    fields = (part for expression in expressions for part in parts(expression) if isinstance(part, ir.Field))
-    return tuple(sorted({field.index for field in fields}))
-
-
 def _over(relation: ir.TimeWindows, base: ir.Relation, positions: dict[int, int]) -> ir.TimeWindows:
     """The windows over rows that have the mark and the keys as their first columns."""
     mark, *fields = columns(base.schema)
-    moved = (with_positions(expression, positions.__getitem__) for expression in _expressions(relation))
+    moved = (with_positions(expression, positions.__getitem__) for expression in of_measures(relation))
     over = tree.with_expressions(replace(relation, input=base, keys=()), (mark, *moved))
     assert isinstance(over, ir.TimeWindows)
     return replace(over, keys=tuple(fields[: len(relation.keys)]))
-
-
-def _expressions(relation: ir.TimeWindows) -> Sequence[ir.Expression]:
-    """The expressions of the measures."""
-    _, *expressions = tree.expressions(replace(relation, keys=()))
-    return expressions
 
 
 def _windows_of_slices(windows: ir.TimeWindows, closing: WindowClosing, width: int) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias, assert_never
 
 import pyarrow as pa
 
-from ...operators.changes.event_time.window_closing import SessionClosing, WindowClosing
+from ...operators.changes.event_time.window_closing import AnyClosing, CountClosing, SessionClosing, WindowClosing
 from ...operators.changes.group import Count, Extreme, GroupMeasure, Sum
 from ...operators.changes.top import Counting
 from ...operators.changes.window import Reach
@@ -20,6 +20,7 @@ from ..changes.change_nodes import (
     ConstantNode,
     DifferenceNode,
     DistinctOrSetOpNode,
+    FinalCountsNode,
     FinalSessionsNode,
     FinalWindowsNode,
     GroupNode,
@@ -116,7 +117,7 @@ def takes_by_key(node: ChangeNode) -> bool:
 def _blocks(node: ChangeNode) -> bool:
     """Tests whether an operator decides only when all changes of its time have come."""
     grouped = DistinctOrSetOpNode | GroupNode | TopNode | RegroupNode | WindowNode | RecomputeNode
-    return isinstance(node, grouped | FinalWindowsNode | FinalSessionsNode)
+    return isinstance(node, grouped | FinalWindowsNode | FinalSessionsNode | FinalCountsNode)
 
 
 def _operator(node: ChangeNode, numbers: Mapping[ChangeNode, int], called: Called, *, ends: bool) -> dict[str, Any]:
@@ -145,6 +146,8 @@ def _work(node: ChangeNode) -> tuple[str, str]:
             return "touched keys", "touched keys are computed again from their rows"
         case WindowNode(reach=Reach(whole=True)):
             return "touched keys", "touched partitions are computed again from their rows"
+        case FinalCountsNode():
+            return "touched keys", "open windows of touched keys are counted again"
         case RecomputeNode():
             return "everything", node.why
         case _:
@@ -188,7 +191,7 @@ def _name(node: ChangeNode, called: Called) -> str:  # noqa: C901 (a line per no
         case WindowNode():
             calls = len(node.schema) - len(node.input.schema)
             return f"{calls} windows by {node.keys} keys, {len(node.orders)} sort keys"
-        case OnTimeNode() | FinalWindowsNode() | FinalSessionsNode():
+        case OnTimeNode() | FinalWindowsNode() | FinalSessionsNode() | FinalCountsNode():
             return _name_of_final(node)
         case RecomputeNode():
             return f"recompute, {len(node.inputs)} inputs"
@@ -200,7 +203,7 @@ def _name(node: ChangeNode, called: Called) -> str:  # noqa: C901 (a line per no
             assert_never(node)
 
 
-def _name_of_final(node: OnTimeNode | FinalWindowsNode | FinalSessionsNode) -> str:
+def _name_of_final(node: OnTimeNode | FinalWindowsNode | FinalSessionsNode | FinalCountsNode) -> str:
     ends = _ends_of(node.closing)
     match node:
         case OnTimeNode(late=late):
@@ -210,9 +213,11 @@ def _name_of_final(node: OnTimeNode | FinalWindowsNode | FinalSessionsNode) -> s
             return f"final windows by {node.keys} keys, {ends}, keeps {kept} of open windows"
         case FinalSessionsNode():
             return f"final sessions by {node.keys} keys, {ends}, keeps rows of open sessions"
+        case FinalCountsNode():
+            return f"final windows of rows by {node.keys} keys, {ends}, keeps rows of windows that are not full"
 
 
-def _ends_of(closing: WindowClosing | SessionClosing) -> str:
+def _ends_of(closing: AnyClosing) -> str:
     """The windows, in units of their time column."""
     late = f", lateness {closing.lateness:,}" if closing.lateness else ""
     match closing:
@@ -220,6 +225,8 @@ def _ends_of(closing: WindowClosing | SessionClosing) -> str:
             return f"size {size:,}{f', slide {slide:,}' if slide != size else ''}{late}"
         case SessionClosing(gap=gap):
             return f"gap {gap:,}{late}"
+        case CountClosing(size=size, slide=slide):
+            return f"{size:,} rows{f', {slide:,} apart' if slide != size else ''}{late}"
 
 
 def _measure(measure: GroupMeasure) -> str:

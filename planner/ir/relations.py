@@ -6,7 +6,7 @@ import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
 
-from ...operators.changes.event_time.window_closing import SessionClosing, WindowClosing
+from ...operators.changes.event_time.window_closing import AnyClosing
 from . import traits as table
 from .expressions import Direction, Expression, Measure, SortKey, Subquery, WindowCall
 from .traits import Parts, Traits
@@ -220,18 +220,19 @@ class SlidingAggregate(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TimeWindows(Node):
-    """Groups of windows of time. `mark` is the number of a row's slice, or for sessions the row's tick; it is never
-    null. `closing` says which windows there are, and when they end. With `final`, a continuous task gives each window
-    once, when it has ended.
+    """Groups of windows of time. `mark` is the number of a row's slice; for sessions, and for windows of a number of
+    rows, it is the row's tick. It is never null. `closing` says which windows there are, and when they end. With
+    `final`, a continuous task gives each window once, when it has ended.
 
-    Columns out: the window's number, or for sessions the ticks of the first and the last row (i64); `keys`; `measures`.
+    Columns out: the window's number, or the ticks of the first and the last row if marks are ticks (i64); `keys`;
+    `measures`.
     """
 
     input: Relation
     mark: Expression
     keys: tuple[Expression, ...]
     measures: tuple[Measure, ...]
-    closing: WindowClosing | SessionClosing
+    closing: AnyClosing
     final: bool
     schema: Schema
     plan_path: str
@@ -245,7 +246,7 @@ class LateRows(Node):
 
     input: Relation
     mark: Expression
-    closing: WindowClosing | SessionClosing
+    closing: AnyClosing
     schema: Schema
     plan_path: str
     parts: ClassVar = Parts(inputs=("input",), expressions=("mark",))

@@ -27,8 +27,15 @@ def expand_windows(plan: ir.Plan) -> ir.Plan:
     """The plan without sliding aggregates that have a measure without states."""
     if not has(plan, ir.SlidingAggregate):
         return plan
-    root, *shared = (transform_relations(relation, _expanded) for relation in (plan.root, *plan.shared))
+    root, *shared = (transform_relations(relation, whole_windows) for relation in (plan.root, *plan.shared))
     return replace(plan, root=root, shared=tuple(shared))
+
+
+def whole_windows(relation: ir.Relation) -> ir.Relation:
+    """The relation; if it is a sliding aggregate with a measure without states, the aggregate over rows."""
+    if isinstance(relation, ir.SlidingAggregate) and any(map(without_states, relation.measures)):
+        return windows_of_rows(relation)
+    return relation
 
 
 def without_states(measure: ir.Measure) -> bool:
@@ -78,12 +85,6 @@ def windows_of_rows(relation: ir.SlidingAggregate) -> ir.Aggregate:
         schema=relation.schema,
         plan_path=relation.plan_path,
     )
-
-
-def _expanded(relation: ir.Relation) -> ir.Relation:
-    if isinstance(relation, ir.SlidingAggregate) and any(map(without_states, relation.measures)):
-        return windows_of_rows(relation)
-    return relation
 
 
 def _whole(relation: ir.SlidingAggregate) -> str:

@@ -5,7 +5,8 @@ table expression are boundaries that DuckDB does not see across; and an unused c
 error. There are two passes, both linear: from the root down, the pass finds the columns of every relation that are
 used; from the leaves up, it removes the others.
 
-Columns that decide rows stay although nothing uses them (grouping keys, columns of a distinct set operation). A
+Columns that decide rows stay although nothing uses them (grouping keys, columns of a distinct set operation, measures
+whose columns order the rows of windows of a number of rows). A
 relation may lose all its columns; its rows count all the same.
 """
 
@@ -15,6 +16,7 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, assert_never
 
+from ...operators.changes.event_time.window_closing import CountClosing
 from ...proto.errors import InternalError
 from .. import ir
 from ..ir import tree
@@ -207,7 +209,7 @@ def _kept_of(relation: ir.Relation, used: set[int]) -> tuple[int, ...]:
         case ir.SlidingAggregate():
             first = 1 + len(relation.keys)
             return tuple(index for index in range(width) if index in used or index < first)
-        case ir.TimeWindows():
+        case ir.TimeWindows() if not isinstance(relation.closing, CountClosing):
             first = width_of_groups(relation)
             return tuple(index for index in range(width) if index in used or index < first)
         case ir.Window():

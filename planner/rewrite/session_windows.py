@@ -8,6 +8,7 @@ from .. import ir
 from ..decode.emit import columns, project
 from ..functions import bind, bind_scalar
 from ..ir import types as t
+from .bounds_of_rows import least_and_greatest
 
 _NUMBER: Final = t.Integer(bits=64, nullable=False)
 _ZERO: Final = ir.Literal(value=0, type=_NUMBER)
@@ -28,7 +29,7 @@ def session_groups(windows: ir.TimeWindows, gap: int) -> ir.Project:
     )
     counted = project(before, (*columns(keyed), begins), plan_path)
     numbered = _window(counted, "sum", columns(counted)[-1], partitions, tick)
-    own = (_measure("min", tick, plan_path), _measure("max", tick, plan_path), *windows.measures)
+    own = (*least_and_greatest(tick, plan_path), *windows.measures)
     grouping = (columns(numbered)[-1], *partitions)
     groups = ir.Aggregate(
         input=numbered,
@@ -62,17 +63,6 @@ def _window(
         plan_path=below.plan_path,
     )
     return ir.Window(input=below, calls=(call,), schema=(*below.schema, call.type), plan_path=below.plan_path)
-
-
-def _measure(name: str, argument: ir.Field, plan_path: str) -> ir.Measure:
-    bound = bind(ir.FunctionKind.AGGREGATE, name, None, (argument,))
-    return ir.Measure(
-        function=bound.function,
-        arguments=(argument,),
-        type=bound.type,
-        options=bound.options,
-        plan_path=plan_path,
-    )
 
 
 def _call(name: str, *arguments: ir.Expression) -> ir.Expression:

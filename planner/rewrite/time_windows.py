@@ -1,7 +1,8 @@
 """Lowers windows of time to aggregates.
 
 Windows that share no row are an aggregate by the number of the row's window. Other windows are made of slices of time.
-Sessions are numbered by window functions. A barrier ends all windows of a per-epoch task, so none of its rows is late.
+Sessions, and the rows of windows of a number of rows, are
+numbered by window functions. A barrier ends all windows of a per-epoch task, so none of its rows is late.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from ...operators.changes.event_time.window_closing import SessionClosing
+from ...operators.changes.event_time.window_closing import CountClosing, SessionClosing
 from .. import ir
 from ..ir import types as t
 from ..ir.visit import has, transform_relations
+from .count_windows import count_groups
 from .session_windows import session_groups
 
 _Lower: TypeAlias = Callable[[ir.Relation], ir.Relation]
@@ -36,6 +38,8 @@ def aggregate_of(windows: ir.TimeWindows) -> ir.Relation:
     closing = windows.closing
     if isinstance(closing, SessionClosing):
         return session_groups(windows, closing.gap)
+    if isinstance(closing, CountClosing):
+        return count_groups(windows, closing)
     if closing.length == closing.step:
         return aggregate_by_mark(windows)
     return sliding_of(windows, closing.length, closing.step)

@@ -63,6 +63,26 @@ def sessions(
     return answers
 
 
+def counted(
+    rows: Sequence[Row], spans: Spans, keys: Sequence[int], measures: Sequence[Callable[[Sequence[Row]], Any]]
+) -> list[tuple[Row, bool]]:
+    """Windows of `spans.size` rows, `spans.slide` rows apart, of rows whose first column is the time in ticks: the
+    times of the first and the last row, the keys, the measures; and whether the window is full.
+    """
+    groups: dict[Row, list[Row]] = defaultdict(list)
+    for row in rows:
+        if row[0] is not None:
+            groups[tuple(row[key] for key in keys)].append(row)
+    answers = []
+    for group, own in groups.items():
+        own.sort(key=lambda row: (row[0], row[2] is None, row[2]))
+        for start in range(0, len(own), spans.slide):
+            window = own[start : start + spans.size]
+            answer = (window[0][0], window[-1][0], *group, *(measure(window) for measure in measures))
+            answers.append((answer, len(window) == spans.size))
+    return answers
+
+
 def _present(rows: Sequence[Row]) -> list[Any]:
     return [row[2] for row in rows if row[2] is not None]
 

@@ -165,6 +165,21 @@ def test_a_row_that_is_not_there_cannot_be_deleted_while_its_window_is_open(clie
             task.run_epoch({"events": tidegate.Changes(gone)})
 
 
+@pytest.mark.parametrize(
+    "frame",
+    [
+        lambda rows: windows.session(rows, "t", 5, keys=["k"], measures=[COUNT], final=True),
+        lambda rows: windows.count(rows, "t", 2, keys=["k"], measures=[COUNT], final=True),
+        lambda rows: windows.tumbling(rows, "t", 10, measures=[sub.f.count(sub.col("t")).distinct()], final=True),
+    ],
+)
+def test_a_deletion_on_time_of_a_row_that_is_late_fails(client: tidegate.Client, frame: Any) -> None:
+    with continuous(client, frame(windows.watermark(source(), "t"))) as task:
+        wrong = rows(1, 3, 30, 3).append_column("_weight", pa.array([1, -1, 1, 1], pa.int64()))
+        with pytest.raises(tidegate.TaskFailed, match="deleted on time, but its insertion came later"):
+            task.run_epoch({"events": tidegate.Changes(wrong)})
+
+
 def test_explain_says_what_final_windows_keep(client: tidegate.Client) -> None:
     def text(frame: Any) -> str:
         return client.explain(frame.to_plan(), mode="continuous").text

@@ -56,7 +56,7 @@ def _set(**fields: Any) -> Any:
 @pytest.mark.parametrize(
     ("change", "reason", "field", "words"),
     [
-        (_set(size=None), "MISSING", "size", "must have a size, or a gap"),
+        (_set(size=None), "MISSING", "size", "must have a size, a gap, or a number of rows"),
         (_set(size=Span()), "WRONG_SPAN", "size", "must be in nanoseconds, not in nothing"),
         (_set(size=Span(units=5)), "WRONG_SPAN", "size", "must be in nanoseconds, not in units"),
         (_set(size=Span(nanoseconds=1_500)), "WRONG_SPAN", "size", "1,000 nanoseconds, not 1,500"),

@@ -16,14 +16,13 @@ import pyarrow as pa
 from ...core.operator import UNBOUNDED, StateReader, StateWriter
 from ..change_operator import ChangeOperator
 from ..kept.arrangement import Arrangement
-from ..kept.present import present
 from ..kept.state_format import load_arrangement, load_numbers, save_arrangement, save_numbers
 from ..values.change import Change, ones
 from ..values.evaluator import Evaluator
 from ..values.order_codes import canonical_orders, order_of
 from ..values.rows import Rows
 from ..values.value_columns import Index
-from .final_windows import after_closing, rows_in_order
+from .final_windows import after_closing, rows_in_order, rows_on_time
 from .timed_rows import TimedRows, numbers_of
 from .window_closing import IDLE, MOST, NEVER, SessionClosing, behind
 
@@ -49,7 +48,7 @@ class FinalSessions(ChangeOperator):
         self._input_schema = input_schema
         self._closing = closing
         self._evaluate = evaluate
-        self._plan_path = plan_path
+        self._whose = f"{plan_path}: FinalSessions"
         self._keys = range(1, 1 + keys)
         self._ticks_schema = pa.schema(list(input_schema)[: 1 + keys])
         self._rows = Arrangement(input_schema.types, self._keys, depth=0)
@@ -114,10 +113,10 @@ class FinalSessions(ChangeOperator):
         return keys.take(of_key), ticks[of_key]
 
     def _answers(self, keys: Rows, ends: Index) -> Change:
-        now = present(self._rows.find(keys), (), canonical_orders(len(self._input_schema)))
+        now = rows_on_time(self._rows.find(keys), self._input_schema, self._whose)
         of_ended = np.flatnonzero(numbers_of(now.rows) <= ends[now.asked])
         sessions = Change(now.rows.take(of_ended), now.weights[of_ended], consolidated=True)
         self._rows.insert(sessions.negated())
-        rows = rows_in_order(sessions, self._input_schema, f"{self._plan_path}: FinalSessions")
+        rows = rows_in_order(sessions, self._input_schema, self._whose)
         answers = self._evaluate(rows.to_batch(self._input_schema))
         return Change(Rows.of_batch(answers), ones(answers.num_rows))

@@ -15,11 +15,13 @@ import pyarrow as pa
 from ....proto.errors import ExecutionError
 from ...core.operator import UNBOUNDED, StateReader, StateWriter
 from ..change_operator import ChangeOperator
-from ..kept.present import MOST_COPIES
+from ..kept.matching_entries import MatchingEntries
+from ..kept.present import MOST_COPIES, Present, without_deleted
 from ..kept.state_format import load_arrangement, load_numbers, save_arrangement, save_numbers
 from ..values.canonical_rows import canonical
 from ..values.change import Change, ones
 from ..values.evaluator import NUMBER, Evaluator
+from ..values.order_codes import canonical_orders
 from ..values.rows import Rows
 from ..values.value_columns import Index
 from .timed_rows import TimedRows
@@ -114,12 +116,7 @@ def rows_in_order(change: Change, schema: pa.Schema, whose: str) -> Rows:
     """
     negative = np.flatnonzero(change.weights < 0)
     if len(negative):
-        described = change.rows.take(negative[:1]).described(schema, 0)
-        raise ExecutionError(
-            f"{whose}: the row {described} has been deleted on time, but its insertion came later in the stream, and "
-            "was late: feed a row's deletion behind its insertion",
-            reason="NEGATIVE_TOTAL",
-        )
+        raise late_insertion(change.rows.take(negative[:1]), schema, whose)
     total = change.weights.sum(dtype=np.float64)
     if total > MOST_COPIES:
         raise ExecutionError(
@@ -132,6 +129,20 @@ def rows_in_order(change: Change, schema: pa.Schema, whose: str) -> Rows:
         return ordered.rows
     copies: Index = np.repeat(np.arange(len(ordered)), ordered.weights)
     return ordered.rows.take(copies)
+
+
+def rows_on_time(matches: MatchingEntries, schema: pa.Schema, whose: str) -> Present:
+    """The rows of some keys, in canonical order under each key. A negative weight is an error."""
+    return without_deleted(matches, canonical_orders(len(schema)), lambda row: late_insertion(row, schema, whose))
+
+
+def late_insertion(row: Rows, schema: pa.Schema, whose: str) -> ExecutionError:
+    """The error for a row that is deleted more often than inserted among the rows on time."""
+    return ExecutionError(
+        f"{whose}: the row {row.described(schema, 0)} has been deleted on time, but its insertion came later in the "
+        "stream, and was late: feed a row's deletion behind its insertion",
+        reason="NEGATIVE_TOTAL",
+    )
 
 
 def after_closing(closing: Closing, watermark: int | None) -> int | None:

@@ -7,7 +7,8 @@ an integer column.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Protocol
+from math import gcd
+from typing import Final, Protocol, TypeAlias
 
 import numpy as np
 
@@ -107,9 +108,61 @@ class SessionClosing:
         return behind(ticks, self.lateness)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountClosing:
+    """Windows of `size` rows of the same keys, one every `slide` rows, in the order of their ticks. A row is late if
+    its tick is `lateness` ticks before the watermark. So the rows before that have come.
+    """
+
+    size: int
+    slide: int
+    lateness: int
+    ticks: Ticks
+
+    @property
+    def lag(self) -> int:
+        return self.lateness
+
+    @property
+    def length(self) -> int:
+        """The slices of a window. Slices are as many rows as `size` and `slide` allow."""
+        return self.size // gcd(self.size, self.slide)
+
+    @property
+    def step(self) -> int:
+        """The slices from a window's first one to that of the next window."""
+        return self.slide // gcd(self.size, self.slide)
+
+    def last_closed(self, tick: int) -> int:
+        """The last tick all rows of which have come."""
+        return tick - self.lateness - 1
+
+    def first_open(self, ticks: Numbers) -> Numbers:
+        return behind(ticks, self.lateness)
+
+    def complete(self, rows: Numbers) -> Numbers:
+        """The number of whole windows of so many rows."""
+        whole: Numbers = np.maximum(rows - self.size, -self.slide) // self.slide + 1
+        return whole
+
+    def begun(self, rows: Numbers) -> Numbers:
+        """The number of windows that so many rows begin."""
+        windows: Numbers = -(-rows // self.slide)
+        return windows
+
+    def passed(self, rows: Numbers) -> Numbers:
+        """The number of rows, of so many, that no further window needs."""
+        needless: Numbers = np.minimum(self.complete(rows), rows // self.slide) * self.slide
+        return needless
+
+
 def behind(ticks: Numbers, by: int) -> Numbers:
     """The ticks so much earlier; the least one where that is before it."""
     if by > MOST:
         return np.full_like(ticks, NEVER)
     earlier: Numbers = np.where(ticks < NEVER + by, NEVER, ticks - by)
     return earlier
+
+
+AnyClosing: TypeAlias = WindowClosing | SessionClosing | CountClosing
+"""The windows of a relation."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -51,16 +51,36 @@ def present(matches: MatchingEntries, time: Rounds, orders: Sequence[Order]) -> 
     """The rows that exist at this time: the sums of the entries that count. Rows that are alike in all `orders` must be
     the same.
     """
+    now, starts, sums = _sums(matches, time, orders)
+    there = np.flatnonzero(sums > 0)
+    at = starts[there]
+    return Present(now.asked[at], now.rows.take(at), sums[there])
+
+
+def without_deleted(
+    matches: MatchingEntries, orders: Sequence[Order], refuse: Callable[[Rows], ExecutionError]
+) -> Present:
+    """`present` for rows without rounds of which none may be deleted more often than inserted. Raises the error of
+    `refuse`, which is asked with the first such row.
+    """
+    now, starts, sums = _sums(matches, (), orders)
+    missing = np.flatnonzero(sums < 0)
+    if len(missing):
+        raise refuse(now.rows.take(starts[missing[:1]]))
+    there = np.flatnonzero(sums)
+    at = starts[there]
+    return Present(now.asked[at], now.rows.take(at), sums[there])
+
+
+def _sums(matches: MatchingEntries, time: Rounds, orders: Sequence[Order]) -> tuple[MatchingEntries, Index, Numbers]:
+    """The entries that count, in order; the first one of each row; and the rows' sums."""
     counted = counts_at(matches.rounds, time)
     now = matches if counted is None else matches.take(np.flatnonzero(counted))
     now = now.take(order_of(now.rows, orders, after=[now.asked]))
     if not len(now):
-        return Present(now.asked, now.rows, now.weights)
+        return now, now.asked, now.weights
     starts = group_starts(~same_as_before(now.asked, now.rows))
-    sums = sum_groups(now.weights, starts)
-    there = np.flatnonzero(sums > 0)
-    at = starts[there]
-    return Present(now.asked[at], now.rows.take(at), sums[there])
+    return now, starts, sum_groups(now.weights, starts)
 
 
 def same_as_before(asked: Index, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

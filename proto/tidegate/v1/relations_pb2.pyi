@@ -89,8 +89,16 @@ class Span(_message.Message):
     nanoseconds: int
     def __init__(self, units: _Optional[int] = ..., nanoseconds: _Optional[int] = ...) -> None: ...
 
+class RowCount(_message.Message):
+    __slots__ = ("size", "slide")
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    SLIDE_FIELD_NUMBER: _ClassVar[int]
+    size: int
+    slide: int
+    def __init__(self, size: _Optional[int] = ..., slide: _Optional[int] = ...) -> None: ...
+
 class WindowAggregate(_message.Message):
-    __slots__ = ("time", "size", "slide", "offset", "aggregate", "gap", "final")
+    __slots__ = ("time", "size", "slide", "offset", "aggregate", "gap", "final", "count")
     TIME_FIELD_NUMBER: _ClassVar[int]
     SIZE_FIELD_NUMBER: _ClassVar[int]
     SLIDE_FIELD_NUMBER: _ClassVar[int]
@@ -98,6 +106,7 @@ class WindowAggregate(_message.Message):
     AGGREGATE_FIELD_NUMBER: _ClassVar[int]
     GAP_FIELD_NUMBER: _ClassVar[int]
     FINAL_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
     time: int
     size: Span
     slide: Span
@@ -105,7 +114,8 @@ class WindowAggregate(_message.Message):
     aggregate: bytes
     gap: Span
     final: Final
-    def __init__(self, time: _Optional[int] = ..., size: _Optional[_Union[Span, _Mapping]] = ..., slide: _Optional[_Union[Span, _Mapping]] = ..., offset: _Optional[_Union[Span, _Mapping]] = ..., aggregate: _Optional[bytes] = ..., gap: _Optional[_Union[Span, _Mapping]] = ..., final: _Optional[_Union[Final, _Mapping]] = ...) -> None: ...
+    count: RowCount
+    def __init__(self, time: _Optional[int] = ..., size: _Optional[_Union[Span, _Mapping]] = ..., slide: _Optional[_Union[Span, _Mapping]] = ..., offset: _Optional[_Union[Span, _Mapping]] = ..., aggregate: _Optional[bytes] = ..., gap: _Optional[_Union[Span, _Mapping]] = ..., final: _Optional[_Union[Final, _Mapping]] = ..., count: _Optional[_Union[RowCount, _Mapping]] = ...) -> None: ...
 
 class Final(_message.Message):
     __slots__ = ("lateness",)
@@ -114,20 +124,22 @@ class Final(_message.Message):
     def __init__(self, lateness: _Optional[_Union[Span, _Mapping]] = ...) -> None: ...
 
 class LateRows(_message.Message):
-    __slots__ = ("time", "size", "slide", "offset", "gap", "lateness")
+    __slots__ = ("time", "size", "slide", "offset", "gap", "lateness", "count")
     TIME_FIELD_NUMBER: _ClassVar[int]
     SIZE_FIELD_NUMBER: _ClassVar[int]
     SLIDE_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     GAP_FIELD_NUMBER: _ClassVar[int]
     LATENESS_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
     time: int
     size: Span
     slide: Span
     offset: Span
     gap: Span
     lateness: Span
-    def __init__(self, time: _Optional[int] = ..., size: _Optional[_Union[Span, _Mapping]] = ..., slide: _Optional[_Union[Span, _Mapping]] = ..., offset: _Optional[_Union[Span, _Mapping]] = ..., gap: _Optional[_Union[Span, _Mapping]] = ..., lateness: _Optional[_Union[Span, _Mapping]] = ...) -> None: ...
+    count: RowCount
+    def __init__(self, time: _Optional[int] = ..., size: _Optional[_Union[Span, _Mapping]] = ..., slide: _Optional[_Union[Span, _Mapping]] = ..., offset: _Optional[_Union[Span, _Mapping]] = ..., gap: _Optional[_Union[Span, _Mapping]] = ..., lateness: _Optional[_Union[Span, _Mapping]] = ..., count: _Optional[_Union[RowCount, _Mapping]] = ...) -> None: ...
 
 class Watermark(_message.Message):
     __slots__ = ("time", "delay", "ahead", "idle_epochs")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+import substrait.dataframe as sub
 from pyspark.sql import SparkSession
 
 import tidegate
+from tidegate import windows
 
 from ...windows.naive import Spans
-from ...windows.running import TIMES, events, plan
+from ...windows.running import SEVERAL, TIMES, events, plan
 
 
 @pytest.mark.parametrize(
@@ -23,9 +25,23 @@ def test_windows_on_spark_are_those_of_this_process(
     splits = [events(kind, rows[:2_001]), events(kind, rows[2_001:])]
     tables = []
     for options in ({}, {"executor": "spark", "spark": spark}):
-        several = {"channels": 2, "parallel_threshold_seconds": 0}
-        with client.create_task(plan(kind, spans, ["k"], measures), **several, **options) as task:
+        with client.create_task(plan(kind, spans, ["k"], measures), **SEVERAL[2], **options) as task:
             tables.append(task.run_epoch({"events": splits}).table())
     local, remote = tables
     assert local.num_rows > 1_000
+    assert remote.equals(local)
+
+
+def test_windows_of_a_number_of_rows_on_spark_are_those_of_this_process(
+    client: tidegate.Client, spark: SparkSession
+) -> None:
+    rows = [(number * 37 % 1_009 - 500, f"key {number * 31 % 97}", number % 11) for number in range(5_000)]
+    source = sub.read_named_table("events", {"t": sub.i64, "k": sub.string, "v": sub.i64})
+    frame = windows.count(source, "t", 9, 6, keys=["k"], measures=[sub.f.sum(sub.col("v")).alias("sum")])
+    tables = []
+    for options in ({}, {"executor": "spark", "spark": spark}):
+        with client.create_task(frame.to_plan(), **SEVERAL[2], **options) as task:
+            tables.append(task.run_epoch({"events": events(TIMES["i64"], rows)}).table())
+    local, remote = tables
+    assert local.num_rows > 800
     assert remote.equals(local)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd
 from typing import Any, Final
 
-from .....operators.changes.event_time.window_closing import SessionClosing, WindowClosing
+from .....operators.changes.event_time.window_closing import (
+    AnyClosing,
+    CountClosing,
+    SessionClosing,
+    WindowClosing,
+)
 from .... import ir
 from ....functions import bind_scalar
 from ....ir import types as t
@@ -113,21 +119,20 @@ def span_from(decoder: Decoder, message: Any, field: str, time: Type, plan_path:
 
 def closing_of(
     decoder: Decoder, message: Any, lateness: int, time: TimeColumn, plan_path: PlanPath
-) -> WindowClosing | SessionClosing | None:
-    """The windows of a message with a size, a slide and an offset, or with a gap; None, once reported, if these are no
-    windows.
+) -> AnyClosing | None:
+    """The windows of a message with a size, a slide and an offset, with a gap, or with a number of rows; None, once
+    reported, if these are no windows.
     """
-    ticks = ticks_of(time.type)
+    if message.HasField("count"):
+        return _counted(decoder, message, lateness, time, plan_path)
     if message.HasField("gap"):
-        for field in ("size", "slide", "offset"):
-            if message.HasField(field):
-                problem = f"sessions have a gap alone: leave the {field} out"
-                decoder.problems.add(plan_path / field, "WRONG_SPAN", problem)
-                return None
+        if _has_others(decoder, message, ("size", "slide", "offset"), "sessions have a gap alone", plan_path):
+            return None
         gap = length(decoder, message.gap, time.type, plan_path / "gap")
-        return None if gap is None else SessionClosing(gap=gap, lateness=lateness, ticks=ticks)
+        return None if gap is None else SessionClosing(gap=gap, lateness=lateness, ticks=ticks_of(time.type))
     if not message.HasField("size"):
-        decoder.problems.add(plan_path / "size", "MISSING", "windows must have a size, or a gap")
+        problem = "windows must have a size, a gap, or a number of rows"
+        decoder.problems.add(plan_path / "size", "MISSING", problem)
         return None
     size = slide = length(decoder, message.size, time.type, plan_path / "size")
     if message.HasField("slide"):
@@ -145,11 +150,37 @@ def closing_of(
         length=size // shared,
         step=slide // shared,
         lateness=lateness,
-        ticks=ticks,
+        ticks=ticks_of(time.type),
     )
 
 
-def mark_of(time: TimeColumn, closing: WindowClosing | SessionClosing) -> ir.Expression:
+def _counted(
+    decoder: Decoder, message: Any, lateness: int, time: TimeColumn, plan_path: PlanPath
+) -> CountClosing | None:
+    others = ("size", "slide", "offset", "gap")
+    if _has_others(decoder, message, others, "windows of a number of rows have no length of time", plan_path):
+        return None
+    count = message.count
+    for field in ("size", "slide"):
+        rows = getattr(count, field)
+        if rows >= _MOST or (field == "size" and not rows):
+            problem = f"the number of rows must be from 1 to {_MOST - 1:,}, not {rows:,}"
+            decoder.problems.add(plan_path / "count" / field, "WRONG_SPAN", problem)
+            return None
+    return CountClosing(size=count.size, slide=count.slide or count.size, lateness=lateness, ticks=ticks_of(time.type))
+
+
+def _has_others(decoder: Decoder, message: Any, fields: Sequence[str], why: str, plan_path: PlanPath) -> bool:
+    """Reports the first of these fields that the message has."""
+    for field in fields:
+        if message.HasField(field):
+            decoder.problems.add(plan_path / field, "WRONG_SPAN", f"{why}: leave the {field} out")
+            return True
+    return False
+
+
+def mark_of(time: TimeColumn, closing: AnyClosing) -> ir.Expression:
     """The number of a row's slice, or its tick."""
-    size, origin = (1, 0) if isinstance(closing, SessionClosing) else (closing.slide // closing.step, closing.offset)
+    sliced = isinstance(closing, WindowClosing)
+    size, origin = (closing.slide // closing.step, closing.offset) if sliced else (1, 0)
     return bind_scalar("time_slice", None, (time.value, ir.Literal(value=size, type=_NUMBER), time.literal(origin)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from .....operators.changes.event_time.window_closing import SessionClosing
+from .....operators.changes.event_time.window_closing import SessionClosing, WindowClosing
 from .....proto.errors import PlanError
 from .... import ir
 from ....functions import bind_scalar
@@ -54,7 +54,7 @@ def convert_window_aggregate(
     closing = None if lateness is None else closing_of(decoder, windows, lateness, time, detail)
     if closing is None:
         return poison.RELATION
-    numbers = 2 if isinstance(closing, SessionClosing) else 1
+    numbers = 1 if isinstance(closing, WindowClosing) else 2
     relation = ir.TimeWindows(
         input=with_time(below, windows.time, time, plan_path),
         mark=mark_of(time, closing),
@@ -111,12 +111,13 @@ def _aggregate(decoder: Decoder, data: bytes, plan_path: PlanPath, scope: Scope)
 
 def _with_bounds(relation: ir.TimeWindows, time: TimeColumn) -> ir.Project:
     closing = relation.closing
-    if isinstance(closing, SessionClosing):
-        first, last, *others = columns(relation)
-        bounds = [_start(first, 1, time, 0), _start(last, 1, time, closing.gap)]
-    else:
+    if isinstance(closing, WindowClosing):
         number, *others = columns(relation)
         bounds = [_start(number, closing.slide, time, closing.offset + after) for after in (0, closing.size)]
+    else:
+        first, last, *others = columns(relation)
+        after_last = closing.gap if isinstance(closing, SessionClosing) else 0
+        bounds = [_start(first, 1, time, 0), _start(last, 1, time, after_last)]
     expressions = (*bounds, *others)
     schema = tuple(expression.type for expression in expressions)
     return ir.Project(input=relation, expressions=expressions, schema=schema, plan_path=relation.plan_path)
