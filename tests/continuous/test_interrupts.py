@@ -141,10 +141,11 @@ def kinds(of: type = ChangeOperator) -> Iterator[str]:
 
 
 def final_windows() -> Iterator[ir.Plan]:
-    """Tumbling windows and sessions of events, each given once."""
+    """Windows of events of each kind, each given once."""
     rows = windows.watermark(sub.read_named_table("events", {"t": sub.i64, "v": sub.i64}), "t", 0)
     built = {"keys": ["v"], "measures": [sub.f.avg(sub.col("t").cast(sub.fp64)).alias("average")], "final": True}
-    for relation in (windows.tumbling(rows, "t", 10, **built), windows.session(rows, "t", 10, **built)):
+    kinds_of_windows = (windows.tumbling, windows.session, windows.count)
+    for relation in (kind(rows, "t", 10, **built) for kind in kinds_of_windows):
         yield decode_plan(PlanBytes(binary=relation.to_plan().SerializeToString())).plan
 
 
