@@ -28,7 +28,7 @@ from ..ir.walk import unroll
 from ..rewrite.count_windows import groups_by_position, of_measures, read_by_measures
 from ..rewrite.expand_windows import whole_windows, windows_of_rows
 from ..rewrite.session_windows import session_groups
-from ..rewrite.time_windows import aggregate_by_mark, sliding_of
+from ..rewrite.sliced_windows import aggregate_by_mark, sliding_of
 from ..sql.relations.sliding_aggregate import floor_division
 from ..sql.states import render_total, states_of
 from .aggregates import slices_of
@@ -144,8 +144,8 @@ def lower_final_windows(relation: ir.TimeWindows, node: ChangeNode, *, marks: bo
         case CountClosing() as closing:
             base = leaf((*types, _NUMBER, _NUMBER), plan_path)
             *_, position, wanted = columns(base.schema)
-            groups = groups_by_position(_over(relation, base, positions), closing, position, wanted)
-            sql = render(transform_relations(groups, whole_windows), [base])
+            counted = groups_by_position(_over(relation, base, positions), closing, position, wanted)
+            sql = render(transform_relations(counted, whole_windows), [base])
             return FinalCountsNode(
                 input=rows, keys=len(keys), closing=closing, sql=sql, schema=schema, plan_path=plan_path
             )

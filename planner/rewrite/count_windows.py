@@ -14,6 +14,7 @@ from ..ir import tree
 from ..ir import types as t
 from ..ir.visit import parts
 from .bounds_of_rows import least_and_greatest
+from .sliced_windows import aggregate_by_mark, sliding_of
 
 _NUMBER: Final = t.Integer(bits=64, nullable=False)
 _ZERO: Final = ir.Literal(value=0, type=_NUMBER)
@@ -47,13 +48,12 @@ def groups_by_position(
     keys = windows.keys if wanted is None else (*windows.keys, wanted)
     measures = (*least_and_greatest(windows.mark, plan_path), *windows.measures)
     schema = (_NUMBER, *(part.type for part in (*keys, *measures)))
-    common = {"input": windows.input, "measures": measures, "schema": schema, "plan_path": plan_path}
+    sliced = replace(windows, mark=slice_, keys=keys, measures=measures, schema=schema)
     groups: ir.Relation
     if closing.size == closing.slide:
-        grouping = (slice_, *keys)
-        groups = ir.Aggregate(keys=grouping, grouping_sets=(tuple(range(len(grouping))),), **common)
+        groups = aggregate_by_mark(sliced)
     else:
-        groups = ir.SlidingAggregate(slice=slice_, length=closing.length, step=closing.step, keys=keys, **common)
+        groups = sliding_of(sliced, closing.length, closing.step)
     number, *others = columns(groups)
     conditions = [bind_scalar("gte", None, (number, _ZERO))]
     if wanted is not None:

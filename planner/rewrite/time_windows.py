@@ -17,6 +17,7 @@ from ..ir import types as t
 from ..ir.visit import has, transform_relations
 from .count_windows import count_groups
 from .session_windows import session_groups
+from .sliced_windows import aggregate_by_mark, sliding_of
 
 _Lower: TypeAlias = Callable[[ir.Relation], ir.Relation]
 
@@ -43,32 +44,6 @@ def aggregate_of(windows: ir.TimeWindows) -> ir.Relation:
     if closing.length == closing.step:
         return aggregate_by_mark(windows)
     return sliding_of(windows, closing.length, closing.step)
-
-
-def aggregate_by_mark(windows: ir.TimeWindows) -> ir.Aggregate:
-    """The aggregate by slice: of windows that share no row, each slice is one."""
-    keys = (windows.mark, *windows.keys)
-    return ir.Aggregate(
-        input=windows.input,
-        keys=keys,
-        grouping_sets=(tuple(range(len(keys))),),
-        measures=windows.measures,
-        schema=windows.schema,
-        plan_path=windows.plan_path,
-    )
-
-
-def sliding_of(windows: ir.TimeWindows, length: int, step: int) -> ir.SlidingAggregate:
-    return ir.SlidingAggregate(
-        input=windows.input,
-        slice=windows.mark,
-        length=length,
-        step=step,
-        keys=windows.keys,
-        measures=windows.measures,
-        schema=windows.schema,
-        plan_path=windows.plan_path,
-    )
 
 
 def _lowered(plan: ir.Plan, lower: _Lower) -> ir.Plan:

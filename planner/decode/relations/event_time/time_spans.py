@@ -181,6 +181,7 @@ def _has_others(decoder: Decoder, message: Any, fields: Sequence[str], why: str,
 
 def mark_of(time: TimeColumn, closing: AnyClosing) -> ir.Expression:
     """The number of a row's slice, or its tick."""
-    sliced = isinstance(closing, WindowClosing)
-    size, origin = (closing.slide // closing.step, closing.offset) if sliced else (1, 0)
+    size, origin = 1, 0
+    if isinstance(closing, WindowClosing):
+        size, origin = closing.slide // closing.step, closing.offset
     return bind_scalar("time_slice", None, (time.value, ir.Literal(value=size, type=_NUMBER), time.literal(origin)))
