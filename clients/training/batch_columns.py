@@ -17,10 +17,7 @@ import pyarrow as pa
 from pyarrow import types as kinds
 
 from ..proto.errors import ExecutionError, InvalidRequest
-from .shuffle import Positions
-
-Values: TypeAlias = npt.NDArray[Any] | pa.Array
-"""The rows of one column, in memory of the loader or of the engine."""
+from .row_gathering import Values
 
 Shape: TypeAlias = tuple[int, ...]
 Arrays: TypeAlias = Literal["numpy", "torch", "jax", "arrow"]
@@ -63,11 +60,10 @@ class Form:
     shape: Shape | None
     convert: Callable[[Any], Any]
 
-    def gathered(self, arrays: Sequence[pa.Array], type_: pa.DataType) -> Values:
-        """The rows of all arrays as one."""
-        if self.dense:
-            return joined([_dense(array, self.name, self.shape) for array in arrays or [pa.array([], type_)]])
-        return joined(list(arrays) or [pa.array([], type_)])
+    def parts(self, arrays: Sequence[pa.Array], type_: pa.DataType) -> list[Values]:
+        """The rows of each array; of an empty one if there is none."""
+        arrays = arrays or [pa.array([], type_)]
+        return [_dense(array, self.name, self.shape) for array in arrays] if self.dense else list(arrays)
 
     def delivered(self, values: Values) -> Any:
         """The rows as the user gets them."""
@@ -209,31 +205,3 @@ def _ragged(lists: pa.Array, name: str, convert: Callable[[Any], Any]) -> Ragged
     offsets = lists.offsets.to_numpy()
     values = _dense(lists.values.slice(offsets[0], offsets[-1] - offsets[0]), name, None)
     return Ragged(convert(offsets.astype(np.int64) - offsets[0]), convert(values))
-
-
-def taken(values: Values, positions: Positions | slice) -> Values:
-    """The rows at these positions. A slice shares memory."""
-    if isinstance(positions, slice):
-        return part(values, positions.start, positions.stop)
-    if isinstance(values, np.ndarray):
-        return values.take(positions, axis=0)
-    return values.take(pa.array(positions))
-
-
-def part(values: Values, first: int, end: int) -> Values:
-    """The rows from `first` up to `end`, in the same memory."""
-    return values[first:end] if isinstance(values, np.ndarray) else values.slice(first, end - first)
-
-
-def joined(parts: Sequence[Values]) -> Values:
-    """The rows of all parts. One part alone is itself."""
-    if len(parts) == 1:
-        return parts[0]
-    if isinstance(parts[0], np.ndarray):
-        return np.concatenate(parts)
-    return pa.concat_arrays(parts)
-
-
-def size_of(values: Values) -> int:
-    """The bytes of the rows."""
-    return int(values.nbytes)

@@ -12,9 +12,10 @@ import pyarrow as pa
 
 from ..proto.errors import ExecutionError, InvalidRequest, Refused
 from .batch import Batch, Position
-from .batch_columns import Form, Values, joined, part, size_of, taken
+from .batch_columns import Form
 from .packing import Pack, packed
 from .rank_shares import Wanted, WindowCut, share
+from .row_gathering import RowGathering, Values, joined, part, size_of
 from .shuffle import Positions, Window, permutation, repeats
 
 Columns: TypeAlias = tuple[Values, ...]
@@ -99,6 +100,7 @@ class BatchRuns:
         self._batch = position.batch
         self._carry: Columns | None = None
         self._epoch_rows = position.batch
+        self._gathering = RowGathering()
 
     def of(self, windows: Iterable[ReadWindow]) -> Iterator[Run]:
         for window in windows:
@@ -117,7 +119,7 @@ class BatchRuns:
             )
         cut = WindowCut(wanted=self._wanted, rows=count, start=self._start, carried=self._carried, first=self._batch)
         chosen = order.at(cut.positions())
-        rows = tuple(taken(values, chosen) for values in columns)
+        rows = tuple(self._gathering.taken(parts, chosen) for parts in columns)
         ready, used = self._full_batches(window, cut, rows)
         rest = tuple(part(values, used, len(values)) for values in rows)
         if cut.full == 0 and self._carry is not None:
@@ -174,29 +176,30 @@ class BatchRuns:
             return []
         size = self._wanted.size if self._tail is Tail.PAD else left
         first, end = share(size, self._wanted.rank, self._wanted.ranks)
-        columns = tuple(taken(values, np.arange(first, end) % left) for values in carry)
+        columns = tuple(self._gathering.taken([values], np.arange(first, end) % left) for values in carry)
         padding = max(0, end - max(first, left))
         batch = Batch(epoch=window.epoch, number=number, rows=end - first, padding=padding)
         return [Ready(columns, batch, Position(window.epoch + 1))]
 
-    def _rows(self, window: ReadWindow) -> tuple[Columns, _Order]:
-        """The columns of a window as they were read, and the order of its rows."""
+    def _rows(self, window: ReadWindow) -> tuple[list[list[Values]], _Order]:
+        """The columns of a window in the parts in which they were read, and the order of its rows."""
         layout = self._layout
         batches = [batch for result in window.results for batch in result]
         columns = [
-            form.gathered([batch.column(form.name) for batch in batches], layout.schema.field(form.name).type)
+            form.parts([batch.column(form.name) for batch in batches], layout.schema.field(form.name).type)
             for form in layout.forms
         ]
         counts = [sum(batch.num_rows for batch in result) for result in window.results]
         if layout.provenance:
-            columns.append(np.repeat(np.array(window.window.splits, np.int64), counts))
-            columns.append(np.concatenate([np.arange(count) for count in counts]))
+            columns.append([np.repeat(np.array(window.window.splits, np.int64), counts)])
+            columns.append([np.concatenate([np.arange(count) for count in counts])])
         copies = None if layout.weight is None else self._copies(window, layout.weight)
         order = _Order(sum(counts), copies, window.window.key)
         if layout.pack is None:
-            return tuple(columns), order
-        rows = packed(_lists(taken(columns[0], order.at(slice(0, len(order)))), layout.pack), layout.pack)
-        return rows, _Order(len(rows[0]), None, None)
+            return columns, order
+        lists = self._gathering.taken(columns[0], order.at(slice(0, len(order))))
+        rows = packed(_lists(lists, layout.pack), layout.pack)
+        return [[column] for column in rows], _Order(len(rows[0]), None, None)
 
     def _copies(self, window: ReadWindow, weight: str) -> Positions:
         """The row of each copy of a row, by the weights."""

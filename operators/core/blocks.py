@@ -145,6 +145,7 @@ class _Room:
         self._bound = 0
         self._schema: pa.Schema | None = None
         self._is_encoded = False
+        self._row_bytes: int | None = None
 
     def take(self, part: pa.RecordBatch) -> int:
         """Add as many rows of `part` as fit (at least one where the room is empty), and return their number."""
@@ -154,7 +155,7 @@ class _Room:
 
     def count(self) -> None:
         """Count the bytes of all rows inside, which need not be held any longer."""
-        self._bytes += sum(int(row_bytes(batch).sum()) for batch in self._uncounted)
+        self._bytes += sum(self._exact(batch) for batch in self._uncounted)
         self._uncounted, self._bound = [], 0
 
     def empty(self) -> None:
@@ -165,20 +166,28 @@ class _Room:
         if self._schema is None or not part.schema.equals(self._schema):
             self._schema = part.schema
             self._is_encoded = any(map(is_encoded, part.schema.types))
+            self._row_bytes = fixed_row_bytes(part.schema)
         if self._is_encoded:
             return False
         bound = batch_bytes(part)
         if self._bytes + self._bound + bound > self._most_bytes:
-            width = fixed_row_bytes(part.schema)
-            return width is not None and width * self.most_rows <= self._most_bytes
+            return self._row_bytes is not None and self._row_bytes * self.most_rows <= self._most_bytes
         self._bound += bound
         self._uncounted.append(part)
         return True
 
     def _fitting(self, part: pa.RecordBatch) -> int:
         self.count()
+        left = self._most_bytes - self._bytes
+        least = 0 if self.rows else 1
+        if self._row_bytes:
+            fitting = min(max(left // self._row_bytes, least), part.num_rows)
+            self._bytes += fitting * self._row_bytes
+            return fitting
         up_to = np.cumsum(row_bytes(part))
-        fitting = int(np.searchsorted(up_to, self._most_bytes - self._bytes, side="right"))
-        fitting = max(fitting, 0 if self.rows else 1)
+        fitting = max(int(np.searchsorted(up_to, left, side="right")), least)
         self._bytes += int(up_to[fitting - 1]) if fitting else 0
         return fitting
+
+    def _exact(self, batch: pa.RecordBatch) -> int:
+        return int(row_bytes(batch).sum()) if self._row_bytes is None else self._row_bytes * batch.num_rows

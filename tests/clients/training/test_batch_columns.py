@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 import tidegate
 from tidegate.client import Client
 from tidegate.training import Batch, Loader, Ragged, Shuffle
-from tidegate.training.batch_columns import forms, joined, part, taken
+from tidegate.training.batch_columns import forms
+from tidegate.training.row_gathering import WIDE_BYTES, RowGathering, joined, part
 
 TABLE = pa.table(
     {
@@ -37,8 +38,9 @@ def batch_of(
     positions: Any = slice(0, 3), shapes: Any = None, as_: Any = "numpy", table: pa.Table = TABLE
 ) -> dict[str, Any]:
     """The rows at some positions, as a loader makes a batch of them."""
+    gathering = RowGathering()
     return {
-        form.name: form.delivered(taken(form.gathered(table[form.name].chunks, table[form.name].type), positions))
+        form.name: form.delivered(gathering.taken(form.parts(table[form.name].chunks, table[form.name].type), positions))
         for form in forms(table.schema, None, shapes or {}, as_)
     }
 
@@ -123,11 +125,27 @@ def test_rows_are_taken_cut_and_joined_as_a_list_of_rows_would_be(rows: list[lis
     cut = data.draw(st.integers(0, len(rows)))
     chunks = [pa.array(chunk, pa.list_(pa.int64())) for chunk in (rows[:cut], rows[cut:])]
     positions = data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=1))
-    values = taken(form.gathered(chunks, chunks[0].type), np.array(positions))
+    values = RowGathering().taken(form.parts(chunks, chunks[0].type), np.array(positions))
     end = data.draw(st.integers(0, len(positions)))
     halves = joined([part(values, end, len(positions)), part(values, 0, end)])
     shown = [row.tolist() for row in form.delivered(halves)]
     assert shown == [rows[at] for at in positions[end:] + positions[:end]]
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=5), st.integers(1, 2 * WIDE_BYTES), st.data())
+def test_rows_of_any_width_come_from_parts_as_from_one_array(
+    lengths: list[int], width: int, data: st.DataObject
+) -> None:
+    total = sum(lengths)
+    rows = np.arange(total * width, dtype=np.uint16).astype(np.uint8).reshape(total, width)
+    parts = np.split(rows, np.cumsum(lengths)[:-1])
+    gathering = RowGathering()
+    for _ in range(2):  # the memory that the first call has left has no influence on the second
+        chosen = data.draw(st.lists(st.integers(0, total - 1), max_size=30) if total else st.just([]))
+        positions = np.array(chosen, np.int64)
+        taken = gathering.taken(parts, positions)
+        assert taken.tolist() == rows[positions].tolist()
+        assert taken.flags.owndata
 
 
 def test_a_batch_is_a_dictionary_that_can_be_sent_to_another_process() -> None:

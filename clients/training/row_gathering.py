@@ -1,0 +1,81 @@
+"""Takes the rows of a window's parts in their shuffled order. Each row is copied as few times as its width allows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from .shuffle import Positions
+
+Values: TypeAlias = npt.NDArray[Any] | pa.Array
+"""The rows of one column, in memory of the loader or of the engine."""
+
+WIDE_BYTES: Final = 256
+"""Rows from this width on are copied one by one. Narrower ones are joined first, in memory that is in the cache."""
+
+
+class RowGathering:
+    """Gathers rows of one column after the other, and keeps the memory in which narrow rows are joined."""
+
+    def __init__(self) -> None:
+        self._memory = np.empty(0, np.uint8)
+
+    def taken(self, parts: Sequence[Values], positions: Positions | slice) -> Values:
+        """The rows of all parts at these positions. A slice of one part shares its memory."""
+        if isinstance(positions, slice):
+            return part(joined(parts), positions.start, positions.stop)
+        if not isinstance(parts[0], np.ndarray):
+            return joined(parts).take(pa.array(positions))
+        if len(parts) > 1 and parts[0].itemsize * math.prod(parts[0].shape[1:]) >= WIDE_BYTES:
+            return _scattered(parts, positions)
+        # Every position is a row, so nothing is clipped; this mode spares NumPy a look at each of them.
+        return self._joined(parts).take(positions, axis=0, mode="clip")
+
+    def _joined(self, parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+        if len(parts) == 1:
+            return parts[0]
+        first = parts[0]
+        shape = sum(map(len, parts)), *first.shape[1:]
+        size = sum(part.nbytes for part in parts)
+        if len(self._memory) < size:
+            self._memory = np.empty(size, np.uint8)
+        return np.concatenate(parts, out=self._memory[:size].view(first.dtype).reshape(shape))
+
+
+def _scattered(parts: Sequence[npt.NDArray[Any]], positions: Positions) -> npt.NDArray[Any]:
+    """The rows at these positions, each copied from its part to its place. Positions may repeat."""
+    rows = np.empty((len(positions), *parts[0].shape[1:]), parts[0].dtype)
+    by_row = np.argsort(positions, kind="stable")
+    sorted_rows = positions[by_row]
+    first = 0
+    for values in parts:
+        low, high = np.searchsorted(sorted_rows, (first, first + len(values)))
+        chosen = sorted_rows[low:high] - first
+        is_whole = len(chosen) == len(values) and bool((chosen == np.arange(len(values))).all())
+        rows[by_row[low:high]] = values if is_whole else values[chosen]
+        first += len(values)
+    return rows
+
+
+def part(values: Values, first: int, end: int) -> Values:
+    """The rows from `first` up to `end`, in the same memory."""
+    return values[first:end] if isinstance(values, np.ndarray) else values.slice(first, end - first)
+
+
+def joined(parts: Sequence[Values]) -> Values:
+    """The rows of all parts. One part alone is itself."""
+    if len(parts) == 1:
+        return parts[0]
+    if isinstance(parts[0], np.ndarray):
+        return np.concatenate(parts)
+    return pa.concat_arrays(parts)
+
+
+def size_of(values: Values) -> int:
+    """The bytes of the rows."""
+    return int(values.nbytes)
