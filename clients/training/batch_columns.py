@@ -47,6 +47,10 @@ class Ragged:
         """The list of a row."""
         return self.values[self.offsets[row] : self.offsets[row + 1]]
 
+    def pin_memory(self) -> Ragged:
+        """The lists in pinned memory, if they are tensors: PyTorch's `DataLoader(pin_memory=True)` calls it."""
+        return Ragged(self.offsets.pin_memory(), self.values.pin_memory())
+
     def __iter__(self) -> Iterator[Any]:
         return (self[row] for row in range(len(self)))
 

@@ -1,11 +1,13 @@
 """`Dataset`: a loader as PyTorch's `IterableDataset`, for `DataLoader` and torchdata's `StatefulDataLoader`.
 
 PyTorch is imported where `Dataset` is first used. The batches come ready, so a `DataLoader` takes `batch_size=None`.
-With workers, each makes a client and a loader of its own, and the workers take the batches in turns.
+With workers, each makes a client and a loader of its own, and the workers take the batches in turns. Workers are new
+processes, not forks: gRPC's threads do not survive a fork.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
@@ -54,6 +56,7 @@ class _LoaderDataset:
         self._loader: Loader | None = None
         self._state: State | None = None
         self._epoch: int | None = None
+        self._process = os.getpid()
 
     def __iter__(self) -> Iterator[Batch]:
         if self._loader is None:
@@ -101,6 +104,12 @@ class _LoaderDataset:
                 "start a server and use tidegate.connect",
                 reason="NO_SERVER",
             )
+        if self._process != os.getpid():
+            raise InvalidRequest(
+                "this worker is a fork of a process with a connection to the server; calls from such a process may "
+                "hang: give the DataLoader multiprocessing_context='spawn' or 'forkserver'",
+                reason="FORKED_WORKER",
+            )
         from ..transport.remote import RemoteService
 
         return Client(RemoteService(self._access, 20.0))
@@ -108,6 +117,9 @@ class _LoaderDataset:
     def __getstate__(self) -> dict[str, Any]:
         """The state without what belongs to a process."""
         return {**vars(self), "_client": None, "_loader": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _process=os.getpid())
 
     def __enter__(self) -> Self:
         return self

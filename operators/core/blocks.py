@@ -181,7 +181,7 @@ class _Room:
         left = self._most_bytes - self._bytes
         least = 0 if self.rows else 1
         if self._row_bytes:
-            fitting = min(max(left // self._row_bytes, least), part.num_rows)
+            fitting = int(min(max(left // self._row_bytes, least), part.num_rows))
             self._bytes += fitting * self._row_bytes
             return fitting
         up_to = np.cumsum(row_bytes(part))

@@ -40,7 +40,9 @@ def batch_of(
     """The rows at some positions, as a loader makes a batch of them."""
     gathering = RowGathering()
     return {
-        form.name: form.delivered(gathering.taken(form.parts(table[form.name].chunks, table[form.name].type), positions))
+        form.name: form.delivered(
+            gathering.taken(form.parts(table[form.name].chunks, table[form.name].type), positions)
+        )
         for form in forms(table.schema, None, shapes or {}, as_)
     }
 

@@ -40,6 +40,7 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, WorkerInfo | N
         monkeypatch.setitem(sys.modules, module.__name__, module)
     import tidegate.training.torch as own
 
+    vars(own).pop("Dataset", None)
     yield now
     vars(own).pop("Dataset", None)
 
@@ -91,6 +92,25 @@ def test_workers_of_a_server_share_the_batches_in_order(client: Client, folder: 
     assert shares == [batches[0::2], batches[1::2]]
 
 
+def test_a_worker_that_is_a_fork_is_refused(
+    client: Client, folder: Path, worker: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if client.address is None:
+        pytest.skip("a service in this process has no workers")
+    dataset = dataset_of(client, folder)
+    worker["now"] = WorkerInfo(id=0, num_workers=1)
+    monkeypatch.setattr("os.getpid", lambda: -1)
+    with pytest.raises(tidegate.InvalidRequest, match="spawn") as refused:
+        iter(dataset)
+    assert refused.value.reason == "FORKED_WORKER"
+
+
+def test_pinning_a_batch_pins_its_lists() -> None:
+    tensor = SimpleNamespace(pin_memory=lambda: "pinned")
+    pinned = tidegate.training.Ragged(tensor, tensor).pin_memory()
+    assert (pinned.offsets, pinned.values) == ("pinned", "pinned")
+
+
 def test_workers_that_are_made_anew_are_told_the_epoch(
     local_client: Client, folder: Path, worker: dict[str, Any]
 ) -> None:
@@ -110,7 +130,8 @@ def test_read_only_memory_is_copied_because_tensors_may_be_written_to(
 def test_without_pytorch_the_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     import tidegate.training.torch as own
 
-    monkeypatch.setitem(sys.modules, "torch", None)
+    for module in ("torch", "torch.utils", "torch.utils.data"):
+        monkeypatch.setitem(sys.modules, module, None)
     monkeypatch.delitem(vars(own), "Dataset", raising=False)
     with pytest.raises(ModuleNotFoundError, match="needs PyTorch"):
         own.Dataset  # noqa: B018
