@@ -1,4 +1,5 @@
-"""Tries the statements of a plan in DuckDB, so that no plan is accepted that DuckDB refuses.
+"""Tries the statements of a plan in DuckDB, so that no plan is accepted that DuckDB refuses, and its texts that are to
+be read as values of other types.
 
 To plan a statement takes DuckDB a quarter of the time of the whole planning. So a plan is tried only if it has a word
 that no accepted plan of this process had (`planner.analysis.vocabulary`).
@@ -12,11 +13,14 @@ from contextlib import contextmanager
 from typing import Final
 
 from ...operators.duckdb.instances import Instance, InstancePool, InstanceSettings
-from ...operators.duckdb.statement import refusal
+from ...operators.duckdb.statement import failure, refusal
 from ...planner import ir
+from ...planner.analysis.read_texts import read_texts
 from ...planner.analysis.vocabulary import vocabulary
 from ...planner.physical.pipelines import NOTHING, FragmentNode, PhysicalPlan, walk
 from ...planner.prepare import Prepared
+from ...planner.sql.cast_expressions import cast
+from ...planner.sql.literal_sql import literal
 from ...proto.errors import PlanError, Problem
 from .build_operators import context_of, streams_of
 
@@ -33,8 +37,8 @@ class StatementTrials:
         self._settings = settings
 
     def check(self, plan: ir.Plan, prepared: Callable[[], Prepared]) -> None:
-        """Raises `PlanError` with a problem for every fragment of `prepared` whose statement DuckDB refuses. `prepared`
-        is asked for only if the plan has a new word.
+        """Raises `PlanError` with a problem for every fragment of `prepared` whose statement DuckDB refuses, and for
+        every text of the plan that no value can be read from. `prepared` is asked for only if the plan has a new word.
         """
         words = vocabulary(plan)
         if words <= _accepted:
@@ -42,7 +46,7 @@ class StatementTrials:
         tried = prepared()
         shape = {source.name: NOTHING for source in tried.sources}
         with self._instance() as instance:
-            problems = tuple(_refused(tried.physical(shape), instance))
+            problems = (*_unreadable(plan, instance), *_refused(tried.physical(shape), instance))
         if problems:
             raise PlanError(*problems)
         with _accepting:
@@ -69,3 +73,18 @@ def _refused(physical: PhysicalPlan, instance: Instance) -> Iterator[Problem]:
             if reason is not None:
                 message = f"DuckDB refuses the statement that runs this relation and those below it: {reason}"
                 yield Problem(place=node.plan_path, reason="REFUSED_BY_DUCKDB", message=message)
+
+
+def _unreadable(plan: ir.Plan, instance: Instance) -> Iterator[Problem]:
+    """A problem for every text that a cast of the plan cannot read. Most plans have none: all are tried at once."""
+    texts = {}
+    for text in read_texts(plan):
+        written = literal(text.value, text.source)
+        texts[cast(written, text.source, text.target, ir.CastFailure.ERROR)] = written, text
+    if not texts or failure(instance, list(texts)) is None:
+        return
+    for sql, (written, text) in texts.items():
+        reason = failure(instance, [sql])
+        if reason is not None:
+            message = f"the text {written} is no {str(text.target).rstrip('?')}: {reason}"
+            yield Problem(place=text.plan_path, reason="BAD_CAST", message=message)

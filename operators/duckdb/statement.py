@@ -194,6 +194,19 @@ def refusal(instance: Instance, sql: str, streams: Sequence[StreamSource], conte
     return None
 
 
+def failure(instance: Instance, values: Sequence[str]) -> str | None:
+    """DuckDB's reason why one of these constant expressions has no value; None if all have one."""
+    connection = instance.connect()
+    try:
+        connection.execute(f"SELECT {', '.join(values)}").fetchall()
+    except failures.ENGINE_ERRORS as error:
+        instance.broken = instance.broken or failures.is_fatal(error)
+        return failures.sentence(str(error))
+    finally:
+        instance.disconnect(connection)
+    return None
+
+
 def _go_on() -> None:
     """Lets a stream go on: no stream is read to plan a statement."""
 

@@ -1,9 +1,9 @@
 """The result types of functions: derived by the official rules, or declared by the plan in their place.
 
 The plan's declared result type is kept: if it differs from the derived type, rendering casts to it, and a value that
-does not fit is an error. The type may be a decimal of other digits, or another width of an integer that counts
-something. Functions that the plan takes from no extension are their producer's own, and may have any type of the
-derived type's family. Every other type is a problem.
+does not fit is an error. The type may be a decimal with more places or of fewer digits, a text of another length, a
+moment with other places, or another width of an integer that counts something. Functions that the plan takes from no
+extension are their producer's own, and may have any type of the derived type's family. Every other type is a problem.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ _NUMBERS: Final = (t.Integer, t.Float, t.Decimal)
 _TEXTS: Final = (t.String, t.VarChar, t.FixedChar)
 _DATES: Final = (t.Date, t.Timestamp, t.TimestampTz)
 _INTEGERS: Final = frozenset({"i8", "i16", "i32", "i64"})
-_FAMILIES: Final[tuple[tuple[type[Type], ...], ...]] = (_NUMBERS, _TEXTS, _DATES, (t.Binary, t.FixedBinary))
+_BYTES: Final = (t.Binary, t.FixedBinary)
+MOMENTS: Final = (t.Time, t.Timestamp, t.TimestampTz)
+_SIZED: Final = (_TEXTS, _BYTES, *((kind,) for kind in (*MOMENTS, t.IntervalDay, t.IntervalCompound)))
+_FAMILIES: Final[tuple[tuple[type[Type], ...], ...]] = (_NUMBERS, _TEXTS, _DATES, _BYTES)
 
 
 def derived_type(function: ir.Function, arguments: Sequence[Argument]) -> Type:
@@ -112,14 +115,41 @@ def reconcile(
 
 
 def _may_be_declared(implementation: Implementation, derived: Type, output: Type) -> bool:
-    """Tests whether a plan may declare the implementation's result as another type of the same kind: decimals and
-    texts of any size, and any width of an integer that counts something and is not made of integers.
+    """Tests whether a plan may declare the implementation's result as another type of the same kind: one that keeps
+    every value that it holds, and any width of an integer that counts something and is not made of integers.
     """
-    if isinstance(derived, t.Decimal) or not isinstance(derived, _NUMBERS):
-        return castable(derived, output) and isinstance(output, t.Decimal) is isinstance(derived, t.Decimal)
     if isinstance(derived, t.Integer) and isinstance(output, t.Integer) and _counts(implementation):
         return True
-    return coercion.same(derived, output)
+    return _keeps(derived, output)
+
+
+def _keeps(derived: Type, output: Type) -> bool:
+    """Tests whether a value that fits into `output` is there as it was: nothing is rounded, and no part is dropped.
+    The digits of a decimal, the length of a text and the places of a moment may be any: what does not fit is an error
+    at run time.
+    """
+    match derived, output:
+        case t.Decimal(), t.Decimal():
+            return output.scale >= derived.scale
+        case t.Struct(fields=these), t.Struct(fields=those):
+            return len(these) == len(those) and all(map(_keeps_inside, these, those))
+        case t.List(element=this), t.List(element=that):
+            return _keeps_inside(this, that)
+        case t.Map(key=key, value=value), t.Map(key=other_key, value=other_value):
+            return _keeps_inside(key, other_key) and _keeps_inside(value, other_value)
+        case _:
+            return coercion.same(derived, output) or any(
+                isinstance(derived, family) and isinstance(output, family) for family in _SIZED
+            )
+
+
+def _keeps_inside(derived: Type, output: Type) -> bool:
+    """The same of a value inside another, which no one looks at when it runs."""
+    if isinstance(derived, MOMENTS) and isinstance(output, MOMENTS) and output.precision < derived.precision:
+        return False
+    if isinstance(derived, _TEXTS) and isinstance(output, t.VarChar | t.FixedChar):
+        return coercion.same(derived, output)
+    return _keeps(derived, output)
 
 
 def _counts(implementation: Implementation) -> bool:

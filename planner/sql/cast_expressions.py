@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Final
+
 from .. import ir
 from ..functions.templates.use import error, let
 from ..ir import types as t
 from ..ir.arrow_types import sql_type
 from ..ir.types import Type
+
+_MICROS: Final = 6
 
 
 def cast(sql: str, source: Type, target: Type, on_failure: ir.CastFailure) -> str:
@@ -30,6 +35,31 @@ def cast(sql: str, source: Type, target: Type, on_failure: ir.CastFailure) -> st
             return let(converted, lambda value: _of_length(value, length, on_failure))
         case _:
             return converted
+
+
+def declared(sql: str, source: Type, target: Type) -> str:
+    """A function's result, of type `source`, as the type that the plan declares. A cast may cut a text or a moment;
+    here it is an error if something would be cut.
+    """
+    match source, target:
+        case ((t.VarChar(length=length) | t.FixedChar(length=length)), t.VarChar(length=most)) if length <= most:
+            return sql
+        case _, t.VarChar(length=most) | t.FixedChar(length=most):
+            sql = _checked(sql, lambda value: f"length({value}) > {most}", f"is longer than the {target}")
+            return sql if isinstance(target, t.VarChar) else f"rpad({sql}, {most}, ' ')"
+        case ((t.Time() | t.Timestamp() | t.TimestampTz()), (t.Time() | t.Timestamp() | t.TimestampTz())):
+            if target.precision < source.precision and type(source) is type(target):
+                count, places = ("epoch_ns", 9) if source.precision > _MICROS else ("epoch_us", _MICROS)
+                unit = 10 ** (places - target.precision)
+                sql = _checked(
+                    sql, lambda value: f"{count}({value}) % {unit} <> 0", f"has more places than the {target}"
+                )
+    return cast(sql, source, target, ir.CastFailure.ERROR)
+
+
+def _checked(sql: str, is_wrong: Callable[[str], str], what: str) -> str:
+    wrong = error(f"the result {what} that the plan declares")
+    return let(sql, lambda value: f"CASE WHEN {is_wrong(value)} THEN {wrong} ELSE {value} END")
 
 
 def _converted(sql: str, source: Type, wanted: str, function: str) -> str:

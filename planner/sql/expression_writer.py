@@ -236,7 +236,7 @@ def applied(
     )
     if t.nullable(derived) == t.nullable(use.type):
         return sql
-    return casts.cast(sql, derived, use.type, ir.CastFailure.ERROR)
+    return casts.declared(sql, derived, use.type)
 
 
 def check(use: ir.Call | ir.Measure | ir.WindowCall) -> None:

@@ -249,12 +249,14 @@ def _of(element: t.Type, item: object) -> t.Type:
     return t.nullable(element) if item is None else element
 
 
-def _interval(value: tuple[int, int, int], type_: t.Type) -> Json:
+def _interval(value: tuple[int, int, int], type_: t.IntervalYear | t.IntervalDay | t.IntervalCompound) -> Json:
     months, days, subseconds = value
     seconds, rest = divmod(abs(subseconds), 10**6)
     sign = -1 if subseconds < 0 else 1
     year = {"years": int(months / 12), "months": int(math.fmod(months, 12))}
-    day = {"days": days, "seconds": sign * seconds, "subseconds": sign * rest, "precision": 6}
+    precision = 6 if isinstance(type_, t.IntervalYear) else type_.precision
+    parts = int(decimal.Decimal(sign * rest).scaleb(precision - 6))
+    day = {"days": days, "seconds": sign * seconds, "subseconds": parts, "precision": precision}
     match type_:
         case t.IntervalYear():
             return {"intervalYearToMonth": year}

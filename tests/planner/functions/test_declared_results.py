@@ -8,16 +8,19 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, Final
 
+import duckdb
 import pyarrow as pa
 import pytest
 
 import tidegate
 from tidegate.planner import ir
-from tidegate.planner.functions import bind
+from tidegate.planner.functions import bind, bind_scalar
 from tidegate.planner.ir import types as t
+from tidegate.planner.sql.expression_writer import render
 from tidegate.proto.errors import PlanError
 from tidegate.proto.values import PlanBytes
 
+from ...conformance.official_answers import Row
 from ...duckdb_oracle import oracle
 from .test_templates import SUPPORTED, arguments, rendered, table
 
@@ -26,6 +29,8 @@ I8, I16, I32, I64 = (t.Integer(bits=bits) for bits in (8, 16, 32, 64))
 F32, F64 = t.Float(bits=32), t.Float(bits=64)
 TEXT = t.String()
 PRICE, WIDE = t.Decimal(precision=7, scale=2), t.Decimal(precision=38, scale=2)
+CENTS_CUT = t.Decimal(precision=7, scale=1)
+MICROS, MILLIS = t.Timestamp(precision=6), t.Timestamp(precision=3)
 ARITHMETIC: Final = "functions_arithmetic"
 
 
@@ -49,9 +54,21 @@ def test_a_sum_of_integers_is_no_other_number(name: str, false: t.Type) -> None:
         (AGGREGATE, "functions_arithmetic_decimal", "sum:dec", [PRICE], I64),
         (AGGREGATE, "functions_aggregate_generic", "count:any", [TEXT], F64),
         (WINDOW, ARITHMETIC, "row_number:", [], F64),
+        (AGGREGATE, "functions_arithmetic_decimal", "sum:dec", [PRICE], t.Decimal(precision=38, scale=1)),
+        (SCALAR, "functions_arithmetic_decimal", "multiply:dec_dec", [PRICE, PRICE], t.Decimal(precision=14, scale=2)),
+        (SCALAR, "functions_datetime", "add:pts_iday", [MICROS, t.IntervalDay()], t.Date()),
+        (SCALAR, "functions_comparison", "coalesce:any", [t.List(element=I64)] * 2, t.List(element=I32)),
+        (SCALAR, "functions_comparison", "coalesce:any", [t.List(element=PRICE)] * 2, t.List(element=CENTS_CUT)),
+        (
+            SCALAR,
+            "functions_comparison",
+            "coalesce:any",
+            [t.Struct(fields=(MICROS,))] * 2,
+            t.Struct(fields=(t.Date(),)),
+        ),
     ],
 )
-def test_a_number_of_another_kind_is_refused(
+def test_a_type_that_changes_values_is_refused(
     kind: ir.FunctionKind, file: str, name: str, argument_types: Sequence[t.Type], false: t.Type
 ) -> None:
     with pytest.raises(PlanError, match="but the plan declares") as refused:
@@ -67,6 +84,7 @@ def test_a_number_of_another_kind_is_refused(
         (AGGREGATE, "functions_aggregate_generic", "count:any", [I64], I32),
         (SCALAR, "functions_string", "char_length:str", [TEXT], I32),
         (SCALAR, "functions_string", "concat:vchar", [t.VarChar(length=3)] * 2, t.VarChar(length=4)),
+        (SCALAR, "functions_comparison", "coalesce:any", [MICROS, MICROS], t.Timestamp(precision=9)),
     ],
 )
 def test_a_decimal_a_text_or_a_count_may_be_declared_narrower(
@@ -80,6 +98,44 @@ def test_a_producers_own_function_has_its_producers_result_type() -> None:
     assert bind(SCALAR, "power", None, [I64, I64], output=F64).type == F64
 
 
+@pytest.mark.parametrize(
+    ("declared", "texts", "expected"),
+    [
+        (t.VarChar(length=4), ("ab", "cd"), "abcd"),
+        (t.VarChar(length=4), ("ab", "cde"), None),
+        (t.FixedChar(length=5), ("ab", "cd"), "abcd "),
+        (t.FixedChar(length=3), ("ab", "cd"), None),
+    ],
+)
+def test_a_text_longer_than_the_plan_declares_is_not_cut(
+    declared: t.Type, texts: Sequence[str], expected: str | None
+) -> None:
+    arguments = [ir.Literal(value=text, type=TEXT) for text in texts]
+    call = bind_scalar("concat:str", "functions_string", arguments, output=declared)
+    with oracle() as connection:
+        query = f"SELECT {render(call, Row())}"
+        if expected is not None:
+            assert connection.sql(query).fetchall() == [(expected,)]
+        else:
+            with pytest.raises(duckdb.Error, match=re.escape(f"longer than the {declared} that the plan declares")):
+                connection.sql(query).fetchall()
+
+
+@pytest.mark.parametrize("kind", [t.Time, t.Timestamp, t.TimestampTz])
+@pytest.mark.parametrize("micros", [5_000, 5_001, -5_000, -5_001])
+def test_a_moment_with_more_places_than_the_plan_declares_is_not_cut(kind: Any, micros: int) -> None:
+    value = micros % 86_400_000_000 if kind is t.Time else micros
+    moment = ir.Literal(value=value, type=kind(precision=6))
+    call = bind_scalar("coalesce:any", "functions_comparison", [moment, moment], output=kind(precision=3))
+    with oracle() as connection:
+        query = f"SELECT epoch_us({render(call, Row())})"
+        if micros % 1_000 == 0:
+            assert connection.sql(query).fetchall() == [(value,)]
+        else:
+            with pytest.raises(duckdb.Error, match="more places than the"):
+                connection.sql(query).fetchall()
+
+
 DECIMALS: Final = [
     (implementation, bound)
     for implementation in SUPPORTED
@@ -90,12 +146,12 @@ DECIMALS: Final = [
 
 @pytest.mark.parametrize(("implementation", "bound"), DECIMALS, ids=lambda value: getattr(value, "signature", ""))
 def test_a_decimal_is_of_exactly_the_digits_that_the_plan_declares(implementation: Any, bound: Any) -> None:
-    declared = t.Decimal(precision=5, scale=1)
+    declared = t.Decimal(precision=bound.type.scale + 3, scale=bound.type.scale + 1)
     operands = arguments(implementation)
     narrow = bind(implementation.kind, implementation.signature, implementation.urn, operands, output=declared)
     with oracle() as connection:
         result = connection.sql(f"SELECT {rendered(implementation, narrow)} AS x FROM {table(operands)}")
-        assert str(result.types[0]) == "DECIMAL(5,1)"
+        assert str(result.types[0]) == f"DECIMAL({declared.precision},{declared.scale})"
 
 
 def total(*prices: str) -> list[Decimal | None]:
