@@ -73,9 +73,11 @@ proto: $(DEVELOPMENT) ## Generate the code under proto/tidegate again.
 api: $(DEVELOPMENT) ## Write docs/api.md again, from docstrings and .proto files.
 	$(BIN)/python -m development.api_page
 
-producers-venv: ## Make .venv-producers, in which producers of plans run that need other releases than Tidegate.
+producers-venv: ## Make .venv-producers and .venv-tpcds: what needs other releases than Tidegate, and writes plans, tables and queries.
 	$(PYTHON) -m venv .venv-producers
 	.venv-producers/bin/pip install --quiet ibis-substrait==4.0.1 substrait==0.20.0 duckdb-extension-substrait==1.1.3
+	$(PYTHON) -m venv .venv-tpcds
+	.venv-tpcds/bin/pip install --quiet duckdb==1.5.5 duckdb-extension-tpcds==1.5.5
 
 producers: $(DEVELOPMENT) ## Write docs/producers.md again, from the answers to DataFusion's plans.
 	$(BIN)/python -m tests.producers.page

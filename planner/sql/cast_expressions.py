@@ -49,8 +49,8 @@ def declared(sql: str, source: Type, target: Type) -> str:
             return sql if isinstance(target, t.VarChar) else f"rpad({sql}, {most}, ' ')"
         case ((t.Time() | t.Timestamp() | t.TimestampTz()), (t.Time() | t.Timestamp() | t.TimestampTz())):
             if target.precision < source.precision and type(source) is type(target):
-                count, places = ("epoch_ns", 9) if source.precision > _MICROS else ("epoch_us", _MICROS)
-                unit = 10 ** (places - target.precision)
+                count, finest = ("epoch_ns", 9) if source.precision > _MICROS else ("epoch_us", _MICROS)
+                unit = 10 ** (finest - target.precision)
                 sql = _checked(
                     sql, lambda value: f"{count}({value}) % {unit} <> 0", f"has more places than the {target}"
                 )

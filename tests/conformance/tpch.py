@@ -91,8 +91,12 @@ def quotients(answers: Mapping[str, pa.Table]) -> frozenset[int]:
     )
 
 
-def differences(answer: pa.Table, expected: pa.Table, sql: str, ratios: frozenset[int]) -> list[str]:
-    """What is wrong with an answer: its rows as a multiset, and their order by the keys that the SQL orders by."""
+def differences(
+    answer: pa.Table, expected: pa.Table, sql: str, ratios: frozenset[int], rounded: float = 0
+) -> list[str]:
+    """What is wrong with an answer: its rows as a multiset, and their order by the keys that the SQL orders by.
+    `rounded` is the relative difference that ratios may have where an engine computes with rounded ratios.
+    """
     if answer.num_columns != expected.num_columns:
         return [f"{answer.num_columns} columns instead of {expected.num_columns}"]
     mine, theirs = _rows(answer), _rows(expected)
@@ -100,10 +104,12 @@ def differences(answer: pa.Table, expected: pa.Table, sql: str, ratios: frozense
         return [f"{len(mine)} rows instead of {len(theirs)}"]
     columns = range(answer.num_columns)
     pairs = zip(sorted(mine, key=_rank), sorted(theirs, key=_rank), strict=True)
-    differences = [f"{one} instead of {other}" for one, other in pairs if not _same_row(one, other, columns, ratios)]
+    differences = [
+        f"{one} instead of {other}" for one, other in pairs if not _same_row(one, other, columns, ratios, rounded)
+    ]
     keys = _order(sql, expected.schema.names)
     for one, other in zip(mine, theirs, strict=True):
-        if not _same_row(one, other, keys, ratios):
+        if not _same_row(one, other, keys, ratios, rounded):
             differences.append(f"{one} stands where {other} should: order by columns {keys}")
     return differences[:5]
 
@@ -118,8 +124,10 @@ def _rank(row: Sequence[object]) -> list[str]:
     return [*texts, *(f"{value:.4e}" for value in row if isinstance(value, float | Decimal))]
 
 
-def _same_row(one: Sequence[object], other: Sequence[object], columns: Iterable[int], ratios: frozenset[int]) -> bool:
-    return all(_close(one[at], other[at]) if at in ratios else _same(one[at], other[at]) for at in columns)
+def _same_row(
+    one: Sequence[object], other: Sequence[object], columns: Iterable[int], ratios: frozenset[int], rounded: float
+) -> bool:
+    return all(_close(one[at], other[at], rounded) if at in ratios else _same(one[at], other[at]) for at in columns)
 
 
 def _same(one: object, other: object) -> bool:
@@ -133,11 +141,17 @@ def _same(one: object, other: object) -> bool:
             return one == other
 
 
-def _close(one: object, other: object) -> bool:
-    """To the last place that both have: one may be rounded, the other cut off."""
+def _close(one: object, other: object, rounded: float) -> bool:
+    """To the last place that both have: one may be rounded, the other cut off; or to the relative difference."""
     numbers = [value for value in (one, other) if isinstance(value, Decimal)]
     if not numbers or _same(one, other):
         return _same(one, other)
+    if (
+        isinstance(one, float | Decimal)
+        and isinstance(other, float | Decimal)
+        and math.isclose(one, other, rel_tol=rounded)
+    ):
+        return True
     last = max(Decimal(1).scaleb(int(value.as_tuple().exponent)) for value in numbers)
     return one is not None and other is not None and abs(Decimal(one) - Decimal(other)) <= last  # type: ignore[arg-type]
 

@@ -78,6 +78,11 @@ ibis-substrait and 22 of substrait-python. All 79 run. If you have run `make pro
 for ibis-substrait 4.0.1 and for DuckDB 1.1.3 with its extension, the tests also let these two write new plans, run the
 plans, and compare the answers. Neither can be in one environment with Tidegate: ibis-substrait does not import with
 today's substrait, and the extension is for DuckDB 1.1.3 alone.
+
+`make producers-venv` also makes an environment with the tables and the 99 queries of TPC-DS, which come with a DuckDB
+extension. The tests then let DataFusion plan each query, run the plan, and compare its rows with DuckDB's and its types
+with DataFusion's. All 99 are right. Columns that are ratios of decimals are compared to a millionth: DataFusion divides
+decimals to a fixed number of places, DuckDB divides them as floats.
 """  # noqa: E501 - a row of a table is one line
 
 
