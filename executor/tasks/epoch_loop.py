@@ -17,6 +17,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from ...operators.arrays.behind_nulls import cleared
 from ...operators.core.interrupts import Watch, looking
 from ...operators.core.piece import Piece
 from ...operators.writing.staged_write import Written
@@ -182,7 +183,7 @@ class EpochLoop:
             if batch is None:
                 return self._end(progress, job)
             if batch.num_rows:
-                progress.held.append(Holding((batch,)))
+                progress.held.append(Holding((cleared(batch),)))
             if self._task_state.phase is not TaskPhase.RUNNING or time.monotonic_ns() > until_ns:
                 return _Turn.MORE
 

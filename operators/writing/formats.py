@@ -12,6 +12,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from ...proto.errors import ExecutionError, InvalidRequest
+from ..arrays.behind_nulls import cleared
 from ..arrays.retype import NullInside, retype
 from ..core.batches import batch_of
 
@@ -102,7 +103,7 @@ class _Batches:
         self._writer = writer
 
     def write(self, block: pa.RecordBatch) -> None:
-        self._writer.write_batch(block)
+        self._writer.write_batch(cleared(block))
 
     def close(self) -> None:
         self._writer.close()
