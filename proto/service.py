@@ -24,6 +24,7 @@ from .values import (
     FoundFile,
     Frame,
     PlanBytes,
+    Reader,
     Seal,
     Split,
     TaskInfo,
@@ -143,7 +144,9 @@ class Service(Protocol):
         """Have a durable task that has failed go on, without the splits in `skip`: (source, number)."""
         ...
 
-    def delete_task(self, task: str) -> None: ...
+    def delete_task(self, task: str, reader: Reader | None = None) -> None:
+        """Delete a task. For one of several readers: once all of them have asked."""
+        ...
 
     def validate(self, plan: PlanBytes, options: TaskOptions) -> tuple[Sequence[Problem], Sequence[str]]:
         """Every problem that a task with this plan and these options would have, and the warnings."""

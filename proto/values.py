@@ -364,6 +364,14 @@ class Barrier:
 
 
 @dataclass(frozen=True, slots=True)
+class Reader:
+    """One of `count` readers that share a task's result: that of this number, from 1."""
+
+    number: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     """The end of the result: no frame follows.
 

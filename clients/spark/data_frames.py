@@ -51,15 +51,14 @@ def active_session(what: str) -> SparkSession:
         ) from none
 
 
-def is_classic(frame: DataFrame) -> bool:
+def is_classic(session: Any) -> bool:
     """True if this process has Spark's own objects. With Spark Connect they are in another process."""
-    return hasattr(frame, "_jdf")
+    return hasattr(session, "_jsparkSession")
 
 
 def runs_here(session: Any) -> bool:
     """True if all of a classic session runs in this process."""
-    is_classic_session = hasattr(session, "_jsparkSession")
-    return is_classic_session and re.fullmatch(r"local(\[.*\])?", session.sparkContext.master) is not None
+    return is_classic(session) and re.fullmatch(r"local(\[.*\])?", session.sparkContext.master) is not None
 
 
 def setting(session: Any, name: str) -> str | None:
@@ -96,7 +95,7 @@ def settings(session: Any, wanted: Mapping[str, str]) -> Iterator[None]:
 
 def estimated_bytes(frame: DataFrame) -> int | None:
     """The estimate of Spark's optimizer for the DataFrame's bytes; None over Spark Connect."""
-    if not is_classic(frame):
+    if not is_classic(frame.sparkSession):
         return None
     return int(_plan(frame).optimizedPlan().stats().sizeInBytes())
 
@@ -112,7 +111,7 @@ def order_of(frame: DataFrame, order_by: Sequence[str], ties: Sequence[str]) -> 
                 f"Spark cannot sort by {', '.join(ties)}: rows that differ in these columns alone come in any order"
             )
         return Order.SORTED, f"sorted by {', '.join(order_by)}, and then by all the other columns"
-    if not is_classic(frame):
+    if not is_classic(frame.sparkSession):
         return Order.NOBODY, "Spark Connect does not show how the rows are computed; order_by gives them an order"
     plan = _plan(frame)
     if not plan.optimizedPlan().deterministic():

@@ -185,7 +185,7 @@ def _not_by_reference(request: Request, asked: Way | None) -> str | None:
     """The reason against supply by reference, known without looking at the plan; "" if another way was asked for."""
     if asked not in (None, Way.REFERENCE):
         return ""
-    if not is_classic(request.frame):
+    if not is_classic(request.frame.sparkSession):
         return "Spark Connect does not show which files the DataFrame reads"
     if request.order_by:
         return "order_by is given, and files that are read as they are cannot be sorted"
@@ -204,7 +204,7 @@ def _supply(request: Request, asked: Way | None, why_not: str | None) -> Supply:
             return _by_reference(request)
         except NotPlain as computed:
             why_not = str(computed)
-    if asked is Way.REFERENCE and is_classic(request.frame):
+    if asked is Way.REFERENCE and is_classic(request.frame.sparkSession):
         raise Refused(f"the DataFrame cannot be fed by reference ({why_not})", reason="NOT_BY_REFERENCE")
     if asked is Way.PUSHED:
         return _pushed(request, "it was asked for")

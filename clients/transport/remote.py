@@ -34,6 +34,7 @@ from ..proto.values import (
     Frame,
     InlineSplit,
     PlanBytes,
+    Reader,
     Seal,
     Split,
     TaskInfo,
@@ -101,20 +102,27 @@ class RemoteService:
         raise _spark_is_the_servers()
 
     def create_task(
-        self, plan: PlanBytes, options: TaskOptions, tables: Mapping[str, Sequence[Split]], *, restore: str = ""
+        self,
+        plan: PlanBytes,
+        options: TaskOptions,
+        tables: Mapping[str, Sequence[Split]],
+        *,
+        restore: str = "",
+        request: str = "",
     ) -> TaskInfo:
+        """Make a task. Clients that give the same unguessable `request` share one."""
         if options.spark:
             raise _spark_is_the_servers()
         names = options.chosen if isinstance(options, ChosenOptions) else messages.OPTIONS
-        request = pb.CreateTaskRequest(
+        message = pb.CreateTaskRequest(
             plan=messages.plan_message(plan),
             options=messages.options_message(options, names),
             tables={name: pb.Table(splits=map(_table_message, splits)) for name, splits in tables.items()},
             restore=restore,
-            request=secrets.token_hex(16),  # so that a repeated call finds the task of a lost answer
+            request=request or secrets.token_hex(16),  # so that a repeated call finds the task of a lost answer
         )
         with _sides(split for splits in tables.values() for split in splits):
-            answer = self._channel.call(TASKS + "CreateTask", request, pb.CreateTaskResponse.FromString)
+            answer = self._channel.call(TASKS + "CreateTask", message, pb.CreateTaskResponse.FromString)
         return self._known(messages.task_value(answer.task))
 
     def add_splits(self, task: str, request: AddRequest) -> tuple[list[Added], int | None]:
@@ -309,12 +317,15 @@ class RemoteService:
         answer = self._channel.call(TASKS + "RecoverTask", request, pb.RecoverTaskResponse.FromString, again=False)
         return self._known(messages.task_value(answer.task))
 
-    def delete_task(self, task: str) -> None:
+    def delete_task(self, task: str, reader: Reader | None = None) -> None:
         ahead = self._ahead.pop(task, None)
         self._schemas.pop(task, None)
         self._inline.forget(task)
         try:
-            self._channel.call(TASKS + "DeleteTask", pb.DeleteTaskRequest(task=task), pb.DeleteTaskResponse.FromString)
+            request = pb.DeleteTaskRequest(task=task)
+            if reader is not None:
+                request.reader, request.readers = reader.number, reader.count
+            self._channel.call(TASKS + "DeleteTask", request, pb.DeleteTaskResponse.FromString)
             if ahead is not None:
                 ahead.end()  # with its task
         finally:

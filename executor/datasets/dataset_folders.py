@@ -36,7 +36,7 @@ def new_folder(parent: Path) -> tuple[Path, Callable[[], None]]:
     with _lock:
         shared = _folders.get(parent)
         if shared is None or shared.process != os.getpid():
-            shared = _folders[parent] = _DatasetFolder(ServiceFolder(parent), os.getpid())
+            shared = _folders[parent] = _DatasetFolder(ServiceFolder(parent, shared=True), os.getpid())
         shared.used += 1
         folder = shared.folder.path / secrets.token_hex(8)
     removed = False

@@ -6,6 +6,7 @@ import atexit
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from ...operators.indexes.sql import Database, sqlite
@@ -64,9 +65,14 @@ def open_service(
         for name, database in (databases or {}).items()
     }
     durable = None if data is None else DurableTasks(data)
-    folder: ServiceFolder | None = None
-    try:
+    with ExitStack() as failed:
+        if durable is not None:
+            failed.callback(durable.close)
         folder = ServiceFolder(spill_directory or Path(tempfile.gettempdir()))
+        failed.callback(folder.release)
+        staging = None if spark_staging is None else ServiceFolder(spark_staging, shared=True)
+        if staging is not None:
+            failed.callback(staging.release)
         written = None if write_root is None else os.path.realpath(write_root)
         engine = PlanEngine(
             [os.path.realpath(root) for root in roots],
@@ -75,19 +81,14 @@ def open_service(
             write_root=written,
             databases=opened,
             operators=operators,
-            spark=SparkPlace(
-                master=spark, staging=None if spark_staging is None else Path(os.path.realpath(spark_staging))
-            ),
+            spark=SparkPlace(master=spark, staging=None if staging is None else staging.path),
         )
-    except BaseException:
-        if folder is not None:
-            folder.release()
-        if durable is not None:
-            durable.close()
-        raise
+        failed.pop_all()
 
     def ended() -> None:
         folder.release()
+        if staging is not None:
+            staging.release()
         atexit.unregister(manager.close)
 
     manager = TaskManager(

@@ -23,6 +23,7 @@ from ...proto.values import (
     FoundFile,
     Frame,
     PlanBytes,
+    Reader,
     Seal,
     Split,
     TaskInfo,
@@ -244,7 +245,10 @@ class TaskManager:
         self._tasks.repair(failed, lambda: durable.read_again(journal))
         return self._tasks.find(task).info()
 
-    def delete_task(self, task: str) -> None:
+    def delete_task(self, task: str, reader: Reader | None = None) -> None:
+        """Delete a task. For one of several readers: once all of them have asked."""
+        if reader is not None and not self._tasks.find(task).is_read_by_all(reader):
+            return
         self._tasks.check_own(task)
         self._forget(task)
         deleted = self._tasks.take(task)

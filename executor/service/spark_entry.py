@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkPlace:
-    """A service's own Spark: its master, if any, and the folder for files that the service and all executors see."""
+    """A service's own Spark: its master, if any, and the service's folder in one that it and all executors see."""
 
     master: str = ""
     staging: Path | None = None

@@ -56,6 +56,7 @@ def cluster_of_graph(
 ) -> tuple[PreparedGraph, MakeCluster]:
     """The graph as it runs on Spark, and the cluster that runs it."""
     staging_place = _staging_place(session, folder, staging)
+    parent = None if staging is None else staging.parent  # a Dataset may outlive the service
     linked = LinkedFiles(staging_place)
     all_tables = dict(tables)
     for node in prepared.nodes:
@@ -71,16 +72,17 @@ def cluster_of_graph(
         watched=statement_told,
         linked=linked,
         iterables=tuple(iterables),
-        datasets=Datasets(sink=effect, parent=staging) if isinstance(effect, AdoptingSink) else None,
+        datasets=Datasets(sink=effect, parent=parent) if isinstance(effect, AdoptingSink) else None,
     )
     return there, lambda meters, inputs: SparkCluster(session, staging_place, setting, meters, inputs)
 
 
 def _staging_place(session: Session, folder: Path, staging: Path | None) -> StagingPlace:
-    if staging is None and not session.is_local:
+    if staging is None and not session.is_local(folder):
         raise InvalidRequest(
-            f"Spark at {session.master} has executors outside of this process: give the service a folder that the "
-            "service and all executors see (tidegate serve --spark-staging DIR, tidegate.local(spark_staging=DIR))",
+            f"Spark at {session.master} has processes that do not see this machine's files: give the service a folder "
+            "that the service and all executors see (tidegate serve --spark-staging DIR, "
+            "tidegate.local(spark_staging=DIR))",
             reason="NO_STAGING",
         )
     return StagingPlace(folder / "spark" if staging is None else staging / folder.name)

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
 import sys
 import threading
+import uuid
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 from py4j.protocol import Py4JError
 from pyspark import Accumulator, SparkContext, accumulators
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from ...proto.errors import InvalidRequest
@@ -28,6 +30,9 @@ from .watch import Tell, connected, watched
 T = TypeVar("T")
 
 _log = logging.getLogger("tidegate.server")
+
+_seen: set[tuple[str, Path]] = set()
+"""Sessions of Spark Connect, and folders that their servers see."""
 
 
 class Session:
@@ -45,10 +50,19 @@ class Session:
     def master(self) -> str:
         return str(self._spark.conf.get("spark.master", ""))
 
-    @property
-    def is_local(self) -> bool:
-        """True if the application runs on this machine alone. Over Spark Connect its master is that of the server."""
-        return self.master.startswith("local") and (self._context is not None or _is_here(self._spark))
+    def is_local(self, folder: Path) -> bool:
+        """True if the whole application runs on this machine, so that it sees this folder.
+
+        Over Spark Connect the master is that of the server, and neither its name nor the server's address tells where
+        the server runs: the server reads a file in the folder.
+        """
+        return self.master.startswith("local") and (self._context is not None or self._is_seen(folder))
+
+    def _is_seen(self, folder: Path) -> bool:
+        known = (self._given.session_id, folder.parent)
+        if known not in _seen and _reads_a_file(self._spark, folder):
+            _seen.add(known)
+        return known in _seen
 
     def run(self, work: Callable[[SparkSession], T], tag: str, tell: Tell) -> T:
         """Do the work on this thread, so that `interrupt` with the tag ends it.
@@ -100,6 +114,10 @@ class Session:
         """Close the task's session. The application goes on, because it is not the task's."""
         for id_ in self._accumulators:
             accumulators._accumulatorRegistry.pop(id_, None)  # PySpark keeps them for ever
+        if self._context is None:
+            with suppress(Exception):  # an open connection to Spark Connect can keep the process from ending
+                self._spark.client.release_session()
+                self._spark.client.close()
 
 
 class Sessions:
@@ -178,10 +196,18 @@ def _forget(session: SparkSession) -> None:
     SparkSession._instantiatedSession = SparkSession._activeSession = None
 
 
-def _is_here(session: Any) -> bool:
-    """True if the server of a Spark Connect session is on this machine."""
-    host = str(session.client.host)
-    return host in ("localhost", "::1", socket.gethostname(), socket.getfqdn()) or host.startswith("127.")
+def _reads_a_file(session: Any, folder: Path) -> bool:
+    """True if the session reads a file in this folder, with what this process has written to it."""
+    content = uuid.uuid4().hex
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    probe = folder / f"probe-{content}"
+    probe.write_text(content, encoding="ascii")
+    try:
+        return [row[0] for row in session.read.text(f"file://{probe}").collect()] == [content]
+    except PySparkException:
+        return False
+    finally:
+        probe.unlink(missing_ok=True)
 
 
 def _running(master: str) -> SparkSession | None:

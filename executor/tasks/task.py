@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from ...proto.errors import Refused, TidegateError
+from ...proto.errors import InvalidRequest, Refused, TidegateError
 from ...proto.values import (
     NO_WISHES,
     Added,
@@ -14,6 +14,7 @@ from ...proto.values import (
     Committed,
     FileSplit,
     FoundFile,
+    Reader,
     Seal,
     Split,
     TaskInfo,
@@ -102,6 +103,7 @@ class Task:
         self._threads = EpochThreads(self._task_state, computation, checkpoints, scheduler, principal, identity)
         self.readers = OutputReaders(self._task_state, self._threads, self._idleness)
         self._left_at: float | None = None
+        self._read_by: set[int] = set()
         self._timers = timers
         self._adding = Adding(self._task_state, computation, self._task_state.uploads)
         self._events.tell(
@@ -364,6 +366,14 @@ class Task:
     def touch(self) -> None:
         """Record that a call named the task, so that it is not idle."""
         self._idleness.used()
+
+    def is_read_by_all(self, reader: Reader) -> bool:
+        """Record that a reader needs the task no more; True if none of them does."""
+        if not 1 <= reader.number <= reader.count:
+            raise InvalidRequest(f"reader={reader.number} must be a number from 1 to readers={reader.count}")
+        with self._task_state.lock:
+            self._read_by.add(reader.number)
+            return len(self._read_by) >= reader.count
 
     @property
     def lingers(self) -> bool:

@@ -78,6 +78,8 @@ RANGES: Final = {
     "epoch_seconds": _seconds("no limit"),
     "checkpoint_epochs": Range(0, _LARGEST_32 >> 1, "a number of epochs (0: never)"),
     "checkpoint_seconds": _seconds("never"),
+    "reader": Range(0, 100_000, "the number of a reader, from 1"),
+    "readers": Range(0, 100_000, "a number of readers (0: the task is deleted now)"),
     "retries": Range(0, 1_000, "a number of new starts of a channel"),
     "parallel_threshold_seconds": _seconds("several channels wherever they save time"),
 }

@@ -14,7 +14,7 @@ from ...proto.encoding import messages
 from ...proto.encoding.frames import FramesEncoder, encode_added, encode_frames
 from ...proto.errors import Exhausted, InvalidRequest, NotFound
 from ...proto.tidegate.v1 import tasks_pb2 as pb
-from ...proto.values import Added, AddRequest, Frame, Split, TaskInfo
+from ...proto.values import Added, AddRequest, Frame, Reader, Split, TaskInfo
 from ..calls.answering import Context, Endpoint, called
 from ..calls.backend import Backend
 from ..calls.call_threads import Threads
@@ -253,7 +253,9 @@ class Tasks(Endpoint):
         return pb.RecoverTaskResponse(task=messages.task_message(info))
 
     async def delete_task(self, request: pb.DeleteTaskRequest, _: Context) -> pb.DeleteTaskResponse:
-        await self._control(self._backend.delete_task, request.task)
+        readers = request.reader or request.readers
+        reader = Reader(request.reader, request.readers) if readers else None
+        await self._control(self._backend.delete_task, request.task, reader)
         return pb.DeleteTaskResponse()
 
 

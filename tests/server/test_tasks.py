@@ -207,6 +207,22 @@ def test_watching_a_task_shows_its_statistics_change_and_ends_with_it(stubs: Stu
     assert [seen.state for seen in watch] == [pb.TASK_STATE_CANCELLED]
 
 
+def test_a_task_that_several_readers_share_is_deleted_once_all_of_them_have_read(stubs: Stubs) -> None:
+    task = stubs.create()
+    for reader in (1, 3, 1):
+        stubs.tasks.DeleteTask(pb.DeleteTaskRequest(task=task, reader=reader, readers=3))
+    assert stubs.tasks.GetTask(pb.GetTaskRequest(task=task)).id == task
+    stubs.tasks.DeleteTask(pb.DeleteTaskRequest(task=task, reader=2, readers=3))
+    with pytest.raises(grpc.RpcError, match="there is no task"):
+        stubs.tasks.GetTask(pb.GetTaskRequest(task=task))
+
+
+@pytest.mark.parametrize(("reader", "readers"), [(0, 3), (4, 3), (1, 0)])
+def test_a_reader_is_one_of_the_readers(stubs: Stubs, reader: int, readers: int) -> None:
+    with pytest.raises(grpc.RpcError, match=f"reader={reader} must be a number from 1 to readers={readers}"):
+        stubs.tasks.DeleteTask(pb.DeleteTaskRequest(task=stubs.create(), reader=reader, readers=readers))
+
+
 def test_tasks_are_listed_until_they_are_deleted(stubs: Stubs) -> None:
     task = stubs.create()
     assert [listed.id for listed in stubs.tasks.ListTasks(pb.ListTasksRequest()).tasks] == [task]

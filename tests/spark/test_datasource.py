@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -79,6 +80,52 @@ def test_a_plans_result_is_a_frame_of_ranges_in_order(reading: DataFrameReader) 
     assert frame.schema.simpleString() == "struct<k:bigint,n:bigint>"
     assert pairs(frame) == [(number, number + 1000) for number in range(1000)]
     assert frame.rdd.getNumPartitions() == 3
+
+
+def none_left(client: Client, *, within: float = 10.0) -> bool:
+    """True once no task is left. A worker of Spark's says a moment after the query's end that it has read."""
+    deadline = time.monotonic() + within
+    while client.tasks() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not client.tasks()
+
+
+def test_the_task_of_a_result_is_deleted_when_the_result_has_been_read_and_made_anew_when_it_is_read_again(
+    reading: DataFrameReader, client: Client
+) -> None:
+    frame = reading.option("partitions", 3).load()
+    for _ in range(2):
+        assert len(pairs(frame)) == 1000
+        assert none_left(client)
+
+
+def test_a_result_is_read_by_both_sides_of_a_join(reading: DataFrameReader, client: Client) -> None:
+    frame = reading.option("partitions", 3).option("idle_seconds", 1).load()
+    assert frame.join(frame.withColumnRenamed("n", "m"), "k").where("m = n").count() == 1000
+    assert none_left(client)
+
+
+def test_the_task_of_a_result_that_is_not_read_whole_is_deleted_when_nobody_reads(
+    reading: DataFrameReader, client: Client
+) -> None:
+    frame = reading.option("partitions", 3).option("idle_seconds", 1).load()
+    for _ in range(2):
+        assert [tuple(row) for row in frame.take(2)] == [(0, 1000), (1, 1001)]
+        assert none_left(client)
+
+
+def test_rows_of_two_states_of_a_table_are_not_mixed(
+    registered: SparkSession, address: str, client: Client, tmp_path: Path
+) -> None:
+    file = served[address] / "changing.parquet"
+    pq.write_table(TABLE, file)
+    frame = registered.read.format("tidegate").option("server", address).option("plan", PAIRS)
+    loaded = frame.option("table.a", str(file)).option("partitions", 2).load()
+    assert loaded.count() == 1000
+    assert none_left(client)
+    pq.write_table(TABLE.slice(0, 10), file)
+    with pytest.raises(Exception, match=r"had 1,000 rows when Spark planned its partitions, and has 10 now"):
+        loaded.collect()
 
 
 def test_columns_and_limit_are_applied_to_the_plan(reading: DataFrameReader) -> None:

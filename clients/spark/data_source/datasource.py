@@ -22,6 +22,7 @@ from ...proto.values import FileSplit, PlanBytes, TaskOptions
 from ...task_options import chosen
 from ...transport.access import Access, access
 from .reading import EpochReader, PlanReader, ResultOf
+from .shared_results import KEPT_SECONDS
 from .writing import Sink, StreamSinkWriter, TableWriter
 
 SERVER: Final = "TIDEGATE_SERVER"
@@ -149,7 +150,7 @@ def _task_options(options: Mapping[str, str]) -> TaskOptions:
     values: dict[str, Any] = {name: _number(options, name) for name in _NUMBERS if name in options}
     if "time_zone" in options:
         values["time_zone"] = options["time_zone"]
-    return chosen({**values, "idle_seconds": float(options.get("idle_seconds", "600"))})
+    return chosen({**values, "idle_seconds": float(options.get("idle_seconds", KEPT_SECONDS))})
 
 
 def _number(options: Mapping[str, str], name: str, default: int = 0) -> int:

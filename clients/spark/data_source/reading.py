@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import secrets
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from ...proto.errors import EpochError, InvalidRequest, Refused, TaskFailed
-from ...proto.values import Barrier, Cursor, Data, FileSplit, Finished, PlanBytes, TaskInfo, TaskOptions, TaskPhase
+from ...proto.errors import InvalidRequest, Refused
+from ...proto.values import FileSplit, PlanBytes, TaskInfo, TaskOptions
 from ...transport.access import Access
 from ...transport.remote import RemoteService
 from ..uploading import RETRY_SECONDS
 from .plan_parts import part_of
-
-_WAIT: Final = 5.0
+from .shared_results import EPOCH, Rows, SharedResult, batches, ranges, total_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,10 +65,11 @@ class ResultOf:
         service.delete_task(info.id)
         return info.schema
 
-    def create(self, service: RemoteService, plan: PlanBytes | None) -> TaskInfo:
+    def create(self, service: RemoteService, plan: PlanBytes | None, request: str = "") -> TaskInfo:
         if plan is None:
             raise AssertionError("a plan is needed to make a task")
-        info = service.create_task(plan, self.options, {name: [split] for name, split in self.tables.items()})
+        tables = {name: [split] for name, split in self.tables.items()}
+        info = service.create_task(plan, self.options, tables, request=request)
         fed = [source.name for source in info.sources if not source.static]
         if fed:
             service.delete_task(info.id)
@@ -78,13 +79,17 @@ class ResultOf:
             )
         return info
 
-    def begin(self, service: RemoteService) -> str:
-        """Make a task of the part of the plan that is read, with one sealed epoch. Nobody needs to delete the task."""
-        plan = self.plan
-        if plan is not None and (self.columns is not None or self.limit is not None):
-            plan = part_of(plan, self._plan_schema(service), self.columns, self.limit)
-        info = self.create(service, plan)
-        service.request_barrier(info.id, 1)
+    def part(self) -> PlanBytes | None:
+        """The part of the plan that is read."""
+        if self.plan is None or (self.columns is None and self.limit is None):
+            return self.plan
+        with self.service() as service:
+            return part_of(self.plan, self._plan_schema(service), self.columns, self.limit)
+
+    def begin(self, plan: PlanBytes | None, request: str, service: RemoteService) -> str:
+        """Make the task of this request, unless it is there, with one sealed epoch."""
+        info = self.create(service, plan, request)
+        service.request_barrier(info.id, EPOCH)
         return info.id
 
 
@@ -103,33 +108,27 @@ def spark_schema(schema: pa.Schema) -> StructType:
     return StructType(fields)
 
 
-@dataclass(frozen=True, slots=True)
-class Rows:
-    """The rows from `first` to before `end`, if there is one, of an epoch of a task."""
-
-    task: str
-    epoch: int
-    first: int
-    end: int | None
-
-
 class PlanReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not looked into
-    """Runs the plan on the service when Spark plans the query, and cuts its rows into ranges once they are known."""
+    """Runs the plan on the service when Spark plans the first query of a loaded DataFrame; its rows, cut into ranges.
+
+    Spark keeps the ranges for the DataFrame's later queries.
+    """
 
     def __init__(self, result: ResultOf, schema: StructType) -> None:
         self._result = result
         self._schema = schema
+        self._begin = partial(result.begin, result.part(), secrets.token_hex(16))
 
     def partitions(self) -> list[InputPartition]:
         with self._result.service() as service:
-            task = self._result.begin(service)
-            rows = _rows(service, task)
-        count = self._result.partitions
-        bounds = [rows * part // count for part in range(count + 1)]
-        return [InputPartition(Rows(task, 1, *bounds[part : part + 2])) for part in range(count)]
+            task = self._begin(service)
+            rows = total_rows(service, task)
+        return [InputPartition(wanted) for wanted in ranges(task, rows, self._result.partitions)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        yield from _read(self._result, partition.value, self._schema)
+        with self._result.service() as service:
+            shared = SharedResult(service, self._begin, self._result.options.idle_seconds)
+            yield from _in_types(shared.read(partition.value), self._schema)
 
 
 class EpochReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not looked into
@@ -152,58 +151,13 @@ class EpochReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not loo
         return [InputPartition(Rows(task, epoch, 0, self._result.limit))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        yield from _read(self._result, partition.value, self._schema)
+        with self._result.service() as service:
+            yield from _in_types(batches(service, partition.value), self._schema)
 
 
-def _rows(service: RemoteService, task: str) -> int:
-    """The number of rows of the epoch, once it is complete."""
-    while True:
-        info = service.get_task(task)
-        if info.state is TaskPhase.FAILED:
-            raise TaskFailed(info.error.message if info.error is not None else "the task has failed")
-        cursor = Cursor(1, info.statistics.output_rows)
-        try:
-            frames = service.next(task, cursor, max_bytes=1, wait=_WAIT)
-        except Refused as refused:
-            if refused.reason != "OUTPUT_FULL":
-                raise
-            raise Refused(
-                f"the result is larger than option('spill_quota', ...), {info.options.spill_quota} bytes, which the "
-                "server keeps until all partitions are read: raise spill_quota",
-                reason="OUTPUT_FULL",
-            ) from None
-        for frame in frames:
-            if isinstance(frame, Barrier):
-                _check(frame)
-                return frame.rows
-
-
-def _check(barrier: Barrier) -> None:
-    if barrier.error is not None:
-        raise EpochError(barrier.error.message, epoch=barrier.epoch, reason=barrier.error.reason)
-
-
-def _read(result: ResultOf, rows: Rows, schema: StructType) -> Iterator[pa.RecordBatch]:
+def _in_types(rows: Generator[pa.RecordBatch], schema: StructType) -> Iterator[pa.RecordBatch]:
+    """The batches in the types that Spark expects."""
     wanted: pa.Schema = to_arrow_schema(schema, timezone="UTC")
-    with result.service() as service:
-        for batch in _batches(service, rows):
+    with closing(rows):
+        for batch in rows:
             yield batch.select(wanted.names).cast(wanted) if len(wanted) else batch.select([])
-
-
-def _batches(service: RemoteService, rows: Rows) -> Iterator[pa.RecordBatch]:
-    row = rows.first
-    while rows.end is None or row < rows.end:
-        frame: Any
-        for frame in service.next(rows.task, Cursor(rows.epoch, row), wait=_WAIT):
-            match frame:
-                case Data():
-                    for batch in frame.batches:
-                        left = batch.num_rows if rows.end is None else max(0, min(batch.num_rows, rows.end - row))
-                        if left:
-                            yield batch.slice(0, left)
-                        row += batch.num_rows
-                case Barrier():
-                    _check(frame)
-                    return
-                case Finished():
-                    return

@@ -48,7 +48,7 @@ def write_rows(rows: DataFrame, folder: Path, *, by: str | None = None) -> int:
 
 def _counted(rows: DataFrame) -> tuple[DataFrame, Any]:
     """The rows, and an observation of their number, which Spark makes while it writes them."""
-    if is_classic(rows):
+    if is_classic(rows.sparkSession):
         from pyspark.sql import Observation, functions
     else:
         from pyspark.sql.connect import functions
@@ -78,7 +78,7 @@ def check_shared(frame: DataFrame, task: Task, source: str, root: Path) -> None:
     session, service = frame.sparkSession, service_name(task)
     if task.address is None and runs_here(session):
         return
-    application = session.sparkContext.applicationId if is_classic(frame) else session.session_id
+    application = session.sparkContext.applicationId if is_classic(session) else session.session_id
     if (application, root, service) in _checked:
         return
     probe = root / f"probe-{transaction_name(None)}"

@@ -757,10 +757,14 @@ class RecoverTaskResponse(_message.Message):
     def __init__(self, task: _Optional[_Union[Task, _Mapping]] = ...) -> None: ...
 
 class DeleteTaskRequest(_message.Message):
-    __slots__ = ("task",)
+    __slots__ = ("task", "reader", "readers")
     TASK_FIELD_NUMBER: _ClassVar[int]
+    READER_FIELD_NUMBER: _ClassVar[int]
+    READERS_FIELD_NUMBER: _ClassVar[int]
     task: str
-    def __init__(self, task: _Optional[str] = ...) -> None: ...
+    reader: int
+    readers: int
+    def __init__(self, task: _Optional[str] = ..., reader: _Optional[int] = ..., readers: _Optional[int] = ...) -> None: ...
 
 class DeleteTaskResponse(_message.Message):
     __slots__ = ()

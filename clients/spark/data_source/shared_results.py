@@ -1,0 +1,163 @@
+"""A plan's result that the partitions of a DataFrame share: a task of the server, made when a partition needs it.
+
+Spark keeps the partitions of a loaded DataFrame. It reads them for each query of the DataFrame, in second attempts, and
+for both sides of a join at once, and does not tell when the last of these has ended. So every partition asks for the
+task under one name, and says when it has read. The server deletes the task once all partitions have said so, or when no
+partition has read for a while. The next partition that asks makes the task anew: strict tasks give the same rows again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+
+from ...proto.errors import EpochError, NotFound, Refused, TaskFailed, TidegateError
+from ...proto.values import Barrier, Cursor, Data, Finished, Reader, TaskPhase
+from ...transport.remote import RemoteService
+
+EPOCH: Final = 1
+KEPT_SECONDS: Final = 60.0
+"""The time that a task stays when nobody reads it any more, and not all of its partitions were read."""
+
+_WAIT: Final = 5.0
+_ATTEMPTS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows from `first` to before `end`, if there is one, of an epoch of a task."""
+
+    task: str
+    epoch: int
+    first: int
+    end: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The rows of one of the partitions of a result of `total` rows, which `task` has computed first."""
+
+    task: str
+    total: int
+    first: int
+    end: int
+    reader: Reader
+
+
+def ranges(task: str, total: int, count: int) -> list[Range]:
+    """The partitions of a result: ranges of about the same size, in order."""
+    bounds = [total * part // count for part in range(count + 1)]
+    return [Range(task, total, bounds[part], bounds[part + 1], Reader(part + 1, count)) for part in range(count)]
+
+
+class SharedResult:
+    """The result of a task that `begin` makes or finds: the same one for all who ask under the task's name."""
+
+    def __init__(self, service: RemoteService, begin: Callable[[RemoteService], str], kept_seconds: float) -> None:
+        self._service = service
+        self._begin = begin
+        self._kept_seconds = kept_seconds
+
+    def read(self, wanted: Range) -> Generator[pa.RecordBatch]:
+        """The rows of a partition. If the task is deleted meanwhile, the rest comes from the task that follows it."""
+        row, left = wanted.first, _ATTEMPTS
+        while True:
+            task = self._task(wanted)
+            try:
+                with self._reading(task, wanted.reader):
+                    for batch in batches(self._service, Rows(task, EPOCH, row, wanted.end)):
+                        row, left = row + batch.num_rows, _ATTEMPTS
+                        yield batch
+                return
+            except NotFound:
+                left -= 1
+                if not left:
+                    raise
+
+    def _task(self, wanted: Range) -> str:
+        """The task, with the result that the partitions were cut for."""
+        task = self._begin(self._service)
+        if task != wanted.task and (now := total_rows(self._service, task)) != wanted.total:
+            raise Refused(
+                f"the plan's result had {wanted.total:,} rows when Spark planned its partitions, and has {now:,} now: "
+                "the files that it reads have changed; load the DataFrame again",
+                reason="RESULT_CHANGED",
+            )
+        return task
+
+    @contextmanager
+    def _reading(self, task: str, reader: Reader) -> Iterator[None]:
+        """A context in which the task is not idle. The partition is read at its end, also where Spark ends it early."""
+        ended = threading.Event()
+        thread = threading.Thread(target=self._touch, args=(task, ended), daemon=True)
+        thread.start()
+        try:
+            yield
+        except GeneratorExit:
+            self._read(task, reader)
+            raise
+        finally:
+            ended.set()
+        self._read(task, reader)
+
+    def _read(self, task: str, reader: Reader) -> None:
+        with suppress(TidegateError):  # the server deletes the task later, when it is idle
+            self._service.delete_task(task, reader)
+
+    def _touch(self, task: str, ended: threading.Event) -> None:
+        while not ended.wait(self._kept_seconds / 4 or KEPT_SECONDS):
+            with suppress(TidegateError):
+                self._service.get_task(task)
+
+
+def total_rows(service: RemoteService, task: str) -> int:
+    """The number of rows of the task's epoch, once it is complete."""
+    while True:
+        info = service.get_task(task)
+        if info.state is TaskPhase.FAILED:
+            raise TaskFailed(info.error.message if info.error is not None else "the task has failed")
+        cursor = Cursor(EPOCH, info.statistics.output_rows)
+        try:
+            frames = service.next(task, cursor, max_bytes=1, wait=_WAIT)
+        except Refused as refused:
+            if refused.reason != "OUTPUT_FULL":
+                raise
+            raise Refused(
+                f"the result is larger than option('spill_quota', ...), {info.options.spill_quota} bytes, which the "
+                "server keeps until all partitions are read: raise spill_quota",
+                reason="OUTPUT_FULL",
+            ) from None
+        for frame in frames:
+            if isinstance(frame, Barrier):
+                _check(frame)
+                return frame.rows
+
+
+def batches(service: RemoteService, rows: Rows) -> Generator[pa.RecordBatch]:
+    """These rows of an epoch, waiting for those that are not computed yet."""
+    row = rows.first
+    while rows.end is None or row < rows.end:
+        frame: Any
+        for frame in service.next(rows.task, Cursor(rows.epoch, row), wait=_WAIT):
+            match frame:
+                case Data():
+                    for batch in frame.batches:
+                        left = batch.num_rows if rows.end is None else max(0, min(batch.num_rows, rows.end - row))
+                        if left:
+                            yield batch.slice(0, left)
+                        row += batch.num_rows
+                case Barrier():
+                    _check(frame)
+                    return
+                case Finished():
+                    return
+
+
+def _check(barrier: Barrier) -> None:
+    if barrier.error is not None:
+        raise EpochError(barrier.error.message, epoch=barrier.epoch, reason=barrier.error.reason)

@@ -1,0 +1,86 @@
+"""The result that the partitions of a DataFrame share, without Spark: kept, lost and made anew while it is read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+import pytest
+
+from tidegate.client import Client
+from tidegate.executor.service.plan_engine import PlanEngine
+from tidegate.proto.values import InlineSplit, TaskOptions
+from tidegate.spark.data_source.shared_results import Range, SharedResult, ranges
+from tidegate.transport.remote import RemoteService
+
+from ..executor.plans import plan, read
+from ..server.running import remote_client
+
+ROWS = pa.table({"n": range(3_000_000)})
+PLAN = plan(read("a", "n"), "n")
+KEPT_SECONDS = 1.0
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    with remote_client(PlanEngine(["/"], tmp_path_factory.mktemp("served"))) as opened:
+        yield opened
+
+
+@pytest.fixture
+def begin() -> Callable[[RemoteService], str]:
+    """Makes the task of this test, or finds it."""
+
+    def begin(service: RemoteService) -> str:
+        options = TaskOptions(idle_seconds=KEPT_SECONDS)
+        task = service.create_task(
+            PLAN,
+            options,
+            {"a": [InlineSplit(schema=ROWS.schema, batches=tuple(ROWS.to_batches()))]},
+            request="a test of mine",
+        ).id
+        service.request_barrier(task, 1)
+        return task
+
+    return begin
+
+
+def shared(client: Client, begin: Callable[[RemoteService], str]) -> tuple[SharedResult, list[Range]]:
+    service = client._service
+    assert isinstance(service, RemoteService)
+    return SharedResult(service, begin, KEPT_SECONDS), ranges(begin(service), ROWS.num_rows, 2)
+
+
+def test_readers_share_a_task_and_it_ends_with_the_last_of_them(
+    client: Client, begin: Callable[[RemoteService], str]
+) -> None:
+    result, parts = shared(client, begin)
+    assert pa.Table.from_batches(batch for part in parts for batch in result.read(part)) == ROWS
+    assert client.tasks() == []
+
+
+def test_a_slow_reader_keeps_the_task_and_one_that_is_closed_has_read(
+    client: Client, begin: Callable[[RemoteService], str]
+) -> None:
+    result, parts = shared(client, begin)
+    reading = [result.read(part) for part in parts]
+    for rows in reading:
+        next(rows)
+    time.sleep(2.5 * KEPT_SECONDS)
+    assert [task.id for task in client.tasks()] == [parts[0].task]
+    for rows in reading:
+        rows.close()
+    assert client.tasks() == []
+
+
+def test_a_reader_whose_task_is_deleted_goes_on_with_another_one(
+    client: Client, begin: Callable[[RemoteService], str]
+) -> None:
+    result, parts = shared(client, begin)
+    rows = result.read(parts[1])
+    first = next(rows)
+    client.task(parts[1].task).delete()
+    rest = list(rows)
+    assert rest
+    assert pa.Table.from_batches([first, *rest]) == ROWS.slice(1_500_000)
