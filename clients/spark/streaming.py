@@ -17,16 +17,20 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import DataStreamWriter
 
-from ..connecting import connect
-from ..proto.errors import InvalidRequest, NotFound
+from ..client import Client
+from ..proto.errors import InvalidRequest, NotFound, Refused
 from ..proto.values import FileSplit, MissingColumns, Transacted
 from ..task import Task
+from ..transport.access import Access, access
 from ..transport.feeder import checkpoint_name
+from ..transport.remote import RemoteService
+from .data_frames import is_classic
 from .feed_frames import prepared, settled
 from .streamed_batches import batch_before, repeated
 from .wait_for_readers import checkpointed, once_read
 
 WAIT_SECONDS: Final = 300.0
+RECONNECT_SECONDS: Final = 60.0
 _QUERY: Final = "sql.streaming.queryId"
 _ATTEMPTS: Final = 3
 
@@ -56,10 +60,10 @@ def stream(
     Each batch is a transaction, and with `seals` an epoch. If several queries feed one task, one of them seals, and the
     batches of the others belong to the epoch that it seals next.
 
-    - `task`: a task, or its (address, id). With the latter, a driver that is started again on the same checkpoint
-      location goes on, and so does one over Spark Connect.
+    - `task`: a task, or its (address, id), with which a driver that is started again goes on. Over Spark Connect, the
+      task is one of a server, which Spark's server reaches by its address.
     - `application`: the name under which the task remembers the query. Without it, the query's own id, which its
-      checkpoint location keeps.
+      checkpoint location keeps. Over Spark Connect it is needed.
     - `gaps`: True allows a batch that leaves out some since the last that the task has. Without it such a batch is
       refused.
     - `staging`: as in `feed`. Without it batches are pushed if the service is a server.
@@ -73,11 +77,11 @@ def stream(
             "stream() takes a streaming DataFrame (spark.readStream); feed() takes the others", reason="NOT_STREAMING"
         )
     wanted = checkpoint_name(checkpoint)
-    address, identity = task if isinstance(task, tuple) else (None, None)
+    classic = is_classic(frame.sparkSession)
+    if application is None and not classic:
+        raise InvalidRequest(_NAMELESS, reason="APPLICATION_MISSING")
     batches = Batches(
-        task=None if isinstance(task, tuple) else task,
-        address=address,
-        identity=identity,
+        fed=task if classic and isinstance(task, Task) else _reached(task),
         source=source,
         seals=seals,
         application=application,
@@ -91,13 +95,32 @@ def stream(
     return frame.writeStream.foreachBatch(batches)
 
 
+@dataclass(frozen=True)
+class Reached:
+    """A task of a server, for a process that has no `Task` of it. A token given as text does not travel."""
+
+    access: Access
+    task: str
+
+
+def _reached(task: Task | tuple[str, str]) -> Reached:
+    if isinstance(task, tuple):
+        address, identity = task
+        return Reached(access(address), identity)
+    if task.access is None:
+        raise Refused(
+            "over Spark Connect, batches are fed from Spark's server, which does not reach a service inside this "
+            "process: use tidegate.connect",
+            reason="NOT_REACHABLE",
+        )
+    return Reached(task.access, task.id)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Batches:
-    """The function for `foreachBatch`. One that names its task by address and id can be shipped."""
+    """The function for `foreachBatch`. One whose task is named by its server and id can be shipped."""
 
-    task: Task | None
-    address: str | None
-    identity: str | None
+    fed: Task | Reached
     source: str
     seals: bool
     application: str | None
@@ -109,13 +132,11 @@ class Batches:
     missing_columns: MissingColumns | str | None
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
-        if self.task is not None:
-            self._feed(self.task, frame, batch)
+        if isinstance(self.fed, Task):
+            self._feed(self.fed, frame, batch)
             return
-        if self.address is None or self.identity is None:
-            raise AssertionError("a stream without a task")
-        with connect(self.address) as client:
-            self._feed(client.task(self.identity), frame, batch)
+        with Client(RemoteService(self.fed.access, RECONNECT_SECONDS)) as client:
+            self._feed(client.task(self.fed.task), frame, batch)
 
     def _feed(self, task: Task, frame: DataFrame, batch: int) -> None:
         application = self.application or _query(frame)
