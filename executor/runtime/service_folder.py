@@ -22,6 +22,8 @@ from ...proto.errors import InvalidRequest
 
 PREFIX: Final = "tidegate-"
 _LOCK: Final = "in-use"
+_SPILL: Final = ("data that does not fit in memory", "spill_directory, --spill")
+_SHARED: Final = ("rows that Spark's executors see", "spark_staging, --spark-staging")
 _MARK_SECONDS: Final = 60.0
 _UNMARKED_SECONDS: Final = 3600.0
 
@@ -42,12 +44,11 @@ class ServiceFolder:
             unlocked = self.path / "locking"
             self._lock: int | None = os.open(unlocked, os.O_CREAT | os.O_RDWR, 0o600)
         except OSError as error:
+            what, options = _SHARED if shared else _SPILL
             raise InvalidRequest(
-                f"the service cannot write to {parent}, its folder for "
-                + ("files of Spark" if shared else "data that does not fit in memory")
-                + f": {error.strerror}; name another folder "
-                + ("(spark_staging, --spark-staging)" if shared else "(spill_directory, --spill)"),
-                reason="STAGING_FOLDER" if shared else "SPILL_DIRECTORY",
+                f"the service cannot write to {parent}, its folder for {what}: {error.strerror}; name another folder "
+                f"({options})",
+                reason="SPILL_DIRECTORY",
             ) from error
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         self._released = threading.Event()
