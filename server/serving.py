@@ -19,6 +19,7 @@ from ..proto.errors import Exhausted, Unavailable
 from .access.authenticating import Authenticating
 from .access.connections import ended_or_cut
 from .access.doorkeeper import Doorkeeper, most_connections
+from .access.socket_paths import check_socket_path
 from .calls.answering import Endpoint, called
 from .calls.backend import Backend
 from .calls.call_bounds import CallBounds
@@ -138,6 +139,8 @@ class Server:
 
     def _listen(self) -> str:
         listen, certificate = self._settings.listen, self._settings.certificate
+        check_socket_path(listen)
+        self._flight.check(listen)
         try:
             if certificate is None:
                 port = self._server.add_insecure_port(listen)

@@ -16,6 +16,7 @@ from ...proto.address import UNIX, is_loopback, placeless
 from ...proto.errors import InvalidRequest, Unavailable
 from ..access.certificate import Certificate
 from ..access.connections import ended_or_cut
+from ..access.socket_paths import check_socket_path
 from ..calls.backend import Backend
 from ..calls.stream_threads import StreamThreads
 from ..setup.settings import Settings
@@ -47,6 +48,12 @@ class FlightPort:
     def announced(self) -> str:
         """The address for clients that reach the server by names of their own."""
         return placeless(self.address) if self.address else ""
+
+    def check(self, server: str) -> None:
+        """Raise `Unavailable` if Flight's socket, beside that of a server at the address `server`, cannot be made."""
+        listen = _beside(server) if self._settings.flight_listen is None else self._settings.flight_listen
+        if self._settings.flight and not self._why_not(listen):
+            check_socket_path(listen)
 
     def start(self, server: str) -> None:
         """Start beside a server that listens at the address `server`.
