@@ -128,9 +128,9 @@ class Server:
         self.address = self._listen()
         self._flight.start(self.address)
         await self._server.start()
-        doorkeeper = Doorkeeper(self.address, of_peer=self._settings.connections_per_peer, most=most_connections())
-        self._door = asyncio.create_task(doorkeeper.watch(self._pools.control))
         addresses = [self.address, self.flight_address] if self.flight_address else [self.address]
+        doorkeeper = Doorkeeper(*addresses, of_peer=self._settings.connections_per_peer, most=most_connections())
+        self._door = asyncio.create_task(doorkeeper.watch(self._pools.control))
         if (said := warning(self._settings, addresses)) is not None:
             log.warning(said)
         names = [FLIGHT] if self.flight_address else []

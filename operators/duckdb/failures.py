@@ -30,6 +30,9 @@ _FILE_KINDS: Final = frozenset(
     {"IO", "Invalid Input", "Serialization", "Conversion", "Permission", "HTTP", "Out of Range", "Invalid", ""}
 )
 
+#: Parts of DuckDB's messages about spilling: the beginning of its files' names, and what it says of its folder alone.
+_SPILLING: Final = ("duckdb_temp_", "Failed to create directory")
+
 
 def kind_of(error: BaseException) -> str:
     """DuckDB's own word for the error: `Conversion`, `IO`, `Out of Memory`, ..."""
@@ -38,7 +41,12 @@ def kind_of(error: BaseException) -> str:
 
 
 def may_be_a_file(error: BaseException) -> bool:
-    return kind_of(error) in _FILE_KINDS
+    return kind_of(error) in _FILE_KINDS and not is_of_spilling(error)
+
+
+def is_of_spilling(error: BaseException) -> bool:
+    """True where DuckDB could not make its temp folder, or write or read a file there."""
+    return kind_of(error) == "IO" and any(words in str(error) for words in _SPILLING)
 
 
 def is_interrupt(error: BaseException) -> bool:
@@ -61,6 +69,9 @@ def translate(error: BaseException, plan_path: str, memory_limit: int, text: str
         return interrupted(plan_path)
     if kind == "Out of Memory":
         return out_of_memory(plan_path, memory_limit)
+    if is_of_spilling(error):  # without the file, whose path is the server's
+        cause = sentence(str(error)).rpartition(": ")[2]
+        return ExecutionError(_at(plan_path, f"spilling to disk failed: {cause}"), reason="SPILL_FAILED")
     cause = sentence(str(error) if text is None else text)
     if kind in _INTERNAL:
         return InternalError(_at(plan_path, f"DuckDB refused the fragment: {cause}"))

@@ -26,10 +26,10 @@ _ENOUGH: Final = 64
 
 
 class Doorkeeper:
-    """Allows at most `of_peer` connections of a machine to `address`, and `most` of all machines."""
+    """Allows at most `of_peer` connections of a machine to all `addresses`, and `most` of all machines."""
 
-    def __init__(self, address: str, *, of_peer: int, most: int) -> None:
-        self._address = address
+    def __init__(self, *addresses: str, of_peer: int, most: int) -> None:
+        self._addresses = addresses
         self._of_peer = of_peer
         self._most = most
         self._known: dict[Connection, int] = {}
@@ -45,7 +45,7 @@ class Doorkeeper:
 
     def look(self) -> int:
         """Shut down the newest connections beyond the bounds; the number of them."""
-        opened = accepted_at(self._address)
+        opened = [accepted for address in self._addresses for accepted in accepted_at(address)]
         try:
             known = {}
             for accepted in opened:

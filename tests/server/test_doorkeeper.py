@@ -84,6 +84,20 @@ def test_connections_to_elsewhere_are_not_counted(listening: socket.socket, call
     assert calls.ended() == [False] * 4
 
 
+def test_the_connections_to_all_addresses_of_a_server_are_counted_together(
+    listening: socket.socket, calls: Calls
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as beside, ExitStack() as stack:
+        others = Calls(beside, stack)
+        keeper = Doorkeeper(address(listening), address(beside), of_peer=100, most=4)
+        calls.call(3)
+        assert keeper.look() == 0
+        others.call(3)
+        assert keeper.look() == 2
+        assert calls.ended() == [False] * 3
+        assert sum(others.ended()) == 2
+
+
 def test_half_of_the_files_are_for_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("resource.getrlimit", lambda _: (1024, 4096))
     assert most_connections() == 512
