@@ -7,7 +7,7 @@ from .batch_columns import Ragged
 from .loader import Loader
 from .loader_statistics import LoaderStatistics, SkippedSplit
 from .mixture import Mixture
+from .order.shuffle import Shuffle
 from .packing import Pack
-from .shuffle import Shuffle
 
 __all__ = ["Batch", "Loader", "LoaderStatistics", "Mixture", "Pack", "Position", "Ragged", "Shuffle", "SkippedSplit"]

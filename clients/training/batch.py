@@ -11,7 +11,7 @@ from typing import Any, Final
 class Position:
     """A position in the order of a loader: batch `batch` of epoch `epoch` is next, and all numbers begin with 0.
 
-    The batch begins at row `row` of window `window`.
+    The batch begins at row `row` of window `window`. With shards both are 0, since each shard has windows of its own.
 
     >>> tidegate.training.Position()
     Position(epoch=0, batch=0, window=0, row=0)

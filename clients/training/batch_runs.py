@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -13,10 +13,10 @@ import pyarrow as pa
 from ..proto.errors import ExecutionError, InvalidRequest, Refused
 from .batch import Batch, Position
 from .batch_columns import Form
+from .order.rank_shares import Wanted, WindowCut, share
+from .order.shuffle import Positions, Window, permutation, repeats
 from .packing import Pack, packed
-from .rank_shares import Wanted, WindowCut, share
 from .row_gathering import RowGathering, Values, joined, part, size_of
-from .shuffle import Positions, Window, permutation, repeats
 
 Columns: TypeAlias = tuple[Values, ...]
 
@@ -27,6 +27,18 @@ class Tail(Enum):
     SHORT = "short"
     DROP = "drop"
     PAD = "pad"
+
+    def batches(self, full: int, rest: int) -> int:
+        """The batches of an epoch of so many full ones and a rest of rows."""
+        return full + (rest > 0 and self is not Tail.DROP)
+
+
+class SplitRows(NamedTuple):
+    """Rows of a split's result, from row `first` on."""
+
+    split: int
+    first: int
+    batches: Sequence[pa.RecordBatch]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +57,22 @@ class Layout:
     seed: int = 0
     pack: Pack | None = None
     packed: tuple[Form, ...] = ()
+
+    def columns(self, splits: Sequence[SplitRows]) -> list[list[Values]]:
+        """The columns of the rows of these splits, in the parts in which they were read."""
+        batches = [batch for split in splits for batch in split.batches]
+        columns = [
+            form.parts([batch.column(form.name) for batch in batches], self.schema.field(form.name).type)
+            for form in self.forms
+        ]
+        if self.provenance:
+            counts = [sum(batch.num_rows for batch in split.batches) for split in splits]
+            firsts = [split.first for split in splits]
+            columns.append([np.repeat(np.array([split.split for split in splits], np.int64), counts)])
+            columns.append(
+                [np.concatenate([np.arange(first, first + n) for first, n in zip(firsts, counts, strict=True)])]
+            )
+        return columns
 
     def delivered(self, columns: Columns) -> dict[str, object]:
         forms = self.packed or (*self.forms, *self.provenance)
@@ -181,25 +209,19 @@ class BatchRuns:
         batch = Batch(epoch=window.epoch, number=number, rows=end - first, padding=padding)
         return [Ready(columns, batch, Position(window.epoch + 1))]
 
-    def _rows(self, window: ReadWindow) -> tuple[list[list[Values]], _Order]:
+    def _rows(self, window: ReadWindow) -> tuple[list[list[Values]], RowOrder]:
         """The columns of a window in the parts in which they were read, and the order of its rows."""
         layout = self._layout
-        batches = [batch for result in window.results for batch in result]
-        columns = [
-            form.parts([batch.column(form.name) for batch in batches], layout.schema.field(form.name).type)
-            for form in layout.forms
-        ]
-        counts = [sum(batch.num_rows for batch in result) for result in window.results]
-        if layout.provenance:
-            columns.append([np.repeat(np.array(window.window.splits, np.int64), counts)])
-            columns.append([np.concatenate([np.arange(count) for count in counts])])
+        splits = zip(window.window.splits, window.results, strict=True)
+        columns = layout.columns([SplitRows(split, 0, result) for split, result in splits])
         copies = None if layout.weight is None else self._copies(window, layout.weight)
-        order = _Order(sum(counts), copies, window.window.key)
+        count = sum(batch.num_rows for result in window.results for batch in result)
+        order = RowOrder(count, copies, window.window.key)
         if layout.pack is None:
             return columns, order
         lists = self._gathering.taken(columns[0], order.at(slice(0, len(order))))
         rows = packed(_lists(lists, layout.pack), layout.pack)
-        return [[column] for column in rows], _Order(len(rows[0]), None, None)
+        return [[column] for column in rows], RowOrder(len(rows[0]), None, None)
 
     def _copies(self, window: ReadWindow, weight: str) -> Positions:
         """The row of each copy of a row, by the weights."""
@@ -211,7 +233,7 @@ class BatchRuns:
         return np.repeat(np.arange(len(counts)), counts)
 
 
-class _Order:
+class RowOrder:
     """The rows of a window in their order: the copies of rows by weight, permuted by a key."""
 
     def __init__(self, rows: int, copies: Positions | None, key: int | None) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
+from itertools import count
 from typing import Any, Final, Literal
 
 import pyarrow as pa
@@ -17,18 +17,21 @@ from ..closing import Closing
 from ..plans import Plan, plan_bytes
 from ..progress import line_shown
 from ..proto.errors import InvalidRequest, Refused
-from ..proto.values import Explanation
 from ..splits import SplitLike
 from ..task import Task
 from .batch import Batch, Position
 from .batch_columns import ROW, SPLIT, Arrays, dense_forms, forms
 from .batch_runs import BatchRuns, Layout, Run, Tail
+from .loader_arguments import check_among, check_numbers, check_options, check_shards
 from .loader_reading import MOST_SECONDS, Reading
 from .loader_state import State, check_fits, position_of, state_of
 from .loader_statistics import LoaderStatistics, Meter
+from .order.rank_shares import Wanted
+from .order.rows_of_plan import is_row_wise, keeps_rows
+from .order.shards import EpochShards, ShardShares
+from .order.shuffle import Shuffle
 from .packing import POSITION, SEGMENT, Pack
-from .rank_shares import Wanted
-from .shuffle import Shuffle
+from .shard_runs import ShardRuns
 from .split_reader import AHEAD_ROWS, AHEAD_SPLITS, SplitReader
 from .training_source import Data, TrainingSource
 from .training_splits import digest_of
@@ -60,6 +63,7 @@ class Loader(Closing):
     | `epochs` | passes over the data; None has no end |
     | `shuffle` | a `Shuffle`; None keeps the order of the data |
     | `rank`, `ranks` | which share of each batch this loader has |
+    | `shards` | parts of an epoch that ranks read on their own: a rank reads those that it has rows of |
     | `worker`, `workers` | which batches this loader has: every `workers`-th from number `worker` on |
     | `drop_last`, `pad` | leave the epoch's last, short batch out, or fill it by repeating its rows |
     | `columns`, `shapes` | the result's columns that batches have; the shape of a row for columns of lists |
@@ -86,6 +90,7 @@ class Loader(Closing):
         shuffle: Shuffle | None = None,
         rank: int = 0,
         ranks: int = 1,
+        shards: int = 1,
         worker: int = 0,
         workers: int = 1,
         drop_last: bool = False,
@@ -104,22 +109,25 @@ class Loader(Closing):
         progress: bool = False,
         **options: Any,
     ) -> None:
-        _check_numbers(batch_size=batch_size, ranks=ranks, workers=workers, readers=readers)
-        _check_among("rank", rank, ranks)
-        _check_among("worker", worker, workers)
+        check_numbers(batch_size=batch_size, ranks=ranks, shards=shards, workers=workers, readers=readers)
+        check_among("rank", rank, ranks)
+        check_among("worker", worker, workers)
         if epochs is not None:
-            _check_numbers(epochs=epochs)
+            check_numbers(epochs=epochs)
         if pack is not None and (columns is not None or shapes or provenance):
             raise InvalidRequest("a packed row has tokens of several rows: leave columns, shapes and provenance out")
         if drop_last and pad:
             raise InvalidRequest("drop_last and pad are two answers to one question: give one of them")
         if on_error not in ("fail", "skip"):
             raise InvalidRequest(f"on_error must be fail or skip, not {on_error!r}", reason="UNKNOWN_OPTION")
-        _check_options(options)
+        if shards > 1:
+            check_shards(batch_size, shards, weight=weight is not None, pack=pack is not None, skips=on_error == "skip")
+        check_options(options)
         self._client = client
         self._plan = plan_bytes(plan)
         self._source = TrainingSource(data, shuffle)
         self._wanted = Wanted(size=batch_size, rank=rank, ranks=ranks, stride=workers, offset=worker)
+        self._shards = shards
         self._epochs = epochs
         self._shuffle = shuffle
         self._tail = Tail.DROP if drop_last else Tail.PAD if pad else Tail.SHORT
@@ -143,6 +151,7 @@ class Loader(Closing):
         self._position = Position()
         self._meter = Meter()
         self._constants: dict[str, Any] | None = None
+        self._keeps_rows: bool | None = None
         self._turn = 0
         self._open: list[Reading] = []
         weakref.finalize(self, _close, self._open)
@@ -196,6 +205,9 @@ class Loader(Closing):
         if self._weight is not None or self._pack is not None:  # only the rows say how many they become
             return Position(epoch)
         with self._reader() as reader:
+            if self._shards > 1:
+                shards = self._epoch_shards(reader, epoch)
+                return Position(epoch, number) if number < self._tail.batches(shards.full, shards.tail) else None
             return self._source.position_of(reader, epoch, number, self._wanted.size, skip=self._skips)
 
     # State
@@ -289,8 +301,28 @@ class Loader(Closing):
     ) -> Iterator[Run]:
         layout = self._layout(reader.task.schema)
         self._source.windows(reader.task, start.epoch)  # refuses data that cannot be listed before a thread reads
+        if self._shards > 1:
+            return self._runs_of_shards(reader, start, epochs, layout, wanted)
         windows = self._source.read(reader, start, epochs, meter, skip=self._skips)
         return BatchRuns(layout, wanted, self._tail, start).of(windows)
+
+    def _runs_of_shards(
+        self, reader: SplitReader, start: Position, epochs: int | None, layout: Layout, wanted: Wanted
+    ) -> Iterator[Run]:
+        self._epoch_shards(reader, start.epoch)  # counts rows before a thread reads
+        numbers = count(start.epoch) if epochs is None else range(start.epoch, epochs)
+        epochs_of_shards = (
+            (epoch, self._epoch_shards(reader, epoch), self._source.splits(reader.task, epoch).splits)
+            for epoch in numbers
+        )
+        shares = ShardShares.among(wanted, self._shards)
+        return ShardRuns(layout, shares, self._tail, start).read(reader, self._source.name, epochs_of_shards)
+
+    def _epoch_shards(self, reader: SplitReader, epoch: int) -> EpochShards:
+        if self._keeps_rows is None:
+            self._keeps_rows = keeps_rows(self._client.explain(self._plan))
+        size = self._wanted.size
+        return self._source.epoch_shards(self._reader, reader.task, epoch, size, self._shards, keeps=self._keeps_rows)
 
     def _layout(self, schema: pa.Schema) -> Layout:
         if self._weight is not None and self._weight not in schema.names:
@@ -318,7 +350,7 @@ class Loader(Closing):
     def _constant_identity(self) -> dict[str, Any]:
         plan = self._plan.binary if self._plan.json is None else self._plan.json.encode()
         ordering = {name: value for name, value in self._options.items() if name not in _UNORDERED}
-        if _row_wise(self._client.explain(self._plan)):
+        if is_row_wise(self._client.explain(self._plan)):
             ordering.pop("channels", None)
         return {
             "plan": _digest(plan or b""),
@@ -330,6 +362,7 @@ class Loader(Closing):
             if self._shuffle is None
             else [self._shuffle.seed, self._shuffle.rows, self._shuffle.splits],
             "batch_size": self._wanted.size,
+            "shards": self._shards,
             "tail": self._tail.value,
             "weight": self._weight,
             "pack": None if self._pack is None else [self._pack.column, self._pack.length, self._pack.padding],
@@ -349,28 +382,3 @@ def _window_batches(shuffle: Shuffle | None, batch_size: int) -> int:
 
 def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:32]
-
-
-def _row_wise(explanation: Explanation) -> bool:
-    """True if every row of the result comes from one row of the input, so that channels do not show in the order."""
-    return all(pipeline["start"] == "piece" for pipeline in json.loads(explanation.json)["pipelines"])
-
-
-def _check_numbers(**numbers: int) -> None:
-    for name, value in numbers.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise InvalidRequest(f"{name} must be a whole number from 1 on, not {value!r}")
-
-
-def _check_among(name: str, value: int, count: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < count:
-        raise InvalidRequest(f"{name} must be a whole number from 0 to {name}s - 1 = {count - 1}, not {value!r}")
-
-
-def _check_options(options: Mapping[str, object]) -> None:
-    fixed = sorted({"mode", "determinism"} & set(options))
-    if fixed:
-        raise InvalidRequest(
-            f"a loader's task is strict and per epoch, since its order must repeat: leave {', '.join(fixed)} out",
-            reason="LOADER_OPTION",
-        )

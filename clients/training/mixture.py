@@ -11,7 +11,7 @@ from ..proto.errors import InvalidRequest, Refused
 from .batch import Batch
 from .loader import Loader
 from .loader_state import State
-from .shuffle import drawn
+from .order.shuffle import drawn
 
 VERSION: Final = 1
 

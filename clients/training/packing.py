@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ..proto.errors import ExecutionError, InvalidRequest
-from .shuffle import Positions
+from .order.shuffle import Positions
 
 SEGMENT: Final = "_segment"
 POSITION: Final = "_position"

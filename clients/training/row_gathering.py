@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from .shuffle import Positions
+from .order.shuffle import Positions
 
 Values: TypeAlias = npt.NDArray[Any] | pa.Array
 """The rows of one column, in memory of the loader or of the engine."""

@@ -12,7 +12,8 @@ from ..task import Task
 from .batch import Position
 from .batch_runs import ReadWindow
 from .loader_statistics import Meter
-from .shuffle import Shuffle, Window, windows
+from .order.shards import EpochShards, epoch_shards
+from .order.shuffle import Shuffle, Window, windows
 from .split_reader import SplitReader
 from .training_splits import SplitList, TrainingSplit, list_splits
 
@@ -81,6 +82,24 @@ class TrainingSource:
                 reading.pop(0)
                 self._result_rows[self._list_number(epoch), split] = sum(batch.num_rows for batch in rows[-1])
             yield ReadWindow(epoch=epoch, number=number, window=window, last=last, results=rows)
+
+    def epoch_shards(
+        self, reader: Callable[[], SplitReader], task: Task, epoch: int, batch_size: int, shards: int, *, keeps: bool
+    ) -> EpochShards:
+        """The shards of an epoch. With `keeps`, the plan gives a row for each row of a split. Otherwise splits that
+        were never read are read for the number of their rows, by a reader of their own.
+        """
+        listed, number = self.splits(task, epoch), self._list_number(epoch)
+        known = dict(enumerate(listed.sizes)) if keeps else {}
+        self._result_rows |= {(number, split): rows for split, rows in known.items() if rows is not None}
+        unread = [split for split in range(len(listed.splits)) if (number, split) not in self._result_rows]
+        if unread:
+            with reader() as counting:
+                results = counting.read(self.name, (listed.splits[split] for split in unread), None)
+                for split, result in zip(unread, results, strict=True):
+                    self._result_rows[number, split] = sum(batch.num_rows for batch in result)
+        counts = [self._result_rows[number, split] for split in range(len(listed.splits))]
+        return epoch_shards(counts, self._shuffle, epoch, batch_size, shards)
 
     def position_of(self, reader: SplitReader, epoch: int, batch: int, size: int, *, skip: bool) -> Position | None:
         """The position of a batch of `size` rows; None if the epoch has none of this number.

@@ -46,6 +46,31 @@ def epoch_rows(
     return order
 
 
+def sharded_batches(
+    splits: Sequence[Sequence[int]], seed: int, window_rows: int, epoch: int, size: int, shards: int, tail: str
+) -> list[list[int]]:
+    """The batches of an epoch in shards: each has as many rows of every shard. The rest of the rows is behind them."""
+    order = [(split, row) for split in permuted(len(splits), mixed(seed, 1, epoch)) for row in splits[split]]
+    full = len(order) // size
+    length = full * size // shards
+    parts = []
+    for shard in range(shards):
+        windows: list[list[int]] = [[]]
+        for at, (split, row) in enumerate(order[shard * length : (shard + 1) * length]):
+            before = order[shard * length + at - 1][0] if at else split
+            if split != before and len(windows[-1]) >= window_rows // shards:
+                windows.append([])
+            windows[-1].append(row)
+        rows: list[int] = []
+        for number, window in enumerate(windows):
+            rows += [window[at] for at in permuted(len(window), mixed(seed, 4, epoch, shard, number))]
+        parts.append(rows)
+    width = size // shards
+    cut = [[row for part in parts for row in part[at * width : (at + 1) * width]] for at in range(full)]
+    last = [row for _, row in order[full * size :]]
+    return cut + batches([last[at] for at in permuted(len(last), mixed(seed, 4, epoch, shards, 0))], size, tail)
+
+
 def batches(rows: Sequence[int], size: int, tail: str) -> list[list[int]]:
     cut = [list(rows[first : first + size]) for first in range(0, len(rows), size)]
     if cut and len(cut[-1]) < size and tail == "drop":

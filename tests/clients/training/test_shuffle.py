@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import tidegate
 from tidegate.training import Shuffle
-from tidegate.training.rank_shares import Wanted, WindowCut, share
-from tidegate.training.shuffle import mixed, permutation, repeats, windows
+from tidegate.training.order.rank_shares import Wanted, WindowCut, share
+from tidegate.training.order.shuffle import mixed, permutation, repeats, windows
 
 from . import oracle
 

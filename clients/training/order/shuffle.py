@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ..proto.errors import InvalidRequest
+from ...proto.errors import InvalidRequest
 
 Positions: TypeAlias = npt.NDArray[np.int64]
 
@@ -63,9 +63,7 @@ def windows(sizes: Sequence[int | None], shuffle: Shuffle | None, epoch: int) ->
     """The windows of an epoch, in order. `sizes` are the rows that each split reads, None where unknown."""
     if shuffle is None:
         return tuple(Window((number,), None) for number in range(len(sizes)))
-    order = range(len(sizes))
-    if shuffle.splits:
-        order = permutation(len(sizes), mixed(shuffle.seed, _OF_SPLITS, epoch)).tolist()
+    order = split_order(len(sizes), shuffle, epoch)
     if shuffle.rows == 0:
         return tuple(Window((number,), None) for number in order)
     groups: list[list[int]] = [[]]
@@ -80,6 +78,14 @@ def windows(sizes: Sequence[int | None], shuffle: Shuffle | None, epoch: int) ->
     return tuple(
         Window(tuple(group), mixed(shuffle.seed, _OF_ROWS, epoch, at)) for at, group in enumerate(groups) if group
     )
+
+
+def split_order(count: int, shuffle: Shuffle | None, epoch: int) -> Sequence[int]:
+    """The splits of an epoch in their order."""
+    if shuffle is None or not shuffle.splits:
+        return range(count)
+    order: list[int] = permutation(count, mixed(shuffle.seed, _OF_SPLITS, epoch)).tolist()
+    return order
 
 
 def permutation(count: int, key: int) -> Positions:

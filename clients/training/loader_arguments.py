@@ -1,0 +1,40 @@
+"""Checks of a loader's arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..proto.errors import InvalidRequest
+
+
+def check_numbers(**numbers: int) -> None:
+    for name, value in numbers.items():
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise InvalidRequest(f"{name} must be a whole number from 1 on, not {value!r}")
+
+
+def check_among(name: str, value: int, count: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < count:
+        raise InvalidRequest(f"{name} must be a whole number from 0 to {name}s - 1 = {count - 1}, not {value!r}")
+
+
+def check_options(options: Mapping[str, object]) -> None:
+    fixed = sorted({"mode", "determinism"} & set(options))
+    if fixed:
+        raise InvalidRequest(
+            f"a loader's task is strict and per epoch, since its order must repeat: leave {', '.join(fixed)} out",
+            reason="LOADER_OPTION",
+        )
+
+
+def check_shards(batch_size: int, shards: int, **without: bool) -> None:
+    """Shards are cut at rows that are known beforehand, and each gives as many rows to a batch."""
+    if batch_size % shards:
+        raise InvalidRequest(f"batch_size={batch_size} must be a multiple of shards={shards}: each gives as many rows")
+    unknown = [name for name, is_given in without.items() if is_given]
+    if unknown:
+        names = {"weight": "weight", "pack": "pack", "skips": "on_error='skip'"}
+        raise InvalidRequest(
+            f"shards={shards} needs the number of rows of each split beforehand, which nobody knows with "
+            f"{', '.join(names[name] for name in unknown)}: leave one of them out"
+        )

@@ -1,0 +1,1 @@
+"""Computes the order of a loader: shuffled splits, windows, shards, and the rows that each rank has."""
