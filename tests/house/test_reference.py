@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 import dataclasses
 import enum
@@ -10,9 +11,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
+import pytest
+
 from tidegate.planner.decode.encoding import limits
 from tidegate.proto import errors
 from tidegate.proto.values import GIB, MIB, TaskOptions
+from tidegate.server.cli.serve_options import add_options
+from tidegate.server.serving import LARGEST_AT_ONCE
+from tidegate.server.setup.settings import Settings
 
 from .modules import TOP, modules
 from .reasons import constants, given_reasons, listed
@@ -69,6 +75,47 @@ def refusals() -> Iterator[tuple[str, str]]:
 def test_the_options_are_those_of_a_task_with_their_defaults() -> None:
     listed = {row[0].strip("`"): row[1] for row in rows("options.md", "Options")}
     assert listed == {field.name: shown(field.default) for field in dataclasses.fields(TaskOptions)}
+
+
+OF_CALLS = ("max_message_bytes", "max_calls", "streams_per_principal", "connections_per_peer", "flight_streams")
+OF_A_TASK = ("memory_limit", "queue_bytes", "output_bytes", "spill_quota", "write_quota", "max_pending_epochs")
+
+
+def plain(default: object) -> str:
+    """A default, written as the command line has it."""
+    return shown(default).replace(",", "").replace(" ", "")
+
+
+@pytest.mark.parametrize("name", [*OF_CALLS, *OF_A_TASK])
+def test_the_help_of_the_server_has_the_defaults_of_the_code(name: str) -> None:
+    parser = argparse.ArgumentParser()
+    add_options(parser)
+    (option,) = (action for action in parser._actions if action.dest == name)
+    default = getattr(Settings() if name in OF_CALLS else TaskOptions(), name)
+    assert f"default: {plain(default)}" in (option.help or "")
+
+
+def test_the_limits_of_calls_have_the_defaults_of_the_code() -> None:
+    listed = {cells[0].strip("`"): cells[1] for cells in rows("operations.md", "Serving") if len(cells) == 3}
+    for name in OF_CALLS:
+        default = getattr(Settings(), name)
+        assert listed[f"--{name.replace('_', '-')}"].replace(" ", "") == plain(default)
+
+
+def test_the_page_on_security_has_the_defaults_of_the_code() -> None:
+    table = section("security.md", "What one caller can take from others")
+    listed = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines() if "`--" in line]
+    of = {name: cells[-1] for cells in listed for name in re.findall(r"--([a-z-]+)", cells[1])}
+    of_a_task = {name: shown(getattr(TaskOptions(), name)) for name in OF_A_TASK}
+    assert of["memory-limit"] == ", ".join(of_a_task[n] for n in ("memory_limit", "queue_bytes", "output_bytes"))
+    assert of["write-quota"] == ", ".join(
+        shown(getattr(TaskOptions(), name)) for name in ("spill_quota", "write_quota")
+    )
+    for name in ("max_calls", "streams_per_principal", "flight_streams"):
+        assert of[name.replace("_", "-")] == str(getattr(Settings(), name))
+    at_once = LARGEST_AT_ONCE * Settings().max_message_bytes // MIB
+    assert of["max-message-bytes"] in (f"{at_once} MiB", "always")
+    assert of["idle-seconds"] == "a day"
 
 
 def errors_of(title: str) -> set[tuple[str, str]]:
