@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from .window_builders import count, late_rows, session, sliding, tumbling, watermark
+from .window_builders import count, days, late_rows, months, session, sliding, tumbling, watermark
 
-__all__ = ["count", "late_rows", "session", "sliding", "tumbling", "watermark"]
+__all__ = ["count", "days", "late_rows", "months", "session", "sliding", "tumbling", "watermark"]

@@ -34,6 +34,7 @@ def tumbling(
     keys: Sequence[Any] = (),
     measures: Sequence[Any] = (),
     offset: Length | None = None,
+    zone: str = "",
     final: bool = False,
     lateness: Length | None = None,
 ) -> Any:
@@ -44,6 +45,8 @@ def tumbling(
     column. `keys` are columns by name, or expressions; `measures` are aggregate functions. Windows begin at 1970-01-01
     00:00 UTC (integers: 0), at `offset` after it, and at every `size` before and after that. Lengths are a `timedelta`
     for timestamps, an integer for units of an integer column or days of a date, or a `tidegate.relations.Span`.
+    `windows.months` and `windows.days` are lengths of a calendar, for dates and timestamps. They begin at midnight in
+    the time zone `zone`, an IANA name, if the timestamp has a zone.
 
     With `final`, a continuous task gives each window once: in the epoch in which the watermark passes its end and the
     `lateness`. A window's rows that come later change nothing.
@@ -56,7 +59,7 @@ def tumbling(
     ...     print(task.run_epoch({"clicks": pa.table({"at": [3, 9], "page": ["home", "home"]})}).table().to_pylist())
     [{'window_start': 0, 'window_end': 10, 'page': 'home', 'clicks': 2}]
     """
-    return _windows(events, time, {"size": size, "offset": offset}, keys, measures, _final(final, lateness))
+    return _windows(events, time, {"size": size, "offset": offset}, keys, measures, _final(final, lateness), zone)
 
 
 def sliding(
@@ -68,6 +71,7 @@ def sliding(
     keys: Sequence[Any] = (),
     measures: Sequence[Any] = (),
     offset: Length | None = None,
+    zone: str = "",
     final: bool = False,
     lateness: Length | None = None,
 ) -> Any:
@@ -84,7 +88,7 @@ def sliding(
     {'window_start': [-5, 0, 5], 'window_end': [5, 10, 15], 'clicks': [1, 2, 1]}
     """
     spans = {"size": size, "slide": slide, "offset": offset}
-    return _windows(events, time, spans, keys, measures, _final(final, lateness))
+    return _windows(events, time, spans, keys, measures, _final(final, lateness), zone)
 
 
 def session(
@@ -140,6 +144,39 @@ def count(
     return _of_kind(events, lambda rows: _unbound(rows, time, message, keys, measures))
 
 
+def months(count: int) -> Span:
+    """So many months of a calendar, as the size, slide or offset of windows.
+
+    >>> import substrait.dataframe as sub
+    >>> from tidegate import windows
+    >>> sales = sub.read_named_table("sales", {"day": sub.date})
+    >>> quarters = windows.tumbling(sales, "day", windows.months(3), measures=[sub.f.count().alias("sales")])
+    >>> with tidegate.local() as client, client.create_task(quarters.to_plan()) as task:
+    ...     day = pa.array(["2026-05-17"]).cast(pa.date32())
+    ...     (quarter,) = task.run_epoch({"sales": pa.table({"day": day})}).table().to_pylist()
+    ...     print(quarter["window_start"], quarter["window_end"])
+    2026-04-01 2026-07-01
+    """
+    return Span(months=count)
+
+
+def days(count: int) -> Span:
+    """So many days of a calendar, from midnight to midnight, as the size, slide or offset of windows.
+
+    >>> import substrait.dataframe as sub
+    >>> from tidegate import windows
+    >>> clicks = sub.read_named_table("clicks", {"at": sub.precision_timestamp_tz(6)})
+    >>> count = sub.f.count().alias("clicks")
+    >>> daily = windows.tumbling(clicks, "at", windows.days(1), zone="Europe/Berlin", measures=[count])
+    >>> with tidegate.local() as client, client.create_task(daily.to_plan()) as task:
+    ...     at = pa.array(["2026-03-29T12:00:00Z"]).cast(pa.timestamp("us", "UTC"))
+    ...     (day,) = task.run_epoch({"clicks": pa.table({"at": at})}).table().to_pylist()
+    ...     print(day["window_end"] - day["window_start"])  # clocks are set forward on this day
+    23:00:00
+    """
+    return Span(days=count)
+
+
 def watermark(
     events: Any,
     time: str,
@@ -177,6 +214,7 @@ def late_rows(
     size: Length | None = None,
     slide: Length | None = None,
     offset: Length | None = None,
+    zone: str = "",
     gap: Length | None = None,
     count: int | None = None,
     lateness: Length | None = None,
@@ -192,7 +230,7 @@ def late_rows(
     ...     print(task.run_epoch({"clicks": pa.table({"at": [3, 12, 9]})}).table().to_pylist())
     [{'at': 9, '_weight': 1}]
     """
-    message = LateRows(count=None if count is None else RowCount(size=count))
+    message = LateRows(zone=zone, count=None if count is None else RowCount(size=count))
     _set_spans(message, {"size": size, "slide": slide, "offset": offset, "gap": gap, "lateness": lateness})
     return _over_rows(events, time, message)
 
@@ -220,8 +258,9 @@ def _windows(
     keys: Sequence[Any],
     measures: Sequence[Any],
     final: Final | None,
+    zone: str = "",
 ) -> Any:
-    message = WindowAggregate(final=final)
+    message = WindowAggregate(final=final, zone=zone)
     _set_spans(message, spans)
     return _of_kind(events, lambda rows: _unbound(rows, time, message, keys, measures))
 

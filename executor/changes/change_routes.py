@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
-from ...operators.changes.event_time.window_closing import WindowClosing
+from ...operators.changes.event_time.window_closing import CalendarClosing, WindowClosing
 from ...operators.changes.network.network_graph import ByKey, Route
 from ...planner.changes.change_nodes import (
     ComputeNode,
@@ -51,7 +51,7 @@ def routes_to(node: Operated) -> Sequence[Route]:  # noqa: C901 (a line per node
             return left, left
         case DistinctOrSetOpNode():
             return (ByKey(tuple(range(len(node.schema)))),) * len(node.inputs)
-        case GroupNode(closing=WindowClosing()):
+        case GroupNode(closing=WindowClosing() | CalendarClosing()):
             return (ByKey(node.key[1:]),)
         case GroupNode() | TopNode() | RegroupNode():
             return (ByKey(node.key),)

@@ -17,6 +17,7 @@ from ...operators.changes.event_time.final_counts import FinalCounts
 from ...operators.changes.event_time.final_sessions import FinalSessions
 from ...operators.changes.event_time.final_windows import FinalWindows, with_bounds
 from ...operators.changes.event_time.on_time import OnTime
+from ...operators.changes.event_time.window_closing import CalendarClosing, DatedClosing, SliceClosing
 from ...operators.changes.group import Group
 from ...operators.changes.join import Join
 from ...operators.changes.only_one import OnlyOne
@@ -98,7 +99,7 @@ class ChangeOperatorFactory:
                     plan_path=node.plan_path,
                     depth=depth,
                     always=node.always and channel == 0,
-                    closing=node.closing,
+                    closing=self._closing(node),
                 )
             case TopNode():
                 return Top(
@@ -172,14 +173,25 @@ class ChangeOperatorFactory:
 
     def _windows_of_time(self, node: FinalWindowsNode) -> FinalWindows:
         evaluate = self._evaluator(node.sql, [with_bounds(node.input.schema)], node.schema, node.plan_path)
+        closing = self._closing(node)
+        assert closing is not None
         return FinalWindows(
             node.input.schema,
             node.schema,
-            node.closing,
+            closing,
             evaluate,
             in_order=not isinstance(node.input, GroupNode),
             plan_path=node.plan_path,
         )
+
+    def _closing(self, node: GroupNode | FinalWindowsNode) -> SliceClosing | None:
+        """The end of windows. DuckDB knows the calendars of time zones, and is asked for them."""
+        if not isinstance(node.closing, CalendarClosing):
+            return node.closing
+        assert node.slice_sql is not None
+        schema = pa.schema([NUMBER])
+        evaluate = self._evaluator(node.slice_sql, [schema], schema, node.plan_path)
+        return DatedClosing(node.closing, lambda tick: _number(evaluate(pa.record_batch([[tick]], schema))))
 
     def _sessions(self, node: FinalSessionsNode) -> FinalSessions:
         evaluate = self._evaluator(node.sql, [node.input.schema], node.schema, node.plan_path)
@@ -208,6 +220,12 @@ class ChangeOperatorFactory:
 
     def _evaluator(self, sql: str, inputs: Sequence[pa.Schema], schema: pa.Schema, plan_path: str) -> Evaluator:
         return self._evaluators.of(sql, inputs, schema, plan_path)
+
+
+def _number(answer: pa.RecordBatch) -> int:
+    """The only value of an answer."""
+    number: int = answer.column(0)[0].as_py()
+    return number
 
 
 class Pairs:

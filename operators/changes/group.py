@@ -20,7 +20,7 @@ from ...proto.errors import ExecutionError
 from ..core.interrupts import beside, look
 from ..core.operator import StateReader, StateWriter
 from .event_time.forgetting import Forgetting
-from .event_time.window_closing import IDLE, WindowClosing
+from .event_time.window_closing import IDLE, SliceClosing
 from .kept.arrangement import Arrangement
 from .kept.present import sums_at
 from .kept.state_format import load_arrangement, save_arrangement
@@ -76,7 +76,7 @@ class Group(Keyed):
         plan_path: str,
         depth: int = 0,
         always: bool = False,
-        closing: WindowClosing | None = None,
+        closing: SliceClosing | None = None,
     ) -> None:
         super().__init__(input_schema, key, schema, depth=depth, always=always)
         self._always = always

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from ...operators.changes.event_time.row_watermarks import EventTime
-from ...operators.changes.event_time.window_closing import WindowClosing
+from ...operators.changes.event_time.window_closing import CalendarClosing, WindowClosing
 from .. import ir
 from ..ir import tree
 from ..ir.visit import is_column, parts, relations, subqueries_of
@@ -100,7 +100,13 @@ def _below(relation: ir.Relation, read: _Read) -> _Read:
 
 def _horizon(relation: ir.OfTime) -> int:
     closing = relation.closing
-    after = closing.size if isinstance(closing, WindowClosing) else 1
+    match closing:
+        case WindowClosing():
+            after = closing.size
+        case CalendarClosing():
+            after = closing.most
+        case _:
+            after = 1
     return after + closing.lateness
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ...operators.changes.event_time.window_closing import WindowClosing
+from ...operators.changes.event_time.window_closing import SlicedClosing
 from ...operators.changes.group import Count, Extreme, GroupMeasure, Sum
 from .. import ir
 from ..analysis.structure import Structure
@@ -119,7 +119,9 @@ def _argument(measure: ir.Measure) -> ir.Expression:
     return next(argument for argument in reversed(measure.arguments) if not isinstance(argument, str))
 
 
-def slices_of(relation: ir.Aggregate, node: ChangeNode, closing: WindowClosing) -> tuple[GroupNode, ir.Schema] | None:
+def slices_of(
+    relation: ir.Aggregate, node: ChangeNode, closing: SlicedClosing, slice_sql: str | None
+) -> tuple[GroupNode, ir.Schema] | None:
     """The states of an aggregate's measures by its keys, the first of which is a slice of final windows, and the types
     of their columns. None if windows cannot be put together, exactly, from numbers of their slices.
     """
@@ -128,7 +130,7 @@ def slices_of(relation: ir.Aggregate, node: ChangeNode, closing: WindowClosing) 
     if len(kept) < len(running) or any(state.function == "any_value" for one in kept for state in one.states):
         return None
     groups, schema = _states(relation, relation.keys, relation.schema, node, kept)
-    return replace(groups, closing=closing), schema
+    return replace(groups, closing=closing, slice_sql=slice_sql), schema
 
 
 def _kept_running(

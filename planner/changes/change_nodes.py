@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ...operators.arrays.ordering import Order
 from ...operators.changes.distinct_or_set_op import Weighing
-from ...operators.changes.event_time.window_closing import AnyClosing, CountClosing, SessionClosing, WindowClosing
+from ...operators.changes.event_time.window_closing import AnyClosing, CountClosing, SessionClosing, SlicedClosing
 from ...operators.changes.group import GroupMeasure
 from ...operators.changes.join import JoinKey
 from ...operators.changes.network.network_graph import Limits
@@ -135,7 +135,8 @@ class GroupNode:
     schema: pa.Schema
     plan_path: str
     always: bool
-    closing: WindowClosing | None = None
+    closing: SlicedClosing | None = None
+    slice_sql: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -205,12 +206,14 @@ class OnTimeNode:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FinalWindowsNode:
     """Windows of time, each once. The input's first column is the slice. `sql` reads the numbers of the first and the
-    last wanted window behind a row's columns. The next `keys` columns are the keys.
+    last wanted window behind a row's columns. The next `keys` columns are the keys. `slice_sql` gives the number of a
+    tick's slice, for windows of a calendar.
     """
 
     input: ChangeNode
     keys: int
-    closing: WindowClosing
+    closing: SlicedClosing
+    slice_sql: str | None
     sql: str
     schema: pa.Schema
     plan_path: str

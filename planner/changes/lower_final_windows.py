@@ -13,17 +13,20 @@ from typing import Final, TypeAlias
 from ...operators.changes.event_time.window_closing import (
     NEVER,
     AnyClosing,
+    CalendarClosing,
     CountClosing,
     SessionClosing,
+    SlicedClosing,
     WindowClosing,
 )
 from ...proto.errors import PlanError, Problem
 from .. import ir
+from ..decode.emit import project
 from ..functions import bind_scalar
 from ..ir import tree
 from ..ir import types as t
 from ..ir.arrow_types import arrow_schema, sql_type
-from ..ir.visit import relations, subqueries_of, transform_relations
+from ..ir.visit import parts, relations, subqueries_of, transform_relations
 from ..ir.walk import unroll
 from ..rewrite.count_windows import groups_by_position, of_measures, read_by_measures
 from ..rewrite.expand_windows import whole_windows, windows_of_rows
@@ -104,7 +107,7 @@ def check_outside_of_loops(relation: ir.OfTime) -> None:
 
 def lower_late_rows(relation: ir.LateRows, node: ChangeNode, *, marks: bool) -> ChangeNode:
     schema = relation.schema
-    wide = _wide(relation, node, (relation.mark, *columns(schema)), marks=marks)
+    wide = _wide(relation, node, (relation.ends or relation.mark, *columns(schema)), marks=marks)
     return OnTimeNode(
         input=wide,
         closing=relation.closing,
@@ -122,10 +125,11 @@ def lower_final_windows(relation: ir.TimeWindows, node: ChangeNode, *, marks: bo
     read = read_by_measures(relation)
     carried = (relation.mark, *keys, *(ir.Field(index=at, type=below[at]) for at in read))
     types = tuple(expression.type for expression in carried)
+    judged_by = () if relation.ends is None else (relation.ends,)
     rows = OnTimeNode(
-        input=_wide(relation, node, carried, marks=marks),
+        input=_wide(relation, node, (*judged_by, *carried), marks=marks),
         closing=relation.closing,
-        output=range(len(types)),
+        output=range(len(judged_by), len(judged_by) + len(types)),
         marked=marks,
         late=False,
         schema=arrow_schema(types),
@@ -149,19 +153,32 @@ def lower_final_windows(relation: ir.TimeWindows, node: ChangeNode, *, marks: bo
             return FinalCountsNode(
                 input=rows, keys=len(keys), closing=closing, sql=sql, schema=schema, plan_path=plan_path
             )
-        case WindowClosing() as closing:
+        case WindowClosing() | CalendarClosing() as closing:
+            slice_sql = _slice_of_tick(relation) if isinstance(closing, CalendarClosing) else None
             windows = _over(relation, leaf(types, plan_path), positions)
-            slices = slices_of(aggregate_by_mark(windows), rows, closing)
+            slices = slices_of(aggregate_by_mark(windows), rows, closing, slice_sql)
             if slices is not None:
                 groups, states = slices
                 sql = _windows_of_slices(windows, closing, len(states))
                 return FinalWindowsNode(
-                    input=groups, keys=len(keys), closing=closing, sql=sql, schema=schema, plan_path=plan_path
+                    input=groups,
+                    keys=len(keys),
+                    closing=closing,
+                    slice_sql=slice_sql,
+                    sql=sql,
+                    schema=schema,
+                    plan_path=plan_path,
                 )
             base = leaf((*types, _NUMBER, _NUMBER), plan_path)
             sql = render(_wanted(_over(relation, base, positions), closing), [base])
             return FinalWindowsNode(
-                input=rows, keys=len(keys), closing=closing, sql=sql, schema=schema, plan_path=plan_path
+                input=rows,
+                keys=len(keys),
+                closing=closing,
+                slice_sql=slice_sql,
+                sql=sql,
+                schema=schema,
+                plan_path=plan_path,
             )
 
 
@@ -181,7 +198,7 @@ def _wide(relation: ir.OfTime, node: ChangeNode, expressions: tuple[ir.Expressio
 
 def _in_a_window(rows: ir.Relation, mark: ir.Expression, closing: AnyClosing) -> ir.Relation:
     """The rows that are in a window, where windows leave gaps."""
-    if not isinstance(closing, WindowClosing) or closing.length >= closing.step:
+    if isinstance(closing, SessionClosing | CountClosing) or closing.length >= closing.step:
         return rows
     step = ir.Literal(value=closing.step, type=_NUMBER)
     number = bind_scalar("time_slice", None, (mark, step, ir.Literal(value=0, type=_NUMBER)))
@@ -194,12 +211,25 @@ def _over(relation: ir.TimeWindows, base: ir.Relation, positions: dict[int, int]
     """The windows over rows that have the mark and the keys as their first columns."""
     mark, *fields = columns(base.schema)
     moved = (with_positions(expression, positions.__getitem__) for expression in of_measures(relation))
-    over = tree.with_expressions(replace(relation, input=base, keys=()), (mark, *moved))
+    over = tree.with_expressions(replace(relation, input=base, ends=None, keys=()), (mark, *moved))
     assert isinstance(over, ir.TimeWindows)
     return replace(over, keys=tuple(fields[: len(relation.keys)]))
 
 
-def _windows_of_slices(windows: ir.TimeWindows, closing: WindowClosing, width: int) -> str:
+def _slice_of_tick(relation: ir.TimeWindows) -> str:
+    """The SQL that gives the number of the slice that has a tick."""
+    calls = (part for part in parts(relation.mark) if isinstance(part, ir.Call))
+    mark = next(call for call in calls if call.function.name == "calendar_slice")
+    moment, *slices = mark.arguments
+    assert not isinstance(moment, str)
+    base = leaf((_NUMBER,), relation.plan_path)
+    zero = ir.Literal(value=0, type=t.required(moment.type))
+    tick = bind_scalar("slice_start", None, (*columns(base.schema), ir.Literal(value=1, type=_NUMBER), zero))
+    slice_ = replace(mark, arguments=(tick, *slices))
+    return render(project(base, (slice_,), relation.plan_path), [base])
+
+
+def _windows_of_slices(windows: ir.TimeWindows, closing: SlicedClosing, width: int) -> str:
     """The SQL of the windows over the states of slices. The last two columns are the numbers of the first and the last
     wanted window.
     """
@@ -217,7 +247,7 @@ def _windows_of_slices(windows: ir.TimeWindows, closing: WindowClosing, width: i
     return f"SELECT {select} FROM (SELECT *, {numbers} AS n FROM in0) GROUP BY {by}"
 
 
-def _wanted(relation: ir.TimeWindows, closing: WindowClosing) -> ir.Relation:
+def _wanted(relation: ir.TimeWindows, closing: SlicedClosing) -> ir.Relation:
     """The windows from the first to the last wanted one. The rows' last two columns are the numbers of these."""
     if closing.length == closing.step:
         return aggregate_by_mark(relation)

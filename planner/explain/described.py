@@ -90,7 +90,7 @@ def _streams(relation: ir.User) -> Iterator[str]:
 
 
 def _numbers_windows(key: ir.Expression) -> bool:
-    return isinstance(key, ir.Call) and key.function.name == "time_slice"
+    return isinstance(key, ir.Call) and key.function.name in ("time_slice", "calendar_slice")
 
 
 def _declared(relation: ir.Read | ir.LocalFiles) -> str:

@@ -7,7 +7,13 @@ from typing import Any, Final, TypeAlias, assert_never
 
 import pyarrow as pa
 
-from ...operators.changes.event_time.window_closing import AnyClosing, CountClosing, SessionClosing, WindowClosing
+from ...operators.changes.event_time.window_closing import (
+    AnyClosing,
+    CalendarClosing,
+    CountClosing,
+    SessionClosing,
+    WindowClosing,
+)
 from ...operators.changes.group import Count, Extreme, GroupMeasure, Sum
 from ...operators.changes.top import Counting
 from ...operators.changes.window import Reach
@@ -223,6 +229,9 @@ def _ends_of(closing: AnyClosing) -> str:
     match closing:
         case WindowClosing(size=size, slide=slide):
             return f"size {size:,}{f', slide {slide:,}' if slide != size else ''}{late}"
+        case CalendarClosing(size=size, slide=slide, unit=unit, zone=zone):
+            where = f" in {zone}" if zone else ""
+            return f"size {size:,} {unit}{f', slide {slide:,}' if slide != size else ''}{where}{late}"
         case SessionClosing(gap=gap):
             return f"gap {gap:,}{late}"
         case CountClosing(size=size, slide=slide):

@@ -224,32 +224,38 @@ class TimeWindows(Node):
     rows, it is the row's tick. It is never null. `closing` says which windows there are, and when they end. With
     `final`, a continuous task gives each window once, when it has ended.
 
+    `ends` is the tick at which the earliest window of a row ends, if the windows are of a calendar.
+
     Columns out: the window's number, or the ticks of the first and the last row if marks are ticks (i64); `keys`;
     `measures`.
     """
 
     input: Relation
     mark: Expression
+    ends: Expression | None
     keys: tuple[Expression, ...]
     measures: tuple[Measure, ...]
     closing: AnyClosing
     final: bool
     schema: Schema
     plan_path: str
-    parts: ClassVar = Parts(inputs=("input",), expressions=("mark", "keys", "measures"))
+    parts: ClassVar = Parts(inputs=("input",), expressions=("mark", "ends", "keys", "measures"))
     traits: ClassVar = table.TIME_WINDOWS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LateRows(Node):
-    """The input's rows that are late for final windows of time; `mark` and `closing` are those of the windows."""
+    """The input's rows that are late for final windows of time; `mark`, `ends` and `closing` are those of the
+    windows.
+    """
 
     input: Relation
     mark: Expression
+    ends: Expression | None
     closing: AnyClosing
     schema: Schema
     plan_path: str
-    parts: ClassVar = Parts(inputs=("input",), expressions=("mark",))
+    parts: ClassVar = Parts(inputs=("input",), expressions=("mark", "ends"))
     traits: ClassVar = table.LATE_ROWS
 
 

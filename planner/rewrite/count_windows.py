@@ -73,7 +73,7 @@ def read_by_measures(relation: ir.TimeWindows) -> tuple[int, ...]:
 
 def of_measures(relation: ir.TimeWindows) -> Sequence[ir.Expression]:
     """The expressions of the measures."""
-    _, *expressions = tree.expressions(replace(relation, keys=()))
+    _, *expressions = tree.expressions(replace(relation, ends=None, keys=()))
     return expressions
 
 

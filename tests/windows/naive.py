@@ -6,12 +6,16 @@ import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 import substrait.dataframe as sub
 
 Row = tuple[Any, ...]
 Values = Sequence[Any]
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -30,8 +34,44 @@ class Spans:
             start -= self.slide
 
 
+@dataclass(frozen=True)
+class Calendar:
+    """Windows of months or days from midnight to midnight in a zone, in ticks of so many microseconds."""
+
+    unit: str
+    size: int
+    slide: int
+    offset: int
+    zone: str
+    tick: Fraction
+
+    def of(self, time: int) -> Iterator[tuple[int, int]]:
+        """The bounds of all windows that have the time."""
+        date = EPOCH + timedelta(microseconds=int(time * self.tick))
+        unit = (date.year - 1970) * 12 + date.month - 1 if self.unit == "months" else (date - EPOCH).days
+        for number in range((unit - self.offset - self.size) // self.slide - 2, (unit - self.offset) // self.slide + 3):
+            first = self.offset + number * self.slide
+            start, end = self._start(first), self._start(first + self.size)
+            if start <= time < end:
+                yield start, end
+
+    def _start(self, unit: int) -> int:
+        """The tick at which a unit begins. Clocks that skip midnight, or show it twice, have two answers."""
+        zone = ZoneInfo(self.zone or "UTC")
+        if self.unit == "months":
+            midnight = datetime(1970 + unit // 12, unit % 12 + 1, 1, tzinfo=zone)
+        else:
+            midnight = datetime.combine(EPOCH.date() + timedelta(days=unit), datetime.min.time(), zone)
+        answers = (midnight.replace(fold=fold).astimezone(UTC) for fold in (0, 1))
+        ticks = ((answer - EPOCH) // timedelta(microseconds=1) / self.tick for answer in answers)
+        return int(max(ticks))
+
+
 def windows(
-    rows: Sequence[Row], spans: Spans, keys: Sequence[int], measures: Sequence[Callable[[Sequence[Row]], Any]]
+    rows: Sequence[Row],
+    spans: Spans | Calendar,
+    keys: Sequence[int],
+    measures: Sequence[Callable[[Sequence[Row]], Any]],
 ) -> list[Row]:
     """The windows of rows whose first column is the time in ticks: the bounds, the keys, the measures."""
     groups: dict[Row, list[Row]] = defaultdict(list)

@@ -13,7 +13,7 @@ import tidegate
 from tidegate import windows
 from tidegate.relations import Span
 
-from .naive import MEASURES, WHOLE, Row, Spans
+from .naive import MEASURES, WHOLE, Calendar, Row, Spans
 
 SEVERAL: Final[Mapping[int, Mapping[str, Any]]] = {1: {}, 2: {"channels": 2, "parallel_threshold_seconds": 0}}
 """The options for one channel, and for two however few rows there are."""
@@ -59,15 +59,20 @@ TIMES: Final[Mapping[str, Time]] = {
 }
 
 
-def plan(time: Time, spans: Spans, keys: Sequence[str], measures: Sequence[str]) -> Any:
+def lengths(time: Time, spans: Spans | Calendar) -> dict[str, Any]:
+    """The arguments of windows of these spans."""
+    span = time.span if isinstance(spans, Spans) else lambda units: Span(**{spans.unit: units})
+    zone = {} if isinstance(spans, Spans) else {"zone": spans.zone}
+    return {name: span(getattr(spans, name)) for name in ("size", "slide", "offset")} | zone
+
+
+def plan(time: Time, spans: Spans | Calendar, keys: Sequence[str], measures: Sequence[str]) -> Any:
     """Windows over the source `events`, whose columns are a time `t`, a text `k` and an integer `v`."""
     events = sub.read_named_table("events", {"t": time.plan, "k": sub.string, "v": sub.i64})
     built = windows.sliding(
         events,
         "t",
-        time.span(spans.size),
-        time.span(spans.slide),
-        offset=time.span(spans.offset),
+        **lengths(time, spans),
         keys=keys,
         measures=[{**MEASURES, **WHOLE}[name][0].alias(name) for name in measures],
     )

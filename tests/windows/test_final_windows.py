@@ -19,9 +19,9 @@ import tidegate
 from tidegate import windows
 
 from ..searching import tries
-from .naive import MEASURES, WHOLE, Row, Spans, sessions
+from .naive import MEASURES, WHOLE, Calendar, Row, Spans, sessions
 from .naive import windows as naive_windows
-from .running import TIMES, Time, events, rows_of
+from .running import TIMES, Time, events, lengths, rows_of
 
 FUNCTIONS = {**MEASURES, **WHOLE}
 INSERTED = st.tuples(
@@ -34,7 +34,7 @@ INSERTED = st.tuples(
 class Kind:
     """Final windows of spans, or sessions of a gap; all in ticks."""
 
-    spans: Spans | None
+    spans: Spans | Calendar | None
     gap: int
     delay: int
     lateness: int
@@ -47,15 +47,13 @@ class Kind:
         rows = rows.union(*others) if others else rows
         if self.spans is None:
             return windows.session(rows, "t", time.span(self.gap), **built).to_plan()
-        size, slide, offset = (time.span(ticks) for ticks in (self.spans.size, self.spans.slide, self.spans.offset))
-        return windows.sliding(rows, "t", size, slide, offset=offset, **built).to_plan()
+        return windows.sliding(rows, "t", **lengths(time, self.spans), **built).to_plan()
 
     def late_plan(self, time: Time) -> Any:
         spans, lateness = self.spans, time.span(self.lateness)
         if spans is None:
             return windows.late_rows(self.source(time), "t", gap=time.span(self.gap), lateness=lateness).to_plan()
-        lengths = {name: time.span(getattr(spans, name)) for name in ("size", "slide", "offset")}
-        return windows.late_rows(self.source(time), "t", **lengths, lateness=lateness).to_plan()
+        return windows.late_rows(self.source(time), "t", **lengths(time, spans), lateness=lateness).to_plan()
 
     def source(self, time: Time, name: str = "events") -> Any:
         rows = sub.read_named_table(name, {"t": time.plan, "k": sub.string, "v": sub.i64})

@@ -25,7 +25,7 @@ from ..values.order_codes import canonical_orders
 from ..values.rows import Rows
 from ..values.value_columns import Index
 from .timed_rows import TimedRows
-from .window_closing import IDLE, NEVER, Closing, WindowClosing
+from .window_closing import IDLE, NEVER, Closing, SliceClosing
 
 _VERSION = 1
 
@@ -40,7 +40,7 @@ class FinalWindows(ChangeOperator):
         self,
         input_schema: pa.Schema,
         schema: pa.Schema,
-        closing: WindowClosing,
+        closing: SliceClosing,
         evaluate: Evaluator,
         *,
         in_order: bool,

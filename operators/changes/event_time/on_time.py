@@ -18,7 +18,7 @@ from ..kept.state_format import load_numbers, save_numbers
 from ..values.change import Change
 from ..values.rows import Rows
 from .timed_rows import numbers_of
-from .window_closing import IDLE, MOST, NEVER, Closing
+from .window_closing import IDLE, MOST, NEVER, RowClosing
 
 _VERSION: Final = 1
 
@@ -28,7 +28,7 @@ class OnTime(ChangeOperator):
     the columns `output`.
     """
 
-    def __init__(self, schema: pa.Schema, closing: Closing, output: range, *, marked: bool, late: bool) -> None:
+    def __init__(self, schema: pa.Schema, closing: RowClosing, output: range, *, marked: bool, late: bool) -> None:
         self.schema = schema
         self._closing = closing
         self._output = output

@@ -6,6 +6,7 @@ an integer column.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import gcd
 from typing import Final, Protocol, TypeAlias
@@ -23,6 +24,9 @@ IDLE: Final = UNBOUNDED - 1
 
 MOST: Final = (1 << 63) - 1
 """The greatest tick."""
+
+_FARTHEST: Final = 200_000 * 366 * 86_400 * 10**6
+"""The microseconds from 1970 beyond which no calendar is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,7 @@ class Ticks:
 
 
 class Closing(Protocol):
-    """The end of windows, by the *marks* of rows: the numbers of their slices, or their ticks."""
+    """The end of windows."""
 
     @property
     def ticks(self) -> Ticks: ...
@@ -51,6 +55,10 @@ class Closing(Protocol):
     def lag(self) -> int:
         """The most ticks that a column of a later window is behind the watermark."""
         ...
+
+
+class RowClosing(Closing, Protocol):
+    """The end of windows, by the *marks* of rows: the numbers of their slices, or ticks."""
 
     def first_open(self, ticks: Numbers) -> Numbers:
         """The least mark that is not late at each of these watermarks."""
@@ -84,6 +92,64 @@ class WindowClosing:
         since = behind(np.minimum(ticks, MOST - self.slide - self.size), self.offset + self.size + self.lateness)
         begins: Numbers = (since // self.slide + 1) * self.step
         return begins + max(self.length - self.step, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalendarClosing:
+    """Windows of `size` months or days of a calendar, one every `slide` of them, window 0 from unit `offset` after 1970
+    on. A window is `length` slices long, and begins `step` slices after the window before it. The marks of rows are the
+    ticks at which the row's earliest window ends; a window is final `lateness` ticks after its end.
+    """
+
+    size: int
+    slide: int
+    offset: int
+    unit: str
+    zone: str
+    length: int
+    step: int
+    most: int
+    """The most ticks that a window is long."""
+    lateness: int
+    ticks: Ticks
+
+    @property
+    def lag(self) -> int:
+        return self.most + self.lateness
+
+    def first_open(self, ticks: Numbers) -> Numbers:
+        return behind(ticks, self.lateness) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class DatedClosing:
+    """Windows of a calendar, for operators that have slices. `slice_at` gives the number of a tick's slice."""
+
+    calendar: CalendarClosing
+    slice_at: Callable[[int], int]
+
+    @property
+    def length(self) -> int:
+        return self.calendar.length
+
+    @property
+    def step(self) -> int:
+        return self.calendar.step
+
+    @property
+    def lag(self) -> int:
+        return self.calendar.lag
+
+    @property
+    def ticks(self) -> Ticks:
+        return self.calendar.ticks
+
+    def last_closed(self, tick: int) -> int:
+        """The number of the last window that is final."""
+        calendar = self.calendar
+        farthest = min(_FARTHEST * calendar.ticks.parts // calendar.ticks.micros, MOST - 1)
+        tick = max(min(tick - calendar.lateness, farthest), -farthest)
+        return (self.slice_at(tick) - calendar.length) // calendar.step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,5 +230,11 @@ def behind(ticks: Numbers, by: int) -> Numbers:
     return earlier
 
 
-AnyClosing: TypeAlias = WindowClosing | SessionClosing | CountClosing
+SlicedClosing: TypeAlias = WindowClosing | CalendarClosing
+"""Windows that are made of slices, as a plan has them."""
+
+SliceClosing: TypeAlias = WindowClosing | DatedClosing
+"""Windows that are made of slices, as an operator has them."""
+
+AnyClosing: TypeAlias = SlicedClosing | SessionClosing | CountClosing
 """The windows of a relation."""

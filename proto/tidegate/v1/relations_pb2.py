@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1btidegate/v1/relations.proto\x12\x0btidegate.v1\x1a\x1cgoogle/protobuf/struct.proto\"<\n\x06Unnest\x12\x0f\n\x07\x63olumns\x18\x01 \x03(\r\x12\x12\n\nordinality\x18\x02 \x01(\x08\x12\r\n\x05outer\x18\x03 \x01(\x08\"\xf1\x02\n\x0fIndexLookupJoin\x12.\n\x04keys\x18\x01 \x03(\x0b\x32 .tidegate.v1.IndexLookupJoin.Key\x12/\n\x04type\x18\x02 \x01(\x0e\x32!.tidegate.v1.IndexLookupJoin.Type\x12\r\n\x05index\x18\x03 \x01(\t\x12:\n\x07options\x18\x04 \x03(\x0b\x32).tidegate.v1.IndexLookupJoin.OptionsEntry\x12\x10\n\x08prefetch\x18\x05 \x01(\r\x12\x0f\n\x07retries\x18\x06 \x01(\r\x1a\"\n\x03Key\x12\x0c\n\x04left\x18\x01 \x01(\r\x12\r\n\x05right\x18\x02 \x01(\r\x1a.\n\x0cOptionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\";\n\x04Type\x12\x14\n\x10TYPE_UNSPECIFIED\x10\x00\x12\x0e\n\nTYPE_INNER\x10\x01\x12\r\n\tTYPE_LEFT\x10\x02\"\xb2\x02\n\rDeclaredOrder\x12,\n\x04keys\x18\x01 \x03(\x0b\x32\x1e.tidegate.v1.DeclaredOrder.Key\x1aN\n\x03Key\x12\x0e\n\x06\x63olumn\x18\x01 \x01(\r\x12\x37\n\tdirection\x18\x02 \x01(\x0e\x32$.tidegate.v1.DeclaredOrder.Direction\"\xa2\x01\n\tDirection\x12\x19\n\x15\x44IRECTION_UNSPECIFIED\x10\x00\x12\x1d\n\x19\x44IRECTION_ASC_NULLS_FIRST\x10\x01\x12\x1c\n\x18\x44IRECTION_ASC_NULLS_LAST\x10\x02\x12\x1e\n\x1a\x44IRECTION_DESC_NULLS_FIRST\x10\x03\x12\x1d\n\x19\x44IRECTION_DESC_NULLS_LAST\x10\x04\"6\n\x04Span\x12\x0f\n\x05units\x18\x01 \x01(\x12H\x00\x12\x15\n\x0bnanoseconds\x18\x02 \x01(\x12H\x00\x42\x06\n\x04kind\"\'\n\x08RowCount\x12\x0c\n\x04size\x18\x01 \x01(\x04\x12\r\n\x05slide\x18\x02 \x01(\x04\"\x81\x02\n\x0fWindowAggregate\x12\x0c\n\x04time\x18\x01 \x01(\r\x12\x1f\n\x04size\x18\x02 \x01(\x0b\x32\x11.tidegate.v1.Span\x12 \n\x05slide\x18\x03 \x01(\x0b\x32\x11.tidegate.v1.Span\x12!\n\x06offset\x18\x04 \x01(\x0b\x32\x11.tidegate.v1.Span\x12\x11\n\taggregate\x18\x05 \x01(\x0c\x12\x1e\n\x03gap\x18\x06 \x01(\x0b\x32\x11.tidegate.v1.Span\x12!\n\x05\x66inal\x18\x07 \x01(\x0b\x32\x12.tidegate.v1.Final\x12$\n\x05\x63ount\x18\x08 \x01(\x0b\x32\x15.tidegate.v1.RowCount\",\n\x05\x46inal\x12#\n\x08lateness\x18\x01 \x01(\x0b\x32\x11.tidegate.v1.Span\"\xe9\x01\n\x08LateRows\x12\x0c\n\x04time\x18\x01 \x01(\r\x12\x1f\n\x04size\x18\x02 \x01(\x0b\x32\x11.tidegate.v1.Span\x12 \n\x05slide\x18\x03 \x01(\x0b\x32\x11.tidegate.v1.Span\x12!\n\x06offset\x18\x04 \x01(\x0b\x32\x11.tidegate.v1.Span\x12\x1e\n\x03gap\x18\x05 \x01(\x0b\x32\x11.tidegate.v1.Span\x12#\n\x08lateness\x18\x06 \x01(\x0b\x32\x11.tidegate.v1.Span\x12$\n\x05\x63ount\x18\x07 \x01(\x0b\x32\x15.tidegate.v1.RowCount\"r\n\tWatermark\x12\x0c\n\x04time\x18\x01 \x01(\r\x12 \n\x05\x64\x65lay\x18\x02 \x01(\x0b\x32\x11.tidegate.v1.Span\x12 \n\x05\x61head\x18\x03 \x01(\x0b\x32\x11.tidegate.v1.Span\x12\x13\n\x0bidle_epochs\x18\x04 \x01(\r\"\xeb\x01\n\x11IterationRelation\x12\x16\n\x0eiteration_name\x18\x01 \x01(\t\x12\x17\n\nmax_rounds\x18\x10 \x01(\x04H\x00\x88\x01\x01\x12\x38\n\x08\x61t_limit\x18\x11 \x01(\x0e\x32&.tidegate.v1.IterationRelation.AtLimit\x12\x0e\n\x06schema\x18\x12 \x01(\x0c\"L\n\x07\x41tLimit\x12\x18\n\x14\x41T_LIMIT_UNSPECIFIED\x10\x00\x12\x12\n\x0e\x41T_LIMIT_ERROR\x10\x01\x12\x13\n\x0f\x41T_LIMIT_RETURN\x10\x02\x42\r\n\x0b_max_rounds\"_\n\x1eIterationReferenceReadRelation\x12\x16\n\x0eiteration_name\x18\x01 \x01(\t\x12\x15\n\routput_length\x18\x02 \x01(\r\x12\x0e\n\x06schema\x18\x12 \x01(\x0c\"F\n\x0cUserOperator\x12\x0c\n\x04name\x18\x01 \x01(\t\x12(\n\x07options\x18\x02 \x01(\x0b\x32\x17.google.protobuf.Structb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1btidegate/v1/relations.proto\x12\x0btidegate.v1\x1a\x1cgoogle/protobuf/struct.proto\"<\n\x06Unnest\x12\x0f\n\x07\x63olumns\x18\x01 \x03(\r\x12\x12\n\nordinality\x18\x02 \x01(\x08\x12\r\n\x05outer\x18\x03 \x01(\x08\"\xf1\x02\n\x0fIndexLookupJoin\x12.\n\x04keys\x18\x01 \x03(\x0b\x32 .tidegate.v1.IndexLookupJoin.Key\x12/\n\x04type\x18\x02 \x01(\x0e\x32!.tidegate.v1.IndexLookupJoin.Type\x12\r\n\x05index\x18\x03 \x01(\t\x12:\n\x07options\x18\x04 \x03(\x0b\x32).tidegate.v1.IndexLookupJoin.OptionsEntry\x12\x10\n\x08prefetch\x18\x05 \x01(\r\x12\x0f\n\x07retries\x18\x06 \x01(\r\x1a\"\n\x03Key\x12\x0c\n\x04left\x18\x01 \x01(\r\x12\r\n\x05right\x18\x02 \x01(\r\x1a.\n\x0cOptionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\";\n\x04Type\x12\x14\n\x10TYPE_UNSPECIFIED\x10\x00\x12\x0e\n\nTYPE_INNER\x10\x01\x12\r\n\tTYPE_LEFT\x10\x02\"\xb2\x02\n\rDeclaredOrder\x12,\n\x04keys\x18\x01 \x03(\x0b\x32\x1e.tidegate.v1.DeclaredOrder.Key\x1aN\n\x03Key\x12\x0e\n\x06\x63olumn\x18\x01 \x01(\r\x12\x37\n\tdirection\x18\x02 \x01(\x0e\x32$.tidegate.v1.DeclaredOrder.Direction\"\xa2\x01\n\tDirection\x12\x19\n\x15\x44IRECTION_UNSPECIFIED\x10\x00\x12\x1d\n\x19\x44IRECTION_ASC_NULLS_FIRST\x10\x01\x12\x1c\n\x18\x44IRECTION_ASC_NULLS_LAST\x10\x02\x12\x1e\n\x1a\x44IRECTION_DESC_NULLS_FIRST\x10\x03\x12\x1d\n\x19\x44IRECTION_DESC_NULLS_LAST\x10\x04\"X\n\x04Span\x12\x0f\n\x05units\x18\x01 \x01(\x12H\x00\x12\x15\n\x0bnanoseconds\x18\x02 \x01(\x12H\x00\x12\x10\n\x06months\x18\x03 \x01(\x12H\x00\x12\x0e\n\x04\x64\x61ys\x18\x04 \x01(\x12H\x00\x42\x06\n\x04kind\"\'\n\x08RowCount\x12\x0c\n\x04size\x18\x01 \x01(\x04\x12\r\n\x05slide\x18\x02 \x01(\x04\"\x8f\x02\n\x0fWindowAggregate\x12\x0c\n\x04time\x18\x01 \x01(\r\x12\x1f\n\x04size\x18\x02 \x01(\x0b\x32\x11.tidegate.v1.Span\x12 \n\x05slide\x18\x03 \x01(\x0b\x32\x11.tidegate.v1.Span\x12!\n\x06offset\x18\x04 \x01(\x0b\x32\x11.tidegate.v1.Span\x12\x11\n\taggregate\x18\x05 \x01(\x0c\x12\x1e\n\x03gap\x18\x06 \x01(\x0b\x32\x11.tidegate.v1.Span\x12!\n\x05\x66inal\x18\x07 \x01(\x0b\x32\x12.tidegate.v1.Final\x12$\n\x05\x63ount\x18\x08 \x01(\x0b\x32\x15.tidegate.v1.RowCount\x12\x0c\n\x04zone\x18\t \x01(\t\",\n\x05\x46inal\x12#\n\x08lateness\x18\x01 \x01(\x0b\x32\x11.tidegate.v1.Span\"\xf7\x01\n\x08LateRows\x12\x0c\n\x04time\x18\x01 \x01(\r\x12\x1f\n\x04size\x18\x02 \x01(\x0b\x32\x11.tidegate.v1.Span\x12 \n\x05slide\x18\x03 \x01(\x0b\x32\x11.tidegate.v1.Span\x12!\n\x06offset\x18\x04 \x01(\x0b\x32\x11.tidegate.v1.Span\x12\x1e\n\x03gap\x18\x05 \x01(\x0b\x32\x11.tidegate.v1.Span\x12#\n\x08lateness\x18\x06 \x01(\x0b\x32\x11.tidegate.v1.Span\x12$\n\x05\x63ount\x18\x07 \x01(\x0b\x32\x15.tidegate.v1.RowCount\x12\x0c\n\x04zone\x18\x08 \x01(\t\"r\n\tWatermark\x12\x0c\n\x04time\x18\x01 \x01(\r\x12 \n\x05\x64\x65lay\x18\x02 \x01(\x0b\x32\x11.tidegate.v1.Span\x12 \n\x05\x61head\x18\x03 \x01(\x0b\x32\x11.tidegate.v1.Span\x12\x13\n\x0bidle_epochs\x18\x04 \x01(\r\"\xeb\x01\n\x11IterationRelation\x12\x16\n\x0eiteration_name\x18\x01 \x01(\t\x12\x17\n\nmax_rounds\x18\x10 \x01(\x04H\x00\x88\x01\x01\x12\x38\n\x08\x61t_limit\x18\x11 \x01(\x0e\x32&.tidegate.v1.IterationRelation.AtLimit\x12\x0e\n\x06schema\x18\x12 \x01(\x0c\"L\n\x07\x41tLimit\x12\x18\n\x14\x41T_LIMIT_UNSPECIFIED\x10\x00\x12\x12\n\x0e\x41T_LIMIT_ERROR\x10\x01\x12\x13\n\x0f\x41T_LIMIT_RETURN\x10\x02\x42\r\n\x0b_max_rounds\"_\n\x1eIterationReferenceReadRelation\x12\x16\n\x0eiteration_name\x18\x01 \x01(\t\x12\x15\n\routput_length\x18\x02 \x01(\r\x12\x0e\n\x06schema\x18\x12 \x01(\x0c\"F\n\x0cUserOperator\x12\x0c\n\x04name\x18\x01 \x01(\t\x12(\n\x07options\x18\x02 \x01(\x0b\x32\x17.google.protobuf.Structb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -51,23 +51,23 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DECLAREDORDER_DIRECTION']._serialized_start=653
   _globals['_DECLAREDORDER_DIRECTION']._serialized_end=815
   _globals['_SPAN']._serialized_start=817
-  _globals['_SPAN']._serialized_end=871
-  _globals['_ROWCOUNT']._serialized_start=873
-  _globals['_ROWCOUNT']._serialized_end=912
-  _globals['_WINDOWAGGREGATE']._serialized_start=915
-  _globals['_WINDOWAGGREGATE']._serialized_end=1172
-  _globals['_FINAL']._serialized_start=1174
-  _globals['_FINAL']._serialized_end=1218
-  _globals['_LATEROWS']._serialized_start=1221
-  _globals['_LATEROWS']._serialized_end=1454
-  _globals['_WATERMARK']._serialized_start=1456
-  _globals['_WATERMARK']._serialized_end=1570
-  _globals['_ITERATIONRELATION']._serialized_start=1573
-  _globals['_ITERATIONRELATION']._serialized_end=1808
-  _globals['_ITERATIONRELATION_ATLIMIT']._serialized_start=1717
-  _globals['_ITERATIONRELATION_ATLIMIT']._serialized_end=1793
-  _globals['_ITERATIONREFERENCEREADRELATION']._serialized_start=1810
-  _globals['_ITERATIONREFERENCEREADRELATION']._serialized_end=1905
-  _globals['_USEROPERATOR']._serialized_start=1907
-  _globals['_USEROPERATOR']._serialized_end=1977
+  _globals['_SPAN']._serialized_end=905
+  _globals['_ROWCOUNT']._serialized_start=907
+  _globals['_ROWCOUNT']._serialized_end=946
+  _globals['_WINDOWAGGREGATE']._serialized_start=949
+  _globals['_WINDOWAGGREGATE']._serialized_end=1220
+  _globals['_FINAL']._serialized_start=1222
+  _globals['_FINAL']._serialized_end=1266
+  _globals['_LATEROWS']._serialized_start=1269
+  _globals['_LATEROWS']._serialized_end=1516
+  _globals['_WATERMARK']._serialized_start=1518
+  _globals['_WATERMARK']._serialized_end=1632
+  _globals['_ITERATIONRELATION']._serialized_start=1635
+  _globals['_ITERATIONRELATION']._serialized_end=1870
+  _globals['_ITERATIONRELATION_ATLIMIT']._serialized_start=1779
+  _globals['_ITERATIONRELATION_ATLIMIT']._serialized_end=1855
+  _globals['_ITERATIONREFERENCEREADRELATION']._serialized_start=1872
+  _globals['_ITERATIONREFERENCEREADRELATION']._serialized_end=1967
+  _globals['_USEROPERATOR']._serialized_start=1969
+  _globals['_USEROPERATOR']._serialized_end=2039
 # @@protoc_insertion_point(module_scope)

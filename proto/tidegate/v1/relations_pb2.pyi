@@ -82,12 +82,16 @@ class DeclaredOrder(_message.Message):
     def __init__(self, keys: _Optional[_Iterable[_Union[DeclaredOrder.Key, _Mapping]]] = ...) -> None: ...
 
 class Span(_message.Message):
-    __slots__ = ("units", "nanoseconds")
+    __slots__ = ("units", "nanoseconds", "months", "days")
     UNITS_FIELD_NUMBER: _ClassVar[int]
     NANOSECONDS_FIELD_NUMBER: _ClassVar[int]
+    MONTHS_FIELD_NUMBER: _ClassVar[int]
+    DAYS_FIELD_NUMBER: _ClassVar[int]
     units: int
     nanoseconds: int
-    def __init__(self, units: _Optional[int] = ..., nanoseconds: _Optional[int] = ...) -> None: ...
+    months: int
+    days: int
+    def __init__(self, units: _Optional[int] = ..., nanoseconds: _Optional[int] = ..., months: _Optional[int] = ..., days: _Optional[int] = ...) -> None: ...
 
 class RowCount(_message.Message):
     __slots__ = ("size", "slide")
@@ -98,7 +102,7 @@ class RowCount(_message.Message):
     def __init__(self, size: _Optional[int] = ..., slide: _Optional[int] = ...) -> None: ...
 
 class WindowAggregate(_message.Message):
-    __slots__ = ("time", "size", "slide", "offset", "aggregate", "gap", "final", "count")
+    __slots__ = ("time", "size", "slide", "offset", "aggregate", "gap", "final", "count", "zone")
     TIME_FIELD_NUMBER: _ClassVar[int]
     SIZE_FIELD_NUMBER: _ClassVar[int]
     SLIDE_FIELD_NUMBER: _ClassVar[int]
@@ -107,6 +111,7 @@ class WindowAggregate(_message.Message):
     GAP_FIELD_NUMBER: _ClassVar[int]
     FINAL_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
+    ZONE_FIELD_NUMBER: _ClassVar[int]
     time: int
     size: Span
     slide: Span
@@ -115,7 +120,8 @@ class WindowAggregate(_message.Message):
     gap: Span
     final: Final
     count: RowCount
-    def __init__(self, time: _Optional[int] = ..., size: _Optional[_Union[Span, _Mapping]] = ..., slide: _Optional[_Union[Span, _Mapping]] = ..., offset: _Optional[_Union[Span, _Mapping]] = ..., aggregate: _Optional[bytes] = ..., gap: _Optional[_Union[Span, _Mapping]] = ..., final: _Optional[_Union[Final, _Mapping]] = ..., count: _Optional[_Union[RowCount, _Mapping]] = ...) -> None: ...
+    zone: str
+    def __init__(self, time: _Optional[int] = ..., size: _Optional[_Union[Span, _Mapping]] = ..., slide: _Optional[_Union[Span, _Mapping]] = ..., offset: _Optional[_Union[Span, _Mapping]] = ..., aggregate: _Optional[bytes] = ..., gap: _Optional[_Union[Span, _Mapping]] = ..., final: _Optional[_Union[Final, _Mapping]] = ..., count: _Optional[_Union[RowCount, _Mapping]] = ..., zone: _Optional[str] = ...) -> None: ...
 
 class Final(_message.Message):
     __slots__ = ("lateness",)
@@ -124,7 +130,7 @@ class Final(_message.Message):
     def __init__(self, lateness: _Optional[_Union[Span, _Mapping]] = ...) -> None: ...
 
 class LateRows(_message.Message):
-    __slots__ = ("time", "size", "slide", "offset", "gap", "lateness", "count")
+    __slots__ = ("time", "size", "slide", "offset", "gap", "lateness", "count", "zone")
     TIME_FIELD_NUMBER: _ClassVar[int]
     SIZE_FIELD_NUMBER: _ClassVar[int]
     SLIDE_FIELD_NUMBER: _ClassVar[int]
@@ -132,6 +138,7 @@ class LateRows(_message.Message):
     GAP_FIELD_NUMBER: _ClassVar[int]
     LATENESS_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
+    ZONE_FIELD_NUMBER: _ClassVar[int]
     time: int
     size: Span
     slide: Span
@@ -139,7 +146,8 @@ class LateRows(_message.Message):
     gap: Span
     lateness: Span
     count: RowCount
-    def __init__(self, time: _Optional[int] = ..., size: _Optional[_Union[Span, _Mapping]] = ..., slide: _Optional[_Union[Span, _Mapping]] = ..., offset: _Optional[_Union[Span, _Mapping]] = ..., gap: _Optional[_Union[Span, _Mapping]] = ..., lateness: _Optional[_Union[Span, _Mapping]] = ..., count: _Optional[_Union[RowCount, _Mapping]] = ...) -> None: ...
+    zone: str
+    def __init__(self, time: _Optional[int] = ..., size: _Optional[_Union[Span, _Mapping]] = ..., slide: _Optional[_Union[Span, _Mapping]] = ..., offset: _Optional[_Union[Span, _Mapping]] = ..., gap: _Optional[_Union[Span, _Mapping]] = ..., lateness: _Optional[_Union[Span, _Mapping]] = ..., count: _Optional[_Union[RowCount, _Mapping]] = ..., zone: _Optional[str] = ...) -> None: ...
 
 class Watermark(_message.Message):
     __slots__ = ("time", "delay", "ahead", "idle_epochs")

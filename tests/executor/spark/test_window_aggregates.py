@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 import substrait.dataframe as sub
 from pyspark.sql import SparkSession
@@ -9,7 +11,7 @@ from pyspark.sql import SparkSession
 import tidegate
 from tidegate import windows
 
-from ...windows.naive import Spans
+from ...windows.naive import Calendar, Spans
 from ...windows.running import SEVERAL, TIMES, events, plan
 
 
@@ -45,3 +47,17 @@ def test_windows_of_a_number_of_rows_on_spark_are_those_of_this_process(
     local, remote = tables
     assert local.num_rows > 800
     assert remote.equals(local)
+
+
+def test_days_and_months_on_spark_are_those_of_this_process(client: tidegate.Client, spark: SparkSession) -> None:
+    kind = TIMES["zoned microseconds"]
+    rows = [(number * 3_700_000_000 * 17, f"key {number * 31 % 97}", number % 11) for number in range(5_000)]
+    for unit in ("days", "months"):
+        calendar = Calendar(unit, 3, 2, 1, "America/Havana", Fraction(1))
+        tables = []
+        for options in ({}, {"executor": "spark", "spark": spark}):
+            with client.create_task(plan(kind, calendar, ["k"], ["sum", "mean"]), **SEVERAL[2], **options) as task:
+                tables.append(task.run_epoch({"events": events(kind, rows)}).table())
+        local, remote = tables
+        assert local.num_rows > 1_000
+        assert remote.equals(local)

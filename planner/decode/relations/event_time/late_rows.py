@@ -10,6 +10,7 @@ from ...decoder import Decoder, Steps
 from ...encoding.message_nodes import Message
 from ...plan_path import PlanPath
 from ...scope import Scope
+from .calendars import ends_of
 from .time_spans import closing_of, mark_of, span_from, timed_rows
 from .window_aggregate import with_time
 
@@ -29,6 +30,7 @@ def convert_late_rows(
     return ir.LateRows(
         input=with_time(below, late.time, time, plan_path),
         mark=mark_of(time, closing),
+        ends=ends_of(time, closing),
         closing=closing,
         schema=below.schema,
         plan_path=str(plan_path),

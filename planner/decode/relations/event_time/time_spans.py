@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import gcd
 from typing import Any, Final
 
 from .....operators.changes.event_time.window_closing import (
     AnyClosing,
+    CalendarClosing,
     CountClosing,
     SessionClosing,
     WindowClosing,
@@ -24,26 +24,13 @@ from ...encoding.message_nodes import Message
 from ...plan_path import PlanPath
 from ...poison import is_unknown
 from ...scope import Scope, column
+from .calendars import CALENDAR_UNITS, calendar_closing, calendar_slice
+from .time_columns import TimeColumn
 
 _NUMBER: Final = t.Integer(bits=64, nullable=False)
 _FINEST: Final = 9
 _MOST: Final = 2**62
 """The length of time, in units, from which sums of two lengths may overflow."""
-
-
-@dataclass(frozen=True, slots=True)
-class TimeColumn:
-    """A time column. `value` is never null: rows without a time are filtered out below it."""
-
-    value: ir.Expression
-    nullable: bool
-
-    @property
-    def type(self) -> Type:
-        return self.value.type
-
-    def literal(self, units: int) -> ir.Literal:
-        return ir.Literal(value=units, type=self.type)
 
 
 def timed_rows(
@@ -123,6 +110,10 @@ def closing_of(
     """The windows of a message with a size, a slide and an offset, with a gap, or with a number of rows; None, once
     reported, if these are no windows.
     """
+    if message.zone and message.size.WhichOneof("kind") not in CALENDAR_UNITS:
+        problem = "only windows of months or days begin in a time zone: leave the zone out"
+        decoder.problems.add(plan_path / "zone", "WRONG_SPAN", problem)
+        return None
     if message.HasField("count"):
         return _counted(decoder, message, lateness, time, plan_path)
     if message.HasField("gap"):
@@ -130,6 +121,8 @@ def closing_of(
             return None
         gap = length(decoder, message.gap, time.type, plan_path / "gap")
         return None if gap is None else SessionClosing(gap=gap, lateness=lateness, ticks=ticks_of(time.type))
+    if message.size.WhichOneof("kind") in CALENDAR_UNITS:
+        return calendar_closing(decoder, message, lateness, time.type, plan_path)
     if not message.HasField("size"):
         problem = "windows must have a size, a gap, or a number of rows"
         decoder.problems.add(plan_path / "size", "MISSING", problem)
@@ -181,6 +174,8 @@ def _has_others(decoder: Decoder, message: Any, fields: Sequence[str], why: str,
 
 def mark_of(time: TimeColumn, closing: AnyClosing) -> ir.Expression:
     """The number of a row's slice, or its tick."""
+    if isinstance(closing, CalendarClosing):
+        return calendar_slice(time.value, closing)
     size, origin = 1, 0
     if isinstance(closing, WindowClosing):
         size, origin = closing.slide // closing.step, closing.offset

@@ -8,7 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from .....operators.changes.event_time.window_closing import SessionClosing, WindowClosing
+from .....operators.changes.event_time.window_closing import (
+    CalendarClosing,
+    CountClosing,
+    SessionClosing,
+    SlicedClosing,
+)
 from .....proto.errors import PlanError
 from .... import ir
 from ....functions import bind_scalar
@@ -23,7 +28,9 @@ from ...plan_path import PlanPath
 from ...poison import is_unknown
 from ...scope import Scope
 from ..aggregate import convert_measure, old_groupings
-from .time_spans import TimeColumn, closing_of, mark_of, span_from, time_column
+from .calendars import calendar_start, ends_of
+from .time_columns import TimeColumn
+from .time_spans import closing_of, mark_of, span_from, time_column
 
 _NUMBER: Final = t.Integer(bits=64, nullable=False)
 
@@ -54,10 +61,11 @@ def convert_window_aggregate(
     closing = None if lateness is None else closing_of(decoder, windows, lateness, time, detail)
     if closing is None:
         return poison.RELATION
-    numbers = 1 if isinstance(closing, WindowClosing) else 2
+    numbers = 2 if isinstance(closing, SessionClosing | CountClosing) else 1
     relation = ir.TimeWindows(
         input=with_time(below, windows.time, time, plan_path),
         mark=mark_of(time, closing),
+        ends=ends_of(time, closing),
         keys=computed.keys,
         measures=computed.measures,
         closing=closing,
@@ -111,16 +119,23 @@ def _aggregate(decoder: Decoder, data: bytes, plan_path: PlanPath, scope: Scope)
 
 def _with_bounds(relation: ir.TimeWindows, time: TimeColumn) -> ir.Project:
     closing = relation.closing
-    if isinstance(closing, WindowClosing):
-        number, *others = columns(relation)
-        bounds = [_start(number, closing.slide, time, closing.offset + after) for after in (0, closing.size)]
-    else:
+    if isinstance(closing, SessionClosing | CountClosing):
         first, last, *others = columns(relation)
         after_last = closing.gap if isinstance(closing, SessionClosing) else 0
         bounds = [_start(first, 1, time, 0), _start(last, 1, time, after_last)]
+    else:
+        number, *others = columns(relation)
+        bounds = [_window_start(number, closing, time, after) for after in (0, closing.size)]
     expressions = (*bounds, *others)
     schema = tuple(expression.type for expression in expressions)
     return ir.Project(input=relation, expressions=expressions, schema=schema, plan_path=relation.plan_path)
+
+
+def _window_start(number: ir.Field, closing: SlicedClosing, time: TimeColumn, after: int) -> ir.Expression:
+    """The moment so many units, or ticks, after the start of a window."""
+    if isinstance(closing, CalendarClosing):
+        return calendar_start(number, closing, time, after)
+    return _start(number, closing.slide, time, closing.offset + after)
 
 
 def _start(number: ir.Field, size: int, time: TimeColumn, origin: int) -> ir.Expression:

@@ -6,6 +6,7 @@ from typing import Final
 
 from ..use import Table
 from . import (
+    calendar_additions,
     event_time_additions,
     list_additions,
     moment_additions,
@@ -20,5 +21,6 @@ SCALAR: Final[Table] = {
     **moment_additions.TABLE,
     **list_additions.TABLE,
     **event_time_additions.TABLE,
+    **calendar_additions.TABLE,
 }
 AGGREGATE: Final[Table] = statistic_additions.TABLE

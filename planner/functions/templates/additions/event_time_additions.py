@@ -28,7 +28,8 @@ def _constants(use: Use, type_: t.Type) -> tuple[int, int]:
     return size, origin
 
 
-def _ticks(x: str, type_: t.Type) -> str:
+def ticks_sql(x: str, type_: t.Type) -> str:
+    """A moment in ticks since 1970. An infinite one is an error."""
     match type_:
         case t.Date():
             return f"({x} - {_DAY_0})"
@@ -49,7 +50,7 @@ def _time_slice(use: Use) -> str:
     whole, part = divmod(origin, size)
 
     def divided(x: str) -> str:
-        ticks = _ticks(x, use.type(0))
+        ticks = ticks_sql(x, use.type(0))
         number = f"{ticks} // {size} - CAST({ticks} % {size} < {part} AS BIGINT)"
         if part:
             number += f" - CAST({ticks} % {size} < {part - size} AS BIGINT)"
@@ -58,7 +59,7 @@ def _time_slice(use: Use) -> str:
     return let(use.arguments[0], divided)
 
 
-def _range(type_: t.Type) -> tuple[int, int]:
+def range_of(type_: t.Type) -> tuple[int, int]:
     """The least and greatest ticks: beyond them are DuckDB's infinities. It makes moments of whole microseconds."""
     match type_:
         case t.Date():
@@ -73,7 +74,7 @@ def _range(type_: t.Type) -> tuple[int, int]:
 def _slice_start(use: Use) -> str:
     type_ = use.type(2)
     size, origin = _constants(use, type_)
-    least, most = _range(type_)
+    least, most = range_of(type_)
     reach = f"{-(-(least - origin) // size)} AND {(most - origin) // size}"
     beyond = error(f"a window of time begins or ends beyond what {type_} can hold")
 
