@@ -6,7 +6,7 @@ import duckdb
 import pytest
 
 from tidegate.planner import ir
-from tidegate.planner.functions import Signature, bind, coverage_rows, registry
+from tidegate.planner.functions import Signature, bind, bind_scalar, coverage_rows, registry
 from tidegate.planner.functions.function_options import choose
 from tidegate.planner.functions.patterns import Bindings, fill
 from tidegate.planner.functions.templates import TABLES, entry
@@ -35,7 +35,8 @@ WORDS = {
     "nulls": "NULLS LAST",
     "pattern": "(a)(b)",
 }
-SLICES = frozenset({"time_slice", "slice_start"})
+SLICES = frozenset({"time_slice", "slice_start", "calendar_slice", "calendar_start"})
+CALENDAR = {"unit": "months", "zone": "Europe/Berlin"}
 COMPONENTS = {"YEAR": "YEAR", "QUARTER": "MONTH", "HOUR": "HOUR", "IS_LEAP_YEAR": "IS_LEAP_YEAR"}
 
 SUPPORTED = [i for i in registry.everything() if entry(i.kind, i.file, i.name)]
@@ -81,6 +82,8 @@ def arguments(implementation):
             chosen_arguments.append(ir.Lambda(parameters=(parameter_type,), body=result, type=result.type))
         elif parameter.name == "format" or (implementation.name, parameter.name) == ("string_agg", "separator"):
             chosen_arguments.append(FORMAT)
+        elif implementation.name in SLICES and parameter.name in CALENDAR:
+            chosen_arguments.append(ir.Literal(value=CALENDAR[parameter.name], type=t.String(nullable=False)))
         elif parameter.name in WORDS and pattern.name == "string":
             chosen_arguments.append(ir.Literal(value=WORDS[parameter.name], type=t.String(nullable=False)))
         elif (implementation.kind, parameter.name) == (ir.FunctionKind.AGGREGATE, "fraction"):
@@ -88,7 +91,7 @@ def arguments(implementation):
         elif parameter.name in LITERALS and "L" not in str(type_of(pattern)):
             value, bits = LITERALS[parameter.name]
             chosen_arguments.append(ir.Literal(value=value, type=t.Integer(bits=bits)))
-        elif implementation.name in SLICES and parameter.name in ("size", "origin"):
+        elif implementation.name in SLICES and parameter.name in ("size", "origin", "like"):
             chosen_arguments.append(ir.Literal(value=7, type=t.required(type_of(pattern))))
         else:
             chosen_arguments.append(ir.Field(index=index, type=type_of(pattern)))
@@ -198,3 +201,12 @@ def test_every_option_in_the_table_is_one_the_official_files_have():
         for key, aliases in entries.items():
             if official[(kind, *key)]:
                 assert set(itertools.chain.from_iterable(aliases.options.values())) & official[(kind, *key)]
+
+
+def test_a_zone_of_a_plan_is_a_text_and_no_sql(connection):
+    texts = [ir.Literal(value=text, type=t.String(nullable=False)) for text in ("days", "x') + sum(('1")]
+    numbers = [ir.Literal(value=number, type=t.Integer(bits=64, nullable=False)) for number in (1, 0)]
+    moment = ir.Literal(value=0, type=t.TimestampTz(nullable=False))
+    call = bind_scalar("calendar_slice", None, (moment, *numbers, *texts))
+    with pytest.raises(duckdb.Error, match=r"Unknown TimeZone 'x'\) \+ sum\(\('1'"):
+        connection.execute(f"SELECT {render(call, Columns())}").fetchall()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from .....operators.core import quoting
 from ....ir import types as t
 from ....ir.arrow_types import digits
 from ..use import Entry, Table, Use, error, let
@@ -31,7 +32,7 @@ class _Calendar:
     origin: int
     months: bool
     zone: str | None
-    """The zone of moments that have one, None for UTC and for all others."""
+    """The zone of moments that have one, as SQL; None for UTC and for all others."""
 
     @classmethod
     def of(cls, use: Use, moment: t.Type) -> _Calendar:
@@ -41,7 +42,7 @@ class _Calendar:
         if unit not in ("months", "days") or not isinstance(zone, str):
             use.refuse("unit must be 'months' or 'days', and zone a constant")
         zoned = isinstance(moment, t.TimestampTz) and zone.lower() not in _UTC
-        return cls(size, origin, unit == "months", zone if zoned else None)
+        return cls(size, origin, unit == "months", quoting.text(zone) if zoned else None)
 
     def unit(self, date: str) -> str:
         """The unit of a date."""
@@ -62,7 +63,7 @@ class _Calendar:
 
     def start(self, unit: str) -> str:
         """The moment at which a unit begins."""
-        return f"({self.midnight(unit)} AT TIME ZONE '{self.zone}')"
+        return f"({self.midnight(unit)} AT TIME ZONE {self.zone})"
 
 
 def _floored(number: str, size: int) -> str:
@@ -90,7 +91,7 @@ def _calendar_slice(use: Use) -> str:
         return let(f"make_timestamptz({_micros(x, type_)})", zoned)
 
     def zoned(instant: str) -> str:
-        local = calendar.unit(f"CAST(({instant} AT TIME ZONE '{calendar.zone}') AS DATE)")
+        local = calendar.unit(f"CAST(({instant} AT TIME ZONE {calendar.zone}) AS DATE)")
         # Where clocks are set back over midnight, the unit has not begun yet.
         return let(local, lambda unit: f"({unit} - CAST({instant} < {calendar.start(unit)} AS BIGINT))")
 
@@ -101,6 +102,8 @@ def _calendar_slice(use: Use) -> str:
 def _calendar_start(use: Use) -> str:
     type_ = use.type(5)
     calendar = _Calendar.of(use, type_)
+    if use.constant(5) is None:
+        use.refuse("like must be a constant of the result's type")
     most = _most_units(type_, months=calendar.months)
     beyond = error(f"a window of time begins or ends beyond what {type_} can hold")
 
