@@ -1,4 +1,6 @@
-"""Checks of a SELECT of user code before it runs: the relations that it reads, and the schema of its rows."""
+"""Checks of texts of a plan before it runs: the relations that a SELECT of user code reads, the schema of its rows, and
+the names of time zones.
+"""
 
 from __future__ import annotations
 
@@ -153,6 +155,17 @@ def _nodes(value: Any) -> Iterator[dict[str, Any]]:
                 stack.extend(node.values())
             case list() as several:
                 stack.extend(several)
+
+
+def is_time_zone(name: str) -> bool:
+    """Tests whether DuckDB knows a time zone of this name, in letters of any case."""
+    return name.lower() in _time_zones()
+
+
+@cache
+def _time_zones() -> frozenset[str]:
+    rows = _connection().cursor().execute("SELECT lower(name) FROM pg_timezone_names()").fetchall()
+    return frozenset(name for (name,) in rows)
 
 
 def _said(error: BaseException) -> str:

@@ -17,7 +17,6 @@ from ...operators.changes.event_time.window_closing import (
     CountClosing,
     SessionClosing,
     SlicedClosing,
-    WindowClosing,
 )
 from ...proto.errors import PlanError, Problem
 from .. import ir
@@ -153,33 +152,34 @@ def lower_final_windows(relation: ir.TimeWindows, node: ChangeNode, *, marks: bo
             return FinalCountsNode(
                 input=rows, keys=len(keys), closing=closing, sql=sql, schema=schema, plan_path=plan_path
             )
-        case WindowClosing() | CalendarClosing() as closing:
-            slice_sql = _slice_of_tick(relation) if isinstance(closing, CalendarClosing) else None
-            windows = _over(relation, leaf(types, plan_path), positions)
-            slices = slices_of(aggregate_by_mark(windows), rows, closing, slice_sql)
-            if slices is not None:
-                groups, states = slices
-                sql = _windows_of_slices(windows, closing, len(states))
-                return FinalWindowsNode(
-                    input=groups,
-                    keys=len(keys),
-                    closing=closing,
-                    slice_sql=slice_sql,
-                    sql=sql,
-                    schema=schema,
-                    plan_path=plan_path,
-                )
-            base = leaf((*types, _NUMBER, _NUMBER), plan_path)
-            sql = render(_wanted(_over(relation, base, positions), closing), [base])
-            return FinalWindowsNode(
-                input=rows,
-                keys=len(keys),
-                closing=closing,
-                slice_sql=slice_sql,
-                sql=sql,
-                schema=schema,
-                plan_path=plan_path,
-            )
+        case closing:
+            return _sliced(relation, closing, rows, types, positions)
+
+
+def _sliced(
+    relation: ir.TimeWindows, closing: SlicedClosing, rows: OnTimeNode, types: ir.Schema, positions: dict[int, int]
+) -> FinalWindowsNode:
+    """Windows over slices whose numbers are kept, or over rows if the measures cannot be put together from numbers."""
+    plan_path = relation.plan_path
+    slice_sql = _slice_of_tick(relation) if isinstance(closing, CalendarClosing) else None
+    windows = _over(relation, leaf(types, plan_path), positions)
+    slices = slices_of(aggregate_by_mark(windows), rows, closing, slice_sql)
+    if slices is None:
+        base = leaf((*types, _NUMBER, _NUMBER), plan_path)
+        kept: ChangeNode = rows
+        sql = render(_wanted(_over(relation, base, positions), closing), [base])
+    else:
+        kept, states = slices
+        sql = _windows_of_slices(windows, closing, len(states))
+    return FinalWindowsNode(
+        input=kept,
+        keys=len(relation.keys),
+        closing=closing,
+        slice_sql=slice_sql,
+        sql=sql,
+        schema=arrow_schema(relation.schema),
+        plan_path=plan_path,
+    )
 
 
 def _wide(relation: ir.OfTime, node: ChangeNode, expressions: tuple[ir.Expression, ...], *, marks: bool) -> ChangeNode:

@@ -6,7 +6,7 @@ from math import gcd
 from typing import Any, Final
 
 from .....operators.changes.event_time.window_closing import AnyClosing, CalendarClosing
-from .....operators.duckdb.time_zones import is_time_zone
+from .....operators.duckdb.sql_text import is_time_zone
 from .... import ir
 from ....functions import bind_scalar
 from ....ir import types as t

@@ -55,11 +55,11 @@ class _Calendar:
         if not self.months:
             return f"CAST({_DAY_0} + CAST({unit} AS INTEGER) AS TIMESTAMP)"
 
-        def made(months: str) -> str:
+        def first_day(months: str) -> str:
             years, month = _floored(months, 12), f"({months} - {_floored(months, 12)} * 12)"
             return f"CAST(make_date(1970 + {years}, {month} + 1, 1) AS TIMESTAMP)"
 
-        return let(unit, made)
+        return let(unit, first_day)
 
     def start(self, unit: str) -> str:
         """The moment at which a unit begins."""
@@ -108,11 +108,11 @@ def _calendar_start(use: Use) -> str:
     beyond = error(f"a window of time begins or ends beyond what {type_} can hold")
 
     def moment(unit: str) -> str:
-        made = calendar.midnight(unit) if calendar.zone is None else calendar.start(unit)
+        start = calendar.midnight(unit) if calendar.zone is None else calendar.start(unit)
         if isinstance(type_, t.TimestampTz) and calendar.zone is None:
-            made = f"({made} AT TIME ZONE 'UTC')"
+            start = f"({start} AT TIME ZONE 'UTC')"
         within = f"{unit} IS NULL OR {unit} BETWEEN {-most} AND {most}"
-        return f"CASE WHEN {within} THEN {made} ELSE {beyond} END"
+        return f"CASE WHEN {within} THEN {start} ELSE {beyond} END"
 
     return use.cast(let(f"({use.arguments[0]} * {calendar.size} + {calendar.origin})", moment))
 
