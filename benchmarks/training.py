@@ -2,7 +2,8 @@
 
 Rows of 20 numbers from Parquet files, shuffled within windows of 131,072 rows, in batches of 1,024, as NumPy arrays.
 The peers read the same files with `pyarrow.dataset` and with DuckDB, and shuffle the same windows with NumPy. DuckDB's
-scan without a shuffle bounds what reading alone takes.
+scan without a shuffle bounds what reading alone takes. Grain, PyTorch's `DataLoader` and mosaicml-streaming read a part
+of the rows, where they are installed, since they hand rows out one by one.
 """
 
 from __future__ import annotations
@@ -29,9 +30,12 @@ from .measure import Runs, Spread, interleave
 from .report import Report, Target, spread_text
 from .services import embedded, served
 from .settings import Settings
+from .training_peers import row_by_row
 
 COLUMNS, FILES, GROUP_ROWS = 20, 8, 65_536
 WINDOW, BATCH = 131_072, 1_024
+ONE_BY_ONE = 200
+"""Peers that hand rows out one by one read one row of so many."""
 DATASET, STATEMENT = "pyarrow.dataset, shuffled by NumPy", "DuckDB, shuffled by NumPy"
 SCAN = "DuckDB's scan, not shuffled"
 EMBEDDED, REMOTE = "Tidegate embedded", "Tidegate gRPC"
@@ -49,11 +53,13 @@ def run(settings: Settings) -> Report:
         }
         contenders |= {name: partial(load, client, folder, rows) for name, client in clients.items()}
         runs = interleave(contenders, settings.rounds)
+        few = max(rows // ONE_BY_ONE, BATCH)
+        slow = interleave(row_by_row(folder, few), 1)
         speed = rows / Spread.of(runs.seconds[EMBEDDED]).median
         client = clients[EMBEDDED]
         resumed = Spread.of(tuple(resume(client, folder, rows) for _ in range(settings.rounds)))
         waiting = Spread.of(tuple(wait(client, folder, speed / 2) for _ in range(settings.rounds)))
-    return report(rows, runs, resumed, waiting)
+    return report(rows, runs, resumed, waiting, few, slow)
 
 
 def wide_files(data: Path, rows: int) -> Path:
@@ -138,23 +144,32 @@ def check(read: int, rows: int) -> None:
         raise RuntimeError(f"{read} rows were read, not {rows}")
 
 
-def report(rows: int, runs: Runs, resumed: Spread, waiting: Spread) -> Report:
-    speed = {
-        name: Spread.of(tuple(rows / elapsed / 1e6 for elapsed in seconds)) for name, seconds in runs.seconds.items()
-    }
+def report(rows: int, runs: Runs, resumed: Spread, waiting: Spread, few: int, slow: Runs) -> Report:
+    speed = _speeds(rows, runs)
     peers = [name for name in (DATASET, STATEMENT) if name in speed]
     best = max(peers, key=lambda name: speed[name].median, default=DATASET)
     return Report(
         case="training",
         title=f"Training batches: {rows:,} shuffled rows of {COLUMNS} numbers",
         header=["", "million rows/s"],
-        rows=[[name, spread_text(spread)] for name, spread in speed.items()],
+        rows=[[name, spread_text(spread)] for name, spread in (speed | _speeds(few, slow)).items()],
         targets=[
             Target("embedded: rows/s over the best peer's", runs.ratio(best, EMBEDDED), 2.0, "at least"),
             Target("embedded: rows/s over DuckDB's scan", runs.ratio(SCAN, EMBEDDED), 0.8, "at least"),
             Target("seconds from a state to its first batch", resumed, 1.0),
             Target("part of the time that a consumer of half the speed waits", waiting, 0.01),
         ],
-        notes=[f"{name}: {why}" for name, why in runs.left_out.items()],
-        figures={"seconds": runs.seconds, "rows": rows, "resumed": resumed, "waiting": waiting},
+        notes=[f"{name}: {why}" for name, why in {**runs.left_out, **slow.left_out}.items()],
+        figures={
+            "seconds": {**runs.seconds, **slow.seconds},
+            "rows": rows,
+            "rows_one_by_one": few,
+            "resumed": resumed,
+            "waiting": waiting,
+        },
     )
+
+
+def _speeds(rows: int, runs: Runs) -> dict[str, Spread]:
+    """Millions of rows a second."""
+    return {name: Spread.of(tuple(rows / took / 1e6 for took in seconds)) for name, seconds in runs.seconds.items()}
