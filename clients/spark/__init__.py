@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .report import Fed as Fed
     from .report import Order as Order
     from .report import Way as Way
+    from .sql_queries import sql as sql
     from .streaming import stream as stream
     from .supplies.staged_transactions import sweep as sweep
 
@@ -25,6 +26,7 @@ _NAMES: Final = {
     "querying": ("query",),
     "report": ("Bytes", "Fed", "Order", "Way"),
     "supplies.staged_transactions": ("sweep",),
+    "sql_queries": ("sql",),
     "streaming": ("stream",),
 }
 _MODULES: Final = {name: module for module, names in _NAMES.items() for name in names}

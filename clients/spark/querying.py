@@ -35,18 +35,32 @@ def query(
     returns. The answer passes through the driver, so it must fit there. Every source needs a DataFrame. `options` are
     those of tasks.
     """
+    return answered(plan, frames, client=client, staging=staging, **options)
+
+
+def answered(
+    plan: Plan,
+    frames: Mapping[str, DataFrame],
+    *,
+    client: Client | None,
+    staging: str | None,
+    may_be_unread: bool = False,
+    **options: Unpack[Options],
+) -> DataFrame:
+    """The plan's answer. A DataFrame that the plan does not read is refused, unless it `may_be_unread`."""
     session = _session(frames)
     with ExitStack() as stack:
         service = client if client is not None else stack.enter_context(local())
         task = stack.enter_context(service.create_task(plan, **options))
-        check_fed(task.sources.values(), frames, "give the source a DataFrame")
-        for source, frame in frames.items():
+        fed = {name: frame for name, frame in frames.items() if name in task.sources or not may_be_unread}
+        check_fed(task.sources.values(), fed, "give the source a DataFrame")
+        for source, frame in fed.items():
             feed(frame, task, source, staging=staging)
         task.request_barrier()
         answer = task.read_epoch()
     # Without a schema, timestamps without a time zone become instants.
-    answered: DataFrame = session.createDataFrame(answer, spark_schema(answer.schema))
-    return answered
+    made: DataFrame = session.createDataFrame(answer, spark_schema(answer.schema))
+    return made
 
 
 def _session(frames: Mapping[str, DataFrame]) -> Any:

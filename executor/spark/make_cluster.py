@@ -36,6 +36,7 @@ def cluster_of_plan(
 ) -> MakeCluster:
     staging_place = _staging_place(session, folder, staging)
     setting = Setting(
+        task=folder.name,
         options=options,
         settings=replace(settings, roots=(*settings.roots, str(staging_place.folder))),
         tables=tables,
@@ -65,6 +66,7 @@ def cluster_of_graph(
             all_tables[node.name] = tuple(linked.standing_for(piece, paths) for piece, paths in partitions)
     there, iterables = staged_iterables(prepared, staging_place.folder / "iterables", options)
     setting = Setting(
+        task=folder.name,
         options=options,
         settings=replace(settings, roots=(*settings.roots, str(staging_place.folder))),
         tables=all_tables,

@@ -11,10 +11,11 @@ import sys
 import threading
 import uuid
 import warnings
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from py4j.protocol import Py4JError
 from pyspark import Accumulator, SparkContext, accumulators
@@ -31,8 +32,19 @@ T = TypeVar("T")
 
 _log = logging.getLogger("tidegate.server")
 
+POOL_SETTING: Final = "spark.tidegate.pool"
+"""The session's setting that names the scheduler pool of its tasks' jobs."""
+
 _seen: set[tuple[str, Path]] = set()
 """Sessions of Spark Connect, and folders that their servers see."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """The group and the description of jobs in Spark's interface."""
+
+    group: str
+    description: str
 
 
 class Session:
@@ -64,7 +76,7 @@ class Session:
             _seen.add(known)
         return known in _seen
 
-    def run(self, work: Callable[[SparkSession], T], tag: str, tell: Tell) -> T:
+    def run(self, work: Callable[[SparkSession], T], tag: str, tell: Tell, shown: Shown) -> T:
         """Do the work on this thread, so that `interrupt` with the tag ends it.
 
         Calls `tell` with the work's progress.
@@ -72,11 +84,34 @@ class Session:
         add, remove = self._tagging
         add(tag)
         try:
-            with self._watched(tag, tell):
+            with self._watched(tag, tell), self._shown(shown):
                 return work(self._spark)
         finally:
             with suppress(Exception):
                 remove(tag)
+
+    @contextmanager
+    def _shown(self, shown: Shown) -> Iterator[None]:
+        """A context whose jobs have these properties in Spark's interface. Spark Connect lets nobody set them."""
+        context = self._context
+        if context is None:
+            yield
+            return
+        wanted = {
+            "spark.jobGroup.id": shown.group,
+            "spark.job.description": shown.description,
+            "spark.scheduler.pool": self._given.conf.get(POOL_SETTING, None),
+        }
+        wanted = {name: value for name, value in wanted.items() if value is not None}
+        before = {name: context.getLocalProperty(name) for name in wanted}
+        for name, value in wanted.items():
+            context.setLocalProperty(name, value)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                with suppress(Exception):  # of an application that has ended
+                    context.setLocalProperty(name, value)
 
     def _watched(self, tag: str, tell: Tell) -> AbstractContextManager[None]:
         return connected(self._spark, tell) if self._context is None else watched(self._context, tag, tell)

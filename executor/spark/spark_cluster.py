@@ -38,7 +38,7 @@ from .job import Job, Step
 from .job_progress import Progress
 from .keeping import SparkKeeping
 from .linked_files import LinkedFiles
-from .sessions import Session
+from .sessions import Session, Shown
 from .staged_files import Result, StagedRows, layout_of, staged
 from .staging import StagingPlace
 from .worker import reports
@@ -50,6 +50,7 @@ from .worker.stage import Given, KeptAs, Received, Shipped, Stage, Turn, packed,
 class Setting:
     """The settings that all stages of a task share, and the iterables whose files they read."""
 
+    task: str
     options: TaskOptions
     settings: InstanceSettings
     tables: Mapping[str, Sequence[Piece]]
@@ -159,7 +160,10 @@ class SparkCluster:
         try:
             self._check_stopped()
             tell = partial(self._progress.tell, self._number)
-            return self._session.run(lambda spark: Job(spark, steps, self._ended_channels).run(), self._tag, tell)
+            shown = Shown(group=self._setting.task, description=f"Tidegate task {self._setting.task}, epoch {epoch}")
+            return self._session.run(
+                lambda spark: Job(spark, steps, self._ended_channels).run(), self._tag, tell, shown
+            )
         except Exception as error:
             self._check_stopped()
             raise failures.of_job(error, f"the Spark job of epoch {epoch}") from error

@@ -122,6 +122,24 @@ def test_the_stages_that_are_explained_are_those_that_run(client: tidegate.Clien
     ]
 
 
+def test_jobs_have_the_group_the_description_and_the_pool_that_spark_shows(
+    client: tidegate.Client, spark: SparkSession
+) -> None:
+    session, context = spark.newSession(), spark.sparkContext
+    session.conf.set("spark.tidegate.pool", "reports")
+    before = [context.getLocalProperty(name) for name in ("spark.jobGroup.id", "spark.scheduler.pool")]
+    with client.create_task(summed(), executor="spark", spark=session) as task:
+        for _ in range(2):
+            task.run_epoch({"numbers": ROWS}).table()
+        jobs = sorted(context.statusTracker().getJobIdsForGroup(task.id))
+        store = context._jsc.sc().statusStore()
+        told = [store.job(job).description().get() for job in jobs]
+        assert told == [f"Tidegate task {task.id}, epoch {epoch}" for epoch in (1, 2)]
+        (stage,) = context.statusTracker().getJobInfo(jobs[0]).stageIds
+        assert store.lastStageAttempt(stage).schedulingPool() == "reports"
+    assert [context.getLocalProperty(name) for name in ("spark.jobGroup.id", "spark.scheduler.pool")] == before
+
+
 def test_a_task_of_this_process_has_no_stages(client: tidegate.Client) -> None:
     with client.create_task(summed(), **on_channels(2)) as task:
         task.run_epoch({"numbers": ROWS}).table()

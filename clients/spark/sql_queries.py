@@ -1,0 +1,46 @@
+"""`sql`: runs a SQL query over DataFrames. DataFusion plans the query as Substrait, and Tidegate runs the plan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from ..client import Client
+from ..proto.errors import InvalidRequest
+from .frame_columns import arrow_type
+from .querying import answered
+
+
+def sql(text: str, /, *, client: Client | None = None, staging: str | None = None, **frames: DataFrame) -> DataFrame:
+    """Run a SQL query over DataFrames, by the names of the arguments, and return its answer as a DataFrame.
+
+    >>> tidegate.spark.sql("SELECT sum(amount) AS total FROM sales WHERE item = 'tea'", sales=data_frame).collect()
+    [Row(total=7)]
+
+    The dialect is DataFusion's, which plans the query: `pip install 'tidegate[sql]'`. Write names of tables and columns
+    as the DataFrames have them, in the same upper and lower case. The plan runs as `query` runs it, in a service of the
+    driver's process or of `client`.
+    """
+    return answered(_planned(text, frames), frames, client=client, staging=staging, may_be_unread=True)
+
+
+def _planned(text: str, frames: dict[str, DataFrame]) -> bytes:
+    """The query as a Substrait plan over tables that have the DataFrames' columns."""
+    try:
+        from datafusion import SessionConfig, SessionContext
+        from datafusion.substrait import Serde
+    except ImportError as missing:
+        raise InvalidRequest(
+            "tidegate.spark.sql needs DataFusion, which plans the query: pip install 'tidegate[sql]'",
+            reason="NO_DATAFUSION",
+        ) from missing
+    context: Any = SessionContext(SessionConfig().set("datafusion.sql_parser.enable_ident_normalization", "false"))
+    for name, frame in frames.items():
+        columns = pa.schema([(field.name, arrow_type(field.dataType, field.name)) for field in frame.schema])
+        context.register_record_batches(name, [[pa.RecordBatch.from_pylist([], schema=columns)]])
+    try:
+        return bytes(Serde.serialize_bytes(text, context))
+    except Exception as refused:  # DataFusion has no class of its own for its errors
+        raise InvalidRequest(f"DataFusion does not plan the query: {refused}", reason="SQL_REFUSED") from refused
