@@ -52,15 +52,15 @@ def answered(
     with ExitStack() as stack:
         service = client if client is not None else stack.enter_context(local())
         task = stack.enter_context(service.create_task(plan, **options))
-        fed = {name: frame for name, frame in frames.items() if name in task.sources or not may_be_unread}
+        fed = {name: rows for name, rows in frames.items() if name in task.sources or not may_be_unread}
         check_fed(task.sources.values(), fed, "give the source a DataFrame")
-        for source, frame in fed.items():
-            feed(frame, task, source, staging=staging)
+        for source, rows in fed.items():
+            feed(rows, task, source, staging=staging)
         task.request_barrier()
         answer = task.read_epoch()
     # Without a schema, timestamps without a time zone become instants.
-    made: DataFrame = session.createDataFrame(answer, spark_schema(answer.schema))
-    return made
+    frame: DataFrame = session.createDataFrame(answer, spark_schema(answer.schema))
+    return frame
 
 
 def _session(frames: Mapping[str, DataFrame]) -> Any:

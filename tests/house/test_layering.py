@@ -78,6 +78,11 @@ def of_arrays(module: Module, import_: Import) -> bool:
     return module.name.startswith("tidegate.training.") and import_.name.split(".")[0] in ("torch", "jax")
 
 
+def of_sql(module: Module, import_: Import) -> bool:
+    """The planner of SQL over DataFrames, imported where somebody runs such a query."""
+    return module.name == "tidegate.spark.sql_queries" and import_.name.split(".")[0] == "datafusion"
+
+
 def test_the_core_does_without_the_extras() -> None:
     theirs = {("tidegate.proto.generate", "grpc_tools"), ("tidegate.operators.indexes.sql", "adbc_driver_sqlite")}
     touched = [
@@ -87,6 +92,7 @@ def test_the_core_does_without_the_extras() -> None:
         and (module.name, import_.name) not in theirs
         and not of_spark(module, import_)
         and not of_arrays(module, import_)
+        and not of_sql(module, import_)
     ]
     assert [where(*touch) for touch in touched] == []
 

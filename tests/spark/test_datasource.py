@@ -128,6 +128,19 @@ def test_rows_of_two_states_of_a_table_are_not_mixed(
         loaded.collect()
 
 
+def test_a_result_is_a_view_of_sql_and_never_a_table_of_the_catalog(
+    registered: SparkSession, address: str, client: Client
+) -> None:
+    options = f"server '{address}', plan '{PAIRS}', `table.a` '{served[address] / 'rows.parquet'}', partitions 2"
+    registered.sql(f"CREATE TEMPORARY VIEW pairs USING tidegate OPTIONS ({options})")
+    for _ in range(2):
+        assert registered.sql("SELECT sum(n) AS s FROM pairs WHERE k < 10").head()["s"] == sum(range(1000, 1010))
+        assert none_left(client)
+    registered.catalog.dropTempView("pairs")
+    with pytest.raises(Exception, match="use CREATE TEMPORARY VIEW"):
+        registered.sql(f"CREATE TABLE pairs USING tidegate OPTIONS ({options})")
+
+
 def test_columns_and_limit_are_applied_to_the_plan(reading: DataFrameReader) -> None:
     assert pairs(reading.option("columns", "n").option("limit", 3).load()) == [(1000,), (1001,), (1002,)]
 

@@ -40,6 +40,7 @@ _WRITING: Final = _REACHING | {
 }
 _NUMBERS: Final = ("channels", "memory_limit", "spill_quota", "output_bytes")
 _TABLE: Final = "table."
+_OF_CATALOG: Final = "provider"  # a property that the catalog adds to the options of CREATE TABLE
 
 
 def register(session: SparkSession) -> None:
@@ -114,6 +115,13 @@ class TidegateSource(DataSource):  # type: ignore[misc]  # PySpark is not looked
         )
 
     def _checked(self, known: set[str]) -> Mapping[str, str]:
+        if _OF_CATALOG in self._given:
+            raise InvalidRequest(
+                "a table of Spark's catalog cannot be read or written by tidegate, because Spark keeps the options of "
+                "such a table to itself: use CREATE TEMPORARY VIEW ... USING tidegate OPTIONS (...) to read, and "
+                'format("tidegate") to write',
+                reason="UNKNOWN_OPTION",
+            )
         for name in self._given:
             if name not in known and not name.startswith(_TABLE):
                 raise InvalidRequest(

@@ -133,8 +133,8 @@ def test_jobs_have_the_group_the_description_and_the_pool_that_spark_shows(
             task.run_epoch({"numbers": ROWS}).table()
         jobs = sorted(context.statusTracker().getJobIdsForGroup(task.id))
         store = context._jsc.sc().statusStore()
-        told = [store.job(job).description().get() for job in jobs]
-        assert told == [f"Tidegate task {task.id}, epoch {epoch}" for epoch in (1, 2)]
+        descriptions = [store.job(job).description().get() for job in jobs]
+        assert descriptions == [f"Tidegate task {task.id}, epoch {epoch}" for epoch in (1, 2)]
         (stage,) = context.statusTracker().getJobInfo(jobs[0]).stageIds
         assert store.lastStageAttempt(stage).schedulingPool() == "reports"
     assert [context.getLocalProperty(name) for name in ("spark.jobGroup.id", "spark.scheduler.pool")] == before
