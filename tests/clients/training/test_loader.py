@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gc
 import json
+import os
+import signal
+import threading
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -234,6 +237,20 @@ def test_an_error_in_the_loop_leaves_no_task_when_the_loader_is_closed(client: C
 
     with pytest.raises(ZeroDivisionError):
         train(loader(client, folder))
+    assert list(client.tasks()) == []
+
+
+def test_an_interrupt_from_the_keyboard_leaves_no_task(client: Client, folder: Path) -> None:
+    endless = loader(client, folder, epochs=None)
+    batches = iter(endless)
+    next(batches)
+    interrupt = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
+    interrupt.start()
+    with pytest.raises(KeyboardInterrupt), endless:
+        for _ in batches:
+            pass
+    interrupt.join()
+    gc.collect()
     assert list(client.tasks()) == []
 
 
