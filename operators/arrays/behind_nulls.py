@@ -7,7 +7,7 @@ zeros there, so the bytes of a result are a function of its values.
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,6 @@ from pyarrow import types as kinds
 from ..core.batches import batch_of
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
-
-_NUMBERS: Final = {1: pa.int8(), 2: pa.int16(), 4: pa.int32(), 8: pa.int64(), 16: pa.decimal128(38)}
-"""Numbers of so many bytes, which Arrow is quick with."""
 
 
 def cleared(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -50,8 +47,8 @@ def _cleared(array: pa.Array, above: Mask | None = None) -> pa.Array:
     if kinds.is_boolean(type_):
         return _booleans(array, _hidden(array, above))
     if _is_fixed(type_):
-        return _fixed(array, above)
-    return _texts(array, above) if _is_text(type_) else array
+        return _fixed(array, _hidden(array, above))
+    return _texts(array, _hidden(array, above)) if _is_text(type_) else array
 
 
 def _nested(array: pa.Array, above: Mask | None) -> pa.Array:
@@ -70,34 +67,33 @@ def _hidden(array: pa.Array, above: Mask | None) -> Mask:
 
 
 def _nulls(array: pa.Array) -> Mask:
-    return np.asarray(array.is_null(), np.bool_)
+    if not array.null_count:
+        return np.zeros(len(array), np.bool_)
+    return ~_bits(array.buffers()[0], array)
+
+
+def _bits(buffer: pa.Buffer, array: pa.Array) -> Mask:
+    """The bits of a buffer that are the array's."""
+    start, bit = divmod(array.offset, 8)
+    bits = np.unpackbits(np.frombuffer(buffer, np.uint8)[start:], count=bit + len(array), bitorder="little")
+    return bits[bit:].view(np.bool_)
 
 
 def _validity(array: pa.Array) -> pa.Buffer | None:
     """The bits of the array's nulls, from a buffer's start."""
-    if not array.null_count:
-        return None
-    start, bit = divmod(array.offset, 8)
-    if not bit:
-        return array.buffers()[0].slice(start, (len(array) + 7) // 8)
-    return pa.py_buffer(np.packbits(~_nulls(array), bitorder="little"))
+    return pa.py_buffer(np.packbits(~_nulls(array), bitorder="little")) if array.null_count else None
 
 
-def _fixed(array: pa.Array, above: Mask | None) -> pa.Array:
+def _fixed(array: pa.Array, hidden: Mask) -> pa.Array:
     width = array.type.bit_width // 8
-    number = _NUMBERS.get(width)
-    if number is not None and above is None:
-        return _of(array, [_validity(array), pc.fill_null(array.view(number), pa.scalar(0, number)).buffers()[1]])
-    dtype = np.dtype((np.void, width))
-    values = np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * width).copy()
-    values[_hidden(array, above)] = np.zeros((), dtype)
-    return _of(array, [_validity(array), pa.py_buffer(values)])
+    word = next(size for size in (8, 4, 2, 1) if width % size == 0)
+    words = np.frombuffer(array.buffers()[1], f"i{word}", len(array) * (width // word), array.offset * width)
+    values = np.where(hidden[:, np.newaxis], 0, words.reshape(len(array), -1))
+    return _of(array, [_validity(array), pa.py_buffer(values.astype(words.dtype, copy=False))])
 
 
 def _booleans(array: pa.Array, hidden: Mask) -> pa.Array:
-    bits = np.unpackbits(
-        np.frombuffer(array.buffers()[1], np.uint8), count=array.offset + len(array), bitorder="little"
-    )[array.offset :]
+    bits = _bits(array.buffers()[1], array)
     return _of(array, [_validity(array), pa.py_buffer(np.packbits(bits & ~hidden, bitorder="little"))])
 
 
@@ -105,12 +101,9 @@ def _of(array: pa.Array, buffers: list[pa.Buffer | None]) -> pa.Array:
     return pa.Array.from_buffers(array.type, len(array), buffers, null_count=array.null_count)
 
 
-def _texts(array: pa.Array, above: Mask | None) -> pa.Array:
+def _texts(array: pa.Array, hidden: Mask) -> pa.Array:
     offsets = _offsets(array)
-    if above is None and pc.sum(pc.binary_length(array)).as_py() == offsets[-1] - offsets[0]:
-        return array
-    hidden = _hidden(array, above)
-    if not np.diff(offsets)[hidden].any():
+    if not ((offsets[1:] - offsets[:-1]) * hidden).any():
         return array
     return pc.if_else(pa.array(hidden), _no_text(array), array)
 
