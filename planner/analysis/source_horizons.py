@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from ...operators.changes.event_time.row_watermarks import EventTime
-from ...operators.changes.event_time.window_closing import CalendarClosing, WindowClosing
+from ...operators.changes.event_time.window_closing import CalendarClosing, CountClosing, WindowClosing
 from .. import ir
 from ..ir import tree
 from ..ir.visit import is_column, parts, relations, subqueries_of
@@ -44,7 +44,7 @@ def horizons(plan: ir.Plan) -> Mapping[str, int]:
 
 
 def warnings(plan: ir.Plan, ends: Mapping[str, EventTime | None]) -> Iterator[str]:
-    """Warnings of final windows that do not end by themselves, and of sources beside them whose state has no end.
+    """Warnings of final windows that do not end by themselves, or whose state has no end, and of sources beside them.
     `ends` has the declared watermark of each fed source.
     """
     final: dict[str, None] = {}
@@ -53,6 +53,11 @@ def warnings(plan: ir.Plan, ends: Mapping[str, EventTime | None]) -> Iterator[st
             continue
         sources = _sources(windows, plan.shared)
         final |= sources
+        if isinstance(windows, ir.TimeWindows) and isinstance(windows.closing, CountClosing) and windows.keys:
+            yield (
+                f"{windows.plan_path}: the task keeps the rows of each group of keys whose window is not full until "
+                "the source ends: this state grows with the number of groups"
+            )
         for name in sources:
             if name in ends and ends[name] is None:
                 yield (

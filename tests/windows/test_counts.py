@@ -235,6 +235,14 @@ def test_a_number_of_rows_stands_alone(client: tidegate.Client, field: str) -> N
     assert (problem.reason, problem.place.rpartition("detail.")[2]) == ("WRONG_SPAN", field)
 
 
+def test_groups_whose_windows_may_never_be_full_get_a_warning(client: tidegate.Client) -> None:
+    marked = windows.watermark(_source(TIMES["i64"]), "t")
+    for keys, words in ((["k"], "grows with the number of groups"), ([], "")):
+        warned = client.warnings(_plan(marked, Spans(6, 4), keys, [], final=True), mode="continuous")
+        assert words in "".join(warned)
+        assert bool(warned) is bool(keys)
+
+
 def test_explain_says_what_is_kept(client: tidegate.Client) -> None:
     plan = _plan(windows.watermark(_source(TIMES["i64"]), "t"), Spans(6, 4), ["k"], [], final=True)
     text = client.explain(plan, mode="continuous").text
