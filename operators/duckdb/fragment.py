@@ -115,7 +115,9 @@ class Fragment(Operator):
         self._reads = file_reads.NOTHING
         self._connection = instance.connect()
         threads = instance.settings.threads
-        self._made = MadeBytes(sql, self._connection, memory=self._memory, threads=threads)
+        self._made = MadeBytes(
+            sql, self._connection, memory=self._memory, threads=threads, check=look, plan_path=plan_path
+        )
         try:
             if files:
                 estimate_progress(self._connection)

@@ -1,4 +1,5 @@
-"""Counts the bytes of values that a statement makes, in rows where they are many, before they are made.
+"""The functions of a statement that are in Python: the count of the bytes of values that it makes, before they are made
+and where they are many, and regular expressions with look-around.
 
 A statement asks `WIDE_ROWS` about the rows that may have more than `WIDE_FROM` bytes. Narrower rows cost a comparison.
 """
@@ -7,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -15,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...proto.errors import ExecutionError, TidegateError
+from ..arrays.look_around import LOOK_AROUND, look_around
 from .duckdb_calls import BATCH_ROWS, Connection
 
 WIDE_ROWS: Final = "wide_rows"
@@ -24,23 +27,45 @@ _SHARE: Final = 8
 """The values that a statement makes of some rows may take one part in so many of the instance's memory."""
 
 _NUMBERS: Final = itertools.count()
-_TOKENS: Final = re.compile(rf"'(?:[^']|'')*'|{WIDE_ROWS}\(|{re.escape(WIDE_FROM)}")
+_TOKENS: Final = re.compile(rf"'(?:[^']|'')*'|{WIDE_ROWS}\(|{LOOK_AROUND}\(|{re.escape(WIDE_FROM)}")
 
 
 class MadeBytes:
     """The counting of one statement, under names of its own on the instance. With `in_all` it counts all rows of a run,
-    else those that DuckDB computes at once. `failure` is the error that stopped the statement.
+    else those that DuckDB computes at once. `failure` is the error that stopped the statement. `check` raises an error
+    once the statement has been interrupted.
     """
 
-    def __init__(self, sql: str, connection: Connection, *, memory: int, threads: int) -> None:
+    def __init__(
+        self,
+        sql: str,
+        connection: Connection,
+        *,
+        memory: int,
+        threads: int,
+        check: Callable[[], None],
+        plan_path: str = "",
+    ) -> None:
         self.failure: TidegateError | None = None
         self.in_all = False
         self._connection = connection
-        self._guards = _guards(sql)
+        self._guards = _uses(sql, WIDE_ROWS)
         self._most = memory // _SHARE
         self._at_once = self._most // max(self._guards * threads, 1)
         self._counted = 0.0
-        self._name = f"{WIDE_ROWS}_{next(_NUMBERS)}"
+        self._check, self._plan_path = check, plan_path
+        self._looks_around = _uses(sql, LOOK_AROUND) > 0
+        number = next(_NUMBERS)
+        self._name, self._look_around = f"{WIDE_ROWS}_{number}", f"{LOOK_AROUND}_{number}"
+        if self._looks_around:
+            connection.create_function(
+                self._look_around,
+                self._look,
+                ["VARCHAR", "VARCHAR", "VARCHAR", "VARCHAR"],
+                "VARCHAR[]",
+                type="arrow",
+                null_handling="special",
+            )
         if self._guards:
             connection.create_function(
                 self._name,
@@ -57,9 +82,13 @@ class MadeBytes:
 
     def named(self, sql: str) -> str:
         """The statement, with this counting's names."""
-        if not self._guards:
+        if not self._guards and not self._looks_around:
             return sql
-        names: dict[str, str] = {f"{WIDE_ROWS}(": f"{self._name}(", WIDE_FROM: f"{self._most // BATCH_ROWS}e0"}
+        names: dict[str, str] = {
+            f"{WIDE_ROWS}(": f"{self._name}(",
+            f"{LOOK_AROUND}(": f"{self._look_around}(",
+            WIDE_FROM: f"{self._most // BATCH_ROWS}e0",
+        }
         return _TOKENS.sub(lambda match: names.get(match.group(), match.group()), sql)
 
     def begin(self, *, in_all: bool) -> None:
@@ -71,6 +100,21 @@ class MadeBytes:
             self._guards = 0
             with suppress(duckdb.Error):  # the connection is closed
                 self._connection.remove_function(self._name)
+        if self._looks_around:
+            self._looks_around = False
+            with suppress(duckdb.Error):
+                self._connection.remove_function(self._look_around)
+
+    def _look(
+        self, hows: pa.ChunkedArray, texts: pa.ChunkedArray, patterns: pa.ChunkedArray, arguments: pa.ChunkedArray
+    ) -> pa.Array:
+        try:
+            return look_around(
+                hows.to_pylist(), texts.to_pylist(), patterns.to_pylist(), arguments.to_pylist(), self._check
+            )
+        except (ValueError, IndexError) as error:
+            self.failure = ExecutionError(f"{self._plan_path}: {error}")
+            raise self.failure from error
 
     def _count(self, sizes: pa.ChunkedArray, plan_paths: pa.ChunkedArray, _: pa.ChunkedArray) -> pa.Array:
         size, rows = float(pc.sum(sizes).as_py() or 0.0), len(sizes)
@@ -84,10 +128,9 @@ class MadeBytes:
         return pa.nulls(rows, pa.bool_()).fill_null(False)
 
 
-def _guards(sql: str) -> int:
-    if f"{WIDE_ROWS}(" not in sql:
-        return 0
-    return sum(match.group() == f"{WIDE_ROWS}(" for match in _TOKENS.finditer(sql))
+def _uses(sql: str, function: str) -> int:
+    call = f"{function}("
+    return sum(match.group() == call for match in _TOKENS.finditer(sql)) if call in sql else 0
 
 
 def _too_many(plan_path: str, row: float, size: float, most: int) -> ExecutionError:

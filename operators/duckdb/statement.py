@@ -179,7 +179,7 @@ def refusal(instance: Instance, sql: str, streams: Sequence[StreamSource], conte
     """
     connection = instance.connect()
     memory = instance.settings.memory_limit
-    counting = MadeBytes(sql, connection, memory=memory, threads=1)
+    counting = MadeBytes(sql, connection, memory=memory, threads=1, check=_go_on)
     inputs = [(s, FragmentInput(s, strict=False, check=_go_on, memory=memory, plan_path="")) for s in streams]
     clock = None if context is None else (context.relation, ContextInput(context))
     try:

@@ -7,6 +7,7 @@ import math
 import duckdb
 import pyarrow as pa
 
+from tidegate.operators.duckdb.made_bytes import MadeBytes
 from tidegate.planner import ir
 from tidegate.planner.functions import bind, bind_scalar
 from tidegate.planner.ir import types as t
@@ -18,7 +19,7 @@ from tidegate.proto.errors import PlanError
 from .official_cases import ERROR, UNDEFINED, Case
 
 UNKNOWN_OPTIONS = frozenset({"spaces_only", "full_unicode", "lookaround"})
-"""Options that cases name and no extension file has; what they ask for is what the functions do (but look-around)."""
+"""Options that cases name and no extension file has; what they ask for is what the functions do."""
 
 _DIGITS = {32: 1e-6, 64: 1e-13}
 
@@ -46,7 +47,7 @@ def failure(case: Case, connection: duckdb.DuckDBPyConnection) -> str | None:
     except PlanError as error:
         return f"refused: {error}"
     try:
-        relation = connection.sql(sql)
+        relation = connection.sql(MadeBytes(sql, connection, memory=1 << 30, threads=1, check=lambda: None).named(sql))
         actual = relation.to_arrow_table().column(0)
     except duckdb.Error as error:
         return None if case.expected in (ERROR, UNDEFINED) else f"{error} in {sql}"

@@ -1,10 +1,13 @@
-"""Regular expressions in RE2's dialect, which DuckDB uses. RE2 reports look-around and back-references as errors."""
+"""Regular expressions in RE2's dialect, which DuckDB uses. RE2 reports back-references as errors; patterns with
+look-around are Python's, where they are constants.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
+from ....operators.arrays.look_around import LOOK_AROUND, has_look_around, read
 from ....operators.core import quoting
 from .use import Entry, Table, Use, error, let, let_all, maybe_null
 
@@ -13,11 +16,11 @@ _OPTIONS: Final = {
     "multiline": ("MULTILINE_DISABLED", "MULTILINE_ENABLED"),
     "dotall": ("DOTALL_DISABLED", "DOTALL_ENABLED"),
 }
-_NOTE: Final = "patterns are RE2's: look-around is an error"
+_NOTE: Final = "patterns are RE2's; look-around in constant patterns, and in texts that are not too long for it"
 
 
-def _pattern(use: Use) -> str:
-    """The pattern with its options as flags in front, so that no default of the engine decides."""
+def _flags(use: Use) -> tuple[str, str]:
+    """The flags that are on and those that are off."""
     on = "i" if use.choices["case_sensitivity"] == "CASE_INSENSITIVE" else ""
     off = ""
     for flag, option in (("m", "multiline"), ("s", "dotall")):
@@ -25,6 +28,24 @@ def _pattern(use: Use) -> str:
             on += flag
         else:
             off += flag
+    return on, off
+
+
+def _looking(use: Use, how: str, text: str, argument: str) -> str | None:
+    """The list of texts that Python's engine finds; None if the pattern has no look-around."""
+    constant, (flags, _) = use.constant(1), _flags(use)
+    if not isinstance(constant, str) or not has_look_around(constant):
+        return None
+    try:
+        read(constant, flags)
+    except ValueError as error:
+        use.refuse(str(error))
+    return f"{LOOK_AROUND}('{how}:{flags}', {text}, {use.arguments[1]}, {argument})"
+
+
+def _pattern(use: Use) -> str:
+    """The pattern with its options as flags in front, so that no default of the engine decides."""
+    on, off = _flags(use)
     flags = f"(?{on}{f'-{off}' if off else ''})"
     constant = use.constant(1)
     return quoting.text(flags + constant) if isinstance(constant, str) else f"('{flags}' || {use.arguments[1]})"
@@ -48,7 +69,8 @@ def _searched(use: Use) -> str:
 
 
 def _all(use: Use, group: str) -> str:
-    return f"regexp_extract_all({_searched(use)}, {_pattern(use)}, CAST({group} AS INTEGER))"
+    looking = _looking(use, "all", _searched(use), f"CAST(CAST({group} AS INTEGER) AS VARCHAR)")
+    return looking or f"regexp_extract_all({_searched(use)}, {_pattern(use)}, CAST({group} AS INTEGER))"
 
 
 def _match(use: Use) -> str:
@@ -69,21 +91,29 @@ def _count(use: Use) -> str:
 def _replace(use: Use) -> str:
     x, _, new, *rest = use.arguments
     if not rest:
-        return f"regexp_replace({x}, {_pattern(use)}, {new})"
+        return _replaced(use, x, new)
     if use.constant(4) not in (0, 1):
         use.refuse("the occurrence to replace must be the constant 0 or 1")
     if use.constant(3) == 1:
-        return f"regexp_replace({x}, {_pattern(use)}, {new})"
+        return _replaced(use, x, new)
 
     def replaced(values: Sequence[str]) -> str:
         v, start = values
-        return f"(left({v}, {start} - 1) || regexp_replace(substring({v}, {start}), {_pattern(use)}, {new}))"
+        return f"(left({v}, {start} - 1) || {_replaced(use, f'substring({v}, {start})', new)})"
 
     return let_all([x, _from_one(use, 3, "a position")], replaced)
 
 
+def _replaced(use: Use, text: str, new: str) -> str:
+    looking = _looking(use, "replace", text, new)
+    return f"list_extract({looking}, 1)" if looking else f"regexp_replace({text}, {_pattern(use)}, {new})"
+
+
 def _split(use: Use) -> str:
     """The parts between matches; null without a pattern, where DuckDB gives the whole string."""
+    looking = _looking(use, "split", use.arguments[0], "''")
+    if looking is not None:
+        return looking
     if not maybe_null(use, 1):
         return f"regexp_split_to_array({use.arguments[0]}, {_pattern(use)})"
     x = use.arguments[0]

@@ -1,0 +1,182 @@
+"""Regular expressions with look-around, which DuckDB's engine does not have, by Python's `re`.
+
+While `re` looks at a text, no other Python thread runs, and nothing can stop it. So a pattern is taken only if its
+steps grow as a power of the text's length, and a text only if the steps are few enough.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+import pyarrow as pa
+
+LOOK_AROUND: Final = "look_around"
+"""The function in SQL: `look_around(how, text, pattern, argument)` gives a list of texts. `how` is `all`, `split` or
+`replace`, a colon, and flags. The argument is the number of a group for `all`, the new text for `replace`.
+"""
+
+MOST_STEPS: Final = 100_000_000
+"""The most steps for one text: some tenths of a second."""
+
+_MOST_PATHS: Final = 1_000_000
+_MANY: Final = 65_535
+_TOKENS: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?<?[=!]|\$", re.DOTALL)
+_ALIKE: Final = {"$": r"\Z", r"\z": r"\Z"}
+"""What Python writes otherwise than DuckDB: the end of the text."""
+
+_AMBIGUOUS: Final = re.compile(r"\[|--|&&|~~|\|\|")
+"""What `re` may read in another way inside a class in a later release."""
+
+_FLAGS: Final = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL}
+_REFERENCE: Final = re.compile(r"\\([0-9\\])")
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """A bound on the ways through a part of a pattern: `factor * (n + 1) ** power` for a text of n characters."""
+
+    factor: int = 1
+    power: int = 0
+
+    def then(self, other: Paths) -> Paths:
+        return Paths(_few(self.factor * other.factor), self.power + other.power)
+
+    def either(self, other: Paths) -> Paths:
+        return Paths(_few(self.factor + other.factor), max(self.power, other.power))
+
+
+@dataclass(frozen=True, slots=True)
+class LookAround:
+    """A pattern with look-around. Texts may have `most` characters."""
+
+    expression: re.Pattern[str]
+    most: int
+
+
+def has_look_around(pattern: str) -> bool:
+    return any(token.group().startswith("(") for token in _TOKENS.finditer(pattern))
+
+
+@lru_cache(maxsize=256)
+def read(pattern: str, flags: str) -> LookAround:
+    """The pattern. Raises `ValueError`, with the reason, if it is none or may take too many steps."""
+    written = pattern
+    if "m" not in flags:
+        written = _TOKENS.sub(lambda token: _ALIKE.get(token.group(), token.group()), pattern)
+    options = re.ASCII
+    for flag in flags:
+        options |= _FLAGS[flag]
+    if any(_AMBIGUOUS.search(token.group(), 1) for token in _TOKENS.finditer(pattern) if token.group()[0] == "["):
+        raise ValueError(f"the pattern {pattern!r} has look-around and a class of characters inside a class")
+    try:
+        expression = re.compile(written, options)
+        parsed = re._parser.parse(written, options)  # type: ignore[attr-defined]
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ValueError(f"the pattern {pattern!r} cannot be read: {error}") from error
+    if parsed.getwidth()[0] == 0:
+        raise ValueError(f"the pattern {pattern!r} has look-around and may match an empty text")
+    paths = _sequence(parsed)
+    steps = paths.factor * len(pattern)
+    return LookAround(expression, int((MOST_STEPS / steps) ** (1 / (paths.power + 1))))
+
+
+def _few(factor: int) -> int:
+    if factor > _MOST_PATHS:
+        raise ValueError("a pattern with look-around has too many alternatives and repetitions")
+    return factor
+
+
+def _sequence(items: Iterable[tuple[Any, Any]]) -> Paths:
+    paths = Paths()
+    for kind, value in items:
+        paths = paths.then(_item(str(kind), value))
+    return paths
+
+
+def _item(kind: str, value: Any) -> Paths:
+    """The paths through an item as Python's parser has it."""
+    match kind:
+        case "LITERAL" | "NOT_LITERAL" | "ANY" | "IN" | "AT":
+            return Paths()
+        case "SUBPATTERN":
+            return _sequence(value[3])
+        case "ASSERT" | "ASSERT_NOT":
+            return _sequence(value[1])
+        case "BRANCH":
+            paths = Paths(0)
+            for alternative in value[1]:
+                paths = paths.either(_sequence(alternative))
+            return paths
+        case "MAX_REPEAT" | "MIN_REPEAT":
+            return _repeat(*value)
+        case _:
+            raise ValueError("a pattern with look-around may have no back-references, atomic groups or conditions")
+
+
+def _repeat(least: int, most: int, items: Any) -> Paths:
+    inside = _sequence(items)
+    if most >= _MANY:
+        if inside != Paths() or items.getwidth()[0] == 0:
+            raise ValueError("a pattern with look-around may repeat without a bound only what matches in one way")
+        return Paths(1, 1)
+    if inside == Paths():
+        return Paths(_few(most - least + 1))
+    paths = Paths(_few(most - least + 1))
+    for _ in range(most):
+        paths = paths.then(inside)
+    return paths
+
+
+def look_around(
+    hows: Sequence[str],
+    texts: Sequence[str | None],
+    patterns: Sequence[str | None],
+    arguments: Sequence[str | None],
+    check: Callable[[], None],
+) -> pa.Array:
+    """The lists of texts, one for each row. `check` is called before each text, to end what has been interrupted.
+    Raises `ValueError` for a text that is too long.
+    """
+    return pa.array(
+        [_row(*row, check) for row in zip(hows, texts, patterns, arguments, strict=True)], pa.list_(pa.string())
+    )
+
+
+def _row(
+    how: str, text: str | None, pattern: str | None, argument: str | None, check: Callable[[], None]
+) -> list[str | None] | None:
+    if text is None or pattern is None or argument is None:
+        return None
+    check()
+    kind, _, flags = how.partition(":")
+    looking = read(pattern, flags)
+    if len(text) > looking.most:
+        raise ValueError(
+            f"a text of {len(text):,} characters is too long for the look-around of {pattern!r}, which takes at most "
+            f"{looking.most:,}"
+        )
+    matches = list(looking.expression.finditer(text))
+    match kind:
+        case "all":
+            return [match.group(int(argument)) for match in matches]
+        case "split":
+            ends = [0, *(match.end() for match in matches)]
+            starts = [*(match.start() for match in matches), len(text)]
+            return [text[end:start] for end, start in zip(ends, starts, strict=True)]
+        case _:
+            return [_replaced(text, matches[:1], argument)]
+
+
+def _replaced(text: str, matches: Sequence[re.Match[str]], new: str) -> str:
+    """The text with the matches replaced. In `new` a backslash and a digit stand for a group."""
+    for match in matches:
+
+        def part(reference: re.Match[str], match: re.Match[str] = match) -> str:
+            return "\\" if reference[1] == "\\" else match.group(int(reference[1])) or ""
+
+        text = text[: match.start()] + _REFERENCE.sub(part, new) + text[match.end() :]
+    return text
