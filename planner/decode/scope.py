@@ -28,17 +28,19 @@ class Scope:
 
     `schema` is None if the input is broken: every field of it is poison. `anchors` gives the columns of each anchor,
     for outer references by relation: the operator's own anchor, and its inputs'. `parameters` are those of the
-    enclosing lambdas, innermost first.
+    enclosing lambdas, innermost first. `packed` has, for each of these lambdas, whether its parameters are the fields
+    of one struct.
     """
 
     schema: ir.Schema | None
     outer: Scope | None = None
     anchors: Mapping[int, range] = field(default_factory=dict)
     parameters: tuple[ir.Schema, ...] = ()
+    packed: tuple[bool, ...] = ()
     windows: Windows | None = None
 
-    def inside_lambda(self, parameters: ir.Schema) -> Scope:
-        return replace(self, parameters=(parameters, *self.parameters), windows=None)
+    def inside_lambda(self, parameters: ir.Schema, *, packed: bool = False) -> Scope:
+        return replace(self, parameters=(parameters, *self.parameters), packed=(packed, *self.packed), windows=None)
 
     def without_windows(self) -> Scope:
         return self if self.windows is None else replace(self, windows=None)

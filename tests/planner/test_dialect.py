@@ -34,7 +34,7 @@ def test_relations_and_expressions_are_named_in_the_schema_s_words() -> None:
 
 def test_what_is_refused_is_not_named() -> None:
     assert not {"DDL", "UPDATE"} & set(DOCUMENT["supported_relations"])
-    assert "LAMBDA_INVOCATION" not in DOCUMENT["supported_expressions"]
+    assert "ENUM" not in DOCUMENT["supported_expressions"]
     assert "FUNC" not in DOCUMENT["supported_types"]
 
 

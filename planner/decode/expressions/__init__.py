@@ -11,7 +11,7 @@ from .context_variable import convert_context_variable
 from .detached import convert_detached
 from .dynamic_parameter import convert_dynamic_parameter
 from .if_then import convert_if_then
-from .lambdas import convert_lambda
+from .lambdas import convert_lambda, convert_lambda_invocation
 from .literal import convert_literal
 from .nested import convert_nested
 from .or_list import convert_multi_or_list, convert_singular_or_list
@@ -34,6 +34,7 @@ CONVERTERS: Final[Mapping[str, ExpressionConverter]] = {
     "subquery": convert_subquery,
     "nested": convert_nested,
     "lambda": convert_lambda,
+    "lambda_invocation": convert_lambda_invocation,
     "execution_context_variable": convert_context_variable,
     "detached_expression_ordinal": convert_detached,
     "dynamic_parameter": convert_dynamic_parameter,
@@ -41,5 +42,4 @@ CONVERTERS: Final[Mapping[str, ExpressionConverter]] = {
 
 REFUSED: Final[Mapping[str, str]] = {
     "enum": "an enum is not a value, and can only be an argument of a function",
-    "lambda_invocation": "a direct call of a lambda is not supported; write its body with the arguments in place",
 }

@@ -22,12 +22,15 @@ Step: TypeAlias = "int | ir.ListElement | ir.MapKey"
 
 
 class _Row(NamedTuple):
-    """A row whose columns a reference can name. The columns may be the part of a longer row from column `first` on."""
+    """A row whose columns a reference can name. The columns may be the part of a longer row from column `first` on. The
+    parameters of a lambda may be packed into one struct.
+    """
 
     schema: ir.Schema
     outer: int = 0
     first: int = 0
     is_lambda: bool = False
+    is_packed: bool = False
 
 
 def convert_selection(decoder: Decoder, message: Message, plan_path: PlanPath, scope: Scope) -> Steps[ir.Expression]:
@@ -49,7 +52,7 @@ def _row(decoder: Decoder, message: Message, plan_path: PlanPath, scope: Scope) 
         case "lambda_parameter_reference":
             steps = message.lambda_parameter_reference.steps_out
             if steps < len(scope.parameters):
-                return _Row(scope.parameters[steps], steps, is_lambda=True)
+                return _Row(scope.parameters[steps], steps, is_lambda=True, is_packed=scope.packed[steps])
             problem = (
                 f"there is no lambda {steps} steps out; there are {len(scope.parameters)} lambdas around this "
                 "expression"
@@ -104,6 +107,9 @@ def _column(
     steps = tuple(step for step, _ in rest)
     if not row.is_lambda:
         return ir.Field(index=row.first + first, type=end, steps=steps, outer=row.outer)
+    if row.is_packed:
+        struct = ir.Parameter(index=0, type=t.Struct(fields=row.schema, nullable=False), outer=row.outer)
+        return ir.NestedField(operand=struct, steps=(first, *steps), type=end)
     parameter = ir.Parameter(index=first, type=type_, outer=row.outer)
     return ir.NestedField(operand=parameter, steps=steps, type=end) if steps else parameter
 

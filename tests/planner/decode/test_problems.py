@@ -38,7 +38,7 @@ def test_five_faults_are_reported_at_five_places() -> None:
     assert [(p.place, p.reason) for p in problems(plan(broken, ["a", "b"]))] == [
         (f"{above}.input.filter.input.read.filter.selection.direct_reference.struct_field.field", "OUT_OF_RANGE"),
         (f"{above}.input.filter.condition", "NOT_BOOLEAN"),
-        (f"{above}.expressions[0].scalar_function.arguments[1].value.lambda_invocation", "UNSUPPORTED_EXPRESSION"),
+        (f"{above}.expressions[0].scalar_function.arguments[1].value.lambda_invocation.lambda.body", "MISSING"),
         (f"{above}.expressions[1].scalar_function.function_reference", "UNKNOWN_ANCHOR"),
         (f"{above}.common.emit.output_mapping[1]", "OUT_OF_RANGE"),
     ]

@@ -153,7 +153,7 @@ def test_if_then_is_nullable_where_a_branch_is_or_where_there_is_no_else() -> No
         ({"nested": {}}, "MISSING"),
         ({"subquery": {}}, "MISSING"),
         ({"executionContextVariable": {}}, "MISSING"),
-        ({"lambdaInvocation": {}}, "UNSUPPORTED_EXPRESSION"),
+        ({"lambdaInvocation": {}}, "MISSING"),
         ({"detachedExpressionOrdinal": 3}, "OUT_OF_RANGE"),
         ({}, "MISSING"),
     ],
