@@ -21,7 +21,7 @@ def loop_of(node: RoundsNode, instance: Instance, channels: int) -> Loop:
 
     No epoch goes back to an earlier round, so rounds are not counted.
     """
-    evaluators = Evaluators(instance)
+    evaluators = Evaluators(lambda: instance)
     memory = instance.settings.memory_limit * channels // _COPIES
     match node.root:
         case LoopNode(whole=True, body=RecomputeNode() as body) as loop:

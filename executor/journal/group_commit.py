@@ -28,13 +28,16 @@ _TRANSIENT: Final = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY)
 
 
 class Batch:
-    """Statements that are committed together, and calls to make once they are."""
+    """Statements that are committed together, and calls to make once they are. Callers wait for `done`: a commit wakes
+    those alone whose statements it has, however many wait for the next one.
+    """
 
-    __slots__ = ("after", "durable", "statements")
+    __slots__ = ("after", "done", "durable", "statements")
 
-    def __init__(self) -> None:
+    def __init__(self, lock: threading.Lock) -> None:
         self.statements: list[Statement] = []
         self.after: list[Callable[[], None]] = []
+        self.done = threading.Condition(lock)
         self.durable = False
 
 
@@ -45,11 +48,12 @@ class Journal:
         self._database = database
         self._lock = threading.Lock()
         self._work = threading.Condition(self._lock)
-        self._done = threading.Condition(self._lock)
-        self._open = Batch()
+        self._open = Batch(self._lock)
         self._pending: list[Batch] = []
         """Batches that are being committed, or that could not be committed."""
         self._urgent = False
+        self._sleeps = False
+        """True if the thread waits until it is woken. Soon after a commit it looks by itself: waking it takes time."""
         self._failures = 0
         self._error: sqlite3.Error | None = None
         self._broken = False
@@ -64,7 +68,8 @@ class Journal:
             batch = self._open
             if self._broken:
                 return batch
-            if not batch.statements and not batch.after:
+            if self._sleeps:
+                self._sleeps = False
                 self._work.notify()
             batch.statements += statements
             if after is not None:
@@ -82,7 +87,7 @@ class Journal:
             while not batch.durable:
                 if self._broken or self._ended or self._failures > failures:
                     raise journal_failed(self._error)
-                self._done.wait()
+                batch.done.wait()
 
     def check(self) -> None:
         """Raise `Unavailable` if the last commit has failed and another attempt fails too."""
@@ -112,20 +117,25 @@ class Journal:
                 self._committed(batches)
         with self._lock:
             self._ended = True
-            self._done.notify_all()
+            self._wake_waiting()
 
     def _next(self) -> tuple[Batch, ...] | None:
         """The batches to commit, once a caller waits for one, or they are old enough. None at the end."""
         with self._lock:
+            dozes = True
             while not (self._urgent or self._closed or self._broken):
                 waiting = self._pending or self._open.statements or self._open.after
-                if not self._work.wait(LAZY_SECONDS if waiting else None):
-                    break
+                self._sleeps = not (waiting or dozes)
+                if not self._work.wait(None if self._sleeps else LAZY_SECONDS):
+                    if self._pending or self._open.statements or self._open.after:
+                        break
+                    dozes = False
+            self._sleeps = False
             if self._broken or (self._closed and self._error is not None):
                 return None
             if self._urgent or self._open.statements or self._open.after:
                 self._pending.append(self._open)
-                self._open = Batch()
+                self._open = Batch(self._lock)
             self._urgent = False
             if self._closed and not self._pending:
                 return None
@@ -141,7 +151,7 @@ class Journal:
             for batch in batches:
                 batch.durable = True
                 batch.statements = []
-            self._done.notify_all()
+                batch.done.notify_all()
         for call in [call for batch in batches for call in batch.after]:
             call()
 
@@ -153,7 +163,12 @@ class Journal:
             self._error = error
             self._failures += 1
             self._broken = code not in _TRANSIENT
-            self._done.notify_all()
+            self._wake_waiting()
+
+    def _wake_waiting(self) -> None:
+        """Wake all callers, whatever batch they wait for."""
+        for batch in (*self._pending, self._open):
+            batch.done.notify_all()
 
 
 def journal_failed(error: Exception | None) -> Unavailable:

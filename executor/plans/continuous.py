@@ -104,17 +104,21 @@ class ContinuousComputation:
         self._undo: _Undo | None = None
         self._pool = pool
         self._instance_settings = replace(settings, memory_limit=options.memory_limit // _STATEMENTS)
-        instance = pool.take(self._instance_settings)
-        self._instance: Instance | None = instance
-        """None while the task rests."""
-        self._evaluators = Evaluators(instance)
+        self._instance: Instance | None = None
+        """None while the task rests, and if it has no statements."""
+        self._evaluators = Evaluators(self._engine)
         try:
             graph = graph_of(prepared.root, entries, self._evaluators)
             self._network = Network(graph, options.channels, schedule=Watched(self.check_stopped, self.check))
         except BaseException:
-            pool.give_back(instance)
+            self.close()
             raise
         self._outside = Conform(prepared.columns, "the result")
+
+    def _engine(self) -> Instance:
+        if self._instance is None:
+            self._instance = self._pool.take(self._instance_settings)
+        return self._instance
 
     # -------------------------------------------------------------------------------------------------- splits
 
@@ -155,10 +159,7 @@ class ContinuousComputation:
 
     def epoch(self, number: int, clock_us: int) -> ContinuousRun:  # noqa: ARG002 - no answer depends on the clock
         self._stopped = False  # an interrupt was for the epoch before
-        if self._instance is None:
-            instance = self._pool.take(self._instance_settings)
-            self._instance = instance
-            self._evaluators.go_on(instance)
+        self._evaluators.go_on()
         return ContinuousRun(self, number, Undoing(self) if self._skips else None)
 
     def mark(self) -> None:

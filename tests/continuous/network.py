@@ -52,7 +52,7 @@ def bare(plan: ir.Plan, channels: int) -> tuple[Network, Sequence[tuple[str, Seq
         )
         for port, source in enumerate(prepared_plan.sources)
     }
-    network = Network(graph_of(prepared_plan.root, entries, Evaluators(_instance())), channels)
+    network = Network(graph_of(prepared_plan.root, entries, Evaluators(_instance)), channels)
     return network, [(name, entry.schema.names) for name, entry in entries.items()]
 
 

@@ -63,7 +63,7 @@ def reached(instance: Instance, channels: int) -> Loop:
         lambda check: ChangingRounds(
             NODE, lambda schedule: Network(graph, channels, schedule=schedule), check, memory=memory
         ),
-        Evaluators(instance),
+        Evaluators(lambda: instance),
     )
 
 
@@ -79,5 +79,5 @@ def counted(instance: Instance) -> Loop:
         plan_path="loop",
     )
     inputs = [(numbered(EDGE), PLANNED_ROWS)] * 2
-    evaluators, memory = Evaluators(instance), instance.settings.memory_limit
+    evaluators, memory = Evaluators(lambda: instance), instance.settings.memory_limit
     return Loop(EDGE, lambda check: RecomputedRounds(EDGE, body, inputs, evaluators, check, memory=memory), evaluators)

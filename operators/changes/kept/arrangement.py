@@ -147,6 +147,10 @@ class Arrangement:
             if self._recent_rows >= _RECENT:
                 self._gather()
 
+    def takes(self, run: PackedRun) -> bool:
+        """True if `insert_run` may have this run: its form is that of the arrangement."""
+        return self._packed is not None and self._packed.takes(run)
+
     def insert_run(self, run: Run) -> None:
         """Take a run of an arrangement of the same form, as it is; packed ones come first."""
         if isinstance(run, PackedRun) and self._packed is not None:

@@ -85,8 +85,15 @@ class PackedRuns:
         if len(run):
             self.runs.append(run)
 
+    def takes(self, run: PackedRun) -> bool:
+        """True if the run has this form, and the layout may still become that of the run."""
+        width = 1 if run.weights.ndim == 1 else run.weights.shape[1]
+        return run.layout.form == self._form and width == self._width and not self._stays
+
     def take(self, run: PackedRun) -> None:
         """Add a run of other packed runs of this form, newer than all runs here."""
+        if self.layout is not None and self.layout.domain == run.layout.domain:
+            run.layout = self.layout  # runs of one layout are merged and searched without a look at their layouts
         self.layout = run.layout
         self.insert(run)
 

@@ -105,6 +105,13 @@ class PackedRun:
         return self._directory
 
 
+def is_run(layout: Layout, words: Numbers, weights: Numbers) -> bool:
+    """True if these are the words and weights of a run in the layout."""
+    if not len(words) or words.item(0) < 0 or words.item(-1) >> sum(layout.domain.bits):
+        return False
+    return bool((words[1:] > words[:-1]).all()) and bool(not_zero(weights).all())
+
+
 def packed(layout: Layout, words: Numbers, weights: Numbers) -> PackedRun:
     """A run of words in any order. The arrays may be sorted in place."""
     bits = sum(layout.domain.bits)

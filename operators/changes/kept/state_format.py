@@ -17,7 +17,7 @@ from ..values.rows import Rows
 from .arrangement import Arrangement, Run
 from .held_state import HeldState, SettledRuns
 from .packed_layout import Form, Layout
-from .packed_words import PackedRun
+from .packed_words import PackedRun, is_run
 
 VERSION: Final = 1
 _LAYOUT: Final = b"layout"
@@ -47,15 +47,37 @@ def load_arrangement(
     written_version, tables = state.read_parts(name)
     check_version(name, written_version, version)
     for table in tables:
-        entries = entries_of(name, table, schema)
-        arrangement.insert_numbers(entries.rows, entries.weights, entries.rounds)
+        packed = _packed_run(name, table, schema)
+        if packed is not None and arrangement.takes(packed):
+            arrangement.insert_run(packed)
+        else:
+            entries = entries_of(name, table, schema)
+            arrangement.insert_numbers(entries.rows, entries.weights, entries.rounds)
+
+
+def _packed_run(name: str, table: pa.Table, schema: pa.Schema) -> PackedRun | None:
+    """The part as the run that it was, which takes far less time than to pack its rows again; None if it is none."""
+    described = description(table)
+    if described is None:
+        return None
+    _check_types(name, described["types"], schema)
+    layout = layout_of(described, schema.types)
+    arrays = dict(zip(table.column_names, map(whole, table.columns), strict=True))
+    words, weights = _numbers(arrays[_WORDS]), _weights(arrays)
+    # A copy, because the words would keep the bytes of the whole file in memory.
+    return PackedRun(layout, words.copy(), weights) if is_run(layout, words, weights) else None
+
+
+def _weights(arrays: Mapping[str, pa.Array]) -> Numbers:
+    """The weights in the type that they were written in, which is the smallest for them."""
+    columns = [array.to_numpy(zero_copy_only=False) for column, array in arrays.items() if column.startswith("w")]
+    return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
 
 
 def entries_of(name: str, table: pa.Table, schema: pa.Schema) -> Change:
     """The entries in a part of the table that was written under `name` for rows of `schema`."""
     arrays = dict(zip(table.column_names, map(whole, table.columns), strict=True))
-    weights = [_numbers(array) for column, array in arrays.items() if column.startswith("w")]
-    matrix = weights[0] if len(weights) == 1 else np.stack(weights, axis=1)
+    matrix = _weights(arrays).astype(np.int64, copy=False)
     described = description(table)
     if described is not None:
         _check_types(name, described["types"], schema)

@@ -93,8 +93,9 @@ class Evaluator:
             fragment.close()
 
     def go_on(self, instance: Instance) -> None:
-        """Plan the statement again."""
-        self._fragment = self._make(instance=instance)
+        """Plan the statement again, after a rest."""
+        if self._fragment is None:
+            self._fragment = self._make(instance=instance)
 
     def close(self) -> None:
         self.rest()
@@ -103,9 +104,12 @@ class Evaluator:
 class Evaluators:
     """The statements of a network's operators, on one instance, one at a time. Each is planned once for all operators
     and channels that run it. It outlives them: a network that is reset makes its operators anew.
+
+    `instance` gives the instance. A network without statements never calls it, because making one takes tens of
+    milliseconds.
     """
 
-    def __init__(self, instance: Instance) -> None:
+    def __init__(self, instance: Callable[[], Instance]) -> None:
         self._instance = instance
         self._made: dict[tuple[object, ...], Evaluator] = {}
 
@@ -115,7 +119,7 @@ class Evaluators:
         key = (sql, *inputs, schema, plan_path, *rows)
         evaluator = self._made.get(key)
         if evaluator is None:
-            evaluator = Evaluator(sql, inputs, schema, instance=self._instance, plan_path=plan_path, rows=rows)
+            evaluator = Evaluator(sql, inputs, schema, instance=self._instance(), plan_path=plan_path, rows=rows)
             self._made[key] = evaluator
         return evaluator
 
@@ -124,11 +128,10 @@ class Evaluators:
         for evaluator in self._made.values():
             evaluator.rest()
 
-    def go_on(self, instance: Instance) -> None:
-        """Plan all statements again, on this instance."""
-        self._instance = instance
+    def go_on(self) -> None:
+        """Plan all statements again, after a rest."""
         for evaluator in self._made.values():
-            evaluator.go_on(instance)
+            evaluator.go_on(self._instance())
 
     @property
     def plans(self) -> int:

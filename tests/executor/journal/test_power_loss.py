@@ -15,6 +15,7 @@ from tidegate.executor.journal.durable_tasks import DurableTasks
 from tidegate.proto.errors import NotFound, TidegateError, Unavailable
 from tidegate.proto.values import Cursor, Mode, TaskOptions
 
+from ...searching import SEARCHES
 from ..fakes import PLAN, Client, CountingEngine, FakeEngine, counting, manager_of
 from .power_loss import LossyDisk, Recorder, RecordingDisk, RecordingVfs, failing_sync, full, put, read_only, slow
 
@@ -193,13 +194,14 @@ def test_power_is_lost_at_every_sync(folder: Path, recorder: Recorder, vfs: Reco
             lossy.apply(recorded[done])
 
 
+@pytest.mark.timeout(3_600)
 @pytest.mark.parametrize("failure", [full, failing_sync, read_only, slow])
 @pytest.mark.parametrize("once", [True, False])
 def test_each_write_fails_in_turn_and_nothing_is_damaged(
     folder: Path, recorder: Recorder, vfs: RecordingVfs, failure: Callable[..., None], once: bool
 ) -> None:
     recorder.failure, recorder.once = failure, once
-    for number in range(1, 400, 11):
+    for number in failing_writes(apart=11):
         data = folder / f"{number}"
         recorder.operations.clear()
         recorder._tried, recorder.fail_at = 0, number
@@ -216,6 +218,49 @@ def test_each_write_fails_in_turn_and_nothing_is_damaged(
         run.service.close()
         check(data, run.now, run.now)
         assert refused in (("",) if failure is slow else ("", "JOURNAL_FAILED"))
+        if recorder._tried < number:
+            break
+
+
+def failing_writes(*, apart: int) -> range:
+    """The numbers of the writes to fail: every one in a long search."""
+    return range(1, 400, 1 if SEARCHES else apart)
+
+
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("failure", [full, failing_sync, read_only])
+@pytest.mark.parametrize("once", [True, False])
+def test_each_write_of_a_task_with_checkpoints_fails_in_turn_and_its_rows_stay_true(
+    folder: Path, recorder: Recorder, vfs: RecordingVfs, failure: Callable[..., None], once: bool
+) -> None:
+    recorder.failure, recorder.once = failure, once
+    for number in failing_writes(apart=7):
+        data = folder / f"{number}"
+        recorder.operations.clear()
+        recorder._tried, recorder.fail_at = 0, number
+        try:
+            durable = DurableTasks(data, RecordingDisk(recorder), vfs.name)
+            service = manager_of(CountingEngine(), threads=1, durable=durable)
+        except (TidegateError, OSError):
+            continue
+        identity, sealed, refused = "", 0, ""
+        try:
+            options = TaskOptions(mode=Mode.CONTINUOUS, checkpoint_epochs=1)
+            task = Client(service, service.create_task(PLAN, options, {}))
+            identity = task.id
+            for epoch in range(1, 6):
+                task.add(epoch)
+                sealed = task.seal(epoch)
+                assert task.epoch(epoch) == [counting(epoch, epoch - 1)]
+                service.acknowledge(task.id, Cursor(epoch + 1))
+                durable.flush()
+        except Unavailable as error:
+            refused = error.reason
+        recorder.works_again()
+        service.close()
+        assert refused in ("", "JOURNAL_FAILED")
+        if identity:
+            check_counts(data, identity, sealed)
         if recorder._tried < number:
             break
 

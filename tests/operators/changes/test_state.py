@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from tidegate.operators.changes.kept.arrangement import Arrangement
+from tidegate.operators.changes.kept.packed_words import PackedRun
 from tidegate.operators.changes.kept.state_format import VERSION, load_arrangement, save_arrangement
 from tidegate.operators.changes.values.change import Change
 from tidegate.operators.changes.values.rows import Rows
@@ -58,3 +59,83 @@ def test_columns_of_other_types_are_refused() -> None:
     with pytest.raises(CheckpointError, match=r"'rows' has columns .*string.* keeps .*binary") as refused:
         load_arrangement(state, "rows", Arrangement(other.types, (0,), depth=1), other)
     assert refused.value.reason == "CHECKPOINT_OTHER_STATE"
+
+
+NUMBERS = pa.schema([("k", pa.int64()), ("v", pa.int32())])
+
+
+def numbers(width: int, *sizes: int) -> Arrangement:
+    """One whose rows are packed, later lots in a larger layout. With `width` 1 each row has one weight."""
+    kept = Arrangement(NUMBERS.types, (0,), depth=0, width=width)
+    for lot, size in enumerate(sizes):
+        keys = pa.array([(lot + 1) * 1_000 + at for at in range(size)], pa.int64())
+        values = pa.array([at * (1 + 50 * lot) for at in range(size)], pa.int32())
+        weights = np.arange(1, size * width + 1, dtype=np.int64).reshape(size, width)
+        kept.insert_numbers(Rows.of_arrays([keys, values], size), weights[:, 0] if width == 1 else weights, ())
+    return kept
+
+
+def saved(kept: Arrangement) -> MemoryState:
+    state = MemoryState()
+    save_arrangement(state, "rows", kept, NUMBERS)
+    return state
+
+
+def rows_of(kept: Arrangement, keys: list[int]) -> dict[tuple[int, ...], list[int]]:
+    """The rows of these keys with the sums of their weights."""
+    entries = kept.find(Rows.of_arrays([pa.array(keys, pa.int64())], len(keys)))
+    rows = zip(*(array.to_pylist() for array in entries.rows.to_arrays(NUMBERS.types)), strict=True)
+    sums: dict[tuple[int, ...], list[int]] = {}
+    for row, weights in zip(rows, entries.weights.reshape(len(entries), -1).tolist(), strict=True):
+        sums[row] = [had + more for had, more in zip(sums.get(row, [0] * len(weights)), weights, strict=True)]
+    return {row: weights for row, weights in sums.items() if any(weights)}
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_packed_runs_come_back_as_they_were_and_take_more_rows(width: int) -> None:
+    kept, again = numbers(width, 20_000, 2_000, 300), numbers(width)
+    load_arrangement(saved(kept), "rows", again, NUMBERS)
+    assert all(isinstance(run, PackedRun) for run in again.runs)
+    assert list(saved(again).read_parts("rows")[1]) == list(saved(kept).read_parts("rows")[1])
+    more = numbers(width, 400)
+    for one in (kept, again):
+        for entry in more.runs:
+            assert isinstance(entry, PackedRun)
+            one.insert_numbers(entry.layout.rows(entry.words), entry.weights.astype(np.int64), ())
+    keys = [1_000, 1_001, 1_399, 2_005, 3_299, 21_000, 9]
+    assert rows_of(again, keys) == rows_of(kept, keys) != {}
+
+
+@pytest.mark.parametrize("damage", ["order", "twice", "nothing", "beyond"])
+def test_words_that_are_no_run_are_packed_again(damage: str) -> None:
+    (table,) = saved(numbers(1, 1_000)).read_parts("rows")[1]
+    words, weights = (table.column(name).to_numpy().copy() for name in ("packed", "w0"))
+    rows = numbers(1, 1_000)
+    match damage:
+        case "order":
+            words, weights = words[::-1].copy(), weights[::-1].copy()
+        case "twice":
+            words, weights = np.append(words, words[-1]), np.append(weights, weights[-1])
+            last = table.num_rows - 1
+            rows.insert_numbers(_row(1_000 + last, last), np.array([1_000]), ())
+        case "nothing":
+            weights[5] = 0
+            rows.insert_numbers(_row(1_005, 5), np.array([-6]), ())
+        case "beyond":
+            words = np.append(words, -1)
+            weights = np.append(weights, 0)
+    state = MemoryState()
+    state.write_parts(
+        "rows",
+        VERSION,
+        [pa.table([words, weights], ["packed", "w0"])],
+        lambda part: part.replace_schema_metadata(table.schema.metadata),
+    )
+    again = numbers(1)
+    load_arrangement(state, "rows", again, NUMBERS)
+    keys = [1_000, 1_005, 1_999]
+    assert rows_of(again, keys) == rows_of(rows, keys)
+
+
+def _row(key: int, value: int) -> Rows:
+    return Rows.of_arrays([pa.array([key], pa.int64()), pa.array([value], pa.int32())], 1)

@@ -71,7 +71,7 @@ class Running:
         entries = {
             name: EntrySource(port=port, schema=schema) for port, (name, schema) in enumerate(self.schemas.items())
         }
-        self._evaluators = Evaluators(_instance())
+        self._evaluators = Evaluators(_instance)
         self._graph = graph_of(lower(plan, 1 << 40).root, entries, self._evaluators)
         self.operators: list[ChangeOperator | None] = [
             vertex.make(0) if isinstance(vertex, Operate) else None for vertex in self._graph.vertices
