@@ -120,7 +120,7 @@ def test_rows_of_two_states_of_a_table_are_not_mixed(
     file = served[address] / "changing.parquet"
     pq.write_table(TABLE, file)
     frame = registered.read.format("tidegate").option("server", address).option("plan", PAIRS)
-    loaded = frame.option("table.a", str(file)).option("partitions", 2).load()
+    loaded = frame.option("table.a", str(file)).option("partitions", 2).option("idle_seconds", 1).load()
     assert loaded.count() == 1000
     assert none_left(client)
     pq.write_table(TABLE.slice(0, 10), file)
