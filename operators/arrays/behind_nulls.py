@@ -2,27 +2,29 @@
 
 Where a value is null, the array still has room for one, and an engine leaves there what was in its memory: parts of
 other rows, also those of other tasks. Arrow's messages and files carry these bytes. Rows that leave the process carry
-zeros there, so the bytes of a result are a function of its values.
+zeros there.
 """
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types as kinds
 
 from ..core.batches import batch_of
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
+Offsets: TypeAlias = npt.NDArray[np.int32] | npt.NDArray[np.int64]
 
 
 def cleared(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch with zeros behind its nulls: the batch itself where there are none. Values that are written once and
-    stand in many rows stay as they are.
+    """The batch with zeros behind its nulls: the batch itself where there are none. Dictionaries, unions, views and
+    run-end encoded columns stay as they are: no engine makes them of rows of other tasks.
     """
     columns = batch.columns
     cleared_columns = [_cleared(column) for column in columns]
@@ -31,8 +33,16 @@ def cleared(batch: pa.RecordBatch) -> pa.RecordBatch:
     return batch_of(cleared_columns, batch.num_rows, batch.schema)
 
 
-def _cleared(array: pa.Array, above: Mask | None = None) -> pa.Array:
-    """The array with zeros behind its own nulls, and in the rows `above`, which are null in the array around it."""
+@dataclass(frozen=True, slots=True)
+class _Above:
+    """The rows that are null in the array around an array. A `required` array has no nulls of its own."""
+
+    hidden: Mask
+    required: bool
+
+
+def _cleared(array: pa.Array, above: _Above | None = None) -> pa.Array:
+    """The array with zeros behind its own nulls and in the rows that are null above it."""
     type_ = array.type
     if not len(array):
         return array
@@ -45,13 +55,13 @@ def _cleared(array: pa.Array, above: Mask | None = None) -> pa.Array:
     if isinstance(type_, pa.BaseExtensionType):
         return pa.ExtensionArray.from_storage(type_, _cleared(array.storage, above))
     if kinds.is_boolean(type_):
-        return _booleans(array, _hidden(array, above))
+        return _booleans(array, above)
     if _is_fixed(type_):
-        return _fixed(array, _hidden(array, above))
-    return _texts(array, _hidden(array, above)) if _is_text(type_) else array
+        return _fixed(array, above)
+    return _texts(array, above) if _is_text(type_) else array
 
 
-def _nested(array: pa.Array, above: Mask | None) -> pa.Array:
+def _nested(array: pa.Array, above: _Above | None) -> pa.Array:
     if kinds.is_struct(array.type):
         return _struct(array, above)
     if kinds.is_fixed_size_list(array.type):
@@ -60,16 +70,12 @@ def _nested(array: pa.Array, above: Mask | None) -> pa.Array:
     return _list(array, above) if is_list else array
 
 
-def _hidden(array: pa.Array, above: Mask | None) -> Mask:
-    """The rows whose values nobody may see."""
-    nulls = _nulls(array)
-    return nulls if above is None else nulls | above
-
-
-def _nulls(array: pa.Array) -> Mask:
-    if not array.null_count:
-        return np.zeros(len(array), np.bool_)
-    return ~_bits(array.buffers()[0], array)
+def _hidden(array: pa.Array, above: _Above | None) -> Mask | None:
+    """The rows whose values nobody may see; None where there are none."""
+    nulls = ~_bits(array.buffers()[0], array) if array.null_count else None
+    if above is None:
+        return nulls
+    return above.hidden if nulls is None else nulls | above.hidden
 
 
 def _bits(buffer: pa.Buffer, array: pa.Array) -> Mask:
@@ -79,84 +85,83 @@ def _bits(buffer: pa.Buffer, array: pa.Array) -> Mask:
     return bits[bit:].view(np.bool_)
 
 
-def _validity(array: pa.Array) -> pa.Buffer | None:
-    """The bits of the array's nulls, from a buffer's start."""
-    return pa.py_buffer(np.packbits(~_nulls(array), bitorder="little")) if array.null_count else None
+def _of(
+    array: pa.Array, above: _Above | None, buffers: Sequence[pa.Buffer], children: Sequence[pa.Array] | None = None
+) -> pa.Array:
+    """An array of the same type from the start of these buffers: null where it is null or hidden."""
+    hidden = _hidden(array, above)
+    if hidden is None or (above is not None and above.required):
+        validity, count = None, 0
+    else:
+        validity, count = pa.py_buffer(np.packbits(~hidden, bitorder="little")), int(np.count_nonzero(hidden))
+    return pa.Array.from_buffers(array.type, len(array), [validity, *buffers], count, children=children)
 
 
-def _fixed(array: pa.Array, hidden: Mask) -> pa.Array:
-    width = array.type.bit_width // 8
+def _fixed(array: pa.Array, above: _Above | None) -> pa.Array:
+    width, hidden = array.type.bit_width // 8, _hidden(array, above)
+    if not width or hidden is None:
+        return array
     word = next(size for size in (8, 4, 2, 1) if width % size == 0)
     words = np.frombuffer(array.buffers()[1], f"i{word}", len(array) * (width // word), array.offset * width)
     values = np.where(hidden[:, np.newaxis], 0, words.reshape(len(array), -1))
-    return _of(array, [_validity(array), pa.py_buffer(values.astype(words.dtype, copy=False))])
+    return _of(array, above, [pa.py_buffer(values.astype(words.dtype, copy=False))])
 
 
-def _booleans(array: pa.Array, hidden: Mask) -> pa.Array:
-    bits = _bits(array.buffers()[1], array)
-    return _of(array, [_validity(array), pa.py_buffer(np.packbits(bits & ~hidden, bitorder="little"))])
+def _booleans(array: pa.Array, above: _Above | None) -> pa.Array:
+    bits, hidden = _bits(array.buffers()[1], array), _hidden(array, above)
+    if hidden is not None:
+        bits = bits & ~hidden
+    return _of(array, above, [pa.py_buffer(np.packbits(bits, bitorder="little"))])
 
 
-def _of(array: pa.Array, buffers: list[pa.Buffer | None]) -> pa.Array:
-    return pa.Array.from_buffers(array.type, len(array), buffers, null_count=array.null_count)
-
-
-def _texts(array: pa.Array, hidden: Mask) -> pa.Array:
-    offsets = _offsets(array)
-    if not ((offsets[1:] - offsets[:-1]) * hidden).any():
+def _texts(array: pa.Array, above: _Above | None) -> pa.Array:
+    offsets, hidden = _offsets(array), _hidden(array, above)
+    if hidden is None:
         return array
-    return pc.if_else(pa.array(hidden), _no_text(array), array)
+    _, _, data = array.buffers()
+    lengths = np.diff(offsets)
+    if (lengths * hidden).any():
+        shown = np.repeat(~hidden, lengths)
+        data = pa.py_buffer(np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]][shown])
+        offsets = _ends(lengths * ~hidden, offsets.dtype)
+    return _of(array, above, [pa.py_buffer(offsets), data])
 
 
-def _no_text(array: pa.Array) -> pa.Array:
-    """Empty texts where the array has values, and nulls where it has none."""
-    return pc.if_else(array.is_null(), pa.scalar(None, array.type), pc.cast(pa.scalar(""), array.type))
-
-
-def _struct(array: pa.StructArray, above: Mask | None) -> pa.Array:
-    hidden = _hidden(array, above) if array.null_count or above is not None else None
-    children = [array.field(at) for at in range(array.type.num_fields)]
-    clear = [_cleared(child, hidden) for child in children]
-    if all(one is other for one, other in zip(children, clear, strict=True)):
+def _struct(array: pa.StructArray, above: _Above | None) -> pa.Array:
+    hidden = _hidden(array, above)
+    fields = list(array.type)
+    children = [array.field(at) for at in range(len(fields))]
+    inside = [None if hidden is None else _Above(hidden, required=not field.nullable) for field in fields]
+    clear = [_cleared(child, one) for child, one in zip(children, inside, strict=True)]
+    if hidden is None and all(one is other for one, other in zip(children, clear, strict=True)):
         return array
-    mask = pa.array(_nulls(array)) if array.null_count else None
-    return pa.StructArray.from_arrays(clear, fields=list(array.type), mask=mask)
+    return _of(array, above, [], clear)
 
 
-def _list(array: pa.Array, above: Mask | None) -> pa.Array:
+def _list(array: pa.Array, above: _Above | None) -> pa.Array:
     """A list or a map, without the items of rows that nobody may see."""
-    offsets = _offsets(array)
-    hidden = _hidden(array, above) if array.null_count or above is not None else None
-    counts = np.diff(offsets)
+    offsets, hidden = _offsets(array), _hidden(array, above)
     values = _items(array).slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
-    if hidden is not None and counts[hidden].any():
-        values = values.filter(pa.array(np.repeat(~hidden, counts)))
-        counts = np.where(hidden, 0, counts)
-    elif (clear := _cleared(values)) is values:
-        return array
+    counts = np.diff(offsets)
+    if hidden is not None and (counts * hidden).any():
+        shown = values.filter(pa.array(np.repeat(~hidden, counts)))
+        counts = counts * ~hidden
     else:
-        values = clear
-    new_offsets = np.zeros(len(array) + 1, offsets.dtype)
-    np.cumsum(counts, out=new_offsets[1:])
-    return pa.Array.from_buffers(
-        array.type,
-        len(array),
-        [_validity(array), pa.py_buffer(new_offsets)],
-        null_count=array.null_count,
-        children=[_cleared(values)],
-    )
-
-
-def _fixed_size_list(array: pa.FixedSizeListArray, above: Mask | None) -> pa.Array:
-    size = array.type.list_size
-    hidden = _hidden(array, above) if array.null_count or above is not None else None
-    values = array.values.slice(array.offset * size, len(array) * size)
-    clear = _cleared(values, None if hidden is None else np.repeat(hidden, size))
-    if clear is values:
+        shown = values
+    clear = _cleared(shown)
+    if hidden is None and clear is values:
         return array
-    return pa.Array.from_buffers(
-        array.type, len(array), [_validity(array)], null_count=array.null_count, children=[clear]
-    )
+    return _of(array, above, [pa.py_buffer(_ends(counts, offsets.dtype))], [clear])
+
+
+def _fixed_size_list(array: pa.FixedSizeListArray, above: _Above | None) -> pa.Array:
+    size, hidden = array.type.list_size, _hidden(array, above)
+    values = array.values.slice(array.offset * size, len(array) * size)
+    inside = None
+    if hidden is not None:
+        inside = _Above(np.repeat(hidden, size), required=not array.type.value_field.nullable)
+    clear = _cleared(values, inside)
+    return array if hidden is None and clear is values else _of(array, above, [], [clear])
 
 
 def _items(array: pa.Array) -> pa.Array:
@@ -166,10 +171,17 @@ def _items(array: pa.Array) -> pa.Array:
     return pa.StructArray.from_arrays([array.keys, array.items], fields=fields)
 
 
-def _offsets(array: pa.Array) -> npt.NDArray[np.int32] | npt.NDArray[np.int64]:
+def _offsets(array: pa.Array) -> Offsets:
     wide = kinds.is_large_list(array.type) or kinds.is_large_string(array.type) or kinds.is_large_binary(array.type)
     dtype = np.dtype(np.int64 if wide else np.int32)
     return np.frombuffer(array.buffers()[1], dtype, len(array) + 1, array.offset * dtype.itemsize)
+
+
+def _ends(lengths: npt.NDArray[np.integer[Any]], dtype: np.dtype[Any]) -> Offsets:
+    """Offsets of values of these lengths."""
+    offsets: Offsets = np.zeros(len(lengths) + 1, dtype)
+    np.cumsum(lengths, out=offsets[1:])
+    return offsets
 
 
 def _is_text(type_: pa.DataType) -> bool:

@@ -101,6 +101,8 @@ def _makes(node: Mapping[str, Any]) -> bool:
             return node["function_name"].casefold() not in _MAKES_NOTHING
         case "CAST":
             return node["type_expr"]["type_name"].casefold() not in _FIXED_TYPES
+        case "OPERATOR":
+            return node["type"] == "ARRAY_SLICE"
         case "COLLATE" | "LAMBDA":
             return True
         case _:

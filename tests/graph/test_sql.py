@@ -170,6 +170,7 @@ def test_a_statement_that_collects_groups_has_half_of_its_memory_because_duckdb_
         ("SELECT k FROM l WHERE upper(t) = 'A'", True),
         ("SELECT k, k::VARCHAR AS t FROM l", True),
         ("SELECT k, [t, t] AS t FROM l", True),
+        ("SELECT k, t[2:] AS t FROM l", True),
         ("SELECT k, {'t': t} AS t FROM l", True),
         ("SELECT k FROM l WHERE t COLLATE NOCASE = 'a'", True),
         ("SELECT k FROM l WHERE k IN (SELECT length(replace(t, 'a', 'b')) FROM l)", True),

@@ -23,6 +23,7 @@ SIMPLE = {
     pa.string(): st.text(max_size=4),
     pa.large_binary(): st.binary(max_size=4),
     pa.binary(3): st.binary(min_size=3, max_size=3),
+    pa.binary(0): st.just(b""),
     pa.decimal128(20, 2): st.integers(-(10**17), 10**17).map(lambda value: Decimal(value).scaleb(-2)),
     pa.timestamp("us", "UTC"): st.integers(0, 2**40).map(
         lambda us: dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(microseconds=us)
@@ -75,11 +76,14 @@ def arrays(draw: st.DrawFn) -> pa.Array:
 def soiled(array: pa.Array, seed: int, above: np.ndarray[Any, Any] | None = None) -> pa.Array:
     """The same values with other bytes behind the nulls."""
     type_, rows = array.type, len(array)
-    hidden = np.asarray(array.is_null()) if above is None else np.asarray(array.is_null()) | above
-    validity = pa.py_buffer(np.packbits(~np.asarray(array.is_null()), bitorder="little"))
+    nulls = np.asarray(array.is_null())
+    hidden = nulls if above is None else nulls | above
+    if above is not None:
+        nulls = np.where(above, np.random.default_rng(seed).integers(0, 2, rows).astype(bool), nulls)
+    validity = pa.py_buffer(np.packbits(np.append(~nulls, [seed % 2 == 0] * 7), bitorder="little"))
     if kinds.is_struct(type_):
         children = [soiled(array.field(at), seed + at, hidden) for at in range(type_.num_fields)]
-        return pa.StructArray.from_arrays(children, fields=list(type_), mask=array.is_null())
+        return pa.StructArray.from_arrays(children, fields=list(type_), mask=pa.array(nulls))
     if kinds.is_fixed_size_list(type_):
         size = type_.list_size
         items = soiled(array.values.slice(array.offset * size, rows * size), seed, np.repeat(hidden, size))
