@@ -102,7 +102,7 @@ def _makes(node: Mapping[str, Any]) -> bool:
         case "CAST":
             return node["type_expr"]["type_name"].casefold() not in _FIXED_TYPES
         case "OPERATOR":
-            return node["type"] == "ARRAY_SLICE"
+            return str(node["type"]) == "ARRAY_SLICE"
         case "COLLATE" | "LAMBDA":
             return True
         case _:

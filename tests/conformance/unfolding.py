@@ -270,6 +270,7 @@ def read(bomb: Bomb, folder: Path, limit: int) -> Taken:
     epoch = {
         "plan": base64.b64encode(planned(bomb.statement, bomb.schema)).decode(),
         "is_text": False,
+        "is_node": False,
         "files": {"l": str(path)},
         "reader": READERS["fast"],
         "options": {"memory_limit": limit, "output_bytes": 8 * MIB, "queue_bytes": 8 * MIB},

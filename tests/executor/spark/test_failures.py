@@ -137,7 +137,8 @@ def test_nothing_is_left_of_an_epoch(spark: SparkSession, tmp_path: Path) -> Non
         client.create_task(summed(), executor="spark", spark=spark, **on_channels(2)) as task,
     ):
         task.run_epoch({"numbers": FEW}).table()
-        assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+        (service,) = tmp_path.iterdir()
+        assert [path.name for path in service.rglob("*") if path.is_file()] == ["in-use"]
     assert list(tmp_path.iterdir()) == []
 
 
