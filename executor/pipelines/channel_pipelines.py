@@ -95,7 +95,7 @@ class Pipelines:
 
     @property
     def lasting(self) -> bool:
-        """Whether an operator keeps what cannot be made again."""
+        """True where an operator keeps what cannot be made again."""
         return any(instance.lasting for instance in tuple(self._made.values()))
 
     @property

@@ -32,7 +32,7 @@ class Admission(Generic[T]):
         self._at_once = at_once
         self._works: dict[str, _Works[T]] = {}
         self._waiting: dict[str, _Works[T]] = {}
-        """Those with works that are held back."""
+        """The principals that have works which are held back."""
         self._pauses: list[tuple[int, str]] = []
         """The ends of pauses, and their principals, as a heap: the watcher looks at no others."""
 

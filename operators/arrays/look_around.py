@@ -26,10 +26,10 @@ _MOST_PATHS: Final = 1_000_000
 _MANY: Final = 65_535
 _TOKENS: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?<?[=!]|\$", re.DOTALL)
 _ALIKE: Final = {"$": r"\Z", r"\z": r"\Z"}
-"""What Python writes otherwise than DuckDB: the end of the text."""
+"""The signs that Python writes otherwise than DuckDB: those of the end of the text."""
 
 _AMBIGUOUS: Final = re.compile(r"\[|--|&&|~~|\|\|")
-"""What `re` may read in another way inside a class in a later release."""
+"""Signs inside a class that `re` may read in another way in a later release."""
 
 _FLAGS: Final = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL}
 _REFERENCE: Final = re.compile(r"\\([0-9\\])")

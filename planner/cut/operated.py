@@ -127,7 +127,7 @@ def operator_node(
 
 
 def _user_node(relation: ir.User, inputs: Sequence[PhysicalNode]) -> OperatorNode:
-    """The node of a user's operator. Its code sees columns by their names inside of plans, and names its own
+    """The node of a user operator. Its code sees columns by their names inside of plans, and names its own
     columns.
     """
     user = UserNode(

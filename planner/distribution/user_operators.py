@@ -1,4 +1,4 @@
-"""The alternatives of a user's operator: all its rows on one channel, or each stream's rows on the channels of its
+"""The alternatives of a user operator: all its rows on one channel, or each stream's rows on the channels of its
 registration.
 """
 
@@ -15,7 +15,7 @@ _CODE: Final = 200.0
 
 
 def user_alternatives(relation: ir.User, below: Sequence[Alternatives], movement: Movement) -> Iterator[Alternative]:
-    """The alternatives of a user's operator. User code may see its channel, so it never runs in every channel over the
+    """The alternatives of a user operator. User code may see its channel, so it never runs in every channel over the
     same rows.
     """
     yield together(

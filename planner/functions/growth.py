@@ -32,7 +32,7 @@ class Size:
     terms: dict[str, float] = field(default_factory=dict)
     products: list[str] = field(default_factory=list)
     scale: float = 1.0
-    """What `terms` and `products` are to be multiplied by."""
+    """The factor of all `terms` and `products`."""
 
     @property
     def is_constant(self) -> bool:

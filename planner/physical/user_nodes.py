@@ -54,7 +54,7 @@ class UnionNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class IterateNode:
-    """The rows of a user's iterable."""
+    """The rows of an iterable that the graph's author gave."""
 
     source: IterableSource
     schema: pa.Schema

@@ -46,7 +46,7 @@ def _is_costly(relation: ir.Relation) -> TypeGuard[ir.Aggregate | ir.Window]:
 
 
 def _likeness(relation: ir.Aggregate | ir.Window) -> Hashable:
-    """What equal relations have in common, and few others: cheap to see in a plan that repeats nothing."""
+    """A mark that equal relations share, and few others: cheap to see in a plan that repeats nothing."""
     calls = relation.measures if isinstance(relation, ir.Aggregate) else relation.calls
     return type(relation), relation.schema, tuple(call.function for call in calls)
 

@@ -120,7 +120,7 @@ def _all(expression: ir.Expression, rendered: Rendered) -> Size:
 
 
 def _checked(part: _Part, rendered: Rendered) -> _Step:
-    """What an expression makes. DuckDB also computes a constant inside of other expressions when it plans."""
+    """The bytes that an expression makes. DuckDB also computes a constant inside of other expressions when it plans."""
     bytes_made = yield from _made(part, rendered)
     if not isinstance(part.expression, ir.Literal):
         _refuse_large_constant(part.expression, bytes_made.size)

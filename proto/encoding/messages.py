@@ -193,7 +193,7 @@ def _missing_value(number: pb.MissingColumns) -> v.MissingColumns | None:
 
 
 def said_of_rows(message: pb.Split) -> tuple[int | None, str | None, v.MissingColumns | None]:
-    """What a split says of its rows: the watermark, the change column, and the meaning of missing columns."""
+    """The words of a split about its rows: the watermark, the change column, and the meaning of missing columns."""
     watermark = message.watermark if message.HasField("watermark") else None
     change_column = message.change_column if message.HasField("change_column") else None
     return watermark, change_column, _missing_value(message.missing_columns)
