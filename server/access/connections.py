@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
+import resource
 import socket
-from collections.abc import Awaitable, Iterator
-from contextlib import suppress
+from collections.abc import Awaitable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from ...proto.address import UNIX
 
@@ -30,38 +32,85 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A copy of an accepted connection's socket, which the caller closes. `peer` is the machine that called."""
+    """An accepted connection. `peer` is the machine that called."""
 
     connection: Connection
     peer: str
-    socket: socket.socket
-
-    def shut_down(self) -> None:
-        with suppress(OSError):
-            self.socket.shutdown(socket.SHUT_RDWR)
-
-    def close(self) -> None:
-        self.socket.close()
 
 
-def accepted_at(address: str) -> list[Accepted]:
-    """Every connection that was accepted at HOST:PORT or unix:PATH."""
-    connections = []
-    for descriptor, socket_ in _sockets():
-        accepted = _accepted(descriptor, socket_, address)
-        if accepted is None:
-            socket_.close()
-        else:
-            connections.append(accepted)
-    return connections
+class Sockets:
+    """The sockets of this process, looked at one by one. It keeps a descriptor for copies, and so needs no free one: a
+    process whose connections have taken all descriptors can still look at them. For one thread at a time.
+    """
+
+    def __init__(self) -> None:
+        self._none = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self._copy = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            os.close(self._none)
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._copy)
+        os.close(self._none)
+
+    def accepted_at(self, *addresses: str) -> list[Accepted]:
+        """Every connection that was accepted at HOST:PORT or unix:PATH."""
+        own = (self._copy, self._none)
+        found = (self._accepted(descriptor, addresses) for descriptor in descriptors() if descriptor not in own)
+        return [accepted for accepted in found if accepted is not None]
+
+    def shut_down(self, accepted: Accepted) -> None:
+        """Shut a connection down, if it is still open."""
+        with suppress(OSError), self._copied(accepted.connection.descriptor) as socket_:
+            if _connection(accepted.connection.descriptor, socket_) == accepted.connection:
+                socket_.shutdown(socket.SHUT_RDWR)
+
+    def _accepted(self, descriptor: int, addresses: Sequence[str]) -> Accepted | None:
+        try:
+            with self._copied(descriptor) as socket_:
+                local = socket_.getsockname()
+                if not any(_is_at(socket_, local, address) for address in addresses):
+                    return None
+                peer = "this machine" if socket_.family == socket.AF_UNIX else str(socket_.getpeername()[0])
+                return Accepted(_connection(descriptor, socket_), peer)
+        except OSError:  # it is no socket, listens, or has ended
+            return None
+
+    @contextmanager
+    def _copied(self, descriptor: int) -> Iterator[socket.socket]:
+        """A copy of a socket, which stays the same socket meanwhile."""
+        os.dup2(descriptor, self._copy, inheritable=False)
+        try:
+            socket_ = socket.socket(fileno=self._copy)
+            try:
+                yield socket_
+            finally:
+                socket_.detach()
+        finally:
+            os.dup2(self._none, self._copy, inheritable=False)
+
+
+def descriptors() -> Sequence[int]:
+    """The open descriptors; if there is none left to list them with, all that there can be."""
+    try:
+        return [int(name) for name in os.listdir("/dev/fd")]
+    except OSError as error:
+        if error.errno != errno.EMFILE:
+            raise
+        return range(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
 def cut(address: str) -> int:
     """Shut down every connection that was accepted at HOST:PORT or unix:PATH; the number of them."""
-    connections = accepted_at(address)
-    for accepted in connections:
-        accepted.shut_down()
-        accepted.close()
+    with Sockets() as sockets:
+        connections = sockets.accepted_at(address)
+        for accepted in connections:
+            sockets.shut_down(accepted)
     return len(connections)
 
 
@@ -82,32 +131,8 @@ async def ended_or_cut(end: Awaitable[object], address: str, seconds: float) -> 
         log.error("the server at %s has not ended, although its connections have been cut", address)
 
 
-def _accepted(descriptor: int, socket_: socket.socket, address: str) -> Accepted | None:
-    try:
-        remote, local = socket_.getpeername(), socket_.getsockname()
-    except OSError:  # it listens, or has ended
-        return None
-    if not _is_at(socket_, local, address):
-        return None
-    peer = "this machine" if socket_.family == socket.AF_UNIX else str(remote[0])
-    return Accepted(Connection(str(local), str(remote), descriptor), peer, socket_)
-
-
-def _sockets() -> Iterator[tuple[int, socket.socket]]:
-    """Each open socket, by its descriptor, as a copy, so that it stays the same socket meanwhile."""
-    copies: set[int] = set()
-    for descriptor in map(int, os.listdir("/dev/fd")):
-        if descriptor in copies:  # the descriptor of the listing itself is free again, and may now be a copy's
-            continue
-        with suppress(OSError):
-            copy = os.dup(descriptor)
-            try:
-                socket_ = socket.socket(fileno=copy)
-            except OSError:
-                os.close(copy)
-                continue
-            copies.add(copy)
-            yield descriptor, socket_
+def _connection(descriptor: int, socket_: socket.socket) -> Connection:
+    return Connection(str(socket_.getsockname()), str(socket_.getpeername()), descriptor)
 
 
 def _is_at(socket_: socket.socket, local: Any, address: str) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import resource
 from collections import Counter
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from contextlib import suppress
 from typing import Final
 
 from ..calls.call_threads import Threads
-from .connections import Connection, accepted_at
+from .connections import Connection, Sockets, descriptors
 
 log = logging.getLogger("tidegate.server")
 
@@ -34,36 +33,39 @@ class Doorkeeper:
         self._most = most
         self._known: dict[Connection, int] = {}
         self._ordinal = 0
+        self._sockets = Sockets()
 
     async def watch(self, threads: Threads) -> None:
         """Look again and again, in a thread, until this is cancelled."""
-        with suppress(asyncio.CancelledError):
+        with suppress(asyncio.CancelledError), self._sockets:
             while True:
                 await asyncio.sleep(_LOOK_SECONDS)
-                if len(os.listdir("/dev/fd")) > min(_ENOUGH, self._of_peer):
-                    await threads.call(self.look)
+                try:
+                    await threads.call(self._look_if_many)
+                except OSError as error:
+                    log.warning("the server could not look at its connections, and tries again: %s", error)
+
+    def _look_if_many(self) -> None:
+        if len(descriptors()) > min(_ENOUGH, self._of_peer):
+            self.look()
 
     def look(self) -> int:
         """Shut down the newest connections beyond the bounds; the number of them."""
-        opened = [accepted for address in self._addresses for accepted in accepted_at(address)]
-        try:
-            known = {}
-            for accepted in opened:
-                self._ordinal += 1
-                known[accepted.connection] = self._known.get(accepted.connection, self._ordinal)
-            self._known = known
-            opened.sort(key=lambda accepted: known[accepted.connection])
-            counts: Counter[str] = Counter()
-            left_out = []
-            for position, accepted in enumerate(opened):
-                counts[accepted.peer] += 1
-                if position >= self._most or counts[accepted.peer] > self._of_peer:
-                    left_out.append(accepted)
-            for accepted in left_out:
-                accepted.shut_down()
-        finally:
-            for accepted in opened:
-                accepted.close()
+        opened = self._sockets.accepted_at(*self._addresses)
+        known = {}
+        for accepted in opened:
+            self._ordinal += 1
+            known[accepted.connection] = self._known.get(accepted.connection, self._ordinal)
+        self._known = known
+        opened.sort(key=lambda accepted: known[accepted.connection])
+        counts: Counter[str] = Counter()
+        left_out = []
+        for position, accepted in enumerate(opened):
+            counts[accepted.peer] += 1
+            if position >= self._most or counts[accepted.peer] > self._of_peer:
+                left_out.append(accepted)
+        for accepted in left_out:
+            self._sockets.shut_down(accepted)
         if left_out:
             log.warning(
                 "the server closed %d connections: %d were open from %s",

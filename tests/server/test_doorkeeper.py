@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -101,3 +103,66 @@ def test_the_connections_to_all_addresses_of_a_server_are_counted_together(
 def test_half_of_the_files_are_for_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("resource.getrlimit", lambda _: (1024, 4096))
     assert most_connections() == 512
+
+
+FLOOD = """
+import asyncio, resource, socket, sys
+from tidegate.server.access.doorkeeper import Doorkeeper, most_connections
+from tidegate.server.calls.call_threads import Threads
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
+
+
+async def main(listening):
+    host, port = listening.getsockname()
+    keeper = Doorkeeper(f"{host}:{port}", of_peer=1000, most=most_connections())
+    accepted = []
+
+    async def accept():
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                accepted.append((await loop.sock_accept(listening))[0])
+            except OSError:
+                await asyncio.sleep(0.05)
+
+    threads = Threads(1, "look")
+    tasks = [asyncio.create_task(accept()), asyncio.create_task(keeper.watch(threads))]
+    print(port, flush=True)
+    await asyncio.to_thread(sys.stdin.readline)
+    ended = 0
+    for _ in range(100):
+        ended = 0
+        for connection in accepted:
+            try:
+                ended += connection.recv(1, socket.MSG_DONTWAIT | socket.MSG_PEEK) == b""
+            except BlockingIOError:
+                pass
+        if len(accepted) - ended <= most_connections():
+            break
+        await asyncio.sleep(0.1)
+    print(len(accepted), len(accepted) - ended, not tasks[1].done(), flush=True)
+
+
+with socket.create_server(("127.0.0.1", 0), backlog=512) as listening:
+    listening.setblocking(False)
+    asyncio.run(main(listening))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="descriptors are listed as Linux does")
+def test_a_server_that_may_open_few_files_keeps_half_of_them_when_connections_take_all() -> None:
+    command = [sys.executable, "-c", FLOOD]
+    with (
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server,
+        ExitStack() as stack,
+    ):
+        assert server.stdout is not None
+        port = int(server.stdout.readline())
+        for _ in range(200):
+            stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+        answer, _ = server.communicate("\n", timeout=60)
+    accepted, still_open, watches = answer.split()
+    assert int(accepted) > 64
+    assert int(still_open) <= 64
+    assert watches == "True"
