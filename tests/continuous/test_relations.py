@@ -14,7 +14,7 @@ import pytest
 from tidegate.planner import ir
 from tidegate.proto.errors import PlanError
 
-from ..planner.build import asc, col, fetch, plan, sort
+from ..planner.build import I64, aggregate, asc, col, fetch, measure, plan, project, read, sort, subquery
 from ..planner.changes.epochs import recomputed_nodes
 from ..planner.running import rows as per_epoch
 from .histories import Changed, Integral, Row, multiset, total
@@ -143,3 +143,18 @@ def test_every_operator_passes_on_the_least_watermark_of_its_inputs(name: str) -
             running.epoch({}, SCHEMAS, watermarks=said)
             reached = {"l": 7, "r": max(5, said["r"])}
             assert running.watermark == min(reached[source] for source in read)
+
+
+def test_a_source_that_only_a_pruned_column_reads_stays_one_and_may_be_fed() -> None:
+    schema = pa.schema([("a", pa.int64()), ("b", pa.int64())])
+    sources = ("l", "r")
+    left, right = (read(name, a=I64, b=I64) for name in sources)
+    most = subquery(ir.SubqueryKind.SCALAR, aggregate(right, [], measure("max", col(1))))
+    root = plan(project(project(left, col(0), most), col(0)))
+    integral = Integral()
+    with Running(root) as running:
+        assert {source.name for source in running.computation.sources} == set(sources)
+        rows: dict[str, Changed] = {"l": [((1, 2), 1), ((3, 4), 2)], "r": [((5, 6), 1)]}
+        integral.add(running.epoch(rows, dict.fromkeys(sources, schema)))
+        integral.add(running.epoch({"r": [((7, 8), 1)]}, dict.fromkeys(sources, schema)))
+    assert integral.rows == multiset([(1,), (3,), (3,)])

@@ -91,6 +91,7 @@ BELOW_AN_EDGE: Final = join(CAME_BACK, EDGES, ir.JoinType.LEFT_SEMI, call("lt", 
 LEFT: Final = {
     "nothing": CAME_BACK,
     "anti": join(CAME_BACK, EDGES, ir.JoinType.LEFT_ANTI, call("gt", col(1), col(3))),
+    "anti of itself": join(CAME_BACK, CAME_BACK, ir.JoinType.LEFT_ANTI, eq(col(1), col(2))),
     "left": project(join(CAME_BACK, EDGES, ir.JoinType.LEFT, call("lt", col(0), col(2))), col(0), col(1)),
 }
 
