@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -328,3 +329,16 @@ def test_duckdb_is_asked_for_joins_only_where_nothing_is_known(
     assert run(fragment) == [{"x": 499_999_500_000}]
     assert len(explanations) == asked
     small.close()
+
+
+def test_a_statement_tells_the_share_of_its_files_that_it_has_read(instance: Instance, root: Path) -> None:
+    write(root / "a.parquet", pa.table({"x": range(3_000_000)}), row_group_size=100_000)
+    fragment = over_files(instance, X, "SELECT c0 + 1 FROM t")
+    fragment.assign("t", pieces_of(root / "a.parquet", root, X))
+    shares = [fragment.share()]
+    with closing(fragment.run(())) as batches:
+        shares += [fragment.share() for _ in batches]
+    known = [share for share in shares if share is not None]
+    assert shares[0] is None
+    assert known == sorted(known)
+    assert any(0 < share < 1 for share in known)
