@@ -10,9 +10,10 @@ import os
 import pkgutil
 import socket
 import ssl
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from .address import UNIX
 
@@ -101,22 +102,36 @@ def _context() -> ssl.SSLContext:
 def _handshake(address: str, context: ssl.SSLContext) -> tuple[bytes, dict[str, tuple[tuple[str, str], ...]]]:
     """The server's certificate: as DER, and parsed where it is verified."""
     host = "localhost" if address.startswith(UNIX) else address.rpartition(":")[0].strip("[]")
-    with _connected(address) as plain, context.wrap_socket(plain, server_hostname=host) as secured:
+    with _connected(address, host, context) as secured:
         return secured.getpeercert(binary_form=True) or b"", secured.getpeercert() or {}  # type: ignore[return-value]
 
 
-def _connected(address: str) -> socket.socket:
-    if not address.startswith(UNIX):
-        host, _, port = address.rpartition(":")
-        return socket.create_connection((host.strip("[]"), int(port)), timeout=SECONDS)
-    connection = socket.socket(socket.AF_UNIX)
-    connection.settimeout(SECONDS)
-    try:
-        connection.connect(os.path.abspath(address.removeprefix(UNIX)))
-    except BaseException:
-        connection.close()
-        raise
-    return connection
+def _connected(address: str, host: str, context: ssl.SSLContext) -> ssl.SSLSocket:
+    """A connection after its handshake, at the first place of the address that answers."""
+    failure: OSError | None = None
+    for family, place in _places(address):
+        # A socket that is connected before it is wrapped is not closed where the server ends at once.
+        secured = context.wrap_socket(socket.socket(family), server_hostname=host)
+        try:
+            secured.settimeout(SECONDS)
+            secured.connect(place)
+        except OSError as error:
+            secured.close()
+            if isinstance(error, ssl.SSLError):
+                raise
+            failure = error
+        else:
+            return secured
+    raise failure or OSError(f"{address} names no place")
+
+
+def _places(address: str) -> Iterator[tuple[int, Any]]:
+    if address.startswith(UNIX):
+        yield socket.AF_UNIX, os.path.abspath(address.removeprefix(UNIX))
+        return
+    host, _, port = address.rpartition(":")
+    for family, _, _, _, place in socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM):
+        yield family, place
 
 
 def _known(authorities: bytes | None) -> str:

@@ -245,11 +245,15 @@ def test_an_interrupt_from_the_keyboard_leaves_no_task(client: Client, folder: P
     batches = iter(endless)
     next(batches)
     interrupt = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
-    interrupt.start()
-    with pytest.raises(KeyboardInterrupt), endless:
-        for _ in batches:
-            pass
-    interrupt.join()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background it is ignored
+    try:
+        interrupt.start()
+        with pytest.raises(KeyboardInterrupt), endless:
+            for _ in batches:
+                pass
+        interrupt.join()
+    finally:
+        signal.signal(signal.SIGINT, before)
     gc.collect()
     assert list(client.tasks()) == []
 
