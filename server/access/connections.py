@@ -61,8 +61,8 @@ class Sockets:
     def accepted_at(self, *addresses: str) -> list[Accepted]:
         """Every connection that was accepted at HOST:PORT or unix:PATH."""
         own = (self._copy, self._none)
-        found = (self._accepted(descriptor, addresses) for descriptor in descriptors() if descriptor not in own)
-        return [accepted for accepted in found if accepted is not None]
+        accepted_ones = (self._accepted(descriptor, addresses) for descriptor in descriptors() if descriptor not in own)
+        return [accepted for accepted in accepted_ones if accepted is not None]
 
     def shut_down(self, accepted: Accepted) -> None:
         """Shut a connection down, if it is still open."""
