@@ -109,12 +109,12 @@ def _handshake(address: str, context: ssl.SSLContext) -> tuple[bytes, dict[str, 
 def _connected(address: str, host: str, context: ssl.SSLContext) -> ssl.SSLSocket:
     """A connection after its handshake, at the first place of the address that answers."""
     failure: OSError | None = None
-    for family, place in _places(address):
+    for family, socket_address in _socket_addresses(address):
         # A socket that is connected before it is wrapped is not closed where the server ends at once.
         secured = context.wrap_socket(socket.socket(family), server_hostname=host)
         try:
             secured.settimeout(SECONDS)
-            secured.connect(place)
+            secured.connect(socket_address)
         except OSError as error:
             secured.close()
             if isinstance(error, ssl.SSLError):
@@ -125,13 +125,13 @@ def _connected(address: str, host: str, context: ssl.SSLContext) -> ssl.SSLSocke
     raise failure or OSError(f"{address} names no place")
 
 
-def _places(address: str) -> Iterator[tuple[int, Any]]:
+def _socket_addresses(address: str) -> Iterator[tuple[int, Any]]:
     if address.startswith(UNIX):
         yield socket.AF_UNIX, os.path.abspath(address.removeprefix(UNIX))
         return
     host, _, port = address.rpartition(":")
-    for family, _, _, _, place in socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM):
-        yield family, place
+    for family, _, _, _, socket_address in socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM):
+        yield family, socket_address
 
 
 def _known(authorities: bytes | None) -> str:
