@@ -40,7 +40,19 @@ def iterate(
     Without a `seed`, `schema` is the schema of the rows that go round. With `max_rounds`, the loop fails if one more
     round would change something; with `at_limit="return"` it gives the rows that it has by then.
 
-    >>> reachable = tidegate.plans.iterate("reachable", start, lambda back: next_hop(back), distinct=True)
+    >>> from substrait.builders import plan as p
+    >>> from substrait.builders.extended_expression import column, literal, scalar_function
+    >>> from substrait.builders.type import i64
+    >>> from substrait.extension_registry import ExtensionRegistry
+    >>> from tidegate.plans import iterate
+    >>> urn, n = "extension:io.substrait:functions", column(0)
+    >>> is_small = scalar_function(f"{urn}_comparison", "lt", expressions=[n, literal(12, i64())])
+    >>> next_one = scalar_function(f"{urn}_arithmetic", "add", expressions=[n, literal(1, i64())])
+    >>> body = lambda back: p.select(p.filter(back, is_small), [next_one])
+    >>> loop = iterate("to_12", samples_plan, body, distinct=True)
+    >>> to_12 = loop(ExtensionRegistry(load_default_extensions=True))
+    >>> client.query(to_12, {"samples": samples}).column(0).to_pylist()
+    [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]
     """
     if at_limit not in _AT_LIMIT:
         raise InvalidRequest(f"at_limit must be one of {', '.join(_AT_LIMIT)}, not {at_limit!r}")

@@ -17,9 +17,18 @@ class SerializableMessage(Protocol):
     def SerializeToString(self) -> bytes: ...  # noqa: N802 (protobuf's name)
 
 
-__all__ = ["Plan", "SerializableMessage", "iterate", "plan_bytes"]
+__all__ = ["Plan", "iterate"]
 
 Plan: TypeAlias = bytes | str | Path | SerializableMessage | PlanBytes
+"""A plan in each of its forms: `bytes` (protobuf), `str` (JSON), a `pathlib.Path` (a file of this machine, JSON if its
+name ends so) or a Substrait message.
+
+>>> file = pathlib.Path("plan.bin")
+>>> file.write_bytes(plan) > 0
+True
+>>> client.query(file, {"sales": monday}) == client.query(plan, {"sales": monday})
+True
+"""
 
 
 def plan_bytes(plan: Plan) -> PlanBytes:

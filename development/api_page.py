@@ -45,6 +45,9 @@ TITLES: Final = {
     "tidegate.spark": "Spark",
     "tidegate.testing": "Checks of operators",
     "tidegate.windows": "Windows of time",
+    "tidegate.plans": "Plans and loops",
+    "tidegate.relations": "Relations that Substrait lacks",
+    "tidegate.training.torch": "Training data for PyTorch",
 }
 
 
@@ -64,6 +67,8 @@ def _name(name: PublicName) -> Iterator[str]:
     yield f"### `{name.path}`"
     yield _code(name.signature)
     yield _markdown(name.docstring)
+    if name.is_message:
+        yield f"Its fields: [message `{name.name}`](#message-{name.name.lower()})."
     for member in name.members:
         yield from _member(name, member)
 

@@ -14,6 +14,8 @@ from functools import cache
 from types import ModuleType
 from typing import Any, Final
 
+from google.protobuf.message import Message
+
 MODULES: Final = (
     "tidegate",
     "tidegate.graph",
@@ -21,7 +23,13 @@ MODULES: Final = (
     "tidegate.spark",
     "tidegate.testing",
     "tidegate.windows",
+    "tidegate.plans",
+    "tidegate.relations",
+    "tidegate.training.torch",
 )
+
+NEEDS_MORE: Final = {"tidegate.training.torch.Dataset": "_LoaderDataset"}
+"""Names that are there only with a library which is no dependency, and the classes that have their documentation."""
 
 INTERNAL: Final = {
     "Case": ("before",),
@@ -47,12 +55,19 @@ class PublicName:
 
     @property
     def docstring(self) -> str:
-        if inspect.isclass(self.value) or inspect.isfunction(self.value):
+        if (inspect.isclass(self.value) or inspect.isfunction(self.value)) and not self.is_message:
             return _docstring(self.value)
         return self._docstring_of_value()
 
     @property
+    def is_message(self) -> bool:
+        """Whether it is a message of the wire."""
+        return inspect.isclass(self.value) and issubclass(self.value, Message)
+
+    @property
     def signature(self) -> str:
+        if self.is_message:
+            return f"{self.name}(*, {', '.join(field.name for field in self.value.DESCRIPTOR.fields)})"
         if inspect.isclass(self.value):
             return _class(self.name, self.value)
         if inspect.isfunction(self.value):
@@ -62,7 +77,7 @@ class PublicName:
     @property
     def members(self) -> list[Member]:
         """The public methods and properties of a class, in the order in which they are defined."""
-        if not inspect.isclass(self.value) or issubclass(self.value, BaseException):
+        if not inspect.isclass(self.value) or self.is_message or issubclass(self.value, BaseException):
             return []
         members_by_name = {}
         for base in reversed(self.value.__mro__):
@@ -103,13 +118,14 @@ def public_names() -> tuple[PublicName, ...]:
 
 
 def _public_names() -> Iterator[PublicName]:
-    seen = set()
+    seen: list[Any] = []
     for path in MODULES:
         module = importlib.import_module(path)
         for name in module.__all__:
-            if name not in seen or path == "tidegate.spark":
-                seen.add(name)
-                yield PublicName(module=path, name=name, value=getattr(module, name))
+            value = getattr(module, NEEDS_MORE.get(f"{path}.{name}", name))
+            if not any(value is other for other in seen):
+                seen.append(value)
+                yield PublicName(module=path, name=name, value=value)
 
 
 def _is_public(owner: str, name: str, member: object) -> bool:

@@ -29,7 +29,8 @@ class _LoaderDataset:
     """A data set whose items are the batches of a `Loader`. Iterating it gives the rest of an epoch.
 
     >>> from torch.utils.data import DataLoader
-    >>> dataset = tidegate.training.torch.Dataset(client, samples_plan, {"samples": samples}, batch_size=4)
+    >>> from tidegate.training.torch import Dataset
+    >>> dataset = Dataset(client, samples_plan, {"samples": samples}, batch_size=4)
     >>> for batch in DataLoader(dataset, batch_size=None):
     ...     print(batch["n"])
     tensor([0, 1, 2, 3])

@@ -24,6 +24,8 @@ def test_every_public_member_of_a_class_has_a_docstring() -> None:
 
 @pytest.mark.parametrize("path", [path for path in api_examples.examples() if not api_examples.of_spark(path)])
 def test_the_example_of_a_name_runs_and_prints_what_it_shows(path: str, tmp_path: Path) -> None:
+    if path.startswith("tidegate.training.torch."):
+        pytest.importorskip("torch", reason="needs PyTorch, which is no dependency")
     api_examples.run(path, tmp_path)
 
 
