@@ -4,6 +4,7 @@ At a barrier the task only notes its state. Another thread writes the files whil
 
 A restart goes on from the newest checkpoint whose epochs are all acknowledged, because the rows of epochs are not
 stored. So a task takes no checkpoint before the one before it is acknowledged: a slow reader keeps one more, not many.
+Nor does it take one before those that it has let go are removed: a slow disk keeps no more than a slow reader.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class RegularCheckpoints:
         self._kept = list(kept)
         self._epochs = 0
         self._seconds = 0.0
-        self._writing = self._ended = False
+        self._writing = self._removing = self._ended = False
 
     def due(self, seconds: float, acknowledged: Cursor, *, presses: bool) -> bool:
         """True if an epoch that took so long is to have a checkpoint. Called once for each epoch, at its barrier.
@@ -68,7 +69,9 @@ class RegularCheckpoints:
         """
         self._epochs += 1
         self._seconds += seconds
-        if self._writing or self._ended or (self._kept and self._kept[-1] >= acknowledged.epoch):
+        if self._writing or self._removing or self._ended:
+            return False
+        if self._kept and self._kept[-1] >= acknowledged.epoch:
             return False
         by_epochs = 0 < self._most_epochs <= self._epochs
         return presses or by_epochs or 0 < self._most_seconds <= self._seconds
@@ -126,11 +129,17 @@ class RegularCheckpoints:
         if not gone:
             return None
         self._kept = [epoch for epoch in self._kept if epoch not in gone]
+        self._removing = True
         return lambda: self._behind.call(partial(self._remove, gone))
 
     def _remove(self, epochs: Sequence[int]) -> None:
-        if not self._ended:
-            self._checkpoints.remove(map(name_of, epochs))
+        try:
+            if not self._ended:
+                self._checkpoints.remove(map(name_of, epochs))
+        except OSError:  # the next start removes them
+            _log.exception("checkpoints that are not needed any more could not be removed")
+        finally:
+            self._removing = False
 
     def end(self) -> None:
         """Write nothing more: the task is over."""

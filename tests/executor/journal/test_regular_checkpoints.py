@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import BinaryIO
 
 import pytest
 
+from tidegate.executor.checkpoints.checkpoint_folder import CheckpointFolder
 from tidegate.executor.checkpoints.disk import LocalDisk
+from tidegate.executor.checkpoints.regular_checkpoints import RegularCheckpoints
+from tidegate.executor.checkpoints.taking import Checkpoints
 from tidegate.executor.journal.inspection import DataInspection, TaskEntry
 from tidegate.proto.errors import TaskFailed
-from tidegate.proto.values import AddRequest, Cursor, Mode, Seal, TaskPhase, Transaction
+from tidegate.proto.values import AddRequest, Cursor, Mode, Seal, TaskOptions, TaskPhase, Transaction
 
 from ..fakes import Client, CountingEngine, counting, rows
 from .restarts import Restarts
@@ -154,6 +159,28 @@ def test_epochs_run_while_a_checkpoint_is_written_and_the_state_is_that_of_its_b
         task = service.restart(task)
         assert task.epoch(9) == [counting(9, 8)]
         assert computed(service) == 7
+
+
+class StuckDisk(LocalDisk):
+    """Files cannot be removed."""
+
+    def remove(self, path: Path) -> None:
+        raise OSError(30, "Read-only file system", str(path))
+
+
+@pytest.mark.parametrize("disk", [LocalDisk(), StuckDisk()], ids=["removes", "cannot remove"])
+def test_no_checkpoint_is_due_until_those_that_were_let_go_are_removed(disk: LocalDisk, tmp_path: Path) -> None:
+    later: deque[Callable[[], None]] = deque()
+    behind = SimpleNamespace(call=later.append, check=lambda: None)
+    checkpoints = Checkpoints("task", CheckpointFolder(disk, tmp_path), origin=None)  # type: ignore[arg-type]
+    regular = RegularCheckpoints(checkpoints, behind, TaskOptions(checkpoint_epochs=1), kept=[1, 2, 3])
+    committed = regular.let_go(Cursor(4))
+    assert committed is not None
+    assert not regular.due(1.0, Cursor(4), presses=True)
+    committed()
+    assert not regular.due(1.0, Cursor(4), presses=True)
+    later.popleft()()
+    assert regular.due(1.0, Cursor(4), presses=True)
 
 
 class FullDisk(LocalDisk):
