@@ -143,6 +143,9 @@ KINDS: Final[Mapping[str, Kind]] = {
     "relaxed sort": sql(f"{READ} ORDER BY k DESC", determinism="relaxed"),
     "continuous filter": sql(f"{READ} WHERE k >= 3", mode="continuous", refused=STATE),
     "continuous groups": sql("SELECT g, max(t) AS t FROM l GROUP BY g", mode="continuous", refused=STATE),
+    "continuous count": sql(
+        "SELECT g, count(k) AS n FROM l GROUP BY g", mode="continuous", refused=refused("STATE_TOO_LARGE", "8 B")
+    ),
     "continuous join": sql("SELECT l.k, l.t, r.g FROM l JOIN r ON l.k = r.k", FED, mode="continuous", refused=STATE),
     "loop that copies texts": loop(
         "select distinct k, t from (select k, t from l union all select x.k, x.t from x where x.k < 0)",

@@ -17,7 +17,6 @@ from tidegate.planner.ir.visit import subqueries
 from tidegate.planner.prepare import prepare
 from tidegate.proto.values import PlanBytes, TaskOptions
 
-from ..searching import search
 from .repeats import SHAPES, Repeated, busy, digests, repeated
 
 ROWS: Final = 200_000
@@ -51,10 +50,10 @@ def client() -> Iterator[tidegate.Client]:
 @pytest.mark.parametrize(
     ("query", "shape"),
     [
-        pytest.param("union", "whole files", marks=search),
+        ("union", "whole files"),
         ("union", "two shares"),
         ("groups", "three shares of parts"),
-        pytest.param("groups of one source", "parts of files", marks=search),
+        ("groups of one source", "parts of files"),
         ("window", "files of two schemas"),
     ],
 )
