@@ -26,4 +26,6 @@ def test_wide_rows_take_no_more_than_the_limit_and_256_mib_however_they_are_fed(
     answer = taken(small, tmp_path)
     assert not answer.error
     assert answer.rows == 4 * (50 * MIB // 100_016) - 12
+    if run.feed == "files":
+        assert answer.spilled == 0, "rows wait for their reader"
     assert answer.peak <= small.limit + ELSE, f"{answer.peak >> 20} MiB"
