@@ -53,14 +53,6 @@ def refusal(call: Callable[[], None]) -> Exhausted:
     return refused.value
 
 
-def wait_for(holds: Callable[[], bool]) -> None:
-    """Wait for what the thread of checkpoints does later: it removes an old one after the newer one is recorded."""
-    deadline = time.monotonic() + 20
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def records(service: Restarts) -> int:
     service.durable.flush()
     with sqlite3.connect(f"file:{service.data / 'journal.sqlite'}?mode=ro", uri=True) as connection:
