@@ -13,6 +13,7 @@ __all__ = [
     "DeclaredOrder",
     "Final",
     "IndexLookupJoin",
+    "IntervalJoin",
     "IterationReferenceReadRelation",
     "IterationRelation",
     "LateRows",
@@ -66,6 +67,15 @@ IndexLookupJoin = relations_pb2.IndexLookupJoin
 >>> table = pa.table({"n": [3], "price": [70]})
 >>> client.query(samples_plan, {"samples": samples}, tables={"prices": table}).to_pylist()
 [{'n': 3, 'found': 3, 'price': 70}]
+"""
+
+IntervalJoin = relations_pb2.IntervalJoin
+"""The pairs of rows whose times are near each other, in an `ExtensionMultiRel` of two inputs.
+`tidegate.windows.interval_join` writes it.
+
+>>> from tidegate.relations import IntervalJoin, Span
+>>> IntervalJoin(type=IntervalJoin.TYPE_LEFT, after=Span(units=10)).after.units
+10
 """
 
 IterationReferenceReadRelation = relations_pb2.IterationReferenceReadRelation

@@ -11,6 +11,7 @@ from google.protobuf.any_pb2 import Any as AnyMessage
 
 from ..proto.errors import InvalidRequest
 from ..proto.tidegate.v1.relations_pb2 import Final, LateRows, RowCount, Span, Watermark, WindowAggregate
+from .named_columns import position
 
 if TYPE_CHECKING:
     from substrait.extension_registry import ExtensionRegistry
@@ -59,7 +60,7 @@ def tumbling(
     ...     print(task.run_epoch({"clicks": pa.table({"at": [3, 9], "page": ["home", "home"]})}).table().to_pylist())
     [{'window_start': 0, 'window_end': 10, 'page': 'home', 'clicks': 2}]
     """
-    return _windows(events, time, {"size": size, "offset": offset}, keys, measures, _final(final, lateness), zone)
+    return _windows(events, time, {"size": size, "offset": offset}, keys, measures, final_of(final, lateness), zone)
 
 
 def sliding(
@@ -88,7 +89,7 @@ def sliding(
     {'window_start': [-5, 0, 5], 'window_end': [5, 10, 15], 'clicks': [1, 2, 1]}
     """
     spans = {"size": size, "slide": slide, "offset": offset}
-    return _windows(events, time, spans, keys, measures, _final(final, lateness), zone)
+    return _windows(events, time, spans, keys, measures, final_of(final, lateness), zone)
 
 
 def session(
@@ -112,7 +113,7 @@ def session(
     ...     print(task.run_epoch({"clicks": pa.table({"at": [3, 9, 19]})}).table().to_pydict())
     {'window_start': [3, 19], 'window_end': [19, 29], 'clicks': [2, 1]}
     """
-    return _windows(events, time, {"gap": gap}, keys, measures, _final(final, lateness))
+    return _windows(events, time, {"gap": gap}, keys, measures, final_of(final, lateness))
 
 
 def count(
@@ -140,8 +141,8 @@ def count(
     ...     print(task.run_epoch({"clicks": pa.table({"at": [9, 3, 19]})}).table().to_pydict())
     {'window_start': [3, 19], 'window_end': [9, 19], 'clicks': [2, 1]}
     """
-    message = WindowAggregate(count=RowCount(size=size, slide=slide), final=_final(final, lateness))
-    return _of_kind(events, lambda rows: _unbound(rows, time, message, keys, measures))
+    message = WindowAggregate(count=RowCount(size=size, slide=slide), final=final_of(final, lateness))
+    return of_kind(events, lambda rows: _unbound(rows, time, message, keys, measures))
 
 
 def months(count: int) -> Span:
@@ -203,7 +204,7 @@ def watermark(
     [{'window_start': 0, 'window_end': 10, 'clicks': 2, '_weight': 1}]
     """
     message = Watermark(idle_epochs=idle_epochs)
-    _set_spans(message, {"delay": delay, "ahead": ahead})
+    set_spans(message, {"delay": delay, "ahead": ahead})
     return _over_rows(events, time, message)
 
 
@@ -231,21 +232,25 @@ def late_rows(
     [{'at': 9, '_weight': 1}]
     """
     message = LateRows(zone=zone, count=None if count is None else RowCount(size=count))
-    _set_spans(message, {"size": size, "slide": slide, "offset": offset, "gap": gap, "lateness": lateness})
+    set_spans(message, {"size": size, "slide": slide, "offset": offset, "gap": gap, "lateness": lateness})
     return _over_rows(events, time, message)
 
 
-def _final(final: bool, lateness: Length | None) -> Final | None:
+def final_of(final: bool, lateness: Length | None) -> Final | None:
+    """The message of what is final, if it is."""
     if not final:
         if lateness is not None:
-            raise InvalidRequest("lateness is the time that a final window waits for late rows: give final=True, too")
+            raise InvalidRequest(
+                "lateness is the time for which what is final waits for late rows: give final=True, too"
+            )
         return None
     message = Final()
-    _set_spans(message, {"lateness": lateness})
+    set_spans(message, {"lateness": lateness})
     return message
 
 
-def _set_spans(message: Any, spans: Mapping[str, Length | None]) -> None:
+def set_spans(message: Any, spans: Mapping[str, Length | None]) -> None:
+    """Sets these lengths of a message, those that are given."""
     for name, length in spans.items():
         if length is not None:
             getattr(message, name).CopyFrom(_span(length))
@@ -261,16 +266,16 @@ def _windows(
     zone: str = "",
 ) -> Any:
     message = WindowAggregate(final=final, zone=zone)
-    _set_spans(message, spans)
-    return _of_kind(events, lambda rows: _unbound(rows, time, message, keys, measures))
+    set_spans(message, spans)
+    return of_kind(events, lambda rows: _unbound(rows, time, message, keys, measures))
 
 
 def _over_rows(events: Any, time: str, message: Any) -> Any:
     """A relation whose columns are those of its input."""
-    return _of_kind(events, lambda rows: _unbound_rows(rows, time, message))
+    return of_kind(events, lambda rows: _unbound_rows(rows, time, message))
 
 
-def _of_kind(events: Any, unbound: Callable[[Any], _Resolve]) -> Any:
+def of_kind(events: Any, unbound: Callable[[Any], _Resolve]) -> Any:
     """A plan of the builders, or a data frame, as `events` is one."""
     frame = hasattr(events, "to_plan")
     resolve = unbound(events.to_plan() if frame else events)
@@ -287,7 +292,7 @@ def _unbound_rows(events: Any, time: str, message: Any) -> _Resolve:
         bound = events(registry) if callable(events) else events
         detail = type(message)()
         detail.CopyFrom(message)
-        detail.time = _position(infer_plan_schema(bound, registry=registry), time)
+        detail.time = position(infer_plan_schema(bound, registry=registry), time)
         changed = Plan()
         changed.CopyFrom(bound)
         root = changed.relations[-1].root
@@ -319,7 +324,7 @@ def _unbound(
         )(registry)
         windows = WindowAggregate()
         windows.CopyFrom(message)
-        windows.time = _position(infer_plan_schema(bound, registry=registry), time)
+        windows.time = position(infer_plan_schema(bound, registry=registry), time)
         changed = Plan()
         changed.CopyFrom(plan)
         root = changed.relations[-1].root
@@ -355,32 +360,6 @@ def _span(length: Length) -> Span:
             return Span(units=length)
         case _:
             raise InvalidRequest(f"a length of time must be a timedelta, an int or a Span, not {length!r}")
-
-
-def _position(columns: NamedStruct, name: str) -> int:
-    """The position of the column of this name. Names are flattened, depth first."""
-    names = iter(columns.names)
-    own = []
-    for type_ in columns.struct.types:
-        own.append(next(names))
-        for _ in range(_names_inside(type_)):
-            next(names)
-    if own.count(name) != 1:
-        problem = "several columns are" if name in own else "no column is"
-        raise InvalidRequest(f"{problem} called {name!r}; the columns are {', '.join(own)}")
-    return own.index(name)
-
-
-def _names_inside(type_: Type) -> int:
-    match type_.WhichOneof("kind"):
-        case "struct":
-            return sum(1 + _names_inside(field) for field in type_.struct.types)
-        case "list":
-            return _names_inside(type_.list.type)
-        case "map":
-            return _names_inside(type_.map.key) + _names_inside(type_.map.value)
-        case _:
-            return 0
 
 
 @dataclass(frozen=True)

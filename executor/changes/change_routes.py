@@ -17,6 +17,7 @@ from ...planner.changes.change_nodes import (
     DifferenceNode,
     DistinctOrSetOpNode,
     FinalCountsNode,
+    FinalMatchesNode,
     FinalSessionsNode,
     FinalWindowsNode,
     GroupNode,
@@ -36,8 +37,10 @@ from ...planner.changes.change_nodes import (
 def routes_to(node: Operated) -> Sequence[Route]:  # noqa: C901 (a line per node)
     """The route of each input of the node. A source has one, its entry."""
     match node:
-        case SourceNode() | ComputeNode() | OnTimeNode():
+        case SourceNode() | ComputeNode() | OnTimeNode(beside=None):
             return (None,)
+        case OnTimeNode():
+            return (None, None)
         case ConstantNode():
             return ()
         case SelectNode():
@@ -61,6 +64,8 @@ def routes_to(node: Operated) -> Sequence[Route]:  # noqa: C901 (a line per node
             return (None,)
         case FinalWindowsNode() | FinalSessionsNode() | FinalCountsNode():
             return (ByKey(tuple(range(1, 1 + node.keys))),)
+        case FinalMatchesNode():
+            return (ByKey(tuple(range(len(node.rows.schema)))),) * 2
         case RecomputeNode():
             return (ByKey(()),) * len(node.inputs)
         case _:

@@ -14,8 +14,10 @@ from ...operators.changes.constant import Constant
 from ...operators.changes.difference import Difference
 from ...operators.changes.distinct_or_set_op import DistinctOrSetOp
 from ...operators.changes.event_time.final_counts import FinalCounts
+from ...operators.changes.event_time.final_matches import FinalMatches
 from ...operators.changes.event_time.final_sessions import FinalSessions
 from ...operators.changes.event_time.final_windows import FinalWindows, with_bounds
+from ...operators.changes.event_time.interval_closing import Near
 from ...operators.changes.event_time.on_time import OnTime
 from ...operators.changes.event_time.window_closing import CalendarClosing, DatedClosing, SliceClosing
 from ...operators.changes.group import Group
@@ -35,6 +37,7 @@ from ...planner.changes.change_nodes import (
     DifferenceNode,
     DistinctOrSetOpNode,
     FinalCountsNode,
+    FinalMatchesNode,
     FinalSessionsNode,
     FinalWindowsNode,
     GroupNode,
@@ -123,13 +126,26 @@ class ChangeOperatorFactory:
                 return self._sessions(node)
             case FinalCountsNode():
                 return self._counts(node)
+            case FinalMatchesNode():
+                return FinalMatches(
+                    node.rows.schema,
+                    node.schema,
+                    node.closing,
+                    left=node.left,
+                    matched=node.matched,
+                    plan_path=node.plan_path,
+                )
             case RecomputeNode():
                 return self._recompute(node, channel, depth)
             case _:
                 assert_never(node)
 
     def _join(self, node: JoinNode, depth: int, late: int | None) -> Join:
-        condition = None if node.condition is None else self._condition(node, node.condition)
+        condition: Pairs | Near | None = None
+        if node.condition is not None:
+            condition = self._condition(node, node.condition)
+        if node.closing is not None and (node.closing.before or node.closing.after):
+            condition = Near(node.closing, len(node.left.schema))
         return Join(
             node.left.schema,
             node.right.schema,
@@ -138,6 +154,7 @@ class ChangeOperatorFactory:
             condition=condition,
             kept=(late != 0, late != 1),
             depth=depth,
+            closing=node.closing,
         )
 
     def _recompute(self, node: RecomputeNode, channel: int, depth: int) -> Recompute:

@@ -16,6 +16,9 @@ import pyarrow as pa
 
 from ..core.operator import StateReader, StateWriter
 from .change_operator import ChangeOperator
+from .event_time.forgetting import Forgetting
+from .event_time.interval_closing import IntervalClosing
+from .event_time.window_closing import IDLE, after_closing
 from .kept.arrangement import Arrangement, Run
 from .kept.pairs import PAIRS
 from .kept.state_format import load_arrangement, save_arrangement
@@ -45,7 +48,8 @@ class JoinKey:
 class Join(ChangeOperator):
     """The operator. It gives pairs of `left` and `right` rows with the columns `output`, right columns counted after
     left ones. Without keys every row matches every other one. A side that is not `kept` is not stored: after its first
-    row no row may come in on the other side.
+    row no row may come in on the other side. With `closing`, the first column of each side is the row's tick, and rows
+    are let go when the watermark shows that no match can come.
     """
 
     def __init__(
@@ -58,6 +62,7 @@ class Join(ChangeOperator):
         condition: PairCondition | None = None,
         kept: tuple[bool, bool] = (True, True),
         depth: int = 0,
+        closing: IntervalClosing | None = None,
     ) -> None:
         fields = [*left, *right]
         self.schema = pa.schema([fields[at] for at in output])
@@ -81,6 +86,9 @@ class Join(ChangeOperator):
         self._sides = tuple(
             Arrangement(schema.types, key, depth=depth) for schema, key in zip(self._schemas, self._keys, strict=True)
         )
+
+        self._closing = closing
+        self._forgetting = tuple(Forgetting((side, 0)) for side in self._sides)
 
     def receive(self, port: int, change: Change) -> Iterator[Change]:
         if self._met is not None and self._condition is not None:
@@ -127,6 +135,16 @@ class Join(ChangeOperator):
 
     def decide(self, rounds: Rounds) -> Iterator[Change]:
         return self._postponed.decide(rounds)
+
+    def advance(self, watermark: int | None) -> Iterable[Change]:
+        closing = self._closing
+        if closing is not None and watermark is not None and watermark < IDLE:
+            for forgetting, left in zip(self._forgetting, (True, False), strict=True):
+                forgetting.below(closing.needed(closing.ticks.at(watermark), left=left))
+        return ()
+
+    def watermark(self, watermark: int | None) -> int | None:
+        return watermark if self._closing is None else after_closing(self._closing, watermark)
 
     def save(self, state: StateWriter) -> None:
         for name, side, schema in zip(("left", "right"), self._sides, self._schemas, strict=True):

@@ -33,8 +33,7 @@ def horizons(plan: ir.Plan) -> Mapping[str, int]:
         if isinstance(relation, ir.Shared):
             stack.append((plan.shared[relation.ordinal], read))
         elif not isinstance(relation, ir.Read | ir.LocalFiles):
-            below = _below(relation, read)
-            stack.extend((child, below) for child in tree.inputs(relation))
+            stack.extend(_below(relation, read))
             stack.extend((inner, None) for inner in _subqueried(relation))
         elif read is not None and relation.watermark is not None and relation.watermark.column == read[0]:
             longest[relation.source] = max(read[1], longest.get(relation.source, 0))
@@ -61,8 +60,9 @@ def warnings(plan: ir.Plan, ends: Mapping[str, EventTime | None]) -> Iterator[st
         for name in sources:
             if name in ends and ends[name] is None:
                 yield (
-                    f"{windows.plan_path}: final windows end by the least watermark of their sources, and no watermark "
-                    f"is declared for source {name!r}: they end only by watermarks of its splits, or when it ends"
+                    f"{windows.plan_path}: {_called(windows)} end by the least watermark of their sources, and no "
+                    f"watermark is declared for source {name!r}: they end only by watermarks of its splits, or when it "
+                    "ends"
                 )
     for name in final:
         event_time = ends.get(name)
@@ -71,6 +71,10 @@ def warnings(plan: ir.Plan, ends: Mapping[str, EventTime | None]) -> Iterator[st
                 f"source {name!r}: the task keeps a hash of each of its rows for ever, because not only final windows "
                 "by the time of its watermark read it"
             )
+
+
+def _called(relation: ir.OfTime) -> str:
+    return "rows of final joins" if isinstance(relation, ir.IntervalJoin) else "final windows"
 
 
 def _sources(relation: ir.Relation, shared: Sequence[ir.Relation]) -> dict[str, None]:
@@ -88,12 +92,29 @@ def _sources(relation: ir.Relation, shared: Sequence[ir.Relation]) -> dict[str, 
     return sources
 
 
-def _below(relation: ir.Relation, read: _Read) -> _Read:
-    """The readers of the inputs' rows."""
+def _below(relation: ir.Relation, read: _Read) -> list[tuple[ir.Relation, _Read]]:
+    """The inputs, and what reads the rows of each."""
+    if isinstance(relation, ir.IntervalJoin):
+        width, closing = len(relation.left.schema), relation.closing
+        times = [_only_field(mark) for mark in relation.marks]
+        left, right = (None if at is None else (at, closing.lag + 1) for at in times)
+        return [(relation.left, left), (relation.right, right and (right[0] - width, right[1]))]
+    below = _of_inputs(relation, read)
+    return [(child, below) for child in tree.inputs(relation)]
+
+
+def _only_field(mark: ir.Expression) -> int | None:
+    """The only column that a mark reads."""
+    fields = {part.index for part in parts(mark) if isinstance(part, ir.Field)}
+    return min(fields) if len(fields) == 1 else None
+
+
+def _of_inputs(relation: ir.Relation, read: _Read) -> _Read:
+    """The readers of the rows of all inputs."""
     match relation:
         case ir.TimeWindows() | ir.LateRows():
-            fields = {part.index for part in parts(relation.mark) if isinstance(part, ir.Field)}
-            return (min(fields), _horizon(relation)) if len(fields) == 1 else None
+            time = _only_field(relation.mark)
+            return None if time is None else (time, _horizon(relation))
         case ir.Filter() | ir.Set(operation=ir.SetOperation.UNION_ALL):
             return read
         case ir.Project() if read is not None:
@@ -103,7 +124,7 @@ def _below(relation: ir.Relation, read: _Read) -> _Read:
             return None
 
 
-def _horizon(relation: ir.OfTime) -> int:
+def _horizon(relation: ir.TimeWindows | ir.LateRows) -> int:
     closing = relation.closing
     match closing:
         case WindowClosing():

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from ...operators.arrays.ordering import Order
 from ...operators.changes.distinct_or_set_op import Weighing
+from ...operators.changes.event_time.interval_closing import IntervalClosing
 from ...operators.changes.event_time.window_closing import AnyClosing, CountClosing, SessionClosing, SlicedClosing
 from ...operators.changes.group import GroupMeasure
 from ...operators.changes.join import JoinKey
@@ -88,7 +89,8 @@ class PairCondition:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class JoinNode:
     """Pairs with equal keys that meet the condition. `output` are the wanted columns, right columns counted after left
-    columns.
+    columns. With `closing`, the first column of each side is the row's tick: pairs are near each other, and rows are
+    let go when no match can come.
     """
 
     left: ChangeNode
@@ -98,6 +100,7 @@ class JoinNode:
     condition: PairCondition | None
     schema: pa.Schema
     plan_path: str
+    closing: IntervalClosing | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -191,16 +194,18 @@ class WindowNode:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OnTimeNode:
     """The rows that are on time for final windows, or only the `late` ones. The input's first column is the mark of
-    `closing`; its last one is the watermark at the row, if rows are `marked`. `output` are the columns out.
+    `closing`; its last one is the watermark at the row, if rows are `marked`. `output` are the columns out. The
+    watermark of `beside`, which is read for nothing else, counts too.
     """
 
     input: ChangeNode
-    closing: AnyClosing
+    closing: AnyClosing | IntervalClosing
     output: range
     marked: bool
     late: bool
     schema: pa.Schema
     plan_path: str
+    beside: ChangeNode | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -243,6 +248,22 @@ class FinalCountsNode:
     keys: int
     closing: CountClosing
     sql: str
+    schema: pa.Schema
+    plan_path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FinalMatchesNode:
+    """The rows of one side of a join, the `left` one or the right one, each once when no match can come: those that are
+    `matched`, or those that are not. The rows' first column is the tick; `pairs` has the rows' columns for each match.
+    Columns out: those behind the tick.
+    """
+
+    rows: ChangeNode
+    pairs: ChangeNode
+    closing: IntervalClosing
+    left: bool
+    matched: bool
     schema: pa.Schema
     plan_path: str
 
@@ -304,6 +325,7 @@ Operated: TypeAlias = (
     | FinalWindowsNode
     | FinalSessionsNode
     | FinalCountsNode
+    | FinalMatchesNode
     | RecomputeNode
 )
 """Nodes with an operator of their own."""
@@ -320,8 +342,12 @@ def inputs_of(node: ChangeNode) -> tuple[ChangeNode, ...]:
             return node.inputs
         case ComputeNode() | GroupNode() | TopNode() | RegroupNode() | WindowNode():
             return (node.input,)
-        case OnTimeNode() | FinalWindowsNode() | FinalSessionsNode() | FinalCountsNode():
+        case FinalWindowsNode() | FinalSessionsNode() | FinalCountsNode():
             return (node.input,)
+        case OnTimeNode():
+            return (node.input,) if node.beside is None else (node.input, node.beside)
+        case FinalMatchesNode():
+            return (node.rows, node.pairs)
         case DifferenceNode() | JoinNode():
             return (node.left, node.right)
         case OnlyOneNode():

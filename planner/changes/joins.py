@@ -110,10 +110,10 @@ def _outer(sides: Sides, type_: ir.JoinType, schema: ir.Schema) -> ChangeNode:
     left, right = len(sides.left_schema), len(sides.right_schema)
     nodes = [_pairs(sides, schema)]
     if type_ is not ir.JoinType.RIGHT:
-        nodes.append(_padded(_unmatched(sides), (*range(left), *[None] * right), schema, sides.plan_path))
+        nodes.append(padded(_unmatched(sides), (*range(left), *[None] * right), schema, sides.plan_path))
     if type_ is not ir.JoinType.LEFT:
-        nodes.append(_padded(_unmatched(sides.swapped()), (*[None] * left, *range(right)), schema, sides.plan_path))
-    return _all(nodes, schema, sides.plan_path)
+        nodes.append(padded(_unmatched(sides.swapped()), (*[None] * left, *range(right)), schema, sides.plan_path))
+    return all_of(nodes, schema, sides.plan_path)
 
 
 def _single(sides: Sides, schema: ir.Schema) -> ChangeNode:
@@ -122,7 +122,7 @@ def _single(sides: Sides, schema: ir.Schema) -> ChangeNode:
     pairs = _pairs(sides, schema)
     checked = OnlyOneNode(pairs=pairs, left=own, schema=pairs.schema, plan_path=sides.plan_path)
     columns_ = (*range(len(sides.left_schema)), *[None] * len(sides.right_schema))
-    return _all([checked, _padded(_unmatched(sides), columns_, schema, sides.plan_path)], schema, sides.plan_path)
+    return all_of([checked, padded(_unmatched(sides), columns_, schema, sides.plan_path)], schema, sides.plan_path)
 
 
 def _turned_schema(sides: Sides, schema: ir.Schema) -> ir.Schema:
@@ -149,7 +149,7 @@ def _marked(sides: Sides, schema: ir.Schema) -> ChangeNode:
     else:
         known = DifferenceNode(left=others, right=unknown, schema=others.schema, plan_path=sides.plan_path)
         nodes += [_with(unknown, None, schema, sides), _with(known, False, schema, sides)]
-    return _all(nodes, schema, sides.plan_path)
+    return all_of(nodes, schema, sides.plan_path)
 
 
 def _unknown(sides: Sides, others: ChangeNode) -> ChangeNode | None:
@@ -207,7 +207,7 @@ def _unknown_by_key(sides: Sides, others: ChangeNode) -> ChangeNode:
     assert nulls is not None
     values = DifferenceNode(left=others, right=nulls, schema=others.schema, plan_path=sides.plan_path)
     nodes = [_having(nulls, sides.right, sure, sides), _having(values, of_null, sure, sides)]
-    return _all(nodes, sides.left_schema, sides.plan_path)
+    return all_of(nodes, sides.left_schema, sides.plan_path)
 
 
 def _with_nulls(node: ChangeNode, positions: Sequence[int], plan_path: str) -> ChangeNode | None:
@@ -224,11 +224,13 @@ def _with(node: ChangeNode, mark: bool | None, schema: ir.Schema, sides: Sides) 
     return compute(node, sides.left_schema, (*columns(sides.left_schema), literal), sides.plan_path)
 
 
-def _padded(node: ChangeNode, wanted: Sequence[int | None], schema: ir.Schema, plan_path: str) -> ChangeNode:
+def padded(node: ChangeNode, wanted: Sequence[int | None], schema: ir.Schema, plan_path: str) -> ChangeNode:
+    """The rows with these columns; None is a column of nulls."""
     return SelectNode(inputs=(node,), columns=tuple(wanted), schema=arrow_schema(schema), plan_path=plan_path)
 
 
-def _all(nodes: Sequence[ChangeNode], schema: ir.Schema, plan_path: str) -> ChangeNode:
+def all_of(nodes: Sequence[ChangeNode], schema: ir.Schema, plan_path: str) -> ChangeNode:
+    """The rows of all nodes."""
     return SelectNode(
         inputs=tuple(nodes), columns=tuple(range(len(schema))), schema=arrow_schema(schema), plan_path=plan_path
     )

@@ -7,6 +7,7 @@ from typing import Any, Final, TypeAlias, assert_never
 
 import pyarrow as pa
 
+from ...operators.changes.event_time.interval_closing import IntervalClosing
 from ...operators.changes.event_time.window_closing import (
     AnyClosing,
     CalendarClosing,
@@ -27,6 +28,7 @@ from ..changes.change_nodes import (
     DifferenceNode,
     DistinctOrSetOpNode,
     FinalCountsNode,
+    FinalMatchesNode,
     FinalSessionsNode,
     FinalWindowsNode,
     GroupNode,
@@ -123,7 +125,7 @@ def takes_by_key(node: ChangeNode) -> bool:
 def _blocks(node: ChangeNode) -> bool:
     """Tests whether an operator decides only when all changes of its time have come."""
     grouped = DistinctOrSetOpNode | GroupNode | TopNode | RegroupNode | WindowNode | RecomputeNode
-    return isinstance(node, grouped | FinalWindowsNode | FinalSessionsNode | FinalCountsNode)
+    return isinstance(node, grouped | FinalWindowsNode | FinalSessionsNode | FinalCountsNode | FinalMatchesNode)
 
 
 def _operator(node: ChangeNode, numbers: Mapping[ChangeNode, int], called: Called, *, ends: bool) -> dict[str, Any]:
@@ -178,7 +180,8 @@ def _name(node: ChangeNode, called: Called) -> str:  # noqa: C901 (a line per no
         case JoinNode():
             keys = ", ".join(f"c{key.left} = c{key.right}" for key in node.keys)
             more = " and a condition" if node.condition is not None else ""
-            return f"join on {keys or 'every pair'}{more}"
+            near = "" if node.closing is None else f", {_near(node.closing)}, keeps rows that can still match"
+            return f"join on {keys or 'every pair'}{more}{near}"
         case OnlyOneNode():
             return "only one match"
         case DistinctOrSetOpNode():
@@ -197,6 +200,8 @@ def _name(node: ChangeNode, called: Called) -> str:  # noqa: C901 (a line per no
         case WindowNode():
             calls = len(node.schema) - len(node.input.schema)
             return f"{calls} windows by {node.keys} keys, {len(node.orders)} sort keys"
+        case FinalMatchesNode(matched=matched, closing=closing):
+            return f"rows with{'' if matched else 'out'} a match, {_near(closing)}, keeps rows that can still match"
         case OnTimeNode() | FinalWindowsNode() | FinalSessionsNode() | FinalCountsNode():
             return _name_of_final(node)
         case RecomputeNode():
@@ -210,7 +215,7 @@ def _name(node: ChangeNode, called: Called) -> str:  # noqa: C901 (a line per no
 
 
 def _name_of_final(node: OnTimeNode | FinalWindowsNode | FinalSessionsNode | FinalCountsNode) -> str:
-    ends = _ends_of(node.closing)
+    ends = _near(node.closing) if isinstance(node.closing, IntervalClosing) else _ends_of(node.closing)
     match node:
         case OnTimeNode(late=late):
             return f"{'late rows' if late else 'rows on time'}, {ends}"
@@ -221,6 +226,12 @@ def _name_of_final(node: OnTimeNode | FinalWindowsNode | FinalSessionsNode | Fin
             return f"final sessions by {node.keys} keys, {ends}, keeps rows of open sessions"
         case FinalCountsNode():
             return f"final windows of rows by {node.keys} keys, {ends}, keeps rows of windows that are not full"
+
+
+def _near(closing: IntervalClosing) -> str:
+    """The distance of rows that match, in units of their time column."""
+    late = f", lateness {closing.lateness:,}" if closing.lateness else ""
+    return f"times {closing.before:,} before to {closing.after:,} after{late}"
 
 
 def _ends_of(closing: AnyClosing) -> str:

@@ -101,12 +101,13 @@ from .relations import (
     Values,
     Window,
 )
+from .time_joins import IntervalJoin
 
 Operated: TypeAlias = Unnest | IndexLookup | MergeJoin | StreamingAggregate | Rounds | User
 """Relations that have an operator of their own. The relations above and below them are fragments."""
 
-OfTime: TypeAlias = TimeWindows | LateRows
-"""Relations over windows of time. Only operators on changes run them; elsewhere rewrites lower them first."""
+OfTime: TypeAlias = TimeWindows | LateRows | IntervalJoin
+"""Relations over the times of rows. Only operators on changes run them; elsewhere rewrites lower them first."""
 
 Relation: TypeAlias = (
     Read
@@ -173,6 +174,7 @@ __all__ = [
     "IndexLookup",
     "IndexTable",
     "IndexUse",
+    "IntervalJoin",
     "Iterate",
     "Join",
     "JoinAlgorithm",

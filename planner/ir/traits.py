@@ -80,6 +80,8 @@ FINAL_SLIDING: Final = Traits(
 TIME_WINDOWS: Final = Traits(
                  "windows of time",     F, "all",   "none", "computed", "never", "never",    "never",      "own")
 LATE_ROWS: Final = Traits("late rows",       F, "all",   "none", "passed",   "never", "never",    "never",      "own")
+INTERVAL_JOIN: Final = Traits(
+                 "interval join",       F, "more",  "none", "sides",    "never", "never",    "never",      "own")
 JOIN: Final = Traits("join",                 F, "more",  "none", "sides",    "own",   "always",   "own",        "own")
 LATERAL: Final = Traits("lateral join",      F, "more",  "none", "sides",    "input", "always",   "own",        "never")
 CROSS: Final = Traits("cross",               F, "more",  "none", "sides",    "own",   "always",   "own",        "own")

@@ -23,6 +23,7 @@ from ..ir import tree
 from ..ir.visit import Positions, moved, parts, subqueries_of
 from ..ir.walk import unroll
 
+_NARROWED: Final = (ir.Filter, ir.Join, ir.LateralJoin, ir.Cross, ir.IntervalJoin)
 _LEFT_ALONE: Final = frozenset({ir.JoinType.LEFT_SEMI, ir.JoinType.LEFT_ANTI, ir.JoinType.LEFT_MARK})
 _RIGHT_ALONE: Final = frozenset({ir.JoinType.RIGHT_SEMI, ir.JoinType.RIGHT_ANTI, ir.JoinType.RIGHT_MARK})
 
@@ -135,9 +136,9 @@ def output_sides(relation: ir.Relation) -> tuple[ir.Relation, ...]:
     """The sides whose columns come out of a join; a mark follows them."""
     sides = tree.inputs(relation)
     match relation:
-        case ir.Join(type=type_) | ir.LateralJoin(type=type_) if type_ in _LEFT_ALONE:
+        case ir.Join(type=type_) | ir.LateralJoin(type=type_) | ir.IntervalJoin(type=type_) if type_ in _LEFT_ALONE:
             return sides[:1]
-        case ir.Join(type=type_) | ir.LateralJoin(type=type_) if type_ in _RIGHT_ALONE:
+        case ir.Join(type=type_) | ir.LateralJoin(type=type_) | ir.IntervalJoin(type=type_) if type_ in _RIGHT_ALONE:
             return sides[1:]
         case _:
             return sides
@@ -289,7 +290,7 @@ class _Pruning:
             return _Pruned(_over(over, inputs, columns), columns)
         kept = _kept_with(relation, used, below)
         pruned = _Pruned(_over(over, [child.relation for child in below], kept, relation.schema), kept)
-        if self._narrow and used and isinstance(relation, ir.Filter | ir.Join | ir.LateralJoin | ir.Cross):
+        if self._narrow and used and isinstance(relation, _NARROWED):
             columns = tuple(sorted(used))
             return _Pruned(pruned.as_exactly(columns), columns)
         return pruned

@@ -16,6 +16,7 @@ from .. import ir
 from ..ir import types as t
 from ..ir.visit import has, transform_relations
 from .count_windows import count_groups
+from .interval_joins import join_of
 from .session_windows import session_groups
 from .sliced_windows import aggregate_by_mark, sliding_of
 
@@ -47,20 +48,22 @@ def aggregate_of(windows: ir.TimeWindows) -> ir.Relation:
 
 
 def _lowered(plan: ir.Plan, lower: _Lower) -> ir.Plan:
-    if not has(plan, ir.TimeWindows, ir.LateRows):
+    if not has(plan, ir.TimeWindows, ir.LateRows, ir.IntervalJoin):
         return plan
     root, *shared = (transform_relations(relation, lower) for relation in (plan.root, *plan.shared))
     return replace(plan, root=root, shared=tuple(shared))
 
 
 def _is_final(relation: ir.Relation) -> bool:
-    return isinstance(relation, ir.OfTime) and (not isinstance(relation, ir.TimeWindows) or relation.final)
+    return isinstance(relation, ir.OfTime) and (isinstance(relation, ir.LateRows) or relation.final)
 
 
 def _without_rows_or_windows(relation: ir.Relation) -> ir.Relation:
     match relation:
         case ir.TimeWindows():
             return aggregate_of(relation)
+        case ir.IntervalJoin():
+            return join_of(relation)
         case ir.LateRows():
             return ir.Filter(
                 input=relation.input, condition=_FALSE, schema=relation.schema, plan_path=relation.plan_path

@@ -25,9 +25,9 @@ from ..values.consolidate import consolidate
 from ..values.evaluator import Evaluator
 from ..values.rows import Rows
 from ..values.value_columns import Index
-from .final_windows import after_closing, rows_on_time, with_bounds
+from .final_windows import rows_on_time, with_bounds
 from .timed_rows import TimedRows, numbers_of
-from .window_closing import IDLE, MOST, NEVER, CountClosing
+from .window_closing import IDLE, MOST, NEVER, CountClosing, after_closing
 
 _VERSION: Final = 1
 

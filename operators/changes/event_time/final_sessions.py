@@ -22,9 +22,9 @@ from ..values.evaluator import Evaluator
 from ..values.order_codes import canonical_orders, order_of
 from ..values.rows import Rows
 from ..values.value_columns import Index
-from .final_windows import after_closing, rows_in_order, rows_on_time
+from .final_windows import rows_in_order, rows_on_time
 from .timed_rows import TimedRows, numbers_of
-from .window_closing import IDLE, MOST, NEVER, SessionClosing, behind
+from .window_closing import IDLE, MOST, NEVER, SessionClosing, after_closing, behind
 
 _VERSION: Final = 1
 

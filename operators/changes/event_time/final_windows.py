@@ -25,7 +25,7 @@ from ..values.order_codes import canonical_orders
 from ..values.rows import Rows
 from ..values.value_columns import Index
 from .timed_rows import TimedRows
-from .window_closing import IDLE, NEVER, Closing, SliceClosing
+from .window_closing import IDLE, NEVER, SliceClosing, after_closing
 
 _VERSION = 1
 
@@ -143,13 +143,6 @@ def late_insertion(row: Rows, schema: pa.Schema, whose: str) -> ExecutionError:
         "stream, and was late: feed a row's deletion behind its insertion",
         reason="NEGATIVE_TOTAL",
     )
-
-
-def after_closing(closing: Closing, watermark: int | None) -> int | None:
-    """The watermark of windows, by their columns, where that of their rows is this one."""
-    if watermark is None or watermark >= IDLE:
-        return watermark
-    return closing.ticks.watermark(closing.ticks.at(watermark) - closing.lag)
 
 
 def with_bounds(schema: pa.Schema) -> pa.Schema:

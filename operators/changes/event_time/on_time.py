@@ -25,7 +25,7 @@ _VERSION: Final = 1
 
 class OnTime(ChangeOperator):
     """The operator. Column 0 of a row is its mark, the last one the watermark at the row if rows are `marked`; it gives
-    the columns `output`.
+    the columns `output`. Of a second input, the watermark alone counts.
     """
 
     def __init__(self, schema: pa.Schema, closing: RowClosing, output: range, *, marked: bool, late: bool) -> None:
@@ -36,7 +36,9 @@ class OnTime(ChangeOperator):
         self._late = late
         self._tick = NEVER
 
-    def receive(self, port: int, change: Change) -> Iterable[Change]:  # noqa: ARG002 - there is one input
+    def receive(self, port: int, change: Change) -> Iterable[Change]:
+        if port:
+            return ()
         rows = change.rows
         ticks = np.full(len(rows), self._tick, dtype=np.int64)
         if self._marked:

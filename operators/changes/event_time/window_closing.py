@@ -57,6 +57,13 @@ class Closing(Protocol):
         ...
 
 
+def after_closing(closing: Closing, watermark: int | None) -> int | None:
+    """The watermark of windows, by their columns, where that of their rows is this one."""
+    if watermark is None or watermark >= IDLE:
+        return watermark
+    return closing.ticks.watermark(closing.ticks.at(watermark) - closing.lag)
+
+
 class RowClosing(Closing, Protocol):
     """The end of windows, by the *marks* of rows: the numbers of their slices, or ticks."""
 

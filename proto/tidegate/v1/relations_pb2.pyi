@@ -149,6 +149,51 @@ class LateRows(_message.Message):
     zone: str
     def __init__(self, time: _Optional[int] = ..., size: _Optional[_Union[Span, _Mapping]] = ..., slide: _Optional[_Union[Span, _Mapping]] = ..., offset: _Optional[_Union[Span, _Mapping]] = ..., gap: _Optional[_Union[Span, _Mapping]] = ..., lateness: _Optional[_Union[Span, _Mapping]] = ..., count: _Optional[_Union[RowCount, _Mapping]] = ..., zone: _Optional[str] = ...) -> None: ...
 
+class IntervalJoin(_message.Message):
+    __slots__ = ("type", "left_time", "right_time", "before", "after", "keys", "final")
+    class Type(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        TYPE_UNSPECIFIED: _ClassVar[IntervalJoin.Type]
+        TYPE_INNER: _ClassVar[IntervalJoin.Type]
+        TYPE_LEFT: _ClassVar[IntervalJoin.Type]
+        TYPE_RIGHT: _ClassVar[IntervalJoin.Type]
+        TYPE_OUTER: _ClassVar[IntervalJoin.Type]
+        TYPE_LEFT_SEMI: _ClassVar[IntervalJoin.Type]
+        TYPE_LEFT_ANTI: _ClassVar[IntervalJoin.Type]
+        TYPE_RIGHT_SEMI: _ClassVar[IntervalJoin.Type]
+        TYPE_RIGHT_ANTI: _ClassVar[IntervalJoin.Type]
+    TYPE_UNSPECIFIED: IntervalJoin.Type
+    TYPE_INNER: IntervalJoin.Type
+    TYPE_LEFT: IntervalJoin.Type
+    TYPE_RIGHT: IntervalJoin.Type
+    TYPE_OUTER: IntervalJoin.Type
+    TYPE_LEFT_SEMI: IntervalJoin.Type
+    TYPE_LEFT_ANTI: IntervalJoin.Type
+    TYPE_RIGHT_SEMI: IntervalJoin.Type
+    TYPE_RIGHT_ANTI: IntervalJoin.Type
+    class Key(_message.Message):
+        __slots__ = ("left", "right")
+        LEFT_FIELD_NUMBER: _ClassVar[int]
+        RIGHT_FIELD_NUMBER: _ClassVar[int]
+        left: int
+        right: int
+        def __init__(self, left: _Optional[int] = ..., right: _Optional[int] = ...) -> None: ...
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    LEFT_TIME_FIELD_NUMBER: _ClassVar[int]
+    RIGHT_TIME_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    FINAL_FIELD_NUMBER: _ClassVar[int]
+    type: IntervalJoin.Type
+    left_time: int
+    right_time: int
+    before: Span
+    after: Span
+    keys: _containers.RepeatedCompositeFieldContainer[IntervalJoin.Key]
+    final: Final
+    def __init__(self, type: _Optional[_Union[IntervalJoin.Type, str]] = ..., left_time: _Optional[int] = ..., right_time: _Optional[int] = ..., before: _Optional[_Union[Span, _Mapping]] = ..., after: _Optional[_Union[Span, _Mapping]] = ..., keys: _Optional[_Iterable[_Union[IntervalJoin.Key, _Mapping]]] = ..., final: _Optional[_Union[Final, _Mapping]] = ...) -> None: ...
+
 class Watermark(_message.Message):
     __slots__ = ("time", "delay", "ahead", "idle_epochs")
     TIME_FIELD_NUMBER: _ClassVar[int]

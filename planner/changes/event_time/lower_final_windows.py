@@ -10,7 +10,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from ...operators.changes.event_time.window_closing import (
+from ....operators.changes.event_time.window_closing import (
     NEVER,
     AnyClosing,
     CalendarClosing,
@@ -18,25 +18,25 @@ from ...operators.changes.event_time.window_closing import (
     SessionClosing,
     SlicedClosing,
 )
-from ...proto.errors import PlanError, Problem
-from .. import ir
-from ..decode.emit import project
-from ..functions import bind_scalar
-from ..ir import tree
-from ..ir import types as t
-from ..ir.arrow_types import arrow_schema, sql_type
-from ..ir.visit import parts, relations, subqueries_of, transform_relations
-from ..ir.walk import unroll
-from ..rewrite.count_windows import groups_by_position, of_measures, read_by_measures
-from ..rewrite.expand_windows import whole_windows, windows_of_rows
-from ..rewrite.session_windows import session_groups
-from ..rewrite.sliced_windows import aggregate_by_mark, sliding_of
-from ..sql.relations.sliding_aggregate import floor_division
-from ..sql.states import render_total, states_of
-from .aggregates import slices_of
-from .change_nodes import MARK, ChangeNode, FinalCountsNode, FinalSessionsNode, FinalWindowsNode, OnTimeNode
-from .rendering import columns, leaf, render, with_positions
-from .rowwise import lower_chain
+from ....proto.errors import PlanError, Problem
+from ... import ir
+from ...decode.emit import project
+from ...functions import bind_scalar
+from ...ir import tree
+from ...ir import types as t
+from ...ir.arrow_types import arrow_schema, sql_type
+from ...ir.visit import parts, relations, subqueries_of, transform_relations
+from ...ir.walk import unroll
+from ...rewrite.count_windows import groups_by_position, of_measures, read_by_measures
+from ...rewrite.expand_windows import whole_windows, windows_of_rows
+from ...rewrite.session_windows import session_groups
+from ...rewrite.sliced_windows import aggregate_by_mark, sliding_of
+from ...sql.relations.sliding_aggregate import floor_division
+from ...sql.states import render_total, states_of
+from ..aggregates import slices_of
+from ..change_nodes import MARK, ChangeNode, FinalCountsNode, FinalSessionsNode, FinalWindowsNode, OnTimeNode
+from ..rendering import columns, leaf, render, with_positions
+from ..rowwise import lower_chain
 
 _NUMBER: Final = t.Integer(bits=64, nullable=False)
 _NO_MARK: Final = ir.Literal(value=NEVER, type=_NUMBER)
@@ -98,8 +98,8 @@ def check_outside_of_loops(relation: ir.OfTime) -> None:
     """Refuses final windows inside of a loop: a round has no watermark."""
     if any(isinstance(part, ir.Reference) for part in relations(relation)):
         message = (
-            "windows inside of a loop cannot wait for a watermark, because a loop ends before the epoch's watermark "
-            "is known: put the final windows above the loop, or leave `final` out"
+            f"{relation.traits.name} inside of a loop cannot wait for a watermark, because a loop ends before the "
+            "epoch's watermark is known: move it above the loop, or leave `final` out"
         )
         raise PlanError(Problem(place=relation.plan_path, reason="FINAL_IN_LOOP", message=message))
 
@@ -182,7 +182,9 @@ def _sliced(
     )
 
 
-def _wide(relation: ir.OfTime, node: ChangeNode, expressions: tuple[ir.Expression, ...], *, marks: bool) -> ChangeNode:
+def _wide(
+    relation: ir.TimeWindows | ir.LateRows, node: ChangeNode, expressions: tuple[ir.Expression, ...], *, marks: bool
+) -> ChangeNode:
     """The expressions over the rows that are in a window, and the watermarks at the rows."""
     below, plan_path = relation.input.schema, relation.plan_path
     schema = below
