@@ -95,7 +95,7 @@ coverage: $(DEVELOPMENT) ## Run the test suite and report the lines that it does
 constraints: ## Write constraints.txt again: the newest versions within the ranges of pyproject.toml.
 	rm -rf build/newest
 	$(PYTHON) -m venv build/newest
-	build/newest/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test,docs,coverage]'
+	build/newest/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test,docs,coverage,pyright]'
 	echo '# The versions that are tested together. `make constraints` writes this file.' >constraints.txt
 	build/newest/bin/python -m pip freeze --all --exclude-editable | grep -v '^pip==' >>constraints.txt
 

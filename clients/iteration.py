@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from google.protobuf.any_pb2 import Any as AnyMessage
 
@@ -27,7 +27,7 @@ def iterate(
     distinct: bool = False,
     schema: NamedStruct | None = None,
     max_rounds: int | None = None,
-    at_limit: str = "error",
+    at_limit: Literal["error", "return"] = "error",
 ) -> UnboundPlan:
     """A loop: the rows of `seed`, and of `body` over the rows that came back, until there is nothing new.
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -16,7 +16,7 @@ from .numbers import check_watermark, checked_file
 from .proto.arrow.arrow_ipc import sendable
 from .proto.arrow.validation import validated
 from .proto.errors import Exhausted, InvalidRequest
-from .proto.values import MIB, FileSplit, InlineSplit, MissingColumns, Split
+from .proto.values import MIB, FileFormat, FileSplit, InlineSplit, MissingColumns, Split
 from .task_options import member
 
 CHUNK_BYTES = 1 * MIB
@@ -41,7 +41,7 @@ class Upload:
     """A file of the client's machine that travels to the server. Made by `tidegate.upload`."""
 
     path: Path
-    format: str = ""
+    format: FileFormat = ""
 
     def __iter__(self) -> Iterator[bytes]:
         """The file's bytes, from its beginning each time."""
@@ -86,7 +86,7 @@ Uploader: TypeAlias = Callable[[str, Upload], str]
 _PACKED = {".gz", ".zst", ".bz2", ".lz4"}
 
 
-def upload(path: str | os.PathLike[str], *, format: str = "") -> Upload:  # noqa: A002 (FileSplit's word)
+def upload(path: str | os.PathLike[str], *, format: FileFormat = "") -> Upload:  # noqa: A002 (FileSplit's word)
     """A file of this machine as a split or a table. The client sends the file to the server.
 
     The server keeps a split's file until its epoch is acknowledged, and a table's as long as the task. Paths given as
@@ -111,7 +111,7 @@ def split(
     *,
     watermark: int | None = None,
     change_column: str | None = None,
-    missing_columns: MissingColumns | str | None = None,
+    missing_columns: MissingColumns | Literal["error", "null"] | None = None,
 ) -> Split:
     """The split as the service takes it. `uploader` sends a client's file and returns its path on the server."""
     built = _split(data, uploader)

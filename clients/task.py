@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Literal, Self
 
 import pyarrow as pa
 
@@ -154,7 +154,7 @@ class Task:
         epoch: int | None = None,
         watermark: int | None = None,
         change_column: str | None = None,
-        missing_columns: MissingColumns | str | None = None,
+        missing_columns: MissingColumns | Literal["error", "null"] | None = None,
     ) -> Added:
         """Add a path, `FileSplit`, `upload(path)` or Arrow data to a source.
 

@@ -47,17 +47,9 @@ _LARGEST: Final = {
 _KNOWN: Final = tuple(field.name for field in fields(TaskOptions))
 
 
-class Options(TypedDict, total=False):
-    """The options of a task, by name, so that a type checker knows a wrong one. Limits are bytes and seconds.
+class SharedOptions(TypedDict, total=False):
+    """The options of a task that loaders of training data have, too."""
 
-    >>> task = client.create_task(plan, channels=2, determinism="strict", memory_limit=1 << 30)
-    >>> task.options.channels
-    2
-    """
-
-    mode: Mode | Literal["per_epoch", "continuous"]
-    determinism: Determinism | Literal["strict", "relaxed"]
-    on_error: OnError | Literal["fail", "skip_epoch"]
     channels: int
     max_pending_epochs: int
     memory_limit: int
@@ -83,6 +75,19 @@ class Options(TypedDict, total=False):
     checkpoint_epochs: int
     checkpoint_seconds: float
     retries: int
+
+
+class Options(SharedOptions, total=False):
+    """The options of a task, by name, so that a type checker knows a wrong one. Limits are bytes and seconds.
+
+    >>> task = client.create_task(plan, channels=2, determinism="strict", memory_limit=1 << 30)
+    >>> task.options.channels
+    2
+    """
+
+    mode: Mode | Literal["per_epoch", "continuous"]
+    determinism: Determinism | Literal["strict", "relaxed"]
+    on_error: OnError | Literal["fail", "skip_epoch"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

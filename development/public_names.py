@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, is_typeddict
 
 from google.protobuf.message import Message
 
@@ -196,8 +196,17 @@ def _class(name: str, value: type) -> str:
     if issubclass(value, Exception) and not bases:
         bases = ["Exception"]
     head = f"class {name}({', '.join(bases)})" if bases else f"class {name}"
-    fields = [f"    {field}" for field in _fields(_definition(value)) if not issubclass(value, Exception)]
+    definitions = [_definition(part) for part in (*_shared(value), value)]
+    fields = [f"    {field}" for part in definitions for field in _fields(part) if not issubclass(value, Exception)]
     return "\n".join([f"{head}:", *fields]) if fields else head
+
+
+def _shared(value: type) -> Iterator[type]:
+    """The dictionaries that a typed dictionary extends. They are no bases of the class that Python makes."""
+    for name in _definition(value).bases if is_typeddict(value) else ():
+        base = getattr(sys.modules[value.__module__], name.id)
+        if is_typeddict(base):
+            yield from (*_shared(base), base)
 
 
 def _fields(definition: ast.ClassDef) -> Iterator[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, Literal, TypeAlias, TypeVar, cast
 
 import pyarrow as pa
 
@@ -138,9 +138,19 @@ class PlanBytes:
     json: str | None = None
 
 
+FileFormat: TypeAlias = Literal["", "arrow", "csv", "inline", "json", "orc", "parquet"]
+"""The format of a file; without one, the file's ending tells it. Tidegate's own files of rows are "inline"."""
+
+
+def as_format(name: str) -> FileFormat:
+    """A format's name that somebody else gives. The source that opens the file refuses a name that it does not know."""
+    return cast("FileFormat", name)
+
+
 @dataclass(frozen=True, slots=True)
 class FileSplit:
     """A file, folder or glob on the server. `rows` is half open; `row_groups` are record batches in Arrow files.
+    `format` is arrow, csv, json, orc or parquet; without it, the file's ending tells it.
 
     `change_column`, for a continuous task, names the column that says how each row counts: a weight, or one of insert,
     delete, update_preimage, update_postimage. `missing_columns` is the meaning of columns that the plan reads and the
@@ -153,7 +163,7 @@ class FileSplit:
 
     path: str
     _: KW_ONLY
-    format: str = ""
+    format: FileFormat = ""
     rows: tuple[int, int] | None = None
     row_groups: tuple[int, ...] | None = None
     watermark: int | None = None

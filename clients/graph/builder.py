@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias, Unpack
+from typing import Any, Literal, TypeAlias, Unpack
 
 import pyarrow as pa
 
@@ -33,7 +33,7 @@ from ..proto.graph import (
     Raised,
     UnionNode,
 )
-from ..proto.values import Explanation, FileSplit
+from ..proto.values import Explanation, FileFormat, FileSplit
 from ..splits import SplitLike, file_split
 from ..task_options import Options
 from .stock import Partitions, StockNodes, StreamLike
@@ -221,8 +221,8 @@ class TaskGraph(StockNodes, GraphBuilder):
         stream: Stream,
         folder: str | os.PathLike[str],
         *,
-        format: str = "parquet",  # noqa: A002 (what `FileSplit` calls it too)
-        mode: str = "append",
+        format: Literal["parquet", "arrow", "csv"] = "parquet",  # noqa: A002 (what `FileSplit` calls it too)
+        mode: Literal["append", "replace", "ignore", "error"] = "append",
     ) -> Result:
         """End the graph in files: each epoch of a task over it adds one file to this folder, at its barrier.
 
@@ -300,7 +300,7 @@ class TaskGraph(StockNodes, GraphBuilder):
     def _files(
         self,
         files: Files,
-        format_: str,
+        format_: FileFormat,
         name: str | None,
         columns: Sequence[str] | None,
         schema: pa.Schema | None,

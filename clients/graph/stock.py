@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 from ..partitions import UNSAID, PartitionLike, Unsaid, partitions_of
 from ..proto.errors import InvalidRequest
@@ -31,7 +31,7 @@ from .stream import Stream
 StreamLike: TypeAlias = Stream | str
 Partitions: TypeAlias = PartitionLike | Mapping[str, PartitionLike] | Unsaid
 Columns: TypeAlias = str | Sequence[str]
-MeasureLike: TypeAlias = str | tuple[str, str]
+MeasureLike: TypeAlias = Literal["count"] | tuple[Literal["count", "count_distinct", "sum", "mean", "min", "max"], str]
 
 _Choice = TypeVar("_Choice", bound=Enum)
 
@@ -71,7 +71,7 @@ class StockNodes(ABC):
         right: StreamLike,
         on: Columns | Mapping[str, str],
         *,
-        how: str = "inner",
+        how: Literal["inner", "left", "right", "full", "semi", "anti"] = "inner",
         channels: int = 1,
     ) -> Stream:
         """Rows of `left` with the rows of `right` that have equal keys: columns of both, or `{"of left": "of right"}`.

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any, TypeAlias
 
 from ..proto.errors import Exhausted, InvalidRequest
-from ..proto.values import Cursor, FileSplit, MissingColumns, TaskInfo
+from ..proto.values import Cursor, FileSplit, MissingColumns, TaskInfo, as_format
 from .filling import filled
 from .report import Bytes
 
@@ -85,7 +85,7 @@ def _splits(units: Sequence[Unit], whole: dict[str, int], change_column: str | N
             groups = None if len(groups) == whole[path] else groups
         yield FileSplit(
             path,
-            format=together[0].format,
+            format=as_format(together[0].format),
             row_groups=groups,
             change_column=change_column,
             # The DataFrame's columns were checked. To Spark, a column that one of its files lacks is null.

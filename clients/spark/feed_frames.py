@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from pyspark.sql import DataFrame
 
@@ -45,13 +45,13 @@ def feed(
     task: Task,
     source: str,
     *,
-    how: Way | str | None = None,
+    how: Way | Literal["reference", "staged", "pushed"] | None = None,
     order_by: str | Sequence[str] = (),
     epoch_by: EpochBy = None,
     staging: str | os.PathLike[str] | None = None,
     transaction: str | None = None,
     change_column: str | None = None,
-    missing_columns: MissingColumns | str | None = None,
+    missing_columns: MissingColumns | Literal["error", "null"] | None = None,
     wait: float = 0.0,
 ) -> Fed:
     """Feed a source of a task with the rows of a DataFrame, or of a path that the active session loads.
@@ -96,7 +96,7 @@ def prepared(
     *,
     staging: str | os.PathLike[str] | None = None,
     change_column: str | None = None,
-    missing_columns: MissingColumns | str | None = None,
+    missing_columns: MissingColumns | Literal["error", "null"] | None = None,
 ) -> Sequence[FileSplit]:
     """The rows of a DataFrame, staged or pushed, as splits that the caller adds. The caller then calls `settled`.
 
@@ -124,7 +124,7 @@ def settled(
         manifest.used(folder, User(service=service_name(task), task=task.id, epoch=epoch))
 
 
-def _way(how: Way | str | None) -> Way | None:
+def _way(how: Way | Literal["reference", "staged", "pushed"] | None) -> Way | None:
     if how is None or isinstance(how, Way):
         return how
     known = [way.value for way in Way]
@@ -142,7 +142,7 @@ def _checked(
     staging: str | os.PathLike[str] | None,
     transaction: str | None,
     change_column: str | None,
-    missing_columns: MissingColumns | str | None,
+    missing_columns: MissingColumns | Literal["error", "null"] | None,
     wait: float,
 ) -> Request:
     check_epoch_by(epoch_by)

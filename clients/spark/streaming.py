@@ -12,7 +12,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, Literal
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import DataStreamWriter
@@ -42,7 +42,7 @@ def stream(
     *,
     seals: bool = True,
     change_column: str | None = None,
-    missing_columns: MissingColumns | str | None = None,
+    missing_columns: MissingColumns | Literal["error", "null"] | None = None,
     staging: str | os.PathLike[str] | None = None,
     application: str | None = None,
     checkpoint: bool | str = False,
@@ -129,7 +129,7 @@ class Batches:
     wait: float
     staging: str | None
     change_column: str | None
-    missing_columns: MissingColumns | str | None
+    missing_columns: MissingColumns | Literal["error", "null"] | None
 
     def __call__(self, frame: DataFrame, batch: int) -> None:
         if isinstance(self.fed, Task):

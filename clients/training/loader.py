@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from itertools import count
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Unpack
 
 import pyarrow as pa
 
@@ -19,6 +19,7 @@ from ..progress import line_shown
 from ..proto.errors import InvalidRequest, Refused
 from ..splits import SplitLike
 from ..task import Task
+from ..task_options import Options, SharedOptions
 from .batch import Batch, Position
 from .batch_columns import ROW, SPLIT, Arrays, dense_forms, forms
 from .batch_runs import BatchRuns, Layout, Run, Tail
@@ -107,7 +108,7 @@ class Loader(Closing):
         tables: Mapping[str, SplitLike | Sequence[SplitLike]] | None = None,
         on_error: Literal["fail", "skip"] = "fail",
         progress: bool = False,
-        **options: Any,
+        **options: Unpack[SharedOptions],
     ) -> None:
         check_numbers(batch_size=batch_size, ranks=ranks, shards=shards, workers=workers, readers=readers)
         check_among("rank", rank, ranks)
@@ -139,12 +140,7 @@ class Loader(Closing):
         self._readers = readers
         self._skips = on_error == "skip"
         self._create_task: Callable[[], Task] = partial(  # does not keep this loader alive, which its thread would
-            client.create_task,
-            self._plan,
-            tables=tables,
-            on_error="skip_epoch" if self._skips else "fail",
-            determinism="strict",
-            **{"idle_seconds": MOST_SECONDS, "max_pending_epochs": AHEAD_SPLITS + 1, **options},
+            client.create_task, self._plan, tables=tables, **_of_task(options, self._skips)
         )
         self._options = options
         self._progress = progress
@@ -367,6 +363,17 @@ class Loader(Closing):
             "weight": self._weight,
             "pack": None if self._pack is None else [self._pack.column, self._pack.length, self._pack.padding],
         }
+
+
+def _of_task(options: SharedOptions, skips: bool) -> Options:
+    return {
+        "idle_seconds": MOST_SECONDS,
+        "max_pending_epochs": AHEAD_SPLITS + 1,
+        **options,
+        "on_error": "skip_epoch" if skips else "fail",
+        "determinism": "strict",
+        "mode": "per_epoch",
+    }
 
 
 def _close(readings: list[Reading]) -> None:

@@ -1,10 +1,43 @@
-"""Checks of a loader's arguments."""
+"""A loader's arguments by name, and checks of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, Required
 
 from ..proto.errors import InvalidRequest
+from ..task_options import SharedOptions
+
+if TYPE_CHECKING:
+    from ..splits import SplitLike
+    from .batch_columns import Arrays
+    from .order.shuffle import Shuffle
+    from .packing import Pack
+
+
+class LoaderArguments(SharedOptions, total=False):
+    """The arguments of a `Loader` that a data set of PyTorch passes on."""
+
+    batch_size: Required[int]
+    epochs: int | None
+    shuffle: Shuffle | None
+    rank: int
+    ranks: int
+    shards: int
+    drop_last: bool
+    pad: bool
+    columns: Sequence[str] | None
+    shapes: Mapping[str, Sequence[int]] | None
+    as_: Arrays
+    weight: str | None
+    pack: Pack | None
+    provenance: bool
+    prefetch: int | None
+    prefetch_bytes: int
+    readers: int
+    tables: Mapping[str, SplitLike | Sequence[SplitLike]] | None
+    on_error: Literal["fail", "skip"]
+    progress: bool
 
 
 def check_numbers(**numbers: int) -> None:

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from ..client import Client
 from ..plans import Plan, plan_bytes
 from ..proto.errors import InvalidRequest
 from .batch import Batch
 from .loader import Loader
+from .loader_arguments import LoaderArguments
 from .loader_state import State
 from .training_source import Data
 
 if TYPE_CHECKING:
     from ..transport.access import Access
 
-__all__ = ["Dataset"]  # noqa: F822 (`__getattr__` makes it)
+__all__ = ["Dataset"]
 
 
 class _LoaderDataset:
@@ -45,7 +46,7 @@ class _LoaderDataset:
         client: Client,
         plan: Plan,
         data: Mapping[str, Data | Callable[[int], Data]],
-        **options: Any,
+        **options: Unpack[LoaderArguments],
     ) -> None:
         if {"worker", "workers"} & set(options):
             raise InvalidRequest("PyTorch says which worker a data set is in: leave worker and workers out")
@@ -53,7 +54,7 @@ class _LoaderDataset:
         self._access: Access | None = client.access
         self._plan = plan_bytes(plan)
         self._data = data
-        self._options = {"as_": "torch", "epochs": None, **options}
+        self._options: LoaderArguments = {"as_": "torch", "epochs": None, **options}
         self._loader: Loader | None = None
         self._state: State | None = None
         self._epoch: int | None = None
@@ -89,8 +90,8 @@ class _LoaderDataset:
         if worker is None and self._client is not None:
             loader = Loader(self._client, self._plan, self._data, **self._options)
         else:
-            among = {} if worker is None else {"worker": worker.id, "workers": worker.num_workers}
-            loader = Loader(self._connected(), self._plan, self._data, **among, **self._options)
+            number, workers = (0, 1) if worker is None else (worker.id, worker.num_workers)
+            loader = Loader(self._connected(), self._plan, self._data, worker=number, workers=workers, **self._options)
         if self._state is not None:
             loader.load_state_dict(self._state)
         elif self._epoch is not None:
@@ -128,6 +129,13 @@ class _LoaderDataset:
     def __exit__(self, *_: object) -> None:
         if self._loader is not None:
             self._loader.close()
+
+
+if TYPE_CHECKING:
+    from torch.utils.data import IterableDataset
+
+    class Dataset(_LoaderDataset, IterableDataset[Batch]):  # type: ignore[misc] # without PyTorch its base is Any
+        ...
 
 
 def __getattr__(name: str) -> Any:

@@ -15,7 +15,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from ..proto.errors import InvalidRequest
-from ..proto.values import FileSplit, FoundFile
+from ..proto.values import FileSplit, FoundFile, as_format
 from ..splits import SplitLike, several
 from ..task import Task
 
@@ -91,10 +91,12 @@ def _of_file(file: FoundFile, asked: Any) -> Iterator[TrainingSplit]:
     missing = asked.missing_columns if isinstance(asked, FileSplit) else None
     if len(file.pieces) <= 1:
         rows = file.pieces[0][1] if file.pieces else None
-        yield TrainingSplit(file.path, FileSplit(file.path, format=file.format, missing_columns=missing), rows)
+        yield TrainingSplit(
+            file.path, FileSplit(file.path, format=as_format(file.format), missing_columns=missing), rows
+        )
         return
     for first, end in file.pieces:
-        data = FileSplit(file.path, format=file.format, rows=(first, end), missing_columns=missing)
+        data = FileSplit(file.path, format=as_format(file.format), rows=(first, end), missing_columns=missing)
         yield TrainingSplit(f"{file.path}, rows {first} to {end}", data, end - first)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 import pyarrow as pa
 
@@ -85,7 +85,7 @@ class Feed:
         epoch: int | None,
         watermark: int | None,
         change_column: str | None,
-        missing_columns: MissingColumns | str | None,
+        missing_columns: MissingColumns | Literal["error", "null"] | None,
     ) -> Added:
         from_one("sequence", sequence)
         from_one("epoch", epoch)

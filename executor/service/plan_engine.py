@@ -44,6 +44,7 @@ from ...proto.values import (
     PlanBytes,
     Split,
     TaskOptions,
+    as_format,
     with_missing,
 )
 from ...proto.version import __version__
@@ -378,4 +379,4 @@ def _named_file(item: ir.FileItem) -> FileSplit:
             "be read: leave start and length out",
             reason="UNSUPPORTED_BYTE_RANGE",
         )
-    return FileSplit(path=item.path, format=item.format)
+    return FileSplit(path=item.path, format=as_format(item.format))

@@ -232,7 +232,7 @@ def file_value(file: pb.FileSplit) -> v.FileSplit:
     groups = tuple(file.row_groups) or None
     return v.FileSplit(
         path=file.path,
-        format=file.format,
+        format=v.as_format(file.format),
         rows=rows,
         row_groups=groups,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -107,17 +108,41 @@ def test_the_installed_package_leaves_the_substrait_namespace_alone(distribution
         assert {name.partition("/")[0].partition("-")[0] for name in wheel.namelist()} == {"tidegate"}
 
 
-def test_a_type_checker_sees_the_types_of_the_installed_package(distribution: Distribution, tmp_path: Path) -> None:
-    (tmp_path / "use.py").write_text(
-        "import tidegate\n"
-        "from tidegate.proto.values import START, Cursor\n"
-        "def use(client: tidegate.Client) -> None:\n"
-        '    client.create_task(b"", chanels=2)\n'
-        '    client.create_task(b"", determinism="strikt")\n'
-        '    client.create_task(b"", channels="2")\n'
-        '    client.create_task(b"", channels=2, determinism="strict", mode="continuous")\n'
-        "reveal_type(Cursor(START.epoch + 1).row)\n"
-    )
+USE = """\
+import pyarrow as pa
+import tidegate
+from tidegate.proto.values import START, Cursor
+from tidegate.training import Loader
+from tidegate.training.torch import Dataset
+def right(client: tidegate.Client, task: tidegate.Task, table: pa.Table) -> None:
+    client.create_task(b"", channels=2, determinism="strict", mode="continuous", missing_columns="null")
+    task.add_split("sales", tidegate.FileSplit("sales", format="parquet"), missing_columns="null")
+    Loader(client, b"", {"samples": "samples"}, batch_size=1, channels=2, on_error="skip")
+    graph = tidegate.TaskGraph()
+    rows = graph.join("both", graph.read_arrow(table), graph.read_arrow(table), "key", how="semi")
+    graph.write(graph.aggregate("totals", rows, "key", {"n": "count", "v": ("sum", "value")}), "to", format="csv")
+def wrong(client: tidegate.Client, task: tidegate.Task, graph: tidegate.TaskGraph, rows: tidegate.graph.Stream) -> None:
+    client.create_task(b"", chanels=2)  # wrong
+    client.create_task(b"", determinism="strikt")  # wrong
+    client.create_task(b"", channels="2")  # wrong
+    client.query(b"", {}, write_format="xlsx")  # wrong
+    task.add_split("sales", "sales.parquet", missing_columns="nul")  # wrong
+    tidegate.FileSplit("sales", format="parket")  # wrong
+    tidegate.upload("sales", format="parket")  # wrong
+    graph.join("both", rows, rows, "key", how="sideways")  # wrong
+    graph.aggregate("totals", rows, "key", {"v": ("median", "value")})  # wrong
+    graph.write(rows, "to", format="orc")  # wrong
+    graph.write(rows, "to", mode="overwrite")  # wrong
+    Loader(client, b"", {}, batch_size=1, chanels=2)  # wrong
+    Loader(client, b"", {}, batch_size=1, determinism="relaxed")  # wrong
+    Dataset(client, b"", {}, batch_size=1, as_="tf")  # wrong
+reveal_type(Cursor(START.epoch + 1).row)
+"""
+WRONG = [number for number, line in enumerate(USE.splitlines(), 1) if line.endswith("# wrong")]
+
+
+def test_mypy_sees_the_types_of_the_installed_package(distribution: Distribution, tmp_path: Path) -> None:
+    (tmp_path / "use.py").write_text(USE)
     mypy = [sys.executable, "-m", "mypy", "--config-file", TOP / "pyproject.toml", "--cache-dir", tmp_path / "cache"]
     done = subprocess.run(
         [*mypy, "--python-executable", distribution.python, "use.py"],
@@ -126,8 +151,28 @@ def test_a_type_checker_sees_the_types_of_the_installed_package(distribution: Di
         text=True,
         check=False,
     )
-    assert [line.split(":")[1] for line in done.stdout.splitlines() if ": error:" in line] == ["4", "5", "6"]
+    errors = [line.split(":")[1] for line in done.stdout.splitlines() if ": error:" in line]
+    assert [int(line) for line in errors] == WRONG, done.stdout
     assert 'Revealed type is "int"' in done.stdout.replace("builtins.", "")
+
+
+def test_pyright_sees_the_types_of_the_installed_package(distribution: Distribution, tmp_path: Path) -> None:
+    pytest.importorskip("basedpyright", reason="needs the extra [pyright]")
+    (tmp_path / "use.py").write_text(USE)
+    (tmp_path / "pyrightconfig.json").write_text('{"typeCheckingMode": "standard"}')
+    done = subprocess.run(
+        [sys.executable, "-m", "basedpyright", "--pythonpath", distribution.python, "--outputjson", "use.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    messages = json.loads(done.stdout)["generalDiagnostics"]
+    errors = [message["range"]["start"]["line"] + 1 for message in messages if message["severity"] == "error"]
+    assert errors == WRONG, done.stdout
+    assert [message["message"] for message in messages if message["severity"] == "information"] == [
+        'Type of "Cursor(START.epoch + 1).row" is "int"'
+    ]
 
 
 def test_the_changelog_begins_with_what_is_not_released_and_knows_no_later_version_than_the_project() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import pickle
 import sys
 from collections.abc import Iterator
@@ -13,7 +15,10 @@ import pytest
 
 import tidegate
 from tidegate.client import Client
-from tidegate.training import Shuffle
+from tidegate.proto.values import TaskOptions
+from tidegate.task_options import Options, SharedOptions
+from tidegate.training import Loader, Shuffle
+from tidegate.training.loader_arguments import LoaderArguments
 
 from .conftest import numbers
 from .test_loader import expected, loader
@@ -135,3 +140,12 @@ def test_without_pytorch_the_missing_package_is_named(monkeypatch: pytest.Monkey
     monkeypatch.delitem(vars(own), "Dataset", raising=False)
     with pytest.raises(ModuleNotFoundError, match="needs PyTorch"):
         own.Dataset  # noqa: B018
+
+
+def test_the_arguments_that_type_checkers_know_are_those_of_a_loader() -> None:
+    """But for the worker, which PyTorch says."""
+    of_loader = set(inspect.signature(Loader.__init__).parameters) - {"self", "client", "plan", "data", "options"}
+    assert set(LoaderArguments.__annotations__) == of_loader - {"worker", "workers"} | set(
+        SharedOptions.__annotations__
+    )
+    assert set(Options.__annotations__) == {field.name for field in dataclasses.fields(TaskOptions)}
