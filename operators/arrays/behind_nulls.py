@@ -99,8 +99,10 @@ def _of(
 
 def _fixed(array: pa.Array, above: _Above | None) -> pa.Array:
     width, hidden = array.type.bit_width // 8, _hidden(array, above)
-    if not width or hidden is None:
+    if hidden is None:
         return array
+    if not width:
+        return _of(array, above, [pa.py_buffer(b"")])
     word = next(size for size in (8, 4, 2, 1) if width % size == 0)
     words = np.frombuffer(array.buffers()[1], f"i{word}", len(array) * (width // word), array.offset * width)
     values = np.where(hidden[:, np.newaxis], 0, words.reshape(len(array), -1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import duckdb
@@ -92,7 +93,7 @@ def test_rows_are_found_in_parquet_files(prefetch: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("prefetch", [0, 4])
 def test_rows_are_found_in_a_database_that_the_owner_has_named(prefetch: int, tmp_path: Path) -> None:
-    with sqlite3.connect(tmp_path / "names.db") as database:
+    with closing(sqlite3.connect(tmp_path / "names.db")) as database, database:
         database.execute("CREATE TABLE names (id INTEGER, name TEXT)")
         database.executemany("INSERT INTO names VALUES (?, ?)", rows(NAMES))
     plan_ = looked_up(index="sql", options={"database": "crm"}, prefetch=prefetch)
@@ -105,7 +106,7 @@ def test_rows_are_found_in_a_database_that_the_owner_has_named(prefetch: int, tm
 @pytest.mark.parametrize("mode", ["error", "null"])
 def test_a_column_that_an_index_lacks_is_an_error_or_null(kind: str, mode: str, tmp_path: Path) -> None:
     pq.write_table(NAMES.rename_columns(["id", "title"]), tmp_path / "names.parquet")
-    with sqlite3.connect(tmp_path / "names.db") as database:
+    with closing(sqlite3.connect(tmp_path / "names.db")) as database, database:
         database.execute("CREATE TABLE names (id INTEGER, title TEXT)")
         database.executemany("INSERT INTO names VALUES (?, ?)", rows(NAMES))
     tables = {} if kind == "sql" else {"names": str(tmp_path / "names.parquet")}

@@ -124,6 +124,11 @@ def test_the_bytes_are_a_function_of_the_values(array: pa.Array) -> None:
     assert message(soiled(array, 1)) == message(soiled(array, 2))
 
 
+def test_the_bits_behind_the_last_row_are_cleared_of_values_without_bytes() -> None:
+    array = pa.array([None], pa.binary(0))
+    assert message(soiled(array, 1)) == message(soiled(array, 2))
+
+
 def test_texts_and_items_that_lie_behind_nulls_are_dropped() -> None:
     texts = pa.StringArray.from_buffers(
         3, pa.py_buffer(np.array([0, 2, 8, 10], np.int32)), pa.py_buffer(b"abSECRETcd"), pa.py_buffer(b"\x05")

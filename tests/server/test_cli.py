@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -575,9 +576,8 @@ def test_data_check_names_what_is_damaged_and_ends_with_code_1(cli: Run, folder:
     rows.unlink()
     checked = cli("data", "check", "data")
     assert (checked.code, f"{rows.name} cannot be read" in checked.output) == (1, True)
-    with sqlite3.connect(folder / "data" / "journal.sqlite") as connection:
+    with closing(sqlite3.connect(folder / "data" / "journal.sqlite")) as connection, connection:
         connection.execute("UPDATE records SET body = CAST(body || x'00' AS BLOB)")
-    connection.close()
     checked = cli("data", "check", "data")
     assert f"task {task.id}: the journal is damaged: record 1" in checked.output
     assert cli("data", "data").code == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 
 import pyarrow as pa
 import pytest
@@ -35,7 +36,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server of two databases that are not below its root; one of them is gone when plans ask for it."""
     folder = tmp_path_factory.mktemp("owner")
     (folder / "gone.db").touch()
-    with sqlite3.connect(folder / "crm.db") as database:
+    with closing(sqlite3.connect(folder / "crm.db")) as database, database:
         database.execute("CREATE TABLE names (id INTEGER PRIMARY KEY, name TEXT)")
         database.executemany("INSERT INTO names VALUES (?, ?)", [(1, "one"), (2, "two"), (3, "three")])
     named = [f"--database=crm={folder / 'crm.db'}", f"--database=gone={folder / 'gone.db'}"]

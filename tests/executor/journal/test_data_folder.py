@@ -7,6 +7,7 @@ import os
 import sqlite3
 import stat
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -75,9 +76,8 @@ def test_a_folder_that_every_user_may_write_to_is_refused(tmp_path: Path) -> Non
 )
 def test_a_journal_with_more_than_its_tables_is_refused(tmp_path: Path, more: str) -> None:
     DurableTasks(tmp_path / "data").close()
-    with sqlite3.connect(tmp_path / "data" / "journal.sqlite") as connection:
+    with closing(sqlite3.connect(tmp_path / "data" / "journal.sqlite")) as connection, connection:
         connection.execute(more)
-    connection.close()
     for look in (DurableTasks, lambda folder: DataInspection(folder).tasks()):
         with pytest.raises(Refused, match="has other tables than a journal") as refused:
             look(tmp_path / "data")
@@ -122,13 +122,12 @@ def test_a_table_on_the_terminal_has_no_control_characters() -> None:
 def rewritten(service: Restarts, table: str, change: Callable[[Any], None]) -> None:
     """Change the first message in a table, and give it the checksum that belongs to it."""
     kind, number, message = ("task", 0, pb.Creation) if table == "tasks" else ("record", 1, pb.Change)
-    with sqlite3.connect(service.data / "journal.sqlite") as connection:
+    with closing(sqlite3.connect(service.data / "journal.sqlite")) as connection, connection:
         (body,) = connection.execute(f"SELECT body FROM {table} LIMIT 1").fetchone()
         value = message.FromString(body[8:])
         change(value)
         where = " WHERE task = 1 AND position = 1" if table == "records" else ""
         connection.execute(f"UPDATE {table} SET body = ?{where}", (with_checksum(kind, 1, number, value),))
-    connection.close()
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -55,7 +56,7 @@ def refusal(call: Callable[[], None]) -> Exhausted:
 
 def records(service: Restarts) -> int:
     service.durable.flush()
-    with sqlite3.connect(f"file:{service.data / 'journal.sqlite'}?mode=ro", uri=True) as connection:
+    with closing(sqlite3.connect(f"file:{service.data / 'journal.sqlite'}?mode=ro", uri=True)) as connection:
         return int(connection.execute("SELECT count(*) FROM records").fetchone()[0])
 
 

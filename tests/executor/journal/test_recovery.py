@@ -6,6 +6,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def service(tmp_path: Path) -> Iterator[Restarts]:
 
 def stored(service: Restarts, table: str) -> int:
     """The rows of a table of the journal, read beside the running service."""
-    with sqlite3.connect(f"file:{service.data / 'journal.sqlite'}?mode=ro", uri=True) as connection:
+    with closing(sqlite3.connect(f"file:{service.data / 'journal.sqlite'}?mode=ro", uri=True)) as connection:
         return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
 
@@ -477,7 +478,7 @@ def test_damaged_rows_fail_their_task_and_are_named(
     task.seal()
     service.kill()
     if small:
-        with sqlite3.connect(service.data / "journal.sqlite") as connection:
+        with closing(sqlite3.connect(service.data / "journal.sqlite")) as connection, connection:
             connection.execute("UPDATE blobs SET body = CAST(body || x'00' AS BLOB)")
     else:
         [path] = (service.data / "rows").iterdir()
@@ -512,9 +513,8 @@ def test_a_folder_belongs_to_one_service_and_the_refusal_names_it(service: Resta
 
 def test_a_journal_of_a_newer_format_is_refused(service: Restarts) -> None:
     service.kill()
-    with sqlite3.connect(service.data / "journal.sqlite") as connection:
+    with closing(sqlite3.connect(service.data / "journal.sqlite")) as connection, connection:
         connection.execute("PRAGMA user_version = 2")
-    connection.close()
     with pytest.raises(Refused, match="has format 2, and this build reads format 1") as raised:
         service.start()
     assert raised.value.reason == "DATA_VERSION"
@@ -536,12 +536,11 @@ def test_a_damaged_record_is_refused(service: Restarts, damage: str) -> None:
     task.add(1)
     task.add(2)
     service.kill()
-    with sqlite3.connect(service.data / "journal.sqlite") as connection:
+    with closing(sqlite3.connect(service.data / "journal.sqlite")) as connection, connection:
         if "3 - position" in damage:
             connection.execute("UPDATE records SET position = position + 10")
             damage = "UPDATE records SET position = 13 - position"
         connection.execute(damage)
-    connection.close()
     with pytest.raises(Refused) as raised:
         service.start()
     assert raised.value.reason == "DATA_DAMAGED"

@@ -1,5 +1,7 @@
 """Results that are computed from all rows of a key."""
 
+import functools
+import operator
 from collections import Counter
 
 import pyarrow as pa
@@ -28,7 +30,7 @@ def lists(bag: Bag) -> Bag:
     for name, members in rows.items():
         values = sorted((row[1] for row in members), key=lambda value: (value is None, value or 0))
         there = [value for value in values if value is not None]
-        result[(*name, sum(there) if there else None, tuple(values))] += 1
+        result[(*name, functools.reduce(operator.add, there) if there else None, tuple(values))] += 1
     return result
 
 
