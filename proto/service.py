@@ -140,8 +140,10 @@ class Service(Protocol):
 
     def cancel_task(self, task: str) -> None: ...
 
-    def recover_task(self, task: str, skip: Sequence[tuple[str, int]] = ()) -> TaskInfo:
-        """Have a durable task that has failed go on, without the splits in `skip`: (source, number)."""
+    def recover_task(self, task: str, skip: Sequence[tuple[str, int]] = (), request: str = "") -> TaskInfo:
+        """Have a durable task that has failed go on, without the splits in `skip`: (source, number). Another call with
+        the same unguessable `request` changes nothing.
+        """
         ...
 
     def delete_task(self, task: str, reader: Reader | None = None) -> None:

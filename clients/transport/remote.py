@@ -310,11 +310,10 @@ class RemoteService:
     def cancel_task(self, task: str) -> None:
         self._channel.call(TASKS + "CancelTask", pb.CancelTaskRequest(task=task), pb.CancelTaskResponse.FromString)
 
-    def recover_task(self, task: str, skip: Sequence[tuple[str, int]] = ()) -> TaskInfo:
+    def recover_task(self, task: str, skip: Sequence[tuple[str, int]] = (), request: str = "") -> TaskInfo:
         numbers = [pb.SplitNumber(source=source, sequence=sequence) for source, sequence in skip]
-        request = pb.RecoverTaskRequest(task=task, skip=numbers)
-        # A lost answer is not asked for again: the task may not be failed any more.
-        answer = self._channel.call(TASKS + "RecoverTask", request, pb.RecoverTaskResponse.FromString, again=False)
+        message = pb.RecoverTaskRequest(task=task, skip=numbers, request=request or secrets.token_hex(16))
+        answer = self._channel.call(TASKS + "RecoverTask", message, pb.RecoverTaskResponse.FromString)
         return self._known(messages.task_value(answer.task))
 
     def delete_task(self, task: str, reader: Reader | None = None) -> None:

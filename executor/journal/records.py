@@ -197,7 +197,11 @@ def change_message(change: Change) -> pb.Change:
         else pb.FailedEpoch(epoch=change.failure.epoch, reason=change.failure.reason, message=change.failure.message),
         recovered=None
         if change.recovered is None
-        else pb.RecoveredTask(epoch=change.recovered.epoch, left_out=map(_left_out_message, change.recovered.left_out)),
+        else pb.RecoveredTask(
+            epoch=change.recovered.epoch,
+            left_out=map(_left_out_message, change.recovered.left_out),
+            request=change.recovered.request,
+        ),
     )
 
 
@@ -217,7 +221,9 @@ def change_value(message: pb.Change, kept: Known) -> Change:
         if message.HasField("failure")
         else None,
         recovered=Recovered(
-            epoch=message.recovered.epoch, left_out=tuple(map(_left_out_value, message.recovered.left_out))
+            epoch=message.recovered.epoch,
+            left_out=tuple(map(_left_out_value, message.recovered.left_out)),
+            request=message.recovered.request,
         )
         if message.HasField("recovered")
         else None,

@@ -266,9 +266,7 @@ class DurableTask:
             failure=failure,
             recovered=recovered,
         )
-        batch = self._append(change)
-        if failure is None:  # no answer waits for the record of a failure
-            self._last = batch
+        self._last = batch = self._append(change)
         for split in splits:
             split.commit = batch
         of_change = {epoch for _, epoch in change.splits}

@@ -12,13 +12,17 @@ from .split_book import AcceptedSplit, SourceLedger
 
 @dataclass(slots=True)
 class Failures:
-    """The `known` epochs of a task that have failed: computed again, they fail in the same way."""
+    """The `known` epochs of a task that have failed: computed again, they fail in the same way. `requests` are the keys
+    of the recoveries so far.
+    """
 
     known: dict[int, FailedEpoch] = field(default_factory=dict)
+    requests: set[str] = field(default_factory=set)
 
     def recover(self, recovered: Recovered, sources: Mapping[str, SourceLedger]) -> None:
         """Let a task that has failed go on: some splits have no rows from here on."""
         self.known.pop(recovered.epoch, None)
+        self.requests.add(recovered.request)
         for left_out in recovered.left_out:
             split = sources[left_out.source].splits.get(left_out.sequence)
             if split is not None:

@@ -49,10 +49,13 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovered:
-    """A task that had failed goes on. `epoch` had failed; 0 if the task had failed of something else."""
+    """A task that had failed goes on. `epoch` had failed; 0 if the task had failed of something else. `request` is the
+    caller's key.
+    """
 
     epoch: int
     left_out: Sequence[LeftOut] = ()
+    request: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -236,10 +236,14 @@ class TaskManager:
     def cancel_task(self, task: str) -> None:
         self._tasks.find(task).cancel()
 
-    def recover_task(self, task: str, skip: Sequence[tuple[str, int]] = ()) -> TaskInfo:
-        """Have a durable task that has failed go on, without the splits in `skip`: (source, number)."""
+    def recover_task(self, task: str, skip: Sequence[tuple[str, int]] = (), request: str = "") -> TaskInfo:
+        """Have a durable task that has failed go on, without the splits in `skip`: (source, number). Another call with
+        the same `request` changes nothing.
+        """
         failed = self._tasks.find(task)
-        journal, durable = failed.recover(skip), self._durable
+        journal, durable = failed.recover(skip, request), self._durable
+        if journal is None:
+            return self._tasks.find(task).info()
         if durable is None or not isinstance(journal, DurableTask):
             raise InternalError("a task that is durable has no journal")
         self._tasks.repair(failed, lambda: durable.read_again(journal))

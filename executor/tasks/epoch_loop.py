@@ -337,13 +337,14 @@ class EpochLoop:
         known = progress is not None and progress.epoch.number in task_state.ledger.failures.known
         if progress is not None and progress.job is not None and not known:
             error = with_splits(error, progress.job.splits, self._tables)
+        if progress is not None and not known and not isinstance(error, InternalError):
+            task_state.record_failure(progress.epoch.number, error)
         with task_state.lock:
-            if progress is not None and not known and not isinstance(error, InternalError):
-                task_state.record_failure(progress.epoch.number, error)
             task_state.full = None
             if progress is not None:
                 task_state.output.void(progress.epoch.number)
-            if task_state.options.on_error is OnError.SKIP_EPOCH and progress is not None and progress.error is None:
+            skips = task_state.options.on_error is OnError.SKIP_EPOCH
+            if skips and progress is not None and progress.error is None:
                 progress.error = error
                 task_state.events.tell("epoch_skipped", logging.WARNING, epoch=progress.epoch.number, error=error)
             elif task_state.phase is TaskPhase.RUNNING:

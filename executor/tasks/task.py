@@ -32,6 +32,7 @@ from ..checkpoints.taking import Checkpoints
 from ..journal.task_journal import NO_JOURNAL, TaskJournal
 from ..ledger.epoch import FIRST, Start
 from ..ledger.failed_epochs import split_to_leave_out
+from ..ledger.ledger import Ledger
 from ..ledger.ledger_change import LeftOut, Recovered
 from ..runtime.batch_store import SpillSpace
 from ..runtime.events import TaskEvents
@@ -281,8 +282,9 @@ class Task:
         """Wait until all changes are durable."""
         self._task_state.journal.wait()
 
-    def recover(self, skip: Sequence[tuple[str, int]]) -> TaskJournal:
-        """Record that the task, which has failed, goes on without some splits; its journal.
+    def recover(self, skip: Sequence[tuple[str, int]], request: str) -> TaskJournal | None:
+        """Record that the task, which has failed, goes on without some splits; its journal. None if this was recorded
+        before, for the same `request`.
 
         Raises `Refused` if it has not failed, or is not durable.
         """
@@ -295,20 +297,18 @@ class Task:
                     "the task cannot be recovered: it is not durable, so its splits are gone; make the task again",
                     reason="NOT_DURABLE",
                 )
-            if task_state.phase is not TaskPhase.FAILED:
+            repeated = bool(request) and request in ledger.failures.requests
+            if not repeated and task_state.phase is not TaskPhase.FAILED:
                 raise Refused(
                     f"the task has not failed, so there is nothing to recover: it is {task_state.phase.value}",
                     reason="NOT_FAILED",
                 )
-            splits = [split_to_leave_out(ledger.source(source), sequence) for source, sequence in skip]
-            left_out = [
-                LeftOut(source=split.source, sequence=split.sequence, epoch=ledger.epoch_of(split)) for split in splits
-            ]
-            failed = ledger.current().number
-            recovered = Recovered(epoch=failed if failed in ledger.failures.known else 0, left_out=left_out)
-            journal.record(ledger, now(), ledger.sealed, recovered=recovered)
+            if not repeated:
+                recovered = _recovered(ledger, skip, request)
+                journal.record(ledger, now(), ledger.sealed, recovered=recovered)
+                ledger.failures.requests.add(request)
         journal.wait()
-        return journal
+        return None if repeated else journal
 
     def leave(self, why: str) -> None:
         """End the task in this process, and delete its files here. The records of a durable task stay.
@@ -389,3 +389,11 @@ class Task:
 def _left_out(split: LeftOut) -> str:
     """The warning about a split that the task was recovered without."""
     return f"split {split.sequence} of source {split.source!r} (epoch {split.epoch}) was left out by a recovery"
+
+
+def _recovered(ledger: Ledger, skip: Sequence[tuple[str, int]], request: str) -> Recovered:
+    splits = [split_to_leave_out(ledger.source(source), sequence) for source, sequence in skip]
+    left_out = [LeftOut(source=split.source, sequence=split.sequence, epoch=ledger.epoch_of(split)) for split in splits]
+    failed = ledger.current().number
+    epoch = failed if failed in ledger.failures.known else 0
+    return Recovered(epoch=epoch, left_out=left_out, request=request)

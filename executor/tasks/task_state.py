@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
-from ...proto.errors import TaskCancelled, TaskFailed, TidegateError
+from ...proto.errors import TaskCancelled, TaskFailed, TidegateError, Unavailable
 from ...proto.values import Cursor, Recovery, TaskOptions, TaskPhase
 from ..api.computation import Source
 from ..checkpoints.regular_checkpoints import RegularCheckpoints
@@ -147,11 +148,18 @@ class TaskState:
         self.events.tell("task_failed", epoch=epoch, error=error)
 
     def record_failure(self, epoch: int, error: TidegateError) -> None:
-        """Record that an epoch has failed, so that it fails after a restart too. Not for failures that are a bug."""
+        """Record that an epoch has failed, so that it fails after a restart too. Not for failures that are a bug.
+
+        Waits until the record is durable: nobody is told of a failure that a restart forgets. Called without the lock.
+        """
+        if not self.journal.keeps:
+            return
         failure = FailedEpoch(epoch=epoch, reason=error.reason, message=error.message)
-        if self.journal.keeps:
+        with self.lock:
             self.ledger.failures.known[epoch] = failure
             self.journal.record(self.ledger, time.time_ns() // 1000, self.ledger.sealed, failure=failure)
+        with suppress(Unavailable):  # readers are told even so: the epoch has no rows
+            self.journal.wait()
 
     def check_running(self) -> None:
         """Raise the error or cancellation that ended the task, if there is one."""

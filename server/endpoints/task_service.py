@@ -249,7 +249,7 @@ class Tasks(Endpoint):
 
     async def recover_task(self, request: pb.RecoverTaskRequest, _: Context) -> pb.RecoverTaskResponse:
         skip = [(split.source, split.sequence) for split in request.skip]
-        info = await called(self._pools.planning, self._backend.recover_task, request.task, skip)
+        info = await called(self._pools.planning, self._backend.recover_task, request.task, skip, request.request)
         return pb.RecoverTaskResponse(task=messages.task_message(info))
 
     async def delete_task(self, request: pb.DeleteTaskRequest, _: Context) -> pb.DeleteTaskResponse:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -17,15 +18,17 @@ import pytest
 import tidegate
 from tidegate.executor.api.engine import Engine
 from tidegate.executor.api.ownership import Ownership, act_for
+from tidegate.executor.journal.durable_tasks import DurableTasks
 from tidegate.plans import plan_bytes
 from tidegate.proto.address import placeless
+from tidegate.proto.errors import TaskFailed
 from tidegate.proto.values import Cursor, TaskOptions
 from tidegate.server.endpoints.flight_port import FlightPort
 from tidegate.transport.access import Access
 from tidegate.transport.channel import Line
 from tidegate.transport.remote import RemoteService
 
-from ..executor.fakes import FakeEngine
+from ..executor.fakes import POISON, FakeEngine, manager_of
 from ..server.running import fake_server, flight_address, manager, served
 from .conftest import PLAN
 
@@ -145,6 +148,28 @@ def test_a_task_whose_answer_was_lost_is_found_again_and_no_other_made(engine: E
             assert not proxy.answers_lost
             assert {task.id for task in client.tasks()} == {first.id, second.id}
             assert second.run_epoch({"a": numbers(1)}).table()["x"].to_pylist() == [1]
+
+
+def test_a_recovery_whose_answer_was_lost_is_made_once(tmp_path: Path) -> None:
+    durable = DurableTasks(tmp_path / "data")
+    backend = manager_of(FakeEngine(), threads=2, durable=durable)
+    with (
+        contextlib.closing(backend),
+        served(backend) as address,
+        contextlib.closing(Proxy(address)) as proxy,
+        tidegate.connect(proxy.address, flight=False) as client,
+    ):
+        task = client.create_task(PLAN)
+        for values in ([1], [POISON], [2]):
+            task.add_split("a", numbers(*values))
+        task.request_barrier()
+        with pytest.raises(TaskFailed):
+            task.read_epoch()
+        proxy.answers_lost = True
+        task.recover(skip=[("a", 2)])
+        assert not proxy.answers_lost
+        assert task.read_epoch()["x"].to_pylist() == [1, 2]
+        assert sum("was left out" in warning for warning in task.info().warnings) == 1
 
 
 @pytest.mark.parametrize("flight", [True, False], ids=["Flight", "gRPC"])

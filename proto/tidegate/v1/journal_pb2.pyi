@@ -142,12 +142,14 @@ class FailedEpoch(_message.Message):
     def __init__(self, epoch: _Optional[int] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
 
 class RecoveredTask(_message.Message):
-    __slots__ = ("epoch", "left_out")
+    __slots__ = ("epoch", "left_out", "request")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     left_out: _containers.RepeatedCompositeFieldContainer[LeftOut]
-    def __init__(self, epoch: _Optional[int] = ..., left_out: _Optional[_Iterable[_Union[LeftOut, _Mapping]]] = ...) -> None: ...
+    request: str
+    def __init__(self, epoch: _Optional[int] = ..., left_out: _Optional[_Iterable[_Union[LeftOut, _Mapping]]] = ..., request: _Optional[str] = ...) -> None: ...
 
 class LeftOut(_message.Message):
     __slots__ = ("source", "sequence", "epoch")

@@ -735,12 +735,14 @@ class CancelTaskResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class RecoverTaskRequest(_message.Message):
-    __slots__ = ("task", "skip")
+    __slots__ = ("task", "skip", "request")
     TASK_FIELD_NUMBER: _ClassVar[int]
     SKIP_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
     task: str
     skip: _containers.RepeatedCompositeFieldContainer[SplitNumber]
-    def __init__(self, task: _Optional[str] = ..., skip: _Optional[_Iterable[_Union[SplitNumber, _Mapping]]] = ...) -> None: ...
+    request: str
+    def __init__(self, task: _Optional[str] = ..., skip: _Optional[_Iterable[_Union[SplitNumber, _Mapping]]] = ..., request: _Optional[str] = ...) -> None: ...
 
 class SplitNumber(_message.Message):
     __slots__ = ("source", "sequence")

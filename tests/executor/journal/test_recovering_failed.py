@@ -39,7 +39,6 @@ def poisoned(service: Restarts, **options: object) -> Client:
     assert task.epoch(1) == [1]
     with pytest.raises(TaskFailed, match="poison"):
         task.epoch(2)
-    service.durable.flush()
     return task
 
 
@@ -121,12 +120,25 @@ def test_an_epoch_that_was_skipped_is_skipped_after_a_restart_too(service: Resta
         task.add(value)
         task.seal()
     task.epoch(3)
-    service.durable.flush()
     task = service.restart(task)
     (barrier,) = task.next(2)
     assert isinstance(barrier, Barrier)
     assert "poison" in barrier.error.message
     assert task.epoch(3) == [3]
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_recovery_that_is_asked_for_again_is_made_once(service: Restarts, restarts: bool) -> None:
+    task = poisoned(service)
+    service.manager.recover_task(task.id, [("a", 3)], request="one")
+    if restarts:
+        task = service.restart(task)
+    info = service.manager.recover_task(task.id, [("a", 3)], request="one")
+    assert sum("was left out" in warning for warning in info.warnings) == 1
+    with pytest.raises(Refused) as refused:
+        service.manager.recover_task(task.id, [("a", 3)], request="another")
+    assert refused.value.reason == "NOT_FAILED"
+    assert [task.epoch(epoch) for epoch in (1, 2)] == [[1], [2]]
 
 
 def test_what_has_not_failed_and_what_is_not_there_is_refused(service: Restarts) -> None:
