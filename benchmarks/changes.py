@@ -29,9 +29,7 @@ _QUERY = "SELECT g, sum(v) AS total, count(*) AS rows FROM rows JOIN groups ON r
 
 def run(settings: Settings) -> Report:
     count = settings.changes_rows
-    rng = np.random.default_rng(1)
-    rows = pa.table({"k": rng.integers(0, count // 10, count), "v": rng.integers(0, 1 << 30, count)})
-    groups = pa.table({"j": np.arange(count // 10), "g": np.arange(count // 10) // _GROUP_ROWS})
+    inputs = join_inputs(count)
     with ExitStack() as stack:
         client = stack.enter_context(embedded())
         memory = max(1 << 30, _STATE_BYTES_A_ROW * count)
@@ -39,10 +37,10 @@ def run(settings: Settings) -> Report:
             client.create_task(plans.grouped_join(), mode="continuous", memory_limit=memory, queue_bytes=memory)
         )
         connection = stack.enter_context(duckdb.connect(config={"threads": 1}))
-        connection.register("rows", rows)
-        connection.register("groups", groups)
-        task.run_epoch({"rows": rows, "groups": groups})
-        changes = _Changes(rows)
+        for name, table in inputs.items():
+            connection.register(name, table)
+        task.run_epoch(inputs)
+        changes = Changing(inputs["rows"])
         contenders = {
             TASK: lambda: task.run_epoch({"rows": changes.next()}).table(),
             DUCKDB: lambda: connection.execute(_QUERY).fetchnumpy(),
@@ -51,7 +49,15 @@ def run(settings: Settings) -> Report:
     return report(settings, runs)
 
 
-class _Changes:
+def join_inputs(count: int) -> dict[str, pa.Table]:
+    """The tables of `plans.grouped_join`: `count` rows, and a tenth as many to join them with."""
+    rng = np.random.default_rng(1)
+    rows = pa.table({"k": rng.integers(0, count // 10, count), "v": rng.integers(0, 1 << 30, count)})
+    groups = pa.table({"j": np.arange(count // 10), "g": np.arange(count // 10) // _GROUP_ROWS})
+    return {"rows": rows, "groups": groups}
+
+
+class Changing:
     """A thousand changes at a time: rows that go, with others in their place, and then the same the other way round."""
 
     def __init__(self, rows: pa.Table) -> None:

@@ -1,0 +1,206 @@
+"""Case `durable-tasks`: what a data folder costs beside single epochs.
+
+Many tasks that are fed at once, whose changes share commits: with a data folder, without one, and beside them as many
+small syncs, one after the other. A continuous join that takes a checkpoint after each second of work, and one that
+takes none. Services that start on a folder: with many idle tasks, and with the state of the join, beside reading its
+files.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+
+import tidegate
+from tidegate.proto.values import TaskPhase
+
+from . import plans
+from .changes import Changing, join_inputs
+from .durable import SMALL_COMMIT_BYTES, write_and_sync
+from .measure import Runs, Spread, interleave
+from .report import Report, Target, spread_text
+from .settings import Settings
+from .small_epochs import rows
+
+FEEDERS = 20
+CHANGES_A_ROUND = 200
+CHECKPOINT_SECONDS = 60.0
+JOURNAL, PLAIN, SYNCS = "tasks at once, durable", "tasks at once, no journal", "a sync for each epoch"
+TAKES, NONE = "join, a checkpoint a second", "join, no checkpoints"
+SERVING, BACK = "idle tasks, serving", "idle tasks, all back"
+STATE, READING = "state of the join, back", "state of the join, its files read"
+
+
+def run(settings: Settings) -> Report:
+    settings.data.mkdir(parents=True, exist_ok=True)
+    seconds: dict[str, tuple[float, ...]] = {}
+    notes: dict[str, str] = {}
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=settings.data)))
+        measured = (
+            partial(many_tasks, folder, settings),
+            partial(joins, folder, settings),
+            partial(idle_tasks, folder, settings),
+            partial(state_of_join, folder, settings),
+        )
+        for measure in measured:
+            runs = measure()
+            seconds |= runs.seconds
+            notes |= runs.left_out
+    return report(Runs(seconds, notes), settings)
+
+
+# ---------------------------------------------------------------------------------------------------- running tasks
+
+
+def many_tasks(folder: Path, settings: Settings) -> Runs:
+    """Each task has an epoch, several times."""
+    with ExitStack() as stack:
+        contenders: dict[str, Callable[[], object]] = {}
+        for name, client in {
+            PLAIN: stack.enter_context(tidegate.local()),
+            JOURNAL: stack.enter_context(tidegate.local(data=folder / "many")),
+        }.items():
+            tasks = [client.create_task(plans.filter_project_group()) for _ in range(settings.durable_tasks)]
+            contenders[name] = partial(at_once, tasks)
+        contents = [bytes(SMALL_COMMIT_BYTES)] * settings.durable_tasks
+        contenders[SYNCS] = partial(write_and_sync, folder, *contents)
+        return interleave(contenders, settings.rounds)
+
+
+def at_once(tasks: Sequence[tidegate.Task]) -> None:
+    """An epoch of each task. Each of the callers feeds all of its tasks before it reads the first answer."""
+    split = rows()
+
+    def feed(some: Sequence[tidegate.Task]) -> None:
+        for task in some:
+            task.add_split("rows", split)
+            task.request_barrier()
+        for task in some:
+            task.read_epoch()
+
+    with ThreadPoolExecutor(FEEDERS) as feeders:
+        list(feeders.map(feed, [tasks[first::FEEDERS] for first in range(FEEDERS)]))
+
+
+def joins(folder: Path, settings: Settings) -> Runs:
+    inputs = join_inputs(settings.durable_rows)
+    with ExitStack() as stack:
+        client = stack.enter_context(tidegate.local(data=folder / "joins"))
+        contenders: dict[str, Callable[[], object]] = {}
+        for name, every in {NONE: 0.0, TAKES: 1.0}.items():
+            task = stack.enter_context(create_join(client, checkpoint_seconds=every))
+            task.run_epoch(inputs)
+            contenders[name] = partial(_change, task, Changing(inputs["rows"]), CHANGES_A_ROUND)
+        return interleave(contenders, settings.rounds)
+
+
+def create_join(
+    client: tidegate.Client, *, checkpoint_seconds: float = 0.0, checkpoint_epochs: int = 0
+) -> tidegate.Task:
+    return client.create_task(
+        plans.grouped_join(),
+        mode="continuous",
+        memory_limit=1 << 30,
+        queue_bytes=1 << 30,
+        checkpoint_seconds=checkpoint_seconds,
+        checkpoint_epochs=checkpoint_epochs,
+    )
+
+
+def _change(task: tidegate.Task, changes: Changing, epochs: int) -> None:
+    for _ in range(epochs):
+        task.run_epoch({"rows": changes.next()}).table()
+
+
+# ---------------------------------------------------------------------------------------------------- starting
+
+
+def idle_tasks(folder: Path, settings: Settings) -> Runs:
+    data = folder / "idle"
+    with tidegate.local(data=data) as client:
+        tasks = [client.create_task(plans.filter_project_group()).id for _ in range(settings.durable_idle_tasks)]
+    starts = [start(data, tasks) for _ in range(settings.rounds)]
+    serving, back = zip(*starts, strict=True)
+    return Runs({SERVING: serving, BACK: back})
+
+
+def state_of_join(folder: Path, settings: Settings) -> Runs:
+    """The newest epochs are computed again behind the checkpoint: they change a thousand rows each."""
+    data = folder / "state"
+    inputs = join_inputs(settings.durable_rows)
+    with tidegate.local(data=data) as client:
+        task = create_join(client, checkpoint_epochs=1)
+        changes = Changing(inputs["rows"])
+        task.run_epoch(inputs)
+        _change(task, changes, 1)
+        deadline = time.monotonic() + CHECKPOINT_SECONDS
+        while not list((data / "checkpoints").rglob("*.json")) and time.monotonic() < deadline:
+            time.sleep(0.05)
+            _change(task, changes, 1)
+    files = [path for path in (data / "checkpoints").rglob("*") if path.is_file()]
+    if not files:
+        return Runs({}, {STATE: "no checkpoint was written"})
+    back, reading = [], []
+    for _ in range(settings.rounds):
+        reading.append(_clocked(lambda: [path.read_bytes() for path in files]))
+        back.append(start(data, [task.id])[1])
+    return Runs({STATE: tuple(back), READING: tuple(reading)})
+
+
+def start(data: Path, tasks: Sequence[str]) -> tuple[float, float]:
+    """The seconds until a service on the folder answers, and until its tasks are back."""
+    began = time.perf_counter()
+    with tidegate.local(data=data) as client:
+        client.task(tasks[-1]).info()
+        serving = time.perf_counter() - began
+        for task in tasks:
+            while client.task(task).info().state is TaskPhase.RECOVERING:
+                time.sleep(0.01)
+        return serving, time.perf_counter() - began
+
+
+def _clocked(call: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    call()
+    return time.perf_counter() - began
+
+
+# ---------------------------------------------------------------------------------------------------- reporting
+
+
+def report(runs: Runs, settings: Settings) -> Report:
+    beside = {JOURNAL: PLAIN, TAKES: NONE, STATE: READING}
+    targets = [
+        Target("epochs a second of tasks at once, over a sync for each", runs.ratio(SYNCS, JOURNAL), 20, "at least"),
+        Target("a join with a checkpoint a second over one with none", runs.ratio(TAKES, NONE), 1.1),
+        Target("idle tasks: seconds until a service answers", _spread(runs, SERVING), 2),
+        Target("idle tasks: seconds until all are back", _spread(runs, BACK), 20),
+        Target("state that is back over reading its files", runs.ratio(STATE, READING), 2),
+    ]
+    table = []
+    for name in runs.seconds:
+        other = runs.ratio(name, beside[name]) if name in beside else None
+        cost = spread_text(runs.spread(name).scaled(1e3))
+        table.append([name, cost, "-" if other is None else f"{spread_text(other)} of {beside[name]}"])
+    return Report(
+        case="durable-tasks",
+        title=(
+            f"Durable: {settings.durable_tasks:,} tasks at once, {settings.durable_idle_tasks:,} idle ones, a join of "
+            f"{settings.durable_rows:,} rows"
+        ),
+        header=["", "ms", "ratio"],
+        rows=table,
+        targets=targets,
+        notes=[f"{name}: {why}" for name, why in runs.left_out.items()],
+        figures={"seconds": runs.seconds},
+    )
+
+
+def _spread(runs: Runs, name: str) -> Spread | None:
+    return runs.spread(name) if name in runs.seconds else None
