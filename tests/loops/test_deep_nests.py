@@ -1,4 +1,4 @@
-"""Loops in loops, six deep: the same answer, for work that does not multiply where nothing has to be done again.
+"""Loops in loops, seven deep: the same answer, for work that does not multiply where nothing has to be done again.
 
 Class of bug: what asks a loop asks the loop inside of it more than once, at every level.
 """
@@ -23,7 +23,7 @@ from ..planner.build import I64, col, combine, eq, iterate, join, plan, project,
 from ..planner.running import Form
 from .test_rounds import run_it
 
-DEPTH: Final = 6
+DEPTH: Final = 7
 EDGES: Final = read("edges", a=I64, b=I64)
 ROWS: Final = [(at, at + 1) for at in range(8)]
 CLOSURE: Final = [(one, other) for one in range(9) for other in range(one + 1, 9)]
@@ -91,6 +91,17 @@ def test_a_loop_asks_once_for_each_round_and_for_each_time_it_is_asked(root: ir.
         assert loop.prepares_resent <= channels * 2
         assert loop.prepares_sent - loop.prepares_resent == asked + loop.rounds
         asked = loop.prepares_sent + 1
+
+
+@SHAPES
+def test_rounds_and_rows_double_at_most_with_each_level(root: ir.Relation) -> None:
+    """Eight edges are nine rounds of one loop; every round of a loop may ask the loop inside of it twice."""
+    statistics = over_edges(root).statistics()
+    loops = sorted(statistics.loops, key=lambda loop: loop.path.count("/"))
+    assert len(loops) == DEPTH
+    for level, loop in enumerate(loops):
+        assert loop.rounds <= 9 * 2**level
+    assert sum(operator.touched for operator in statistics.operators) <= 1_000 * 9 * 2 ** (DEPTH - 1)
 
 
 @SHAPES
