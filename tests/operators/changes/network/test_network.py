@@ -6,6 +6,8 @@ from collections import Counter
 
 import pytest
 
+from tidegate.operators.changes.network.link_messages import Checkpoint, Message, Watermark
+from tidegate.operators.changes.network.link_queues import Outlet
 from tidegate.operators.testing import MemoryState
 
 from .running import Changes, bag, change, feed, kept, network_of, run_epochs, unpacked
@@ -63,6 +65,31 @@ def test_the_results_watermark_is_the_least_of_its_inputs(term: Term) -> None:
     network.run()
     network.take()
     assert network.watermark is None
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+@pytest.mark.parametrize("term", [REACHED, NESTED, LIMITED, Except(E, S)], ids=["loop", "nested", "limited", "flat"])
+def test_every_operator_and_loop_forwards_the_watermark_before_the_checkpoint(
+    term: Term, channels: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: dict[int, list[Message]] = {}
+    tell = Outlet.tell
+
+    def noted(outlet: Outlet, message: Message) -> None:
+        told.setdefault(id(outlet), []).append(message)
+        tell(outlet, message)
+
+    monkeypatch.setattr(Outlet, "tell", noted)
+    network, _ = network_of(term, channels=channels)
+    feed(network, EPOCHS[0], ports=0)
+    network.end_all({0: 7, 1: 5})
+    assert network.run()
+    assert len(told) >= 3 * channels
+    for messages in told.values():
+        *_, watermark, checkpoint = messages
+        assert isinstance(checkpoint, Checkpoint)
+        assert isinstance(watermark, Watermark)
+        assert sum(isinstance(message, Watermark) for message in messages) == 1
 
 
 @pytest.mark.parametrize("channels", [1, 2])
