@@ -337,7 +337,7 @@ class RemoteService:
             plan=messages.plan_message(plan), options=messages.options_message(options, names)
         )
         answer = self._channel.call(PLANS + "Validate", request, plans.ValidateResponse.FromString)
-        return messages.problems_value(answer), list(answer.warnings)
+        return tuple(messages.problems_value(answer)), tuple(answer.warnings)
 
     def explain(
         self,

@@ -106,11 +106,15 @@ def _fragments(division: Division, section: Section, naming: _Naming, *, ends: b
     fragments = [_fragment(division, section.root, "", edges, naming, ends=ends)]
     operated = {child for edge in section.edges if isinstance(edge, ir.Operated) for child in tree.read_by(edge)}
     for edge in reversed(section.edges):
-        why = f"cut off, being {DEPTH} relations deep"
-        if isinstance(edge, ir.Operated) or edge in operated:
-            why = ""
+        why = "" if isinstance(edge, ir.Operated) or edge in operated else _why_cut(edge)
         fragments.append(_fragment(division, edge, why, edges, naming))
     return fragments
+
+
+def _why_cut(edge: ir.Relation) -> str:
+    if isinstance(edge, ir.Recursion):
+        return "cut off, as a loop's rows are put in order outside of DuckDB"
+    return f"cut off, being {DEPTH} relations deep"
 
 
 def _fragment(

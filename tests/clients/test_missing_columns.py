@@ -98,6 +98,33 @@ def test_a_table_says_so_too(client: Client, tmp_path: Path, how: dict[str, obje
             assert task.run_epoch({"f": ROWS}).table().select(["k", "v"]).sort_by("k").to_pylist() == KEPT
 
 
+TEXTS = {
+    "rows.csv": ("k;v\n1;2\n", "column 'k' is missing; there are: 'k;v'"),
+    "tabs.csv": ("k\tv\n1\t2\n", "column 'k' is missing; there are: 'k\\\\tv'"),
+    "header.csv": ("1,2\n3,4\n", "column 'k' is missing; there are: '1', '2'"),
+    "rows.json": ('{"k": 1, "w": 2}\n', "column 'v' is missing; there are: 'k', 'w'"),
+}
+
+
+@MODES
+@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("form", ["split", "uploaded split", "table", "uploaded table"])
+def test_a_text_file_of_another_delimiter_header_or_key_lists_the_columns_there_are(
+    client: Client, tmp_path: Path, how: dict[str, object], name: str, form: str
+) -> None:
+    content, expected = TEXTS[name]
+    (tmp_path / name).write_text(content)
+    path = str(tmp_path / name)
+    split = tidegate.upload(path) if "uploaded" in form else path
+    tables = {"l": split} if "table" in form else {}
+    with (
+        pytest.raises(tidegate.TidegateError, match=expected) as refused,
+        client.create_task(plan(read("l", "k", "v"), "k", "v"), tables=tables, **how) as task,
+    ):
+        task.run_epoch({} if tables else {"l": split}).table()
+    assert refused.value.reason == "MISSING_COLUMN"
+
+
 def test_a_file_split_may_say_so_by_its_value(client: Client, tmp_path: Path) -> None:
     path = str(tmp_path / "rows.parquet")
     with client.create_task(plan(read("l", "k", "v"), "k", "v")) as task:

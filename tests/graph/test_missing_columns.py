@@ -53,6 +53,18 @@ def test_it_is_an_error_that_names_the_column_the_file_and_the_node(
         client.run_graph(graph)
 
 
+@pytest.mark.parametrize("statement", [None, "SELECT v FROM rows"], ids=["as it is", "a statement"])
+def test_a_csv_file_of_another_delimiter_lists_the_column_there_is(tmp_path: Path, statement: str | None) -> None:
+    csv.write_csv(FULL, tmp_path / "other.csv", csv.WriteOptions(delimiter=";", quoting_style="none"))
+    graph = graph_of(tmp_path, "csv", str(tmp_path / "other.csv"), statement)
+    with (
+        tidegate.local() as client,
+        pytest.raises(tidegate.TaskFailed, match=r"other\.csv.*column '.' is missing; there are: .*k.?;.?v") as refused,
+    ):
+        client.run_graph(graph)
+    assert refused.value.reason == "MISSING_COLUMN"
+
+
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize("said", ["null", MissingColumns.NULL, "of the task"], ids=str)
 def test_it_is_null_where_the_file_or_the_task_says_so(tmp_path: Path, kind: str, said: str | MissingColumns) -> None:
