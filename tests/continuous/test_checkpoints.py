@@ -196,22 +196,6 @@ def test_a_static_table_arrives_once_though_it_is_given_again(tmp_path: Path) ->
         assert client.create_task(sums(), restore=taken, **how).run_epoch({}).table().num_rows == 0
 
 
-def test_a_checkpoint_has_the_watermark_of_its_epoch(tmp_path: Path) -> None:
-    """A source that says none after the restart stands where the checkpoint's epoch left it."""
-    with tidegate.local(roots=(), checkpoint_root=tmp_path) as client:
-        task = client.create_task(sums(), mode="continuous")
-        for watermark, checkpoint in ((7, False), (9, "last"), (12, False)):
-            task.add_split("a", pairs(1), watermark=watermark)
-            number = task.request_barrier(checkpoint=checkpoint)
-            epoch = next(task.epochs())
-            epoch.table()
-            assert (epoch.number, epoch.watermark) == (number, watermark)
-        (listed,) = client.checkpoints(task.id)
-        assert listed.watermark == 9
-        again = client.create_task(sums(), mode="continuous", restore=listed.id)
-        assert again.run_epoch({"a": pairs(2)}).watermark == 9
-
-
 def test_a_row_can_be_deleted_that_was_there_before_the_checkpoint_and_no_other(tmp_path: Path) -> None:
     with tidegate.local(roots=(), checkpoint_root=tmp_path) as client:
         task = client.create_task(sums(), mode="continuous")
