@@ -72,11 +72,11 @@ def test_the_results_watermark_is_the_least_of_its_inputs(term: Term) -> None:
 def test_every_operator_and_loop_forwards_the_watermark_before_the_checkpoint(
     term: Term, channels: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: dict[int, list[Message]] = {}
+    messages_of: dict[int, list[Message]] = {}
     tell = Outlet.tell
 
     def noted(outlet: Outlet, message: Message) -> None:
-        told.setdefault(id(outlet), []).append(message)
+        messages_of.setdefault(id(outlet), []).append(message)
         tell(outlet, message)
 
     monkeypatch.setattr(Outlet, "tell", noted)
@@ -84,8 +84,8 @@ def test_every_operator_and_loop_forwards_the_watermark_before_the_checkpoint(
     feed(network, EPOCHS[0], ports=0)
     network.end_all({0: 7, 1: 5})
     assert network.run()
-    assert len(told) >= 3 * channels
-    for messages in told.values():
+    assert len(messages_of) >= 3 * channels
+    for messages in messages_of.values():
         *_, watermark, checkpoint = messages
         assert isinstance(checkpoint, Checkpoint)
         assert isinstance(watermark, Watermark)
