@@ -71,11 +71,11 @@ class DurableTasks:
     Raises `Refused` for a folder that another service owns, that is damaged, or that has another format.
     """
 
-    def __init__(self, path: Path, disk: Disk | None = None, vfs: str = "") -> None:
+    def __init__(self, path: Path, disk: Disk | None = None) -> None:
         self._folder = DataFolder(path)
         disk = disk or LocalDisk()
         try:
-            database = JournalDatabase(self._folder.journal, vfs)
+            database = JournalDatabase(self._folder.journal)
             try:
                 disk.sync_names(self._folder.path)
                 tasks = tuple(database.tasks())

@@ -21,7 +21,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
-from urllib.parse import quote
 
 from ...proto.errors import InvalidRequest, Refused
 from .write_ahead_log import check_log
@@ -103,16 +102,14 @@ class TaskRows:
 
 
 class JournalDatabase:
-    """The database at `path`, made if there is none. `vfs` names the file system below SQLite, for tests."""
+    """The database at `path`, made if there is none."""
 
-    def __init__(self, path: Path, vfs: str = "") -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
-        self._uri = f"file:{quote(str(path))}" + (f"?vfs={vfs}" if vfs else "")
         self._reading = threading.Lock()
         check_whole(path)
-        if not vfs:
-            with suppress(OSError):  # SQLite says why the file cannot be used
-                path.touch(mode=0o600)
+        with suppress(OSError):  # SQLite says why the file cannot be used
+            path.touch(mode=0o600)
         try:
             self._writer = self._connect()
         except sqlite3.Error as error:
@@ -128,9 +125,7 @@ class JournalDatabase:
             raise
 
     def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            self._uri, uri=True, isolation_level=None, check_same_thread=False, timeout=_BUSY_SECONDS
-        )
+        connection = sqlite3.connect(self._path, isolation_level=None, check_same_thread=False, timeout=_BUSY_SECONDS)
         try:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")

@@ -14,7 +14,8 @@ import os
 import random
 import sqlite3
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -129,7 +130,7 @@ class Recorder:
 
 
 class RecordingVfs:
-    """SQLite's file system, with a log. Its name is for `sqlite3.connect`."""
+    """SQLite's file system, with a log: `below` puts it below the databases that are opened inside of the block."""
 
     def __init__(self, recorder: Recorder) -> None:
         library = sqlite_library()
@@ -145,6 +146,7 @@ class RecordingVfs:
         self.name = f"recording-{next(_VFS_NUMBERS)}"
         self._keep: list[Any] = []
         self._paths: dict[int, Path] = {}
+        self._opened: set[Path] = set()
         self._patched: dict[int, _Methods] = {}
         self._beneath_of: dict[int, dict[str, Any]] = {}
         self._vfs = _Vfs.from_buffer_copy(original)
@@ -154,19 +156,32 @@ class RecordingVfs:
         self._vfs.delete = ctypes.cast(self._calls[1], _POINTER).value
         assert library.sqlite3_vfs_register(ctypes.addressof(self._vfs), 0) == _OK
 
+    @contextmanager
+    def below(self) -> Iterator[None]:
+        self._library.sqlite3_vfs_register(ctypes.addressof(self._vfs), 1)
+        try:
+            yield
+        finally:
+            self._library.sqlite3_vfs_register(self._beneath, 1)
+
     def close(self) -> None:
         self._library.sqlite3_vfs_unregister.argtypes = [_POINTER]
         self._library.sqlite3_vfs_unregister(ctypes.addressof(self._vfs))
 
     def _open(self, _: int, name: int | None, file: int, flags: int, out: int) -> int:
         path = Path(ctypes.string_at(name).decode()) if name else None  # SQLite keeps the pointer
-        new = path is not None and not path.exists()
+        new = path is not None and (not path.exists() or self._is_touched(path))
         result: int = self._open_beneath(self._beneath, name, file, flags, out)
         if result == _OK and path is not None:
+            self._opened.add(path)
             if new:
                 self._recorder.operations.append(Operation("create", path))
             self._patch(file, path)
         return result
+
+    def _is_touched(self, path: Path) -> bool:
+        """Tests whether somebody has just made an empty file for SQLite."""
+        return path not in self._opened and not path.stat().st_size
 
     def _patch(self, file: int, path: Path) -> None:
         slot = ctypes.c_void_p.from_address(file)

@@ -73,9 +73,9 @@ class Run:
     def __init__(self, folder: Path, recorder: Recorder, vfs: RecordingVfs) -> None:
         self.recorder, self.now = recorder, Knowledge()
         self.snapshots: list[tuple[int, Knowledge]] = []
-        self.service = manager_of(
-            FakeEngine(), threads=1, durable=DurableTasks(folder, RecordingDisk(recorder), vfs.name)
-        )
+        with vfs.below():
+            durable = DurableTasks(folder, RecordingDisk(recorder))
+        self.service = manager_of(FakeEngine(), threads=1, durable=durable)
 
     def note(self) -> None:
         self.snapshots.append((len(self.recorder.operations), self.now.copy()))
@@ -239,7 +239,8 @@ def test_each_write_of_a_task_with_checkpoints_fails_in_turn_and_its_rows_stay_t
         recorder.operations.clear()
         recorder._tried, recorder.fail_at = 0, number
         try:
-            durable = DurableTasks(data, RecordingDisk(recorder), vfs.name)
+            with vfs.below():
+                durable = DurableTasks(data, RecordingDisk(recorder))
             service = manager_of(CountingEngine(), threads=1, durable=durable)
         except (TidegateError, OSError):
             continue
@@ -317,7 +318,8 @@ def test_power_is_lost_while_checkpoints_are_written_and_removed(
     folder: Path, recorder: Recorder, vfs: RecordingVfs, seed: int
 ) -> None:
     """Of each state that is left, the task gives the rows that it had: each says how many came before it."""
-    durable = DurableTasks(folder / "data", RecordingDisk(recorder), vfs.name)
+    with vfs.below():
+        durable = DurableTasks(folder / "data", RecordingDisk(recorder))
     service = manager_of(CountingEngine(), threads=1, durable=durable)
     options = TaskOptions(mode=Mode.CONTINUOUS, checkpoint_epochs=1)
     task = Client(service, service.create_task(PLAN, options, {}))
