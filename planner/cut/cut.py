@@ -13,6 +13,7 @@ from .. import ir
 from ..distribution.distribute import Spread, spread
 from ..distribution.distributed_stages import Stage, stages
 from ..distribution.spreading import Spreading
+from ..ir.by_node import ByNode
 from ..physical.memory import HEAVY, LIGHT, shortage
 from ..physical.pipelines import (
     Exchange,
@@ -61,7 +62,7 @@ def _on(
     indexes = {index.name: _index(index, division, making) for index in division.indexes.values()}
     look_up = _looking_up(division, making, without)
     making = replace(making, shared=tuple(map(look_up, making.shared)))
-    nodes: dict[ir.Relation, PhysicalNode] = {}
+    nodes = ByNode[PhysicalNode]()
     kept: list[Kept] = []
     uses: dict[str, list[ir.Relation]] = {name: [] for name in division.kept}
     for use, name in division.uses.items():
@@ -69,7 +70,7 @@ def _on(
     for name, part in division.kept.items():
         root = fragments(part, making, {}, None)
         node = KeptNode(name=name, schema=root.schema, size_class=root.size_class)
-        nodes |= dict.fromkeys(uses[name], node)
+        nodes.update(dict.fromkeys(uses[name], node))
         kept.append(Kept(name=name, root=root, sources=sources_of(root)))
     pipelines: list[Pipeline] = []
     computes: list[ir.Relation] = []
@@ -135,9 +136,7 @@ def _looked_into(*roots: PhysicalNode) -> set[str | OpenedIndex]:
     return {node.index for root in roots for node in walk(root) if isinstance(node, LookupNode)}
 
 
-def _pipeline(
-    part: Section, making: Making, nodes: dict[ir.Relation, PhysicalNode], output: pa.Schema, channels: int
-) -> Pipeline:
+def _pipeline(part: Section, making: Making, nodes: ByNode[PhysicalNode], output: pa.Schema, channels: int) -> Pipeline:
     """A section as one pipeline; on several channels if each of its rows comes from one row of a source."""
     node = fragments(part, making, nodes, output)
     sources = sources_of(node)
@@ -166,7 +165,7 @@ def _pipelines(
     division: Division,
     parts: Sequence[Stage],
     making: Making,
-    nodes: dict[ir.Relation, PhysicalNode],
+    nodes: ByNode[PhysicalNode],
     output: pa.Schema,
 ) -> Iterator[Pipeline]:
     """The pipelines of a distributed plan, taken apart at its exchanges."""

@@ -22,6 +22,7 @@ from ...proto.errors import PlanError, Problem
 from .. import ir
 from ..analysis.facts import FactTable
 from ..ir import tree
+from ..ir.by_node import ByNode
 from ..ir.visit import subqueries_of
 from ..ir.walk import unroll
 from .lookup_joins import Candidate, candidates
@@ -54,10 +55,10 @@ class Division:
     sections: tuple[Section, ...]
     facts: FactTable
     kept: dict[str, Section] = field(default_factory=dict)
-    uses: dict[ir.Relation, str] = field(default_factory=dict)
+    uses: ByNode[str] = field(default_factory=ByNode)
     indexes: dict[IndexKey, Indexed] = field(default_factory=dict)
     tables: dict[str, Section] = field(default_factory=dict)
-    lookups: dict[ir.Relation, Candidate] = field(default_factory=dict)
+    lookups: ByNode[Candidate] = field(default_factory=ByNode)
     shared: tuple[ir.Relation, ...] = ()
 
 
@@ -108,7 +109,7 @@ class _Keeping:
         self._names: dict[ir.Relation, str] = {}
         self._seen: set[int] = set()
         self.roots: dict[str, ir.Relation] = {}
-        self.uses: dict[ir.Relation, str] = {}
+        self.uses = ByNode[str]()
 
     def look_below(self, root: ir.Relation) -> None:
         stack = [root]

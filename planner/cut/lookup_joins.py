@@ -16,6 +16,7 @@ from .. import ir
 from ..analysis.exact import is_one_value
 from ..analysis.facts import FactTable
 from ..ir.boolean import conjuncts, with_conjuncts
+from ..ir.by_node import ByNode
 from ..ir.types import nullable, required
 from ..ir.visit import beneath, rebuilt, relations, subqueries
 from ..ir.walk import unroll
@@ -48,9 +49,9 @@ class Candidate:
         return tuple(column for _, column in self.pairs)
 
 
-def candidates(roots: Iterable[ir.Relation], facts: FactTable) -> dict[ir.Relation, Candidate]:
+def candidates(roots: Iterable[ir.Relation], facts: FactTable) -> ByNode[Candidate]:
     """The candidates below the roots, by the join, innermost first."""
-    lookups: dict[ir.Relation, Candidate] = {}
+    lookups = ByNode[Candidate]()
     for relation in reversed([visited for root in roots for visited in relations(root)]):
         if isinstance(relation, ir.Join) and facts.of(relation).closed:
             candidate = _candidate(relation, facts)

@@ -10,7 +10,9 @@ The shapes differ from Substrait's own, so that later passes have fewer cases:
 - `schema` is the tuple of column types; names exist only in `Read` and `Plan`.
 
 Nodes are compared and hashed by identity: plans can be thousands of levels deep, and a structural hash would recurse.
-What a pass knows of a node is in a dictionary by the node itself, which keeps the node alive.
+What a pass knows of a node is in a dictionary by the node itself, which keeps the node alive. What is known of a
+relation for longer than a pass is in a `planner.ir.by_node.ByNode`, which notices by the relation's number that a
+rewrite has lost it.
 Walk plans with `planner.ir.walk`, never with plain recursion.
 """
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING, ClassVar, Final, NewType, TypeAlias, TypeVar, cast
 
 from ...operators.changes.event_time.window_closing import AnyClosing
 from . import traits as table
@@ -17,11 +19,14 @@ if TYPE_CHECKING:
 
 Schema: TypeAlias = tuple[Type, ...]
 PartsT = TypeVar("PartsT")
+NodeNumber = NewType("NodeNumber", int)
+
+_numbers: Final = cast("Iterator[NodeNumber]", count())
 
 
-class Node:
-    """The base of every relation. It keeps the parts that `tree` and `visit` have found in the relation: each pass asks
-    for them again, and a relation never changes.
+class _Found:
+    """The parts that `tree` and `visit` have found in a relation: each pass asks for them again, and a relation never
+    changes.
     """
 
     __slots__ = ("found_expressions", "found_inputs", "found_subqueries")
@@ -34,6 +39,15 @@ class Node:
         """Keeps what was found under one of the names above, and returns it."""
         object.__setattr__(self, name, parts)
         return parts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Node(_Found):
+    """The base of every relation. `number` is given once, when the relation is made. No other relation gets it, and
+    `dataclasses.replace` keeps it (`planner/ir/by_node.py` says why).
+    """
+
+    number: NodeNumber = field(default_factory=_numbers.__next__, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

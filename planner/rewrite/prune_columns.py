@@ -266,8 +266,17 @@ class _Pruning:
     def __init__(self, used: Mapping[ir.Relation, set[int]], *, narrow: bool) -> None:
         self._used = used
         self._narrow = narrow
+        self._reads: dict[ir.Relation, _Pruned] = {}
 
     def step(self, visit: _Visit) -> Generator[_Visit, _Pruned, _Pruned]:
+        """A read that the plan has twice stays one relation."""
+        if not isinstance(visit.relation, ir.Read | ir.LocalFiles):
+            return (yield from self._pruned(visit))
+        if visit.relation not in self._reads:
+            self._reads[visit.relation] = yield from self._pruned(visit)
+        return self._reads[visit.relation]
+
+    def _pruned(self, visit: _Visit) -> Generator[_Visit, _Pruned, _Pruned]:
         relation, outer = visit.relation, visit.outer
         used = self._used.get(relation, set())
         own = _without(relation, used)
