@@ -10,6 +10,7 @@ from ..ir import tree
 from ..ir.visit import parts
 from ..ir.walk import unroll
 from .outer_references import OuterReferences, References
+from .row_wise import keeps_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +23,7 @@ class Facts:
     | `fed` | Some rows may change between epochs: a source is fed, the clock is read, or user code makes them. |
     | `reads` | The number of reads of sources; uses of shared subtrees are followed. |
     | `size` | The number of relations, this one included; a use of a shared subtree is one. |
-    | `row_wise` | Every row comes from one row of a leaf, in order. |
+    | `row_wise` | Every row comes from one row of a leaf, in order (`row_wise.keeps_rows`), piece by piece. |
     | `leaves` | The number of leaves; a use of a shared subtree is one. |
     """
 
@@ -80,7 +81,7 @@ class FactTable:
             fed=clock or any(facts.fed for facts in beneath) or self._is_fed(relation),
             reads=sum(facts.reads for facts in beneath) + leaf,
             size=sum(facts.size for facts in beneath) + 1,
-            row_wise=not inner and _keeps_rows(relation) and all(facts.row_wise for facts in below),
+            row_wise=keeps_rows(relation) and not _is_ordered(relation) and all(facts.row_wise for facts in below),
             leaves=sum(facts.leaves for facts in beneath) or 1,
         )
 
@@ -89,6 +90,6 @@ class FactTable:
         return isinstance(relation, ir.User) or (isinstance(relation, ir.Read) and not self._static(relation))
 
 
-def _keeps_rows(relation: ir.Relation) -> bool:
-    """Tests the relation itself. A declared order is that of all pieces together, so its pieces do not stand alone."""
-    return relation.traits.row_wise and not (isinstance(relation, ir.Read | ir.LocalFiles) and relation.order)
+def _is_ordered(relation: ir.Relation) -> bool:
+    """Tests for a read with a declared order: that of all pieces together, so its pieces do not stand alone."""
+    return isinstance(relation, ir.Read | ir.LocalFiles) and bool(relation.order)

@@ -13,8 +13,9 @@ from typing import Final, assert_never
 
 from ...proto.errors import InternalError
 from .. import ir
+from ..analysis.row_wise import keeps_rows
 from ..ir import tree
-from ..ir.visit import has_subquery, is_column
+from ..ir.visit import is_column
 from ..ir.walk import unroll
 
 
@@ -124,7 +125,7 @@ def _sorted(keys: Sequence[ir.SortKey]) -> Generator[SortedBy]:
 
 def _joins(relation: ir.Relation) -> bool:
     """Tests whether DuckDB makes a join of a relation that works row by row."""
-    return relation.traits.row_wise and any(map(has_subquery, tree.expressions(relation)))
+    return relation.traits.row_wise and not keeps_rows(relation)
 
 
 _LEFT_ROWS: Final = frozenset({ir.JoinType.LEFT, ir.JoinType.LEFT_SINGLE, ir.JoinType.LEFT_SEMI, ir.JoinType.LEFT_ANTI})
