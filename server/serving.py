@@ -11,7 +11,6 @@ from types import TracebackType
 from typing import Final, Self
 
 import grpc.aio
-from grpc_reflection.v1alpha import reflection
 
 from ..executor.runtime.ceilings import InUse
 from ..proto.encoding.flight_messages import SERVICE as FLIGHT
@@ -30,6 +29,8 @@ from .calls.unread_answers import UnreadAnswers
 from .endpoints.flight_port import FlightPort
 from .endpoints.health_service import NAME, Health
 from .endpoints.plan_service import Plans
+from .endpoints.reflection_service import NAME as REFLECTION
+from .endpoints.reflection_service import reflection_handler
 from .endpoints.task_service import Tasks
 from .setup.pools import Pools
 from .setup.settings import Settings
@@ -45,18 +46,28 @@ _CANCELLED_SECONDS: Final = 0.5  # for calls that are cancelled after their grac
 _PLANNED_SECONDS: Final = 2.0  # for plans that are being read: that cannot be stopped
 _LEFT_SECONDS: Final = 2.0  # for threads of calls that have been answered, or given up
 
-_OPTIONS: Final = (
-    ("grpc.so_reuseport", 0),  # a port in use is an error, not a lottery between two servers
-    ("grpc.http2.max_frame_size", 1 << 20),
-    ("grpc.keepalive_time_ms", 60_000),
-    ("grpc.keepalive_timeout_ms", 20_000),
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
-    ("grpc.http2.max_ping_strikes", 0),
-    ("grpc.server_handshake_timeout_ms", 10_000),
-    ("grpc.max_connection_idle_ms", 30 * 60_000),
-    ("grpc.compression_enabled_algorithms_bitset", 1),  # none: a few bytes of gzip unpack to the largest request
-)
+_PING_SECONDS: Final = 60.0  # of silence, until a connection is asked whether it is alive
+_PONG_SECONDS: Final = 20.0  # until a connection that does not answer is ended
+_IDLE_SECONDS: Final = 1_800.0  # until a connection without calls is ended
+
+
+def _options() -> tuple[tuple[str, int], ...]:
+    """Options of gRPC that no setting changes."""
+    return (
+        ("grpc.so_reuseport", 0),  # a port in use is an error, not a lottery between two servers
+        ("grpc.http2.max_frame_size", 1 << 20),
+        ("grpc.keepalive_time_ms", int(1e3 * _PING_SECONDS)),
+        ("grpc.keepalive_timeout_ms", int(1e3 * _PONG_SECONDS)),
+        ("grpc.http2.ping_timeout_ms", int(1e3 * _PONG_SECONDS)),  # a minute without it, whatever keepalive's own is
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+        ("grpc.http2.max_ping_strikes", 0),
+        ("grpc.server_handshake_timeout_ms", 10_000),
+        ("grpc.max_connection_idle_ms", int(1e3 * _IDLE_SECONDS)),
+        # A few bytes of gzip unpack to the largest request: gRPC unpacks none, and the server refuses what is packed.
+        ("grpc.per_message_decompression", 0),
+        ("grpc.compression_enabled_algorithms_bitset", 0b101),  # identity and gzip: deflate looks like a message
+    )
 
 
 class Server:
@@ -120,11 +131,12 @@ class Server:
         tokens = self._settings.tokens
         most = self._settings.max_calls
         known = () if tokens is None else (Authenticating(tokens, CallBounds(most)),)
-        self._server = grpc.aio.server(interceptors=(*known, CallLimit(most)), options=(*_OPTIONS, *sizes, *not_begun))
-        handlers = (*(endpoint.handler() for endpoint in self._endpoints), self._health.handler())
+        self._server = grpc.aio.server(
+            interceptors=(*known, CallLimit(most)), options=(*_options(), *sizes, *not_begun)
+        )
+        shown = reflection_handler(*(endpoint.name for endpoint in self._endpoints), NAME, REFLECTION)
+        handlers = (*(endpoint.handler() for endpoint in self._endpoints), self._health.handler(), shown)
         self._server.add_generic_rpc_handlers(handlers)
-        shown = (*(endpoint.name for endpoint in self._endpoints), NAME, reflection.SERVICE_NAME)
-        reflection.enable_server_reflection(shown, self._server)
         self.address = self._listen()
         self._flight.start(self.address)
         await self._server.start()

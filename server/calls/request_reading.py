@@ -29,6 +29,8 @@ _FREED_BYTES: Final = 8 << 20
 REQUEST_SECONDS: Final = 60.0
 """The time that the request of a call may take to arrive."""
 _READ_AT_ONCE: Final = 16 << 10
+_GZIP: Final = b"\x1f\x8b"
+"""The start of gzip's data, which no message has: 0x1f is a field of wire type 7, and there is none."""
 _INSTEAD: Final = (
     ": give data as files, in uploads or in smaller splits, or start the server with a higher limit (tidegate serve "
     "--max-message-bytes SIZE)"
@@ -47,6 +49,25 @@ async def only(requests: AsyncIterator[bytes]) -> bytes:
     if data is None:
         raise InvalidRequest("the call has no request", reason="MALFORMED_REQUEST")
     return data
+
+
+def check_size(method: str, size: int, most: int = SMALL, instead: str = "") -> None:
+    """Raise `Exhausted` if a request of this method has more than `most` bytes."""
+    if size > most:
+        raise Exhausted(
+            f"the {method} request has {size:,} bytes; at most {most:,} are allowed{instead}",
+            reason="REQUEST_TOO_LARGE",
+        )
+
+
+def unreadable(data: bytes, message: str) -> InvalidRequest:
+    """The error for a request that is no such message."""
+    if data.startswith(_GZIP):
+        return InvalidRequest(
+            "the request is compressed (gzip), and this server unpacks none: send it without compression",
+            reason="COMPRESSED_REQUEST",
+        )
+    return InvalidRequest(f"the request is not a {message} message", reason="MALFORMED_REQUEST")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,19 +122,12 @@ class RequestReader:
         return self.read_now(data)
 
     def read_now(self, data: bytes) -> Message:
-        if len(data) > self._most:
-            raise Exhausted(
-                f"the {self._method} request has {len(data):,} bytes; at most {self._most:,} are "
-                f"allowed{self._instead}",
-                reason="REQUEST_TOO_LARGE",
-            )
+        check_size(self._method, len(data), self._most, self._instead)
         try:
             self._check_parts(data)
             message = self._message.FromString(data)
         except (DecodeError, ValueError) as error:
-            raise InvalidRequest(
-                f"the request is not a {self._descriptor.full_name} message", reason="MALFORMED_REQUEST"
-            ) from error
+            raise unreadable(data, self._descriptor.full_name) from error
         check_request(message)
         return message
 

@@ -18,6 +18,7 @@ from grpc_health.v1 import health, health_pb2
 
 from ...proto.errors import Exhausted, InvalidRequest, NotFound, TidegateError
 from ..calls.answering import Context, abort
+from ..calls.request_reading import unreadable
 
 NAME: Final = health.SERVICE_NAME
 SERVING: Final = health_pb2.HealthCheckResponse.SERVING
@@ -27,6 +28,7 @@ UNKNOWN: Final = health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
 CALLS_OF_A_PEER: Final = 16
 CALLS: Final = 512
 LONGEST_REQUEST: Final = 1024
+_REQUEST: Final = health_pb2.HealthCheckRequest.DESCRIPTOR.full_name
 _READS: Final = 4
 _REQUEST_SECONDS: Final = 1.0
 
@@ -116,7 +118,7 @@ class Health:
         try:
             return str(health_pb2.HealthCheckRequest.FromString(data).service)
         except DecodeError as error:
-            raise InvalidRequest("the request is not a HealthCheckRequest", reason="MALFORMED_REQUEST") from error
+            raise unreadable(data, _REQUEST) from error
 
 
 def peer_of(peer: str) -> str:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import struct
+import time
+from collections.abc import Iterator
 from typing import Final, Self
 
 _PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-_DATA, _HEADERS, _SETTINGS = 0, 1, 4
+_DATA, _HEADERS, _SETTINGS, _WINDOW_UPDATE = 0, 1, 4, 8
 _END_STREAM, _END_HEADERS = 1, 4
 _INITIAL_WINDOW: Final = 4
+_PART: Final = 16_384
 
 
 def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
@@ -47,6 +51,60 @@ class RawConnection:
         """Make a call with a whole request, and do not wait for its answer."""
         stream = self.begin(path, len(request), request, token)
         self.socket.sendall(frame(_DATA, _END_STREAM, stream))
+
+    def send(self, kind: int, flags: int, payload: bytes, stream: int = 0) -> None:
+        self.socket.sendall(frame(kind, flags, stream, payload))
+
+    def frames(self, seconds: float) -> Iterator[tuple[int, int, bytes]]:
+        """The kind, flags and payload of what comes, until the server ends the connection. Raises `TimeoutError`."""
+        self.socket.settimeout(seconds)
+        while head := self._received(9):
+            kind, flags = head[3], head[4]
+            yield kind, flags, self._received(int.from_bytes(head[:3]))
+
+    def _received(self, size: int) -> bytes:
+        """So many bytes, or none if the connection has ended."""
+        data = b""
+        while len(data) < size:
+            try:
+                part = self.socket.recv(size - len(data))
+            except ConnectionError:
+                part = b""
+            if not part:
+                return b""
+            data += part
+        return data
+
+    def pour(self, stream: int, size: int, seconds: float) -> int:
+        """Send so many bytes of a request, as the windows of the server allow. The bytes that it took in that time."""
+        windows = {0: 65_535, stream: 65_535}
+        ends, sent = time.monotonic() + seconds, 0
+        while sent < size and (left := ends - time.monotonic()) > 0:
+            if part := min(size - sent, _PART, *windows.values()):
+                self.send(_DATA, 0, bytes(part), stream)
+                sent += part
+                windows = {number: window - part for number, window in windows.items()}
+            if not part or select.select([self.socket], [], [], 0)[0]:
+                try:
+                    self._allow(windows, left)
+                except (TimeoutError, StopIteration):
+                    break
+        return sent
+
+    def _allow(self, windows: dict[int, int], seconds: float) -> None:
+        """Take one frame of the server, and what it adds to the windows."""
+        self.socket.settimeout(seconds)
+        head = self._received(9)
+        if not head:
+            raise StopIteration
+        payload, stream = self._received(int.from_bytes(head[:3])), int.from_bytes(head[5:9])
+        if head[3] == _WINDOW_UPDATE and stream in windows:
+            windows[stream] += int.from_bytes(payload)
+        elif head[3] == _SETTINGS and not head[4] & _END_STREAM:
+            for name, value in struct.iter_unpack(">HI", payload):
+                if name == _INITIAL_WINDOW:
+                    windows.update({number: window + value - 65_535 for number, window in windows.items() if number})
+            self.send(_SETTINGS, _END_STREAM, b"")
 
     def __enter__(self) -> Self:
         return self

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import grpc
@@ -114,6 +115,28 @@ def test_a_peer_is_a_machine_whatever_its_port(peer: str, machine: str) -> None:
 
 STALLED = 12
 DECLARED = 60 << 20
+
+
+WINDOW = 4 << 20
+"""The bytes of a request that gRPC takes before the server reads it."""
+SPARE = 64 << 20
+
+
+@pytest.mark.parametrize("method", ["Check", "Watch"])
+def test_large_requests_that_stall_before_their_end_take_little_memory(method: str) -> None:
+    """Few are read at a time. The others are in memory as far as they fit into their connections' windows."""
+    with server_process("tests.server.fake_process", "1") as server, ExitStack() as stack:
+        connections = [stack.enter_context(RawConnection(server.address)) for _ in range(CALLS_OF_A_PEER)]
+        before = server.memory()
+        with ThreadPoolExecutor(len(connections)) as callers:
+            poured = [
+                callers.submit(
+                    connection.pour, connection.begin(f"/grpc.health.v1.Health/{method}", DECLARED), DECLARED - 1, 4.0
+                )
+                for connection in connections
+            ]
+        assert sum(future.result() for future in poured) > CALLS_OF_A_PEER * WINDOW - SPARE
+        assert server.memory() - before < health._READS * DECLARED + CALLS_OF_A_PEER * WINDOW + SPARE
 
 
 def test_requests_that_stall_keep_nobody_from_asking() -> None:

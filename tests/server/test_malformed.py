@@ -11,6 +11,7 @@ from google.protobuf.descriptor import MethodDescriptor
 
 from tidegate.proto.tidegate.v1 import plans_pb2
 from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
+from tidegate.server.endpoints.reflection_service import NAME as REFLECTION
 
 from .conftest import Stubs, inline
 
@@ -50,6 +51,18 @@ def test_bytes_that_are_no_message_are_refused_with_the_name_of_what_was_wanted(
     assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert reason(error) == "MALFORMED_REQUEST"
     assert method.input_type.full_name in error.details()
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+@pytest.mark.parametrize(
+    ("data", "said"), [(GARBAGE, "MALFORMED_REQUEST"), (b"\x3a\x80\x80\x04" + bytes(1 << 16), "REQUEST_TOO_LARGE")]
+)
+def test_reflection_refuses_what_is_no_small_message_of_its_own(
+    stubs: Stubs, data: bytes, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(grpc.RpcError) as refused:
+        list(stubs.channel.stream_stream(f"/{REFLECTION}/ServerReflectionInfo")(iter([data])))
+    assert reason(refused.value) == said
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 

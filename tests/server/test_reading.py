@@ -9,10 +9,12 @@ from pathlib import Path
 import grpc
 import pyarrow as pa
 import pytest
+from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import Message
 
 import tidegate
 from tidegate.proto.encoding.request_parts import has_more_parts
+from tidegate.proto.encoding.wire_format import varint
 from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
 from tidegate.proto.tidegate.v1 import tasks_pb2_grpc
 from tidegate.server.calls import request_reading as reading
@@ -25,6 +27,7 @@ from .running import fake_server
 from .test_malformed import METHODS, call, reason
 
 MIB = 1 << 20
+SMALL = [method for method in METHODS if method.name not in Tasks.large | Plans.large]
 LARGE = [method for method in METHODS if method.name in Tasks.large | Plans.large]
 
 
@@ -55,6 +58,22 @@ def test_a_request_above_the_limit_is_refused_with_its_reason(
     assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert reason(refused.value) == "REQUEST_TOO_LARGE"
     assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+@pytest.mark.parametrize("method", SMALL, ids=[method.name for method in SMALL])
+def test_a_request_without_data_or_a_plan_is_refused_above_64_kib(stubs: Stubs, method: MethodDescriptor) -> None:
+    field = varint(99 << 3 | 2)  # unknown, so that the request is a message of the method, whatever its size
+
+    def answer(size: int) -> str:
+        data = field + varint(size - 5) + bytes(size - 5)
+        try:
+            call(stubs.channel, method, data)
+        except grpc.RpcError as error:
+            return reason(error)
+        return ""
+
+    assert answer(64 << 10) not in ("REQUEST_TOO_LARGE", "MALFORMED_REQUEST")
+    assert answer((64 << 10) + 1) == "REQUEST_TOO_LARGE"
 
 
 @pytest.mark.parametrize("method", METHODS, ids=[method.name for method in METHODS])
@@ -127,26 +146,45 @@ def test_bytes_that_are_no_message_have_no_parts(data: bytes) -> None:
         has_more_parts(data, pb.AddSplitsRequest.DESCRIPTOR, 10)
 
 
-def test_a_compressed_request_is_refused_before_it_is_unpacked(address: str) -> None:
-    plan = pb.PlanBytes(binary=bytes(1 << 20))
+@pytest.mark.parametrize("method", ["CreateTask", "Feed", "Upload"])
+def test_a_compressed_request_is_refused_with_a_reason_and_not_unpacked(
+    address: str, method: str, readers: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    (described,) = (each for each in METHODS if each.name == method)
+    readers.clear()
     with (
         grpc.insecure_channel(address, compression=grpc.Compression.Gzip) as channel,
-        pytest.raises(grpc.RpcError, match="'gzip' is disabled") as refused,
+        pytest.raises(grpc.RpcError, match="send it without compression") as refused,
+    ):
+        call(channel, described, bytes(16 * MIB))  # 16 KiB, compressed
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert reason(refused.value) == "COMPRESSED_REQUEST"
+    assert readers == []
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
+def test_a_request_that_is_compressed_as_deflate_is_ended_by_grpc(address: str) -> None:
+    """Such bytes may look like a message, so they must not come as one."""
+    plan = pb.PlanBytes(binary=bytes(1 << 20))
+    with (
+        grpc.insecure_channel(address, compression=grpc.Compression.Deflate) as channel,
+        pytest.raises(grpc.RpcError, match="'deflate' is disabled") as refused,
     ):
         tasks_pb2_grpc.TaskServiceStub(channel).CreateTask(pb.CreateTaskRequest(plan=plan), timeout=20)
     assert refused.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
-def test_grpc_writes_no_line_of_its_own_for_a_compressed_request(tmp_path: Path) -> None:
+@pytest.mark.parametrize("compression", [grpc.Compression.Gzip, grpc.Compression.Deflate])
+def test_grpc_writes_no_line_of_its_own_for_a_compressed_request(compression: grpc.Compression, tmp_path: Path) -> None:
     plan, log = pb.PlanBytes(binary=bytes(1 << 16)), tmp_path / "log"
     command = ("tidegate.server.cli", "serve", "--listen", "127.0.0.1:0", "--root", str(tmp_path))
     with (
         log.open("w") as stderr,
         server_process(*command, stderr=stderr) as server,
-        grpc.insecure_channel(server.address, compression=grpc.Compression.Gzip) as channel,
+        grpc.insecure_channel(server.address, compression=compression) as channel,
     ):
-        with pytest.raises(grpc.RpcError, match="'gzip' is disabled"):
+        with pytest.raises(grpc.RpcError, match=r"without compression|'deflate' is disabled"):
             tasks_pb2_grpc.TaskServiceStub(channel).CreateTask(pb.CreateTaskRequest(plan=plan), timeout=20)
         assert server.end() == 0
     assert "shutting down" in log.read_text()
-    assert "ompression" not in log.read_text()
+    assert ".cc:" not in log.read_text()
