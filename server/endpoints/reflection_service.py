@@ -23,7 +23,7 @@ def reflection_handler(*services: str) -> grpc.GenericRpcHandler[Any, Any]:
 
     It takes bytes, because gRPC would report an unreadable request as a server bug.
     """
-    shown = reflection.aio.ReflectionServicer(services)
+    shown = reflection.aio.ReflectionServicer(services)  # type: ignore[attr-defined]  # it is not in `__all__` alone
 
     async def answer(requests: AsyncIterator[bytes], context: Context) -> None:
         try:
