@@ -150,7 +150,7 @@ def test_bytes_that_are_no_message_have_no_parts(data: bytes) -> None:
 def test_a_compressed_request_is_refused_with_a_reason_and_not_unpacked(
     address: str, method: str, readers: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    (described,) = (each for each in METHODS if each.name == method)
+    (described,) = (candidate for candidate in METHODS if candidate.name == method)
     readers.clear()
     with (
         grpc.insecure_channel(address, compression=grpc.Compression.Gzip) as channel,
