@@ -38,8 +38,9 @@ fuzz: $(DEVELOPMENT) ## Read files of every format that were damaged in 2,000 wa
 	HYPOTHESIS_PROFILE=search $(BIN)/python -m pytest tests/operators/test_damaged_files.py -k damaged_files_neither \
 	  --numprocesses $(WORKERS) --timeout 3600 --durations 50
 
-attack: $(DEVELOPMENT) ## Send a server 100,000 requests that are made up, by structure and by bytes: ten minutes.
+attack: $(DEVELOPMENT) ## Send a server 100,000 requests that are made up, and 20,000 damaged plans with rows: half an hour.
 	$(BIN)/python -m tests.server.attack $(ATTACK)
+	$(BIN)/python -m tests.server.attack_plans $(ATTACK_PLANS)
 
 soak: $(DEVELOPMENT) ## Load a server with 200 tasks and 50 hostile clients, then with long epochs, and time it: 20 minutes.
 	$(BIN)/python -m tests.server.soak $(SOAK)

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pyarrow import types as kinds
 
 from ...proto.arrow.unpack import packed, unpack
-from .retype import NullInside, nullable, retype, same_layout
+from .retype import NullInside, nullable, requires, retype, same_layout
 
 
 class LossyCast(Exception):
@@ -136,10 +136,10 @@ def castable(source: pa.DataType, target: pa.DataType) -> bool:
 
 def cast(array: pa.Array, target: pa.DataType) -> pa.Array:
     """`array` as `target`, or `LossyCast`. The types must be `castable`."""
-    if array.type.equals(target):
+    if array.type.equals(target) and not requires(target):
         return array
     array = _decoded(array)
-    if array.type.equals(target):
+    if array.type.equals(target) and not requires(target):
         return array
     if kinds.is_floating(array.type) and kinds.is_floating(target) and array.type.bit_width > target.bit_width:
         return _narrowed(array, target)

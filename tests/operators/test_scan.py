@@ -538,3 +538,25 @@ def test_pieces_of_one_file_that_continue_each_other_are_read_in_one_go(root: Pa
     assert [piece.row_count for piece in pieces if isinstance(piece, FilePiece)] == [100_000, 100_000, 50_000]
     assert scanned([column("x", pa.int64())], pieces[1:]) == [{"x": x} for x in range(100_000, 250_000)]
     assert pq.read_metadata(path).num_row_groups == 3
+
+
+REQUIRED = pa.field("x", pa.int64(), nullable=False)
+NULLS_INSIDE = {
+    "a list": pa.ListArray.from_arrays(
+        pa.array([0, 1, 2], pa.int32()), pa.array([1, None], pa.int64()), type=pa.list_(REQUIRED)
+    ),
+    "a struct": pa.StructArray.from_arrays([pa.array([1, None], pa.int64())], fields=[REQUIRED]),
+    "a map": pa.MapArray.from_arrays(
+        pa.array([0, 1, 2], pa.int32()), pa.array(["a", "b"]), pa.array([1, None], pa.int64()),
+        type=pa.map_(pa.string(), pa.field("x", pa.int64(), nullable=False)),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("array", NULLS_INSIDE.values(), ids=NULLS_INSIDE)
+def test_a_null_inside_a_value_whose_own_type_has_none_is_refused_with_its_row(array: pa.Array, tmp_path: Path) -> None:
+    write_arrow_stream(tmp_path / "f.arrows", pa.table({"c": array}))
+    columns = [column("c", array.type)]
+    with pytest.raises(SplitError, match=r"row 1 \(counted from 0\)") as refused:
+        scanned(columns, pieces_of(tmp_path / "f.arrows", tmp_path, columns))
+    assert refused.value.reason == "COLUMN_VALUE"

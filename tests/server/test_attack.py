@@ -7,6 +7,15 @@ import logging
 import pytest
 
 from .attack import attack
+from .attack_plans import attack_plans
+
+
+def test_plans_that_were_damaged_meet_no_bug_and_some_of_them_still_run(caplog: pytest.LogCaptureFixture) -> None:
+    ends, bugs = attack_plans(300, seed=1)
+    assert bugs == []
+    assert ends["ok"] >= 50
+    assert len(ends) >= 10
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
 def test_requests_that_are_made_up_meet_no_bug(caplog: pytest.LogCaptureFixture) -> None:
