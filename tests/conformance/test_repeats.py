@@ -53,6 +53,7 @@ def client() -> Iterator[tidegate.Client]:
     [
         ("union", "whole files"),
         ("union", "two shares"),
+        ("few groups", "whole files"),
         ("groups", "three shares of parts"),
         ("groups of one source", "parts of files"),
         ("window", "files of two schemas"),
