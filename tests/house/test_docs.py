@@ -18,6 +18,7 @@ from tidegate.operators.user.iterate import Iterate
 from tidegate.operators.user.union import Union
 
 from ..operators.test_confluence import operators
+from . import glossary
 from .markdown import BLOCK, Example, anchors, documents, examples, links, links_to_headings
 from .modules import TOP
 
@@ -110,3 +111,43 @@ def test_the_readme_is_short_and_has_an_example_with_its_output() -> None:
     readme = TOP / "README.md"
     assert len(readme.read_text().splitlines()) <= 120
     assert any(example.output for example in examples(readme))
+
+
+#: The headings of sections that say what does not work.
+AT_THE_END = (
+    "Limits",
+    "Limits and refusals",
+    "Refusals",
+    "What is refused",
+    "What does not hold",
+    "Errors",
+    "Problems",
+)
+
+#: Pages that are lists, examples or descriptions of the code.
+WITHOUT_LIMITS = frozenset(
+    ["api", "architecture", "coverage", "glossary", "official-cases", "producers", "reasons", "task-graph-examples"]
+)
+
+
+@pytest.mark.parametrize("page", sorted((TOP / "docs").glob("*.md")), ids=name)
+def test_a_page_ends_with_what_does_not_work(page: Path) -> None:
+    last = re.findall(r"^## (.*)$", page.read_text(), re.MULTILINE)[-1:]
+    assert page.stem in WITHOUT_LIMITS or (set(last) <= set(AT_THE_END) and last)
+
+
+PAGES = sorted([*(TOP / "docs").glob("*.md"), *(TOP / "docs" / "operators").glob("*.md")])
+GENERATED = frozenset(["api", "coverage", "official-cases", "producers"])
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.stem not in GENERATED | {"glossary"}], ids=name)
+def test_a_word_of_the_glossary_is_linked_from_every_page_that_uses_it(page: Path) -> None:
+    text = page.read_text()
+    used = [term for term in glossary.TERMS if glossary.prose_use(text, term) and not glossary.is_linked(text, term)]
+    assert not used, (
+        f"link these words to their section of docs/glossary.md, where {name(page)} first uses them: {used}"
+    )
+
+
+def test_the_words_that_pages_link_are_in_the_glossary_under_their_headings() -> None:
+    assert glossary.defined() == glossary.defined() | glossary.TERMS
