@@ -20,6 +20,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+import tidegate
+
 from .modules import FOLDERS, SETTINGS, TOP, modules
 
 LEFT_OUT = (".*", "build", "dist", "*.egg-info", "__pycache__")
@@ -175,15 +177,6 @@ def test_pyright_sees_the_types_of_the_installed_package(distribution: Distribut
     ]
 
 
-def test_the_changelog_begins_with_what_is_not_released_and_knows_no_later_version_than_the_project() -> None:
-    headings = re.findall(r"^## \[(.*?)\](.*)$", (TOP / "CHANGELOG.md").read_text(), re.MULTILINE)
-    assert headings[0] == ("Unreleased", "")
-    released = [Version(version) for version, _ in headings[1:]]
-    assert released == sorted(released, reverse=True)
-    assert all(re.fullmatch(r" - \d{4}-\d\d-\d\d", date) for _, date in headings[1:])
-    assert all(version <= Version(SETTINGS["project"]["version"]) for version in released)
-
-
 def test_the_constraints_are_within_the_ranges_of_the_project() -> None:
     versions = constraints()
     wanted = [Requirement(text) for text in requirements()]
@@ -237,4 +230,10 @@ def test_the_changelog_begins_with_what_is_not_released_and_has_its_releases_new
     assert None not in releases, f"write '## [X.Y.Z] - YYYY-MM-DD': {headings}"
     versions = [Version(release[1]) for release in releases if release is not None]
     assert versions == sorted(set(versions), reverse=True)
-    assert all(version <= Version(SETTINGS["project"]["version"]) for version in versions)
+    assert versions[0] == Version(SETTINGS["project"]["version"])
+
+
+def test_the_version_of_the_project_is_that_of_the_package_and_of_the_page_on_compatibility() -> None:
+    version = SETTINGS["project"]["version"]
+    assert tidegate.__version__ == version
+    assert f"This page is of version {version}." in (TOP / "docs" / "compatibility.md").read_text()
