@@ -11,6 +11,9 @@ as an Arrow table.
 
 Pathway's `iterate` runs the same loops, and Spark's recursive query one over a short chain, beside both ways again.
 
+The rounds run once more over the same graph with its nodes numbered far apart, which shows what the array of counts
+(`DenseCounts`) saves.
+
 What a round costs is the difference between a loop of many rounds and one of few: one that only hands on a row, which
 is scheduling and bookkeeping, and one that joins a handful of rows and keeps the distinct ones.
 """
@@ -24,6 +27,7 @@ from functools import partial
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import tidegate
 
@@ -36,6 +40,7 @@ from .settings import Settings
 
 STATEMENT = "Tidegate, one statement"
 ROUNDS = "Tidegate, round by round"
+FAR_APART = "Tidegate, round by round, nodes numbered far apart"
 DUCKDB = "DuckDB, recursive CTE"
 SAME_WORK = "DuckDB, loading and in order"
 
@@ -43,6 +48,10 @@ FEW_ROUNDS = 2
 HANDFUL = 8
 SHORT = 20
 PEER_ROUNDS = 2
+FAR = 4_096
+"""The distance between numbers of nodes at which an array of counts would be nearly empty."""
+COUNTED_FASTER = 1.1
+"""How many times as fast the array of counts has to be, at the least, so that it is worth its code."""
 FASTER = 10
 """How many times as fast as a peer a loop is to be."""
 
@@ -161,6 +170,7 @@ def set_up(workload: Workload, stack: ExitStack) -> dict[str, Callable[[], int]]
     return {
         STATEMENT: partial(epoch, statement, workload.tables),
         ROUNDS: partial(epoch, general, workload.tables),
+        FAR_APART: partial(epoch, general, far_apart(workload.tables)),
         DUCKDB: partial(query, connection, workload.loop.sql),
         SAME_WORK: partial(load_and_query, connection, workload),
     }
@@ -181,6 +191,14 @@ def beside_peer(
 
 def epoch(task: tidegate.Task, tables: Mapping[str, pa.Table]) -> int:
     return int(task.run_epoch(dict(tables)).table().num_rows)
+
+
+def far_apart(tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+    """The same graph, with other numbers for its nodes."""
+    return {
+        name: pa.table({column: pc.multiply(table[column], FAR) for column in table.column_names})
+        for name, table in tables.items()
+    }
 
 
 def query(connection: duckdb.DuckDBPyConnection, sql: str) -> int:
@@ -227,6 +245,9 @@ def targets_of(name: str, workload: Workload, runs: Runs) -> list[Target]:
     return [
         Target(f"{name}: one statement over DuckDB", runs.ratio(STATEMENT, DUCKDB), 1.2),
         Target(f"{name}: round by round over DuckDB", runs.ratio(ROUNDS, DUCKDB), workload.rounds_bound),
+        Target(
+            f"{name}: nodes far apart over close together", runs.ratio(FAR_APART, ROUNDS), COUNTED_FASTER, "at least"
+        ),
     ]
 
 

@@ -249,7 +249,13 @@ def text(path: Path) -> str:
 def test_the_loops_case_runs_both_ways_and_says_which_peers_are_not_there(tiny: Settings) -> None:
     report = CASES["loops"](tiny)
     assert all(target.value is not None for target in report.targets)
-    assert {row[1] for row in report.rows} == {loops.STATEMENT, loops.ROUNDS, loops.DUCKDB, loops.SAME_WORK}
+    assert {row[1] for row in report.rows} == {
+        loops.STATEMENT,
+        loops.ROUNDS,
+        loops.FAR_APART,
+        loops.DUCKDB,
+        loops.SAME_WORK,
+    }
     assert [note.split()[0] for note in report.notes] == ["Pathway", "Spark"]
 
 
