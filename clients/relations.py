@@ -10,6 +10,7 @@ from __future__ import annotations
 from .proto.tidegate.v1 import relations_pb2
 
 __all__ = [
+    "AsOfJoin",
     "DeclaredOrder",
     "Final",
     "IndexLookupJoin",
@@ -24,6 +25,15 @@ __all__ = [
     "Watermark",
     "WindowAggregate",
 ]
+
+AsOfJoin = relations_pb2.AsOfJoin
+"""Each row with the latest row of another input that is not later, in an `ExtensionMultiRel` of two inputs.
+`tidegate.windows.as_of_join` writes it.
+
+>>> from tidegate.relations import AsOfJoin, Span
+>>> AsOfJoin(type=AsOfJoin.TYPE_LEFT, tolerance=Span(units=10)).tolerance.units
+10
+"""
 
 DeclaredOrder = relations_pb2.DeclaredOrder
 """The declaration that a source's rows are sorted, in an `ExtensionSingleRel` over the read. Tidegate checks it.

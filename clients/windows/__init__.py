@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from .join_builders import interval_join
+from .join_builders import as_of_join, interval_join
 from .window_builders import count, days, late_rows, months, session, sliding, tumbling, watermark
 
-__all__ = ["count", "days", "interval_join", "late_rows", "months", "session", "sliding", "tumbling", "watermark"]
+__all__ = [
+    "as_of_join",
+    "count",
+    "days",
+    "interval_join",
+    "late_rows",
+    "months",
+    "session",
+    "sliding",
+    "tumbling",
+    "watermark",
+]

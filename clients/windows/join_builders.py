@@ -10,7 +10,7 @@ from typing import Final as Constant
 from google.protobuf.any_pb2 import Any as AnyMessage
 
 from ..proto.errors import InvalidRequest
-from ..proto.tidegate.v1.relations_pb2 import IntervalJoin
+from ..proto.tidegate.v1.relations_pb2 import AsOfJoin, IntervalJoin
 from .named_columns import position
 from .window_builders import Length, final_of, of_kind, set_spans
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from substrait.plan_pb2 import Plan
     from substrait.type_pb2 import NamedStruct, Type
 
-_TYPES: Constant = {name.removeprefix("TYPE_").lower(): number for name, number in IntervalJoin.Type.items() if number}
 _OF_LEFT: Constant = ("left_semi", "left_anti")
 _OF_RIGHT: Constant = ("right_semi", "right_anti")
 
@@ -59,11 +58,50 @@ def interval_join(
     ...     print(task.run_epoch(rows).table().num_rows)
     1
     """
-    if how not in _TYPES:
-        raise InvalidRequest(f"an interval join must be one of {', '.join(_TYPES)}, not {how!r}")
-    message = IntervalJoin(type=IntervalJoin.Type.Name(_TYPES[how]), final=final_of(final, lateness))
+    message = IntervalJoin(type=_type(IntervalJoin.Type, how), final=final_of(final, lateness))
     set_spans(message, {"before": before, "after": after})
     return _joined(left, right, _pair(time), [_pair(key) for key in keys], message, _Near)
+
+
+def as_of_join(
+    left: Any,
+    right: Any,
+    time: str | tuple[str, str],
+    *,
+    keys: Sequence[str | tuple[str, str]] = (),
+    tolerance: Length | None = None,
+    how: str = "left",
+    final: bool = False,
+    lateness: Length | None = None,
+) -> Any:
+    """Each row of `left` with the latest row of `right` that has its keys and is not later than it, and at most
+    `tolerance` earlier. Of several such rows of one time it is the last one in the order of all columns. `how` is left
+    or inner: rows without a match come with nulls, or not at all. The other arguments are those of `interval_join`.
+
+    With `final`, a continuous task gives each row of `left` once, when the watermark of both sources has passed its
+    time and the `lateness`. The task keeps the latest row of `right` of each key.
+
+    >>> import substrait.dataframe as sub
+    >>> from tidegate import windows
+    >>> orders = sub.read_named_table("orders", {"at": sub.i64, "fruit": sub.string})
+    >>> prices = sub.read_named_table("prices", {"since": sub.i64, "fruit": sub.string, "price": sub.i64})
+    >>> priced = windows.as_of_join(orders, prices, ("at", "since"), keys=["fruit"])
+    >>> rows = {"orders": pa.table({"at": [5], "fruit": ["fig"]})}
+    >>> rows["prices"] = pa.table({"since": [1, 4, 6], "fruit": ["fig"] * 3, "price": [10, 20, 30]})
+    >>> with tidegate.local() as client, client.create_task(priced.to_plan()) as task:
+    ...     print(task.run_epoch(rows).table().column("price").to_pylist())
+    [20]
+    """
+    message = AsOfJoin(type=_type(AsOfJoin.Type, how), final=final_of(final, lateness))
+    set_spans(message, {"tolerance": tolerance})
+    return _joined(left, right, _pair(time), [_pair(key) for key in keys], message, _AsOf)
+
+
+def _type(types: Any, how: str) -> Any:
+    known = {name.removeprefix("TYPE_").lower(): name for name, number in types.items() if number}
+    if how not in known:
+        raise InvalidRequest(f"the join must be one of {', '.join(known)}, not {how!r}")
+    return known[how]
 
 
 def _pair(name: str | tuple[str, str]) -> tuple[str, str]:
@@ -97,25 +135,26 @@ def _unframed(side: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class _Near:
+class _OfTwo:
     """An `ExtensionMultiDetail` of substrait's builders."""
 
-    message: IntervalJoin
+    message: Any
     names: Sequence[str] = ()
-    type_url: ClassVar[str] = f"type.googleapis.com/{IntervalJoin.DESCRIPTOR.full_name}"
+    kind: ClassVar[Any]
+    type_url: ClassVar[str]
 
     def names_of(self, left: Sequence[str], right: Sequence[str]) -> tuple[str, ...]:
         """The names of the columns, from those of the inputs."""
-        kind = self._kind()
-        return (*(() if kind in _OF_RIGHT else left), *(() if kind in _OF_LEFT else right))
+        how = self._how()
+        return (*(() if how in _OF_RIGHT else left), *(() if how in _OF_LEFT else right))
 
     def derive_schema(self, inputs: Sequence[Type.Struct]) -> NamedStruct:
         from substrait.type_pb2 import NamedStruct, Type
 
         left, right = inputs
-        kind = self._kind()
-        types = [] if kind in _OF_RIGHT else _typed(left.types, null=kind in ("right", "outer"))
-        types += [] if kind in _OF_LEFT else _typed(right.types, null=kind in ("left", "outer"))
+        how = self._how()
+        types = [] if how in _OF_RIGHT else _typed(left.types, null=how in ("right", "outer"))
+        types += [] if how in _OF_LEFT else _typed(right.types, null=how in ("left", "outer"))
         names = self.names or [f"c{at}" for at in range(len(types))]
         return NamedStruct(names=names, struct=Type.Struct(types=types, nullability=Type.NULLABILITY_REQUIRED))
 
@@ -123,11 +162,21 @@ class _Near:
         return AnyMessage(type_url=self.type_url, value=self.message.SerializeToString())
 
     @classmethod
-    def from_any(cls, detail: AnyMessage) -> _Near:
-        return cls(IntervalJoin.FromString(detail.value))
+    def from_any(cls, detail: AnyMessage) -> _OfTwo:
+        return cls(cls.kind.FromString(detail.value))
 
-    def _kind(self) -> str:
-        return next(name for name, number in _TYPES.items() if number == self.message.type)
+    def _how(self) -> str:
+        return str(self.kind.Type.Name(self.message.type)).removeprefix("TYPE_").lower()
+
+
+class _Near(_OfTwo):
+    kind = IntervalJoin
+    type_url = f"type.googleapis.com/{IntervalJoin.DESCRIPTOR.full_name}"
+
+
+class _AsOf(_OfTwo):
+    kind = AsOfJoin
+    type_url = f"type.googleapis.com/{AsOfJoin.DESCRIPTOR.full_name}"
 
 
 def _typed(types: Sequence[Type], *, null: bool) -> list[Type]:

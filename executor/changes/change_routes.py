@@ -16,6 +16,7 @@ from ...planner.changes.change_nodes import (
     ConstantNode,
     DifferenceNode,
     DistinctOrSetOpNode,
+    FinalAsOfNode,
     FinalCountsNode,
     FinalMatchesNode,
     FinalSessionsNode,
@@ -47,7 +48,7 @@ def routes_to(node: Operated) -> Sequence[Route]:  # noqa: C901 (a line per node
             return (None,) * len(node.inputs)
         case DifferenceNode():
             return (None, None)
-        case JoinNode():
+        case JoinNode() | FinalAsOfNode():
             return ByKey(tuple(key.left for key in node.keys)), ByKey(tuple(key.right for key in node.keys))
         case OnlyOneNode():
             left = ByKey(tuple(range(len(node.left.schema))))

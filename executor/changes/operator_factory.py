@@ -13,6 +13,7 @@ from ...operators.changes.compute import Compute
 from ...operators.changes.constant import Constant
 from ...operators.changes.difference import Difference
 from ...operators.changes.distinct_or_set_op import DistinctOrSetOp
+from ...operators.changes.event_time.final_as_of import FinalAsOf
 from ...operators.changes.event_time.final_counts import FinalCounts
 from ...operators.changes.event_time.final_matches import FinalMatches
 from ...operators.changes.event_time.final_sessions import FinalSessions
@@ -36,6 +37,7 @@ from ...planner.changes.change_nodes import (
     ConstantNode,
     DifferenceNode,
     DistinctOrSetOpNode,
+    FinalAsOfNode,
     FinalCountsNode,
     FinalMatchesNode,
     FinalSessionsNode,
@@ -126,6 +128,8 @@ class ChangeOperatorFactory:
                 return self._sessions(node)
             case FinalCountsNode():
                 return self._counts(node)
+            case FinalAsOfNode():
+                return self._as_of(node)
             case FinalMatchesNode():
                 return FinalMatches(
                     node.rows.schema,
@@ -155,6 +159,19 @@ class ChangeOperatorFactory:
             kept=(late != 0, late != 1),
             depth=depth,
             closing=node.closing,
+        )
+
+    def _as_of(self, node: FinalAsOfNode) -> FinalAsOf:
+        left, right = node.left.schema, node.right.schema
+        return FinalAsOf(
+            left,
+            right,
+            node.keys,
+            node.schema,
+            node.closing,
+            node.tolerance,
+            self._evaluator(node.sql, [left, right, right], node.schema, node.plan_path),
+            plan_path=node.plan_path,
         )
 
     def _recompute(self, node: RecomputeNode, channel: int, depth: int) -> Recompute:

@@ -74,7 +74,7 @@ def warnings(plan: ir.Plan, ends: Mapping[str, EventTime | None]) -> Iterator[st
 
 
 def _called(relation: ir.OfTime) -> str:
-    return "rows of final joins" if isinstance(relation, ir.IntervalJoin) else "final windows"
+    return "rows of final joins" if isinstance(relation, ir.IntervalJoin | ir.AsOfJoin) else "final windows"
 
 
 def _sources(relation: ir.Relation, shared: Sequence[ir.Relation]) -> dict[str, None]:
@@ -94,7 +94,7 @@ def _sources(relation: ir.Relation, shared: Sequence[ir.Relation]) -> dict[str, 
 
 def _below(relation: ir.Relation, read: _Read) -> list[tuple[ir.Relation, _Read]]:
     """The inputs, and what reads the rows of each."""
-    if isinstance(relation, ir.IntervalJoin):
+    if isinstance(relation, ir.IntervalJoin | ir.AsOfJoin):
         width, closing = len(relation.left.schema), relation.closing
         times = [_only_field(mark) for mark in relation.marks]
         left, right = (None if at is None else (at, closing.lag + 1) for at in times)

@@ -269,6 +269,22 @@ class FinalMatchesNode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FinalAsOfNode:
+    """An as-of join, each left row once. The first column of each side is the tick; `keys` are pairs of columns. `sql`
+    joins left rows, in0, with right rows, in1 and in2. Right rows more than `tolerance` ticks earlier do not match.
+    """
+
+    left: ChangeNode
+    right: ChangeNode
+    keys: tuple[JoinKey, ...]
+    tolerance: int | None
+    closing: IntervalClosing
+    sql: str
+    schema: pa.Schema
+    plan_path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RecomputeNode:
     """The result of `sql` over all rows of all inputs, computed whenever an input has changed. `why` gives the reason
     why it cannot be worked out from the changes.
@@ -326,6 +342,7 @@ Operated: TypeAlias = (
     | FinalSessionsNode
     | FinalCountsNode
     | FinalMatchesNode
+    | FinalAsOfNode
     | RecomputeNode
 )
 """Nodes with an operator of their own."""
@@ -348,7 +365,7 @@ def inputs_of(node: ChangeNode) -> tuple[ChangeNode, ...]:
             return (node.input,) if node.beside is None else (node.input, node.beside)
         case FinalMatchesNode():
             return (node.rows, node.pairs)
-        case DifferenceNode() | JoinNode():
+        case DifferenceNode() | JoinNode() | FinalAsOfNode():
             return (node.left, node.right)
         case OnlyOneNode():
             return (node.pairs, node.left)

@@ -18,7 +18,7 @@ from ..ir.walk import unroll
 from ..rewrite.expand_windows import MOST_COPIES, copies, windows_of_rows
 from .aggregates import lower_aggregate
 from .change_nodes import BackNode, ChangeNode, ConstantNode, SourceNode
-from .event_time.lower_final_joins import lower_final_join, ticks_of_sides, timed
+from .event_time.lower_final_joins import lower_final_as_of, lower_final_join, ticks_of_sides, timed
 from .event_time.lower_final_windows import check_outside_of_loops, lower_final_windows, lower_late_rows, marked
 from .joins import lower_cross, lower_join, lower_merge_join
 from .loops import lower_iterate, lower_unreferenced
@@ -129,7 +129,7 @@ class _Lowering:
                 return (yield windows_of_rows(relation))
             case ir.TimeWindows() | ir.LateRows():
                 return (yield from self._final(relation))
-            case ir.IntervalJoin():
+            case ir.IntervalJoin() | ir.AsOfJoin():
                 return (yield from self._final_join(relation))
             case ir.Set():
                 inputs = []
@@ -169,7 +169,7 @@ class _Lowering:
             case _:
                 raise InternalError(f"{relation.plan_path}: a {relation.traits.name} has no form on changes")
 
-    def _final_join(self, relation: ir.IntervalJoin) -> Step:
+    def _final_join(self, relation: ir.IntervalJoin | ir.AsOfJoin) -> Step:
         check_outside_of_loops(relation)
         sides = []
         for rows, tick in zip((relation.left, relation.right), ticks_of_sides(relation), strict=True):
@@ -177,6 +177,8 @@ class _Lowering:
             node = yield rows if with_marks is None else with_marks
             sides.append(timed(rows, tick, node, marks=with_marks is not None))
         left, right = sides
+        if isinstance(relation, ir.AsOfJoin):
+            return lower_final_as_of(relation, left, right)
         return lower_final_join(relation, left, right)
 
     def _final(self, relation: ir.TimeWindows | ir.LateRows) -> Step:

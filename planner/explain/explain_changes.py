@@ -27,6 +27,7 @@ from ..changes.change_nodes import (
     ConstantNode,
     DifferenceNode,
     DistinctOrSetOpNode,
+    FinalAsOfNode,
     FinalCountsNode,
     FinalMatchesNode,
     FinalSessionsNode,
@@ -125,7 +126,8 @@ def takes_by_key(node: ChangeNode) -> bool:
 def _blocks(node: ChangeNode) -> bool:
     """Tests whether an operator decides only when all changes of its time have come."""
     grouped = DistinctOrSetOpNode | GroupNode | TopNode | RegroupNode | WindowNode | RecomputeNode
-    return isinstance(node, grouped | FinalWindowsNode | FinalSessionsNode | FinalCountsNode | FinalMatchesNode)
+    final = FinalWindowsNode | FinalSessionsNode | FinalCountsNode | FinalMatchesNode | FinalAsOfNode
+    return isinstance(node, grouped | final)
 
 
 def _operator(node: ChangeNode, numbers: Mapping[ChangeNode, int], called: Called, *, ends: bool) -> dict[str, Any]:
@@ -200,8 +202,8 @@ def _name(node: ChangeNode, called: Called) -> str:  # noqa: C901 (a line per no
         case WindowNode():
             calls = len(node.schema) - len(node.input.schema)
             return f"{calls} windows by {node.keys} keys, {len(node.orders)} sort keys"
-        case FinalMatchesNode(matched=matched, closing=closing):
-            return f"rows with{'' if matched else 'out'} a match, {_near(closing)}, keeps rows that can still match"
+        case FinalAsOfNode() | FinalMatchesNode():
+            return _name_of_final_join(node)
         case OnTimeNode() | FinalWindowsNode() | FinalSessionsNode() | FinalCountsNode():
             return _name_of_final(node)
         case RecomputeNode():
@@ -226,6 +228,16 @@ def _name_of_final(node: OnTimeNode | FinalWindowsNode | FinalSessionsNode | Fin
             return f"final sessions by {node.keys} keys, {ends}, keeps rows of open sessions"
         case FinalCountsNode():
             return f"final windows of rows by {node.keys} keys, {ends}, keeps rows of windows that are not full"
+
+
+def _name_of_final_join(node: FinalAsOfNode | FinalMatchesNode) -> str:
+    if isinstance(node, FinalMatchesNode):
+        which = "with" if node.matched else "without"
+        return f"rows {which} a match, {_near(node.closing)}, keeps rows that can still match"
+    keys = ", ".join(f"c{key.left} = c{key.right}" for key in node.keys)
+    limit = "" if node.tolerance is None else f", at most {node.tolerance:,} earlier"
+    late = f", lateness {node.closing.lateness:,}" if node.closing.lateness else ""
+    return f"as-of join on {keys or 'every pair'}{limit}{late}, keeps open rows and the latest row of each key"
 
 
 def _near(closing: IntervalClosing) -> str:

@@ -103,12 +103,12 @@ from .relations import (
     Values,
     Window,
 )
-from .time_joins import IntervalJoin
+from .time_joins import AsOfJoin, IntervalJoin
 
 Operated: TypeAlias = Unnest | IndexLookup | MergeJoin | StreamingAggregate | Rounds | User
 """Relations that have an operator of their own. The relations above and below them are fragments."""
 
-OfTime: TypeAlias = TimeWindows | LateRows | IntervalJoin
+OfTime: TypeAlias = TimeWindows | LateRows | IntervalJoin | AsOfJoin
 """Relations over the times of rows. Only operators on changes run them; elsewhere rewrites lower them first."""
 
 Relation: TypeAlias = (
@@ -147,6 +147,7 @@ __all__ = [
     "MOST_SHARED",
     "KEPT_KIND",
     "Aggregate",
+    "AsOfJoin",
     "AtLimit",
     "Bound",
     "BoundsKind",

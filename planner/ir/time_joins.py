@@ -35,3 +35,26 @@ class IntervalJoin(Node):
     plan_path: str
     parts: ClassVar = Parts(inputs=("left", "right"), columns=("keys",), expressions=("marks",))
     traits: ClassVar = table.INTERVAL_JOIN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class AsOfJoin(Node):
+    """Each left row with the latest right row of equal keys that is not later, and at most `tolerance` ticks earlier.
+    Of right rows of one tick it is the last one in the order of all columns. `keys` and `marks` are as in an
+    `IntervalJoin`; the type is inner or left. `closing` says which rows are late.
+
+    With `final`, a continuous task leaves late rows out, and gives each left row once.
+    """
+
+    left: Relation
+    right: Relation
+    keys: tuple[tuple[Field, Field], ...]
+    marks: tuple[Expression, Expression]
+    type: JoinType
+    tolerance: int | None
+    closing: IntervalClosing
+    final: bool
+    schema: Schema
+    plan_path: str
+    parts: ClassVar = Parts(inputs=("left", "right"), columns=("keys",), expressions=("marks",))
+    traits: ClassVar = table.AS_OF_JOIN

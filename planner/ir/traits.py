@@ -82,6 +82,7 @@ TIME_WINDOWS: Final = Traits(
 LATE_ROWS: Final = Traits("late rows",       F, "all",   "none", "passed",   "never", "never",    "never",      "own")
 INTERVAL_JOIN: Final = Traits(
                  "interval join",       F, "more",  "none", "sides",    "never", "never",    "never",      "own")
+AS_OF_JOIN: Final = Traits("as-of join",     F, "more",  "none", "all",      "never", "never",    "never",      "own")
 JOIN: Final = Traits("join",                 F, "more",  "none", "sides",    "own",   "always",   "own",        "own")
 LATERAL: Final = Traits("lateral join",      F, "more",  "none", "sides",    "input", "always",   "own",        "never")
 CROSS: Final = Traits("cross",               F, "more",  "none", "sides",    "own",   "always",   "own",        "own")

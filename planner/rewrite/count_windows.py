@@ -27,7 +27,7 @@ def count_groups(windows: ir.TimeWindows, closing: CountClosing) -> ir.Relation:
     keyed = project(below, (*columns(below), *windows.keys, windows.mark), plan_path)
     partitions, tick = columns(keyed)[len(below.schema) : -1], columns(keyed)[-1]
     ties = [ir.Field(index=at, type=below.schema[at]) for at in read_by_measures(windows)]
-    numbered = _numbered(keyed, partitions, (tick, *ties))
+    numbered = numbered_rows(keyed, partitions, (tick, *ties))
     number = columns(numbered)[-1]
     position = bind_scalar("subtract", None, (number, _ONE))
     rows = project(numbered, (*columns(keyed), position), plan_path)
@@ -77,7 +77,7 @@ def of_measures(relation: ir.TimeWindows) -> Sequence[ir.Expression]:
     return expressions
 
 
-def _numbered(rows: ir.Project, partitions: tuple[ir.Field, ...], order: Sequence[ir.Field]) -> ir.Window:
+def numbered_rows(rows: ir.Project, partitions: tuple[ir.Field, ...], order: Sequence[ir.Field]) -> ir.Window:
     """The rows with their numbers within their group of keys, from 1 on."""
     bound = bind(ir.FunctionKind.WINDOW, "row_number", None, ())
     call = ir.WindowCall(

@@ -22,13 +22,13 @@ def session_groups(windows: ir.TimeWindows, gap: int) -> ir.Project:
     below, plan_path = windows.input, windows.plan_path
     keyed = project(below, (*columns(below), *windows.keys, windows.mark), plan_path)
     partitions, tick = columns(keyed)[len(below.schema) : -1], columns(keyed)[-1]
-    before = _window(keyed, "lag", tick, partitions, tick)
+    before = up_to_time(keyed, "lag", tick, partitions, tick)
     since = _call("subtract", tick, columns(before)[-1])
     begins = ir.IfThen(
         clauses=((_call("lt", since, ir.Literal(value=gap, type=_NUMBER)), _ZERO),), otherwise=_ONE, type=_NUMBER
     )
     counted = project(before, (*columns(keyed), begins), plan_path)
-    numbered = _window(counted, "sum", columns(counted)[-1], partitions, tick)
+    numbered = up_to_time(counted, "sum", columns(counted)[-1], partitions, tick)
     own = (*least_and_greatest(tick, plan_path), *windows.measures)
     grouping = (columns(numbered)[-1], *partitions)
     groups = ir.Aggregate(
@@ -45,7 +45,7 @@ def session_groups(windows: ir.TimeWindows, gap: int) -> ir.Project:
     return project(groups, (*bounds, *key_columns, *values), plan_path)
 
 
-def _window(
+def up_to_time(
     below: ir.Project, name: str, argument: ir.Field, partitions: tuple[ir.Field, ...], tick: ir.Field
 ) -> ir.Window:
     """The rows with a function over those of the same partition up to their time."""

@@ -15,6 +15,7 @@ from ...operators.changes.event_time.window_closing import CountClosing, Session
 from .. import ir
 from ..ir import types as t
 from ..ir.visit import has, transform_relations
+from .as_of_joins import as_of
 from .count_windows import count_groups
 from .interval_joins import join_of
 from .session_windows import session_groups
@@ -48,7 +49,7 @@ def aggregate_of(windows: ir.TimeWindows) -> ir.Relation:
 
 
 def _lowered(plan: ir.Plan, lower: _Lower) -> ir.Plan:
-    if not has(plan, ir.TimeWindows, ir.LateRows, ir.IntervalJoin):
+    if not has(plan, ir.TimeWindows, ir.LateRows, ir.IntervalJoin, ir.AsOfJoin):
         return plan
     root, *shared = (transform_relations(relation, lower) for relation in (plan.root, *plan.shared))
     return replace(plan, root=root, shared=tuple(shared))
@@ -64,6 +65,8 @@ def _without_rows_or_windows(relation: ir.Relation) -> ir.Relation:
             return aggregate_of(relation)
         case ir.IntervalJoin():
             return join_of(relation)
+        case ir.AsOfJoin():
+            return as_of(relation, relation.left, relation.right, relation.right)
         case ir.LateRows():
             return ir.Filter(
                 input=relation.input, condition=_FALSE, schema=relation.schema, plan_path=relation.plan_path

@@ -10,12 +10,14 @@ import pyarrow as pa
 from ....operators.changes.event_time.interval_closing import IntervalClosing
 from ....operators.changes.join import JoinKey
 from ... import ir
+from ...decode.emit import project
 from ...ir import types as t
 from ...ir.arrow_types import arrow_schema
+from ...rewrite.as_of_joins import as_of
 from ...sql.relations.sliding_aggregate import floor_division
-from ..change_nodes import ChangeNode, ComputeNode, FinalMatchesNode, JoinNode, OnTimeNode
+from ..change_nodes import ChangeNode, ComputeNode, FinalAsOfNode, FinalMatchesNode, JoinNode, OnTimeNode
 from ..joins import all_of, padded
-from ..rendering import columns, leaf, with_positions
+from ..rendering import columns, leaf, render, with_positions
 from ..rowwise import lower_chain
 
 _NUMBER: Final = t.Integer(bits=64, nullable=False)
@@ -43,7 +45,7 @@ def timed(rows: ir.Relation, tick: ir.Expression, node: ChangeNode, *, marks: bo
     return Timed(node=lower_chain(wide, base, node), types=types[: 1 + len(rows.schema)], marks=marks)
 
 
-def ticks_of_sides(relation: ir.IntervalJoin) -> tuple[ir.Expression, ir.Expression]:
+def ticks_of_sides(relation: ir.IntervalJoin | ir.AsOfJoin) -> tuple[ir.Expression, ir.Expression]:
     """The tick of a left row, and that of a right row over the right columns alone."""
     left, right = relation.marks
     width = len(relation.left.schema)
@@ -67,6 +69,23 @@ def lower_final_join(relation: ir.IntervalJoin, left: Timed, right: Timed) -> Ch
             return _outer(relation, rows, (left, right))
 
 
+def lower_final_as_of(relation: ir.AsOfJoin, left: Timed, right: Timed) -> ChangeNode:
+    """The as-of join: a left row comes when no right row that is not later can come."""
+    width = len(relation.left.schema)
+    leaves = tuple(leaf(side.types, relation.plan_path) for side in (left, right, right))
+    plain = (project(base, columns(base.schema)[1:], relation.plan_path) for base in leaves)
+    return FinalAsOfNode(
+        left=_on_time(relation, left, right),
+        right=_on_time(relation, right, left),
+        keys=tuple(JoinKey(1 + mine.index, 1 + theirs.index - width) for mine, theirs in relation.keys),
+        tolerance=relation.tolerance,
+        closing=relation.closing,
+        sql=render(as_of(relation, *plain), leaves),
+        schema=arrow_schema(relation.schema),
+        plan_path=relation.plan_path,
+    )
+
+
 def _outer(relation: ir.IntervalJoin, rows: tuple[OnTimeNode, OnTimeNode], sides: tuple[Timed, Timed]) -> ChangeNode:
     left, right = sides
     width, other = len(left.types), len(right.types)
@@ -84,7 +103,7 @@ def _outer(relation: ir.IntervalJoin, rows: tuple[OnTimeNode, OnTimeNode], sides
     return all_of(nodes, schema, plan_path)
 
 
-def _on_time(relation: ir.IntervalJoin, rows: Timed, beside: Timed) -> OnTimeNode:
+def _on_time(relation: ir.IntervalJoin | ir.AsOfJoin, rows: Timed, beside: Timed) -> OnTimeNode:
     """The rows of a side that are on time. The watermark of the other side counts, too."""
     return OnTimeNode(
         input=rows.node,

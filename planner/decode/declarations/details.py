@@ -21,6 +21,7 @@ MESSAGES: Final[Mapping[str, type[Message]]] = {
         relations_pb2.WindowAggregate,
         relations_pb2.LateRows,
         relations_pb2.IntervalJoin,
+        relations_pb2.AsOfJoin,
         relations_pb2.Watermark,
     )
 }

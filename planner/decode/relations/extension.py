@@ -14,6 +14,7 @@ from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Message
 from ..plan_path import PlanPath
 from ..scope import Scope
+from .event_time.as_of_join import convert_as_of_join
 from .event_time.interval_join import convert_interval_join
 from .event_time.late_rows import convert_late_rows
 from .event_time.watermark import convert_watermark
@@ -38,6 +39,7 @@ CONVERTERS: Final[Mapping[str, Mapping[str, ExtensionConverter]]] = {
     },
     "extension_multi": {
         "tidegate.v1.IndexLookupJoin": convert_index_lookup_join,
+        "tidegate.v1.AsOfJoin": convert_as_of_join,
         "tidegate.v1.IntervalJoin": convert_interval_join,
         "tidegate.v1.IterationRelation": convert_iteration,
         "tidegate.v1.UserOperator": convert_user_operator_of_several,

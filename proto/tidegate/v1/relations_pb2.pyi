@@ -194,6 +194,37 @@ class IntervalJoin(_message.Message):
     final: Final
     def __init__(self, type: _Optional[_Union[IntervalJoin.Type, str]] = ..., left_time: _Optional[int] = ..., right_time: _Optional[int] = ..., before: _Optional[_Union[Span, _Mapping]] = ..., after: _Optional[_Union[Span, _Mapping]] = ..., keys: _Optional[_Iterable[_Union[IntervalJoin.Key, _Mapping]]] = ..., final: _Optional[_Union[Final, _Mapping]] = ...) -> None: ...
 
+class AsOfJoin(_message.Message):
+    __slots__ = ("type", "left_time", "right_time", "keys", "tolerance", "final")
+    class Type(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        TYPE_UNSPECIFIED: _ClassVar[AsOfJoin.Type]
+        TYPE_INNER: _ClassVar[AsOfJoin.Type]
+        TYPE_LEFT: _ClassVar[AsOfJoin.Type]
+    TYPE_UNSPECIFIED: AsOfJoin.Type
+    TYPE_INNER: AsOfJoin.Type
+    TYPE_LEFT: AsOfJoin.Type
+    class Key(_message.Message):
+        __slots__ = ("left", "right")
+        LEFT_FIELD_NUMBER: _ClassVar[int]
+        RIGHT_FIELD_NUMBER: _ClassVar[int]
+        left: int
+        right: int
+        def __init__(self, left: _Optional[int] = ..., right: _Optional[int] = ...) -> None: ...
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    LEFT_TIME_FIELD_NUMBER: _ClassVar[int]
+    RIGHT_TIME_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    TOLERANCE_FIELD_NUMBER: _ClassVar[int]
+    FINAL_FIELD_NUMBER: _ClassVar[int]
+    type: AsOfJoin.Type
+    left_time: int
+    right_time: int
+    keys: _containers.RepeatedCompositeFieldContainer[AsOfJoin.Key]
+    tolerance: Span
+    final: Final
+    def __init__(self, type: _Optional[_Union[AsOfJoin.Type, str]] = ..., left_time: _Optional[int] = ..., right_time: _Optional[int] = ..., keys: _Optional[_Iterable[_Union[AsOfJoin.Key, _Mapping]]] = ..., tolerance: _Optional[_Union[Span, _Mapping]] = ..., final: _Optional[_Union[Final, _Mapping]] = ...) -> None: ...
+
 class Watermark(_message.Message):
     __slots__ = ("time", "delay", "ahead", "idle_epochs")
     TIME_FIELD_NUMBER: _ClassVar[int]

@@ -37,17 +37,12 @@ _TYPES: Final = {
 def convert_interval_join(
     decoder: Decoder, join: Any, message: Message, plan_path: PlanPath, outer: Scope | None
 ) -> Steps[ir.Relation]:
-    sides: list[ir.Relation] = []
-    for at, number in enumerate(message.inputs):
-        sides.append((yield from decoder.relation(number, plan_path.at("inputs", at), outer)))
+    sides = yield from sides_of(decoder, message, plan_path, outer)
     detail = plan_path / "detail"
-    if len(sides) != 2:
-        decoder.problems.add(plan_path / "inputs", "MISSING", f"an interval join has two inputs, not {len(sides)}")
-        return poison.RELATION
     type_ = _TYPES.get(join.type)
     if type_ is None:
         decoder.problems.add(detail / "type", "MISSING", "the join type is missing or unknown")
-    if type_ is None or any(side is poison.RELATION for side in sides):
+    if type_ is None or sides is None:
         return poison.RELATION
     left, right = sides
     times = times_of(decoder, join, left.schema, right.schema, detail)
@@ -66,6 +61,20 @@ def convert_interval_join(
         schema=join_schema(left.schema, right.schema, type_),
         plan_path=str(plan_path),
     )
+
+
+def sides_of(
+    decoder: Decoder, message: Message, plan_path: PlanPath, outer: Scope | None
+) -> Steps[tuple[ir.Relation, ir.Relation] | None]:
+    """The two inputs of a join; None, once reported, if something is wrong with them."""
+    sides: list[ir.Relation] = []
+    for at, number in enumerate(message.inputs):
+        sides.append((yield from decoder.relation(number, plan_path.at("inputs", at), outer)))
+    if len(sides) != 2:
+        decoder.problems.add(plan_path / "inputs", "MISSING", f"a join by time has two inputs, not {len(sides)}")
+        return None
+    left, right = sides
+    return None if left is poison.RELATION or right is poison.RELATION else (left, right)
 
 
 def times_of(

@@ -1,0 +1,212 @@
+"""As-of joins, against plain Python that looks through all earlier rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import substrait.dataframe as sub
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import tidegate
+from tidegate import windows
+
+from ..searching import tries
+from .naive import Row
+from .running import SEVERAL, TIMES, Time
+from .test_interval_joins import INTEGERS, ROW, changes_of, cut, rows_of, table
+
+
+@dataclass(frozen=True)
+class AsOf:
+    """An as-of join in ticks, of sources whose watermarks have delays."""
+
+    how: str
+    tolerance: int | None
+    lateness: int = 0
+    delays: tuple[int, int] = (0, 0)
+    keyed: bool = True
+
+    def plan(self, time: Time = INTEGERS, *, final: bool = False) -> Any:
+        columns = {"t": time.plan, "k": sub.string, "v": sub.i64}
+        sides = [sub.read_named_table(name, columns) for name in ("l", "r")]
+        more: dict[str, Any] = {} if self.tolerance is None else {"tolerance": time.span(self.tolerance)}
+        if final:
+            marked = zip(sides, self.delays, strict=True)
+            sides = [windows.watermark(side, "t", time.span(delay)) for side, delay in marked]
+            more |= {"final": True, "lateness": time.span(self.lateness)}
+        return windows.as_of_join(*sides, "t", keys=["k"] if self.keyed else [], how=self.how, **more).to_plan()
+
+    def answers(self, left: Sequence[Row], right: Sequence[Row]) -> Counter[Row]:
+        """The join of rows that have a time, one left row after the other."""
+        answers: Counter[Row] = Counter()
+        for row in left:
+            if row[0] is None:
+                continue
+            earlier = [other for other in right if self._matches(row, other)]
+            last = max(earlier, key=lambda other: (other[0], other[1] is None, other[1] or "", other[2]), default=None)
+            if last is not None or self.how == "left":
+                answers[(*row, *(last or (None,) * 3))] += 1
+        return answers
+
+    def _matches(self, left: Row, right: Row) -> bool:
+        if right[0] is None or (self.keyed and (left[1] is None or left[1] != right[1])):
+            return False
+        return bool(right[0] <= left[0] and (self.tolerance is None or left[0] - right[0] <= self.tolerance))
+
+    def on_time(self, rows: Sequence[Row], side: int) -> list[Row]:
+        """The rows of a source that are not late."""
+        greatest: int | None = None
+        on_time = []
+        for row in rows:
+            if row[0] is not None:
+                greatest = row[0] if greatest is None else max(greatest, row[0])
+                if row[0] + self.lateness >= greatest - self.delays[side]:
+                    on_time.append(row)
+        return on_time
+
+
+AS_OF = st.builds(
+    AsOf,
+    how=st.sampled_from(["left", "inner"]),
+    tolerance=st.none() | st.integers(0, 20),
+    lateness=st.integers(0, 4),
+    delays=st.tuples(st.integers(0, 10), st.integers(0, 10)),
+    keyed=st.booleans(),
+)
+
+
+def final_answers(client: tidegate.Client, as_of: AsOf, sides: Sequence[Sequence[Any]], channels: int) -> list[Any]:
+    """The answers of each epoch; both sources have as many parts, and the last ones end them."""
+    with client.create_task(as_of.plan(final=True), mode="continuous", channels=channels) as task:
+        epochs = [
+            task.run_epoch({"l": table(left), "r": table(right)}).table()
+            for left, right in list(zip(*sides, strict=True))[:-1]
+        ]
+        for name, parts in zip(("l", "r"), sides, strict=True):
+            task.add_split(name, table(parts[-1]))
+        task.no_more_splits()
+        return [*epochs, *(epoch.table() for epoch in task.epochs())]
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+@settings(max_examples=tries(12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(as_of=AS_OF, left=st.lists(ROW, max_size=12), right=st.lists(ROW, max_size=12))
+def test_latest_rows_of_an_epoch(
+    client: tidegate.Client, channels: int, as_of: AsOf, left: list[Row], right: list[Row]
+) -> None:
+    with client.create_task(as_of.plan(), **SEVERAL[channels]) as task:
+        answer = task.run_epoch({"l": table(left), "r": table(right)}).table()
+    assert rows_of(answer) == as_of.answers(left, right)
+
+
+@settings(max_examples=tries(12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(as_of=AS_OF, left=st.lists(ROW, max_size=12), right=st.lists(ROW, max_size=12), at=st.integers(0, 12))
+def test_changes_add_up_to_the_join(
+    client: tidegate.Client, as_of: AsOf, left: list[Row], right: list[Row], at: int
+) -> None:
+    with client.create_task(as_of.plan(), mode="continuous") as task:
+        first = task.run_epoch({"l": table(left[at:]), "r": table(right[:at])}).table()
+        second = task.run_epoch({"l": table(left[:at]), "r": table(right[at:])}).table()
+    counts = changes_of(first)
+    counts.update(changes_of(second))
+    assert +counts == as_of.answers(left, right)
+    assert not -counts
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+@settings(max_examples=tries(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    as_of=AS_OF,
+    left=st.lists(ROW, max_size=20),
+    right=st.lists(ROW, max_size=20),
+    cuts=st.lists(st.tuples(st.integers(0, 20), st.integers(0, 20)), max_size=4),
+)
+def test_a_final_join_is_the_join_of_rows_on_time_however_it_is_cut(
+    client: tidegate.Client,
+    channels: int,
+    as_of: AsOf,
+    left: list[Row],
+    right: list[Row],
+    cuts: list[tuple[int, int]],
+) -> None:
+    sides = [cut(rows, [pair[side] for pair in cuts]) for side, rows in enumerate((left, right))]
+    counts: Counter[Row] = Counter()
+    for epoch in final_answers(client, as_of, sides, channels):
+        own = changes_of(epoch)
+        assert all(weight > 0 for weight in own.values())
+        counts += own
+    assert counts == as_of.answers(as_of.on_time(left, 0), as_of.on_time(right, 1))
+
+
+@pytest.mark.parametrize("time", TIMES.values(), ids=TIMES)
+def test_every_kind_of_time(client: tidegate.Client, time: Time) -> None:
+    left, right = [(10, "a", 1), (20, "a", 2)], [(8, "a", 3), (10, "a", 4), (10, "a", 5), (12, "a", 6), (20, "b", 7)]
+    with client.create_task(AsOf("left", 5).plan(time)) as task:
+        answer = task.run_epoch({"l": table(left, time), "r": table(right, time)}).table()
+    assert sorted(zip(*(answer.column(at).to_pylist() for at in (2, 5)), strict=True)) == [(1, 5), (2, None)]
+
+
+def test_a_row_comes_when_no_earlier_row_can_come(client: tidegate.Client) -> None:
+    with client.create_task(AsOf("left", None).plan(final=True), mode="continuous") as task:
+        epochs = [
+            task.run_epoch({"l": table([(left, "a", left)]), "r": table([(right, "a", right)])}).table()
+            for left, right in ((5, 3), (7, 5), (9, 8), (30, 31))
+        ]
+    assert [changes_of(epoch) for epoch in epochs] == [
+        {},
+        {},
+        {(5, "a", 5, 5, "a", 5): 1, (7, "a", 7, 5, "a", 5): 1},
+        {(9, "a", 9, 8, "a", 8): 1},
+    ]
+
+
+def test_the_task_goes_on_from_a_checkpoint(tmp_path: Any) -> None:
+    as_of = AsOf("left", None, delays=(2, 2))
+    left = [(at, "ab"[at % 2], at) for at in range(30)]
+    right = [(at, "ab"[at % 2], at) for at in range(5)] + [(29, "b", 29)]
+    sides = [cut(left, [10, 20]), cut(right, [5, 6])]
+    epochs, taken = [], None
+    with tidegate.local(checkpoint_root=str(tmp_path)) as client:
+        expected = final_answers(client, as_of, sides, 1)
+        for mine, theirs in list(zip(*sides, strict=True))[:-1]:
+            with client.create_task(as_of.plan(final=True), mode="continuous", restore=taken) as task:
+                epoch = task.run_epoch({"l": table(mine), "r": table(theirs)}, checkpoint=True)
+                epochs.append(changes_of(epoch.table()))
+                taken = epoch.checkpoint
+    assert epochs == [changes_of(epoch) for epoch in expected[:2]]
+    assert (15, "b", 15, 3, "b", 3) in epochs[1]
+
+
+def test_state_is_the_latest_row_of_each_key(client: tidegate.Client) -> None:
+    sizes = []
+    with client.create_task(AsOf("left", None).plan(final=True), mode="continuous") as task:
+        for start in range(0, 200_000, 10_000):
+            rows = [(at, "ab"[at % 2], at) for at in range(start, start + 10_000)]
+            task.run_epoch({"l": table(rows), "r": table(rows[::2])}).table()
+            sizes.append(sum(operator.state_bytes for operator in task.statistics().operators))
+    assert max(sizes[10:]) <= 1.2 * max(sizes[:10])
+
+
+def test_explain_and_refusals(client: tidegate.Client) -> None:
+    text = str(client.explain(AsOf("left", 3).plan(final=True), mode="continuous"))
+    assert "as-of join on c2 = c2, at most 3 earlier, keeps open rows and the latest row of each key" in text
+    sides = [sub.read_named_table(name, {"t": sub.i64}) for name in ("l", "r")]
+    [problem] = client.validate(windows.as_of_join(*sides, "t", tolerance=-1).to_plan())
+    assert problem.reason == "WRONG_SPAN"
+    with pytest.raises(tidegate.InvalidRequest, match="one of inner, left, not 'outer'"):
+        windows.as_of_join(*sides, "t", how="outer")
+
+
+def test_pruned_columns_still_order_rows_of_one_time(client: tidegate.Client) -> None:
+    """Which of two rows of one time is the latest does not depend on the columns that are read."""
+    right = sub.read_named_table("r", {"t": sub.i64, "first": sub.i64, "second": sub.i64})
+    joined = windows.as_of_join(sub.read_named_table("l", {"t": sub.i64}), right, "t").select("second")
+    rows = {"l": pa.table({"t": [5]}), "r": pa.table({"t": [3, 3], "first": [2, 1], "second": [10, 20]})}
+    with client.create_task(joined.to_plan()) as task:
+        assert task.run_epoch(rows).table().column(0).to_pylist() == [10]
