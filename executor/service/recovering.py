@@ -18,7 +18,8 @@ class Recovering:
         self._stored = {task.identity: task for task in stored}
         self._recover = recover
         self._turn = threading.Condition()
-        self._busy = False
+        self._current: str | None = None
+        """The task that is being brought back."""
         self._asked: list[str] = []
         self._closed = False
         self._thread: threading.Thread | None = None
@@ -47,12 +48,12 @@ class Recovering:
         with self._turn:
             self._asked.append(identity)
             try:
-                while self._busy:
+                while self._current is not None and identity in self._stored:
                     self._turn.wait()
                 task = self._stored.get(identity)
                 if task is None or self._closed:
                     return
-                self._busy = True
+                self._current = identity
             finally:
                 self._answered(identity)
         self._bring_back(task)
@@ -75,9 +76,9 @@ class Recovering:
         self.need(task.identity)
 
     def take(self, identity: str) -> StoredTask | None:
-        """Take a task out, which then does not come back. Waits while a task is being brought back."""
+        """Take a task out, which then does not come back. Waits while it is being brought back."""
         with self._turn:
-            while self._busy:
+            while self._current == identity:
                 self._turn.wait()
             return self._stored.pop(identity, None)
 
@@ -95,13 +96,13 @@ class Recovering:
 
     def _next(self) -> StoredTask | None:
         with self._turn:
-            while self._busy:
+            while self._current is not None:
                 self._turn.wait()
             if self._closed or not self._stored:
                 return None
-            self._busy = True
             asked = next((identity for identity in self._asked if identity in self._stored), None)
-            return self._stored[asked or next(iter(self._stored))]
+            self._current = asked or next(iter(self._stored))
+            return self._stored[self._current]
 
     def _bring_back(self, task: StoredTask) -> None:
         try:
@@ -110,7 +111,7 @@ class Recovering:
             with self._turn:
                 self._stored.pop(task.identity, None)
                 self._answered(task.identity)
-                self._busy = False
+                self._current = None
                 self._turn.notify_all()
 
 

@@ -136,7 +136,7 @@ class TaskTable:
             raise self._unknown(identity)
 
     def take(self, identity: str) -> Task | StoredTask:
-        """Take a task out, which is then not found any more. Waits while a task is being brought back."""
+        """Take a task out, which is then not found any more. Waits while it is being brought back."""
         stored = self._recovering.take(identity)
         task = self.take_running(identity) or stored
         if task is None:
