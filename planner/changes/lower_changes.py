@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 from ...proto.errors import InternalError, PlanError, Problem
 from .. import ir
@@ -102,6 +102,8 @@ class _Lowering:
     def _lowered(self, relation: ir.Relation) -> Step:  # noqa: C901 (a line per relation)
         if relation.traits.changes == "recomputed":
             return (yield from self._recomputed(relation, f"a {relation.traits.name} starts from all rows"))
+        if not isinstance(relation, ir.OwnChanges):
+            raise InternalError(f"{relation.plan_path}: a {relation.traits.name} has no form on changes")
         match relation:
             case ir.Read() | ir.LocalFiles():
                 return _source(relation)
@@ -167,7 +169,7 @@ class _Lowering:
             case ir.LoopInput():
                 return _loop_input(relation)
             case _:
-                raise InternalError(f"{relation.plan_path}: a {relation.traits.name} has no form on changes")
+                assert_never(relation)
 
     def _final_join(self, relation: ir.IntervalJoin | ir.AsOfJoin) -> Step:
         check_outside_of_loops(relation)

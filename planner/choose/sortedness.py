@@ -73,6 +73,8 @@ def sortedness(relation: ir.Relation, below: Sequence[Sortedness]) -> Sortedness
 
 
 def _own_order(relation: ir.Relation, below: Sequence[Sortedness]) -> Sortedness:
+    if not isinstance(relation, ir.OwnOrder):
+        raise InternalError(f"{relation.plan_path}: the order of a {relation.traits.name} is not known")
     match relation:
         case ir.Read() | ir.LocalFiles():
             by = tuple(SortedBy(frozenset({key.column}), key.direction) for key in relation.order)
@@ -92,7 +94,7 @@ def _own_order(relation: ir.Relation, below: Sequence[Sortedness]) -> Sortedness
         case ir.MergeJoin():
             return _merged(relation, below[0], below[1])
         case _:
-            raise InternalError(f"{relation.plan_path}: the order of a {relation.traits.name} is not known")
+            assert_never(relation)
 
 
 def moved(sorted_: Sortedness, expressions: Sequence[ir.Expression]) -> Sortedness:

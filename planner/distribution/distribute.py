@@ -175,12 +175,12 @@ class _Finding:
             case "one place":
                 yield from in_one_place(relation, below, HASHED)
                 return
-            case "never":
-                raise TypeError(f"{relation.plan_path}: a {relation.traits.name} is not spread by itself")
-            case "own":
+            case "own" | "never":
                 pass
             case distribution:
                 assert_never(distribution)
+        if not isinstance(relation, ir.OwnDistribution):
+            raise InternalError(f"{relation.plan_path}: the channels of a {relation.traits.name} are not known")
         match relation:
             case ir.Read() | ir.LocalFiles():
                 yield from read_alternatives(relation, estimate, self._spreading)
@@ -215,7 +215,7 @@ class _Finding:
             case ir.User():
                 yield from user_alternatives(relation, below, movement)
             case _:
-                raise InternalError(f"{relation.plan_path}: the channels of a {relation.traits.name} are not known")
+                assert_never(relation)
 
     def _row_by_row(self, relation: ir.Relation, below: Alternatives) -> Iterator[Alternative]:
         computed = [expression for expression in tree.expressions(relation) if not isinstance(expression, ir.Field)]

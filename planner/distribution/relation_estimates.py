@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import assert_never
 
 from ...proto.errors import InternalError
 from .. import ir
@@ -11,8 +12,12 @@ from .estimates import Estimate, filtered, grouped, joined
 from .joins import join_estimate
 
 
-def own_estimate(relation: ir.Relation, below: Sequence[Estimate], source_rows: Mapping[str, int]) -> Estimate:
+def own_estimate(  # noqa: C901 (a line per relation)
+    relation: ir.Relation, below: Sequence[Estimate], source_rows: Mapping[str, int]
+) -> Estimate:
     """The estimate of a relation that may have other rows than its input."""
+    if not isinstance(relation, ir.OwnRows):
+        raise InternalError(f"{relation.plan_path}: the rows of a {relation.traits.name} are not estimated")
     match relation:
         case ir.Read() | ir.LocalFiles():
             rows = float(source_rows[relation.source])
@@ -38,4 +43,4 @@ def own_estimate(relation: ir.Relation, below: Sequence[Estimate], source_rows: 
         case ir.TopN() | ir.Fetch():
             return below[0]
         case _:
-            raise InternalError(f"{relation.plan_path}: the rows of a {relation.traits.name} are not estimated")
+            assert_never(relation)

@@ -143,6 +143,74 @@ Relation: TypeAlias = (
 )
 """All relations. Each kind has `parts` and `traits` (`planner/ir/traits.py`)."""
 
+# The kinds of which a trait is "own". A pass that lacks a case for one of them is a type error, and a kind that is not
+# named here fails a test.
+
+OwnOrder: TypeAlias = (
+    Read | LocalFiles | Project | Sort | TopN | Recursion | Rounds | Unnest | MergeJoin | StreamingAggregate
+)
+OwnRows: TypeAlias = (
+    Read
+    | LocalFiles
+    | Values
+    | Filter
+    | Expand
+    | Fetch
+    | TopN
+    | Aggregate
+    | SlidingAggregate
+    | Join
+    | Cross
+    | Set
+    | MergeJoin
+    | StreamingAggregate
+)
+OwnDistribution: TypeAlias = (
+    Read
+    | LocalFiles
+    | Values
+    | Fetch
+    | Sort
+    | TopN
+    | Aggregate
+    | SlidingAggregate
+    | Join
+    | LateralJoin
+    | Cross
+    | Set
+    | Window
+    | MergeJoin
+    | StreamingAggregate
+    | User
+)
+OwnChanges: TypeAlias = (
+    Read
+    | LocalFiles
+    | Values
+    | Filter
+    | Project
+    | Expand
+    | Fetch
+    | Sort
+    | TopN
+    | Aggregate
+    | SlidingAggregate
+    | OfTime
+    | Join
+    | Cross
+    | Set
+    | Window
+    | Iterate
+    | Reference
+    | LoopInput
+    | Unnest
+    | IndexTable
+    | IndexLookup
+    | MergeJoin
+    | StreamingAggregate
+    | User
+)
+
 __all__ = [
     "MOST_SHARED",
     "KEPT_KIND",
@@ -199,6 +267,10 @@ __all__ = [
     "OfTime",
     "OneOf",
     "Operated",
+    "OwnChanges",
+    "OwnDistribution",
+    "OwnOrder",
+    "OwnRows",
     "Parameter",
     "PartialAggregate",
     "Plan",
