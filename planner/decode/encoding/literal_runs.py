@@ -28,10 +28,14 @@ _Field = descriptor_pb2.FieldDescriptorProto
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Classes:
-    """Two classes of one encoding: expressions as bytes, and expressions that are literals."""
+    """Two classes of one encoding: expressions as bytes, and expressions that are literals.
+
+    `inside` are the classes of what is in them. Nothing else keeps those: see `Pool`.
+    """
 
     as_bytes: type[Any]
     as_literals: type[Any]
+    inside: Sequence[type[Any]]
 
 
 @functools.cache
@@ -53,8 +57,11 @@ def _classes() -> _Classes:
         message.field.add(name=name, number=1, label=label, type=_Field.TYPE_MESSAGE, type_name=full)
     as_bytes.field.add(name="expressions", number=1, label=_Field.LABEL_REPEATED, type=_Field.TYPE_BYTES)
     pool().descriptors.Add(file)
-    descriptors = (pool().descriptor(f"{_PACKAGE}.{message.name}") for message in (as_bytes, as_literals))
-    return _Classes(*map(message_factory.GetMessageClass, descriptors))
+    first, second, *inside = (
+        message_factory.GetMessageClass(pool().descriptor(f"{_PACKAGE}.{message.name}"))
+        for message in (as_bytes, as_literals, plain, expression)
+    )
+    return _Classes(as_bytes=first, as_literals=second, inside=inside)
 
 
 def read_literals(contents: Sequence[bytes]) -> Sequence[Message] | None:

@@ -67,11 +67,17 @@ def problem(plan: Node) -> Problem:
 
 
 @functools.cache
-def plan_class() -> type[Any]:
+def _plan_classes() -> dict[str, type[Any]]:
+    """The classes of all messages in plans, each of which has to be kept: protobuf finds them by weak references."""
     pool = descriptor_pool.DescriptorPool()
-    for file in restored_files()[0]:
+    files, messages = restored_files()
+    for file in files:
         pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("substrait.Plan"))
+    return {name: message_factory.GetMessageClass(pool.FindMessageTypeByName(name)) for name in messages}
+
+
+def plan_class() -> type[Any]:
+    return _plan_classes()["substrait.Plan"]
 
 
 def encode(plan: Node) -> bytes:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -129,3 +131,13 @@ def test_plain_literals_of_json_are_read_at_once(expression: Node, *, at_once: b
     literals = nodes.take_literals(numbers)
     assert (literals is not None) == at_once
     assert literals is None or list(literals) == [nodes.take(nodes.take(number).literal) for number in numbers]
+
+
+def test_the_classes_inside_of_literals_outlive_garbage_collections() -> None:
+    """Protobuf would make them anew, and hand out one that another thread's collection is about to take apart."""
+    encoded = b"\x0a\x02\x38\x07"  # the literal 7, an i64
+    (literal,) = read_literals([encoded]) or ()
+    made = weakref.ref(type(literal))
+    del literal
+    gc.collect()
+    assert made() is not None
