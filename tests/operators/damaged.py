@@ -157,7 +157,7 @@ def check(rows: list[pa.RecordBatch], data: bytes, *, plain: bool) -> None:
     table = pa.Table.from_batches(rows)
     table.validate(full=True)
     unquoted = _unquoted(data)  # CSV joins what is before, inside and behind quotes
-    shown = table.select([field.name for field in table.schema if not pa.types.is_duration(field.type)])
+    shown = table.select([field.name for field in table.schema if not pa.types.is_temporal(field.type)])
     for text in {text for row in shown.to_pylist() for text in texts(row)}:
         assert ELSEWHERE[:12] not in text, f"memory of others: {text!r}"
         assert not plain or _unquoted(text.encode()) in unquoted, f"not of the file: {text!r}"

@@ -137,7 +137,7 @@ def test_the_classes_inside_of_literals_outlive_garbage_collections() -> None:
     """Protobuf would make them anew, and hand out one that another thread's collection is about to take apart."""
     encoded = b"\x0a\x02\x38\x07"  # the literal 7, an i64
     (literal,) = read_literals([encoded]) or ()
-    made = weakref.ref(type(literal))
+    class_ = weakref.ref(type(literal))
     del literal
     gc.collect()
-    assert made() is not None
+    assert class_() is not None
