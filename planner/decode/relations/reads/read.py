@@ -10,12 +10,12 @@ from .... import ir
 from ... import poison
 from ...declarations.field_names import count_names, name_fields
 from ...decoder import Decoder, Steps
-from ...emit import project
 from ...encoding.message_nodes import Message
 from ...plan_path import PlanPath
 from ...poison import is_unknown
-from ...scope import Scope, column
+from ...scope import Scope
 from .local_files import convert_local_files
+from .mask import masked
 from .virtual_table import convert_virtual_table
 
 
@@ -56,7 +56,7 @@ def convert_read(decoder: Decoder, message: Message, plan_path: PlanPath, outer:
         )
     if message.best_effort_filter:
         decoder.problems.warn(plan_path / "best_effort_filter", "Tidegate leaves out best-effort filters")
-    return _projection(decoder, message, relation, plan_path)
+    return masked(decoder, message, relation, plan_path)
 
 
 def base_schema(decoder: Decoder, base: Message, plan_path: PlanPath) -> Base | None:
@@ -87,25 +87,6 @@ def base_schema(decoder: Decoder, base: Message, plan_path: PlanPath) -> Base | 
         decoder.problems.add(plan_path / "names", "DUPLICATE_NAME", problem)
         return None
     return Base(base_names, types)
-
-
-def _projection(decoder: Decoder, message: Message, relation: ir.Relation, plan_path: PlanPath) -> ir.Relation:
-    """The columns that the mask names, in the mask's order: producers count on that order."""
-    if not message.HasField("projection") or relation is poison.RELATION:
-        return relation
-    at = plan_path / "projection" / "select"
-    fields: list[ir.Field] = []
-    for index, item in enumerate(message.projection.select.struct_items):
-        where = at.at("struct_items", index)
-        type_ = column(relation.schema, item.field)
-        if type_ is None:
-            problem = f"there is no column {item.field}; there are {len(relation.schema)} columns, counted from 0"
-            decoder.problems.add(where / "field", "OUT_OF_RANGE", problem)
-        if item.child:
-            problem = "a mask inside a column is not supported; read the column, and project the fields that you need"
-            decoder.problems.add(where / "child", "UNSUPPORTED_MASK", problem)
-        fields.append(ir.Field(index=item.field, type=type_ or poison.UNKNOWN))
-    return project(relation, fields, plan_path / "projection")
 
 
 def _named_table(

@@ -56,10 +56,34 @@ def test_a_projection_gives_columns_in_the_order_listed() -> None:
     assert root.schema == (t.Integer(bits=64), t.String(nullable=False))
 
 
-def test_a_mask_inside_a_column_is_refused_by_name() -> None:
-    inner = {"select": {"structItems": [{"field": 0, "child": {"struct": {"structItems": [{"field": 0}]}}}]}}
-    reported = problem(plan(table(I64, projection=inner), ["x"]))
-    assert reported.place.endswith("read.projection.select.struct_items[0].child")
+PAIR: Node = {"struct": {"types": [I64, TEXT], "nullability": "NULLABILITY_NULLABLE"}}
+LIST: Node = {"list": {"type": I64, "nullability": "NULLABILITY_NULLABLE"}}
+MAP: Node = {"map": {"key": TEXT, "value": I64, "nullability": "NULLABILITY_NULLABLE"}}
+ONE: Node = {"structItems": [{"field": 0}]}
+
+
+@pytest.mark.parametrize(
+    ("type_", "child", "reason", "place"),
+    [
+        (LIST, {"list": {"child": {"struct": ONE}}}, "UNSUPPORTED_MASK", ""),
+        (MAP, {"map": {"key": {"mapKey": "a"}}}, "UNSUPPORTED_MASK", ""),
+        (PAIR, {"struct": {}}, "UNSUPPORTED_MASK", ""),
+        (PAIR, {}, "MISSING", ""),
+        (I64, {"struct": ONE}, "BAD_REFERENCE", ""),
+        (PAIR, {"struct": {"structItems": [{"field": 2}]}}, "OUT_OF_RANGE", ".struct.struct_items[0].field"),
+        (PAIR, {"struct": {"structItems": [{"field": 0, "child": {"struct": ONE}}]}}, "BAD_REFERENCE", None),
+    ],
+)
+def test_a_mask_inside_a_column_that_cannot_be_run_is_refused_by_name(
+    type_: Node, child: Node, reason: str, place: str | None
+) -> None:
+    names = ["s", "x", "y"] if type_ is PAIR else ["s"]
+    body = {"names": names, "struct": {"types": [type_]}}
+    inner = {"select": {"structItems": [{"field": 0, "child": child}]}}
+    relation = {"read": {"baseSchema": body, "namedTable": {"names": ["t"]}, "projection": inner}}
+    reported = problem(plan(relation, ["s"]))
+    end = ".struct.struct_items[0].child" if place is None else place
+    assert (reported.reason, reported.place.partition("struct_items[0].child")[2]) == (reason, end)
 
 
 def test_a_best_effort_filter_is_left_out_and_said_to_be() -> None:
