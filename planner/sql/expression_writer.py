@@ -26,6 +26,7 @@ from ..ir.arrow_types import sql_type
 from ..ir.boolean import is_connective, terms
 from ..ir.walk import unroll
 from . import cast_expressions as casts
+from . import frames
 from .growth_guards import Guards
 from .literal_rows import MANY, select_literals
 from .literal_sql import literal
@@ -313,23 +314,11 @@ def _over(call: ir.WindowCall, scope: Scope) -> str:
     if call.partitions:
         parts.append("PARTITION BY " + ", ".join(guarded(partition, scope) for partition in call.partitions))
     if call.sorts:
-        parts.append("ORDER BY " + render_sorts(call.sorts, scope))
+        parts.append("ORDER BY " + render_sorts(frames.wide_sorts(call), scope))
     if call.function.name not in RANKING:
-        lower, upper = _bound(call.lower, "PRECEDING", scope), _bound(call.upper, "FOLLOWING", scope)
+        lower, upper = frames.bound(call.lower, "PRECEDING"), frames.bound(call.upper, "FOLLOWING")
         parts.append(f"{call.bounds.value} BETWEEN {lower} AND {upper}")
     return " ".join(parts)
-
-
-def _bound(bound: ir.Bound, unbounded: str, scope: Scope) -> str:
-    match bound.offset:
-        case None:
-            return f"UNBOUNDED {unbounded}"
-        case 0:
-            return "CURRENT ROW"
-        case int(offset):
-            return f"{abs(offset)} {'PRECEDING' if offset < 0 else 'FOLLOWING'}"
-        case expression:
-            return f"{render(expression, scope)} {unbounded}"
 
 
 # ------------------------------------------------------------------------------------------------ conditionals

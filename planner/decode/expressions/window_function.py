@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Final
@@ -63,6 +64,9 @@ def convert_call(
     poisoned = any(is_unknown(partition.type) for partition in partitions) or any(
         is_unknown(s.expression.type) for s in sorts
     )
+    if bounds is ir.BoundsKind.ROWS and any(isinstance(bound and bound.offset, ir.Literal) for bound in (lower, upper)):
+        decoder.problems.add(plan_path, "BAD_BOUND", "an offset of rows must be an integer")
+        return None
     if declared is None or not whole or lower is None or upper is None or bounds is None or poisoned:
         return None
     bound = bind(decoder, ir.FunctionKind.WINDOW, declared, arguments, plan_path, options=options, output=output)
@@ -111,7 +115,7 @@ def _bound(decoder: Decoder, message: Message, field: str, plan_path: PlanPath, 
         return None
     offset = _offset(expression, backwards=kind == "preceding")
     if offset is None:
-        problem = "an offset must be the literal of a number or an interval, and not null"
+        problem = "an offset must be the literal of a number or an interval, not null and not negative"
         decoder.problems.add(at / kind / "offset_expr", "BAD_BOUND", problem)
         return None
     return ir.Bound(offset=offset)
@@ -127,9 +131,9 @@ def _offset(expression: ir.Expression, *, backwards: bool) -> int | ir.Expressio
             return None
         case int(value):
             return sign * value
-        case float() | Decimal() as value:
+        case float() | Decimal() as value if value >= 0 and math.isfinite(value):
             return ir.Literal(value=sign * value, type=expression.type)
-        case (int(months), int(days), int(subseconds)):
+        case (int(months), int(days), int(subseconds)) if min(months, days, subseconds) >= 0:
             return ir.Literal(value=(sign * months, sign * days, sign * subseconds), type=expression.type)
         case _:
             return None
