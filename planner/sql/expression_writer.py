@@ -26,7 +26,7 @@ from ..ir.arrow_types import sql_type
 from ..ir.boolean import is_connective, terms
 from ..ir.walk import unroll
 from . import cast_expressions as casts
-from . import frames
+from . import window_frames as frames
 from .growth_guards import Guards
 from .literal_rows import MANY, select_literals
 from .literal_sql import literal

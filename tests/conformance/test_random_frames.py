@@ -44,7 +44,7 @@ class Query:
 
 @dataclass(frozen=True)
 class Step:
-    """What a method of data frames does, with its SQL over `t`."""
+    """A call of a method of data frames, and its SQL over `t`."""
 
     frame: Callable[[sub.DataFrame], sub.DataFrame]
     sql: str

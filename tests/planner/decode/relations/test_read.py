@@ -63,7 +63,7 @@ ONE: Node = {"structItems": [{"field": 0}]}
 
 
 @pytest.mark.parametrize(
-    ("type_", "child", "reason", "place"),
+    ("type_", "child", "reason", "end"),
     [
         (LIST, {"list": {"child": {"struct": ONE}}}, "UNSUPPORTED_MASK", ""),
         (MAP, {"map": {"key": {"mapKey": "a"}}}, "UNSUPPORTED_MASK", ""),
@@ -75,15 +75,15 @@ ONE: Node = {"structItems": [{"field": 0}]}
     ],
 )
 def test_a_mask_inside_a_column_that_cannot_be_run_is_refused_by_name(
-    type_: Node, child: Node, reason: str, place: str | None
+    type_: Node, child: Node, reason: str, end: str | None
 ) -> None:
     names = ["s", "x", "y"] if type_ is PAIR else ["s"]
     body = {"names": names, "struct": {"types": [type_]}}
     inner = {"select": {"structItems": [{"field": 0, "child": child}]}}
     relation = {"read": {"baseSchema": body, "namedTable": {"names": ["t"]}, "projection": inner}}
     reported = problem(plan(relation, ["s"]))
-    end = ".struct.struct_items[0].child" if place is None else place
-    assert (reported.reason, reported.place.partition("struct_items[0].child")[2]) == (reason, end)
+    deeper = ".struct.struct_items[0].child" if end is None else end
+    assert (reported.reason, reported.place.partition("struct_items[0].child")[2]) == (reason, deeper)
 
 
 def test_a_best_effort_filter_is_left_out_and_said_to_be() -> None:
