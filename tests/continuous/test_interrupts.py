@@ -149,6 +149,16 @@ def final_windows() -> Iterator[ir.Plan]:
         yield decode_plan(PlanBytes(binary=relation.to_plan().SerializeToString())).plan
 
 
+def final_joins() -> Iterator[ir.Plan]:
+    """Joins by time of two sources, of which each row comes once."""
+    columns = {"t": sub.i64, "v": sub.i64}
+    left, right = (windows.watermark(sub.read_named_table(name, columns), "t", 0) for name in ("l", "r"))
+    near = windows.interval_join(left, right, "t", before=5, after=5, keys=["v"], how="left", final=True)
+    latest = windows.as_of_join(left, right, "t", keys=["v"], final=True)
+    for relation in (near, latest):
+        yield decode_plan(PlanBytes(binary=relation.to_plan().SerializeToString())).plan
+
+
 def test_every_operator_on_changes_looks_in_its_own_steps(looks: Counter[str]) -> None:
     for relation in ALL.values():
         with Running(build.plan(relation)) as running:
@@ -161,6 +171,10 @@ def test_every_operator_on_changes_looks_in_its_own_steps(looks: Counter[str]) -
     for plan in final_windows():
         with Running(plan) as running:
             running.epoch({"events": [((time, time % 3), 1) for time in range(0, 90, 7)]}, {"events": EVENTS})
+    for plan in final_joins():
+        with Running(plan) as running:
+            rows = [((time, time % 3), 1) for time in range(0, 90, 7)]
+            running.epoch({"l": rows, "r": rows}, {"l": EVENTS, "r": EVENTS})
     assert set(kinds()) - set(looks) == set(WITHOUT_LOOKS)
 
 
