@@ -176,7 +176,7 @@ class ChangeOperatorFactory:
 
     def _recompute(self, node: RecomputeNode, channel: int, depth: int) -> Recompute:
         schemas = [child.schema for child in node.inputs]
-        evaluate = self._evaluator(node.sql, schemas, node.schema, node.plan_path)
+        evaluate = self._evaluators.of(node.sql, schemas, node.schema, node.plan_path, replayed=node.replayed)
         return Recompute(schemas, node.schema, evaluate, plan_path=node.plan_path, depth=depth, always=channel == 0)
 
     def _regroup(self, node: RegroupNode, channel: int, depth: int) -> Regroup:

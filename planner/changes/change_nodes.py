@@ -287,11 +287,13 @@ class FinalAsOfNode:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RecomputeNode:
     """The result of `sql` over all rows of all inputs, computed whenever an input has changed. `why` gives the reason
-    why it cannot be worked out from the changes.
+    why it cannot be worked out from the changes. `replayed` are the positions of inputs that the statement reads more
+    than once.
     """
 
     inputs: tuple[ChangeNode, ...]
     sql: str
+    replayed: frozenset[int] = frozenset()
     why: str
     schema: pa.Schema
     plan_path: str

@@ -12,7 +12,7 @@ from ..ir import tree
 from ..ir.arrow_types import arrow_schema
 from ..ir.visit import subqueries_of
 from .change_nodes import ChangeNode, RecomputeNode
-from .rendering import render
+from .rendering import render_with_reads
 
 
 def lower_by_recomputing(
@@ -31,9 +31,11 @@ def lower_by_recomputing(
     nodes = []
     for end in ends:
         nodes.append((yield end))  # noqa: PERF401 (a comprehension cannot yield)
+    sql, reads = render_with_reads(relation, ends, shared)
     return RecomputeNode(
         inputs=tuple(nodes),
-        sql=render(relation, ends, shared),
+        sql=sql,
+        replayed=frozenset(number for number, times in enumerate(reads) if times > 1),
         why=why,
         schema=arrow_schema(relation.schema),
         plan_path=relation.plan_path,

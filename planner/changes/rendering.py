@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
@@ -41,8 +42,17 @@ def with_positions(expression: ir.Expression, position_of: Callable[[int], int])
 
 def render(root: ir.Relation, inputs: Sequence[ir.Relation], shared: Sequence[ir.Relation] = ()) -> str:
     """One SELECT for `root`, which reads each of `inputs` under the name of its input."""
+    return render_with_reads(root, inputs, shared)[0]
+
+
+def render_with_reads(
+    root: ir.Relation, inputs: Sequence[ir.Relation], shared: Sequence[ir.Relation] = ()
+) -> tuple[str, tuple[int, ...]]:
+    """As `render`, and how often the SELECT reads each of the inputs."""
     names = {relation: f"in{number}" for number, relation in enumerate(inputs)}
-    return Statement(_Inputs(names), shared).select(root, row_wise=is_row_wise(root, names))
+    leaves = _Inputs(names)
+    sql = Statement(leaves, shared).select(root, row_wise=is_row_wise(root, names))
+    return sql, tuple(leaves.reads[name] for name in names.values())
 
 
 class _Inputs:
@@ -50,6 +60,7 @@ class _Inputs:
 
     def __init__(self, names: Mapping[ir.Relation, str]) -> None:
         self._names = names
+        self.reads: Counter[str] = Counter()
 
     def read(self, relation: ir.Read | ir.LocalFiles) -> tuple[str, Sequence[str]]:
         name = self._names.get(relation)
@@ -58,7 +69,10 @@ class _Inputs:
         return name, [f"c{at}" for at in range(len(relation.schema))]
 
     def edge(self, relation: ir.Relation) -> str | None:
-        return self._names.get(relation)
+        name = self._names.get(relation)
+        if name is not None:
+            self.reads[name] += 1
+        return name
 
     def clock(self, variable: ir.Clock) -> str:
         message = (

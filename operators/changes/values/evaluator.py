@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import partial
 from typing import Final
 
@@ -34,7 +34,8 @@ class RowsFailed(ExecutionError):
 
 class Evaluator:
     """An evaluator of `sql` over relations in0, in1, ... of these `inputs`, whose columns are c0, c1, ... The result's
-    rows have no order. The statement is planned for as many `rows` of each input, where they are given.
+    rows have no order. The statement is planned for as many `rows` of each input, where they are given. `replayed` are
+    the positions of inputs that it may read more than once.
     """
 
     def __init__(
@@ -46,11 +47,14 @@ class Evaluator:
         instance: Instance,
         plan_path: str,
         rows: Sequence[int] = (),
+        replayed: Container[int] = (),
     ) -> None:
         self.schema = schema
         planned = rows or (PLANNED_ROWS,) * len(inputs)
         sources = [
-            StreamSource(relation=f"in{number}", schema=numbered(input_schema), size_class=size)
+            StreamSource(
+                relation=f"in{number}", schema=numbered(input_schema), size_class=size, replayed=number in replayed
+            )
             for number, (input_schema, size) in enumerate(zip(inputs, planned, strict=True))
         ]
         self._schemas = [source.schema for source in sources]
@@ -114,12 +118,21 @@ class Evaluators:
         self._made: dict[tuple[object, ...], Evaluator] = {}
 
     def of(
-        self, sql: str, inputs: Sequence[pa.Schema], schema: pa.Schema, plan_path: str, rows: Sequence[int] = ()
+        self,
+        sql: str,
+        inputs: Sequence[pa.Schema],
+        schema: pa.Schema,
+        plan_path: str,
+        *,
+        rows: Sequence[int] = (),
+        replayed: Container[int] = (),
     ) -> Evaluator:
         key = (sql, *inputs, schema, plan_path, *rows)
         evaluator = self._made.get(key)
         if evaluator is None:
-            evaluator = Evaluator(sql, inputs, schema, instance=self._instance(), plan_path=plan_path, rows=rows)
+            evaluator = Evaluator(
+                sql, inputs, schema, instance=self._instance(), plan_path=plan_path, rows=rows, replayed=replayed
+            )
             self._made[key] = evaluator
         return evaluator
 
