@@ -137,6 +137,16 @@ def joined(size: int) -> Node:
     return deep(size, level, read())
 
 
+def joined_whole(size: int) -> Node:
+    """As many joins, which keep all columns."""
+
+    def level(below: Node, at: int) -> Node:
+        condition = call("equal", field(), field(at + 1))
+        return {"join": {"left": below, "right": read(f"s{at}"), "type": "JOIN_TYPE_INNER", "expression": condition}}
+
+    return deep(size, level, read())
+
+
 def measured(size: int) -> Node:
     measures = [
         {
@@ -284,6 +294,7 @@ BOTH: Final[dict[str, Shape]] = {
     "grouping sets": Shape(grouping_sets, 400, lambda n: n + 1),
     "windows": Shape(windows, 9_000, lambda n: n),
     "joins": Shape(joined, 400),
+    "joins of all columns": Shape(joined_whole, 440, lambda n: n + 1),
     "sources of a union": Shape(united, 3_200),
     "sources that intersect": Shape(intersected, 800),
     "splits": Shape(one_filter, 12_800, splits=lambda n: n),
@@ -295,7 +306,7 @@ SHAPES: Final[dict[str, Shape]] = {
     "a deep expression": Shape(
         lambda n: projected(read(), 1, [deep(n, lambda inner, at: call("add", inner, number(at)), field())]), 4_900
     ),
-    "cases": Shape(cases, 20_000),
+    "cases": Shape(cases, 19_900),
     "columns read": Shape(lambda n: read(columns=n), 10_000, lambda n: n),
     "columns sorted by": Shape(ordered, 8_000, lambda n: n),
     "nested casts": Shape(lambda n: projected(read(), 1, [deep(n, cast, field())]), 4_900),

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from ...operators.core.interrupts import look
 from ...operators.duckdb.instances import Instance, InstancePool, InstanceSettings
 from ...operators.duckdb.statement import failure, refusal
 from ...planner import ir
@@ -68,6 +69,7 @@ def _refused(physical: PhysicalPlan, instance: Instance) -> Iterator[Problem]:
     roots += [kept.root for kept in physical.kept]
     roots += [index.root for index in physical.indexes]
     for node in dict.fromkeys(node for root in roots for node in walk(root)):
+        look()
         if isinstance(node, FragmentNode):
             reason = refusal(instance, node.sql, streams_of(node), context_of(node))
             if reason is not None:

@@ -63,6 +63,7 @@ from ..runtime.batch_store import SpillSpace
 from ..runtime.scheduler import Scheduler
 from ..runtime.side_threads import SideThreads
 from ..runtime.timers import Timers
+from .planning_bounds import bounded_time, while_caller_waits
 from .spark_entry import SparkPlace, SparkTasks
 
 
@@ -266,23 +267,28 @@ class PlanEngine:
     def _prepared(
         self, plan: PlanBytes, options: TaskOptions, static_sources: Sequence[str]
     ) -> Prepared | PreparedChanges:
-        decoded = self._decoded(plan)
-        bound = _bound_names(decoded.plan, static_sources)
-        if options.mode is Mode.CONTINUOUS:
-            return self._prepared_changes(decoded, options, tuple(bound.values()))
-        return self._prepared_epochs(decoded, options, tuple(bound.values()))
+        """The plan for an answer about it. Unlike a task, nobody asks for it again after the caller has left."""
+        with while_caller_waits():
+            decoded = self._decoded(plan)
+            bound = _bound_names(decoded.plan, static_sources)
+            if options.mode is Mode.CONTINUOUS:
+                return self._prepared_changes(decoded, options, tuple(bound.values()))
+            return self._prepared_epochs(decoded, options, tuple(bound.values()))
 
+    @bounded_time()
     def _prepared_epochs(self, decoded: Decoded, options: TaskOptions, static: Sequence[str]) -> Prepared:
         prepared = prepare(decoded, _with_plan_names(decoded.plan, options), static)
         self._trials.check(prepared.plan, lambda: prepared)
         return prepared
 
+    @bounded_time()
     def _prepared_changes(self, decoded: Decoded, options: TaskOptions, static: Sequence[str]) -> PreparedChanges:
         """The plan on changes. Its statements have the forms of those of a task per epoch, which are tried instead."""
         changes = prepare_changes(decoded, options, static)
         self._trials.check(decoded.plan, lambda: prepare(decoded, replace(options, mode=Mode.PER_EPOCH), static))
         return changes
 
+    @bounded_time()
     def _decoded(self, plan: PlanBytes) -> Decoded:
         return decode_plan(plan, operators=self._operators)
 

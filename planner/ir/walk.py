@@ -16,18 +16,30 @@ overflow::
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from typing import TypeVar
+from typing import Final, TypeVar
+
+from ...operators.core.interrupts import look
 
 Node = TypeVar("Node")
 Result = TypeVar("Result")
 
+_STEPS: Final = 1_000
+"""The steps between two looks whether the work is to stop: some milliseconds."""
+
 
 def unroll(step: Callable[[Node], Generator[Node, Result, Result]], root: Node) -> Result:
-    """The result of `step(root)`. Each child that a step yields is answered with the result of the child's own step."""
+    """The result of `step(root)`. Each child that a step yields is answered with the result of the child's own step.
+
+    A long walk stops where the thread's watch says so.
+    """
     stack = [step(root)]
+    steps = 0
     result: Result | None = None
     error: BaseException | None = None
     while stack:
+        steps += 1
+        if not steps % _STEPS:
+            look()
         try:
             if error is not None:
                 pending, error = error, None

@@ -38,7 +38,7 @@ from .relations.topn import select_topn
 from .relations.values import select_values
 from .relations.window import select_window
 from .sql_scope import TextScope
-from .table import Table, gathered, select_list
+from .table import Direct, Table, gathered, select_list
 from .writer import Writer
 
 CONTEXT: Final = "context"
@@ -130,6 +130,7 @@ class Statement:
         self._result: ir.Recursion | None = None
         self._passing: Passing | None = None
         self._common: dict[int, str] = {}
+        self._direct: dict[str, Direct] = {}
         self.relations = 0
         self.collects = False
         self.loops: dict[int, ir.Recursion] = {}
@@ -159,7 +160,7 @@ class Statement:
             return rows_of(inside.fixed[relation], len(relation.schema))
         edge = None if relation is self._root else self._leaves.edge(relation)
         if edge is not None:
-            return f"SELECT {select_list(f'{edge}.c{at}' for at in range(len(relation.schema)))} FROM {edge}"
+            return self._columns_of(edge, [f"c{at}" for at in range(len(relation.schema))])
         self.relations += 1
         self.collects |= _collects(relation)
         if isinstance(relation, ir.Shared):
@@ -179,7 +180,10 @@ class Statement:
             select = yield _Visit(below, around, inside, is_joined)
             if visit.is_joined and _has_partitions(relation):
                 select = gathered(select)
-            tables.append(writer.table(select, len(below.schema)))
+            direct = (
+                None if isinstance(relation, ir.LateralJoin) else self._direct.get(select)
+            )  # LATERAL asks for a SELECT
+            tables.append(writer.table(select, len(below.schema), direct))
         row = tuple(column for table in tables for column in table.columns)
         inner: dict[ir.Relation, str] = {}
         for subquery in subqueries_of(relation):
@@ -196,8 +200,7 @@ class Statement:
     ) -> str:
         match relation:
             case ir.Read() | ir.LocalFiles():
-                name, columns = self._leaves.read(relation)
-                return f"SELECT {select_list(f'{name}.{column}' for column in columns)} FROM {name}"
+                return self._columns_of(*self._leaves.read(relation))
             case ir.Values():
                 return select_values(relation, writer)
             case ir.Filter():
@@ -234,6 +237,13 @@ class Statement:
                 return select_final_sliding_aggregate(relation, tables[0], writer)
             case _:
                 assert_never(relation)
+
+    def _columns_of(self, name: str, columns: Sequence[str]) -> str:
+        """The SELECT of columns of an input. A table of these rows needs no SELECT: it is the input itself."""
+        select = f"SELECT {select_list(f'{name}.{column}' for column in columns)} FROM {name}"
+        if columns:
+            self._direct[select] = Direct(name, tuple(columns))
+        return select
 
     def _recursion(self, relation: ir.Recursion, visit: _Visit) -> Generator[_Visit, str, str]:
         """The SELECT of a recursion. If rows enter, each step is rendered twice: a step reads the entering rows first,
@@ -275,8 +285,7 @@ class Statement:
         """
         if relation.ordinal not in self._common:
             self._common[relation.ordinal] = yield _Visit(self._shared[relation.ordinal], (), is_joined=True)
-        name = f"s{relation.ordinal}"
-        return f"SELECT {select_list(f'{name}.c{at}' for at in range(len(relation.schema)))} FROM {name}"
+        return self._columns_of(f"s{relation.ordinal}", [f"c{at}" for at in range(len(relation.schema))])
 
 
 def _collects(relation: ir.Relation) -> bool:

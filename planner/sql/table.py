@@ -4,29 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Direct(NamedTuple):
+    """An input of the statement, and those of its columns that a SELECT has."""
+
+    name: str
+    columns: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """A SELECT under an alias. `select` has one column per column of the relation, or a single NULL column if the
     relation has none, because SQL knows no rows without columns. No two tables of a statement share an alias, so no
-    name hides another.
+    name hides another. Where the SELECT has columns of an input and nothing else, the table is the input itself: DuckDB
+    takes the second power of the columns to plan each SELECT.
     """
 
     select: str
     alias: str
     width: int
+    direct: Direct | None = None
 
     @property
     def item(self) -> str:
         """The item of the FROM clause."""
+        if self.direct is not None:
+            return f"{self.direct.name} AS {self.alias}"
         names = ", ".join(f"c{index}" for index in range(max(self.width, 1)))
         return f"({self.select}) AS {self.alias}({names})"
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The table's columns under the names that the rest of the SELECT uses."""
-        return tuple(f"{self.alias}.c{index}" for index in range(self.width))
+        names = self.direct.columns if self.direct is not None else (f"c{index}" for index in range(self.width))
+        return tuple(f"{self.alias}.{name}" for name in names)
 
 
 def gathered(select: str) -> str:

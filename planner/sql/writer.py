@@ -10,7 +10,7 @@ from .. import ir
 from ..ir.arrow_types import sql_type
 from . import expression_writer as expressions
 from .sql_scope import TextScope
-from .table import Table
+from .table import Direct, Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +47,9 @@ class Writer:
     def condition(self, condition: ir.Expression | None) -> str:
         return "true" if condition is None else self.expression(condition)
 
-    def table(self, select: str, width: int) -> Table:
+    def table(self, select: str, width: int, direct: Direct | None = None) -> Table:
         """The SELECT as a table with an alias of its own."""
-        return Table(select=select, alias=f"r{next(self.aliases)}", width=width)
+        return Table(select=select, alias=f"r{next(self.aliases)}", width=width, direct=direct)
 
     def with_subqueries(self, selects: Mapping[ir.Relation, str]) -> Writer:
         """A writer that knows the SELECTs of its expressions' subqueries, by the id of the subquery's relation."""

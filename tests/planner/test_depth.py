@@ -100,6 +100,15 @@ def test_fragments_are_cut_where_they_would_be_too_deep() -> None:
     assert sum(node.relations for node in nodes) == LEVELS + 1
 
 
+def test_a_statement_has_at_most_fifty_joins_because_to_order_them_takes_the_second_power_of_their_number() -> None:
+    relation = nested(lambda below, at: join(below, read(f"s{at}", k=I64), ir.JoinType.INNER, eq(col(0), col(1))), 160)
+    prepared = prepare(plan(relation), TaskOptions())
+    tables = {source.name: table(NUMBERS, []) for source in prepared.sources}
+    joins = [node.sql.count(" JOIN ") for node in fragments(prepared.physical(shape_of(prepared, tables)))]
+    assert sum(joins) == 160
+    assert max(joins) <= DEPTH // 2
+
+
 def test_a_row_wise_chain_stays_row_wise_when_it_is_cut() -> None:
     relation = nested(lambda below, _: project(below, call("add", col(0), lit(1))), 250)
     prepared = prepare(plan(relation), TaskOptions())

@@ -174,6 +174,18 @@ def test_fields_of_a_struct_that_are_not_used_are_not_in_the_statement(size: int
     assert len(pipeline.root.sql) < 200
 
 
+@pytest.mark.parametrize("case", ["columns filtered", "columns sorted", "columns joined", "keys"])
+def test_columns_of_an_input_have_no_select_of_their_own_because_each_costs_the_second_power_of_its_columns(
+    case: str,
+) -> None:
+    prepared = prepare(plan(WIDTH[case](20)), TaskOptions())
+    stream = SourceShape(feed=Feed.STREAM, size_class=1)
+    (pipeline,) = prepared.physical({source.name: stream for source in prepared.sources}).pipelines
+    assert isinstance(pipeline.root, FragmentNode)
+    assert pipeline.root.sql.count("SELECT") == 1
+    assert pipeline.root.sql.count(".c7") == pipeline.root.sql.count("in0 AS r1") + pipeline.root.sql.count("in1 AS r2")
+
+
 @pytest.mark.parametrize("case", ["columns joined", "keys", "measures", "inputs"])
 def test_width_costs_in_proportion_on_several_channels(case: str) -> None:
     assert not grows(lambda size: steps.of_planning(plan(WIDTH[case](size)), EMPTY, channels=2), 12)

@@ -120,6 +120,8 @@ def _match(column: Column, schema: pa.Schema, names: Names, folders: Names, piec
     index = names.position(column.name)
     if index is not None:
         field = schema.field(index)
+        if field.type.equals(column.type):
+            return FromFile(index, field.name, field.type)
         if not castable(field.type, column.type):
             raise SplitError(
                 f"{where}: column {column.name!r} is {field.type} in the file and {column.type} in the plan, and "

@@ -35,7 +35,7 @@ PARTS: Final = Limit(
     instead="declare only what the plan uses, and put data in splits or tables",
 )
 NODES: Final = Limit(
-    what="relations and expressions", most=100_000, instead="split the plan into several plans, or put data in tables"
+    what="relations and expressions", most=40_000, instead="split the plan into several plans, or put data in tables"
 )
 LITERALS: Final = Limit(
     what="literals", most=100_000, instead="bind a table in place of a list of literals, and join with it"
@@ -47,7 +47,7 @@ COLUMNS: Final = Limit(
 )
 ALL_COLUMNS: Final = Limit(
     what="columns in all of its relations together",
-    most=1_000_000,
+    most=100_000,
     instead="drop unused columns before relations are joined or projected",
 )
 DEPTH: Final = Limit(

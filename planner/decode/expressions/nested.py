@@ -66,7 +66,7 @@ def _common(decoder: Decoder, items: Sequence[ir.Expression], plan_path: PlanPat
         problem = f"there are no {what} to derive the type from; use an empty literal"
         decoder.problems.add(plan_path, "MISSING", problem)
         return None
-    odd = next((type_ for type_ in types if not same_type(types[0], type_)), None)
+    odd = next((type_ for type_ in types[1:] if not same_type(types[0], type_)), None)
     if odd is not None:
         problem = f"all {what} must have the same type, not {types[0]} and {odd}"
         decoder.problems.add(plan_path, "MIXED_TYPES", problem)
