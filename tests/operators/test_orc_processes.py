@@ -27,6 +27,7 @@ from tidegate.operators.sources.scan import Scan
 from tidegate.proto.errors import ExecutionError, SplitError
 
 from . import damaged
+from .damaged_tables import narrow
 from .data import column, pieces_of
 
 ROWS = 200_000
@@ -51,7 +52,7 @@ def values(batches: Iterator[pa.RecordBatch]) -> list[int]:
 
 
 def test_a_file_that_ends_the_library_is_unreadable_and_the_next_one_is_read(root: Path) -> None:
-    path, rows = root / "f.orc", damaged.table(np.random.default_rng(7))
+    path, rows = root / "f.orc", narrow(np.random.default_rng(7))
     orc.write_table(rows, path)
     path.write_bytes(damaged.damaged(path.read_bytes(), random.Random(21_223)))
     columns = [column(field.name, field.type) for field in rows.schema]

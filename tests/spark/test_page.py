@@ -62,7 +62,8 @@ class Page:
 @pytest.fixture
 def page(spark: SparkSession, tmp_path: Path) -> Iterator[Page]:
     with contextlib.ExitStack() as stack:
-        yield Page(spark, tmp_path, Beginning(tmp_path, stack)["address"])
+        # Views and settings are a session's own, and other tests have some of the same names.
+        yield Page(spark.newSession(), tmp_path, Beginning(tmp_path, stack)["address"])
 
 
 @pytest.fixture
@@ -79,10 +80,7 @@ def test_a_table_is_fed_with_an_epoch_for_each_day(page: Page) -> None:
     )
     page.session.conf.set("spark.tidegate.staging", str(page.folder))
     trained: list[list[int]] = []
-    try:
-        page.run("epoch_by=", train=lambda table: trained.append(table["n"].to_pylist()))
-    finally:
-        page.session.conf.unset("spark.tidegate.staging")
+    page.run("epoch_by=", train=lambda table: trained.append(table["n"].to_pylist()))
     assert trained == [[1, 2], [3]]
 
 
@@ -117,7 +115,7 @@ def test_a_plan_is_a_view_in_sql(page: Page) -> None:
 
 
 def test_a_data_frame_is_written_to_a_task(page: Page, task: tidegate.Task) -> None:
-    page.run('spark.read.format("tidegate")')
+    tidegate.spark.register(page.session)
     code = page.block("df.write").replace('.option("task"', f'.option("server", "{page.address}").option("task"')
     exec(code, {"df": page.orders, "task": task})
     task.request_barrier()
