@@ -62,8 +62,9 @@ class Page:
 @pytest.fixture
 def page(spark: SparkSession, tmp_path: Path) -> Iterator[Page]:
     with contextlib.ExitStack() as stack:
-        # Views and settings are a session's own, and other tests have some of the same names.
-        yield Page(spark.newSession(), tmp_path, Beginning(tmp_path, stack)["address"])
+        yield Page(spark, tmp_path, Beginning(tmp_path, stack)["address"])
+    for view in ("samples", "orders", "totals"):  # other tests of the session have tables of the same names
+        spark.catalog.dropTempView(view)
 
 
 @pytest.fixture
@@ -80,7 +81,10 @@ def test_a_table_is_fed_with_an_epoch_for_each_day(page: Page) -> None:
     )
     page.session.conf.set("spark.tidegate.staging", str(page.folder))
     trained: list[list[int]] = []
-    page.run("epoch_by=", train=lambda table: trained.append(table["n"].to_pylist()))
+    try:
+        page.run("epoch_by=", train=lambda table: trained.append(table["n"].to_pylist()))
+    finally:
+        page.session.conf.unset("spark.tidegate.staging")
     assert trained == [[1, 2], [3]]
 
 
@@ -108,10 +112,7 @@ def test_a_plan_is_read_as_a_data_frame(page: Page) -> None:
 def test_a_plan_is_a_view_in_sql(page: Page) -> None:
     page.run('spark.read.format("tidegate")')
     page.session.sql(page.block("CREATE TEMPORARY VIEW totals"))
-    try:
-        assert page.session.sql("SELECT count(*) FROM totals").first()[0] == 4
-    finally:
-        page.session.catalog.dropTempView("totals")
+    assert page.session.sql("SELECT count(*) FROM totals").first()[0] == 4
 
 
 def test_a_data_frame_is_written_to_a_task(page: Page, task: tidegate.Task) -> None:
