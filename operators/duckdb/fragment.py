@@ -125,7 +125,7 @@ class Fragment(Operator):
                 hand_on_at_once(self._connection)
             self._statement = Statement(
                 self._made.named(sql),
-                engine=instance.engine,
+                instance=instance,
                 connection=self._connection,
                 streams=tuple(zip(self._sources, self._inputs, strict=True)),
                 files=self._files.sources,

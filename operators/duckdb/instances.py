@@ -24,6 +24,16 @@ IDLE_PER_SETTINGS = 16
 IDLE_IN_ALL = 64
 RETIRED_PER_SETTINGS = 4
 """Each takes about 3 MiB: of those whose tasks are idle few are worth that."""
+_LATE_ROWS = "late_materialization_max_rows"
+#: The settings that stay adjustable. They count, or decide how many rows are handed on at once and when columns are
+#: read: they change no rows.
+_ADJUSTABLE = [
+    "enable_profiling",
+    "enable_progress_bar",
+    "enable_progress_bar_print",
+    "enable_caching_operators",
+    _LATE_ROWS,
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +59,7 @@ class Instance:
         self._connections: list[Connection] = []
         self._temp = tempfile.mkdtemp(prefix="duckdb-", dir=spill_directory)
         try:
+            self._reads_late = True
             self._database = _open(settings, self._temp)
             self.engine = engine or default_engine(self._database)
         except BaseException:
@@ -87,6 +98,17 @@ class Instance:
     def temp_folder(self) -> str:
         """The folder that the instance spills to. It is removed with the instance."""
         return self._temp
+
+    def read_late(self, late: bool) -> None:
+        """Set whether the statements that are planned next may look up the columns that a LIMIT hands on only for its
+        own rows. DuckDB fails to plan that ("Attempted to access index -9223372036854775807 within vector") where a
+        statement selects rows by `file_row_number` or `file_index`.
+        """
+        if late is self._reads_late:
+            return
+        with self._lock:
+            self._database.execute(f"{'RESET' if late else 'SET'} GLOBAL {_LATE_ROWS}{'' if late else ' = 0'}")
+        self._reads_late = late
 
     def hash_table_bytes(self) -> int:
         """The bytes that hash tables (of joins and of aggregates) hold in memory now."""
@@ -144,9 +166,7 @@ def _lock_down(database: Connection, settings: InstanceSettings) -> None:
     roots = [os.path.join(root, "") for root in settings.roots]
     database.execute("SET GLOBAL allowed_directories = $1", [roots])
     database.execute("SET GLOBAL enable_external_access = false")
-    # Only what counts, or decides how many rows are handed on at once, stays adjustable: it changes no rows.
-    adjustable = "'enable_profiling', 'enable_progress_bar', 'enable_progress_bar_print', 'enable_caching_operators'"
-    database.execute(f"SET GLOBAL allowed_configs = [{adjustable}]")
+    database.execute("SET GLOBAL allowed_configs = $1", [_ADJUSTABLE])
     database.execute("SET GLOBAL lock_configuration = true")
 
 

@@ -66,7 +66,7 @@ class Statement:
         self,
         sql: str,
         *,
-        engine: Engine,
+        instance: Instance,
         connection: Connection,
         streams: Sequence[tuple[StreamSource, FragmentInput]],
         files: Sequence[FileSource],
@@ -78,9 +78,11 @@ class Statement:
         self.planned = 0
         self.profile: str | None = None
         self._counted = False
-        self._engine = engine
+        self._instance = instance
+        self._engine = engine = instance.engine
         self._connection = connection
         self._files = tuple(files)
+        self._reads_late = True
         self._text = sql
         self._replayed = register(engine, connection, streams, context)
         self._sql = with_definitions(sql, self._replayed)
@@ -104,13 +106,16 @@ class Statement:
         """
         definitions: list[str] = []
         values: list[object] = []
+        self._reads_late = True
         for file in self._files:
             definition = define(file, pieces[file.relation], len(values) + 1, paths)
             definitions.append(definition.sql)
             values.extend(definition.values)
+            self._reads_late &= not definition.positioned
         return with_definitions(sql or self._text, [*definitions, *self._replayed]), tuple(values)
 
     def explained_joins(self, sql: str, values: Sequence[object]) -> bool:
+        self._begin_planning()
         row = self._connection.execute(f"EXPLAIN (FORMAT JSON) {sql}", list(values) or None).fetchone()
         return builds.has_hash_join(row[1] if row else "[]")
 
@@ -131,6 +136,7 @@ class Statement:
         """The statement's rows, read lazily in batches of so many rows. Closing the iterator stops the statement and
         closes its inputs.
         """
+        self._begin_planning()
         self.planned += 1
         with closing(batches_of(self._engine.stream(self._connection, sql, values, rows))) as batches:
             yield from batches
@@ -146,6 +152,7 @@ class Statement:
         """
         table = identifier(_RESULT)
         run = f"EXPLAIN (ANALYZE, FORMAT JSON) CREATE OR REPLACE TEMP TABLE {table} AS {sql}"
+        self._begin_planning()
         self.planned += 1
         try:
             row = self._connection.execute(run, list(values) or None).fetchone()
@@ -155,6 +162,13 @@ class Statement:
                 yield profile, reader
         finally:
             self._connection.execute(f"DROP TABLE IF EXISTS {table}")
+
+    def _begin_planning(self) -> None:
+        """Settle how the instance plans the statement. Call it last before the statement is planned: the inputs are
+        other statements of the instance.
+        """
+        if self._files:
+            self._instance.read_late(self._reads_late)
 
 
 def register(

@@ -28,6 +28,8 @@ _Bind: TypeAlias = Callable[[object], str]
 
 _KEPT: Final = 0.2
 _OWN: Final[Mapping[str, str]] = {}
+#: DuckDB's own columns, which tell where a row is. A column of the file by that name would hide them.
+_POSITIONS: Final = ("file_index", "file_row_number")
 #: The widest rows that DuckDB may read: it reads 2,048 rows of a file at a time, however large they are.
 _WIDEST: Final = 8 << 10
 #: The most bytes of pages that DuckDB may hold of a file.
@@ -57,10 +59,13 @@ class FileSource:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A common table expression, and the values of its parameters."""
+    """A common table expression, and the values of its parameters. `positioned` says whether it reads the positions of
+    rows in their files.
+    """
 
     sql: str
     values: tuple[object, ...]
+    positioned: bool = False
 
 
 def native_obstacle(pieces: Sequence[Piece], columns: Sequence[Column]) -> str | None:
@@ -88,6 +93,9 @@ def _schema_obstacle(piece: FilePiece, schema: pa.Schema, columns: Sequence[Colu
     folded = [name.casefold() for name in schema.names]
     if len(set(folded)) != len(folded):
         return "some column names differ only by case"
+    hiding = [name for name in schema.names if name.casefold() in _POSITIONS]
+    if hiding:
+        return f"column {hiding[0]!r} hides DuckDB's own column of that name"
     try:
         matches = match_columns(columns, schema, piece)
     except SplitError as error:
@@ -198,7 +206,8 @@ def define(
     branches = [_branch(source, i, group, paths, bind) for i, group in enumerate(_groups(pieces))] or [_nothing(source)]
     names = ", ".join(source.names)
     body = " UNION ALL ".join(branches)
-    return Definition(f"{identifier(source.relation)}({names}) AS NOT MATERIALIZED ({body})", tuple(values))
+    sql = f"{identifier(source.relation)}({names}) AS NOT MATERIALIZED ({body})"
+    return Definition(sql, tuple(values), any(position in body for position in _POSITIONS))
 
 
 def _groups(pieces: Sequence[FilePiece]) -> Iterator[list[FilePiece]]:
