@@ -132,6 +132,21 @@ def test_what_fails_and_is_gone_by_the_end_of_the_epoch_does_no_harm(
             assert integral.rows == answer(sql, history.epochs)
 
 
+@pytest.mark.parametrize("how", ["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"])
+@pytest.mark.parametrize("side", ["l", "r"])
+def test_a_joins_key_that_fails_counts_while_the_other_side_is_empty(
+    client: tidegate.Client, how: str, side: str
+) -> None:
+    """And is gone with its row."""
+    sql = f"SELECT l.v, r.v FROM l {how} r ON CAST(l.s AS BIGINT) = CAST(r.s AS BIGINT)"
+    bad, good = ((1, 0, "-"), 1), ((1, 0, "1"), 1)
+    with client.create_task(planned(sql, SCHEMAS), mode="continuous", on_error="skip_epoch") as task:
+        with pytest.raises(tidegate.EpochError, match="Could not convert string '-'"):
+            task.run_epoch({side: changes([bad], SCHEMA)}).table()
+        assert task.run_epoch({side: changes([bad, (bad[0], -1)], SCHEMA)}).table().num_rows == 0
+        assert rows_of(task.run_epoch({name: changes([good], SCHEMA) for name in SCHEMAS}).table()) == [(0, 0, 1)]
+
+
 def test_pairs_that_never_are_do_no_harm(client: tidegate.Client) -> None:
     """A row is replaced on each side, in either order: the old one of one side meets the new one of the other."""
     sql = QUERIES["a projection of pairs"]
