@@ -20,7 +20,7 @@ from .decoder import Converters, Decoder, Subtree
 from .encoding import limits
 from .encoding.counting import count_json, count_text, count_wire
 from .encoding.json_nodes import JsonNodes, read_json
-from .encoding.looks_like import looks_like
+from .encoding.looks_like import looks_like, unreadable
 from .encoding.message_nodes import Malformed, Message, Nodes
 from .encoding.protobuf_nodes import WireNodes
 from .function_binding import Binder, Registry
@@ -63,7 +63,7 @@ def decode_plan(plan: PlanBytes, binder: Binder = _REGISTRY, operators: UserOper
         nodes = _counted(plan)
         message = nodes().peek(0)
     except Malformed as error:
-        raise PlanError(Problem(place="", reason="MALFORMED", message=str(error))) from error
+        raise PlanError(Problem(place="", reason="MALFORMED", message=unreadable(plan, str(error)))) from error
     likeliest, *others = candidates(message)
     reading = _decode(nodes(), binder, operators, likeliest)
     if isinstance(reading.result, Decoded) and not reading.unsure:

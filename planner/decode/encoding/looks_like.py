@@ -38,6 +38,8 @@ def looks_like(plan: PlanBytes) -> str | None:
     """A sentence about a plan that is not in its declared encoding; None if it may well be in it."""
     if plan.binary is not None and plan.binary.startswith(_UTF_16):
         return "this looks like text in UTF-16: a plan in JSON is text in UTF-8"
+    if plan.binary == b"":
+        return f"it is empty: {_WANTED}"
     head = _text(plan)
     if head is None:
         return None
@@ -54,6 +56,15 @@ def looks_like(plan: PlanBytes) -> str | None:
         start = f"begins with {head.strip()[:20]!r}" if head.strip() else "is empty"
         return f"the text {start}, and a plan in JSON begins with '{{': give the name of a file as a pathlib.Path"
     return None
+
+
+def unreadable(plan: PlanBytes, fault: str) -> str:
+    """A sentence about a plan whose encoding has a fault."""
+    if plan.binary is None:
+        return fault
+    head = _text(plan)
+    found = f"{fault}: " if head is None else f"the text begins with {head.strip()[:20]!r}: "
+    return f"this is not a Substrait plan: {found}{_WANTED}"
 
 
 def _text(plan: PlanBytes) -> str | None:

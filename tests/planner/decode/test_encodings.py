@@ -29,6 +29,7 @@ PLAN = plan_of(read("t", "k"), "k").json or ""
             PlanBytes(json="plan.bin"),
             "'plan.bin', and a plan in JSON begins with '{': give the name of a file as",
         ),
+        (PlanBytes(binary=b""), "it is empty: a plan is protobuf bytes"),
         (PlanBytes(json=""), "the text is empty, and a plan in JSON begins with"),
         (PlanBytes(json='{"relatons": []}'), 'has no field named "relatons"'),
     ],
@@ -89,6 +90,24 @@ def test_text_that_is_no_plan_is_told_what_it_looks_like_and_what_is_wanted(
         assert like in str(refused.value)
         assert wanted in str(refused.value)
         assert str(refused.value).count("Substrait plan") == 1
+
+
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [
+        (b"RelRoot(names=[k])\n  project\n", "the text begins with 'RelRoot(names=[k])\\n '"),
+        (b"/plans/sales.bin\n", "the text begins with '/plans/sales.bin'"),
+        (b"\x89PNG\r\n\x1a\n123", "not protobuf: wire type 3 at byte 10"),
+        (b"\x1a\x7f", "not protobuf: the field at byte 0 is longer than its message"),
+    ],
+)
+def test_bytes_that_are_no_plan_are_told_what_is_wanted(data: bytes, found: str) -> None:
+    with pytest.raises(PlanError) as refused:
+        decode_plan(PlanBytes(binary=data))
+    assert str(refused.value) == (
+        f"this is not a Substrait plan: {found}: a plan is protobuf bytes (a file of any name) or JSON "
+        "(text, or a file whose name ends in .json)"
+    )
 
 
 @given(
