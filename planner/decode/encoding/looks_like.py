@@ -63,8 +63,8 @@ def unreadable(plan: PlanBytes, fault: str) -> str:
     if plan.binary is None:
         return fault
     head = _text(plan)
-    found = f"{fault}: " if head is None else f"the text begins with {head.strip()[:20]!r}: "
-    return f"this is not a Substrait plan: {found}{_WANTED}"
+    first = f"{fault}: " if head is None else f"the text begins with {head.strip()[:20]!r}: "
+    return f"this is not a Substrait plan: {first}{_WANTED}"
 
 
 def _text(plan: PlanBytes) -> str | None:

@@ -93,7 +93,7 @@ def test_text_that_is_no_plan_is_told_what_it_looks_like_and_what_is_wanted(
 
 
 @pytest.mark.parametrize(
-    ("data", "found"),
+    ("data", "sentence"),
     [
         (b"RelRoot(names=[k])\n  project\n", "the text begins with 'RelRoot(names=[k])\\n '"),
         (b"/plans/sales.bin\n", "the text begins with '/plans/sales.bin'"),
@@ -101,11 +101,11 @@ def test_text_that_is_no_plan_is_told_what_it_looks_like_and_what_is_wanted(
         (b"\x1a\x7f", "not protobuf: the field at byte 0 is longer than its message"),
     ],
 )
-def test_bytes_that_are_no_plan_are_told_what_is_wanted(data: bytes, found: str) -> None:
+def test_bytes_that_are_no_plan_are_told_what_is_wanted(data: bytes, sentence: str) -> None:
     with pytest.raises(PlanError) as refused:
         decode_plan(PlanBytes(binary=data))
     assert str(refused.value) == (
-        f"this is not a Substrait plan: {found}: a plan is protobuf bytes (a file of any name) or JSON "
+        f"this is not a Substrait plan: {sentence}: a plan is protobuf bytes (a file of any name) or JSON "
         "(text, or a file whose name ends in .json)"
     )
 
