@@ -253,6 +253,8 @@ class DurableTask:
         failure: FailedEpoch | None = None,
         recovered: Recovered | None = None,
     ) -> None:
+        if self._retired:  # a record of a deleted task would become one of the next task with its number
+            return
         seal = ledger.sealed_epoch(ledger.sealed) if ledger.sealed > sealed else None
         if seal is None and checkpoint is not None:
             seal = SealedEpoch(epoch=checkpoint, last={}, checkpoint=ledger.checkpoint(checkpoint))

@@ -98,6 +98,8 @@ class Task:
             history=history,
             regular=regular,
         )
+        self._recoveries: set[str] = set()
+        """The requests to recover this failed task. The task that goes on has them from the journal."""
         self._idleness = IdleTimer(
             options.idle_seconds, timers.call_later, idle, watched=self._task_state.listeners.__bool__
         )
@@ -283,8 +285,8 @@ class Task:
         self._task_state.journal.wait()
 
     def recover(self, skip: Sequence[tuple[str, int]], request: str) -> TaskJournal | None:
-        """Record that the task, which has failed, goes on without some splits; its journal. None if this was recorded
-        before, for the same `request`.
+        """Record, once for each `request`, that the task, which has failed, goes on without some splits; its journal.
+        None if the task is one that has gone on so.
 
         Raises `Refused` if it has not failed, or is not durable.
         """
@@ -297,7 +299,9 @@ class Task:
                     "the task cannot be recovered: it is not durable, so its splits are gone; make the task again",
                     reason="NOT_DURABLE",
                 )
-            repeated = bool(request) and request in ledger.failures.requests
+            if request and request in ledger.failures.requests:
+                return None
+            repeated = bool(request) and request in self._recoveries
             if not repeated and task_state.phase is not TaskPhase.FAILED:
                 raise Refused(
                     f"the task has not failed, so there is nothing to recover: it is {task_state.phase.value}",
@@ -306,9 +310,9 @@ class Task:
             if not repeated:
                 recovered = _recovered(ledger, skip, request)
                 journal.record(ledger, now(), ledger.sealed, recovered=recovered)
-                ledger.failures.requests.add(request)
+                self._recoveries.add(request)
         journal.wait()
-        return None if repeated else journal
+        return journal
 
     def leave(self, why: str) -> None:
         """End the task in this process, and delete its files here. The records of a durable task stay.

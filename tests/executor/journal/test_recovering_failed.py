@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import tidegate
-from tidegate.proto.errors import NotFound, Refused, TaskFailed
+from tidegate.executor.journal.journal_database import JournalDatabase
+from tidegate.executor.tasks import epoch_loop
+from tidegate.proto.errors import NotFound, Refused, TaskFailed, Unavailable
 from tidegate.proto.values import Barrier, Cursor, Mode, OnError, TaskPhase
 
 from ..fakes import POISON, Client, CountingEngine, FakeEngine, counting
@@ -139,6 +143,53 @@ def test_a_recovery_that_is_asked_for_again_is_made_once(service: Restarts, rest
         service.manager.recover_task(task.id, [("a", 3)], request="another")
     assert refused.value.reason == "NOT_FAILED"
     assert [task.epoch(epoch) for epoch in (1, 2)] == [[1], [2]]
+
+
+def test_a_recovery_that_found_a_full_disk_is_made_when_it_is_asked_for_again(
+    service: Restarts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = poisoned(service)
+    full = sqlite3.OperationalError("disk full")
+    full.sqlite_errorcode = sqlite3.SQLITE_FULL
+
+    def fail(_: object) -> None:
+        raise full
+
+    service.durable.flush()
+    with monkeypatch.context() as disk:
+        disk.setattr(JournalDatabase, "commit", lambda _, statements: fail(list(statements)))
+        with pytest.raises(Unavailable, match="repeat the call"):
+            service.manager.recover_task(task.id, [("a", 3)], request="one")
+    info = service.manager.recover_task(task.id, [("a", 3)], request="one")
+    assert info.state in (TaskPhase.RECOVERING, TaskPhase.RUNNING)
+    assert sum("was left out" in warning for warning in info.warnings) == 1
+    assert [task.epoch(epoch) for epoch in (1, 2)] == [[1], [2]]
+
+
+def test_a_task_that_is_deleted_while_it_fails_leaves_no_record_to_the_next_task(
+    service: Restarts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = service.create()
+    deleted = threading.Event()
+
+    def delete_first(error: Exception, *_: object) -> Exception:
+        service.manager.delete_task(task.id)
+        deleted.set()
+        return error
+
+    with monkeypatch.context() as failing:
+        failing.setattr(epoch_loop, "with_splits", delete_first)
+        task.add(POISON)
+        task.seal()
+        assert deleted.wait(60)
+        assert service.engine.computations[-1].closed.wait(60)
+    service.durable.flush()
+    service.restart()
+    after = service.create()
+    for value in (1, 2, 3):
+        after.add(value)
+    after.seal()
+    assert sorted(after.epoch(1)) == [1, 2, 3]
 
 
 def test_what_has_not_failed_and_what_is_not_there_is_refused(service: Restarts) -> None:
