@@ -44,7 +44,7 @@ LARGEST_AT_ONCE: Final = 8
 _LEAST_WAITING: Final = 4_096
 _CANCELLED_SECONDS: Final = 0.5  # for calls that are cancelled after their grace, before their connections are cut
 _PLANNED_SECONDS: Final = 2.0  # for plans that are being read: that cannot be stopped
-_LEFT_SECONDS: Final = 2.0  # for threads of calls that have been answered, or given up
+_LEFT_SECONDS: Final = 1.5  # for threads of calls that have been answered, or given up
 
 _PING_SECONDS: Final = 60.0  # of silence, until a connection is asked whether it is alive
 _PONG_SECONDS: Final = 20.0  # until a connection that does not answer is ended

@@ -18,7 +18,7 @@ from ...proto.address import UNIX
 log = logging.getLogger("tidegate.server")
 
 _CUT_SECONDS: Final = 0.5  # between looks for connections that are still there at the end
-_CUTS: Final = 8
+_CUTS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("tidegate.server")
 
-_CLOSING_SECONDS: Final = 5.0
+_CLOSING_SECONDS: Final = 3.0
 _IDLE_SECONDS: Final = 86_400.0
 _SETTINGS: Final = (
     *("flight_listen", "flight_streams", "max_message_bytes", "max_calls", "streams_per_principal"),

@@ -39,5 +39,5 @@ class Settings:
     connections_per_peer: int = 512
     planning_calls: int = 4
     feeding_calls: int = 8
-    grace_seconds: float = 10.0
+    grace_seconds: float = 3.0
     defaults: TaskOptions = field(default_factory=TaskOptions)

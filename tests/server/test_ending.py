@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Iterator
 
 import grpc
@@ -11,14 +12,19 @@ import pytest
 
 from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
 from tidegate.proto.tidegate.v1 import tasks_pb2_grpc
+from tidegate.server import serving
 from tidegate.server.access import connections
 from tidegate.server.access.connections import ended_or_cut
+from tidegate.server.cli import serve
+from tidegate.server.setup.settings import Settings
 
+from ..house.modules import TOP
 from .conftest import inline
 from .fake_process import server_process
 from .raw_http2 import RawConnection
 
 DEADLINE = 30.0
+CUT_SECONDS = connections._CUT_SECONDS
 NEXT = "/tidegate.v1.TaskService/Next"
 
 
@@ -26,6 +32,19 @@ NEXT = "/tidegate.v1.TaskService/Next"
 def _soon(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(connections, "_CUT_SECONDS", 0.02)
     return
+
+
+def test_the_table_of_how_long_an_end_takes_has_the_bounds_of_the_code() -> None:
+    bounds = [
+        Settings().grace_seconds,
+        serving._CANCELLED_SECONDS,
+        connections._CUTS * CUT_SECONDS,
+        serving._LEFT_SECONDS,
+        serve._CLOSING_SECONDS,
+    ]
+    page = (TOP / "docs" / "operations.md").read_text()
+    table = page.partition("| After SIGTERM the server waits")[2].partition("\n\n")[0]
+    assert [float(seconds) for seconds in re.findall(r"\| ([\d.]+) s \|", table)] == [*bounds, sum(bounds)]
 
 
 def test_the_connections_of_clients_that_stall_are_cut() -> None:

@@ -366,6 +366,25 @@ def test_a_server_whose_pyarrow_has_no_flight_runs_without_and_says_so(
     assert "this build of pyarrow has no pyarrow.flight" in caplog.text
 
 
+@pytest.mark.parametrize("listen", ["0.0.0.0:0", "[::]:0"])
+def test_a_server_that_other_machines_reach_has_no_flight_unless_it_is_asked_for(
+    listen: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    with manager(FakeEngine()) as backend:
+        with served(backend, listen=listen) as address, tidegate.connect(_here(address)) as client:
+            assert client.capabilities().flight == ""
+        assert "unless --flight-listen asks for it" in caplog.text
+        asked = served(backend, listen=listen, flight_listen="127.0.0.1:0")
+        with asked as address, tidegate.connect(_here(address)) as client:
+            assert client.capabilities().flight != ""
+
+
+def _here(address: str) -> str:
+    """The address of this machine at the same port."""
+    return f"127.0.0.1:{address.rpartition(':')[2]}"
+
+
 def _until(done: Callable[[], bool]) -> None:
     """Try again while the server still has a stream that has just ended."""
     deadline = time.monotonic() + 20
