@@ -8,14 +8,16 @@ answers are made from, in the operator's own form, and all answers that were giv
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from ...proto.errors import InternalError
 from ..core.operator import StateReader, StateWriter
+from ..core.wide_rows import PassingRows
 from .agenda import Agenda
 from .change_operator import ChangeOperator
 from .kept.arrangement import Arrangement
@@ -26,6 +28,8 @@ from .values.change import Change, Numbers, Rounds, by_rounds, constant_rounds, 
 from .values.consolidate import consolidate
 from .values.rows import Rows
 from .values.value_columns import Index
+
+_FREED: Final = PassingRows(4 << 20)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,20 +76,25 @@ class Keyed(ChangeOperator):
     def due(self) -> Rounds | None:
         return self._agenda.first()
 
-    def decide(self, rounds: Rounds) -> Iterable[Change]:
+    def decide(self, rounds: Rounds) -> Iterator[Change]:
         items = tuple(self._agenda.take(rounds))
         if not items:
-            return ()
+            return
         parts = [item for item in items if isinstance(item, Change)]
         keys = [item.rows.select(self._key) if isinstance(item, Change) else item for item in items]
         touched = _different(Rows.concat(keys))
-        if parts:
-            self._absorb(Change.concat(parts))
-        answer = self._answer(touched, rounds)
-        before = self._given.held(touched, rounds)
-        if self._depth:
-            self._put_down(touched, (answer.history, before.history), rounds)
-        return self._differences(touched, answer, before.now, rounds)
+        change = Change.concat(parts) if parts else None
+        del items, parts, keys  # whose rows may be long
+        if change is not None:
+            _FREED.add_bytes(change.rows.long_bytes)
+            self._absorb(change)
+        del change
+        for some in self._portions(touched):
+            answer = self._answer(some, rounds)
+            before = self._given.held(some, rounds)
+            if self._depth:
+                self._put_down(some, (answer.history, before.history), rounds)
+            yield from self._differences(some, answer, before.now, rounds)
 
     def save(self, state: StateWriter) -> None:
         save_arrangement(state, "given", self._given, self.schema)
@@ -105,6 +114,10 @@ class Keyed(ChangeOperator):
     @abstractmethod
     def _absorb(self, change: Change) -> None:
         """Keep the data that answers are made from."""
+
+    def _portions(self, keys: Rows) -> Iterable[Rows]:
+        """The keys, as many at a time as are answered together."""
+        return (keys,)
 
     @abstractmethod
     def _answer(self, keys: Rows, rounds: Rounds) -> Answer:

@@ -7,7 +7,7 @@ their key, and the answers that were given out. A change costs as much as all ro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ from .keyed_operator import Answer, KeyedRows
 from .values.change import Rounds
 from .values.evaluator import NUMBER, Evaluator, RowsFailed, first_failing
 from .values.order_codes import canonical_orders
+from .values.portions import TOGETHER, portions
 from .values.rows import Rows
 from .values.value_columns import Index
 
@@ -49,17 +50,23 @@ class Regroup(KeyedRows):
         self._read = input_schema.append(NUMBER)
         self._orders = canonical_orders(len(input_schema))
 
+    def _portions(self, keys: Rows) -> Iterable[Rows]:
+        if self._rows.nbytes <= TOGETHER or len(keys) <= 1:
+            return (keys,)
+        return (keys.take(numbers) for numbers in portions(self._rows.sizes(keys)))
+
     def _answer(self, keys: Rows, rounds: Rounds) -> Answer:
         matches = self._rows.find(keys)
+        history = (matches.asked, matches.rounds)
         now = present(matches, rounds, self._orders)
-        copies = now.copies(f"{self._plan_path}: Regroup")
-        rows, asked = now.rows.take(copies), now.asked[copies]
+        del matches  # whose rows may be long
+        rows, asked = now.with_copies(f"{self._plan_path}: Regroup")
         try:
             answers, of = self._evaluated(rows, asked)
         except RowsFailed as error:
             schema = pa.schema([self._input_schema.field(column) for column in self._key])
             raise failed_key(error, keys, schema, rows, asked, self._evaluated) from error
-        return Answer(of, answers, np.ones(len(of), dtype=np.int64), (matches.asked, matches.rounds))
+        return Answer(of, answers, np.ones(len(of), dtype=np.int64), history)
 
     def _evaluated(self, rows: Rows, asked: Index) -> tuple[Rows, Index]:
         """The answers for keys' rows, and the key of each answer."""

@@ -7,7 +7,7 @@ small against the changes in it is answered anew as a whole. Confluent. State: a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,6 +30,7 @@ from .values.change import Change, Numbers, Rounds
 from .values.consolidate import consolidate, group_starts, sum_groups
 from .values.evaluator import Evaluator, RowsFailed
 from .values.order_codes import canonical_orders, order_of, orders_of
+from .values.portions import TOGETHER, portions
 from .values.rows import Rows
 from .values.value_columns import Index
 
@@ -142,25 +143,21 @@ class Window(ChangeOperator):
     def due(self) -> Rounds | None:
         return self._agenda.first()
 
-    def decide(self, rounds: Rounds) -> Iterable[Change]:
-        parts = tuple(self._agenda.take(rounds))
-        delta = _Delta.of(Change.concat(parts), self._key, self._orders) if parts else None
+    def decide(self, rounds: Rounds) -> Iterator[Change]:
+        delta = self._delta(rounds)
         if delta is None:
-            return ()
+            return
         near = np.zeros(len(delta.keys), dtype=np.bool_)
         if not self._reach.whole:
             near = self._given.counts(delta.hashes) > _WORTH * np.bincount(delta.asked)
-        groups = []
         for key in np.flatnonzero(near).tolist():
             around = self._around_changes(delta.only(key))
             near[key] = around is not None
-            groups.append(around or [])
-        changes = [self._whole(delta.of_keys(np.flatnonzero(~near))), *(part for parts in groups for part in parts)]
-        change = consolidate(Change.concat(changes))
-        if not len(change):
-            return ()
-        self._given.insert(change)
-        return (change,)
+            yield from self._given_out(around or [])
+        whole = delta.of_keys(np.flatnonzero(~near))
+        del delta  # whose rows may be long
+        for numbers in self._portions(whole):
+            yield from self._given_out([self._whole(whole.of_keys(numbers))])
 
     def save(self, state: StateWriter) -> None:
         save_arrangement(state, "given", self._given, self.schema)
@@ -177,14 +174,36 @@ class Window(ChangeOperator):
     def nbytes(self) -> int:
         return self._given.nbytes + self._agenda.nbytes(lambda change: change.nbytes)
 
+    def _delta(self, rounds: Rounds) -> _Delta | None:
+        parts = tuple(self._agenda.take(rounds))
+        if not parts:
+            return None
+        change = Change.concat(parts)
+        del parts  # whose rows may be long
+        return _Delta.of(change, self._key, self._orders)
+
+    def _given_out(self, changes: Sequence[Change]) -> Iterable[Change]:
+        """The changes of the answers of keys, which are kept."""
+        change = consolidate(Change.concat(changes)) if changes else None
+        if change is None or not len(change):
+            return ()
+        self._given.insert(change)
+        return (change,)
+
+    def _portions(self, delta: _Delta) -> Iterable[Index]:
+        size = delta.rows.nbytes
+        if size + self._given.nbytes <= TOGETHER or len(delta.keys) <= 1:
+            return (np.arange(len(delta.keys)),)
+        each = size // max(len(delta.rows), 1)
+        return portions(self._given.sizes(delta.keys.hashed(delta.hashes)) + each * np.bincount(delta.asked))
+
     def _whole(self, delta: _Delta) -> Change:
         """The changes of the answers of partitions, from all of their rows."""
         before = self._given.find(delta.keys.hashed(delta.hashes))
         rows = Rows.concat([before.rows.select(range(self._width)), delta.rows])
         weights = np.concatenate([before.weights, delta.weights])
         now = present(MatchingEntries(np.concatenate([before.asked, delta.asked]), rows, weights, ()), (), self._orders)
-        copies = now.copies(f"{self._plan_path}: Window")
-        rows, partition = now.rows.take(copies), now.asked[copies]
+        rows, partition = now.with_copies(f"{self._plan_path}: Window")
         try:
             answered = rows.beside(self._windows.of(rows, partition))
         except RowsFailed as error:
@@ -363,14 +382,15 @@ class _Delta:
         """The changes of a change; None where they cancel out."""
         hashes = change.rows.select(key).hashes()
         order = order_of(change.rows, orders, after=[hashes])
-        rows, weights, hashes = change.rows.take(order), change.weights[order], hashes[order]
-        starts = group_starts(~same_as_before(hashes.view(np.int64), rows))
+        weights, hashes = change.weights[order], hashes[order]
+        same = (hashes[1:] == hashes[:-1]) & change.rows.same(order[1:], change.rows, order[:-1])
+        starts = group_starts(~same)
         weights = sum_groups(weights, starts)
         there = np.flatnonzero(weights)
         if not len(there):
             return None
         at = starts[there]
-        rows, weights, hashes = rows.take(at), weights[there], hashes[at]
+        rows, weights, hashes = change.rows.take(order[at]), weights[there], hashes[at]
         keys = rows.select(key)
         other = np.concatenate([[0], np.cumsum(~same_as_before(hashes.view(np.int64), keys))])
         firsts = leading(other)

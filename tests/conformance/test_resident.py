@@ -34,6 +34,16 @@ def test_wide_rows_take_no_more_than_the_limit_and_256_mib(folder: Path, width: 
     assert not is_broken(kind, WIDTHS[width], taken, LIMIT), f"{taken.peak >> 20} MiB, {taken.rows} rows, {taken.error}"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the system's count is Linux's")
+@pytest.mark.parametrize("width", ["1 KB", "100 KB", "10 MB"])
+def test_state_that_fits_is_not_in_memory_several_times(folder: Path, width: str) -> None:
+    """Although one epoch touches every key, whose rows are read again."""
+    limit = 512 * MIB
+    taken = resident("continuous first texts", WIDTHS[width], folder, limit=limit, size=200 * MIB)
+    assert taken.rows == 7
+    assert taken.peak <= limit + ELSE, f"{taken.peak >> 20} MiB"
+
+
 @pytest.mark.parametrize(
     ("kind", "taken", "expected"),
     [

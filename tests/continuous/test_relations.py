@@ -11,6 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tidegate.operators.changes import regroup, window
+from tidegate.operators.changes.values import portions
 from tidegate.planner import ir
 from tidegate.proto.errors import PlanError
 
@@ -58,6 +60,18 @@ def _row(chance: random.Random) -> Row:
 @pytest.mark.parametrize("name", ALL)
 def test_the_sum_of_the_changes_is_the_answer_over_the_sum_of_the_input(name: str, seed: int) -> None:
     """And each epoch has the least watermark that its sources have reached, which never goes back."""
+    _check(name, seed)
+
+
+@pytest.mark.parametrize("name", INCREMENTAL)
+def test_keys_that_are_answered_one_at_a_time_have_the_same_answers(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those are whose rows are wide."""
+    for module in (portions, regroup, window):
+        monkeypatch.setattr(module, "TOGETHER", 1)
+    _check(name, 3)
+
+
+def _check(name: str, seed: int) -> None:
     integral, fed = Integral(), []
     reached = dict.fromkeys(SCHEMAS, 0)
     with Running(plan(ALL[name]), channels=seed) as running:

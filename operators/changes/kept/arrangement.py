@@ -189,6 +189,13 @@ class Arrangement:
         """
         return self._found(self.matches(keys), rows=rows)
 
+    def sizes(self, keys: Rows) -> Numbers:
+        """About the bytes of the entries of each of `keys`."""
+        sizes = np.zeros(len(keys), dtype=np.int64)
+        for run, asked, _ in self.matches(keys):
+            sizes += np.bincount(asked, minlength=len(keys)) * (run.nbytes // max(len(run), 1))
+        return sizes
+
     def held(self, keys: Rows, time: Rounds, *, rows: bool = True) -> Held:
         """The entries of different keys that hold at a time."""
         if self._packed is None or len(keys) <= _SOME:

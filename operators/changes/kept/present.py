@@ -46,14 +46,21 @@ class Present:
             )
         return np.repeat(np.arange(len(self.asked)), self.weights)
 
+    def with_copies(self, whose: str) -> tuple[Rows, Index]:
+        """All copies of the rows, and the key of each. Raises the same error."""
+        copies = self.copies(whose)
+        if len(copies) == len(self.asked):
+            return self.rows, self.asked
+        return self.rows.take(copies), self.asked[copies]
+
 
 def present(matches: MatchingEntries, time: Rounds, orders: Sequence[Order]) -> Present:
     """The rows that exist at this time: the sums of the entries that count. Rows that are alike in all `orders` must be
     the same.
     """
-    now, starts, sums = _sums(matches, time, orders)
+    now, firsts, sums = _sums(matches, time, orders)
     there = np.flatnonzero(sums > 0)
-    at = starts[there]
+    at = firsts[there]
     return Present(now.asked[at], now.rows.take(at), sums[there])
 
 
@@ -63,24 +70,28 @@ def without_deleted(
     """`present` for rows without rounds of which none may be deleted more often than inserted. Raises the error of
     `refuse`, which is asked with the first such row.
     """
-    now, starts, sums = _sums(matches, (), orders)
+    now, firsts, sums = _sums(matches, (), orders)
     missing = np.flatnonzero(sums < 0)
     if len(missing):
-        raise refuse(now.rows.take(starts[missing[:1]]))
+        raise refuse(now.rows.take(firsts[missing[:1]]))
     there = np.flatnonzero(sums)
-    at = starts[there]
+    at = firsts[there]
     return Present(now.asked[at], now.rows.take(at), sums[there])
 
 
 def _sums(matches: MatchingEntries, time: Rounds, orders: Sequence[Order]) -> tuple[MatchingEntries, Index, Numbers]:
-    """The entries that count, in order; the first one of each row; and the rows' sums."""
+    """The entries that count; the first one of each row, in the rows' order; and the rows' sums. The entries stay where
+    they are: rows may be long.
+    """
     counted = counts_at(matches.rounds, time)
     now = matches if counted is None else matches.take(np.flatnonzero(counted))
-    now = now.take(order_of(now.rows, orders, after=[now.asked]))
-    if not len(now):
-        return now, now.asked, now.weights
-    starts = group_starts(~same_as_before(now.asked, now.rows))
-    return now, starts, sum_groups(now.weights, starts)
+    order = order_of(now.rows, orders, after=[now.asked])
+    if not len(order):
+        return now, order, now.weights
+    asked = now.asked[order]
+    same = (asked[1:] == asked[:-1]) & now.rows.same(order[1:], now.rows, order[:-1])
+    starts = group_starts(~same)
+    return now, order[starts], sum_groups(now.weights[order], starts)
 
 
 def same_as_before(asked: Index, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

@@ -112,8 +112,10 @@ class Network:
         self.watermark = least_watermark(watermarks)
         if not parts:
             return self._nothing
+        change = Change.concat(parts)
+        parts.clear()  # their rows may be long
         try:
-            return canonical(consolidate(Change.concat(parts)))
+            return canonical(consolidate(change))
         except OverflowError as error:
             raise ExecutionError(f"the result: {error}", reason="WEIGHT_OVERFLOW") from error
 
