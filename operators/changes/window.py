@@ -194,8 +194,8 @@ class Window(ChangeOperator):
         size = delta.rows.nbytes
         if size + self._given.nbytes <= TOGETHER or len(delta.keys) <= 1:
             return (np.arange(len(delta.keys)),)
-        each = size // max(len(delta.rows), 1)
-        return portions(self._given.sizes(delta.keys.hashed(delta.hashes)) + each * np.bincount(delta.asked))
+        row_bytes = size // max(len(delta.rows), 1)
+        return portions(self._given.sizes(delta.keys.hashed(delta.hashes)) + row_bytes * np.bincount(delta.asked))
 
     def _whole(self, delta: _Delta) -> Change:
         """The changes of the answers of partitions, from all of their rows."""
