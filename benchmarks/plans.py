@@ -57,6 +57,14 @@ def grouped_join() -> bytes:
     return bytes(joined.group_by("g").agg(*measures).to_plan().SerializeToString())
 
 
+def triples() -> bytes:
+    """Of `numbers(n)`: how many triples of rows there are whose sum is odd."""
+    one, two, three = (sub.read_named_table("numbers", {"n": sub.i64}).select(sub.col("n").alias(x)) for x in "abc")
+    joined = one.cross_join(two).cross_join(three)
+    odd = joined.filter((sub.col("a") + sub.col("b") + sub.col("c")) % 2 == 1)
+    return bytes(odd.group_by().agg(sub.f.count(sub.col("a")).alias("triples")).to_plan().SerializeToString())
+
+
 def sorted_groups() -> bytes:
     """Of `rows(k, a, b)`, sorted by k: the sum of a, the number of rows and the least b of each k."""
     columns = {"k": sub.i64, "a": sub.i64, "b": sub.fp64}

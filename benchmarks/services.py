@@ -26,6 +26,7 @@ def embedded() -> Iterator[tidegate.Client]:
 @contextmanager
 def served(root: Path, options: Sequence[str] = ()) -> Iterator[tidegate.Client]:
     """A client of a server that runs in its own process, may read files under `root`, and ends with the block."""
+    root.mkdir(parents=True, exist_ok=True)
     command = ["-m", "tidegate.server.cli", "serve", "--listen", "127.0.0.1:0", "--root", str(root), *options]
     with _process(command, root) as address, tidegate.connect(address) as client:
         yield client

@@ -301,6 +301,7 @@ def test_wrong_ranks_are_not_measured() -> None:
         "channels",
         "checks",
         "epochs",
+        "shares",
         "throughput",
         "loader",
         "training",
