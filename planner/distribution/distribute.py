@@ -11,7 +11,7 @@ from ...proto.errors import InternalError
 from .. import ir
 from ..analysis.recursions import steady, with_fixed
 from ..ir import tree
-from ..ir.visit import parts, relations, subqueries_of, transform_relations, with_subqueries
+from ..ir.visit import parts, rebuilt, relations, subqueries_of, with_subqueries
 from ..ir.walk import unroll
 from .aggregates import aggregate_alternatives
 from .alternatives import HASHED, READ, Alternative, Alternatives, Movement, Placement
@@ -112,7 +112,7 @@ class _Finding:
         cost = 0.0
         for subquery in subqueries_of(relation):
             if self._spreading.facts.of(subquery.relation).references.rows:
-                inner[subquery.relation] = _in_place(subquery.relation)
+                inner[subquery.relation] = self._in_place(subquery.relation)
                 cost += READ * self._spreading.rows_below(subquery.relation)
             else:
                 whole = (yield subquery.relation).whole
@@ -207,7 +207,7 @@ class _Finding:
             case ir.StreamingAggregate():
                 yield from streaming_aggregate_alternatives(relation, below[0], movement)
             case ir.LateralJoin():
-                right = _in_place(relation.right)
+                right = self._in_place(relation.right)
                 rows = self._spreading.rows_below(relation.right)
                 yield from lateral_alternatives(relation, below[0], right, rows)
             case ir.Set():
@@ -235,6 +235,17 @@ class _Finding:
                 order=order or (),
             )
 
+    def _in_place(self, relation: ir.Relation) -> ir.Relation:
+        """A relation that every channel computes, because it reads an enclosing row: all its reads are whole."""
+
+        def step(visited: ir.Relation) -> Generator[ir.Relation, ir.Relation, ir.Relation]:
+            if visited in self._spreading.kept:  # every channel reads all of its rows
+                return visited
+            part = yield from rebuilt(visited)
+            return replace(part, whole=True) if isinstance(part, ir.Read | ir.LocalFiles) else part
+
+        return unroll(step, relation)
+
     # ------------------------------------------------------------------------------------------------- sizes
 
     def _estimate(self, relation: ir.Relation, below: Sequence[Alternatives]) -> Estimate:
@@ -254,15 +265,6 @@ def _with_inputs(relation: ir.Recursion | ir.Rounds, inputs: Mapping[ir.Relation
     if isinstance(relation, ir.Recursion):
         return with_fixed(relation, inputs)
     return tree.with_inputs(relation, [inputs[child] for child in relation.inputs])
-
-
-def _in_place(relation: ir.Relation) -> ir.Relation:
-    """A relation that every channel computes, because it reads an enclosing row: all its reads are whole."""
-
-    def change(part: ir.Relation) -> ir.Relation:
-        return replace(part, whole=True) if isinstance(part, ir.Read | ir.LocalFiles) else part
-
-    return transform_relations(relation, change)
 
 
 def _matches(expression: ir.Expression) -> int:

@@ -12,6 +12,7 @@ from tidegate.executor.service.manager import TaskManager
 from tidegate.proto.errors import Exhausted, TaskFailed
 from tidegate.proto.values import FileSplit, InlineSplit
 
+from ..on_channels import on_channels
 from . import plans
 from .test_dataflow import create, file, inline, run, service
 
@@ -91,3 +92,21 @@ def test_where_it_does_not_fit_the_epoch_fails_and_leaves_no_file(service: TaskM
     assert failed.value.reason == "SPILL_QUOTA"
     assert spilled(service, "kept") == []
     assert on_disk(service, task) == 0
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+def test_rows_that_a_table_feeds_are_kept_for_subqueries_that_read_the_row_around_them(
+    service: TaskManager, channels: int
+) -> None:
+    around = {"selection": {"directReference": {"structField": {"field": 0}}, "outerReference": {"stepsOut": 1}}}
+    of_the_row = plans.scalar("equal:any_any", plans.column(0), around, type_={"bool": {}})
+    large = plans.filtered(plans.read("u", "k", "w"), 1, 4)
+    matches = {"filter": {"input": large, "condition": of_the_row}}
+    exists = {"subquery": {"setPredicate": {"predicateOp": "PREDICATE_OP_EXISTS", "tuples": matches}}}
+    semi = plans.plan({"filter": {"input": plans.read("t", "k", "v"), "condition": exists}}, "k", "v")
+    task = create(service, semi, tables={"u": inline(k=[1, 2, 3, 4], w=[9, 4, 5, 0])}, **on_channels(channels))
+    fed = inline(k=[1, 2, 3, 4, 5], v=[10, 20, 30, 40, 50])
+    for _ in range(2):
+        assert sorted(run(service, task, ("t", fed))) == [(1, 10), (3, 30)]
+    operators = service.get_task(task).statistics.operators
+    assert [operator.runs for operator in operators if operator.place.endswith("tuples.filter.input.filter")] == [1]
