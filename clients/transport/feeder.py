@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -54,27 +55,65 @@ def checkpoint_name(checkpoint: bool | str) -> str | None:
 
 
 class Feed:
-    """The numbers of a task's splits. `sealed` is the last sealed epoch that this client knows of."""
+    """The numbers of a task's splits. `sealed` is the last sealed epoch that this client knows of.
+
+    One call at a time feeds a source. No lock is held while the service works, so that a source whose folder is long to
+    list holds up no other.
+    """
 
     def __init__(self, service: Service, info: TaskInfo) -> None:
         self._service = service
         self._task = info.id
-        self._lock = threading.RLock()
+        self._changed = threading.Condition()
+        self._fed_now: set[str] = set()
+        self.sealed = 0
+        self._last: dict[str, int] = {}
+        self._unsealed: dict[str, int] = {}
+        """The sources with splits that are not sealed, and the last epoch of such splits."""
         self._take(info)
 
+    @contextmanager
+    def _feeding(self, sources: Iterable[str]) -> Iterator[None]:
+        """Wait until no other thread feeds any of the sources, and feed them alone."""
+        wanted = set(sources)
+        with self._changed:
+            self._changed.wait_for(lambda: not wanted & self._fed_now)
+            self._fed_now |= wanted
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._fed_now -= wanted
+                self._changed.notify_all()
+
     def _take(self, info: TaskInfo) -> None:
-        self.sealed = info.sealed_epoch
+        """Learn what the service knows. What this client has done since is newer and stays."""
         fed = [source for source in info.sources if not source.static]
         self._static = {source.name for source in info.sources if source.static}
-        self._last = {source.name: source.last_added for source in fed}
-        self._unsealed = {source.name for source in fed if source.last_added > source.last_sealed}
+        self._last = {source.name: max(source.last_added, self._last.get(source.name, 0)) for source in fed}
+        for source in fed:
+            if source.last_added > source.last_sealed:
+                self._unsealed[source.name] = max(info.sealed_epoch + 1, self._unsealed.get(source.name, 0))
+        self._sealed(info.sealed_epoch)
 
     def refresh(self) -> bool:
         """Learn which splits and seals of other clients there are; True if the task still runs."""
-        with self._lock:
-            info = self._service.get_task(self._task)
+        info = self._service.get_task(self._task)
+        with self._changed:
             self._take(info)
-            return info.runs
+        return info.runs
+
+    def _added(self, source: str, number: int, epoch: int) -> None:
+        """Remember that the source's split has this number and belongs to this epoch."""
+        with self._changed:
+            self._last[source] = max(number, self._last[source])
+            if epoch > self.sealed:
+                self._unsealed[source] = max(epoch, self._unsealed.get(source, 0))
+
+    def _sealed(self, epoch: int) -> None:
+        with self._changed:
+            self.sealed = max(self.sealed, epoch)
+            self._unsealed = {source: last for source, last in self._unsealed.items() if last > self.sealed}
 
     def add(
         self,
@@ -89,8 +128,8 @@ class Feed:
     ) -> Added:
         from_one("sequence", sequence)
         from_one("epoch", epoch)
-        with self._lock:
-            source = fed_source(source, self._last, self._static)
+        source = fed_source(source, self._last, self._static)
+        with self._feeding([source]):
             number = self._last[source] + 1 if sequence is None else sequence
             with self.sending() as send:
                 built = split(
@@ -100,20 +139,15 @@ class Feed:
                 added, _ = self._service.add_splits(self._task, request)
                 if added[0].duplicate:
                     send.drop()
-            self._last[source] = max(number, self._last[source])
-            if added[0].epoch > self.sealed:
-                self._unsealed.add(source)
+            self._added(source, number, added[0].epoch)
             return added[0]
 
     def seal(self, epoch: int | None, through: Mapping[str, int] | None, checkpoint: str | None) -> int:
         from_one("epoch", epoch)
         last_numbers(through)
-        with self._lock:
-            number = self._service.request_barrier(self._task, epoch, Seal(through=through, checkpoint=checkpoint))
-            if number > self.sealed:
-                self.sealed = number
-                self._unsealed.clear()
-            return number
+        number = self._service.request_barrier(self._task, epoch, Seal(through=through, checkpoint=checkpoint))
+        self._sealed(number)
+        return number
 
     def transact(
         self,
@@ -123,28 +157,22 @@ class Feed:
         seals: bool,
         checkpoint: str | None,
     ) -> Transacted:
-        with self._lock:
-            fed = [(fed_source(name, self._last, self._static), several) for name, several in by_source(splits).items()]
-            with self.sending() as send:
-                built = [(source, split(data, send)) for source, several in fed for data in several]
-                request = AddRequest(
-                    splits=[(source, fed_split, None) for source, fed_split in built],
-                    seal=Seal(checkpoint=checkpoint) if seals else None,
-                )
-                transacted = self._service.transact(self._task, transaction, request)
-                if transacted.replayed:
-                    send.drop()
-                else:
-                    self._take_transacted(built, transacted, seals=seals)
+        fed = [(fed_source(name, self._last, self._static), several) for name, several in by_source(splits).items()]
+        with self._feeding(source for source, _ in fed), self.sending() as send:
+            built = [(source, split(data, send)) for source, several in fed for data in several]
+            request = AddRequest(
+                splits=[(source, fed_split, None) for source, fed_split in built],
+                seal=Seal(checkpoint=checkpoint) if seals else None,
+            )
+            transacted = self._service.transact(self._task, transaction, request)
+            if transacted.replayed:
+                send.drop()
+                return transacted
+            for (source, _), added in zip(built, transacted.added, strict=True):
+                self._added(source, added.sequence, added.epoch)
+            if seals:
+                self._sealed(transacted.epoch or 0)
             return transacted
-
-    def _take_transacted(self, splits: Sequence[tuple[str, Split]], transacted: Transacted, *, seals: bool) -> None:
-        for (source, _), added in zip(splits, transacted.added, strict=True):
-            self._last[source] = max(added.sequence, self._last[source])
-            self._unsealed.add(source)
-        if seals:
-            self.sealed = max(self.sealed, transacted.epoch or 0)
-            self._unsealed.clear()
 
     def sending(self, before: Callable[[], None] | None = None) -> Sending:
         return Sending(self._service, self._task, before)
@@ -181,7 +209,7 @@ class Feed:
 
         The last step acknowledges, asks for the checkpoint, and returns the frames at `cursor`.
         """
-        with self._lock:
+        with self._feeding({source for source, _, _ in step.splits}):
             if step.through is None:
                 self._service.add_splits(self._task, AddRequest(splits=step.splits, epoch=number))
                 frames: Sequence[Frame] = ()
@@ -190,11 +218,9 @@ class Feed:
                 request = AddRequest(splits=step.splits, epoch=number, seal=seal)
                 frames = self._service.run_epoch(self._task, request, cursor, acknowledge=acknowledge)
             for source, _, sequence in step.splits:
-                self._last[source] = sequence or self._last[source]
-                self._unsealed.add(source)
+                self._added(source, sequence or 0, number)
             if step.through is not None:
-                self.sealed = number
-                self._unsealed.clear()
+                self._sealed(number)
             return frames
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from ...operators.core.operator import UNBOUNDED
+from ...operators.core.piece import FilePiece
 from ...operators.sources.split_pieces import piece_rows
 from ...proto.errors import Exhausted, InvalidRequest, Refused, TidegateError
-from ...proto.values import Added, FileSplit, FoundFile, InlineSplit, Seal, Split, Transacted, Transaction
+from ...proto.values import Added, AddRequest, FileSplit, FoundFile, InlineSplit, Seal, Split, Transacted, Transaction
 from ..api.computation import Computation
 from ..ledger.ledger import Ledger
 from ..ledger.split_book import AcceptedSplit, origin_of
@@ -29,8 +31,8 @@ _LONGEST_COLUMN: Final = 1_000
 class Adding:
     """Adds the splits of each source one at a time.
 
-    Slow steps run without the task's lock: listing a folder, reading a file's footer, spilling. A slow folder of one
-    source holds up no other source.
+    A folder is listed under no lock: a slow folder holds up no other call, not even one for the same source. Rows are
+    spilled without the task's lock, under the lock of their source.
     """
 
     def __init__(self, task_state: TaskState, computation: Computation, uploads: PassingUploads) -> None:
@@ -62,6 +64,13 @@ class Adding:
 
     def add(self, source: str, split: Split, sequence: int | None, epoch: int | None) -> Added:
         task_state = self._task_state
+        listed: tuple[FilePiece, ...] = ()
+        if isinstance(split, FileSplit):
+            with task_state.lock:
+                accepted, known = self._place(source, split, sequence, epoch)
+            if known is not None:
+                return self._duplicate(accepted, split, known)
+            listed = self._computation.accept_file(accepted.source, split, accepted.origin)
         with self._turn(source):
             with task_state.lock:
                 accepted, known = self._place(source, split, sequence, epoch)
@@ -69,7 +78,7 @@ class Adding:
                     return self._enter(accepted, split)
             if known is not None:
                 return self._duplicate(accepted, split, known)
-            self._accept(accepted, split)
+            self._accept(accepted, split, listed)
             with task_state.lock:
                 try:
                     self._place(source, split, accepted.sequence, epoch)
@@ -91,12 +100,18 @@ class Adding:
         self._task_state.forget(splits)
         self._task_state.journal.drop(splits)
 
-    def _accept(self, accepted: AcceptedSplit, split: Split, besides: Sequence[AcceptedSplit] = ()) -> None:
-        """Find the pieces of a file, or take rows into the queue. Keep what a restart would need of them.
+    def _accept(
+        self,
+        accepted: AcceptedSplit,
+        split: Split,
+        listed: tuple[FilePiece, ...],
+        besides: Sequence[AcceptedSplit] = (),
+    ) -> None:
+        """Take the files that were listed, or take rows into the queue. Keep what a restart would need of them.
 
         `besides` are other splits of the same transaction.
         """
-        self._find_or_queue(accepted, split, besides)
+        self._name_or_queue(accepted, split, listed, besides)
         try:
             self._task_state.journal.keep(accepted, split, self._uploaded(accepted))
         except BaseException:
@@ -109,10 +124,16 @@ class Adding:
         paths = (Path(piece.path) for piece in accepted.files)
         return next((path for path in paths if path.parent == self._task_state.files.folder), None)
 
-    def _find_or_queue(self, accepted: AcceptedSplit, split: Split, besides: Sequence[AcceptedSplit]) -> None:
+    def _name_or_queue(
+        self,
+        accepted: AcceptedSplit,
+        split: Split,
+        listed: tuple[FilePiece, ...],
+        besides: Sequence[AcceptedSplit],
+    ) -> None:
         match split:
             case FileSplit():
-                accepted.files = self._computation.accept_file(accepted.source, split, accepted.origin)
+                accepted.files = _of(accepted, listed)
                 accepted.digest = split_digest(self._uploads.with_content_digest(split))
             case InlineSplit():
                 with self._admitting:
@@ -174,9 +195,10 @@ class Adding:
 
     def find(self, source: str, split: FileSplit, *, pieces: bool) -> tuple[FoundFile, ...]:
         """The files that the split would have, opened if their `pieces` are wanted. Nothing is added."""
-        with self._turn(source):
+        with self._task_state.lock:
+            self._task_state.check_running()
             name = self._task_state.ledger.source(source).name
-            files = self._computation.accept_file(name, split, f"a split of source {name!r}")
+        files = self._computation.accept_file(name, split, f"a split of source {name!r}")
         if len(files) > MOST_FOUND:
             raise Exhausted(
                 f"{split.path} has {len(files):,} files; one answer lists at most {MOST_FOUND:,}: name its folders "
@@ -196,34 +218,53 @@ class Adding:
 
     # --------------------------------------------------------------------------------------------- transactions
 
-    def transact(self, transaction: Transaction, splits: Additions, epoch: int | None, seal: Seal | None) -> Transacted:
+    def transact(self, transaction: Transaction, request: AddRequest) -> Transacted:
         """Add all of the splits and the seal, or nothing."""
         check_transaction(transaction)
-        task_state = self._task_state
-        with self._transacting, self._turns(self._known(name for name, _ in splits)):
-            with task_state.lock:
-                task_state.check_running()
-                before = task_state.ledger.transactions.repeated(transaction)
-                if before is None:
-                    task_state.ledger.check_room(len(splits))
-                    task_state.journal.check_room()
-            digest = content_digest(
-                [(name, self._uploads.with_content_digest(split)) for name, split in splits], seals=seal is not None
-            )
+        splits, seals = [(source, split) for source, split, _ in request.splits], request.seal is not None
+        before = self._before(transaction, len(splits))
+        digest = content_digest(
+            [(name, self._uploads.with_content_digest(split)) for name, split in splits], seals=seals
+        )
+        if before is not None:
+            return self._replayed(before, transaction, splits, digest)
+        listed = self._list_all(splits)
+        with self._transacting, self._turns({self._task_state.ledger.source(name).name for name, _ in splits}):
+            before = self._before(transaction, len(splits))  # the same transaction may have come twice at once
             if before is not None:
                 return self._replayed(before, transaction, splits, digest)
             while True:
-                accepted = self._accept_all(splits)
-                with task_state.lock:
+                accepted = self._accept_all(splits, listed)
+                with self._task_state.lock:
                     try:
-                        task_state.check_running()
-                        fits = task_state.ledger.may_commit(accepted, epoch, seals=seal is not None)
+                        self._task_state.check_running()
+                        fits = self._task_state.ledger.may_commit(accepted, request.epoch, seals=seals)
                     except TidegateError:
                         self._drop(accepted)
                         raise
                     if fits:
-                        return self._commit(transaction, splits, accepted, digest, seal)
+                        return self._commit(transaction, splits, accepted, digest, request.seal)
                     self._drop(accepted)  # meanwhile a seal that waits for later numbers has taken these numbers
+
+    def _before(self, transaction: Transaction, splits: int) -> Record | None:
+        """The record of the transaction if it was made before, else None if there is room for it."""
+        task_state = self._task_state
+        with task_state.lock:
+            task_state.check_running()
+            before = task_state.ledger.transactions.repeated(transaction)
+            if before is None:
+                task_state.ledger.check_room(splits)
+                task_state.journal.check_room()
+            return before
+
+    def _list_all(self, splits: Additions) -> list[tuple[FilePiece, ...]]:
+        """The files of each split, listed as for the numbers that the splits would have now."""
+        return [
+            self._computation.accept_file(accepted.source, split, accepted.origin)
+            if isinstance(split, FileSplit)
+            else ()
+            for accepted, split in zip(self._numbered(splits), [split for _, split in splits], strict=True)
+        ]
 
     def _commit(
         self,
@@ -241,26 +282,24 @@ class Adding:
         self._task_state.journal.record(ledger, now_us, sealed, splits=accepted, transaction=record)
         return Transacted(epoch=record.epoch, added=tuple(added))
 
-    def _known(self, names: Iterable[str]) -> Iterator[str]:
-        """The names that are a source's. A transaction that was made before is answered whatever it names now."""
-        for name in names:
-            with suppress(TidegateError):
-                yield self._task_state.ledger.source(name).name
-
-    def _accept_all(self, splits: Additions) -> list[AcceptedSplit]:
-        """Accept the splits with the next numbers of the open epoch. If one is refused, none is held."""
+    def _numbered(self, splits: Additions) -> Iterator[AcceptedSplit]:
+        """The splits with the next numbers of the open epoch."""
         ledger = self._task_state.ledger
-        accepted: list[AcceptedSplit] = []
         numbers: dict[str, int] = {}
+        for name, split in splits:
+            with self._task_state.lock:
+                source = ledger.source(name)
+                numbers[source.name] = numbers.get(source.name, source.last) + 1
+            yield _accepted(source.name, numbers[source.name], split)
+
+    def _accept_all(self, splits: Additions, listed: Sequence[tuple[FilePiece, ...]]) -> list[AcceptedSplit]:
+        """Accept the splits with the next numbers of the open epoch. If one is refused, none is held."""
+        accepted: list[AcceptedSplit] = []
         try:
-            for name, split in splits:
-                with self._task_state.lock:
-                    source = ledger.source(name)
-                    numbers[source.name] = numbers.get(source.name, source.last) + 1
-                accepted_split = _accepted(source.name, numbers[source.name], split)
+            for accepted_split, (_, split), files in zip(self._numbered(splits), splits, listed, strict=True):
                 if isinstance(split, InlineSplit):
                     self._computation.accept_inline(accepted_split.source, split, accepted_split.origin)
-                self._accept(accepted_split, split, besides=accepted)
+                self._accept(accepted_split, split, files, besides=accepted)
                 accepted.append(accepted_split)
         except BaseException:
             with self._task_state.lock:
@@ -297,6 +336,13 @@ def _accepted(source: str, number: int, split: Split) -> AcceptedSplit:
     if isinstance(split, InlineSplit):
         accepted.schema = split.schema
     return accepted
+
+
+def _of(accepted: AcceptedSplit, listed: tuple[FilePiece, ...]) -> tuple[FilePiece, ...]:
+    """The files under the number that the split has got, which another may have been when they were listed."""
+    if all(piece.origin == accepted.origin for piece in listed):
+        return listed
+    return tuple(replace(piece, origin=accepted.origin) for piece in listed)
 
 
 def now() -> int:

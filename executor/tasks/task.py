@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from ...proto.errors import InvalidRequest, Refused, TidegateError
 from ...proto.values import (
@@ -159,8 +160,8 @@ class Task:
         """Add splits and a seal as one transaction. `wake` as in `add_splits`."""
         with self._recorded(wake=wake):
             self._check_checkpoint(request.seal)
-            splits = [(source, self._own(split)) for source, split, _ in request.splits]
-            transacted = self._adding.transact(transaction, splits, request.epoch, request.seal)
+            own = replace(request, splits=[(source, self._own(split), None) for source, split, _ in request.splits])
+            transacted = self._adding.transact(transaction, own)
             if not transacted.replayed:
                 with self._task_state.lock:
                     if request.seal is None:

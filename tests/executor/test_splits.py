@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 
@@ -11,7 +14,7 @@ from tidegate.operators.core.piece import FilePiece
 from tidegate.proto.errors import Exhausted, InvalidRequest, NotFound, Refused, SplitError
 from tidegate.proto.values import Added, AddRequest, Cursor, FileSplit, Transaction
 
-from .fakes import FakeEngine, rows, running
+from .fakes import FakeComputation, FakeEngine, rows, running
 
 
 def test_splits_are_read_in_the_order_of_their_numbers_not_of_their_arrival() -> None:
@@ -235,3 +238,87 @@ def test_a_slow_folder_of_one_source_holds_up_no_other_source() -> None:
         let.set()
         slow.join(60)
         assert {source.name: source.last_added for source in task.info().sources} == {"a": 1, "x": 2}
+
+
+class SlowFolder:
+    """Makes a task's listing of the path "slow" wait until `let` is set."""
+
+    def __init__(self, computation: FakeComputation) -> None:
+        self.begun, self.let = threading.Event(), threading.Event()
+        self._accept = computation.accept_file
+        computation.accept_file = self._listing  # type: ignore[method-assign]
+
+    def _listing(self, source: str, split: FileSplit, origin: str) -> tuple[FilePiece, ...]:
+        if split.path == "slow":
+            self.begun.set()
+            assert self.let.wait(60)
+            split = FileSplit(path="1")
+        return self._accept(source, split, origin)
+
+    @contextmanager
+    def listed_for(self, call: Callable[[], object]) -> Iterator[None]:
+        """A context in which the call waits for the folder; the call has answered when the context is left."""
+        with ThreadPoolExecutor(1) as thread:
+            slow = thread.submit(call)
+            assert self.begun.wait(60)
+            try:
+                yield
+                assert not slow.done()
+            finally:
+                self.let.set()
+            slow.result(60)
+
+
+def version(application: str, *splits: tuple[str, str]) -> tuple[Transaction, AddRequest]:
+    """The first transaction of an application, with splits of these sources and paths."""
+    added = AddRequest(splits=[(source, FileSplit(path=path), None) for source, path in splits])
+    return Transaction(application=application, version=1), added
+
+
+def test_a_transaction_that_lists_a_slow_folder_holds_up_neither_transactions_nor_splits_of_any_source() -> None:
+    engine = FakeEngine(sources=("a", "x"))
+    with running(engine) as task:
+        folder = SlowFolder(engine.computations[0])
+        slow = version("slow", ("a", "slow"), ("x", "2"))
+        with folder.listed_for(lambda: task.manager.transact(task.id, *slow)):
+            task.manager.transact(task.id, *version("other", ("a", "3"), ("x", "4")))
+            assert [task.add(5, source="x").sequence, task.add(6, source="a").sequence] == [2, 2]
+            task.manager.find_files(task.id, "a", FileSplit(path="7"))
+        task.seal()
+        assert sorted(task.epoch(1)) == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_split_whose_folder_is_slow_takes_the_next_number_once_its_files_are_known() -> None:
+    engine = FakeEngine()
+    with running(engine) as task:
+        folder = SlowFolder(engine.computations[0])
+        with folder.listed_for(lambda: add_splits(task.manager, task.id, [("a", FileSplit(path="slow"), None)])):
+            assert task.add(5).sequence == 1
+        task.seal()
+        assert task.epoch(1) == [5, 1]
+
+
+def test_a_number_that_was_given_while_its_folder_was_listed_is_refused() -> None:
+    engine = FakeEngine()
+    with running(engine) as task:
+        folder = SlowFolder(engine.computations[0])
+        with (
+            pytest.raises(Refused, match="split 1 of source 'a' was added before with other content"),
+            folder.listed_for(lambda: add_splits(task.manager, task.id, [("a", FileSplit(path="slow"), 1)])),
+        ):
+            task.add(5, sequence=1)
+        task.seal()
+        assert task.epoch(1) == [5]
+
+
+def test_a_transaction_that_comes_twice_while_its_folder_is_listed_happens_once() -> None:
+    engine = FakeEngine()
+    with running(engine) as task:
+        folder = SlowFolder(engine.computations[0])
+        twice = version("app", ("a", "slow"))
+        with ThreadPoolExecutor(2) as threads:
+            both = [threads.submit(task.manager.transact, task.id, *twice) for _ in range(2)]
+            assert folder.begun.wait(60)
+            folder.let.set()
+            assert sorted(call.result(60).replayed for call in both) == [False, True]
+        assert task.info().sources[0].last_added == 1
