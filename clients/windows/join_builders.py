@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 from typing import Final as Constant
 
 from google.protobuf.any_pb2 import Any as AnyMessage
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from substrait.plan_pb2 import Plan
     from substrait.type_pb2 import NamedStruct, Type
 
+IntervalJoinType: TypeAlias = Literal[
+    "inner", "left", "right", "outer", "left_semi", "left_anti", "right_semi", "right_anti"
+]
 _OF_LEFT: Constant = ("left_semi", "left_anti")
 _OF_RIGHT: Constant = ("right_semi", "right_anti")
 
@@ -31,7 +34,7 @@ def interval_join(
     before: Length | None = None,
     after: Length | None = None,
     keys: Sequence[str | tuple[str, str]] = (),
-    how: str = "inner",
+    how: IntervalJoinType = "inner",
     final: bool = False,
     lateness: Length | None = None,
 ) -> Any:
@@ -70,7 +73,7 @@ def as_of_join(
     *,
     keys: Sequence[str | tuple[str, str]] = (),
     tolerance: Length | None = None,
-    how: str = "left",
+    how: Literal["left", "inner"] = "left",
     final: bool = False,
     lateness: Length | None = None,
 ) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import ceil
+from math import ceil, fsum
 from typing import Final, NamedTuple
 
 from .. import ir
@@ -130,7 +130,7 @@ def together(
 ) -> Alternative:
     """The relation over these alternatives of its inputs, whose costs come on top of `cost`."""
     rebuilt = tree.with_inputs(relation, [alternative.relation for alternative in inputs])
-    cost += sum(alternative.cost for alternative in inputs)
+    cost += fsum(alternative.cost for alternative in inputs)
     return Alternative(placement=placement, cost=cost, relation=rebuilt, hashed=hashed)
 
 

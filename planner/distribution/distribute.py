@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import fsum
 from typing import Final, assert_never
 
 from ...proto.errors import InternalError
@@ -133,13 +134,13 @@ class _Finding:
         below: dict[ir.Relation, Alternatives] = {}
         for child in relation.inputs if isinstance(relation, ir.Rounds) else steady(relation):
             below[child] = yield child
-        rows = _GROWTH * sum(alternatives.estimate.rows for alternatives in below.values())
+        rows = _GROWTH * fsum(alternatives.estimate.rows for alternatives in below.values())
         estimate = Estimate(rows, rows)
 
         def together(placement: Placement, alternatives: Mapping[ir.Relation, Alternative]) -> Alternative:
             inputs = {number: alternative.relation for number, alternative in alternatives.items()}
             rebuilt = _with_inputs(relation, inputs)
-            cost = sum(alternative.cost for alternative in alternatives.values()) + HASHED * rows
+            cost = fsum(alternative.cost for alternative in alternatives.values()) + HASHED * rows
             return Alternative(placement=placement, cost=cost, relation=rebuilt)
 
         whole = together(Placement.WHOLE, {number: alternatives.whole for number, alternatives in below.items()})

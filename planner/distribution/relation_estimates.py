@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import fsum
 from typing import assert_never
 
 from ...proto.errors import InternalError
@@ -35,7 +36,7 @@ def own_estimate(  # noqa: C901 (a line per relation)
         case ir.MergeJoin():
             return joined(relation.type, below[0], below[1], equal=True)
         case ir.Set():
-            return Estimate(sum(part.rows for part in below), max(part.base for part in below))
+            return Estimate(fsum(part.rows for part in below), max(part.base for part in below))
         case ir.Expand():
             return replace(below[0], rows=below[0].rows * len(relation.alternatives))
         case ir.TopN(count=ir.Literal(value=int(count))) | ir.Fetch(count=ir.Literal(value=int(count))):

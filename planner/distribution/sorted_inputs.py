@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
+from math import fsum
 from typing import Final
 
 from .. import ir
@@ -74,8 +75,8 @@ def merge_join_alternatives(
     """The alternatives of a merge join. `named` says which sides the option `broadcast` names."""
     left, right = left.as_asked, right.as_asked
     sizes = left.estimate.rows, right.estimate.rows
-    yield _joined(relation, Placement.WHOLE, left.whole, right.whole, sum(sizes))
-    yield _joined(relation, Placement.ONE, left.one, right.one, sum(sizes))
+    yield _joined(relation, Placement.WHOLE, left.whole, right.whole, fsum(sizes))
+    yield _joined(relation, Placement.ONE, left.one, right.one, fsum(sizes))
     whole_right = relation.type in WHOLE_RIGHT and (named[1] or is_small(right.estimate, left.estimate, movement))
     whole_left = relation.type in WHOLE_LEFT and (named[0] or is_small(left.estimate, right.estimate, movement))
     shares = sizes[0] / movement.channels, sizes[1] / movement.channels
@@ -90,7 +91,7 @@ def merge_join_alternatives(
     if (whole_right and named[1]) or (whole_left and named[0]):
         return
     for one, two in (*_both_ranged(relation, left, right), *_both_hashed(relation, left, right, movement)):
-        yield from _placed(relation, _joined(relation, Placement.SHARES, one, two, sum(shares)), one, two)
+        yield from _placed(relation, _joined(relation, Placement.SHARES, one, two, fsum(shares)), one, two)
 
 
 def _joined(

@@ -5,6 +5,7 @@ registration.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import fsum
 from typing import Final, assert_never
 
 from .. import ir
@@ -22,12 +23,12 @@ def user_alternatives(relation: ir.User, below: Sequence[Alternatives], movement
         relation,
         Placement.ONE,
         [alternatives.one for alternatives in below],
-        _CODE * sum(alternatives.estimate.rows for alternatives in below),
+        _CODE * fsum(alternatives.estimate.rows for alternatives in below),
     )
     if relation.dealing is not None:
         pairs = list(zip(below, relation.dealing, strict=True))
         alternatives = [_dealt(child, dealing, movement) for child, dealing in pairs]
-        share = sum(
+        share = fsum(
             child.estimate.rows / (1 if dealing.routing is ir.Routing.BROADCAST else movement.channels)
             for child, dealing in pairs
         )

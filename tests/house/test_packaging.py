@@ -113,6 +113,7 @@ def test_the_installed_package_leaves_the_substrait_namespace_alone(distribution
 USE = """\
 import pyarrow as pa
 import tidegate
+from tidegate import windows
 from tidegate.proto.values import START, Cursor
 from tidegate.training import Loader
 from tidegate.training.torch import Dataset
@@ -120,6 +121,7 @@ def right(client: tidegate.Client, task: tidegate.Task, table: pa.Table) -> None
     client.create_task(b"", channels=2, determinism="strict", mode="continuous", missing_columns="null")
     task.add_split("sales", tidegate.FileSplit("sales", format="parquet"), missing_columns="null")
     Loader(client, b"", {"samples": "samples"}, batch_size=1, channels=2, on_error="skip")
+    windows.interval_join(b"", b"", "at", how="left_semi")
     graph = tidegate.TaskGraph()
     rows = graph.join("both", graph.read_arrow(table), graph.read_arrow(table), "key", how="semi")
     graph.write(graph.aggregate("totals", rows, "key", {"n": "count", "v": ("sum", "value")}), "to", format="csv")
@@ -133,6 +135,8 @@ def wrong(client: tidegate.Client, task: tidegate.Task, graph: tidegate.TaskGrap
     tidegate.upload("sales", format="parket")  # wrong
     graph.join("both", rows, rows, "key", how="sideways")  # wrong
     graph.aggregate("totals", rows, "key", {"v": ("median", "value")})  # wrong
+    windows.interval_join(b"", b"", "at", how="sideways")  # wrong
+    windows.as_of_join(b"", b"", "at", how="right")  # wrong
     graph.write(rows, "to", format="orc")  # wrong
     graph.write(rows, "to", mode="overwrite")  # wrong
     Loader(client, b"", {}, batch_size=1, chanels=2)  # wrong

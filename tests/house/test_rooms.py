@@ -88,6 +88,113 @@ TWICE: Final = {
 }
 """Names that more than one module has, and why."""
 
+MOST_DOORS: Final = 6
+DOORS: Final = {
+    "clients": "__init__ progress",
+    "clients/graph": "",
+    "clients/spark": "",
+    "clients/spark/data_source": "reading",
+    "clients/spark/supplies": "by_reference pushed shared_folder spark_listing staged staged_transactions",
+    "clients/training": "",
+    "clients/training/order": "rank_shares rows_of_plan shards shuffle",
+    "clients/transport": "access feeder inline_files remote",
+    "clients/windows": "",
+    "executor": "",
+    "executor/api": "checked_options computation engine errors_of_rows ownership",
+    "executor/changes": "build_graph build_loops",
+    "executor/datasets": "dataset_files dataset_writer sink stored_dataset write_dataset",
+    "executor/exchange": "exchange parallel_epoch planned_exchanges routing",
+    "executor/graph": "graph_computation graph_files graph_service graph_sources statements",
+    "executor/journal": "durable_tasks inspection kept_bytes kept_reader records task_journal",
+    "executor/plans": "cluster continuous dataflow static_results static_tables",
+    "executor/service": "embedded",
+    "executor/spark": "graphs make_cluster sessions",
+    "executor/spark/worker": "parcels reports stage task_failures worker",
+    "executor/tasks": "describe task task_state task_uploads",
+    "operators/changes/network": "loop_progress network network_graph network_statistics schedule",
+    "operators/indexes": "__init__ arrow_index index key_range kind sql",
+    "operators/kernels": "__init__",
+    "operators/merging": "kinds matcher merge pair_filter pieces sorted_input",
+    "operators/sources/formats": "__init__ arrow csv format matching parquet_pages",
+    "operators/sources/formats/ipc": "arrow_columns arrow_messages arrow_parts",
+    "operators/testing": "__init__",
+    "operators/user": "batch_function iterate union user user_code",
+    "operators/writing": "formats matching_columns modes staged_write table_folder",
+    "planner": "dialect meaning prepare prepare_changes",
+    "planner/changes": "change_nodes lower_changes",
+    "planner/changes/event_time": "lower_final_joins lower_final_windows",
+    "planner/changes/unnesting": "__init__",
+    "planner/choose": "choose_loops sorted_operators",
+    "planner/cut": "column_selection cut divide fragments kernels operated",
+    "planner/decode": "__init__ emit",
+    "planner/decode/declarations": "declared_types details extensions field_names habits",
+    "planner/decode/expressions": "__init__ selection window_function",
+    "planner/decode/relations": "__init__ extension write",
+    "planner/decode/relations/event_time": "as_of_join interval_join late_rows watermark window_aggregate",
+    "planner/decode/relations/loops": "iteration iteration_reference",
+    "planner/decode/relations/reads": "declared_order declared_read local_files read",
+    "planner/distribution": "distribute distributed_stages joins origins spreading",
+    "planner/explain": "explain_changes explain_channels explain_plan explanation_text",
+    "planner/functions/templates": "__init__ comparison use window_functions",
+    "planner/functions/templates/additions": "__init__",
+    "planner/graph": "graph_structure lower_graph prepare_graph",
+    "planner/ordering": "form",
+    "planner/physical": "memory pipelines size_classes sources stages user_nodes",
+    "proto/encoding": "error_status flight_messages frames messages number_ranges request_parts",
+    "server": "",
+    "server/access": "authenticating certificate connections doorkeeper socket_paths tokens",
+    "server/cli": "",
+    "server/endpoints": "flight_port health_service plan_service reflection_service task_service",
+    "server/setup": "log_lines pools registered settings trust",
+}
+"""The modules of each room that other rooms import. `__init__` is the room itself."""
+
+SPOKEN = "values and interfaces that all other rooms speak in"
+EACH_KIND = "a file for each kind, each asked for by the table of kinds"
+STEPS = "steps that do not know each other, each asked for by its name"
+MANY_DOORS: Final = {
+    **dict.fromkeys(
+        (
+            "executor/ledger",
+            "executor/runtime",
+            "operators/arrays",
+            "operators/changes/values",
+            "operators/core",
+            "planner/ir",
+            "proto",
+            "proto/arrow",
+        ),
+        SPOKEN,
+    ),
+    **dict.fromkeys(
+        (
+            "operators",
+            "operators/changes",
+            "operators/changes/event_time",
+            "planner/decode/relations/joins",
+            "planner/sql/relations",
+        ),
+        EACH_KIND,
+    ),
+    **dict.fromkeys(
+        (
+            "executor/checkpoints",
+            "executor/pipelines",
+            "operators/changes/kept",
+            "operators/duckdb",
+            "operators/sources",
+            "planner/analysis",
+            "planner/decode/encoding",
+            "planner/functions",
+            "planner/rewrite",
+            "planner/sql",
+            "server/calls",
+        ),
+        STEPS,
+    ),
+}
+"""Rooms with more doors, and why."""
+
 MOST_LINES: Final = 450
 LONG_FILES: Final = {
     "clients/task.py": "the public methods of a task, most lines of which are their docstrings",
@@ -147,6 +254,19 @@ def test_imports_point_one_way_between_rooms() -> None:
             if other == package and ROOMS[package].index(there) > ROOMS[package].index(inside):
                 wrong.append(f"{module.path}:{line} imports {target}")
     assert wrong == []
+
+
+def test_other_rooms_enter_a_room_by_its_doors_alone() -> None:
+    doors: dict[str, set[str]] = {str(module.path.parent.relative_to(TOP)): set() for module in OWN.values()}
+    for module in OWN.values():
+        folder = module.path.parent
+        for target, _ in imported(module):
+            entered = OWN[target].path
+            if folder != entered.parent and entered.parent not in folder.parents:
+                doors[str(entered.parent.relative_to(TOP))].add(entered.stem)
+    few = {folder: entered for folder, entered in doors.items() if len(entered) <= MOST_DOORS}
+    assert few == {folder: set(names.split()) for folder, names in DOORS.items()}
+    assert doors.keys() - few.keys() == MANY_DOORS.keys()
 
 
 def test_no_files_import_each_other_in_a_circle_when_they_run() -> None:
