@@ -1,8 +1,8 @@
-"""Renders the explanation of a plan: the document is a value, the text and the JSON are made of it alone.
+"""Renders explanations: the document is a value; the text, the JSON and a graph's picture are made of it alone.
 
-In the text a relation stands above its only input; of several inputs each is indented. Below a loop that runs round by
-round stand the operators that it runs over changes, and then the relations that feed it. An operator on changes that
-several read is shown once and named after that.
+In the text of a plan a relation stands above its only input; of several inputs each is indented. Below a loop that
+runs round by round stand the operators that it runs over changes, and then the relations that feed it. An operator on
+changes that several read is shown once and named after that.
 """
 
 from __future__ import annotations
@@ -10,26 +10,26 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 from ...proto.values import Explanation
-
-Document: TypeAlias = Mapping[str, Any]
+from .graph_lines import graph_lines
+from .graph_picture import picture
+from .wording import ENDS, Document, counted
 
 ROWS: Final = 10_000_000
 """The rows of a source whose size is not given."""
-ENDS: Final = "ends the pipeline"
 _INDENTED: Final = 64
 _MOVED: Final = {"shuffled": "through the shuffle", "file": "a file of each task, unless the rows are few"}
 
 
 def explanation(document: Document) -> Explanation:
+    """The document of a plan as text and JSON. The document of a graph is drawn as well."""
+    if "nodes" in document:
+        text = "\n".join(graph_lines(document))
+        return Explanation(text=text, json=json.dumps(document), svg=picture(document))
     text = "".join(f"{line}\n" for line in _lines(document))
     return Explanation(text=text, json=json.dumps(document, indent=1))
-
-
-def counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _lines(document: Document) -> Iterator[str]:

@@ -1,9 +1,8 @@
-"""A graph's pipelines, explained to people and programs."""
+"""The document that explains a graph: its pipelines with their nodes and streams, as values."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, assert_never
 
@@ -21,11 +20,10 @@ from ...proto.graph import (
     UnionNode,
 )
 from ...proto.values import ExecutorKind, Explanation
-from ..explain.explanation_text import ENDS, counted
+from ..explain.explanation_text import explanation
 from ..physical.stages import stages_of
 from .edges import Edge, edges_of
 from .lower_graph import Lowered
-from .picture import picture, written_to
 from .steps import MergeStep, SqlStep, Step
 
 
@@ -42,7 +40,7 @@ def explain(
     }
     if executor is ExecutorKind.SPARK:
         document["spark"] = _stages(lowered)
-    return Explanation(text="\n".join(_lines(document)), json=json.dumps(document), svg=picture(document))
+    return explanation(document)
 
 
 def _node(node: Step, schema: pa.Schema, lowered: Lowered, executor: ExecutorKind) -> dict[str, Any]:
@@ -72,35 +70,6 @@ def _stream(node: Step, edge: Edge, lowered: Lowered) -> dict[str, Any]:
     }
 
 
-def _lines(document: Mapping[str, Any]) -> Iterator[str]:
-    nodes = document["nodes"]
-    written = "" if document["written"] is None else f", {written_to(document['written'])}"
-    yield f"{len(nodes)} nodes in {document['pipelines']} pipelines, result {document['result']}{written}"
-    for pipeline in range(1, document["pipelines"] + 1):
-        mine = [node for node in nodes if node["pipeline"] == pipeline]
-        yield f"pipeline {pipeline}: {counted(mine[-1]['channels'], 'channel')}"
-        for node in mine:
-            ends = f", {ENDS}" if node["ends_pipeline"] else ""
-            yield f"  {node['name']}: {node['what']}{ends} -> ({node['schema']})"
-            for stream in node["streams"]:
-                after = f", after {', '.join(stream['after'])}" if stream["after"] else ""
-                yield f"    {stream['name']}: from {stream['from']}, {stream['partition']}, {_way(stream)}{after}"
-
-    if "spark" in document:
-        stages = document["spark"]["stages"]
-        tasks = counted(sum(job["tasks"] for job in stages), "task")
-        yield f"on Spark an epoch is a job of {counted(len(stages), 'stage')}, {tasks}:"
-        for stage in stages:
-            members = ", ".join(f"pipeline {at}" for at in stage["pipelines"])
-            to = "the result" if stage["to"] is None else f"to pipeline {stage['to']}"
-            ended = ", ".join(node["name"] for node in nodes if _ends_in(node, stage))
-            yield f"  stage {stage['number']}: {members} (ended by {ended}), {counted(stage['tasks'], 'task')}, {to}"
-
-
-def _ends_in(node: Mapping[str, Any], stage: Mapping[str, Any]) -> bool:
-    return node["ends_pipeline"] and node["pipeline"] in stage["pipelines"]
-
-
 def _stages(lowered: Lowered) -> dict[str, Any]:
     """The pipelines as stages of an epoch's job."""
     return {
@@ -114,12 +83,6 @@ def _stages(lowered: Lowered) -> dict[str, Any]:
             for number, stage in enumerate(stages_of(lowered.physical.pipelines), 1)
         ]
     }
-
-
-def _way(stream: Mapping[str, Any]) -> str:
-    if stream["exchange"] is not None:
-        return f"exchange {stream['exchange']}"
-    return stream["read"] or "in the same pipeline"
 
 
 def _kind(node: Step) -> str:

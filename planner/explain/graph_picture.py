@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from xml.sax.saxutils import escape
 
-from ..explain.explanation_text import ENDS
+from .wording import ENDS
 
 CHARACTER: Final = 7.3
 """Width of a character of the font, and a little more."""
