@@ -89,7 +89,10 @@ class _Finding:
         """The shared relations as their uses read them. A use that is computed in place reads all of the shared
         relation.
         """
-        return tuple(self._shared.get(at, relation) for at, relation in enumerate(self._spreading.shared))
+        return tuple(
+            self._shared[at] if at in self._shared else self._in_place(relation)
+            for at, relation in enumerate(self._spreading.shared)
+        )
 
     def step(self, relation: ir.Relation) -> Generator[ir.Relation, Alternatives, Alternatives]:
         known = self._known.get(relation)
