@@ -6,6 +6,7 @@ result. `planner.ir.walk.unroll` keeps the converters on a stack of its own, so 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
@@ -123,7 +124,7 @@ class Decoder:
         self._anchored: dict[ir.Relation, int] = {}
         self._depth = 0
         self._columns = 0
-        self._subqueries = 0
+        self._counts: Counter[limits.Limit] = Counter()
         self._refused_depth = self._refused_columns = False
 
     def root(self, number: int, plan_path: PlanPath) -> ir.Relation:
@@ -251,12 +252,13 @@ class Decoder:
             self._refused_depth = True
             self.problems.add(plan_path, limits.REASON, limits.DEPTH.message())
 
-    def count_subquery(self, plan_path: PlanPath) -> bool:
-        """Counts a subquery, and tests the count against its limit. The first excess is reported, once."""
-        self._subqueries += 1
-        if self._subqueries == limits.SUBQUERIES.most + 1:
-            self.problems.add(plan_path, limits.REASON, limits.SUBQUERIES.message())
-        return self._subqueries <= limits.SUBQUERIES.most
+    def count(self, limit: limits.Limit, plan_path: PlanPath, number: int = 1) -> bool:
+        """Counts so many of what has a limit, and tests the count against it. The first excess is reported, once."""
+        before = self._counts[limit]
+        self._counts[limit] += number
+        if before <= limit.most < before + number:
+            self.problems.add(plan_path, limits.REASON, limit.message())
+        return before + number <= limit.most
 
     def _count_columns(self, columns: int, plan_path: PlanPath) -> bool:
         """Counts a relation's columns, and tests the count and the plan's total against the limits. The first excess is

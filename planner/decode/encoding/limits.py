@@ -72,13 +72,27 @@ SUBQUERIES: Final = Limit(
     instead="join with what they read, or split the plan into several plans",
 )
 """DuckDB takes the third power of their number to plan them: 2 s for 200 in one filter."""
+SET_INPUTS: Final = Limit(
+    what="inputs of set operations that are not UNION ALL",
+    most=2_000,
+    instead="unite them by UNION ALL and aggregate, or split the plan into several plans",
+)
+"""DuckDB takes the second power of their number to plan them: 9 s for 4,000."""
+REFERENCES: Final = Limit(
+    what="references to common subtrees",
+    most=5_000,
+    instead="write the cheap subtrees at the place of their reference, or split the plan into several plans",
+)
 BRACKETS: Final = Limit(
     what="objects and lists nested in one another in its JSON",
     most=100_000,
     instead="a plan of 10,000 nested relations and expressions has fewer",
 )
 
-LIMITS: Final = (BYTES, PARTS, NODES, LITERALS, COLUMNS, ALL_COLUMNS, DEPTH, GROUPING, SUBTREES, SUBQUERIES, BRACKETS)
+LIMITS: Final = (
+    *(BYTES, PARTS, NODES, LITERALS, COLUMNS, ALL_COLUMNS, DEPTH, GROUPING),
+    *(SUBTREES, REFERENCES, SUBQUERIES, SET_INPUTS, BRACKETS),
+)
 
 
 def least() -> int:

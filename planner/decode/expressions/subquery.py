@@ -9,6 +9,7 @@ from ...ir.types import Boolean, nullable
 from .. import poison
 from ..comparing import comparable
 from ..decoder import Decoder, Steps
+from ..encoding import limits
 from ..encoding.message_nodes import Message
 from ..plan_path import PlanPath
 from ..poison import is_unknown
@@ -33,7 +34,7 @@ def convert_subquery(decoder: Decoder, message: Message, plan_path: PlanPath, sc
     if kind is None:
         return decoder.missing_expression(plan_path)
     body, plan_path = getattr(message, kind), plan_path / kind
-    if not decoder.count_subquery(plan_path):
+    if not decoder.count(limits.SUBQUERIES, plan_path):
         return poison.EXPRESSION
     match kind:
         case "scalar":

@@ -12,6 +12,7 @@ from ...ir.types import Type
 from .. import poison
 from ..comparing import either_nullable, same_type
 from ..decoder import Decoder, Steps
+from ..encoding import limits
 from ..encoding.message_nodes import Message
 from ..plan_path import PlanPath
 from ..poison import is_unknown
@@ -47,6 +48,10 @@ _OPERATIONS: Final[dict[int, tuple[ir.SetOperation, Callable[[Sequence[Type]], T
 
 
 def convert_set(decoder: Decoder, message: Message, plan_path: PlanPath, outer: Scope | None) -> Steps[ir.Relation]:
+    operation = _OPERATIONS.get(message.op)
+    is_union_all = operation is not None and operation[0] is ir.SetOperation.UNION_ALL
+    if not is_union_all and not decoder.count(limits.SET_INPUTS, plan_path / "inputs", len(message.inputs)):
+        return poison.RELATION
     inputs: list[ir.Relation] = []
     for index, number in enumerate(message.inputs):
         inputs.append((yield from decoder.relation(number, plan_path.at("inputs", index), outer)))
@@ -56,7 +61,6 @@ def convert_set(decoder: Decoder, message: Message, plan_path: PlanPath, outer: 
         )
     if decoder.loops.guessing:  # the loop's columns may not be known yet; the other inputs give their types
         inputs = [child for child in inputs if child is not poison.RELATION] or inputs
-    operation = _OPERATIONS.get(message.op)
     if operation is None:
         decoder.problems.add(plan_path / "op", "MISSING", "the operation is missing or unknown")
     if operation is None or not inputs or any(child is poison.RELATION for child in inputs):

@@ -198,6 +198,29 @@ def test_more_subqueries_than_can_be_planned_in_time_are_refused_once() -> None:
     assert "more than 100 subqueries; at most 100 are allowed: join with what they read" in reported.message
 
 
+def united(operation: str, inputs: int) -> Node:
+    return {"set": {"inputs": [table(I64)] * inputs, "op": f"SET_OP_{operation}"}}
+
+
+@pytest.mark.parametrize("operation", ["UNION_DISTINCT", "MINUS_PRIMARY", "INTERSECTION_MULTISET_ALL"])
+def test_inputs_of_set_operations_are_counted_together_unless_they_are_only_appended(operation: str) -> None:
+    most = limits.SET_INPUTS.most
+    decode(plan(united(operation, most), ["a"]))
+    decode(plan(united("UNION_ALL", most + 1), ["a"]))
+    together = {"set": {"inputs": [united(operation, 2), united(operation, most - 3)], "op": f"SET_OP_{operation}"}}
+    reported = problem(plan(together, ["a"]))
+    assert reported.reason == "PLAN_TOO_LARGE"
+    assert "more than 2,000 inputs of set operations that are not UNION ALL" in reported.message
+
+
+def test_references_are_counted() -> None:
+    most = limits.REFERENCES.most
+    decode(plan({"set": {"inputs": [_use(0)] * most, "op": "SET_OP_UNION_ALL"}}, ["a"], table(I64)))
+    reported = problem(plan({"set": {"inputs": [_use(0)] * (most + 1), "op": "SET_OP_UNION_ALL"}}, ["a"], table(I64)))
+    assert reported.reason == "PLAN_TOO_LARGE"
+    assert "more than 5,000 references to common subtrees; at most 5,000 are allowed" in reported.message
+
+
 def test_columns_of_all_relations_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
     lower(monkeypatch, limits.ALL_COLUMNS, 100)
     relation = table(*[I64] * 10)
