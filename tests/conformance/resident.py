@@ -143,6 +143,9 @@ KINDS: Final[Mapping[str, Kind]] = {
     "relaxed sort": sql(f"{READ} ORDER BY k DESC", determinism="relaxed"),
     "continuous filter": sql(f"{READ} WHERE k >= 3", mode="continuous", refused=STATE),
     "continuous groups": sql("SELECT g, max(t) AS t FROM l GROUP BY g", mode="continuous", refused=STATE),
+    "continuous project": sql(
+        "SELECT k, t || t AS t FROM l", mode="continuous", refused={**STATE, **refused("MEMORY_LIMIT", "10 MB")}
+    ),
     "continuous first texts": sql("SELECT g, first_value(t) AS t FROM l GROUP BY g", mode="continuous", refused=STATE),
     "continuous count": sql(
         "SELECT g, count(k) AS n FROM l GROUP BY g", mode="continuous", refused=refused("STATE_TOO_LARGE", "8 B")

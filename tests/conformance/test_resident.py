@@ -44,6 +44,15 @@ def test_state_that_fits_is_not_in_memory_several_times(folder: Path, width: str
     assert taken.peak <= limit + ELSE, f"{taken.peak >> 20} MiB"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="the system's count is Linux's")
+def test_changes_that_fit_are_not_in_memory_several_times(folder: Path) -> None:
+    """Forty rows of 2 MB, which the epoch gives out in order."""
+    limit = 128 * MIB
+    taken = resident("continuous project", 1_000_000, folder, limit=limit, size=40 * MIB)
+    assert taken.rows == 41
+    assert taken.peak <= limit + ELSE, f"{taken.peak >> 20} MiB"
+
+
 @pytest.mark.parametrize(
     ("kind", "taken", "expected"),
     [

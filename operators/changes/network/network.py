@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter, time
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from ....proto.errors import ExecutionError
 from ...core.operator import UNBOUNDED, Part, StateReader, StateWriter, least_watermark
+from ...core.wide_rows import PassingRows
 from ..change_operator import ChangeOperator
 from ..kept.held_state import HeldState, SettledRuns
 from ..values.canonical_rows import canonical
@@ -31,6 +33,8 @@ from .network_graph import Graph, Loop
 from .network_loop import LoopNode
 from .network_statistics import LoopStatistics, NetworkStatistics, OperatorStatistics
 from .schedule import InOrder, Schedule
+
+_FREED: Final = PassingRows(4 << 20)
 
 
 class Network:
@@ -114,6 +118,7 @@ class Network:
             return self._nothing
         change = Change.concat(parts)
         parts.clear()  # their rows may be long
+        _FREED.add_bytes(change.rows.long_bytes)
         try:
             return canonical(consolidate(change))
         except OverflowError as error:
