@@ -166,6 +166,16 @@ def test_a_row_comes_when_no_earlier_row_can_come(client: tidegate.Client) -> No
     ]
 
 
+@pytest.mark.parametrize("left", [2, 40], ids=["a row that it may match", "no such row"])
+def test_a_deletion_on_time_of_a_row_that_is_late_fails(client: tidegate.Client, left: int) -> None:
+    rows = table([(1, "a", 1), (3, "a", 1), (30, "a", 1), (3, "a", 1)])
+    wrong = rows.append_column("_weight", pa.array([1, -1, 1, 1], pa.int64()))
+    fed = {"l": table([(left, "a", 1), (40, "a", 1)]), "r": tidegate.Changes(wrong)}
+    failed = pytest.raises(tidegate.TaskFailed, match="deleted on time, but its insertion came later")
+    with client.create_task(AsOf("left", None).plan(final=True), mode="continuous") as task, failed:
+        task.run_epoch(fed)
+
+
 def test_the_task_goes_on_from_a_checkpoint(tmp_path: Any) -> None:
     as_of = AsOf("left", None, delays=(2, 2))
     left = [(at, "ab"[at % 2], at) for at in range(30)]

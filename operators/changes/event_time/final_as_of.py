@@ -22,7 +22,7 @@ from ..values.consolidate import consolidate
 from ..values.evaluator import Evaluator
 from ..values.order_codes import canonical_orders, order_of
 from ..values.rows import Rows
-from .final_windows import rows_in_order, rows_on_time
+from .final_windows import late_insertion, rows_in_order, rows_on_time
 from .forgetting import Forgetting
 from .interval_closing import IntervalClosing
 from .timed_rows import TimedRows
@@ -74,6 +74,9 @@ class FinalAsOf(ChangeOperator):
             return
         self._low = low
         left, right = (rows.between(NEVER, low) for rows in self._open)
+        negative = np.flatnonzero(right.weights < 0)
+        if len(negative):
+            raise late_insertion(right.rows.take(negative[:1]), self._schemas[1], self._whose)
         if len(left):
             yield self._answers(left, right)
         self._pass(right)
@@ -119,12 +122,11 @@ class FinalAsOf(ChangeOperator):
 
     def _pass(self, right: Change) -> None:
         """Keep the latest of these right rows of each key, in place of the one before."""
-        present = right.take(np.flatnonzero(right.weights > 0))
-        if not len(present):
+        if not len(right):
             return
         of_keys = [order for order in canonical_orders(len(self._schemas[1])) if order.column in self._keys[1]]
         others = [order for order in canonical_orders(len(self._schemas[1])) if order.column not in self._keys[1]]
-        rows = present.rows.take(order_of(present.rows, [*of_keys, *others]))
+        rows = right.rows.take(order_of(right.rows, [*of_keys, *others]))
         keys, pairs = rows.select(self._keys[1]), np.arange(len(rows) - 1)
         last = np.flatnonzero(np.append(~keys.same(pairs, keys, pairs + 1), True))
         latest = rows.take(last)
