@@ -253,7 +253,12 @@ class Decoder:
             self.problems.add(plan_path, limits.REASON, limits.DEPTH.message())
 
     def count(self, limit: limits.Limit, plan_path: PlanPath, number: int = 1) -> bool:
-        """Counts so many of what has a limit, and tests the count against it. The first excess is reported, once."""
+        """Counts so many of what has a limit, and tests the count against it. The first excess is reported, once.
+
+        What a loop's body is read for to find out its columns is not counted: it is read again.
+        """
+        if self.loops.guessing:
+            return True
         before = self._counts[limit]
         self._counts[limit] += number
         if before <= limit.most < before + number:

@@ -46,8 +46,9 @@ def convert_iteration(
     if len(message.inputs) == 2:
         entering = yield from decoder.relation(message.inputs[1], plan_path.at("inputs", 1), outer)
     known = _known(decoder, iteration.schema, entering, plan_path)
+    is_as_wide = known is not None and entering is not None and len(known) == len(entering.schema)
     settling = _Settling(decoder, iteration.iteration_name, message.inputs[0], plan_path, outer)
-    settled = yield from settling.settle(known, None if entering is poison.RELATION else entering)
+    settled = yield from settling.settle(known, entering if is_as_wide else None)
     if settled is None or at_limit is None or len(decoder.problems) > problems_before:
         return poison.RELATION
     _warn(decoder, settled, iteration, plan_path)

@@ -212,10 +212,14 @@ def references(relation: ir.Relation) -> list[ir.Reference]:
     return [part for part in relations(relation) if isinstance(part, ir.Reference)]
 
 
-def test_a_message_may_declare_what_goes_round() -> None:
+def declared_row() -> str:
+    """One column, of I64."""
     row = json_format.ParseDict({"struct": {"types": [I64], "nullability": "NULLABILITY_REQUIRED"}}, Type())
-    declared = base64.b64encode(row.SerializeToString()).decode()
-    relation = loop(filter_(reference(1), TRUE), schema=declared)
+    return base64.b64encode(row.SerializeToString()).decode()
+
+
+def test_a_message_may_declare_what_goes_round() -> None:
+    relation = loop(filter_(reference(1), TRUE), schema=declared_row())
     iterate = only(decode(plan(relation, ["a"])).plan.root, ir.Iterate)
     assert iterate.schema == (ROUND,)
 
@@ -324,6 +328,11 @@ def test_a_reference_of_absurd_length_costs_nothing() -> None:
 def test_a_body_of_other_columns_than_what_enters() -> None:
     assert reasons(loop(table(I32), table(I64)), 1) == [(".inputs[0]", "MIXED_TYPES")]
     assert reasons(loop(table(I64, I64), table(I64)), 1) == [(".inputs[0]", "WRONG_WIDTH")]
+
+
+def test_more_columns_enter_than_are_declared() -> None:
+    relation = loop(filter_(reference(1), TRUE), table(I64, I64), schema=declared_row())
+    assert reasons(relation, 1) == [(".inputs[1]", "WRONG_WIDTH")]
 
 
 @pytest.mark.parametrize("inputs", [(), (1, 2, 3)])
