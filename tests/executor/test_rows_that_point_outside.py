@@ -1,0 +1,81 @@
+"""Rows that other processes have written are refused where they point outside of their own bytes or are not UTF-8."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from tidegate.executor.checkpoints.checkpoint_folder import CheckpointFolder
+from tidegate.executor.checkpoints.disk import LocalDisk
+from tidegate.executor.datasets.dataset_files import ChannelFiles
+from tidegate.executor.spark.staged_files import StagedRows
+from tidegate.executor.spark.worker.parcels import decoded
+from tidegate.proto.errors import CheckpointError, ExecutionError
+
+from .checkpoints.test_folder import take
+
+
+def ends(*numbers: int) -> pa.Buffer:
+    return pa.py_buffer(b"".join(number.to_bytes(4, "little") for number in numbers))
+
+
+def texts(*offsets: int, data: bytes = b"ab") -> pa.Array:
+    return pa.StringArray.from_buffers(len(offsets) - 1, ends(*offsets), pa.py_buffer(data))
+
+
+OUTSIDE = texts(0, 1 << 20, 2)
+DAMAGED = {
+    "text outside": OUTSIDE,
+    "text that is not UTF-8": texts(0, 1, 2, data=b"\xff\xfe"),
+    "text outside, inside of lists": pa.ListArray.from_buffers(
+        pa.list_(pa.string()), 1, [None, ends(0, 2)], children=[OUTSIDE]
+    ),
+    "codes of no value": pa.DictionaryArray.from_arrays(pa.array([0, 77], pa.int32()), pa.array(["a"]), safe=False),
+}
+
+
+def from_a_checkpoint(folder: Path, table: pa.Table) -> None:
+    checkpoints = CheckpointFolder(LocalDisk(), folder)
+    manifest = take(checkpoints, "one", 1, table)
+    [part] = manifest.parts
+    checkpoints.table(manifest, part)
+
+
+def from_a_dataset(folder: Path, table: pa.Table) -> None:
+    folder.mkdir(exist_ok=True)
+    writer = ChannelFiles(folder)
+    writer.read(writer.put(table, own=True))
+
+
+def from_a_staging_place(folder: Path, table: pa.Table) -> None:
+    folder.mkdir(exist_ok=True)
+    with pa.OSFile(f"{folder}/rows", "wb") as sink, pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    list(StagedRows(f"{folder}/rows").read())
+
+
+def from_a_parcel(_: Path, table: pa.Table) -> None:
+    sink = pa.BufferOutputStream()
+    [batch] = table.to_batches()
+    if any(map(pa.types.is_dictionary, table.schema.types)):
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_batch(batch)
+        decoded(bytes(sink.getvalue()), table.schema)
+    else:
+        decoded(bytes(batch.serialize()), table.schema)
+
+
+READERS = (from_a_checkpoint, from_a_dataset, from_a_staging_place, from_a_parcel)
+
+
+@pytest.mark.parametrize("read", READERS, ids=lambda read: read.__name__)
+@pytest.mark.parametrize("damage", DAMAGED)
+def test_rows_that_are_damaged_inside_are_refused(
+    damage: str, read: Callable[[Path, pa.Table], None], tmp_path: Path
+) -> None:
+    read(tmp_path / "sound", pa.table({"s": pa.array(["a", "b"])}))
+    with pytest.raises((CheckpointError, ExecutionError, pa.ArrowInvalid)):
+        read(tmp_path / "damaged", pa.table({"s": DAMAGED[damage]}))
