@@ -52,7 +52,9 @@ class CheckpointRoot:
     def folder(self, task: str) -> CheckpointFolder:
         path = self.check()
         if NAME.fullmatch(task) is None:
-            raise InvalidRequest(f"{task!r} is not a task's id", reason="CHECKPOINT_ID")
+            raise InvalidRequest(
+                f"{task!r} is not a task's id: an id is what CreateTask has answered", reason="CHECKPOINT_ID"
+            )
         return CheckpointFolder(self._disk, path / task)
 
     def find(self, identity: str) -> KnownCheckpoint:

@@ -59,7 +59,9 @@ class Checkpoints:
         except TidegateError:
             raise
         except OSError as error:
-            raise CheckpointError(f"checkpoint {name!r} cannot be written: {error}") from error
+            raise CheckpointError(
+                f"checkpoint {name!r} cannot be written: {error}; give the folder of checkpoints room"
+            ) from error
         self._collect()
         return described(self._task, manifest)
 

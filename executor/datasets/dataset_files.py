@@ -220,7 +220,9 @@ def _naming_the_disk() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise Exhausted(f"a Dataset cannot be written: {error}", reason="SPILL_FAILED") from error
+        raise Exhausted(
+            f"a Dataset cannot be written: {error}; give the spill folder room", reason="SPILL_FAILED"
+        ) from error
 
 
 def _copied(table: pa.Table) -> Sequence[pa.RecordBatch]:

@@ -89,7 +89,8 @@ class Ledger:
             belongs = epoch  # a task does not know the epochs before its start
         if epoch is not None and epoch != belongs:
             raise Refused(
-                f"split {number} of source {source.name!r} names epoch {epoch}, but it belongs to epoch {belongs}",
+                f"split {number} of source {source.name!r} names epoch {epoch}, but it belongs to epoch {belongs}: "
+                "name that epoch, or none",
                 reason="WRONG_EPOCH",
             )
         if not source.has(number):

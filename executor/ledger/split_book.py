@@ -178,7 +178,8 @@ class SourceLedger:
     def check_not_beyond_end(self, number: int) -> None:
         if self.end is not None and number > self.end:
             raise Refused(
-                f"source {self.name!r} has ended with split {self.end}: split {number} is beyond it",
+                f"source {self.name!r} has ended with split {self.end}: split {number} is beyond it; "
+                "add the split to a new task",
                 reason="SOURCE_ENDED",
             )
 
@@ -187,7 +188,8 @@ class SourceLedger:
         if last < self.last:
             raise Refused(
                 f"through[{self.name!r}]={last}, but split {self.last} of the source is already in "
-                f"{'the open epoch' if self.highest > self.sealed else 'a sealed epoch'}",
+                f"{'the open epoch' if self.highest > self.sealed else 'a sealed epoch'}: "
+                "name that split or a later one",
                 reason="THROUGH_BELOW_ACCEPTED",
             )
         if self.end is not None and last > self.end:
@@ -208,7 +210,8 @@ class SourceLedger:
             return self.last
         if through < self.last:
             raise Refused(
-                f"source {self.name!r} cannot end at split {through}: the source already has split {self.last}",
+                f"source {self.name!r} cannot end at split {through}: the source already has split {self.last}: "
+                "name that split or a later one",
                 reason="THROUGH_BELOW_ACCEPTED",
             )
         return through

@@ -68,7 +68,9 @@ def _in_file(name: str, split: InlineSplit, size: int, options: TaskOptions, spa
         with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, whole.schema) as writer:
             writer.write_table(whole)
     except OSError as error:  # the task is not made, and its folder is removed with the written files
-        raise Exhausted(f"spilling table {name!r} to disk failed: {error}", reason="SPILL_FAILED") from error
+        raise Exhausted(
+            f"spilling table {name!r} to disk failed: {error}; give the spill folder room", reason="SPILL_FAILED"
+        ) from error
     used = path.stat().st_size
     space.quota.give(taken - used)
     space.quota.keep(used)

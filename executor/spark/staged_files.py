@@ -125,7 +125,9 @@ def _write(writer: pa.RecordBatchStreamWriter, batch: pa.RecordBatch) -> None:
     try:
         writer.write_batch(batch)
     except OSError as error:
-        raise Exhausted(f"writing to the staging place failed: {error}", reason="SPILL_FAILED") from error
+        raise Exhausted(
+            f"writing to the staging place failed: {error}; give the place room", reason="SPILL_FAILED"
+        ) from error
 
 
 class StagedRows:
@@ -145,7 +147,7 @@ class StagedRows:
                 yield from each_validated(reader)
         except (pa.ArrowException, OSError) as error:
             raise ExecutionError(
-                f"a file of the staging place cannot be read: {error}", reason="STAGING_LOST"
+                f"{self._path} of the staging place cannot be read: {error}", reason="STAGING_LOST"
             ) from error
 
 

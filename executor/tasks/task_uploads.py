@@ -138,7 +138,7 @@ class Reception:
 
     def _check_open(self) -> None:
         if not self._open:
-            raise NotFound(f"the upload of {self._name!r} has ended", reason="UPLOAD_GONE")
+            raise NotFound(f"the upload of {self._name!r} has ended: upload the file again", reason="UPLOAD_GONE")
 
     def drop(self) -> None:
         """Remove the file, unless it is kept."""

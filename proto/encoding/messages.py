@@ -220,14 +220,16 @@ def split_value(message: pb.Split) -> v.Split:
 
 def file_value(file: pb.FileSplit) -> v.FileSplit:
     if not file.path:
-        raise InvalidRequest("the file split has no path", reason="SPLIT_MISSING")
+        raise InvalidRequest("the file split has no path: set split.file.path", reason="SPLIT_MISSING")
     if file.HasField("first_row") != file.HasField("end_row"):
         message = f"the row range of {file.path} needs both first_row and end_row"
         raise InvalidRequest(message, reason="INVALID_RANGE")
     rows = (file.first_row, file.end_row) if file.HasField("end_row") else None
     if rows is not None and rows[0] > rows[1]:
         raise InvalidRequest(
-            f"the row range {rows[0]}..{rows[1]} of {file.path} ends before it starts", reason="INVALID_RANGE"
+            f"the row range {rows[0]}..{rows[1]} of {file.path} ends before it starts: "
+            "first_row must be at most end_row",
+            reason="INVALID_RANGE",
         )
     groups = tuple(file.row_groups) or None
     return v.FileSplit(

@@ -167,7 +167,9 @@ class _Shared:
             for rows in batches:
                 self._writer.write_batch(rows)
         except OSError as error:
-            raise ExecutionError(f"rows for all channels cannot be written: {error}", reason="SPILL_FAILED") from error
+            raise ExecutionError(
+                f"rows for all channels cannot be written: {error}; give the staging place room", reason="SPILL_FAILED"
+            ) from error
 
 
 def _parcel(exchange: Exchange, producer: int, channel: int, number: int, kind: Kind, payload: bytes) -> Parcel:
