@@ -18,7 +18,7 @@ from tidegate.proto.current_call import work_for
 from tidegate.proto.errors import PlanError, Unavailable
 from tidegate.proto.values import Mode, PlanBytes, TaskOptions
 
-SIZE = 2_000
+SIZE = 1_000
 SHAPES = ("cases", "columns computed", "measures", "windows", "sources of a union", "sources that intersect")
 
 
