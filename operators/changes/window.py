@@ -18,6 +18,7 @@ from ..arrays.hashing import Hashes
 from ..arrays.ordering import Order
 from ..core.interrupts import look
 from ..core.operator import StateReader, StateWriter
+from ..core.wide_rows import PassingRows
 from .agenda import Agenda
 from .change_operator import ChangeOperator
 from .kept.matching_entries import MatchingEntries
@@ -34,6 +35,7 @@ from .values.portions import TOGETHER, portions
 from .values.rows import Rows
 from .values.value_columns import Index
 
+_FREED: Final = PassingRows(4 << 20)
 _WORTH: Final = 4_096
 """A partition with more than so many rows for each changed row is not answered as a whole."""
 _FIRST: Final = 256
@@ -180,6 +182,7 @@ class Window(ChangeOperator):
             return None
         change = Change.concat(parts)
         del parts  # whose rows may be long
+        _FREED.add_bytes(change.rows.long_bytes)
         return _Delta.of(change, self._key, self._orders)
 
     def _given_out(self, changes: Sequence[Change]) -> Iterable[Change]:
@@ -187,6 +190,7 @@ class Window(ChangeOperator):
         change = consolidate(Change.concat(changes)) if changes else None
         if change is None or not len(change):
             return ()
+        _FREED.add_bytes(change.rows.long_bytes)
         self._given.insert(change)
         return (change,)
 
@@ -209,6 +213,7 @@ class Window(ChangeOperator):
         except RowsFailed as error:
             schema = pa.schema(list(self.schema)[: len(self._key)])
             raise failed_key(error, delta.keys, schema, rows, partition, self._windows.of) from error
+        del rows, now  # which may be long
         return _difference(answered, before.rows, before.weights)
 
     # ------------------------------------------------------------------------------------------ around what changes

@@ -150,6 +150,12 @@ KINDS: Final[Mapping[str, Kind]] = {
     "continuous count": sql(
         "SELECT g, count(k) AS n FROM l GROUP BY g", mode="continuous", refused=refused("STATE_TOO_LARGE", "8 B")
     ),
+    "continuous window": sql(
+        "SELECT k, g, t, max(t) OVER (PARTITION BY g) AS m FROM l", mode="continuous", refused=STATE
+    ),
+    "continuous window over the text": sql(
+        "SELECT k, g, t, lag(t) OVER (PARTITION BY g ORDER BY k) AS p FROM l", mode="continuous", refused=STATE
+    ),
     "continuous join": sql("SELECT l.k, l.t, r.g FROM l JOIN r ON l.k = r.k", FED, mode="continuous", refused=STATE),
     "loop that copies texts": loop(
         "select distinct k, t from (select k, t from l union all select x.k, x.t from x where x.k < 0)",

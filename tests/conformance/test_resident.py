@@ -45,6 +45,16 @@ def test_state_that_fits_is_not_in_memory_several_times(folder: Path, width: str
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the system's count is Linux's")
+@pytest.mark.parametrize("kind", ["continuous window", "continuous window over the text"])
+def test_windows_that_fit_are_not_in_memory_several_times(folder: Path, kind: str) -> None:
+    """Their state has each row with its answer, and each merge of its runs copies both."""
+    limit = 256 * MIB
+    taken = resident(kind, 1_000, folder, limit=limit, size=30 * MIB)
+    assert taken.rows > 30_000
+    assert taken.peak <= limit + ELSE, f"{taken.peak >> 20} MiB"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system's count is Linux's")
 def test_changes_that_fit_are_not_in_memory_several_times(folder: Path) -> None:
     """Forty rows of 2 MB, which the epoch gives out in order."""
     limit = 128 * MIB

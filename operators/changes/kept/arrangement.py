@@ -134,7 +134,9 @@ class Arrangement:
         key_hashes = (rows.select(self._key) if keys is None else keys).hashes()
         run = entries(rows, key_hashes, key_hashes if self._whole else rows.hashes(), weights, rounds)
         if len(run) > _FEW:
-            self._insert_run(run)
+            handed = [run]
+            del run, rows  # while runs are merged nothing else holds the run, whose rows may be long
+            self._insert_run(handed.pop())
         elif len(run):
             part, known = len(self._recent), self._recent_keys
             for at, key in enumerate(run.key_hashes.tolist()):

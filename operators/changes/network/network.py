@@ -120,7 +120,9 @@ class Network:
         parts.clear()  # their rows may be long
         _FREED.add_bytes(change.rows.long_bytes)
         try:
-            return canonical(consolidate(change))
+            consolidated = consolidate(change)
+            del change
+            return canonical(consolidated)
         except OverflowError as error:
             raise ExecutionError(f"the result: {error}", reason="WEIGHT_OVERFLOW") from error
 
