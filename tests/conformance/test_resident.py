@@ -56,10 +56,10 @@ def test_windows_that_fit_are_not_in_memory_several_times(folder: Path, kind: st
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the system's count is Linux's")
 def test_changes_that_fit_are_not_in_memory_several_times(folder: Path) -> None:
-    """Forty rows of 2 MB, which the epoch gives out in order."""
+    """Rows of 2 MB, which the epoch gives out in order."""
     limit = 128 * MIB
-    taken = resident("continuous project", 1_000_000, folder, limit=limit, size=40 * MIB)
-    assert taken.rows == 41
+    taken = resident("continuous project", 1_000_000, folder, limit=limit, size=36 * MIB)
+    assert taken.rows == 37
     assert taken.peak <= limit + ELSE, f"{taken.peak >> 20} MiB"
 
 

@@ -139,7 +139,7 @@ def test_a_cancelled_task_tells_so_and_frees_what_it_held() -> None:
                 call()
         statistics = task.info().statistics
         assert (statistics.output_bytes_held, statistics.spilled_bytes) == (0, 0)
-        assert engine.computations[0].closed.is_set()
+        assert engine.computations[0].closed.wait(20)
 
 
 def test_cancelling_a_finished_task_leaves_its_results() -> None:
