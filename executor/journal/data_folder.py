@@ -7,6 +7,7 @@ import os
 import socket
 import stat
 import time
+import weakref
 from pathlib import Path
 from typing import Final
 
@@ -14,12 +15,15 @@ from ...proto.errors import InvalidRequest, Refused
 
 _OWNER: Final = "owner"
 _LONGEST: Final = 1_000
+_open: weakref.WeakSet[DataFolder] = weakref.WeakSet()
+"""The folders that this process owns."""
 
 
 class DataFolder:
     """The folder at `path`, owned by one service until `release` or until this process ends.
 
     The system holds the lock, so it ends with the process, however the process ends, and a copy of the folder has none.
+    A process that this one forks does not hold it: it may live on after this one was killed.
     """
 
     def __init__(self, path: Path) -> None:
@@ -35,6 +39,7 @@ class DataFolder:
                 reason="DATA_FOLDER",
             ) from error
         self._take(self._lock)
+        _open.add(self)
 
     def _take(self, lock: int) -> None:
         try:
@@ -67,6 +72,15 @@ class DataFolder:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+
+def _let_go() -> None:
+    """Close the files of the locks in a forked process. The process that forked it keeps the locks."""
+    for folder in _open:
+        folder.release()
+
+
+os.register_at_fork(after_in_child=_let_go)
 
 
 def _check_private(folder: Path) -> None:

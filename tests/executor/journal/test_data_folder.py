@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sqlite3
 import stat
+import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -85,6 +87,27 @@ def test_a_journal_with_more_than_its_tables_is_refused(tmp_path: Path, more: st
 
 
 @pytest.mark.timeout(60)
+def test_a_process_that_was_forked_does_not_hold_the_folder_of_one_that_was_killed(tmp_path: Path) -> None:
+    folder = data_folder.DataFolder(tmp_path)
+    lives, forked = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(forked, b"1")
+        time.sleep(60)
+        os._exit(0)
+    try:
+        os.read(lives, 1)
+        with pytest.raises(Refused):
+            data_folder.DataFolder(tmp_path)
+        folder.release()  # the system does this to a process that is killed
+        data_folder.DataFolder(tmp_path).release()
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(lives)
+        os.close(forked)
+
+
 @pytest.mark.parametrize("other", ["pipe", "link"])
 def test_kept_rows_that_are_no_regular_file_are_damage(tmp_path: Path, other: str) -> None:
     with Restarts(tmp_path) as service:
