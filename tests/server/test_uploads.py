@@ -134,3 +134,95 @@ def test_a_name_that_the_server_keeps_has_a_longest_length(backend: TaskManager,
         stub.AddSplit(pb.AddSplitRequest(task=task, source="a", split=split))
     assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert stub.Upload(iter([pb.UploadRequest(task=task, name="x.csv", group="g" * 200)])).path
+
+
+LONG = "l" * 300
+LONGEST = "x." + "l" * 31
+
+
+def uploaded(channel: grpc.Channel, task: str, name: bytes, data: bytes = b"a\n1\n") -> str:
+    """The path of a file with this name, which may be no UTF-8, or the reason of its refusal."""
+    split = pb.UploadRequest(task=task, data=data).SerializeToString() + _field(2, name)
+    call = channel.stream_unary(UPLOAD, None, pb.UploadResponse.FromString)
+    try:
+        return str(call(iter([split]), timeout=30).path)
+    except grpc.RpcError as error:
+        return dict(error.trailing_metadata())["tidegate-reason"]
+
+
+def _field(number: int, data: bytes) -> bytes:
+    length, rest = bytearray(), len(data)
+    while rest >= 0x80:
+        length.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    return bytes([number << 3 | 2, *length, rest]) + data
+
+
+@pytest.mark.parametrize(
+    ("name", "ending"),
+    [
+        ("", ""),
+        ("x", ""),
+        (".csv", ""),
+        ("/", ""),
+        ("///", ""),
+        ("..", ""),
+        ("../../etc/x.csv", ".csv"),
+        ("..\\..\\x.csv", ".csv"),
+        ("/etc/passwd.csv/", ".csv"),
+        ("x.csv/..", ""),
+        ("x\0y.csv", ".csv"),
+        ("x\ny.csv", ".csv"),
+        ("x.é", ".é"),
+        ("x.csv.gz", ".csv.gz"),
+        (f"{LONG}.csv", ".csv"),
+        (f"{'n' * 1_000_000}.csv", ".csv"),
+        (LONGEST, LONGEST[1:]),
+    ],
+    ids=lambda value: repr(value)[:20],
+)
+def test_an_upload_is_kept_under_a_name_of_the_server_with_the_suffix_of_its_own(
+    backend: TaskManager, channel: grpc.Channel, name: str, ending: str
+) -> None:
+    task = backend.create_task(PLAN, backend.defaults, {}).id
+    path = Path(uploaded(channel, task, name.encode()))
+    assert path.name.partition(".upload")[2] == ending
+    assert path.read_bytes() == b"a\n1\n"
+    assert path.resolve().is_relative_to(backend.folder.resolve())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        f"x.{LONG}",
+        f"x.csv.{LONG}",
+        f"x.{LONG}.csv",
+        f"x.{'l' * 1_000_000}",
+        f"{LONGEST}l",
+        "x." + "é" * 16,
+        "x.c\0sv",
+        "x.csv\0",
+        "x.c\\sv.a b",
+        "x.\u202evsc",
+        "x.*",
+        "x.'; DROP TABLE t; --",
+        b"x.\xff\xfe",
+        b"\xff.csv",
+        b"x.\xed\xa0\x80",
+    ],
+    ids=lambda value: repr(value)[:20],
+)
+def test_an_upload_with_a_name_that_no_file_can_have_is_refused_with_a_reason(
+    backend: TaskManager, channel: grpc.Channel, name: str | bytes
+) -> None:
+    task = backend.create_task(PLAN, backend.defaults, {}).id
+    refused = ("INVALID_REQUEST", name.encode()) if isinstance(name, str) else ("MALFORMED_REQUEST", name)
+    assert uploaded(channel, task, refused[1]) == refused[0]
+    assert not [path for path in backend.folder.rglob("*.upload*") if path.is_file()]
+    assert uploaded(channel, task, b"x.csv").endswith(".csv")
+
+
+def test_an_upload_that_is_too_large_is_refused_with_a_reason_however_long_its_name_is() -> None:
+    with manager(spill_quota=10_000) as backend, served(backend) as address, grpc.insecure_channel(address) as channel:
+        task = backend.create_task(PLAN, backend.defaults, {}).id
+        assert uploaded(channel, task, b"n" * 1_000_000 + b".csv", b"x" * 100_000) == "UPLOAD_TOO_LARGE"
