@@ -230,6 +230,12 @@ def test_the_windows_case_runs_every_contender(tiny: Settings) -> None:
     assert all(target.value is not None for target in report.targets)
 
 
+def test_the_profit_case_runs_every_contender(tiny: Settings) -> None:
+    report = CASES["profit"](tiny)
+    assert len(report.rows) == 3
+    assert all(target.value is not None for target in report.targets)
+
+
 def test_the_answers_case_finds_all_plans_right(tiny: Settings) -> None:
     report = CASES["answers"](tiny)
     assert report.rows == [[name, "2", "2"] for name in tpch.PRODUCERS]

@@ -127,6 +127,18 @@ def test_a_live_view_gives_only_what_has_changed(tmp_path: Path) -> None:
     assert lines[-1] == "now: ann 25, bob 20, cid 10"
 
 
+def test_windows_of_two_streams_come_when_both_have_passed_their_end(tmp_path: Path) -> None:
+    assert shown("campaign_profit", tmp_path).splitlines() == [
+        "epoch 1",
+        "epoch 2",
+        "  09:00 shoes: 0 - 20 = -20",
+        "  09:00 spring: 105 - 35 = 70",
+        "epoch 3",
+        "  09:15 shoes: 70 - 10 = 60",
+        "  09:30 spring: 0 - 15 = -15",
+    ]
+
+
 def test_the_page_with_most_links_to_it_hands_its_rank_to_another(tmp_path: Path) -> None:
     assert shown("page_rank", tmp_path).splitlines() == [
         "page 0: 0.3319",
@@ -249,6 +261,7 @@ def test_every_example_has_a_test() -> None:
         "cheapest_path",
         "connected_components",
         "top_customers",
+        "campaign_profit",
         "tpch_graphs",
         "page_rank",
         "word_count",
