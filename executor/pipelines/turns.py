@@ -1,4 +1,4 @@
-"""Divides the pieces of an epoch among the channels of a pipeline, in this process and on Spark alike."""
+"""Divides the pieces of an epoch among the channels of a pipeline: in turns in this process, in shares on Spark."""
 
 from __future__ import annotations
 
@@ -21,8 +21,13 @@ def turns(pipeline: Pipeline, whole: Pieces) -> list[list[Pieces]]:
         (source,) = pipeline.sources
         dealt: list[Pieces] = [{source: morsel} for morsel in morsels(whole[source], pipeline.channels)]
         return [dealt[channel :: pipeline.channels] for channel in range(pipeline.channels)]
+    return [[pieces] for pieces in channel_shares(pipeline, whole)]
+
+
+def channel_shares(pipeline: Pipeline, whole: Pieces) -> list[Pieces]:
+    """The share of each channel of each source, in order: the rows of channel 0 come before those of channel 1."""
     of_channels: list[dict[str, Sequence[Piece]]] = [{} for _ in range(pipeline.channels)]
     for source in pipeline.sources:
         for mine, share in zip(of_channels, shares(whole[source], pipeline.channels), strict=True):
             mine[source] = share
-    return [[pieces] for pieces in of_channels]
+    return list(of_channels)

@@ -29,7 +29,7 @@ from ..pipelines.channel_pipelines import sent_sources
 from ..pipelines.input_progress import InputProgress
 from ..pipelines.key_shares import CutPieces, cuts_of, key_shares
 from ..pipelines.pipeline import EpochInput, Pieces, Read
-from ..pipelines.turns import in_morsels, turns
+from ..pipelines.turns import channel_shares
 from ..runtime.meters import Meters
 from ..runtime.network_totals import combined, combined_operators
 from .datasets import Datasets
@@ -104,7 +104,7 @@ class SparkCluster:
                 return
             for number, pipeline in enumerate(physical.pipelines):
                 if not pipeline.into:
-                    yield from _in_order(results_by_pipeline[number], dealt=in_morsels(pipeline))
+                    yield from _in_order(results_by_pipeline[number])
 
     def stages(self) -> tuple[StageStatistics, ...]:
         return self._progress.stages()
@@ -285,10 +285,9 @@ class SparkCluster:
             folder=str(folder),
             whole=self._found({name: epoch_input.whole[name] for name in whole}),
             channel_inputs=tuple(
-                packed(Given(turns=list(map(self._found, channel_turns)), cut={key: cut[channel][key] for key in mine}))
-                for channel, channel_turns in enumerate(turns(pipeline, epoch_input.whole))
+                packed(Given(pieces=self._found(pieces), cut={key: cut[channel][key] for key in mine}))
+                for channel, pieces in enumerate(channel_shares(pipeline, epoch_input.whole))
             ),
-            in_morsels=in_morsels(pipeline),
         )
 
     def _found(self, pieces: Pieces) -> Pieces:
@@ -355,26 +354,11 @@ def _as_files(pieces: Sequence[Piece], folder: Path) -> Sequence[Piece]:
     return tuple(staged(piece, folder) if isinstance(piece, InlinePiece) else piece for piece in pieces)
 
 
-def _in_order(results: Sequence[Result], *, dealt: bool) -> Iterator[pa.RecordBatch]:
-    """The rows, channel after channel or morsel after morsel. Each file is removed once it was read."""
-    if not dealt:
-        for result in results:
-            with closing(StagedRows(result.path).read()) as rows:
-                yield from rows
-            _ended(result)
-        return
-    files = [iter(StagedRows(result.path).read()) for result in results]
-    most = max(len(result.batches) for result in results)
-    for turn in range(most):
-        for result, file in zip(results, files, strict=True):
-            if turn < len(result.batches):
-                for _ in range(result.batches[turn]):
-                    yield next(file)
-                if turn == len(result.batches) - 1:
-                    _ended(result)
-
-
-def _ended(result: Result) -> None:
-    Path(result.path).unlink(missing_ok=True)
-    if result.error:
-        raise failures.read(result.error.encode())
+def _in_order(results: Sequence[Result]) -> Iterator[pa.RecordBatch]:
+    """The rows, channel after channel. Each file is removed once it was read."""
+    for result in results:
+        with closing(StagedRows(result.path).read()) as rows:
+            yield from rows
+        Path(result.path).unlink(missing_ok=True)
+        if result.error:
+            raise failures.read(result.error.encode())

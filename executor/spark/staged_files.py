@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import uuid
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,7 +13,6 @@ from pathlib import Path
 import pyarrow as pa
 
 from ...operators.core.piece import FilePiece, FileVersion, InlinePiece
-from ...operators.core.sizes import batch_bytes
 from ...operators.core.streams import BatchStream
 from ...proto.arrow.validation import each_validated
 from ...proto.dataset import Keyed
@@ -27,7 +26,7 @@ from .worker.stage import packed, unpacked
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """A channel's rows in a file, with the number of batches of each of its turns, and the error that ends them.
+    """A channel's rows in a file, and the error that ends them.
 
     If the rows are a Dataset's, `layout` says which files the folder `path` has.
     """
@@ -35,7 +34,6 @@ class Result:
     pipeline: int
     channel: int
     path: str
-    batches: tuple[int, ...]
     rows: int
     size: int
     error: str = ""
@@ -48,7 +46,7 @@ class Result:
     @staticmethod
     def read(payload: bytes) -> Result:
         fields = json.loads(payload)
-        return Result(**{**fields, "batches": tuple(fields["batches"]), "reports": fields["reports"].encode()})
+        return Result(**{**fields, "reports": fields["reports"].encode()})
 
 
 def write_dataset(
@@ -76,7 +74,6 @@ def write_dataset(
         pipeline=pipeline,
         channel=channel,
         path=str(path),
-        batches=(),
         rows=counted.rows,
         size=counted.bytes,
         error=error.decode(),
@@ -90,33 +87,26 @@ def layout_of(result: Result) -> Layout:
 
 
 def write_result(
-    folder: Path, schema: pa.Schema, turns: Sequence[Generator[pa.RecordBatch]], *, pipeline: int, channel: int
+    folder: Path, schema: pa.Schema, rows: Generator[pa.RecordBatch], *, pipeline: int, channel: int
 ) -> Result:
     """Write the rows to a file of this attempt alone. An error in the plan's data ends them."""
     path = folder / f"rows-{uuid.uuid4().hex}.arrow"
-    counts: list[int] = []
-    rows = size = 0
+    counted = BatchStream(schema, rows)
     error = b""
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
         try:
-            for turn in turns:
-                counts.append(0)
-                with closing(turn):
-                    for batch in turn:
-                        if batch.num_rows:
-                            _write(writer, batch)
-                            counts[-1] += 1
-                            rows += batch.num_rows
-                            size += batch_bytes(batch)
+            with closing(counted):
+                for batch in counted:
+                    if batch.num_rows:
+                        _write(writer, batch)
         except TidegateError as failure:
             error = failures.written(failure)
     return Result(
         pipeline=pipeline,
         channel=channel,
         path=str(path),
-        batches=tuple(counts),
-        rows=rows,
-        size=size,
+        rows=counted.rows,
+        size=counted.bytes,
         error=error.decode(),
     )
 

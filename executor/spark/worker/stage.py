@@ -12,7 +12,7 @@ import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 
@@ -25,8 +25,6 @@ from ....proto.values import TaskOptions
 from ...pipelines.build_operators import RunNode, Watched
 from ...pipelines.key_shares import CutPieces
 from ...pipelines.pipeline import Pieces, Sent
-
-Turns: TypeAlias = Sequence[Pieces]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -79,9 +77,9 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Given:
-    """A channel's part of an epoch: the pieces of each of its turns, and those in its ranges of keys."""
+    """A channel's part of an epoch: its share of the pieces, and those in its ranges of keys."""
 
-    turns: Turns
+    pieces: Pieces
     cut: CutPieces
 
 
@@ -89,8 +87,7 @@ class Given:
 class Turn:
     """A stage in one epoch, in the task's job number `run`.
 
-    `channel_inputs` has one `Given` for each channel, as bytes; `folder` is for written files. With `in_morsels`, the
-    result is ordered by turns, and not by channels.
+    `channel_inputs` has one `Given` for each channel, as bytes; `folder` is for written files.
     """
 
     run: int
@@ -99,7 +96,6 @@ class Turn:
     folder: str
     whole: Mapping[str, Sequence[Piece]]
     channel_inputs: tuple[bytes, ...]
-    in_morsels: bool
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from ....proto.errors import InternalError
 from ....proto.values import Determinism
 from ...pipelines.build_operators import OperatorFactory
 from ...pipelines.input_progress import EndedStatements
-from ...pipelines.pipeline import EpochInput, Pieces, PipelineInstance, Read
+from ...pipelines.pipeline import EpochInput, PipelineInstance, Read
 from ...runtime.batch_store import Quota, SpillFiles, SpillSpace
 from ...runtime.meters import Meter, Meters
 from ...runtime.side_threads import SideThreads
@@ -252,7 +252,7 @@ class _Channel:
         into = self._stage.pipeline.into
         meters = [self._meter(self._stage.plan_paths.get(exchange.number, "")) for exchange in into]
         outbox = Outbox(into, self._channel, meters, Path(self._turn.folder))
-        with closing(self._turns()) as rows:
+        with closing(self._rows()) as rows:
             for parcels in outbox.parcels(rows):
                 if parcels:
                     yield batch_of(parcels)
@@ -267,30 +267,25 @@ class _Channel:
         return write_dataset(
             Path(self._turn.folder),
             self._stage.pipeline.root.schema,
-            self._turns(),
+            self._rows(),
             keyed=dataset.keyed,
             pipeline=self._stage.number,
             channel=self._channel,
         )
 
     def _written(self) -> Result:
-        turns = [self._turn_rows(pieces) for pieces in self._given.turns] if self._turn.in_morsels else [self._turns()]
         return write_result(
             Path(self._turn.folder),
             self._stage.pipeline.root.schema,
-            turns,
+            self._rows(),
             pipeline=self._stage.number,
             channel=self._channel,
         )
 
-    def _turns(self) -> Generator[pa.RecordBatch]:
-        rows = (batch for pieces in self._given.turns for batch in self._turn_rows(pieces))
-        yield from bounded(rows, self._stage.pipeline.root, self._channel, self._stage.options.spill_quota)
-
-    def _turn_rows(self, pieces: Pieces) -> Generator[pa.RecordBatch]:
+    def _rows(self) -> Generator[pa.RecordBatch]:
         options = self._stage.options
         epoch_input = EpochInput(
-            pieces=pieces,
+            pieces=self._given.pieces,
             whole=self._turn.whole,
             receive=self._receive,
             clock_us=self._turn.clock_us,
@@ -300,8 +295,8 @@ class _Channel:
             cut=self._given.cut,
             sent=self._stage.sent,
         )
-        with closing(self._made.instance.run(epoch_input)) as rows:
-            yield from rows
+        rows = self._made.instance.run(epoch_input)
+        yield from bounded(rows, self._stage.pipeline.root, self._channel, options.spill_quota)
 
     def _receive(self, exchange: int) -> Stream:
         return self._inbox.receive(exchange)
