@@ -24,7 +24,6 @@ from .enclosing_loops import Loops
 from .encoding import limits
 from .encoding.counting import Tally
 from .encoding.message_nodes import Malformed, Message, Nodes
-from .function_binding import Binder
 from .literal_values import Literals
 from .plan_path import PlanPath
 from .problems import Problems
@@ -97,7 +96,6 @@ class Decoder:
         problems: Problems,
         extensions: Extensions,
         types: Types,
-        binder: Binder,
         habits: Habits,
         operators: UserOperators,
     ) -> None:
@@ -106,7 +104,6 @@ class Decoder:
         self.problems = problems
         self.extensions = extensions
         self.habits = habits
-        self.binder = binder
         self.operators = operators
         self.types = types
         self.literals = Literals(nodes, problems, types)

@@ -3,22 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from ...proto.errors import PlanError
-from .. import ir
+from .. import functions, ir
+from ..functions.argument_types import expressions
+from ..ir import tree
 from ..ir.types import Type
+from ..sql.expression_writer import check
 from . import poison
 from .declarations.extensions import Declared
 from .decoder import Decoder, Steps
 from .encoding.message_nodes import Malformed, Message
-from .function_binding import Bound, Use
 from .plan_path import PlanPath
 from .poison import is_unknown
 from .scope import Scope
 
 Argument: TypeAlias = ir.Expression | str
 Options: TypeAlias = Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Bound:
+    """The official function, its arguments with the conversions that producers leave out, and the result's type."""
+
+    function: ir.Function
+    arguments: tuple[Argument, ...]
+    type: Type
+    options: Options
 
 
 def declared_function(decoder: Decoder, reference: int, plan_path: PlanPath) -> Declared | None:
@@ -92,10 +105,20 @@ def bind_scalar(
     if _poisoned(arguments, output):
         return poison.EXPRESSION
     try:
-        return decoder.binder.bind_scalar(_use(decoder, declared, arguments, plan_path, options or {}, output))
+        bound = functions.bind_scalar(
+            declared.name,
+            declared.source,
+            arguments,
+            options=options,
+            output=_output(decoder, output),
+            dialect=decoder.habits.dialect,
+            plan_path=str(plan_path),
+        )
+        _check_calls(bound, set(arguments))
     except PlanError as error:
         _report(decoder, error, plan_path)
         return poison.EXPRESSION
+    return bound
 
 
 def bind(
@@ -112,29 +135,41 @@ def bind(
     if _poisoned(arguments, output):
         return None
     try:
-        return decoder.binder.bind(kind, _use(decoder, declared, arguments, plan_path, options, output))
+        bound = functions.bind(
+            kind,
+            declared.name,
+            declared.source,
+            arguments,
+            options=options,
+            output=_output(decoder, output),
+            dialect=decoder.habits.dialect,
+            plan_path=str(plan_path),
+        )
+        converted = expressions(bound.arguments)
+        use = ir.Measure if kind is ir.FunctionKind.AGGREGATE else ir.WindowCall
+        check(use(function=bound.function, arguments=converted, type=bound.type, options=bound.options))
     except PlanError as error:
         _report(decoder, error, plan_path)
         return None
+    return Bound(function=bound.function, arguments=converted, type=bound.type, options=bound.options)
 
 
-def _use(
-    decoder: Decoder,
-    declared: Declared,
-    arguments: Sequence[Argument],
-    plan_path: PlanPath,
-    options: Options,
-    output: Type | None,
-) -> Use:
-    return Use(
-        name=declared.name,
-        source=declared.source,
-        arguments=arguments,
-        options=options,
-        output=None if decoder.habits.output_types_wrong else output,
-        dialect=decoder.habits.dialect,
-        plan_path=str(plan_path),
-    )
+def _output(decoder: Decoder, output: Type | None) -> Type | None:
+    """The result type that the plan states, if its producer is right about result types."""
+    return None if decoder.habits.output_types_wrong else output
+
+
+def _check_calls(bound: ir.Expression, arguments: set[Argument]) -> None:
+    """Refuses functions without SQL in what binding has made: the call, and the expressions that binding has put around
+    it or between it and its arguments. So a plan that decodes can be rendered.
+    """
+    pending = [bound]
+    while pending:
+        expression = pending.pop()
+        if expression not in arguments:
+            if isinstance(expression, ir.Call):
+                check(expression)
+            pending.extend(tree.operands(expression))
 
 
 def _poisoned(arguments: Sequence[Argument], output: Type | None) -> bool:

@@ -23,7 +23,6 @@ from .encoding.json_nodes import JsonNodes, read_json
 from .encoding.looks_like import looks_like, unreadable
 from .encoding.message_nodes import Malformed, Message, Nodes
 from .encoding.protobuf_nodes import WireNodes
-from .function_binding import Binder, Registry
 from .plan_path import PlanPath
 from .problems import Problems
 
@@ -35,7 +34,6 @@ _CONVERTERS: Final = Converters(
     expressions=expressions.CONVERTERS,
     refused_expressions=expressions.REFUSED,
 )
-_REGISTRY: Final = Registry()
 _NO_OPERATORS: Final[UserOperators] = {}
 
 
@@ -47,7 +45,7 @@ class Decoded:
     warnings: tuple[str, ...]
 
 
-def decode_plan(plan: PlanBytes, binder: Binder = _REGISTRY, operators: UserOperators = _NO_OPERATORS) -> Decoded:
+def decode_plan(plan: PlanBytes, operators: UserOperators = _NO_OPERATORS) -> Decoded:
     """Decodes a plan, binary or JSON, of any Substrait release. `operators` are the service owner's operators, which
     the plan may name.
 
@@ -65,13 +63,13 @@ def decode_plan(plan: PlanBytes, binder: Binder = _REGISTRY, operators: UserOper
     except Malformed as error:
         raise PlanError(Problem(place="", reason="MALFORMED", message=unreadable(plan, str(error)))) from error
     likeliest, *others = candidates(message)
-    reading = _decode(nodes(), binder, operators, likeliest)
+    reading = _decode(nodes(), operators, likeliest)
     if isinstance(reading.result, Decoded) and not reading.unsure:
         return reading.result
     for habits in others:
         if habits.set_index is not likeliest.set_index and reading.bare_sets is None:
             continue
-        alternative = _decode(nodes(), binder, operators, habits).result
+        alternative = _decode(nodes(), operators, habits).result
         if isinstance(alternative, Decoded):
             return alternative if isinstance(reading.result, PlanError) else _refuse_both(reading.bare_sets or "")
     if isinstance(reading.result, PlanError):
@@ -119,12 +117,12 @@ class _Reading:
     unsure: bool
 
 
-def _decode(nodes: Nodes, binder: Binder, operators: UserOperators, habits: Habits) -> _Reading:
+def _decode(nodes: Nodes, operators: UserOperators, habits: Habits) -> _Reading:
     problems = Problems()
     message = nodes.take(0)
     extensions = read_extensions(message, problems)
     types = Types(nodes, problems, extensions, habits.unsigned_variation)
-    decoder = Decoder(_CONVERTERS, nodes, problems, extensions, types, binder, habits, operators)
+    decoder = Decoder(_CONVERTERS, nodes, problems, extensions, types, habits, operators)
     _check_plan(decoder, message)
     plan = _root(decoder, message)
     result: Decoded | PlanError

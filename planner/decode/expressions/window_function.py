@@ -12,8 +12,7 @@ from ...ir.types import Type, nullable
 from .. import poison
 from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Message
-from ..function_binding import Bound
-from ..function_calls import bind, declared_function, read_arguments, read_options
+from ..function_calls import Bound, bind, declared_function, read_arguments, read_options
 from ..phases import is_distinct, is_whole
 from ..plan_path import PlanPath
 from ..poison import is_unknown
