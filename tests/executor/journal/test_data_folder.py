@@ -86,7 +86,6 @@ def test_a_journal_with_more_than_its_tables_is_refused(tmp_path: Path, more: st
         assert refused.value.reason == "DATA_DAMAGED"
 
 
-@pytest.mark.timeout(60)
 def test_a_process_that_was_forked_does_not_hold_the_folder_of_one_that_was_killed(tmp_path: Path) -> None:
     folder = data_folder.DataFolder(tmp_path)
     lives, forked = os.pipe()
@@ -108,6 +107,7 @@ def test_a_process_that_was_forked_does_not_hold_the_folder_of_one_that_was_kill
         os.close(forked)
 
 
+@pytest.mark.timeout(60)
 @pytest.mark.parametrize("other", ["pipe", "link"])
 def test_kept_rows_that_are_no_regular_file_are_damage(tmp_path: Path, other: str) -> None:
     with Restarts(tmp_path) as service:
