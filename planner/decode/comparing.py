@@ -67,17 +67,26 @@ def castable(source: Type, target: Type) -> bool:
         return True
     match source, target:
         case t.Struct(fields=these), t.Struct(fields=those):
-            return len(these) == len(those) and all(map(castable, these, those))
+            return len(these) == len(those) and all(map(_castable_inside, these, those))
         case t.List(element=this), t.List(element=that):
-            return castable(this, that)
+            return _castable_inside(this, that)
         case t.Map(key=key, value=value), t.Map(key=other_key, value=other_value):
-            return castable(key, other_key) and castable(value, other_value)
+            return _castable_inside(key, other_key) and _castable_inside(value, other_value)
         case ((t.Timestamp() | t.TimestampTz()), t.Time()):
             return True
+        case ((t.IntervalYear() | t.IntervalDay() | t.IntervalCompound()), (t.IntervalYear() | t.IntervalDay())):
+            return type(source) is type(target)  # a month has no number of days
     families = _FAMILIES.get(type(source)), _FAMILIES.get(type(target))
     if None in families:
         return False
     return families[0] == families[1] or "text" in families
+
+
+def _castable_inside(source: Type, target: Type) -> bool:
+    """The same of values inside others, which are cast as they are: some casts of moments take several steps."""
+    if isinstance(source, t.Timestamp | t.TimestampTz) and isinstance(target, t.Time | t.Timestamp):
+        return t.nullable(source) == t.nullable(target)
+    return castable(source, target)
 
 
 def comparable(left: Type, right: Type) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from .. import ir
@@ -12,6 +12,9 @@ from ..ir.arrow_types import sql_type
 from ..ir.types import Type
 
 _MICROS: Final = 6
+_NANOS: Final = 9
+_DUCKDB_PLACES: Final = (0, 3)
+"""The places that DuckDB has types of timestamps for, besides microseconds and nanoseconds."""
 
 
 def cast(sql: str, source: Type, target: Type, on_failure: ir.CastFailure) -> str:
@@ -21,8 +24,7 @@ def cast(sql: str, source: Type, target: Type, on_failure: ir.CastFailure) -> st
     length than a `fixedbinary`'s fail, and so do other values that do not fit; if the plan says so, they become null.
     """
     function = "TRY_CAST" if on_failure is ir.CastFailure.NULL else "CAST"
-    wanted = sql_type(target)
-    converted = _converted(sql, source, wanted, function)
+    converted = _converted(sql, source, target, function)
     match target:
         case t.VarChar(length=length):
             within = isinstance(source, t.VarChar | t.FixedChar) and source.length <= length
@@ -62,10 +64,11 @@ def _checked(sql: str, is_wrong: Callable[[str], str], what: str) -> str:
     return let(sql, lambda value: f"CASE WHEN {is_wrong(value)} THEN {wrong} ELSE {value} END")
 
 
-def _converted(sql: str, source: Type, wanted: str, function: str) -> str:
+def _converted(sql: str, source: Type, target: Type, function: str) -> str:
     """The value in DuckDB's type. Texts and bytes are each other's UTF-8; DuckDB's own casts would read and write
     escapes.
     """
+    wanted = sql_type(target)
     texts = isinstance(source, t.String | t.VarChar | t.FixedChar)
     if texts and wanted == "VARCHAR":
         return sql
@@ -73,7 +76,54 @@ def _converted(sql: str, source: Type, wanted: str, function: str) -> str:
         return f"encode({sql})"
     if isinstance(source, t.Binary | t.FixedBinary) and wanted == "VARCHAR":
         return f"decode({sql})" if function == "CAST" else f"TRY(decode({sql}))"
-    return f"{function}({sql} AS {wanted})"
+    for step in _steps(source, target):
+        sql = f"{function}({sql} AS {step})"
+    return _rounded(f"{function}({sql} AS {wanted})", source, target)
+
+
+def _rounded(sql: str, source: Type, target: Type) -> str:
+    """A moment of DuckDB's type for the target, which may hold more places than the target has. A time of a whole day
+    is midnight.
+    """
+    if not isinstance(target, t.Time | t.Timestamp | t.TimestampTz) or target.precision in (_MICROS, _NANOS):
+        return sql
+    if isinstance(target, t.Timestamp) and target.precision in _DUCKDB_PLACES:
+        return sql  # DuckDB's cast has rounded
+    if type(source) is type(target) and source.precision <= target.precision:
+        return sql
+    count, finest = ("epoch_ns", _NANOS) if target.precision > _MICROS else ("epoch_us", _MICROS)
+    unit = 10 ** (finest - target.precision)
+
+    def rounded(value: str) -> str:
+        late = f"({count}({value}) + {unit // 2})"
+        ticks = f"{late} - (({late} % {unit}) + {unit}) % {unit}"
+        if isinstance(target, t.Time):
+            nanos = f"({ticks}) * {10 ** (_NANOS - finest)} % {86_400 * 10**_NANOS}"
+            return f"CAST(make_timestamp_ns({nanos}) AS {sql_type(target)})"
+        moment = f"{'make_timestamp_ns' if finest == _NANOS else 'make_timestamp'}({ticks})"
+        is_local = isinstance(target, t.Timestamp)
+        return f"CAST({moment} AS {sql_type(target)})" if is_local else f"({moment} AT TIME ZONE 'UTC')"
+
+    return let(sql, rounded)
+
+
+def _steps(source: Type, target: Type) -> Sequence[str]:
+    """The types between two kinds of moments, where DuckDB has no cast from the one to the other."""
+    if not isinstance(source, t.Timestamp | t.TimestampTz) or isinstance(target, t.TimestampTz):
+        return ()
+    fine = source.precision > _MICROS
+    clock = () if isinstance(source, t.Timestamp) else ("TIMESTAMP_NS" if fine else "TIMESTAMP",)
+    match target:
+        case t.Time(precision=precision) if precision > _MICROS and not fine:
+            return (*clock, "TIME")
+        case t.Time():
+            return clock
+        case t.Timestamp(precision=0) if fine:
+            return (*clock, "TIMESTAMP")
+        case t.Timestamp():
+            return clock
+        case _:
+            return ()
 
 
 def _of_length(value: str, length: int, on_failure: ir.CastFailure) -> str:

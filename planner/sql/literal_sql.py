@@ -89,7 +89,7 @@ def _moment(value: int, type_: t.Time | t.Timestamp | t.TimestampTz) -> str:
             return f"CAST(make_timestamp({scaled * 10 ** (6 - wanted)}) AS {sql_type(type_)})"
         case t.TimestampTz():
             if wanted == 9:
-                return f"CAST(make_timestamp_ns({scaled}) AS TIMESTAMPTZ_NS)"
+                return f"(make_timestamp_ns({scaled}) AT TIME ZONE 'UTC')"
             return f"make_timestamptz({scaled})"
 
 
