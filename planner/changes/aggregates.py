@@ -17,9 +17,10 @@ from .. import ir
 from ..analysis.structure import Structure
 from ..ir import types as t
 from ..ir.arrow_types import arrow_schema, sql_type
+from ..ir.building import columns, project
 from ..sql.states import State, render_total, states_of
 from .change_nodes import ChangeNode, ComputeNode, GroupNode, RegroupNode, SelectNode
-from .rendering import NUMBER, columns, leaf, numbered, render
+from .rendering import NUMBER, leaf, numbered, render
 from .rowwise import compute
 from .sets import distinct
 
@@ -270,16 +271,10 @@ def _again(relation: ir.Aggregate, keys: tuple[ir.Expression, ...], schema: ir.S
         plan_path=relation.plan_path,
     )
     fields = columns(answers)
-    last = ir.Project(
-        input=groups,
-        expressions=(*fields[1:], fields[0]),
-        schema=(*answers[1:], answers[0]),
-        plan_path=relation.plan_path,
-    )
     return RegroupNode(
         input=wide,
         key=tuple(range(len(below), len(types))),
-        sql=render(last, [base]),
+        sql=render(project(groups, (*fields[1:], fields[0])), [base]),
         nothing=None if keys else _nothing(relation, types),
         schema=arrow_schema(schema),
         plan_path=relation.plan_path,
@@ -299,7 +294,4 @@ def _nothing(relation: ir.Aggregate, types: ir.Schema) -> str:
         plan_path=relation.plan_path,
     )
     first = ir.Literal(value=0, type=NUMBER)
-    row = ir.Project(
-        input=groups, expressions=(*columns(measures), first), schema=(*measures, NUMBER), plan_path=relation.plan_path
-    )
-    return render(row, [base])
+    return render(project(groups, (*columns(measures), first)), [base])

@@ -13,8 +13,9 @@ from ...operators.changes.join import JoinKey
 from .. import ir
 from ..ir import types as t
 from ..ir.arrow_types import arrow_schema
+from ..ir.building import columns, filtered, project
 from .change_nodes import ChangeNode, GroupNode, JoinNode, PairCondition
-from .rendering import NUMBER, columns, leaf, numbered, render, with_positions
+from .rendering import leaf, numbered, render, with_positions
 from .rowwise import lower_chain
 from .sides import Sides, side_of
 
@@ -101,15 +102,12 @@ def _extremes(sides: Sides, bound: _Bound, conditions: list[ir.Expression]) -> C
     base = leaf(wide, plan_path)
     kept = base
     for condition in conditions:
-        kept = ir.Filter(input=kept, condition=condition, schema=wide, plan_path=plan_path)
+        kept = filtered(kept, condition)
     left = len(sides.left_schema)
     value = with_positions(bound.theirs, lambda at: at - left)
     fields = columns(wide)
     wanted = (*(fields[key.right] for key in sides.keys), value)
-    chain = ir.Project(
-        input=kept, expressions=wanted, schema=tuple(expression.type for expression in wanted), plan_path=plan_path
-    )
-    rows = lower_chain(chain, base, sides.right)
+    rows = lower_chain(project(kept, wanted), base, sides.right)
     at = len(sides.keys)
     return GroupNode(
         input=rows,
@@ -131,7 +129,5 @@ def _condition(sides: Sides, bound: _Bound, of_left: list[ir.Expression]) -> str
     arguments[1 - bound.mine] = ir.Field(index=len(sides.left_schema), type=value)
     kept = base
     for term in (*of_left, replace(bound.term, arguments=tuple(arguments))):
-        kept = ir.Filter(input=kept, condition=term, schema=base.schema, plan_path=sides.plan_path)
-    number = ir.Field(index=len(base.schema) - 1, type=NUMBER)
-    numbers = ir.Project(input=kept, expressions=(number,), schema=(NUMBER,), plan_path=sides.plan_path)
-    return render(numbers, [base])
+        kept = filtered(kept, term)
+    return render(project(kept, columns(base.schema)[-1:]), [base])

@@ -15,10 +15,10 @@ import pyarrow as pa
 from ...operators.changes.join import JoinKey
 from .. import ir
 from ..ir.arrow_types import arrow_schema
+from ..ir.building import columns
 from ..ir.visit import parts
 from .bounds import matched_by_bound
 from .change_nodes import ChangeNode, ComputeNode, DifferenceNode, JoinNode, OnlyOneNode, PairCondition, SelectNode
-from .rendering import columns
 from .rowwise import compute, select
 from .sets import distinct
 from .sides import Sides, condition_of, condition_unknown, sides_of, sides_of_keys

@@ -14,9 +14,9 @@ from ...operators.changes.top import Counting
 from ...proto.errors import PlanError, Problem
 from .. import ir
 from ..ir.arrow_types import arrow_schema
+from ..ir.building import columns
 from ..ir.visit import is_column, subqueries, transform_relations
 from .change_nodes import ChangeNode, DifferenceNode, TopNode
-from .rendering import columns
 from .rowwise import compute, select
 
 _ALL: Final = (1 << 63) - 1

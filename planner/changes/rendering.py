@@ -27,10 +27,6 @@ def numbered(schema: ir.Schema, plan_path: str) -> ir.Relation:
     return leaf((*schema, NUMBER), plan_path)
 
 
-def columns(schema: ir.Schema) -> tuple[ir.Field, ...]:
-    return tuple(ir.Field(index=at, type=type_) for at, type_ in enumerate(schema))
-
-
 def with_positions(expression: ir.Expression, position_of: Callable[[int], int]) -> ir.Expression:
     """The expression over columns that have moved."""
 

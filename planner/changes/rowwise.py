@@ -7,9 +7,10 @@ from typing import TypeAlias, TypeGuard
 
 from .. import ir
 from ..ir.arrow_types import arrow_schema
+from ..ir.building import columns, project
 from ..ir.visit import is_column, subqueries_of
 from .change_nodes import ChangeNode, ComputeNode, JoinNode, SelectNode
-from .rendering import NUMBER, columns, numbered, render
+from .rendering import NUMBER, leaf, numbered, render
 
 Chained: TypeAlias = ir.Filter | ir.Project | ir.Expand
 
@@ -52,9 +53,8 @@ def lower_chain(relation: Chained, base: ir.Relation, node: ChangeNode, *, alone
 
 def compute(node: ChangeNode, schema: ir.Schema, expressions: tuple[ir.Expression, ...], plan_path: str) -> ChangeNode:
     """These expressions over a node whose columns are `schema`."""
-    types = tuple(expression.type for expression in expressions)
-    base = ir.Values(rows=(), schema=schema, plan_path=plan_path)
-    return lower_chain(ir.Project(input=base, expressions=expressions, schema=types, plan_path=plan_path), base, node)
+    base = leaf(schema, plan_path)
+    return lower_chain(project(base, expressions), base, node)
 
 
 def select(node: ChangeNode, wanted: tuple[int, ...], schema: ir.Schema, plan_path: str) -> ChangeNode:
@@ -81,7 +81,7 @@ def _selected(relation: ir.Relation, base: ir.Relation) -> tuple[int, ...] | Non
 
 def _carrying(step: Chained, below: ir.Relation) -> ir.Relation:
     """The step over rows with a number behind their columns. The step hands the number on."""
-    number = ir.Field(index=len(below.schema) - 1, type=NUMBER)
+    number = columns(below.schema)[-1]
     match step:
         case ir.Filter():
             return replace(step, input=below, schema=below.schema)
@@ -99,13 +99,7 @@ def _expanded(step: ir.Expand, below: ir.Relation, number: ir.Field) -> ir.Relat
     *own, which = step.schema
     expanded = ir.Expand(input=below, alternatives=alternatives, schema=(*own, NUMBER, which), plan_path=step.plan_path)
     fields = columns(expanded.schema)
-    order = (*fields[: len(own)], fields[-1], fields[len(own)])
-    return ir.Project(
-        input=expanded,
-        expressions=order,
-        schema=tuple(expression.type for expression in order),
-        plan_path=step.plan_path,
-    )
+    return project(expanded, (*fields[: len(own)], fields[-1], fields[len(own)]))
 
 
 def lower_unnest(relation: ir.Unnest, node: ChangeNode) -> ChangeNode:

@@ -9,9 +9,10 @@ from ...operators.changes.join import JoinKey
 from .. import ir
 from ..ir import types as t
 from ..ir.boolean import conjuncts, with_conjuncts
+from ..ir.building import columns, filtered, project
 from ..ir.visit import is_column, parts
 from .change_nodes import ChangeNode, PairCondition
-from .rendering import NUMBER, columns, numbered, render, with_positions
+from .rendering import numbered, render, with_positions
 from .rowwise import compute
 
 _EQUALITIES: Final = {"equal": False, "is_not_distinct_from": True}
@@ -113,19 +114,14 @@ def condition_of(sides: Sides, width: int) -> PairCondition:
     """The part of the join's condition that is no key, over pairs whose left rows have `width` columns."""
     base = numbered((*sides.left_schema, *sides.right_schema), sides.plan_path)
     condition = with_conjuncts(sides.condition or sides.rest[0], sides.rest)
-    kept = ir.Filter(input=base, condition=condition, schema=base.schema, plan_path=sides.plan_path)
-    number = ir.Field(index=len(base.schema) - 1, type=NUMBER)
-    numbers = ir.Project(input=kept, expressions=(number,), schema=(NUMBER,), plan_path=sides.plan_path)
+    numbers = project(filtered(base, condition), columns(base.schema)[-1:])
     return PairCondition(sql=render(numbers, [base]), columns=_columns(sides, width))
 
 
 def condition_unknown(sides: Sides, condition: ir.Expression) -> PairCondition:
     """A condition that is true if the join's condition is null, over pairs of the sides' own columns."""
     base = numbered((*sides.left_schema, *sides.right_schema), sides.plan_path)
-    number = ir.Field(index=len(base.schema) - 1, type=NUMBER)
-    both = ir.Project(
-        input=base, expressions=(condition, number), schema=(condition.type, NUMBER), plan_path=sides.plan_path
-    )
+    both = project(base, (condition, columns(base.schema)[-1]))
     sql = f"SELECT number FROM ({render(both, [base])}) AS pairs(met, number) WHERE met IS NULL"
     return PairCondition(sql=sql, columns=_columns(sides, len(sides.left_schema)))
 

@@ -12,11 +12,12 @@ from .. import ir
 from ..analysis.structure import Structure
 from ..functions.templates.window_functions import RANKING
 from ..ir.arrow_types import arrow_schema, sql_type
+from ..ir.building import columns, project
 from ..ir.visit import is_column
 from .change_nodes import ChangeNode, WindowNode
 from .orders import direction_of
 from .reaches import Reaching, reaching
-from .rendering import NUMBER, columns, leaf, render, with_positions
+from .rendering import NUMBER, leaf, render, with_positions
 from .rowwise import compute, select
 
 
@@ -123,9 +124,7 @@ def _statement(types: ir.Schema, calls: list[ir.WindowCall], near: Sequence[Reac
         input=base, calls=over, schema=(*base.schema, *(call.type for call in calls)), plan_path=plan_path
     )
     wanted = (*columns(windows.schema)[len(base.schema) :], position, before, *carried)
-    rows = ir.Project(
-        input=windows, expressions=wanted, schema=tuple(expression.type for expression in wanted), plan_path=plan_path
-    )
+    rows = project(windows, wanted)
     bases = iter(f"b{at}" for at in range(len(carried)))
     answers = [
         f"CAST({reach.going_on(f'a{at}', None if reach.carry is None else next(bases))} AS {sql_type(call.type)})"

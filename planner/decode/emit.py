@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from .. import ir
+from ..ir.building import project
 from . import poison
 from .encoding.message_nodes import Message
 from .plan_path import PlanPath
@@ -32,7 +31,7 @@ def emit(relation: ir.Relation, common: Message, plan_path: PlanPath, problems: 
         expressions.append(ir.Field(index=index, type=type_))
     if isinstance(relation, ir.Project) and relation.plan_path == str(plan_path) and len(set(mapping)) == len(mapping):
         return _choose(relation, expressions)
-    return project(relation, expressions, plan_path)
+    return project(relation, expressions, str(plan_path))
 
 
 def _choose(below: ir.Project, fields: list[ir.Field]) -> ir.Project:
@@ -40,18 +39,3 @@ def _choose(below: ir.Project, fields: list[ir.Field]) -> ir.Project:
     known = range(len(below.expressions))
     chosen = [below.expressions[f.index] if f.index in known else poison.EXPRESSION for f in fields]
     return project(below.input, chosen, below.plan_path)
-
-
-def columns(relation: ir.Relation) -> tuple[ir.Field, ...]:
-    """References to all columns of a relation."""
-    return tuple(ir.Field(index=index, type=type_) for index, type_ in enumerate(relation.schema))
-
-
-def project(input_: ir.Relation, expressions: Sequence[ir.Expression], plan_path: PlanPath | str) -> ir.Project:
-    """A projection. Its schema is the types of its expressions."""
-    return ir.Project(
-        input=input_,
-        expressions=tuple(expressions),
-        schema=tuple(expression.type for expression in expressions),
-        plan_path=str(plan_path),
-    )

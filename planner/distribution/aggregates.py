@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from .. import ir
+from ..ir.building import columns, project
 from ..ir.visit import is_column
 from ..sql.states import State, states_of
 from .alternatives import Alternative, Alternatives, Movement, Placement
@@ -130,16 +131,10 @@ def _keyed(relation: ir.Aggregate) -> tuple[ir.Project | None, tuple[int, ...], 
     """
     below = relation.input
     added = [key for key in relation.keys if not is_column(key)]
-    columns = tuple(ir.Field(index=at, type=type_) for at, type_ in enumerate(below.schema))
-    positions = iter(range(len(columns), len(columns) + len(added)))
+    positions = iter(range(len(below.schema), len(below.schema) + len(added)))
     keys = tuple(key.index if is_column(key) else next(positions) for key in relation.keys)
     if not added:
         return None, keys, relation
-    projected = ir.Project(
-        input=below,
-        expressions=(*columns, *added),
-        schema=(*below.schema, *(key.type for key in added)),
-        plan_path=relation.plan_path,
-    )
+    projected = project(below, (*columns(below.schema), *added), relation.plan_path)
     fields = tuple(ir.Field(index=at, type=key.type) for at, key in zip(keys, relation.keys, strict=True))
     return projected, keys, replace(relation, keys=fields)

@@ -14,6 +14,7 @@ from typing import Any, Final, assert_never, get_args
 
 from ...proto.errors import InternalError
 from .. import ir
+from .building import columns, project
 
 LEAVES: Final = frozenset({ir.Literal, ir.Field, ir.Parameter, ir.ContextVariable})
 """The kinds of expressions without operands. Most parts of a large expression are leaves: walks may pass them over."""
@@ -60,8 +61,7 @@ def with_inputs(relation: ir.Relation, new: Iterable[ir.Relation]) -> ir.Relatio
 
 def all_of(relation: ir.Relation) -> ir.Project:
     """A relation that reads all of another relation. A pipeline never computes only another pipeline's result."""
-    columns = tuple(ir.Field(index=at, type=type_) for at, type_ in enumerate(relation.schema))
-    return ir.Project(input=relation, expressions=columns, schema=relation.schema, plan_path=relation.plan_path)
+    return project(relation, columns(relation.schema))
 
 
 def expressions(relation: ir.Relation) -> tuple[ir.Expression, ...]:

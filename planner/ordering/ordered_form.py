@@ -21,14 +21,15 @@ from typing import Final, TypeAlias, assert_never
 from ...proto.errors import PlanError, Problem
 from .. import ir
 from ..analysis.exact import Grouping, is_exact, is_one_value, number_of_keys
-from ..functions import binding
+from ..functions.added_calls import window_call
 from ..ir import tree
 from ..ir import types as t
+from ..ir.building import project
 from ..ir.visit import Positions, RelationT, moved, subqueries_of
 from ..ir.walk import unroll
 from .joins import is_full, joined, kept_sides
 from .looseness import Looseness, joins_rows
-from .row_positions import Placed, bare, by_positions, marked, rearranged, sorted_by_positions, with_columns
+from .row_positions import Placed, bare, by_positions, marked, rearranged, sorted_by_positions
 from .unions import union_all
 
 _ROW: Final = t.Integer(bits=64, nullable=False)
@@ -64,7 +65,7 @@ class _Ordering:
         self._root = root
         self._ends = ends
         self._loose = Looseness(root, ends)
-        self._row_number = binding.bind(ir.FunctionKind.WINDOW, "row_number", None, ()).function
+        self._row_number = window_call("row_number")
 
     def step(self, visit: _Visit) -> _Walk:
         relation, demand = visit.relation, visit.demand
@@ -121,7 +122,7 @@ class _Ordering:
         """
         if demand is not Demand.POSITIONS:
             return Placed(relation, len(relation.schema))
-        number = ir.WindowCall(function=self._row_number, arguments=(), type=_ROW, plan_path=relation.plan_path)
+        number = replace(self._row_number, type=_ROW, plan_path=relation.plan_path)
         schema = (*relation.schema, _ROW)
         window = ir.Window(input=relation, calls=(number,), schema=schema, plan_path=relation.plan_path)
         return Placed(window, len(relation.schema))
@@ -146,7 +147,7 @@ class _Ordering:
                 return Placed(replace(moving, input=below.relation, schema=below.relation.schema), width)
             case ir.Project():
                 expressions = (*moving.expressions, *below.positions)
-                return Placed(with_columns(below.relation, expressions, moving.plan_path), width)
+                return Placed(project(below.relation, expressions, moving.plan_path), width)
             case ir.Expand():
                 positions = below.positions
                 alternatives = tuple((*alternative, *positions) for alternative in moving.alternatives)

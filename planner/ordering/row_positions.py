@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from .. import ir
 from ..ir import types as t
+from ..ir.building import columns, project
 from ..ir.visit import Positions
 
 
@@ -24,24 +25,15 @@ class Placed:
 
     @property
     def positions(self) -> tuple[ir.Field, ...]:
-        return fields(self.relation)[self.width :]
-
-
-def fields(relation: ir.Relation) -> tuple[ir.Field, ...]:
-    return tuple(ir.Field(index=at, type=type_) for at, type_ in enumerate(relation.schema))
-
-
-def with_columns(relation: ir.Relation, expressions: Sequence[ir.Expression], plan_path: str) -> ir.Project:
-    schema = tuple(expression.type for expression in expressions)
-    return ir.Project(input=relation, expressions=tuple(expressions), schema=schema, plan_path=plan_path)
+        return columns(self.relation.schema)[self.width :]
 
 
 def rearranged(relation: ir.Relation, order: Sequence[int]) -> ir.Relation:
     """The relation's columns at these positions."""
     if list(order) == list(range(len(relation.schema))):
         return relation
-    columns = fields(relation)
-    return with_columns(relation, [columns[at] for at in order], relation.plan_path)
+    fields = columns(relation.schema)
+    return project(relation, [fields[at] for at in order])
 
 
 def bare(placed: Placed) -> Placed:
@@ -67,7 +59,7 @@ def sorted_by_positions(placed: Placed) -> Placed:
 
 def marked(placed: Placed) -> Placed:
     """The relation with a first position that is never null, so that it tells a row from a join's nulls."""
-    columns = fields(placed.relation)
+    fields = columns(placed.relation.schema)
     here = ir.Literal(value=True, type=t.Boolean(nullable=False))
-    expressions: list[ir.Expression] = [*columns[: placed.width], here, *columns[placed.width :]]
-    return Placed(with_columns(placed.relation, expressions, placed.relation.plan_path), placed.width)
+    expressions: list[ir.Expression] = [*fields[: placed.width], here, *fields[placed.width :]]
+    return Placed(project(placed.relation, expressions), placed.width)

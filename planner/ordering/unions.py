@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from .. import ir
 from ..ir import types as t
-from .row_positions import Placed, fields, with_columns
+from ..ir.building import columns, project
+from .row_positions import Placed
 
 _BRANCH = t.Integer(bits=32, nullable=False)
 
@@ -42,5 +43,5 @@ def _padded(numbered: tuple[Placed, int, dict[int, ir.Field]], width: int, slots
     branch, number, taken = numbered
     nulls = (ir.Literal(value=None, type=type_) for type_ in slots)
     positions = [taken.get(at, null) for at, null in enumerate(nulls)]
-    expressions = (*fields(branch.relation)[:width], ir.Literal(value=number, type=_BRANCH), *positions)
-    return with_columns(branch.relation, expressions, branch.relation.plan_path)
+    expressions = (*columns(branch.relation.schema)[:width], ir.Literal(value=number, type=_BRANCH), *positions)
+    return project(branch.relation, expressions)

@@ -4,20 +4,17 @@ right rows that are not later than it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from .. import ir
-from ..decode.emit import columns, project
-from ..functions import bind_scalar
+from ..functions.added_calls import call, conjunction
 from ..ir import types as t
+from ..ir.building import INT64, columns, filtered, int64, project
 from ..ir.visit import transform
-from .count_windows import numbered_rows
-from .session_windows import up_to_time
+from .running_windows import numbered_rows, up_to_time
 
-_NUMBER: Final = t.Integer(bits=64, nullable=False)
-_ZERO: Final = ir.Literal(value=0, type=_NUMBER)
-_ONE: Final = ir.Literal(value=1, type=_NUMBER)
+_ZERO: Final = int64(0)
+_ONE: Final = int64(1)
 
 
 def as_of(relation: ir.AsOfJoin, left: ir.Relation, right: ir.Relation, again: ir.Relation) -> ir.Relation:
@@ -29,15 +26,15 @@ def as_of(relation: ir.AsOfJoin, left: ir.Relation, right: ir.Relation, again: i
     later = _numbered(relation, again)
     first = len(counted.schema)
     terms = [
-        bind_scalar("equal", None, (mine, ir.Field(index=first + theirs.index - width, type=theirs.type)))
+        call("equal", mine, ir.Field(index=first + theirs.index - width, type=theirs.type))
         for mine, theirs in relation.keys
     ]
-    tick, number = columns(counted)[width:]
-    own_tick, own_number = _fields(later.schema, first)[-2:]
-    terms.append(bind_scalar("equal", None, (number, own_number)))
+    tick, number = columns(counted.schema)[width:]
+    own_tick, own_number = columns(later.schema, first)[-2:]
+    terms.append(call("equal", number, own_number))
     if relation.tolerance is not None:
-        least = bind_scalar("subtract", None, (tick, ir.Literal(value=relation.tolerance, type=_NUMBER)))
-        terms.append(bind_scalar("gte", None, (own_tick, least)))
+        least = call("subtract", tick, int64(relation.tolerance))
+        terms.append(call("gte", own_tick, least))
     right_types = later.schema
     if relation.type is ir.JoinType.LEFT:
         right_types = tuple(map(t.nullable, right_types))
@@ -45,11 +42,11 @@ def as_of(relation: ir.AsOfJoin, left: ir.Relation, right: ir.Relation, again: i
         left=counted,
         right=later,
         type=relation.type,
-        condition=terms[0] if len(terms) == 1 else bind_scalar("and", None, tuple(terms)),
+        condition=conjunction(terms),
         schema=(*counted.schema, *right_types),
         plan_path=plan_path,
     )
-    fields = columns(joined)
+    fields = columns(joined.schema)
     return project(joined, (*fields[:width], *fields[first : first + len(right.schema)]), plan_path)
 
 
@@ -57,8 +54,8 @@ def _numbered(relation: ir.AsOfJoin, right: ir.Relation) -> ir.Window:
     """The right rows, their ticks, and their numbers under their keys from 1 on."""
     width = len(relation.left.schema)
     tick = _moved(relation.marks[1], -width)
-    rows = project(right, (*columns(right), tick), relation.plan_path)
-    *own, at = columns(rows)
+    rows = project(right, (*columns(right.schema), tick), relation.plan_path)
+    *own, at = columns(rows.schema)
     return numbered_rows(rows, _right_keys(relation), (at, *own))
 
 
@@ -66,7 +63,7 @@ def _counted(relation: ir.AsOfJoin, left: ir.Relation, right: ir.Relation) -> ir
     """The left rows, their ticks, and the numbers of right rows of their keys that are not later."""
     plan_path, width = relation.plan_path, len(left.schema)
     mine = tuple(key for key, _ in relation.keys)
-    lefts = project(left, (*columns(left), *mine, relation.marks[0], _ZERO), plan_path)
+    lefts = project(left, (*columns(left.schema), *mine, relation.marks[0], _ZERO), plan_path)
     nulls = (ir.Literal(value=None, type=t.nullable(type_)) for type_ in left.schema)
     tick = _moved(relation.marks[1], -width)
     rights = project(right, (*nulls, *_right_keys(relation), tick, _ONE), plan_path)
@@ -74,26 +71,20 @@ def _counted(relation: ir.AsOfJoin, left: ir.Relation, right: ir.Relation) -> ir
     both = ir.Set(
         inputs=(lefts, rights),
         operation=ir.SetOperation.UNION_ALL,
-        schema=(*types, _NUMBER, _NUMBER),
+        schema=(*types, INT64, INT64),
         plan_path=plan_path,
     )
-    rows = project(both, columns(both), plan_path)
-    *_, at, is_right = columns(rows)
-    summed = up_to_time(rows, "sum", is_right, columns(rows)[width:-2], at)
-    condition = bind_scalar("equal", None, (is_right, _ZERO))
-    kept = ir.Filter(input=summed, condition=condition, schema=summed.schema, plan_path=plan_path)
-    own = (ir.Field(index=index, type=type_) for index, type_ in enumerate(left.schema))
-    number = ir.Field(index=len(summed.schema) - 1, type=_NUMBER)
-    return project(kept, (*own, at, number), plan_path)
+    rows = project(both, columns(both.schema), plan_path)
+    *_, at, is_right = columns(rows.schema)
+    summed = up_to_time(rows, "sum", is_right, columns(rows.schema)[width:-2], at)
+    condition = call("equal", is_right, _ZERO)
+    kept = filtered(summed, condition)
+    return project(kept, (*columns(left.schema), at, columns(summed.schema)[-1]), plan_path)
 
 
 def _right_keys(relation: ir.AsOfJoin) -> tuple[ir.Field, ...]:
     width = len(relation.left.schema)
     return tuple(ir.Field(index=theirs.index - width, type=theirs.type) for _, theirs in relation.keys)
-
-
-def _fields(schema: ir.Schema, first: int) -> Sequence[ir.Field]:
-    return [ir.Field(index=first + at, type=type_) for at, type_ in enumerate(schema)]
 
 
 def _moved(expression: ir.Expression, by: int) -> ir.Expression:

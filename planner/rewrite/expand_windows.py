@@ -12,15 +12,13 @@ from typing import Final
 
 from ...proto.errors import PlanError, Problem
 from .. import ir
-from ..functions import bind_scalar
-from ..ir import types as t
+from ..functions.added_calls import call
+from ..ir.building import INT64, columns, filtered, int64, project
 from ..ir.visit import has, transform_relations
 from ..sql.states import states_of
 
 MOST_COPIES: Final = 1_000
 """The most windows that a row is put into."""
-
-_NUMBER: Final = t.Integer(bits=64, nullable=False)
 
 
 def expand_windows(plan: ir.Plan) -> ir.Plan:
@@ -56,30 +54,29 @@ def windows_of_rows(relation: ir.SlidingAggregate) -> ir.Aggregate:
     if copies(relation) > MOST_COPIES:
         raise PlanError(_too_many(relation))
     below = relation.input
-    fields = tuple(ir.Field(index=at, type=type_) for at, type_ in enumerate(below.schema))
-    sliced = _project(below, (*fields, relation.slice), relation.plan_path)
+    sliced = project(below, (*columns(below.schema), relation.slice), relation.plan_path)
     width = len(below.schema)
-    row = tuple(ir.Field(index=at, type=type_) for at, type_ in enumerate(sliced.schema))
+    row = columns(sliced.schema)
     copied = ir.Expand(
         input=sliced,
         alternatives=(row,) * copies(relation),
-        schema=(*sliced.schema, _NUMBER),
+        schema=(*sliced.schema, INT64),
         plan_path=relation.plan_path,
         why=_why(relation),
     )
-    step = ir.Literal(value=relation.step, type=_NUMBER)
-    slice_, copy = row[width], ir.Field(index=width + 1, type=_NUMBER)
-    last = _call("time_slice", slice_, step, ir.Literal(value=0, type=_NUMBER))
-    numbered = _project(copied, (*row, _call("subtract", last, copy)), relation.plan_path)
-    number = ir.Field(index=width + 1, type=numbered.schema[width + 1])
+    step = int64(relation.step)
+    slice_, copy = row[width], ir.Field(index=width + 1, type=INT64)
+    last = call("time_slice", slice_, step, int64(0))
+    numbered = project(copied, (*row, call("subtract", last, copy)), relation.plan_path)
+    window = columns(numbered.schema)[-1]
     rows: ir.Relation = numbered
     if relation.length % relation.step:
-        since_start = _call("subtract", slice_, _call("multiply", number, step))
-        condition = _call("lt", since_start, ir.Literal(value=relation.length, type=_NUMBER))
-        rows = ir.Filter(input=rows, condition=condition, schema=numbered.schema, plan_path=relation.plan_path)
+        since_start = call("subtract", slice_, call("multiply", window, step))
+        condition = call("lt", since_start, int64(relation.length))
+        rows = filtered(rows, condition)
     return ir.Aggregate(
         input=rows,
-        keys=(number, *relation.keys),
+        keys=(window, *relation.keys),
         grouping_sets=(tuple(range(1 + len(relation.keys))),),
         measures=relation.measures,
         schema=relation.schema,
@@ -103,12 +100,3 @@ def _too_many(relation: ir.SlidingAggregate) -> Problem:
         f"at most {MOST_COPIES:,} are allowed: make windows shorter or further apart, or leave these functions out"
     )
     return Problem(place=relation.plan_path, reason="TOO_MANY_WINDOWS", message=message)
-
-
-def _project(below: ir.Relation, expressions: tuple[ir.Expression, ...], plan_path: str) -> ir.Project:
-    schema = tuple(expression.type for expression in expressions)
-    return ir.Project(input=below, expressions=expressions, schema=schema, plan_path=plan_path)
-
-
-def _call(name: str, *arguments: ir.Expression) -> ir.Expression:
-    return bind_scalar(name, None, arguments)

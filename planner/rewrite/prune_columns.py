@@ -19,7 +19,7 @@ from typing import Final, assert_never
 from ...operators.changes.event_time.window_closing import CountClosing
 from ...proto.errors import InternalError
 from .. import ir
-from ..ir import tree
+from ..ir import building, tree
 from ..ir.visit import Positions, moved, parts, subqueries_of
 from ..ir.walk import unroll
 
@@ -251,15 +251,8 @@ class _Pruned:
         """The relation with just these old columns."""
         if self.kept == columns:
             return self.relation
-        positions = _positions(self.kept)
-        schema = self.relation.schema
-        fields = tuple(ir.Field(index=positions[old], type=schema[positions[old]]) for old in columns)
-        return ir.Project(
-            input=self.relation,
-            expressions=fields,
-            schema=tuple(field.type for field in fields),
-            plan_path=self.relation.plan_path,
-        )
+        fields = dict(zip(self.kept, building.columns(self.relation.schema), strict=True))
+        return building.project(self.relation, [fields[old] for old in columns])
 
 
 class _Pruning:

@@ -17,6 +17,7 @@ from typing import Final
 from .. import ir
 from ..analysis.outer_references import OuterReferences
 from ..ir.boolean import conjuncts, is_and
+from ..ir.building import columns, project
 from ..ir.types import nullable
 from ..ir.visit import has, is_column, relations, transform_relations
 
@@ -149,15 +150,10 @@ def _semi_join(
 ) -> ir.Join:
     """The aggregate's input with only the keys that `other` has; `condition` is the join's own."""
     below = aggregate.input
-    asked = ir.Project(
-        input=other,
-        expressions=tuple(pair.asked for pair, _ in keys),
-        schema=tuple(pair.asked.type for pair, _ in keys),
-        plan_path=aggregate.plan_path,
-    )
-    columns = [ir.Field(index=len(below.schema) + at, type=pair.asked.type) for at, (pair, _) in enumerate(keys)]
+    asked = project(other, [pair.asked for pair, _ in keys], aggregate.plan_path)
     equalities = tuple(
-        replace(pair.equality, arguments=(key, column)) for (pair, key), column in zip(keys, columns, strict=True)
+        replace(pair.equality, arguments=(key, column))
+        for (pair, key), column in zip(keys, columns(asked.schema, len(below.schema)), strict=True)
     )
     asked_for: ir.Expression = equalities[0]
     if len(equalities) > 1 and is_and(condition):  # several are terms of an `and`, so there is one

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from .. import ir
-from ..decode.emit import columns, project
-from ..functions import bind, bind_scalar
-from ..ir import types as t
-from .bounds_of_rows import least_and_greatest
+from ..functions.added_calls import call
+from ..ir.building import INT64, columns, int64, project
+from .running_windows import first_and_last, up_to_time
 
-_NUMBER: Final = t.Integer(bits=64, nullable=False)
-_ZERO: Final = ir.Literal(value=0, type=_NUMBER)
-_ONE: Final = ir.Literal(value=1, type=_NUMBER)
+_ZERO: Final = int64(0)
+_ONE: Final = int64(1)
 
 
 def session_groups(windows: ir.TimeWindows, gap: int) -> ir.Project:
@@ -20,17 +18,15 @@ def session_groups(windows: ir.TimeWindows, gap: int) -> ir.Project:
     sum of these up to a row, rows of the same time included, numbers the row's session.
     """
     below, plan_path = windows.input, windows.plan_path
-    keyed = project(below, (*columns(below), *windows.keys, windows.mark), plan_path)
-    partitions, tick = columns(keyed)[len(below.schema) : -1], columns(keyed)[-1]
+    keyed = project(below, (*columns(below.schema), *windows.keys, windows.mark), plan_path)
+    partitions, tick = columns(keyed.schema)[len(below.schema) : -1], columns(keyed.schema)[-1]
     before = up_to_time(keyed, "lag", tick, partitions, tick)
-    since = _call("subtract", tick, columns(before)[-1])
-    begins = ir.IfThen(
-        clauses=((_call("lt", since, ir.Literal(value=gap, type=_NUMBER)), _ZERO),), otherwise=_ONE, type=_NUMBER
-    )
-    counted = project(before, (*columns(keyed), begins), plan_path)
-    numbered = up_to_time(counted, "sum", columns(counted)[-1], partitions, tick)
-    own = (*least_and_greatest(tick, plan_path), *windows.measures)
-    grouping = (columns(numbered)[-1], *partitions)
+    since = call("subtract", tick, columns(before.schema)[-1])
+    begins = ir.IfThen(clauses=((call("lt", since, int64(gap)), _ZERO),), otherwise=_ONE, type=INT64)
+    counted = project(before, (*columns(keyed.schema), begins), plan_path)
+    numbered = up_to_time(counted, "sum", columns(counted.schema)[-1], partitions, tick)
+    own = (*first_and_last(tick, plan_path), *windows.measures)
+    grouping = (columns(numbered.schema)[-1], *partitions)
     groups = ir.Aggregate(
         input=numbered,
         keys=grouping,
@@ -39,31 +35,7 @@ def session_groups(windows: ir.TimeWindows, gap: int) -> ir.Project:
         schema=(*(key.type for key in grouping), *(measure.type for measure in own)),
         plan_path=plan_path,
     )
-    _, *key_columns = columns(groups)[: len(grouping)]
-    first, last, *values = columns(groups)[len(grouping) :]
-    bounds = (ir.Field(index=tick_column.index, type=_NUMBER) for tick_column in (first, last))
+    _, *key_columns = columns(groups.schema)[: len(grouping)]
+    first, last, *values = columns(groups.schema)[len(grouping) :]
+    bounds = (ir.Field(index=tick_column.index, type=INT64) for tick_column in (first, last))
     return project(groups, (*bounds, *key_columns, *values), plan_path)
-
-
-def up_to_time(
-    below: ir.Project, name: str, argument: ir.Field, partitions: tuple[ir.Field, ...], tick: ir.Field
-) -> ir.Window:
-    """The rows with a function over those of the same partition up to their time."""
-    bound = bind(ir.FunctionKind.WINDOW, name, None, (argument,))
-    call = ir.WindowCall(
-        function=bound.function,
-        arguments=(argument,),
-        type=bound.type,
-        partitions=partitions,
-        sorts=(ir.SortKey(expression=tick, direction=ir.Direction.ASC_NULLS_LAST),),
-        lower=ir.Bound(offset=None),
-        upper=ir.Bound(offset=0),
-        bounds=ir.BoundsKind.RANGE,
-        options=bound.options,
-        plan_path=below.plan_path,
-    )
-    return ir.Window(input=below, calls=(call,), schema=(*below.schema, call.type), plan_path=below.plan_path)
-
-
-def _call(name: str, *arguments: ir.Expression) -> ir.Expression:
-    return bind_scalar(name, None, arguments)

@@ -17,6 +17,7 @@ from ...proto.errors import PlanError, Problem
 from .. import ir
 from ..ir import tree
 from ..ir.boolean import conjuncts, is_connective, with_conjuncts
+from ..ir.building import columns, project
 from ..ir.types import nullable
 from ..ir.visit import transform, transform_relations
 from ..ir.walk import unroll
@@ -169,10 +170,7 @@ class _Splitting:
         layers = [self.moved[at].layer for at in self._order()]
         for layer in range(1, max(layers) + 1):
             added = [expression for expression, own in zip(expressions, layers, strict=True) if own == layer]
-            kept = (ir.Field(index=at, type=type_) for at, type_ in enumerate(below.schema))
-            columns = (*kept, *added)
-            schema = tuple(column.type for column in columns)
-            below = ir.Project(input=below, expressions=columns, schema=schema, plan_path=relation.plan_path)
+            below = project(below, (*columns(below.schema), *added), relation.plan_path)
         extra = below.schema[own:]
         match relation:
             case ir.Filter() | ir.Sort() | ir.TopN():
@@ -186,10 +184,9 @@ class _Splitting:
                 return tree.with_inputs(relation, (below,))
 
 
-def _columns(relation: ir.Relation, columns: Iterable[int]) -> ir.Relation:
-    fields = tuple(ir.Field(index=at, type=relation.schema[at]) for at in columns)
-    schema = tuple(field.type for field in fields)
-    return ir.Project(input=relation, expressions=fields, schema=schema, plan_path=relation.plan_path)
+def _columns(relation: ir.Relation, positions: Iterable[int]) -> ir.Relation:
+    fields = columns(relation.schema)
+    return project(relation, [fields[at] for at in positions])
 
 
 def _always(expression: ir.Expression, operand: int) -> bool:

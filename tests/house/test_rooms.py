@@ -126,7 +126,7 @@ DOORS: Final = {
     "planner/changes/unnesting": "__init__",
     "planner/choose": "choose_loops sorted_operators",
     "planner/cut": "column_selection cut divide fragments kernels operated",
-    "planner/decode": "__init__ emit",
+    "planner/decode": "__init__",
     "planner/decode/declarations": "declared_types details extensions field_names habits",
     "planner/decode/expressions": "__init__ selection window_function",
     "planner/decode/relations": "__init__ extension write",

@@ -10,17 +10,15 @@ import pyarrow as pa
 from ....operators.changes.event_time.interval_closing import IntervalClosing
 from ....operators.changes.join import JoinKey
 from ... import ir
-from ...decode.emit import project
-from ...ir import types as t
 from ...ir.arrow_types import arrow_schema
+from ...ir.building import INT64, columns, project
 from ...rewrite.as_of_joins import as_of
 from ...sql.relations.sliding_aggregate import floor_division
 from ..change_nodes import ChangeNode, ComputeNode, FinalAsOfNode, FinalMatchesNode, JoinNode, OnTimeNode
 from ..joins import all_of, padded
-from ..rendering import columns, leaf, render, with_positions
+from ..rendering import leaf, render, with_positions
 from ..rowwise import lower_chain
 
-_NUMBER: Final = t.Integer(bits=64, nullable=False)
 _OF_LEFT: Final = frozenset({ir.JoinType.LEFT_SEMI, ir.JoinType.LEFT_ANTI})
 _OF_RIGHT: Final = frozenset({ir.JoinType.RIGHT_SEMI, ir.JoinType.RIGHT_ANTI})
 _SEMI: Final = frozenset({ir.JoinType.LEFT_SEMI, ir.JoinType.RIGHT_SEMI})
@@ -37,12 +35,11 @@ class Timed:
 
 def timed(rows: ir.Relation, tick: ir.Expression, node: ChangeNode, *, marks: bool) -> Timed:
     """The rows of a relation that `node` gives, with the watermarks at them if it has `marks`."""
-    below = (*rows.schema, _NUMBER) if marks else rows.schema
+    below = (*rows.schema, INT64) if marks else rows.schema
     base = leaf(below, rows.plan_path)
     expressions = (tick, *columns(below))
-    types = tuple(expression.type for expression in expressions)
-    wide = ir.Project(input=base, expressions=expressions, schema=types, plan_path=rows.plan_path)
-    return Timed(node=lower_chain(wide, base, node), types=types[: 1 + len(rows.schema)], marks=marks)
+    wide = project(base, expressions)
+    return Timed(node=lower_chain(wide, base, node), types=wide.schema[: 1 + len(rows.schema)], marks=marks)
 
 
 def ticks_of_sides(relation: ir.IntervalJoin | ir.AsOfJoin) -> tuple[ir.Expression, ir.Expression]:

@@ -20,11 +20,11 @@ from ....operators.changes.event_time.window_closing import (
 )
 from ....proto.errors import PlanError, Problem
 from ... import ir
-from ...decode.emit import project
-from ...functions import bind_scalar
+from ...functions.added_calls import call
 from ...ir import tree
 from ...ir import types as t
 from ...ir.arrow_types import arrow_schema, sql_type
+from ...ir.building import INT64, columns, filtered, int64, project
 from ...ir.visit import parts, relations, subqueries_of, transform_relations
 from ...ir.walk import unroll
 from ...rewrite.count_windows import groups_by_position, of_measures, read_by_measures
@@ -35,11 +35,10 @@ from ...sql.relations.sliding_aggregate import floor_division
 from ...sql.states import render_total, states_of
 from ..aggregates import slices_of
 from ..change_nodes import MARK, ChangeNode, FinalCountsNode, FinalSessionsNode, FinalWindowsNode, OnTimeNode
-from ..rendering import columns, leaf, render, with_positions
+from ..rendering import leaf, render, with_positions
 from ..rowwise import lower_chain
 
-_NUMBER: Final = t.Integer(bits=64, nullable=False)
-_NO_MARK: Final = ir.Literal(value=NEVER, type=_NUMBER)
+_NO_MARK: Final = int64(NEVER)
 
 _Marking: TypeAlias = Generator[ir.Relation, "ir.Relation | None", "ir.Relation | None"]
 
@@ -54,7 +53,7 @@ def marked(relation: ir.Relation, shared: Sequence[ir.Relation]) -> ir.Relation 
             case ir.Shared():
                 return (yield shared[relation.ordinal])
             case ir.Read(watermark=ir.RowWatermark()) | ir.LocalFiles(watermark=ir.RowWatermark()):
-                return replace(relation, names=(*relation.names, MARK), schema=(*relation.schema, _NUMBER))
+                return replace(relation, names=(*relation.names, MARK), schema=(*relation.schema, INT64))
             case ir.Filter() if not _has_subqueries(relation):
                 below = yield relation.input
                 return None if below is None else replace(relation, input=below, schema=below.schema)
@@ -83,11 +82,8 @@ def _union(relation: ir.Set, sides: Sequence[ir.Relation | None]) -> ir.Relation
         return None
     inputs = []
     for side, plain in zip(sides, relation.inputs, strict=True):
-        unmarked = ir.Project(
-            input=plain, expressions=columns(plain.schema), schema=plain.schema, plan_path=plain.plan_path
-        )
-        inputs.append(_with(unmarked, plain, _NO_MARK) if side is None else side)
-    return replace(relation, inputs=tuple(inputs), schema=(*relation.schema, _NUMBER))
+        inputs.append(_with(tree.all_of(plain), plain, _NO_MARK) if side is None else side)
+    return replace(relation, inputs=tuple(inputs), schema=(*relation.schema, INT64))
 
 
 def _has_subqueries(relation: ir.Relation) -> bool:
@@ -145,7 +141,7 @@ def lower_final_windows(relation: ir.TimeWindows, node: ChangeNode, *, marks: bo
                 input=rows, keys=len(keys), closing=closing, sql=sql, schema=schema, plan_path=plan_path
             )
         case CountClosing() as closing:
-            base = leaf((*types, _NUMBER, _NUMBER), plan_path)
+            base = leaf((*types, INT64, INT64), plan_path)
             *_, position, wanted = columns(base.schema)
             counted = groups_by_position(_over(relation, base, positions), closing, position, wanted)
             sql = render(transform_relations(counted, whole_windows), [base])
@@ -165,7 +161,7 @@ def _sliced(
     windows = _over(relation, leaf(types, plan_path), positions)
     slices = slices_of(aggregate_by_mark(windows), rows, closing, slice_sql)
     if slices is None:
-        base = leaf((*types, _NUMBER, _NUMBER), plan_path)
+        base = leaf((*types, INT64, INT64), plan_path)
         kept: ChangeNode = rows
         sql = render(_wanted(_over(relation, base, positions), closing), [base])
     else:
@@ -189,24 +185,22 @@ def _wide(
     below, plan_path = relation.input.schema, relation.plan_path
     schema = below
     if marks:
-        schema = (*below, _NUMBER)
-        expressions = (*expressions, ir.Field(index=len(below), type=_NUMBER))
+        schema = (*below, INT64)
+        expressions = (*expressions, ir.Field(index=len(below), type=INT64))
     base = leaf(schema, plan_path)
-    types = tuple(expression.type for expression in expressions)
     rows = _in_a_window(base, relation.mark, relation.closing)
-    wide = ir.Project(input=rows, expressions=expressions, schema=types, plan_path=plan_path)
-    return lower_chain(wide, base, node)
+    return lower_chain(project(rows, expressions), base, node)
 
 
 def _in_a_window(rows: ir.Relation, mark: ir.Expression, closing: AnyClosing) -> ir.Relation:
     """The rows that are in a window, where windows leave gaps."""
     if isinstance(closing, SessionClosing | CountClosing) or closing.length >= closing.step:
         return rows
-    step = ir.Literal(value=closing.step, type=_NUMBER)
-    number = bind_scalar("time_slice", None, (mark, step, ir.Literal(value=0, type=_NUMBER)))
-    since = bind_scalar("subtract", None, (mark, bind_scalar("multiply", None, (number, step))))
-    condition = bind_scalar("lt", None, (since, ir.Literal(value=closing.length, type=_NUMBER)))
-    return ir.Filter(input=rows, condition=condition, schema=rows.schema, plan_path=rows.plan_path)
+    step = int64(closing.step)
+    number = call("time_slice", mark, step, int64(0))
+    since = call("subtract", mark, call("multiply", number, step))
+    condition = call("lt", since, int64(closing.length))
+    return filtered(rows, condition)
 
 
 def _over(relation: ir.TimeWindows, base: ir.Relation, positions: dict[int, int]) -> ir.TimeWindows:
@@ -221,12 +215,12 @@ def _over(relation: ir.TimeWindows, base: ir.Relation, positions: dict[int, int]
 def _slice_of_tick(relation: ir.TimeWindows) -> str:
     """The SQL that gives the number of the slice that has a tick."""
     calls = (part for part in parts(relation.mark) if isinstance(part, ir.Call))
-    mark = next(call for call in calls if call.function.name == "calendar_slice")
+    mark = next(slice_call for slice_call in calls if slice_call.function.name == "calendar_slice")
     moment, *slices = mark.arguments
     assert not isinstance(moment, str)
-    base = leaf((_NUMBER,), relation.plan_path)
+    base = leaf((INT64,), relation.plan_path)
     zero = ir.Literal(value=0, type=t.required(moment.type))
-    tick = bind_scalar("slice_start", None, (*columns(base.schema), ir.Literal(value=1, type=_NUMBER), zero))
+    tick = call("slice_start", *columns(base.schema), int64(1), zero)
     slice_ = replace(mark, arguments=(tick, *slices))
     return render(project(base, (slice_,), relation.plan_path), [base])
 
@@ -257,8 +251,5 @@ def _wanted(relation: ir.TimeWindows, closing: SlicedClosing) -> ir.Relation:
     below = groups.input
     *_, first, last = columns(relation.input.schema)
     number = groups.keys[0]
-    condition = bind_scalar(
-        "and", None, (bind_scalar("gte", None, (number, first)), bind_scalar("lte", None, (number, last)))
-    )
-    rows = ir.Filter(input=below, condition=condition, schema=below.schema, plan_path=relation.plan_path)
-    return replace(groups, input=rows)
+    condition = call("and", call("gte", number, first), call("lte", number, last))
+    return replace(groups, input=filtered(below, condition, relation.plan_path))

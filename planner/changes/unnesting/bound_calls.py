@@ -1,35 +1,24 @@
-"""Calls that rewriting adds, bound as a plan's own calls are."""
+"""Expressions of the outer row and of the own row, and what stands in their places."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import replace
 
 from ... import ir
-from ...functions import bind_scalar
+from ...functions.added_calls import call
 from ...ir import types as t
-from ...ir.boolean import conjuncts
 from ...ir.tree import operands, with_operands
 from ...ir.visit import parts, transform
 from ...ir.walk import unroll
 
 
-def call(name: str, *arguments: ir.Expression) -> ir.Expression:
-    return bind_scalar(name, None, arguments)
-
-
-def true(*, nullable: bool = False) -> ir.Literal:
-    return ir.Literal(value=True, type=t.Boolean(nullable=nullable))
+def true() -> ir.Literal:
+    return ir.Literal(value=True, type=t.Boolean(nullable=False))
 
 
 def null(type_: t.Type) -> ir.Literal:
     return ir.Literal(value=None, type=t.nullable(type_))
-
-
-def both(terms: Iterable[ir.Expression]) -> ir.Expression | None:
-    """The conjunction of all terms; None if there are none."""
-    operands = [conjunct for term in terms for conjunct in conjuncts(term)]
-    return call("and", *operands) if len(operands) > 1 else next(iter(operands), None)
 
 
 def certainly(term: ir.Expression) -> ir.Expression:

@@ -14,13 +14,13 @@ from typing import Final, TypeAlias
 
 from ... import ir
 from ...analysis.outer_references import OuterReferences
-from ...functions import bind
+from ...functions.added_calls import call, conjunction, window_call
 from ...ir import tree
 from ...ir import types as t
 from ...ir.boolean import conjuncts
+from ...ir.building import columns, filtered, int64, project
 from ...ir.visit import is_column, parts, subqueries_of
-from ..rendering import columns
-from .bound_calls import both, call, is_inner, is_open, placed
+from .bound_calls import is_inner, is_open, placed
 
 _EQUALITIES: Final = ("equal", "is_not_distinct_from")
 _ZERO: Final = ("count", "approx_count_distinct", "sum0")
@@ -148,11 +148,11 @@ def _own(expressions: Sequence[ir.Expression], what: str) -> None:
 def _filtered(relation: ir.Filter, pulled: Pulled) -> Pulled:
     _not_padded(pulled, "filter")
     conditions = [placed(term, pulled.columns) for term in conjuncts(relation.condition)]
-    condition = both(term for term in conditions if not is_open(term))
+    condition = conjunction(term for term in conditions if not is_open(term))
     terms = tuple(term for term in conditions if is_open(term))
     below = pulled.relation
     if condition is not None:
-        below = ir.Filter(input=below, condition=condition, schema=below.schema, plan_path=relation.plan_path)
+        below = filtered(below, condition, relation.plan_path)
     elif isinstance(below, ir.Cross) and _looks_at_both(below, terms):
         raise CannotPull("inside it tables meet only by way of the outer row")
     one = pulled.one and condition is None and not terms
@@ -185,11 +185,6 @@ def _projected(relation: ir.Project, pulled: Pulled) -> Pulled:
     return replace(pulled, relation=project(below, wide, relation.plan_path), columns=moved)
 
 
-def project(relation: ir.Relation, expressions: Sequence[ir.Expression], plan_path: str) -> ir.Project:
-    schema = tuple(expression.type for expression in expressions)
-    return ir.Project(input=relation, expressions=tuple(expressions), schema=schema, plan_path=plan_path)
-
-
 # ---------------------------------------------------------------------------------------------------------- joins
 
 
@@ -201,7 +196,7 @@ def _joined(relation: ir.Cross | ir.Join, left: Pulled, right: Pulled) -> Pulled
     both_columns = (*left.columns, *(placed(column, shifted) for column in right.columns))
     condition = None if isinstance(relation, ir.Cross) else relation.condition
     conditions = [placed(term, both_columns) for term in ([] if condition is None else conjuncts(condition))]
-    inside = both(term for term in conditions if not is_open(term))
+    inside = conjunction(term for term in conditions if not is_open(term))
     terms = (
         *left.terms,
         *(placed(term, shifted) for term in right.terms),
@@ -354,30 +349,19 @@ def _limited(relation: ir.TopN | ir.Fetch, keys: Sequence[ir.SortKey], pulled: P
     _own([key.expression for key in sorts], "sort")
     direction = ir.Direction.ASC_NULLS_LAST
     ties = [ir.SortKey(expression=column, direction=direction) for column in pulled.columns if not is_open(column)]
-    bound = bind(ir.FunctionKind.WINDOW, "row_number", None, ())
-    numbering = ir.WindowCall(
-        function=bound.function,
-        arguments=(),
-        type=bound.type,
-        partitions=tuple(equality.inner for equality in equalities),
-        sorts=(*sorts, *ties),
-    )
+    partitions = tuple(equality.inner for equality in equalities)
+    numbering = replace(window_call("row_number"), partitions=partitions, sorts=(*sorts, *ties))
     below = pulled.relation
     schema = (*below.schema, numbering.type)
     windowed = ir.Window(input=below, calls=(numbering,), schema=schema, plan_path=relation.plan_path)
-    number = ir.Field(index=len(below.schema), type=numbering.type)
-    limits = [call("gt", number, _literal(skipped))] if skipped else []
+    position = columns(schema)[-1]
+    limits = [call("gt", position, int64(skipped))] if skipped else []
     if wanted is not None:
-        limits.append(call("lte", number, _literal((skipped or 0) + wanted)))
-    condition = both(limits)
+        limits.append(call("lte", position, int64((skipped or 0) + wanted)))
+    condition = conjunction(limits)
     if condition is None:
         return pulled
-    first = ir.Filter(input=windowed, condition=condition, schema=schema, plan_path=relation.plan_path)
-    return replace(pulled, relation=first, one=False)
-
-
-def _literal(value: int) -> ir.Literal:
-    return ir.Literal(value=value, type=t.Integer(bits=64, nullable=False))
+    return replace(pulled, relation=filtered(windowed, condition), one=False)
 
 
 def _number(expression: ir.Expression | None) -> int | None:

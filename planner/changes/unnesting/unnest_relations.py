@@ -8,14 +8,15 @@ from typing import TypeAlias
 
 from ... import ir
 from ...analysis.outer_references import OuterReferences
+from ...functions.added_calls import call, conjunction
 from ...ir import tree
 from ...ir import types as t
 from ...ir.boolean import conjuncts
+from ...ir.building import columns, filtered, project
 from ...ir.visit import parts, subqueries
 from ...ir.walk import unroll
-from ..rendering import columns
-from .bound_calls import both, call, certainly, null, placed, replaced, true
-from .pulling import CannotPull, Pulled, Pulling, project
+from .bound_calls import certainly, null, placed, replaced, true
+from .pulling import CannotPull, Pulled, Pulling
 from .unnest_rows import Rows, narrow
 from .unnest_values import any_other, any_rows, checked, existence, marked, met, null_of_nulls, values_of
 
@@ -96,10 +97,10 @@ def _each_row(relation: ir.Project | ir.Aggregate | ir.Expand | ir.Sort | ir.Win
 def _filter(relation: ir.Filter) -> Steps:
     """A filter. Terms that read the row alone come first, then terms that are no more than a subquery."""
     terms = conjuncts(relation.condition)
-    plain = both(term for term in terms if not _has_subquery(term))
+    plain = conjunction(term for term in terms if not _has_subquery(term))
     below = relation.input
     if plain is not None:
-        below = ir.Filter(input=below, condition=plain, schema=below.schema, plan_path=relation.plan_path)
+        below = filtered(below, plain, relation.plan_path)
     rows = Rows(below, relation.plan_path)
     asked = [term for term in terms if _has_subquery(term)]
     for term in sorted(asked, key=lambda candidate: not isinstance(_asserted(candidate)[0], ir.Subquery)):
@@ -121,8 +122,7 @@ def _filter_by(rows: Rows, term: ir.Expression) -> Generator[ir.Relation, Pulled
         if done:
             return
     condition = yield from values_of(rows, term)
-    schema = rows.relation.schema
-    rows.relation = ir.Filter(input=rows.relation, condition=condition, schema=schema, plan_path=rows.plan_path)
+    rows.relation = filtered(rows.relation, condition, rows.plan_path)
 
 
 def _asserted(term: ir.Expression) -> tuple[ir.Expression, bool]:
@@ -181,10 +181,10 @@ def _fails_without(term: ir.Expression, scalar: ir.Subquery, value: ir.Expressio
 def _filter_above(relation: ir.Join, condition: ir.Expression) -> ir.Filter:
     """An inner join with its terms with subqueries in a filter above it."""
     terms = conjuncts(condition)
-    joined = replace(relation, condition=both(term for term in terms if not _has_subquery(term)))
-    above = both(term for term in terms if _has_subquery(term))
+    joined = replace(relation, condition=conjunction(term for term in terms if not _has_subquery(term)))
+    above = conjunction(term for term in terms if _has_subquery(term))
     assert above is not None
-    return ir.Filter(input=joined, condition=above, schema=relation.schema, plan_path=relation.plan_path)
+    return filtered(joined, above, relation.plan_path)
 
 
 def _join(relation: ir.Join, condition: ir.Expression) -> Steps:
@@ -313,7 +313,7 @@ def _beside_one(relation: ir.LateralJoin, rows: Rows, pulled: Pulled) -> ir.Rela
     condition = true() if relation.condition is None else placed(relation.condition, (*left, *values))
     match relation.type:
         case ir.JoinType.INNER:
-            return project(_where(rows.relation, condition), (*left, *values), relation.plan_path)
+            return project(filtered(rows.relation, condition), (*left, *values), relation.plan_path)
         case ir.JoinType.LEFT | ir.JoinType.LEFT_SINGLE if relation.condition is None:
             return project(rows.relation, (*left, *values), relation.plan_path)
         case ir.JoinType.LEFT | ir.JoinType.LEFT_SINGLE:
@@ -323,14 +323,10 @@ def _beside_one(relation: ir.LateralJoin, rows: Rows, pulled: Pulled) -> ir.Rela
             )
             return project(rows.relation, (*left, *padded), relation.plan_path)
         case ir.JoinType.LEFT_SEMI:
-            return project(_where(rows.relation, condition), left, relation.plan_path)
+            return project(filtered(rows.relation, condition), left, relation.plan_path)
         case ir.JoinType.LEFT_ANTI:
-            return project(_where(rows.relation, call("is_not_true", condition)), left, relation.plan_path)
+            return project(filtered(rows.relation, call("is_not_true", condition)), left, relation.plan_path)
         case ir.JoinType.LEFT_MARK:
             return project(rows.relation, (*left, condition), relation.plan_path)
         case _:
             raise CannotPull(f"a lateral join cannot be {relation.type.value}")
-
-
-def _where(relation: ir.Relation, condition: ir.Expression) -> ir.Filter:
-    return ir.Filter(input=relation, condition=condition, schema=relation.schema, plan_path=relation.plan_path)

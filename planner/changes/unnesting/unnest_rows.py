@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ... import ir
+from ...functions.added_calls import conjunction
 from ...ir import types as t
+from ...ir.building import columns, project
 from ...ir.visit import is_column, parts, transform
-from ..rendering import columns
-from .bound_calls import both, placed
-from .pulling import Pulled, project
+from .bound_calls import placed
+from .pulling import Pulled
 
 
 @dataclass(slots=True)
@@ -32,7 +33,7 @@ class Rows:
     def join(self, pulled: Pulled, type_: ir.JoinType, terms: Sequence[ir.Expression]) -> None:
         """Joins the rows with a pulled relation. `terms` are over the columns of both."""
         left, right = self.relation.schema, pulled.relation.schema
-        condition = both(terms)
+        condition = conjunction(terms)
         match type_:
             case ir.JoinType.LEFT_SEMI | ir.JoinType.LEFT_ANTI:
                 schema = left

@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Final, TypeAlias
 
 from ... import ir
-from ...functions import bind
+from ...functions.added_calls import call, conjunction, measure
 from ...ir import types as t
 from ...ir.boolean import conjuncts
+from ...ir.building import columns, filtered, int64, project
 from ...ir.visit import parts, subqueries
-from ..rendering import columns
-from .bound_calls import both, call, certainly, is_open, null, replaced, true
-from .pulling import CannotPull, Pulled, project
+from .bound_calls import certainly, is_open, null, replaced, true
+from .pulling import CannotPull, Pulled
 from .unnest_rows import Rows, narrow
 
 _NEGATED: Final = {
@@ -90,7 +90,7 @@ def _compared(rows: Rows, subquery: ir.Subquery) -> Values:
 def met(subquery: ir.Subquery, needles: Sequence[ir.Expression], values: Sequence[ir.Expression]) -> ir.Expression:
     """The condition that a row of the subquery matches the needles."""
     name = "equal" if subquery.comparison is None else _NAMES[subquery.comparison]
-    condition = both(call(name, needle, value) for needle, value in zip(needles, values, strict=True))
+    condition = conjunction(call(name, needle, value) for needle, value in zip(needles, values, strict=True))
     assert condition is not None
     return condition
 
@@ -187,19 +187,17 @@ def _lets_one_through(offset: ir.Expression | None, count: ir.Expression | None)
 def _doubles(relation: ir.Relation, plan_path: str) -> ir.Relation:
     """The different rows that are there more than once. A row with a null equals no other row."""
     fields = columns(relation.schema)
-    there = both(call("is_not_null", field) for field in fields if field.type.nullable)
+    there = conjunction(call("is_not_null", field) for field in fields if field.type.nullable)
     if there is not None:
-        relation = ir.Filter(input=relation, condition=there, schema=relation.schema, plan_path=plan_path)
-    count = bind(ir.FunctionKind.AGGREGATE, "count", None, ())
+        relation = filtered(relation, there, plan_path)
+    count = measure("count")
     schema = (*relation.schema, count.type)
     groups = ir.Aggregate(
         input=relation,
         keys=fields,
         grouping_sets=(tuple(range(len(fields))),),
-        measures=(ir.Measure(function=count.function, arguments=(), type=count.type),),
+        measures=(count,),
         schema=schema,
         plan_path=plan_path,
     )
-    number = ir.Field(index=len(fields), type=count.type)
-    many = call("gt", number, ir.Literal(value=1, type=t.Integer(bits=64, nullable=False)))
-    return ir.Filter(input=groups, condition=many, schema=schema, plan_path=plan_path)
+    return filtered(groups, call("gt", columns(schema)[-1], int64(1)))

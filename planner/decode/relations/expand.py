@@ -6,11 +6,12 @@ from functools import reduce
 
 from ... import ir
 from ...ir import types as t
+from ...ir.building import INT64
+from ...ir.building import columns as columns_of
 from ...ir.types import Type
 from .. import poison
 from ..comparing import either_nullable, same_type
 from ..decoder import Decoder, Steps
-from ..emit import columns as columns_of
 from ..encoding.message_nodes import Message
 from ..plan_path import PlanPath
 from ..poison import is_unknown
@@ -35,7 +36,7 @@ def convert_expand(decoder: Decoder, message: Message, plan_path: PlanPath, oute
             fields.append(duplicates or (decoder.missing_expression(at / "switching_field"),))
         else:
             fields.append(((yield from decoder.expression(field.consistent_field, at / "consistent_field", scope)),))
-    for passed in columns_of(below)[len(fields) :] if below is not poison.RELATION else ():
+    for passed in columns_of(below.schema)[len(fields) :] if below is not poison.RELATION else ():
         fields.append((passed,))
         switching.append(False)
     count = max((len(field) for field, switches in zip(fields, switching, strict=True) if switches), default=1)
@@ -49,11 +50,10 @@ def convert_expand(decoder: Decoder, message: Message, plan_path: PlanPath, oute
         columns.append((type_, filled + (ir.Literal(value=None, type=type_),) * missing))
     if below is poison.RELATION:
         return below
-    number = t.Integer(bits=64, nullable=False)
     return ir.Expand(
         input=below,
         alternatives=tuple(tuple(values[i] for _, values in columns) for i in range(count)),
-        schema=(*(type_ for type_, _ in columns), number),
+        schema=(*(type_ for type_, _ in columns), INT64),
         plan_path=str(plan_path),
     )
 

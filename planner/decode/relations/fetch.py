@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ... import ir
+from ...ir.building import int64
 from ...ir.types import Integer
 from .. import poison
 from ..decoder import Decoder, Steps
@@ -48,7 +49,7 @@ def row_count(decoder: Decoder, number: int, plan_path: PlanPath, scope: Scope) 
 def _number(decoder: Decoder, value: int, plan_path: PlanPath) -> ir.Literal:
     if value < 0:
         _negative(decoder, value, plan_path)
-    return ir.Literal(value=value, type=Integer(bits=64, nullable=False))
+    return int64(value)
 
 
 def _negative(decoder: Decoder, value: int, plan_path: PlanPath) -> None:

@@ -7,8 +7,8 @@ from typing import Final, TypeAlias
 
 from ... import ir
 from ...ir import types as t
+from ...ir.building import columns, project
 from ..declarations.habits import SetIndex
-from ..emit import columns, project
 
 Sets: TypeAlias = tuple[tuple[int, ...], ...]
 
@@ -32,15 +32,15 @@ def once(
 
 def arranged(aggregate: ir.Aggregate, index: SetIndex) -> ir.Relation:
     """The aggregate with its columns in the order in which the producer refers to them."""
-    *own, number = columns(aggregate)
+    *own, number = columns(aggregate.schema)
     keys, measures = own[: len(aggregate.keys)], own[len(aggregate.keys) :]
     match index:
         case SetIndex.LAST:
             return aggregate
         case SetIndex.ABSENT:
-            return project(aggregate, own, aggregate.plan_path)
+            return project(aggregate, own)
         case SetIndex.MASK:
-            return project(aggregate, [*keys, _mask(aggregate, number), *measures], aggregate.plan_path)
+            return project(aggregate, [*keys, _mask(aggregate, number), *measures])
 
 
 def _mask(aggregate: ir.Aggregate, number: ir.Field) -> ir.Expression:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ... import ir
+from ...ir.building import columns, project
 from .. import poison
 from ..decoder import Decoder, Steps
-from ..emit import columns, project
 from ..encoding.message_nodes import Message
 from ..plan_path import PlanPath
 from ..scope import Scope, Windows
@@ -21,7 +21,7 @@ def convert_project(decoder: Decoder, message: Message, plan_path: PlanPath, out
     expressions = yield from decoder.expressions(message.expressions, plan_path, "expressions", scope)
     if below is poison.RELATION:
         return below
-    kept = columns(below)
+    kept = columns(below.schema)
     if decoder.habits.project_replaces and message.common.WhichOneof("emit_kind") != "emit":
         kept = ()
     source = below
@@ -29,4 +29,4 @@ def convert_project(decoder: Decoder, message: Message, plan_path: PlanPath, out
         calls = tuple(windows.calls)
         schema = below.schema + tuple(call.type for call in calls)
         source = ir.Window(input=below, calls=calls, schema=schema, plan_path=str(plan_path))
-    return project(source, (*kept, *expressions), plan_path)
+    return project(source, (*kept, *expressions), str(plan_path))

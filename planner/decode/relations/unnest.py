@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from ... import ir
-from ...ir.types import Integer, List, Map, Struct, Type, nullable
+from ...ir.building import INT64, columns
+from ...ir.types import List, Map, Struct, Type, nullable
 from .. import poison
 from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Message
 from ..plan_path import PlanPath
 from ..poison import is_unknown
 from ..scope import Scope, column
-
-_NUMBER: Final = Integer(bits=64, nullable=False)
 
 
 def convert_unnest(
@@ -33,10 +32,10 @@ def convert_unnest(
         if item is None:
             return poison.RELATION
         items.append(nullable(item) if padded else item)
-    number = (nullable(_NUMBER) if unnest.outer else _NUMBER,) if unnest.ordinality else ()
+    number = (nullable(INT64) if unnest.outer else INT64,) if unnest.ordinality else ()
     return ir.Unnest(
         input=below,
-        kept=tuple(ir.Field(index=index, type=type_) for index, type_ in enumerate(below.schema)),
+        kept=columns(below.schema),
         lists=tuple(ir.Field(index=index, type=below.schema[index]) for index in unnest.columns),
         ordinality=unnest.ordinality,
         outer=unnest.outer,

@@ -8,9 +8,10 @@ from typing import Any, Final
 from .....operators.changes.event_time.window_closing import AnyClosing, CalendarClosing
 from .....operators.duckdb.sql_text import is_time_zone
 from .... import ir
-from ....functions import bind_scalar
+from ....functions.added_calls import call
 from ....ir import types as t
 from ....ir.arrow_types import ticks_of
+from ....ir.building import int64
 from ....ir.types import Type
 from ...decoder import Decoder
 from ...plan_path import PlanPath
@@ -18,7 +19,6 @@ from .time_columns import TimeColumn
 
 CALENDAR_UNITS: Final = ("months", "days")
 
-_NUMBER: Final = t.Integer(bits=64, nullable=False)
 _TEXT: Final = t.String(nullable=False)
 _MOST: Final = 2**31
 _DAY: Final = 86_400_000_000
@@ -61,13 +61,13 @@ def calendar_closing(
 def calendar_slice(moment: ir.Expression, closing: CalendarClosing) -> ir.Expression:
     """The number of the slice that has a moment."""
     size = closing.slide // closing.step
-    return bind_scalar("calendar_slice", None, (moment, *_slices(size, closing.offset, closing)))
+    return call("calendar_slice", moment, *_slices(size, closing.offset, closing))
 
 
 def calendar_start(number: ir.Expression, closing: CalendarClosing, time: TimeColumn, after: int) -> ir.Expression:
     """The moment so many units after the start of the window of this number."""
     slices = _slices(closing.slide, closing.offset + after, closing)
-    return bind_scalar("calendar_start", None, (number, *slices, time.literal(0)))
+    return call("calendar_start", number, *slices, time.literal(0))
 
 
 def ends_of(time: TimeColumn, closing: AnyClosing) -> ir.Expression | None:
@@ -75,14 +75,14 @@ def ends_of(time: TimeColumn, closing: AnyClosing) -> ir.Expression | None:
     if not isinstance(closing, CalendarClosing):
         return None
     # A window ends with slice n * step + length; the earliest one that has a slice is the first that ends behind it.
-    step, length = (ir.Literal(value=value, type=_NUMBER) for value in (closing.step, closing.length))
-    before = bind_scalar("time_slice", None, (calendar_slice(time.value, closing), step, length))
+    step, length = (int64(value) for value in (closing.step, closing.length))
+    before = call("time_slice", calendar_slice(time.value, closing), step, length)
     end = calendar_start(before, closing, time, closing.slide + closing.size)
-    return bind_scalar("time_slice", None, (end, ir.Literal(value=1, type=_NUMBER), time.literal(0)))
+    return call("time_slice", end, int64(1), time.literal(0))
 
 
 def _slices(size: int, origin: int, closing: CalendarClosing) -> tuple[ir.Literal, ...]:
-    numbers = (ir.Literal(value=value, type=_NUMBER) for value in (size, origin))
+    numbers = (int64(value) for value in (size, origin))
     return (*numbers, *(ir.Literal(value=text, type=_TEXT) for text in (closing.unit, closing.zone)))
 
 

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from .....operators.changes.event_time.interval_closing import IntervalClosing
 from .... import ir
-from ....functions import bind_scalar
-from ....ir import types as t
+from ....functions.added_calls import call
 from ....ir.arrow_types import ticks_of
+from ....ir.building import int64
 from ....ir.types import Type
 from ... import poison
 from ...comparing import same_type
@@ -21,7 +21,6 @@ from .time_columns import TimeColumn
 from .time_spans import span_from, time_column, units
 from .window_aggregate import with_time
 
-_NUMBER: Final = t.Integer(bits=64, nullable=False)
 _TYPES: Final = {
     1: ir.JoinType.INNER,
     2: ir.JoinType.LEFT,
@@ -94,7 +93,7 @@ def times_of(
 
 
 def tick_of(time: TimeColumn) -> ir.Expression:
-    return bind_scalar("time_slice", None, (time.value, ir.Literal(value=1, type=_NUMBER), time.literal(0)))
+    return call("time_slice", time.value, int64(1), time.literal(0))
 
 
 def keys_of(

@@ -14,9 +14,10 @@ from .....operators.changes.event_time.window_closing import (
     WindowClosing,
 )
 from .... import ir
-from ....functions import bind_scalar
+from ....functions.added_calls import call
 from ....ir import types as t
 from ....ir.arrow_types import ticks_of
+from ....ir.building import INT64, int64
 from ....ir.types import Type
 from ... import poison
 from ...decoder import Decoder, Steps
@@ -27,7 +28,6 @@ from ...scope import Scope, column
 from .calendars import CALENDAR_UNITS, calendar_closing, calendar_slice
 from .time_columns import TimeColumn
 
-_NUMBER: Final = t.Integer(bits=64, nullable=False)
 _FINEST: Final = 9
 _MOST: Final = 2**62
 """The length of time, in units, from which sums of two lengths may overflow."""
@@ -50,8 +50,8 @@ def time_column(decoder: Decoder, schema: ir.Schema, index: int, plan_path: Plan
     match type_:
         case t.Integer():
             field: ir.Expression = ir.Field(index=index, type=t.required(type_))
-            if t.required(type_) != _NUMBER:
-                field = ir.Cast(operand=field, type=_NUMBER)
+            if t.required(type_) != INT64:
+                field = ir.Cast(operand=field, type=INT64)
             return TimeColumn(field, type_.nullable)
         case t.Date() | t.Timestamp() | t.TimestampTz():
             return TimeColumn(ir.Field(index=index, type=t.required(type_)), type_.nullable)
@@ -179,4 +179,4 @@ def mark_of(time: TimeColumn, closing: AnyClosing) -> ir.Expression:
     size, origin = 1, 0
     if isinstance(closing, WindowClosing):
         size, origin = closing.slide // closing.step, closing.offset
-    return bind_scalar("time_slice", None, (time.value, ir.Literal(value=size, type=_NUMBER), time.literal(origin)))
+    return call("time_slice", time.value, int64(size), time.literal(origin))

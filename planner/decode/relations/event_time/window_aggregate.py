@@ -6,7 +6,7 @@ Below the windows stands a filter of rows with a time, above them a projection o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from .....operators.changes.event_time.window_closing import (
     CalendarClosing,
@@ -16,11 +16,10 @@ from .....operators.changes.event_time.window_closing import (
 )
 from .....proto.errors import PlanError
 from .... import ir
-from ....functions import bind_scalar
-from ....ir import types as t
+from ....functions.added_calls import call
+from ....ir.building import INT64, columns, filtered, int64, project
 from ... import poison
 from ...decoder import Decoder, Steps
-from ...emit import columns
 from ...encoding.counting import count_wire
 from ...encoding.field_shapes import AGGREGATE
 from ...encoding.message_nodes import Malformed, Message
@@ -31,8 +30,6 @@ from ..aggregate import convert_measure, old_groupings
 from .calendars import calendar_start, ends_of
 from .time_columns import TimeColumn
 from .time_spans import closing_of, mark_of, span_from, time_column
-
-_NUMBER: Final = t.Integer(bits=64, nullable=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +67,7 @@ def convert_window_aggregate(
         measures=computed.measures,
         closing=closing,
         final=windows.HasField("final"),
-        schema=(*[_NUMBER] * numbers, *computed.schema),
+        schema=(*[INT64] * numbers, *computed.schema),
         plan_path=str(plan_path),
     )
     return _with_bounds(relation, time)
@@ -80,8 +77,8 @@ def with_time(below: ir.Relation, column: int, time: TimeColumn, plan_path: Plan
     """The rows that have a time."""
     if not time.nullable:
         return below
-    condition = bind_scalar("is_not_null", None, (ir.Field(index=column, type=below.schema[column]),))
-    return ir.Filter(input=below, condition=condition, schema=below.schema, plan_path=str(plan_path))
+    condition = call("is_not_null", ir.Field(index=column, type=below.schema[column]))
+    return filtered(below, condition, str(plan_path))
 
 
 def _aggregate(decoder: Decoder, data: bytes, plan_path: PlanPath, scope: Scope) -> Steps[_Computed | None]:
@@ -120,15 +117,13 @@ def _aggregate(decoder: Decoder, data: bytes, plan_path: PlanPath, scope: Scope)
 def _with_bounds(relation: ir.TimeWindows, time: TimeColumn) -> ir.Project:
     closing = relation.closing
     if isinstance(closing, SessionClosing | CountClosing):
-        first, last, *others = columns(relation)
+        first, last, *others = columns(relation.schema)
         after_last = closing.gap if isinstance(closing, SessionClosing) else 0
         bounds = [_start(first, 1, time, 0), _start(last, 1, time, after_last)]
     else:
-        number, *others = columns(relation)
+        number, *others = columns(relation.schema)
         bounds = [_window_start(number, closing, time, after) for after in (0, closing.size)]
-    expressions = (*bounds, *others)
-    schema = tuple(expression.type for expression in expressions)
-    return ir.Project(input=relation, expressions=expressions, schema=schema, plan_path=relation.plan_path)
+    return project(relation, (*bounds, *others))
 
 
 def _window_start(number: ir.Field, closing: SlicedClosing, time: TimeColumn, after: int) -> ir.Expression:
@@ -139,4 +134,4 @@ def _window_start(number: ir.Field, closing: SlicedClosing, time: TimeColumn, af
 
 
 def _start(number: ir.Field, size: int, time: TimeColumn, origin: int) -> ir.Expression:
-    return bind_scalar("slice_start", None, (number, ir.Literal(value=size, type=_NUMBER), time.literal(origin)))
+    return call("slice_start", number, int64(size), time.literal(origin))

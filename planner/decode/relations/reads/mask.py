@@ -7,11 +7,11 @@ from typing import Final
 
 from .... import ir
 from ....ir import types as t
+from ....ir.building import project
 from ... import poison
 from ...declarations.declared_types import MAX_TYPE_DEPTH
 from ...declarations.extensions import Declared
 from ...decoder import Decoder
-from ...emit import project
 from ...encoding.message_nodes import Malformed, Message
 from ...function_calls import bind_scalar
 from ...plan_path import PlanPath
@@ -40,7 +40,7 @@ def masked(decoder: Decoder, message: Message, relation: ir.Relation, plan_path:
             decoder.problems.add(where / "field", "OUT_OF_RANGE", problem)
         whole = ir.Field(index=item.field, type=type_ or poison.UNKNOWN)
         columns.append(_inside(decoder, item.child, whole, where / "child", keeps_structs=keeps_structs))
-    return project(relation, columns, plan_path / "projection")
+    return project(relation, columns, str(plan_path / "projection"))
 
 
 def _inside(
