@@ -31,6 +31,7 @@ from .proto.values import (
     FoundFile,
     Frame,
     MissingColumns,
+    Seal,
     SourceInfo,
     TaskInfo,
     TaskOptions,
@@ -39,7 +40,7 @@ from .proto.values import (
     after,
 )
 from .splits import SplitLike
-from .transport.feeder import Feed, Step, checkpoint_name
+from .transport.feeder import Feed, Step, checkpoint_name, seal_of
 
 if TYPE_CHECKING:
     from .transport.access import Access
@@ -185,10 +186,14 @@ class Task:
         *,
         through: Mapping[str, int] | None = None,
         checkpoint: bool | str = False,
+        watermarks: Mapping[str, int] | None = None,
+        idle: Sequence[str] = (),
     ) -> int:
         """Seal the added splits into the next epoch, and return its number. Does not wait for the epoch.
 
         With `checkpoint`, True or a name, a checkpoint is taken at the epoch's barrier; `Epoch.checkpoint` is its id.
+        `watermarks` says of sources that their later rows are not before these times, as the `watermark` of a split
+        does. Sources that are `idle` hold no watermark back in this epoch.
 
         >>> task.add_split("sales", "sales.parquet").epoch
         1
@@ -197,7 +202,7 @@ class Task:
         >>> task.read_epoch().num_rows
         2
         """
-        return self._feed.seal(epoch, through, checkpoint_name(checkpoint))
+        return self._feed.seal(epoch, seal_of(checkpoint, watermarks, idle, through))
 
     def transact(
         self,
@@ -254,17 +259,22 @@ class Task:
         self._service.no_more_splits(self.id, source, through)
 
     def run_epoch(
-        self, splits: Mapping[str, SplitLike | Sequence[SplitLike]], *, checkpoint: bool | str = False
+        self,
+        splits: Mapping[str, SplitLike | Sequence[SplitLike]],
+        *,
+        checkpoint: bool | str = False,
+        watermarks: Mapping[str, int] | None = None,
+        idle: Sequence[str] = (),
     ) -> Epoch:
         """Feed the splits, seal them, and read the result. Returns once the epoch is complete.
 
         Refused while there are unread epochs, or splits of any client that are not sealed. Raises `EpochError` if the
-        epoch was skipped. `checkpoint` as in `request_barrier`.
+        epoch was skipped. `checkpoint`, `watermarks` and `idle` are those of `request_barrier`.
 
         >>> task.run_epoch({"sales": ["monday.parquet", "tuesday.parquet"]}).table().to_pylist()
         [{'item': 'cup', 'total': 17}, {'item': 'tea', 'total': 7}]
         """
-        wanted = checkpoint_name(checkpoint)
+        seal = seal_of(checkpoint, watermarks, idle)
         with self._lock:
             self._stand()
             number = self._feed.sealed + 1
@@ -275,15 +285,15 @@ class Task:
             epoch = self._begin()
             with self._feed.sending(self._give_back) as send:
                 for step in self._feed.steps(splits, send):
-                    self._fed(step, number, wanted)
+                    self._fed(step, number, seal)
             return self._whole(epoch)
 
-    def _fed(self, step: Step, number: int, checkpoint: str | None) -> None:
+    def _fed(self, step: Step, number: int, seal: Seal) -> None:
         """Feed a step. If the server takes no more until something was read, read first."""
         while True:
             try:
                 due = self._due()
-                frames = self._feed.take(step, number, self._position, due, checkpoint)
+                frames = self._feed.take(step, number, self._position, due, seal)
             except Exhausted as full:
                 if full.reason != "OUTPUT_UNREAD":
                     raise

@@ -331,11 +331,14 @@ class Blocked:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seal:
     """The wish for a barrier. It takes the splits of each source up to the numbers `through`, and waits for those that
-    have not come. With the name of a `checkpoint` (the service names it where that is empty) one is taken there.
+    have not come. With the name of a `checkpoint` (the service names it where that is empty) one is taken there. It may
+    say the `watermarks` of sources, and which ones are `idle` in this epoch.
     """
 
     through: Mapping[str, int] | None = None
     checkpoint: str | None = None
+    watermarks: Mapping[str, int] = field(default_factory=dict)
+    idle: tuple[str, ...] = ()
 
 
 NO_WISHES: Final = Seal()

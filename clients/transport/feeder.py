@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import pyarrow as pa
 
-from ..numbers import from_one, last_numbers
+from ..numbers import check_watermark, from_one, last_numbers
 from ..proto.errors import InvalidRequest, Refused
 from ..proto.service import Service
 from ..proto.source_names import fed_source
@@ -52,6 +52,22 @@ def checkpoint_name(checkpoint: bool | str) -> str | None:
     if not isinstance(checkpoint, str) or not checkpoint:
         raise InvalidRequest(f"checkpoint must be True or a name, not {checkpoint!r}", reason="CHECKPOINT_NAME")
     return checkpoint
+
+
+def seal_of(
+    checkpoint: bool | str,
+    watermarks: Mapping[str, int] | None,
+    idle: Sequence[str],
+    through: Mapping[str, int] | None = None,
+) -> Seal:
+    """The wish for a barrier, from what a caller says."""
+    for watermark in (watermarks or {}).values():
+        check_watermark(watermark)
+    if isinstance(idle, str):
+        raise InvalidRequest(f"idle={idle!r} must be a sequence of names of sources")
+    return Seal(
+        through=through, checkpoint=checkpoint_name(checkpoint), watermarks=dict(watermarks or {}), idle=tuple(idle)
+    )
 
 
 class Feed:
@@ -142,10 +158,10 @@ class Feed:
             self._added(source, number, added[0].epoch)
             return added[0]
 
-    def seal(self, epoch: int | None, through: Mapping[str, int] | None, checkpoint: str | None) -> int:
+    def seal(self, epoch: int | None, seal: Seal) -> int:
         from_one("epoch", epoch)
-        last_numbers(through)
-        number = self._service.request_barrier(self._task, epoch, Seal(through=through, checkpoint=checkpoint))
+        last_numbers(seal.through)
+        number = self._service.request_barrier(self._task, epoch, seal)
         self._sealed(number)
         return number
 
@@ -202,20 +218,17 @@ class Feed:
         # Naming the last number of every source refuses to seal splits that another client has added meanwhile.
         yield Step(splits=held, through=last)
 
-    def take(
-        self, step: Step, number: int, cursor: Cursor, acknowledge: Cursor | None, checkpoint: str | None
-    ) -> Sequence[Frame]:
+    def take(self, step: Step, number: int, cursor: Cursor, acknowledge: Cursor | None, seal: Seal) -> Sequence[Frame]:
         """Add a step's splits to epoch `number`.
 
-        The last step acknowledges, asks for the checkpoint, and returns the frames at `cursor`.
+        The last step acknowledges, seals as `seal` says, and returns the frames at `cursor`.
         """
         with self._feeding({source for source, _, _ in step.splits}):
             if step.through is None:
                 self._service.add_splits(self._task, AddRequest(splits=step.splits, epoch=number))
                 frames: Sequence[Frame] = ()
             else:
-                seal = Seal(through=step.through, checkpoint=checkpoint)
-                request = AddRequest(splits=step.splits, epoch=number, seal=seal)
+                request = AddRequest(splits=step.splits, epoch=number, seal=replace(seal, through=step.through))
                 frames = self._service.run_epoch(self._task, request, cursor, acknowledge=acknowledge)
             for source, _, sequence in step.splits:
                 self._added(source, sequence or 0, number)

@@ -243,7 +243,14 @@ class RemoteService:
     def request_barrier(self, task: str, epoch: int | None = None, seal: Seal = NO_WISHES) -> int:
         # A repeated request without a number joins the epoch that the first one sealed, unless another client added or
         # read meanwhile.
-        request = pb.RequestBarrierRequest(task=task, epoch=epoch, through=seal.through, checkpoint=seal.checkpoint)
+        request = pb.RequestBarrierRequest(
+            task=task,
+            epoch=epoch,
+            through=seal.through,
+            checkpoint=seal.checkpoint,
+            watermarks=seal.watermarks,
+            idle=seal.idle,
+        )
         return self._channel.call(TASKS + "RequestBarrier", request, pb.RequestBarrierResponse.FromString).epoch
 
     def list_checkpoints(self, task: str) -> Sequence[Checkpoint]:

@@ -188,7 +188,7 @@ def change_message(change: Change) -> pb.Change:
         splits=[_added_message(split, epoch) for split, epoch in change.splits],
         seal=None
         if seal is None
-        else pb.SealedEpoch(epoch=seal.epoch, last=dict(seal.last), checkpoint=seal.checkpoint),
+        else pb.SealedEpoch(epoch=seal.epoch, last=dict(seal.last), checkpoint=seal.checkpoint, said=dict(seal.said)),
         end=None if ended is None else pb.EndedSources(ends=dict(ended.ends), all=ended.all),
         transaction=None if change.transaction is None else _transaction_message(change.transaction),
         cancelled=change.cancelled,
@@ -211,7 +211,7 @@ def change_value(message: pb.Change, kept: Known) -> Change:
     return Change(
         at_us=message.at_us,
         splits=tuple((_added_value(added, kept), added.epoch) for added in message.splits),
-        seal=SealedEpoch(epoch=seal.epoch, last=dict(seal.last), checkpoint=checkpoint)
+        seal=SealedEpoch(epoch=seal.epoch, last=dict(seal.last), checkpoint=checkpoint, said=dict(seal.said))
         if message.HasField("seal")
         else None,
         ended=EndedSources(ends=dict(end.ends), all=end.all) if message.HasField("end") else None,

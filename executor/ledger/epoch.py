@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from .said import Said
 from .transactions import Record
 
 
@@ -27,8 +28,9 @@ def is_durable(commit: Commit | None) -> bool:
 class Epoch:
     """An epoch: `first` and `last` are split numbers per source; last < first if the source has no split in it.
 
-    `ended` are the sources that had ended when the epoch was sealed. `clock_us` is the time that the epoch sees: the
-    time of its first split, or of its seal if it has no split. `commit` holds its seal and all of its splits.
+    `ended` are the sources that had ended when the epoch was sealed, `said` is what its barrier said of sources.
+    `clock_us` is the time that the epoch sees: the time of its first split, or of its seal if it has no split. `commit`
+    holds its seal and all of its splits.
     """
 
     number: int
@@ -37,6 +39,7 @@ class Epoch:
     clock_us: int | None = None
     sealed_ns: int | None = None
     ended: frozenset[str] = frozenset()
+    said: Said = field(default_factory=dict)
     commit: Commit | None = None
 
     @property

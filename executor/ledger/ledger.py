@@ -18,6 +18,7 @@ from ..api.computation import Source
 from .epoch import Epoch, Start
 from .failed_epochs import Failures
 from .ledger_change import Change, EndedSources, SealedEpoch
+from .said import NOTHING, Said, said_by_barrier
 from .split_book import AcceptedSplit, SourceLedger
 from .transactions import Record, Transactions
 
@@ -48,6 +49,7 @@ class Ledger:
         self.ended = False
         self._bounds: dict[int, dict[str, int]] = {}
         self._checkpoints: dict[int, str] = {}
+        self._said: dict[int, Said] = {}
         self.failures = Failures()
         for name, sequence in start.sources.items():
             self.fed[name].go_on_after(sequence, start.epoch)
@@ -69,6 +71,9 @@ class Ledger:
     def source(self, name: str) -> SourceLedger:
         """The fed source of this name. Without an exact match, case is ignored if the name is still unambiguous."""
         return self.fed[fed_source(name, self.fed, self.static)]
+
+    def _name(self, name: str) -> str:
+        return self.source(name).name
 
     def _resolve(self, through: Mapping[str, int] | None) -> dict[str, int]:
         resolved = {}
@@ -183,7 +188,8 @@ class Ledger:
         )
         added = [self._enter(split, now_us) for split in splits]
         if seal is not None:
-            self._seal({name: source.last for name, source in self.fed.items()}, now_us, seal.checkpoint)
+            said = said_by_barrier(seal, self._name)
+            self._seal({name: source.last for name, source in self.fed.items()}, now_us, seal.checkpoint, said)
         self.transactions.record(record, self.finished)
         self._end_if_all_ended(now_us)
         return record, added
@@ -206,11 +212,12 @@ class Ledger:
 
     def request_barrier(self, epoch: int | None, seal: Seal, now_us: int) -> tuple[int, bool]:
         """The number of the epoch that the request seals or joins, and True if the request sealed it."""
+        said = said_by_barrier(seal, self._name)
         if epoch is not None:
             if epoch < 1:
                 raise InvalidRequest(f"epoch={epoch} must be at least 1: epochs count from 1")
             if epoch <= self.sealed:
-                return self._join(epoch, seal.checkpoint), False
+                return self._join(epoch, seal.checkpoint, said), False
             if epoch > self.open.number:
                 raise Refused(
                     f"epoch {epoch} cannot be sealed: the open epoch is {self.open.number}", reason="EPOCH_AHEAD"
@@ -222,10 +229,11 @@ class Ledger:
             and self.pending
             and all(bounds[name] <= source.sealed for name, source in self.fed.items())
             and self._can_take(self.sealed, seal.checkpoint)
+            and self._has_said(self.sealed, said)
         ):
-            return self._join(self.sealed, seal.checkpoint), False
+            return self._join(self.sealed, seal.checkpoint, said), False
         self._may_seal()
-        return self._seal(bounds, now_us, seal.checkpoint), True
+        return self._seal(bounds, now_us, seal.checkpoint, said), True
 
     def _check_not_ended(self) -> None:
         if self.ended:
@@ -265,7 +273,20 @@ class Ledger:
             return checkpoint in (None, "", taken)
         return any(open_epoch.number == epoch for open_epoch in self.epochs)
 
-    def _join(self, epoch: int, checkpoint: str | None) -> int:
+    def _has_said(self, epoch: int, said: Said) -> bool:
+        """True if a sealed epoch's barrier has said all this of sources, or it is not known any more what it said."""
+        if epoch not in self._bounds:
+            return True
+        before = self._said.get(epoch, NOTHING)
+        return all(before.get(name) == word for name, word in said.items())
+
+    def _join(self, epoch: int, checkpoint: str | None, said: Said) -> int:
+        if not self._has_said(epoch, said):
+            raise Refused(
+                f"epoch {epoch} is sealed, and its barrier has not said this of its sources: say it with a later "
+                "barrier",
+                reason="SAID_TOO_LATE",
+            )
         if not self._can_take(epoch, checkpoint):
             raise Refused(
                 f"the checkpoint cannot be taken at the barrier of epoch {epoch}: the epoch has reached its barrier, "
@@ -284,9 +305,12 @@ class Ledger:
             bounds[name] = last
         return bounds
 
-    def _seal(self, bounds: dict[str, int], now_us: int, checkpoint: str | None = None) -> int:
+    def _seal(self, bounds: dict[str, int], now_us: int, checkpoint: str | None = None, said: Said = NOTHING) -> int:
         epoch = self.open
         epoch.last = bounds
+        epoch.said = said
+        if said:
+            self._said[epoch.number] = said
         if checkpoint is not None:
             self._checkpoints[epoch.number] = _name(epoch.number, checkpoint)
         ends = ((name, source.end) for name, source in self.fed.items())
@@ -353,7 +377,12 @@ class Ledger:
 
     def sealed_epoch(self, epoch: int) -> SealedEpoch:
         """The seal of an epoch that is not acknowledged."""
-        return SealedEpoch(epoch=epoch, last=dict(self._bounds[epoch]), checkpoint=self.checkpoint(epoch))
+        return SealedEpoch(
+            epoch=epoch,
+            last=dict(self._bounds[epoch]),
+            checkpoint=self.checkpoint(epoch),
+            said=self._said.get(epoch, NOTHING),
+        )
 
     def repeat(self, change: Change) -> None:
         """Make a change that was made before. Nothing is checked again; what the ledger has already stays as it is."""
@@ -368,7 +397,7 @@ class Ledger:
             self._all_ended = self._all_ended or change.ended.all
         if change.seal is not None:
             if change.seal.epoch > self.sealed:
-                self._seal(dict(change.seal.last), change.at_us)
+                self._seal(dict(change.seal.last), change.at_us, said=change.seal.said)
             if change.seal.checkpoint is not None:
                 self._checkpoints.setdefault(change.seal.epoch, change.seal.checkpoint)
         if change.failure is not None:
@@ -427,6 +456,7 @@ class Ledger:
         for number in [number for number in self._bounds if number < epoch]:
             bounds = self._bounds.pop(number)
             self._checkpoints.pop(number, None)
+            self._said.pop(number, None)
             self.failures.known.pop(number, None)
             for name, source in self.fed.items():
                 gone += source.forget(bounds[name])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
+from .said import Said
 from .split_book import AcceptedSplit
 from .transactions import Record
 
@@ -19,6 +20,7 @@ class SealedEpoch:
     epoch: int
     last: Mapping[str, int]
     checkpoint: str | None = None
+    said: Said = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

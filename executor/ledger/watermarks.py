@@ -6,16 +6,22 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ...operators.core.operator import UNBOUNDED
 from ..api.computation import Watermarks
+from .said import NOTHING, Said
 from .split_book import AcceptedSplit
 
 
-def said_by(splits: Mapping[str, Sequence[AcceptedSplit]], ended: Iterable[str]) -> Watermarks:
-    """The least watermark of each source's splits that say one. A source that has ended holds no watermark back."""
+def said_by(splits: Mapping[str, Sequence[AcceptedSplit]], ended: Iterable[str], barrier: Said = NOTHING) -> Watermarks:
+    """The least watermark of each source's splits that say one, or the barrier's if that is later. A source that has
+    ended, or is idle, holds no watermark back.
+    """
     watermarks: dict[str, int | None] = dict.fromkeys(ended, UNBOUNDED)
     for name, some in splits.items():
         if some:
             said = [split.watermark for split in some if split.watermark is not None]
             watermarks[name] = min(said, default=watermarks.get(name))
+    for name, word in barrier.items():
+        so_far = watermarks.get(name)
+        watermarks[name] = word if so_far is None else max(word, so_far)
     return watermarks
 
 

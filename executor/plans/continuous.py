@@ -100,6 +100,7 @@ class ContinuousComputation:
         self._stopped = False
         self._watermarks: dict[str, int] = {}
         """The greatest watermark of each source so far."""
+        self._idle: set[str] = set()
         self._skips = options.on_error is OnError.SKIP_EPOCH
         self._undo: _Undo | None = None
         self._pool = pool
@@ -217,9 +218,12 @@ class ContinuousComputation:
             yield len(change), size
 
     def reach(self, watermarks: Watermarks) -> None:
-        """Raise the sources' watermarks. A watermark never goes back, and stays if the epoch says none."""
+        """Raise the sources' watermarks. A watermark never goes back, and stays if the epoch says none. A source that
+        is idle in the epoch keeps its own for later.
+        """
+        self._idle = {name for name, watermark in watermarks.items() if watermark == IDLE}
         for name, watermark in watermarks.items():
-            if watermark is not None:
+            if watermark is not None and watermark != IDLE:
                 reached = watermark if watermark == UNBOUNDED else min(watermark, IDLE - 1)
                 self._watermarks[name] = max(reached, self._watermarks.get(name, reached))
 
@@ -233,6 +237,7 @@ class ContinuousComputation:
         said = {
             source.name: UNBOUNDED if source.static else self._watermarks.get(source.name) for source in self.sources
         }
+        said |= {name: IDLE for name in self._idle if said[name] != UNBOUNDED}
         self._network.end_all({self._ports[name]: watermark for name, watermark in said.items()})
         if not self._network.run():
             raise InternalError("the network stopped before the epoch was complete")

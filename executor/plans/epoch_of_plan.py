@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from ...operators.changes.event_time.window_closing import IDLE
+from ...operators.core.operator import UNBOUNDED
 from ...operators.core.piece import Piece
 from ...operators.sources.scan import Scan
 from ...operators.sources.split_pieces import open_pieces
@@ -107,7 +109,7 @@ class PlanRun:
         yield from self._rows(self._computation.pipelines({}, self._clock_us), 0, self._computation.lead, {})
 
     def sealed(self, pieces: Mapping[str, Sequence[Piece]], watermarks: Watermarks) -> Iterator[pa.RecordBatch]:
-        self._watermarks = watermarks
+        self._watermarks = {name: UNBOUNDED if said == IDLE else said for name, said in watermarks.items()}
         rows = self._sealed(pieces)
         return self._with_epoch(rows if self.effect is None else self._written(self.effect, rows))
 

@@ -31,7 +31,7 @@ class Job:
 
     @property
     def watermarks(self) -> Watermarks:
-        return said_by(self.splits, self.epoch.ended)
+        return said_by(self.splits, self.epoch.ended, self.epoch.said)
 
 
 @dataclass(frozen=True, slots=True)

@@ -372,11 +372,18 @@ def _barrier_value(message: pb.Barrier) -> v.Barrier:
 
 def seal_value(message: pb.RequestBarrierRequest | pb.Seal) -> v.Seal:
     checkpoint = message.checkpoint if message.HasField("checkpoint") else None
-    return v.Seal(through=dict(message.through) or None, checkpoint=checkpoint)
+    return v.Seal(
+        through=dict(message.through) or None,
+        checkpoint=checkpoint,
+        watermarks=dict(message.watermarks),
+        idle=tuple(message.idle),
+    )
 
 
 def seal_message(seal: v.Seal | None) -> pb.Seal | None:
-    return None if seal is None else pb.Seal(through=seal.through, checkpoint=seal.checkpoint)
+    if seal is None:
+        return None
+    return pb.Seal(through=seal.through, checkpoint=seal.checkpoint, watermarks=seal.watermarks, idle=seal.idle)
 
 
 def checkpoint_message(checkpoint: v.Checkpoint) -> pb.Checkpoint:

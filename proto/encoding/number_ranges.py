@@ -59,6 +59,7 @@ RANGES: Final = {
     "end_row": Range(0, LARGEST, "the number of a row", "INVALID_RANGE"),
     "row_groups": Range(0, _LARGEST_32, "the number of a row group", "INVALID_RANGE"),
     "watermark": Range(-LARGEST - 1, LARGEST, "a number of microseconds since 1970"),
+    "watermarks": Range(-LARGEST - 1, LARGEST, "a number of microseconds since 1970"),
     "version": Range(0, LARGEST, "a version", "BAD_TRANSACTION"),
     "follows": Range(0, LARGEST, "a version", "BAD_TRANSACTION"),
     "rows": Range(0, LARGEST, "a number of rows"),

@@ -85,11 +85,11 @@ class RowWatermarks(ChangeOperator):
         if watermark == UNBOUNDED or not self._fed:
             return UNBOUNDED
         event_time = self._event_time
-        if watermark is not None:
+        if watermark is not None and watermark != IDLE:
             self._said = max(self._said, event_time.ticks.at(watermark))
         self._quiet = 0 if self._rows else self._quiet + 1
         self._rows = 0
-        if event_time.idle is not None and self._quiet >= event_time.idle:
+        if watermark == IDLE or (event_time.idle is not None and self._quiet >= event_time.idle):
             return IDLE
         mark = self._said if self._greatest == NEVER else max(self._said, self._greatest - event_time.delay)
         return None if mark == NEVER else event_time.ticks.watermark(mark)

@@ -174,8 +174,15 @@ class AddedSplit(_message.Message):
     def __init__(self, source: _Optional[str] = ..., sequence: _Optional[int] = ..., epoch: _Optional[int] = ..., split: _Optional[_Union[StoredSplit, _Mapping]] = ...) -> None: ...
 
 class SealedEpoch(_message.Message):
-    __slots__ = ("epoch", "last", "checkpoint")
+    __slots__ = ("epoch", "last", "checkpoint", "said")
     class LastEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class SaidEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
@@ -185,10 +192,12 @@ class SealedEpoch(_message.Message):
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    SAID_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     last: _containers.ScalarMap[str, int]
     checkpoint: str
-    def __init__(self, epoch: _Optional[int] = ..., last: _Optional[_Mapping[str, int]] = ..., checkpoint: _Optional[str] = ...) -> None: ...
+    said: _containers.ScalarMap[str, int]
+    def __init__(self, epoch: _Optional[int] = ..., last: _Optional[_Mapping[str, int]] = ..., checkpoint: _Optional[str] = ..., said: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class EndedSources(_message.Message):
     __slots__ = ("ends", "all")

@@ -358,8 +358,15 @@ class SplitOfSource(_message.Message):
     def __init__(self, source: _Optional[str] = ..., split: _Optional[_Union[Split, _Mapping]] = ..., sequence: _Optional[int] = ...) -> None: ...
 
 class Seal(_message.Message):
-    __slots__ = ("through", "checkpoint")
+    __slots__ = ("through", "checkpoint", "watermarks", "idle")
     class ThroughEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class WatermarksEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
@@ -368,9 +375,13 @@ class Seal(_message.Message):
         def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     THROUGH_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    WATERMARKS_FIELD_NUMBER: _ClassVar[int]
+    IDLE_FIELD_NUMBER: _ClassVar[int]
     through: _containers.ScalarMap[str, int]
     checkpoint: str
-    def __init__(self, through: _Optional[_Mapping[str, int]] = ..., checkpoint: _Optional[str] = ...) -> None: ...
+    watermarks: _containers.ScalarMap[str, int]
+    idle: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, through: _Optional[_Mapping[str, int]] = ..., checkpoint: _Optional[str] = ..., watermarks: _Optional[_Mapping[str, int]] = ..., idle: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Read(_message.Message):
     __slots__ = ("acknowledge", "max_bytes")
@@ -519,8 +530,15 @@ class NoMoreSplitsResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class RequestBarrierRequest(_message.Message):
-    __slots__ = ("task", "epoch", "through", "checkpoint")
+    __slots__ = ("task", "epoch", "through", "checkpoint", "watermarks", "idle")
     class ThroughEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    class WatermarksEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
         VALUE_FIELD_NUMBER: _ClassVar[int]
@@ -531,11 +549,15 @@ class RequestBarrierRequest(_message.Message):
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     THROUGH_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    WATERMARKS_FIELD_NUMBER: _ClassVar[int]
+    IDLE_FIELD_NUMBER: _ClassVar[int]
     task: str
     epoch: int
     through: _containers.ScalarMap[str, int]
     checkpoint: str
-    def __init__(self, task: _Optional[str] = ..., epoch: _Optional[int] = ..., through: _Optional[_Mapping[str, int]] = ..., checkpoint: _Optional[str] = ...) -> None: ...
+    watermarks: _containers.ScalarMap[str, int]
+    idle: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, task: _Optional[str] = ..., epoch: _Optional[int] = ..., through: _Optional[_Mapping[str, int]] = ..., checkpoint: _Optional[str] = ..., watermarks: _Optional[_Mapping[str, int]] = ..., idle: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RequestBarrierResponse(_message.Message):
     __slots__ = ("epoch",)
