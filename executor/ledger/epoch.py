@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from .said import Said
+from .barrier_wishes import Said
 from .transactions import Record
 
 

@@ -15,10 +15,10 @@ from ...proto.errors import Exhausted, InvalidRequest, Refused
 from ...proto.source_names import fed_source
 from ...proto.values import Added, Seal, Transaction
 from ..api.computation import Source
+from .barrier_wishes import NOTHING, BarrierWishes, Said, checkpoint_too_late, said_by_barrier
 from .epoch import Epoch, Start
 from .failed_epochs import Failures
 from .ledger_change import Change, EndedSources, SealedEpoch
-from .said import NOTHING, Said, said_by_barrier
 from .split_book import AcceptedSplit, SourceLedger
 from .transactions import Record, Transactions
 
@@ -48,8 +48,7 @@ class Ledger:
         self._start = start.epoch
         self.ended = False
         self._bounds: dict[int, dict[str, int]] = {}
-        self._checkpoints: dict[int, str] = {}
-        self._said: dict[int, Said] = {}
+        self._wishes = BarrierWishes()
         self.failures = Failures()
         for name, sequence in start.sources.items():
             self.fed[name].go_on_after(sequence, start.epoch)
@@ -229,7 +228,7 @@ class Ledger:
             and self.pending
             and all(bounds[name] <= source.sealed for name, source in self.fed.items())
             and self._can_take(self.sealed, seal.checkpoint)
-            and self._has_said(self.sealed, said)
+            and self._wishes.has_said(self.sealed, said)
         ):
             return self._join(self.sealed, seal.checkpoint, said), False
         self._may_seal()
@@ -260,41 +259,25 @@ class Ledger:
     @property
     def checkpoints(self) -> int:
         """The number of checkpoints that were requested of epochs that are not acknowledged."""
-        return len(self._checkpoints)
+        return len(self._wishes.checkpoints)
 
     def checkpoint(self, epoch: int) -> str | None:
         """The name of the checkpoint to take at the barrier of this epoch."""
-        return self._checkpoints.get(epoch)
+        return self._wishes.checkpoints.get(epoch)
 
     def _can_take(self, epoch: int, checkpoint: str | None) -> bool:
         """True if a sealed epoch has a checkpoint of this name, or can still get one."""
-        taken = self._checkpoints.get(epoch)
+        taken = self._wishes.checkpoints.get(epoch)
         if checkpoint is None or taken is not None:
             return checkpoint in (None, "", taken)
         return any(open_epoch.number == epoch for open_epoch in self.epochs)
 
-    def _has_said(self, epoch: int, said: Said) -> bool:
-        """True if a sealed epoch's barrier has said all this of sources, or it is not known any more what it said."""
-        if epoch not in self._bounds:
-            return True
-        before = self._said.get(epoch, NOTHING)
-        return all(before.get(name) == word for name, word in said.items())
-
     def _join(self, epoch: int, checkpoint: str | None, said: Said) -> int:
-        if not self._has_said(epoch, said):
-            raise Refused(
-                f"epoch {epoch} is sealed, and its barrier has not said this of its sources: say it with a later "
-                "barrier",
-                reason="SAID_TOO_LATE",
-            )
+        if epoch in self._bounds:
+            self._wishes.check_said(epoch, said)
         if not self._can_take(epoch, checkpoint):
-            raise Refused(
-                f"the checkpoint cannot be taken at the barrier of epoch {epoch}: the epoch has reached its barrier, "
-                "or takes a checkpoint of another name; request the checkpoint with a later barrier",
-                reason="CHECKPOINT_TOO_LATE",
-            )
-        if checkpoint is not None:
-            self._checkpoints.setdefault(epoch, _name(epoch, checkpoint))
+            raise checkpoint_too_late(epoch)
+        self._wishes.wish(epoch, checkpoint)
         return epoch
 
     def _bounds_through(self, through: Mapping[str, int] | None) -> dict[str, int]:
@@ -307,12 +290,8 @@ class Ledger:
 
     def _seal(self, bounds: dict[str, int], now_us: int, checkpoint: str | None = None, said: Said = NOTHING) -> int:
         epoch = self.open
-        epoch.last = bounds
-        epoch.said = said
-        if said:
-            self._said[epoch.number] = said
-        if checkpoint is not None:
-            self._checkpoints[epoch.number] = _name(epoch.number, checkpoint)
+        epoch.last, epoch.said = bounds, said
+        self._wishes.note(epoch.number, checkpoint, said)
         ends = ((name, source.end) for name, source in self.fed.items())
         epoch.ended = frozenset(name for name, end in ends if end is not None and bounds[name] >= end)
         epoch.sealed_ns = time.monotonic_ns()
@@ -381,7 +360,7 @@ class Ledger:
             epoch=epoch,
             last=dict(self._bounds[epoch]),
             checkpoint=self.checkpoint(epoch),
-            said=self._said.get(epoch, NOTHING),
+            said=self._wishes.said(epoch),
         )
 
     def repeat(self, change: Change) -> None:
@@ -398,8 +377,7 @@ class Ledger:
         if change.seal is not None:
             if change.seal.epoch > self.sealed:
                 self._seal(dict(change.seal.last), change.at_us, said=change.seal.said)
-            if change.seal.checkpoint is not None:
-                self._checkpoints.setdefault(change.seal.epoch, change.seal.checkpoint)
+            self._wishes.wish(change.seal.epoch, change.seal.checkpoint)
         if change.failure is not None:
             self.failures.known[change.failure.epoch] = change.failure
         if change.recovered is not None:
@@ -455,8 +433,7 @@ class Ledger:
         gone: list[AcceptedSplit] = []
         for number in [number for number in self._bounds if number < epoch]:
             bounds = self._bounds.pop(number)
-            self._checkpoints.pop(number, None)
-            self._said.pop(number, None)
+            self._wishes.forget(number)
             self.failures.known.pop(number, None)
             for name, source in self.fed.items():
                 gone += source.forget(bounds[name])
@@ -467,11 +444,6 @@ class Ledger:
     def done(self) -> bool:
         """True once the task has ended and every epoch has reached its barrier."""
         return self.ended and not self.epochs
-
-
-def _name(epoch: int, checkpoint: str) -> str:
-    """A checkpoint's name; without one from the caller, a name made of the epoch."""
-    return checkpoint or f"epoch-{epoch}"
 
 
 def _some(missing: Mapping[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from .said import Said
+from .barrier_wishes import Said
 from .split_book import AcceptedSplit
 from .transactions import Record
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ...operators.core.operator import UNBOUNDED
 from ..api.computation import Watermarks
-from .said import NOTHING, Said
+from .barrier_wishes import NOTHING, Said
 from .split_book import AcceptedSplit
 
 

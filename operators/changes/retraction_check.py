@@ -1,5 +1,5 @@
 """RetractionCheck: pass a source's rows on, and refuse an epoch that ends with the deletion of a row that did not
-exist.
+exist, or with a deletion on time of a row that was inserted behind it and late.
 
 Confluent. State: for the hash of each row the number of its copies. Two rows of one hash could hide such a deletion,
 which 64 bits make too rare to matter. No other result depends on the check. Rows that are late for all readers of the
@@ -9,6 +9,7 @@ source are forgotten, and not checked.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -17,13 +18,15 @@ import pyarrow as pa
 from ...proto.errors import ExecutionError
 from ..core.operator import UNBOUNDED, StateReader, StateWriter
 from .change_operator import ChangeOperator
+from .event_time.final_windows import late_insertion
 from .event_time.forgetting import Forgetting
 from .event_time.row_watermarks import EventTime
+from .event_time.timed_rows import numbers_of
 from .event_time.window_closing import IDLE, NEVER
 from .kept.arrangement import Arrangement
 from .kept.present import sums_at
 from .kept.state_format import load_arrangement, load_numbers, save_arrangement, save_numbers
-from .values.change import Change
+from .values.change import Change, Numbers
 from .values.rows import Rows
 from .values.value_columns import FixedColumn
 
@@ -58,6 +61,37 @@ class NotThere(ExecutionError):
         return NotThere(*self._arguments, by=f" (deleted by {', '.join(splits[:_NAMED])}{more})")
 
 
+@dataclass(frozen=True, slots=True)
+class _Deleted:
+    """Rows that a change deletes, their hashes, and the watermarks at the deletions if rows have them."""
+
+    rows: Rows
+    hashes: Rows
+    marks: Numbers | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Inserted:
+    """Rows that were inserted behind their watermark, by their hashes."""
+
+    hashes: Numbers
+    weights: Numbers
+    marks: Numbers
+
+    @classmethod
+    def all_of(cls, parts: Sequence[_Inserted]) -> _Inserted:
+        none = np.empty(0, dtype=np.int64)
+        columns = ((part.hashes, part.weights, part.marks) for part in parts)
+        return cls(*map(np.concatenate, zip((none,) * 3, *columns, strict=True)))
+
+    def behind(self, hashes: Numbers, marks: Numbers) -> Numbers:
+        """The copies of each of these rows that were inserted when the watermark was later than this."""
+        copies = np.zeros(len(hashes), dtype=np.int64)
+        for at in np.flatnonzero(np.isin(hashes, self.hashes)).tolist():
+            copies[at] = self.weights[(self.hashes == hashes[at]) & (self.marks > marks[at])].sum()
+        return copies
+
+
 class RetractionCheck(ChangeOperator):
     """The operator for the rows of `source`. With an `event_time`, the last column of a row is the watermark at it, and
     no part of it. The operator stands outside of all loops.
@@ -74,22 +108,35 @@ class RetractionCheck(ChangeOperator):
         self._low = NEVER
         """Earlier ticks are forgotten."""
         self._forgetting = Forgetting((self._counts, 1))
-        self._deleted: list[tuple[Rows, Rows]] = []
+        self._deleted: list[_Deleted] = []
+        self._late: list[_Inserted] = []
+        """Insertions that may be late, behind a deletion of their epoch."""
 
     def receive(self, port: int, change: Change) -> Iterable[Change]:  # noqa: ARG002 - there is one input
         if not len(change):
             return ()
         rows, weights = change.rows.select(range(len(self._rows))), change.weights
         ticks: tuple[FixedColumn, ...] = ()
-        if self._event_time is not None and self._horizon is not None:
+        marks = passed = np.empty(0, dtype=np.int64)
+        if self._event_time is not None:
+            marks = numbers_of(change.rows, len(self._rows))
             times, has_time = self._event_time.times(rows, self._rows.get_field_index(self._event_time.column))
-            checked = np.flatnonzero(has_time & (times >= self._low))
-            rows, weights, ticks = rows.take(checked), weights.take(checked), (FixedColumn(times.take(checked)),)
+            passed = np.where(has_time, marks - np.minimum(times, marks), 0)
+            if self._horizon is not None:
+                checked = np.flatnonzero(has_time & (times >= self._low))
+                rows, weights, ticks = rows.take(checked), weights.take(checked), (FixedColumn(times.take(checked)),)
+                marks, passed = marks.take(checked), passed.take(checked)
         hashes = Rows([FixedColumn(rows.hashes().view(np.int64)), *ticks], len(rows))
         self._counts.insert(Change(hashes, weights))
         fewer = np.flatnonzero(weights < 0)
         if len(fewer):
-            self._deleted.append((rows.take(fewer), hashes.take(fewer).select((0,))))
+            self._deleted.append(
+                _Deleted(rows.take(fewer), hashes.take(fewer).select((0,)), marks[fewer] if len(marks) else None)
+            )
+        if self._deleted and len(marks):
+            more = np.flatnonzero((weights > 0) & (passed > 0))
+            numbers = numbers_of(hashes)
+            self._late.append(_Inserted(numbers.take(more), weights.take(more), marks.take(more)))
         return (change,)
 
     def advance(self, watermark: int | None) -> Iterable[Change]:
@@ -103,12 +150,18 @@ class RetractionCheck(ChangeOperator):
 
     def settle(self) -> None:
         deleted, self._deleted = self._deleted, []
-        for rows, hashes in deleted:
-            matches = self._counts.find(hashes)
-            totals = sums_at(matches, (), len(rows))
+        late, self._late = _Inserted.all_of(self._late), []
+        for part in deleted:
+            rows = part.rows
+            totals = sums_at(self._counts.find(part.hashes), (), len(rows))
             wrong = np.flatnonzero(totals < 0)
             if len(wrong):
                 raise self._not_there(rows.take(wrong[:1]), int(totals[wrong[0]]))
+            if part.marks is not None and len(late.hashes):
+                wrong = np.flatnonzero(totals < late.behind(numbers_of(part.hashes), part.marks))
+                if len(wrong):
+                    whose = f"source {self._source!r}"
+                    raise late_insertion(rows.take(wrong[:1]), self._rows, whose)
 
     def save(self, state: StateWriter) -> None:
         save_arrangement(state, "counts", self._counts, self._kept)

@@ -171,6 +171,11 @@ def test_a_row_that_is_not_there_cannot_be_deleted_while_its_window_is_open(clie
         lambda rows: windows.session(rows, "t", 5, keys=["k"], measures=[COUNT], final=True),
         lambda rows: windows.count(rows, "t", 2, keys=["k"], measures=[COUNT], final=True),
         lambda rows: windows.tumbling(rows, "t", 10, measures=[sub.f.count(sub.col("t")).distinct()], final=True),
+        lambda rows: windows.tumbling(rows, "t", 10, measures=[COUNT], final=True),
+        lambda rows: windows.sliding(rows, "t", 10, 5, measures=[sub.f.max(sub.col("t"))], final=True),
+        lambda rows: windows.tumbling(rows, "t", 10, measures=[COUNT], final=True).union(
+            windows.tumbling(rows.filter(sub.col("t") > 100), "t", 10, measures=[COUNT])
+        ),
     ],
 )
 def test_a_deletion_on_time_of_a_row_that_is_late_fails(client: tidegate.Client, frame: Any) -> None:
@@ -178,6 +183,13 @@ def test_a_deletion_on_time_of_a_row_that_is_late_fails(client: tidegate.Client,
         wrong = rows(1, 3, 30, 3).append_column("_weight", pa.array([1, -1, 1, 1], pa.int64()))
         with pytest.raises(tidegate.TaskFailed, match="deleted on time, but its insertion came later"):
             task.run_epoch({"events": tidegate.Changes(wrong)})
+
+
+def test_a_row_that_is_deleted_on_time_and_comes_again_late_is_gone(client: tidegate.Client) -> None:
+    with continuous(client, per_ten(windows.watermark(source(), "t"))) as task:
+        task.run_epoch({"events": rows(3, 3, 4)})
+        again = rows(3, 3, 30, 3).append_column("_weight", pa.array([-1, -1, 1, 1], pa.int64()))
+        assert task.run_epoch({"events": tidegate.Changes(again)}).table().column("rows").to_pylist() == [1]
 
 
 def test_explain_says_what_final_windows_keep(client: tidegate.Client) -> None:
