@@ -18,9 +18,10 @@ from .proto.service import Service
 from .proto.source_names import check_fed
 from .proto.values import Capabilities, Checkpoint, Cursor, ExecutorKind, Explanation, Split, TaskInfo
 from .run_progress import Told, watched
-from .splits import SplitLike, Upload, by_source, split
+from .splits import SplitLike, by_source, split
 from .task import Task, access_of
 from .task_options import ChosenOptions, Options, chosen
+from .transport.sending import Sending
 
 if TYPE_CHECKING:
     from .transport.access import Access
@@ -267,12 +268,19 @@ class Client(Closing):
         restore: str | None = None,
     ) -> TaskInfo:
         encoded, wanted = plan_bytes(plan), self._chosen(options)
-        bound: dict[str, list[Split]] = {
-            name: [split(data, self._upload) for data in several] for name, several in by_source(tables or {}).items()
-        }
         if restore is not None and not (isinstance(restore, str) and restore):
             raise InvalidRequest(f"restore must be a checkpoint's id, not {restore!r}", reason="CHECKPOINT_ID")
-        return self._service.create_task(encoded, wanted, bound, restore=restore or "")
+        several = by_source(tables or {})
+        fed = [(name, data) for name, some in several.items() for data in some]
+        with Sending(self._service) as send:
+
+            def create(splits: Sequence[Split]) -> TaskInfo:
+                bound: dict[str, list[Split]] = {name: [] for name in several}
+                for (name, _), built in zip(fed, splits, strict=True):
+                    bound[name].append(built)
+                return self._service.create_task(encoded, wanted, bound, restore=restore or "")
+
+            return send.call([split(data, send) for _, data in fed], create)
 
     def _chosen(self, options: Mapping[str, object]) -> ChosenOptions:
         """The options, with the name that the service has for the caller's Spark session."""
@@ -283,10 +291,6 @@ class Client(Closing):
                 return chosen(options)
             case session:
                 return chosen({**options, "spark": self._service.adopt_spark(session)})
-
-    def _upload(self, name: str, data: Upload) -> str:
-        """Send a table's file before the task exists. The task that names the file keeps it."""
-        return self._service.upload("", name, data)
 
 
 def _keyed(keyed: Keyed | None) -> Keyed | None:

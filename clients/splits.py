@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -82,7 +81,20 @@ class MissingAsNull:
 
 
 SplitLike: TypeAlias = Rows | Changes | MissingAsNull
-Uploader: TypeAlias = Callable[[str, Upload], str]
+
+
+class Uploader(Protocol):
+    """Sends the files of a call ahead of it."""
+
+    def __call__(self, name: str, data: Upload) -> str:
+        """Send a file; its path on the server."""
+        ...
+
+    def new_folder(self) -> Path:
+        """A folder for files to send. It stays until the call is answered."""
+        ...
+
+
 _PACKED = {".gz", ".zst", ".bz2", ".lz4"}
 
 
@@ -183,8 +195,8 @@ def _streamed(reader: pa.RecordBatchReader, uploader: Uploader) -> Split:
         held.append(batch)
         size += pa.ipc.get_record_batch_size(batch)
         if size > INLINE_BYTES:
-            with tempfile.TemporaryDirectory(prefix="tidegate-split-") as folder:
-                return _sent(reader.schema, chain(_taken(held), reader), Path(folder, "inline.arrow"), uploader)
+            path = uploader.new_folder() / "inline.arrow"
+            return _sent(reader.schema, chain(_taken(held), reader), path, uploader)
     return _checked(InlineSplit(schema=reader.schema, batches=tuple(held)))
 
 

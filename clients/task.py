@@ -41,6 +41,7 @@ from .proto.values import (
 )
 from .splits import SplitLike
 from .transport.feeder import Feed, Step, checkpoint_name, seal_of
+from .transport.sending import Sending
 
 if TYPE_CHECKING:
     from .transport.access import Access
@@ -285,15 +286,15 @@ class Task:
             epoch = self._begin()
             with self._feed.sending(self._give_back) as send:
                 for step in self._feed.steps(splits, send):
-                    self._fed(step, number, seal)
+                    self._fed(step, number, seal, send)
             return self._whole(epoch)
 
-    def _fed(self, step: Step, number: int, seal: Seal) -> None:
+    def _fed(self, step: Step, number: int, seal: Seal, send: Sending) -> None:
         """Feed a step. If the server takes no more until something was read, read first."""
         while True:
             try:
                 due = self._due()
-                frames = self._feed.take(step, number, self._position, due, seal)
+                frames = self._feed.take(step, number, self._position, due, seal, send)
             except Exhausted as full:
                 if full.reason != "OUTPUT_UNREAD":
                     raise

@@ -83,6 +83,8 @@ def feed(
     try:
         return added(request, supply)
     except Unreadable as unreadable:
+        if unreadable.error.reason == "UPLOAD_GONE":  # the service has started again since the rows were pushed
+            return added(request, _pushed(request, supply.why))
         if asked is not None or supply.way is not Way.REFERENCE:
             raise unreadable.error from None
         return added(request, _supply(request, None, f"the service cannot read the files: {unreadable.error}"))

@@ -157,7 +157,7 @@ class Batches:
             try:
                 return self._added(frame, task, application, batch)
             except NotFound as lost:
-                if lost.reason != "FILE_NOT_FOUND":
+                if lost.reason != "UPLOAD_GONE":
                     raise
         return self._added(frame, task, application, batch)
 

@@ -28,7 +28,7 @@ from ..proto.values import (
     Transacted,
     Transaction,
 )
-from ..splits import SplitLike, Uploader, by_source, split
+from ..splits import SplitLike, by_source, split
 from .sending import Sending
 
 STEP_BYTES: Final = 8 * MIB  # of inline data in one call
@@ -151,8 +151,12 @@ class Feed:
                 built = split(
                     data, send, watermark=watermark, change_column=change_column, missing_columns=missing_columns
                 )
-                request = AddRequest(splits=[(source, built, number)], epoch=epoch)
-                added, _ = self._service.add_splits(self._task, request)
+
+                def call(now: Sequence[Split]) -> list[Added]:
+                    splits = [(source, one, number) for one in now]
+                    return self._service.add_splits(self._task, AddRequest(splits=splits, epoch=epoch))[0]
+
+                added = send.call([built], call)
                 if added[0].duplicate:
                     send.drop()
             self._added(source, number, added[0].epoch)
@@ -176,11 +180,13 @@ class Feed:
         fed = [(fed_source(name, self._last, self._static), several) for name, several in by_source(splits).items()]
         with self._feeding(source for source, _ in fed), self.sending() as send:
             built = [(source, split(data, send)) for source, several in fed for data in several]
-            request = AddRequest(
-                splits=[(source, fed_split, None) for source, fed_split in built],
-                seal=Seal(checkpoint=checkpoint) if seals else None,
-            )
-            transacted = self._service.transact(self._task, transaction, request)
+            seal = Seal(checkpoint=checkpoint) if seals else None
+
+            def call(now: Sequence[Split]) -> Transacted:
+                splits = [(source, fed_split, None) for (source, _), fed_split in zip(built, now, strict=True)]
+                return self._service.transact(self._task, transaction, AddRequest(splits=splits, seal=seal))
+
+            transacted = send.call([fed_split for _, fed_split in built], call)
             if transacted.replayed:
                 send.drop()
                 return transacted
@@ -193,7 +199,7 @@ class Feed:
     def sending(self, before: Callable[[], None] | None = None) -> Sending:
         return Sending(self._service, self._task, before)
 
-    def steps(self, splits: Mapping[str, SplitLike | Sequence[SplitLike]], send: Uploader) -> Iterator[Step]:
+    def steps(self, splits: Mapping[str, SplitLike | Sequence[SplitLike]], send: Sending) -> Iterator[Step]:
         """The splits in calls of a moderate size. The last call seals them. Each call may be repeated."""
         if self._unsealed:
             names = ", ".join(sorted(self._unsealed))
@@ -208,7 +214,7 @@ class Feed:
         for source, several in fed:
             for data in several:
                 if held:
-                    size += _inline_bytes(held[-1][1])
+                    size += _inline_bytes(held[-1][1]) + send.held_bytes(held[-1][1])
                 if size >= STEP_BYTES or len(held) >= STEP_SPLITS:
                     yield Step(splits=held, through=None)
                     held, size = [], 0
@@ -218,18 +224,25 @@ class Feed:
         # Naming the last number of every source refuses to seal splits that another client has added meanwhile.
         yield Step(splits=held, through=last)
 
-    def take(self, step: Step, number: int, cursor: Cursor, acknowledge: Cursor | None, seal: Seal) -> Sequence[Frame]:
-        """Add a step's splits to epoch `number`.
+    def take(
+        self, step: Step, number: int, cursor: Cursor, acknowledge: Cursor | None, seal: Seal, send: Sending
+    ) -> Sequence[Frame]:
+        """Add a step's splits, whose files `send` has sent, to epoch `number`.
+
 
         The last step acknowledges, seals as `seal` says, and returns the frames at `cursor`.
         """
-        with self._feeding({source for source, _, _ in step.splits}):
+
+        def call(now: Sequence[Split]) -> Sequence[Frame]:
+            splits = [(source, one, sequence) for (source, _, sequence), one in zip(step.splits, now, strict=True)]
             if step.through is None:
-                self._service.add_splits(self._task, AddRequest(splits=step.splits, epoch=number))
-                frames: Sequence[Frame] = ()
-            else:
-                request = AddRequest(splits=step.splits, epoch=number, seal=replace(seal, through=step.through))
-                frames = self._service.run_epoch(self._task, request, cursor, acknowledge=acknowledge)
+                self._service.add_splits(self._task, AddRequest(splits=splits, epoch=number))
+                return ()
+            request = AddRequest(splits=splits, epoch=number, seal=replace(seal, through=step.through))
+            return self._service.run_epoch(self._task, request, cursor, acknowledge=acknowledge)
+
+        with self._feeding({source for source, _, _ in step.splits}):
+            frames = send.call([one for _, one, _ in step.splits], call)
             for source, _, sequence in step.splits:
                 self._added(source, sequence or 0, number)
             if step.through is not None:

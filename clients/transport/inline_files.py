@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
 
 from ..proto.arrow.arrow_ipc import sendable
-from ..proto.errors import Exhausted, Forbidden, NotFound, TidegateError
+from ..proto.errors import Exhausted, TidegateError
 from ..proto.service import Service
 from ..proto.tidegate.v1 import tasks_pb2 as pb
 from ..proto.values import MIB, AddRequest, FileSplit, InlineSplit, Split
 from ..splits import CHUNK_BYTES, INLINE_BYTES
+from .sending import are_lost
 
 MESSAGE_BYTES: Final = 48 * MIB  # of a split that must go into a message: a server takes 64 MiB unless told otherwise
 
@@ -112,11 +113,6 @@ class InlineFiles:
             change_column=split.change_column,
             missing_columns=split.missing_columns,
         )
-
-
-def are_lost(error: TidegateError, files: Iterable[str]) -> bool:
-    """True if the error says that a server has one of the files not any more, because it started again."""
-    return isinstance(error, NotFound | Forbidden) and any(path in error.message for path in files)
 
 
 def _size(split: InlineSplit) -> int:

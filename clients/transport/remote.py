@@ -15,7 +15,7 @@ import pyarrow as pa
 from ..proto.arrow.arrow_ipc import sendable
 from ..proto.encoding import messages
 from ..proto.encoding.frames import decode_frames, decode_read
-from ..proto.errors import Forbidden, InvalidRequest, NotFound, Problem, Refused, RequestError
+from ..proto.errors import InvalidRequest, NotFound, Problem, Refused, RequestError
 from ..proto.graph import GraphService
 from ..proto.tidegate.v1 import plans_pb2 as plans
 from ..proto.tidegate.v1 import tasks_pb2 as pb
@@ -45,9 +45,10 @@ from ..proto.values import (
 from ..task_options import ChosenOptions
 from .access import Access
 from .channel import Channel
-from .inline_files import InlineFiles, are_lost
+from .inline_files import InlineFiles
 from .readahead import ReadAhead
 from .result_streams import Streams
+from .sending import are_lost
 
 A = TypeVar("A")
 
@@ -136,7 +137,7 @@ class RemoteService:
         while True:
             try:
                 return call()
-            except (NotFound, Forbidden) as error:
+            except NotFound as error:
                 if not self._inline.forget_lost(task, request, error):
                     raise
 

@@ -13,7 +13,7 @@ from ...proto.errors import Exhausted, NotFound
 from ...proto.values import FileSplit, Split
 from ..runtime.batch_store import Quota, SpillFiles, SpillSpace
 from ..runtime.timers import Timers
-from ..tasks.task_uploads import Kept, Reception
+from ..tasks.task_uploads import Kept, Reception, check_there
 
 KEPT_SECONDS: Final = 600.0
 
@@ -54,12 +54,19 @@ class Staging:
     def take(self, owner: str, tables: Tables, space: SpillSpace) -> Tables:
         """Move the owner's uploaded files in these tables to a task's folder; the tables with their new paths.
 
-        Raises `Exhausted` beyond the task's quota.
+        Raises `Exhausted` beyond the task's quota, and `NotFound` for an uploaded file that is gone.
         """
-        paths = {split.path for splits in tables.values() for split in splits if isinstance(split, FileSplit)}
+        paths = {
+            split.path: f"a split of table {name!r}"
+            for name, splits in tables.items()
+            for split in splits
+            if isinstance(split, FileSplit)
+        }
         with self._lock:
-            known = {path: self._staged[path] for path in paths & self._staged.keys()}
+            known = {path: self._staged[path] for path in paths.keys() & self._staged.keys()}
         named = {path: staged.size for path, staged in known.items() if staged.owner == owner}
+        for path in paths.keys() - known.keys():
+            check_there(path, self._files.folder, paths[path])
         total = sum(named.values())
         if not space.quota.take(total):
             message = (

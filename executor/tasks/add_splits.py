@@ -70,6 +70,7 @@ class Adding:
                 accepted, known = self._place(source, split, sequence, epoch)
             if known is not None:
                 return self._duplicate(accepted, split, known)
+            self._uploads.check_there(split, accepted.origin)
             listed = self._computation.accept_file(accepted.source, split, accepted.origin)
         with self._turn(source):
             with task_state.lock:
@@ -171,6 +172,8 @@ class Adding:
             digest, batches = known.digest, known.batches()
             if digest is None and known.inline is None:
                 return answer
+        if isinstance(split, FileSplit):
+            self._uploads.check_there(split, known.origin)
         if split_digest(self._uploads.with_content_digest(split)) != (digest or known.inline_digest(batches)):
             raise Refused(
                 f"{known.origin} was added before with other content; the next number is "
@@ -198,7 +201,9 @@ class Adding:
         with self._task_state.lock:
             self._task_state.check_running()
             name = self._task_state.ledger.source(source).name
-        files = self._computation.accept_file(name, split, f"a split of source {name!r}")
+        origin = f"a split of source {name!r}"
+        self._uploads.check_there(split, origin)
+        files = self._computation.accept_file(name, split, origin)
         if len(files) > MOST_FOUND:
             raise Exhausted(
                 f"{split.path} has {len(files):,} files; one answer lists at most {MOST_FOUND:,}: name its folders "
@@ -223,6 +228,9 @@ class Adding:
         check_transaction(transaction)
         splits, seals = [(source, split) for source, split, _ in request.splits], request.seal is not None
         before = self._before(transaction, len(splits))
+        for name, split in splits:
+            if isinstance(split, FileSplit):
+                self._uploads.check_there(split, f"a split of source {name!r}")
         digest = content_digest(
             [(name, self._uploads.with_content_digest(split)) for name, split in splits], seals=seals
         )

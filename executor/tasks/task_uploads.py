@@ -7,6 +7,8 @@ an hour.
 from __future__ import annotations
 
 import hashlib
+import os
+import re
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -27,6 +29,7 @@ UNNAMED_SECONDS: Final = 3600.0
 FILE_BYTES: Final = 4096
 """The least size that a file counts with, because a file without bytes takes room, too."""
 
+_UPLOAD: Final = re.compile(r"[0-9]+\.upload(\..*)?", re.DOTALL)
 _LONGEST_ENDING: Final = 32
 _LONGEST_GROUP: Final = 200
 _SHOWN: Final = 100
@@ -194,6 +197,21 @@ def _on_disk(name: str) -> Iterator[None]:
         ) from error
 
 
+def check_there(path: str, folder: Path, origin: str) -> None:
+    """Raise `NotFound` for a path that an upload to a folder of this name was answered with, and that is gone.
+
+    Each run of a service has a folder of its own.
+    """
+    file = Path(path)
+    was_uploaded = file.parent.name == folder.name and _UPLOAD.fullmatch(file.name) is not None
+    if was_uploaded and not os.path.exists(file):
+        raise NotFound(
+            f"{path} was uploaded, and is not there any more ({origin}): the server has started again since, or no "
+            "call named the file in time; upload the file again",
+            reason="UPLOAD_GONE",
+        )
+
+
 def uploaded_again(kept: KeptSplit, path: str, files: SpillFiles) -> Path:
     """A new path of a kept file, as if a client had uploaded the file again that it had uploaded to `path`."""
     target = files.new_path("".join(PurePosixPath(path).suffixes))
@@ -263,6 +281,10 @@ class PassingUploads:
             if group in self._touched:
                 self._touched[group] += 1
         return replace(split, path=kept.content)
+
+    def check_there(self, split: FileSplit, origin: str) -> None:
+        """Raise `NotFound` if the split names a file that was uploaded to this task and is gone."""
+        check_there(split.path, self._files.folder, origin)
 
     def used_by(self, accepted: AcceptedSplit, split: Split) -> None:
         """Record that an added split uses a file, if it names one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import pytest
 import tidegate
 from tidegate.proto.values import Cursor, TaskPhase
 from tidegate.server import cli
+from tidegate.transport.channel import Channel
 
 from ..executor import plans
 from .killed_runs import Forking, Lives
@@ -59,28 +60,73 @@ def test_a_stream_of_a_large_epoch_goes_on_at_its_row(lives: Lives) -> None:
         assert pa.Table.from_batches(read).equals(rows)
 
 
-@pytest.mark.parametrize("transacted", [False, True])
-def test_rows_that_were_sent_ahead_of_a_restart_are_sent_again(
-    lives: Lives, monkeypatch: pytest.MonkeyPatch, transacted: bool
-) -> None:
+FED: dict[str, Callable[[tidegate.Task, Any], object]] = {
+    "split": lambda task, data: (task.add_split("t", data), task.request_barrier()),
+    "transaction": lambda task, data: task.transact("x", 1, {"t": data}, seal=True),
+}
+
+
+def uploads_and_streams(folder: Path) -> dict[str, Callable[[], Any]]:
+    """Data that travels as a file, more than once if need be."""
     rows = large()
+    pq.write_table(rows, folder / "large.parquet")
+    return {
+        "upload": lambda: tidegate.upload(folder / "large.parquet"),
+        "stream": lambda: pa.RecordBatchReader.from_batches(rows.schema, iter(rows.to_batches(max_chunksize=100_000))),
+        "table": lambda: rows,
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [("split", "upload"), ("split", "stream"), ("split", "table"), ("transaction", "upload"), ("transaction", "table")],
+)
+def test_a_file_whose_split_has_no_answer_when_the_server_dies_is_sent_again(
+    lives: Lives, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, data: str
+) -> None:
+    """The server dies once before the call that names the file, and once before its answer."""
+    call, kills = Channel.call, []
+
+    def dying(self: Channel, method: str, message: Any, *more: Any, **how: Any) -> Any:
+        if not method.endswith("AddSplits") or len(kills) == 2:
+            return call(self, method, message, *more, **how)
+        kills.append(method)
+        if len(kills) == 2:
+            call(self, method, message, *more, **how)
+        lives.kill_one()
+        return call(self, method, message, *more, **how)
+
+    monkeypatch.setattr(Channel, "call", dying)
     with tidegate.connect(lives.address) as client, client.create_task(PASSED) as task:
-        upload, uploads = client.service.upload, []
+        FED[kind](task, uploads_and_streams(tmp_path)[data]())
+        assert len(kills) == 2
+        assert task.read_epoch().num_rows == ROWS
+
+
+@pytest.mark.parametrize("data", ["upload", "stream"])
+def test_an_epoch_and_a_table_of_files_come_over_a_restart_behind_their_upload(
+    lives: Lives, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, data: str
+) -> None:
+    of = uploads_and_streams(tmp_path)[data]
+    with tidegate.connect(lives.address) as client:
+        upload, kills = client.service.upload, 0
 
         def killed(*how: Any, **more: Any) -> str:
-            uploads.append(upload(*how, **more))
-            if len(uploads) == 1:
+            nonlocal kills
+            path = upload(*how, **more)
+            kills += 1
+            if kills in (1, 4, 7):
                 lives.kill_one()
-            return uploads[-1]
+            return path
 
         monkeypatch.setattr(client.service, "upload", killed)
-        if transacted:
-            task.transact("x", 1, {"t": rows}, seal=True)
-        else:
-            task.add_split("t", rows)
-            task.request_barrier()
-        assert len(uploads) == 2
-        assert task.read_epoch().num_rows == ROWS
+        with client.create_task(PASSED, tables={"t": [of(), of()]}) as task:
+            task.no_more_splits()
+            assert task.read_epoch().num_rows == 2 * ROWS
+        assert kills == 6
+        with client.create_task(PASSED) as task:
+            assert task.run_epoch({"t": [of(), of()]}).table().num_rows == 2 * ROWS
+        assert kills >= 9
 
 
 def test_a_server_that_is_told_to_end_leaves_its_tasks_to_the_next(lives: Lives) -> None:

@@ -97,7 +97,7 @@ DOORS: Final = {
     "clients/spark/supplies": "by_reference pushed shared_folder spark_listing staged staged_transactions",
     "clients/training": "",
     "clients/training/order": "rank_shares rows_of_plan shards shuffle",
-    "clients/transport": "access feeder inline_files remote",
+    "clients/transport": "access feeder inline_files remote sending",
     "clients/windows": "",
     "executor": "",
     "executor/api": "checked_options computation engine errors_of_rows ownership",

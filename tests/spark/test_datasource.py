@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,9 +20,11 @@ import tidegate.spark
 from tidegate.client import Client
 from tidegate.executor.service.plan_engine import PlanEngine
 from tidegate.plans import plan_bytes
-from tidegate.proto.values import PlanBytes
+from tidegate.proto.values import Committed, PlanBytes
 from tidegate.spark.data_source.plan_parts import _names, part_of
+from tidegate.spark.data_source.writing import Sent, Sink
 from tidegate.task import Task
+from tidegate.transport.access import Access
 
 from ..clients.plans import rows as frame_of_rows
 from ..clients.test_without_columns import nothing_of
@@ -313,3 +316,34 @@ def test_structs_keep_their_names_where_columns_are_chosen() -> None:
     inner = pa.struct([("x", pa.int64()), ("y", pa.list_(pa.struct([("z", pa.int64())])))])
     types = (pa.int64(), inner, pa.list_(inner), pa.map_(pa.string(), inner))
     assert [_names(type_) for type_ in types] == [1, 4, 4, 4]
+
+
+@pytest.mark.parametrize("has", [True, False])
+def test_a_commit_whose_answer_a_restart_has_lost_is_done(has: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The uploads that the commit names are gone with the service that was killed."""
+    done = Committed(version=3, epoch=7) if has else None
+    dropped: list[str] = []
+
+    class Restarted:
+        def transact(self, *_: object) -> object:
+            raise tidegate.NotFound("1.upload.arrow was uploaded, and is not there any more", reason="UPLOAD_GONE")
+
+        def last_transaction(self, task: str, application: str) -> Committed | None:
+            assert (task, application) == ("t", "a")
+            return done
+
+        def drop_uploads(self, _: str, group: str) -> None:
+            dropped.append(group)
+
+        def close(self) -> None:
+            """Close nothing."""
+
+    monkeypatch.setattr(Sink, "service", lambda _: closing(Restarted()))
+    sink = Sink(access=Access(address="localhost:1"), task="t", source="s", seals=True, wait=0.0, timeout=1.0)
+    commit = partial(sink.commit, [Sent(0, ("1.upload.arrow",))], "a", 3, "group")
+    if has:
+        commit()
+        assert dropped == ["group"]
+    else:
+        with pytest.raises(tidegate.NotFound, match="uploaded"):
+            commit()

@@ -63,6 +63,27 @@ def test_a_stream_goes_on_over_services_that_are_killed_around_its_transactions(
 
 
 @pytest.mark.timeout(600)
+def test_rows_that_were_pushed_to_a_service_that_is_killed_are_pushed_again(
+    spark: SparkSession, lives: Lives, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add, kills = Task.add_split, [1]
+
+    def killed(self: Task, *args: Any, **how: Any) -> tidegate.Added:
+        if kills:
+            kills.pop()
+            lives.kill_one()
+        return add(self, *args, **how)
+
+    monkeypatch.setattr(Task, "add_split", killed)
+    with tidegate.connect(lives.address) as client:
+        task = client.create_task(plan(read("a", "k", "n"), "k", "n").json)
+        frame = spark.createDataFrame(TABLE.slice(0, 1_000).to_pandas()).repartition(2)
+        fed = tidegate.spark.feed(frame, task, "a", how="pushed", epoch_by=2)
+        assert sum(task.read_epoch().num_rows for _ in fed.epochs) == fed.rows == 1_000
+    assert not kills
+
+
+@pytest.mark.timeout(600)
 def test_the_data_source_writes_and_reads_over_services_that_are_killed(spark: SparkSession, lives: Lives) -> None:
     tidegate.spark.register(spark)
     with tidegate.connect(lives.address) as client:

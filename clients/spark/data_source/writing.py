@@ -17,7 +17,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from ...proto.errors import InvalidRequest
+from ...proto.errors import InvalidRequest, NotFound
 from ...proto.values import AddRequest, FileSplit, Seal, Transaction
 from ...transport.access import Access
 from ...transport.remote import RemoteService
@@ -89,8 +89,16 @@ class Sink:
         request = AddRequest(splits=splits, seal=Seal() if self.seals else None)
         named = Transaction(application=application, version=version, follows=follows)
         with self.service() as service:
-            once_read(partial(service.transact, self.task, named, request), self.wait)
+            try:
+                once_read(partial(service.transact, self.task, named, request), self.wait)
+            except NotFound as lost:  # the service has started again
+                if lost.reason != "UPLOAD_GONE" or not self._has(service, named):
+                    raise
             service.drop_uploads(self.task, group)
+
+    def _has(self, service: RemoteService, transaction: Transaction) -> bool:
+        last = service.last_transaction(self.task, transaction.application)
+        return last is not None and last.version >= transaction.version
 
     def commit_batch(
         self,
