@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from ..core.operator import StateReader, StateWriter
+from .kept.arrangement import Arrangement
+from .kept.state_format import VERSION, load_arrangement, save_arrangement
 from .values.change import Change, Rounds
+
+
+class Kept(NamedTuple):
+    """Rows that an operator keeps: their name in a checkpoint, and their schema."""
+
+    name: str
+    arrangement: Arrangement
+    schema: pa.Schema
+    version: int = VERSION
 
 
 class ChangeOperator(ABC):
@@ -52,18 +64,26 @@ class ChangeOperator(ABC):
         """The watermark of the operator's rows, behind `advance` with this one of its inputs."""
         return watermark
 
+    def kept(self) -> Iterable[Kept]:
+        """The rows that the operator keeps over epochs. Most operators keep none."""
+        return ()
+
     def save(self, state: StateWriter) -> None:
-        """Write the state that is kept over epochs. Most operators write nothing."""
+        """Write the state that is kept over epochs."""
+        for rows in self.kept():
+            save_arrangement(state, *rows)
 
     def load(self, state: StateReader) -> None:
         """Take the state back, in an operator that has received nothing."""
+        for rows in self.kept():
+            load_arrangement(state, *rows)
 
     @property
     def touched(self) -> int:
         """The rows of state that were looked at so far, as a measure of the operator's work."""
-        return 0
+        return sum(rows.arrangement.touched for rows in self.kept())
 
     @property
     def nbytes(self) -> int:
         """The bytes of the operator's state, and of changes that wait to be decided."""
-        return 0
+        return sum(rows.arrangement.nbytes for rows in self.kept())

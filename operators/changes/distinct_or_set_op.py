@@ -14,15 +14,13 @@ from typing import Final, assert_never
 import numpy as np
 import pyarrow as pa
 
-from ..core.operator import StateReader, StateWriter
 from .agenda import Agenda
-from .change_operator import ChangeOperator
+from .change_operator import ChangeOperator, Kept
 from .kept.arrangement import Arrangement
 from .kept.dense_counts import DenseCounts
 from .kept.history import again
 from .kept.matching_entries import MatchingEntries
 from .kept.present import sums_at
-from .kept.state_format import load_arrangement, save_arrangement
 from .values.change import Change, Numbers, Rounds, by_rounds, constant_rounds
 from .values.consolidate import Entries, added, consolidated, group_starts, without_zeros
 from .values.rows import Rows
@@ -112,21 +110,18 @@ class DistinctOrSetOp(ChangeOperator):
             rows, hashes, weights = rows.take(changed), hashes.take(changed), weights.take(changed)
         return (Change(rows.hashed(hashes), weights, constant_rounds(rounds, count), consolidated=True),)
 
-    def save(self, state: StateWriter) -> None:
-        save_arrangement(state, "received", self._kept, self.schema, VERSION)
-
-    def load(self, state: StateReader) -> None:
-        load_arrangement(state, "received", self._kept, self.schema, VERSION)
+    def kept(self) -> Iterable[Kept]:
+        yield Kept("received", self._kept, self.schema, VERSION)
 
     @property
     def touched(self) -> int:
-        return self._tallied + self._kept.touched
+        return self._tallied + super().touched
 
     @property
     def nbytes(self) -> int:
         dense_counts = 0 if self._dense_counts is None else self._dense_counts.nbytes
         waiting = self._agenda.nbytes(lambda item: item[0].nbytes + int(item[1].nbytes))
-        return dense_counts + self._kept.nbytes + waiting
+        return dense_counts + super().nbytes + waiting
 
     def _decided(self, touched: Entries) -> Numbers:
         """The changes of rows' weights, where there are no rounds."""

@@ -18,12 +18,11 @@ from pyarrow import types as kinds
 
 from ...proto.errors import ExecutionError
 from ..core.interrupts import beside, look
-from ..core.operator import StateReader, StateWriter
+from .change_operator import Kept
 from .event_time.forgetting import Forgetting
 from .event_time.window_closing import IDLE, SliceClosing
 from .kept.arrangement import Arrangement
 from .kept.present import sums_at
-from .kept.state_format import load_arrangement, save_arrangement
 from .keyed_operator import Answer, Keyed, together
 from .values.change import Change, Numbers, Rounds
 from .values.consolidate import consolidate
@@ -101,27 +100,11 @@ class Group(Keyed):
             self._forgetting.below((last + 1) * self._closing.step)
         return ()
 
-    def save(self, state: StateWriter) -> None:
-        super().save(state)
-        save_arrangement(state, "tallies", self._tallies, self._key_schema)
+    def kept(self) -> Iterable[Kept]:
+        yield from super().kept()
+        yield Kept("tallies", self._tallies, self._key_schema)
         for at, extremes in self._extremes.items():
-            save_arrangement(state, f"values-{at}", extremes.values, extremes.schema)
-
-    def load(self, state: StateReader) -> None:
-        super().load(state)
-        load_arrangement(state, "tallies", self._tallies, self._key_schema)
-        for at, extremes in self._extremes.items():
-            load_arrangement(state, f"values-{at}", extremes.values, extremes.schema)
-
-    @property
-    def touched(self) -> int:
-        return (
-            super().touched + self._tallies.touched + sum(extreme.values.touched for extreme in self._extremes.values())
-        )
-
-    @property
-    def nbytes(self) -> int:
-        return super().nbytes + self._tallies.nbytes + sum(extreme.values.nbytes for extreme in self._extremes.values())
+            yield Kept(f"values-{at}", extremes.values, extremes.schema)
 
     def _absorb(self, change: Change) -> None:
         if any(isinstance(measure, Sum) for measure in self._measures) and _has_large_weights(change):

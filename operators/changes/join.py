@@ -14,14 +14,12 @@ from typing import Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from ..core.operator import StateReader, StateWriter
-from .change_operator import ChangeOperator
+from .change_operator import ChangeOperator, Kept
 from .event_time.forgetting import Forgetting
 from .event_time.interval_closing import IntervalClosing
 from .event_time.window_closing import IDLE, after_closing
 from .kept.arrangement import Arrangement, Run
 from .kept.pairs import PAIRS
-from .kept.state_format import load_arrangement, save_arrangement
 from .postponed import Postponed
 from .values.change import Change, Numbers, Rounds, all_one, later, take_weights
 from .values.consolidate import added, group_starts, sum_groups
@@ -146,21 +144,12 @@ class Join(ChangeOperator):
     def watermark(self, watermark: int | None) -> int | None:
         return watermark if self._closing is None else after_closing(self._closing, watermark)
 
-    def save(self, state: StateWriter) -> None:
-        for name, side, schema in zip(("left", "right"), self._sides, self._schemas, strict=True):
-            save_arrangement(state, name, side, schema)
-
-    def load(self, state: StateReader) -> None:
-        for name, side, schema in zip(("left", "right"), self._sides, self._schemas, strict=True):
-            load_arrangement(state, name, side, schema)
-
-    @property
-    def touched(self) -> int:
-        return sum(side.touched for side in self._sides)
+    def kept(self) -> Iterable[Kept]:
+        return map(Kept, ("left", "right"), self._sides, self._schemas)
 
     @property
     def nbytes(self) -> int:
-        return sum(side.nbytes for side in self._sides) + self._postponed.nbytes
+        return super().nbytes + self._postponed.nbytes
 
     def _pairs(
         self, port: int, change: Change, mine: Index, run: Run, theirs: Index, met: _Met | None

@@ -16,14 +16,13 @@ import numpy as np
 import pyarrow as pa
 
 from ...proto.errors import InternalError
-from ..core.operator import StateReader, StateWriter
+from ..core.operator import StateReader
 from ..core.wide_rows import PassingRows
 from .agenda import Agenda
-from .change_operator import ChangeOperator
+from .change_operator import ChangeOperator, Kept
 from .kept.arrangement import Arrangement
 from .kept.history import again
 from .kept.matching_entries import History, MatchingEntries
-from .kept.state_format import load_arrangement, save_arrangement
 from .values.change import Change, Numbers, Rounds, by_rounds, constant_rounds, ones
 from .values.consolidate import consolidate
 from .values.rows import Rows
@@ -96,20 +95,16 @@ class Keyed(ChangeOperator):
                 self._put_down(some, (answer.history, before.history), rounds)
             yield from self._differences(some, answer, before.now, rounds)
 
-    def save(self, state: StateWriter) -> None:
-        save_arrangement(state, "given", self._given, self.schema)
+    def kept(self) -> Iterable[Kept]:
+        yield Kept("given", self._given, self.schema)
 
     def load(self, state: StateReader) -> None:
-        load_arrangement(state, "given", self._given, self.schema)
+        super().load(state)
         self._agenda = Agenda()
 
     @property
-    def touched(self) -> int:
-        return self._given.touched
-
-    @property
     def nbytes(self) -> int:
-        return self._given.nbytes + self._agenda.nbytes(lambda item: item.nbytes)
+        return super().nbytes + self._agenda.nbytes(lambda item: item.nbytes)
 
     @abstractmethod
     def _absorb(self, change: Change) -> None:
@@ -156,21 +151,9 @@ class KeyedRows(Keyed):
         super().__init__(input_schema, key, schema, depth=depth, always=always)
         self._rows = rows
 
-    def save(self, state: StateWriter) -> None:
-        super().save(state)
-        save_arrangement(state, "rows", self._rows, self._input_schema)
-
-    def load(self, state: StateReader) -> None:
-        super().load(state)
-        load_arrangement(state, "rows", self._rows, self._input_schema)
-
-    @property
-    def touched(self) -> int:
-        return super().touched + self._rows.touched
-
-    @property
-    def nbytes(self) -> int:
-        return super().nbytes + self._rows.nbytes
+    def kept(self) -> Iterable[Kept]:
+        yield from super().kept()
+        yield Kept("rows", self._rows, self._input_schema)
 
     def _absorb(self, change: Change) -> None:
         self._rows.insert(change)

@@ -12,12 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from ...proto.errors import ExecutionError
-from ..core.operator import StateReader, StateWriter
-from .change_operator import ChangeOperator
+from .change_operator import ChangeOperator, Kept
 from .kept.arrangement import Arrangement
 from .kept.matching_entries import MatchingEntries
 from .kept.present import sums_at
-from .kept.state_format import load_arrangement, save_arrangement
 from .values.change import Change
 from .values.rows import Rows
 
@@ -57,16 +55,5 @@ class OnlyOne(ChangeOperator):
                 reason="MORE_THAN_ONE_ROW",
             )
 
-    def save(self, state: StateWriter) -> None:
-        save_arrangement(state, "counts", self._counts, self._left)
-
-    def load(self, state: StateReader) -> None:
-        load_arrangement(state, "counts", self._counts, self._left)
-
-    @property
-    def touched(self) -> int:
-        return self._counts.touched
-
-    @property
-    def nbytes(self) -> int:
-        return self._counts.nbytes
+    def kept(self) -> Iterable[Kept]:
+        yield Kept("counts", self._counts, self._left)

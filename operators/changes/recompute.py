@@ -12,14 +12,13 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from ..core.operator import StateReader, StateWriter
+from ..core.operator import StateReader
 from .agenda import Agenda
-from .change_operator import ChangeOperator
+from .change_operator import ChangeOperator, Kept
 from .kept.arrangement import Arrangement
 from .kept.history import again, counts_at
 from .kept.matching_entries import MatchingEntries
 from .kept.present import present
-from .kept.state_format import load_arrangement, save_arrangement
 from .values.change import Change, Rounds, by_rounds, constant_rounds
 from .values.consolidate import consolidate
 from .values.evaluator import Evaluator
@@ -85,25 +84,18 @@ class Recompute(ChangeOperator):
         self._given.insert(emitted)
         return (emitted,)
 
-    def save(self, state: StateWriter) -> None:
+    def kept(self) -> Iterable[Kept]:
         for port, (arrangement, schema) in enumerate(zip(self._inputs, self._schemas, strict=True)):
-            save_arrangement(state, f"input-{port}", arrangement, schema)
-        save_arrangement(state, "given", self._given, self.schema)
+            yield Kept(f"input-{port}", arrangement, schema)
+        yield Kept("given", self._given, self.schema)
 
     def load(self, state: StateReader) -> None:
-        for port, (arrangement, schema) in enumerate(zip(self._inputs, self._schemas, strict=True)):
-            load_arrangement(state, f"input-{port}", arrangement, schema)
-        load_arrangement(state, "given", self._given, self.schema)
+        super().load(state)
         self._agenda = Agenda()
 
     @property
-    def touched(self) -> int:
-        return self._given.touched + sum(arrangement.touched for arrangement in self._inputs)
-
-    @property
     def nbytes(self) -> int:
-        waiting = self._agenda.nbytes(lambda item: 0 if item is None else item[1].nbytes)
-        return self._given.nbytes + sum(arrangement.nbytes for arrangement in self._inputs) + waiting
+        return super().nbytes + self._agenda.nbytes(lambda item: 0 if item is None else item[1].nbytes)
 
     def _evaluated(self, everything: Sequence[MatchingEntries], rounds: Rounds) -> Rows:
         inputs = []

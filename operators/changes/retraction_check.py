@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from ...proto.errors import ExecutionError
 from ..core.operator import UNBOUNDED, StateReader, StateWriter
-from .change_operator import ChangeOperator
+from .change_operator import ChangeOperator, Kept
 from .event_time.final_windows import late_insertion
 from .event_time.forgetting import Forgetting
 from .event_time.row_watermarks import EventTime
@@ -25,7 +25,7 @@ from .event_time.timed_rows import numbers_of
 from .event_time.window_closing import IDLE, NEVER
 from .kept.arrangement import Arrangement
 from .kept.present import sums_at
-from .kept.state_format import load_arrangement, load_numbers, save_arrangement, save_numbers
+from .kept.state_format import load_numbers, save_numbers
 from .values.change import Change, Numbers
 from .values.rows import Rows
 from .values.value_columns import FixedColumn
@@ -163,23 +163,18 @@ class RetractionCheck(ChangeOperator):
                     whose = f"source {self._source!r}"
                     raise late_insertion(rows.take(wrong[:1]), self._rows, whose)
 
+    def kept(self) -> Iterable[Kept]:
+        yield Kept("counts", self._counts, self._kept)
+
     def save(self, state: StateWriter) -> None:
-        save_arrangement(state, "counts", self._counts, self._kept)
+        super().save(state)
         if self._horizon is not None:
             save_numbers(state, "forgotten", 1, {"low": self._low})
 
     def load(self, state: StateReader) -> None:
-        load_arrangement(state, "counts", self._counts, self._kept)
+        super().load(state)
         if self._horizon is not None:
             (self._low,) = load_numbers(state, "forgotten", 1)
-
-    @property
-    def touched(self) -> int:
-        return self._counts.touched
-
-    @property
-    def nbytes(self) -> int:
-        return self._counts.nbytes
 
     def _not_there(self, row: Rows, total: int) -> NotThere:
         arrays = row.to_arrays(self._rows.types)

@@ -17,15 +17,13 @@ import pyarrow as pa
 from ..arrays.hashing import Hashes
 from ..arrays.ordering import Order
 from ..core.interrupts import look
-from ..core.operator import StateReader, StateWriter
 from ..core.wide_rows import PassingRows
 from .agenda import Agenda
-from .change_operator import ChangeOperator
+from .change_operator import ChangeOperator, Kept
 from .kept.matching_entries import MatchingEntries
 from .kept.ordered_arrangement import OrderedArrangement
 from .kept.present import Present, leading, present, same_as_before
 from .kept.section import Position, Section, Stretch
-from .kept.state_format import load_arrangement, save_arrangement
 from .regroup import Regroup, failed_key
 from .values.change import Change, Numbers, Rounds
 from .values.consolidate import consolidate, group_starts, sum_groups
@@ -161,20 +159,12 @@ class Window(ChangeOperator):
         for numbers in self._portions(whole):
             yield from self._given_out([self._whole(whole.of_keys(numbers))])
 
-    def save(self, state: StateWriter) -> None:
-        save_arrangement(state, "given", self._given, self.schema)
-
-    def load(self, state: StateReader) -> None:
-        load_arrangement(state, "given", self._given, self.schema)
-        self._agenda = Agenda()
-
-    @property
-    def touched(self) -> int:
-        return self._given.touched
+    def kept(self) -> Iterable[Kept]:
+        yield Kept("given", self._given, self.schema)
 
     @property
     def nbytes(self) -> int:
-        return self._given.nbytes + self._agenda.nbytes(lambda change: change.nbytes)
+        return super().nbytes + self._agenda.nbytes(lambda change: change.nbytes)
 
     def _delta(self, rounds: Rounds) -> _Delta | None:
         parts = tuple(self._agenda.take(rounds))

@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from ...core.operator import UNBOUNDED, StateReader, StateWriter
-from ..change_operator import ChangeOperator
+from ..change_operator import ChangeOperator, Kept
 from ..join import JoinKey
 from ..kept.arrangement import Arrangement
-from ..kept.state_format import load_arrangement, load_numbers, save_arrangement, save_numbers
+from ..kept.state_format import load_numbers, save_numbers
 from ..values.change import Change, ones
 from ..values.consolidate import consolidate
 from ..values.evaluator import Evaluator
@@ -88,26 +88,19 @@ class FinalAsOf(ChangeOperator):
     def watermark(self, watermark: int | None) -> int | None:
         return after_closing(self._closing, watermark)
 
+    def kept(self) -> Iterable[Kept]:
+        yield from map(Kept, ("left", "right"), self._open, self._schemas)
+        yield Kept("latest", self._latest, self._schemas[1])
+
     def save(self, state: StateWriter) -> None:
         save_numbers(state, "closed", _VERSION, {"low": self._low})
-        for name, rows, schema in zip(("left", "right"), self._open, self._schemas, strict=True):
-            save_arrangement(state, name, rows, schema)
-        save_arrangement(state, "latest", self._latest, self._schemas[1])
+        super().save(state)
 
     def load(self, state: StateReader) -> None:
         (self._low,) = load_numbers(state, "closed", _VERSION)
-        for name, rows, schema in zip(("left", "right"), self._open, self._schemas, strict=True):
-            load_arrangement(state, name, rows, schema)
+        super().load(state)
+        for rows in self._open:
             rows.drop_below(self._low)
-        load_arrangement(state, "latest", self._latest, self._schemas[1])
-
-    @property
-    def touched(self) -> int:
-        return self._latest.touched + sum(rows.touched for rows in self._open)
-
-    @property
-    def nbytes(self) -> int:
-        return self._latest.nbytes + sum(rows.nbytes for rows in self._open)
 
     def _answers(self, left: Change, right: Change) -> Change:
         """The left rows with right rows, of those that the watermark passes now and those that it has passed."""

@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from ...core.operator import UNBOUNDED, StateReader, StateWriter
-from ..change_operator import ChangeOperator
+from ..change_operator import ChangeOperator, Kept
 from ..kept.arrangement import Arrangement
 from ..kept.present import sums_at
-from ..kept.state_format import load_arrangement, load_numbers, save_arrangement, save_numbers
+from ..kept.state_format import load_numbers, save_numbers
 from ..values.change import Change
 from .final_windows import late_insertion
 from .interval_closing import IntervalClosing
@@ -70,24 +70,19 @@ class FinalMatches(ChangeOperator):
         self._rows.drop_below(low)
         self._pairs.drop_below(low)
 
+    def kept(self) -> Iterable[Kept]:
+        yield Kept("rows", self._rows, self._input_schema)
+        yield Kept("pairs", self._pairs, self._input_schema)
+
     def save(self, state: StateWriter) -> None:
         save_numbers(state, "closed", _VERSION, {"low": self._low})
-        save_arrangement(state, "rows", self._rows, self._input_schema)
-        save_arrangement(state, "pairs", self._pairs, self._input_schema)
+        super().save(state)
 
     def load(self, state: StateReader) -> None:
         (self._low,) = load_numbers(state, "closed", _VERSION)
-        for name, kept in (("rows", self._rows), ("pairs", self._pairs)):
-            load_arrangement(state, name, kept, self._input_schema)
-            kept.drop_below(self._low)
-
-    @property
-    def touched(self) -> int:
-        return self._rows.touched + self._pairs.touched
-
-    @property
-    def nbytes(self) -> int:
-        return self._rows.nbytes + self._pairs.nbytes
+        super().load(state)
+        for rows in (self._rows, self._pairs):
+            rows.drop_below(self._low)
 
     def _waiting(self, watermark: int) -> int:
         """The least tick of rows that still wait, at this watermark of pairs."""

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from ...core.operator import UNBOUNDED, StateReader, StateWriter
-from ..change_operator import ChangeOperator
+from ..change_operator import ChangeOperator, Kept
 from ..kept.arrangement import Arrangement
-from ..kept.state_format import load_arrangement, load_numbers, save_arrangement, save_numbers
+from ..kept.state_format import load_numbers, save_numbers
 from ..values.change import Change, ones
 from ..values.evaluator import Evaluator
 from ..values.order_codes import canonical_orders, order_of
@@ -78,24 +78,18 @@ class FinalSessions(ChangeOperator):
     def watermark(self, watermark: int | None) -> int | None:
         return after_closing(self._closing, watermark)
 
+    def kept(self) -> Iterable[Kept]:
+        yield Kept("rows", self._rows, self._input_schema)
+        yield Kept("ticks", self._ticks, self._ticks_schema)
+
     def save(self, state: StateWriter) -> None:
         save_numbers(state, "closed", _VERSION, {"last": self._last})
-        save_arrangement(state, "rows", self._rows, self._input_schema)
-        save_arrangement(state, "ticks", self._ticks, self._ticks_schema)
+        super().save(state)
 
     def load(self, state: StateReader) -> None:
         (self._last,) = load_numbers(state, "closed", _VERSION)
-        load_arrangement(state, "rows", self._rows, self._input_schema)
-        load_arrangement(state, "ticks", self._ticks, self._ticks_schema)
+        super().load(state)
         self._ticks.drop_below(self._last + 1)
-
-    @property
-    def touched(self) -> int:
-        return self._rows.touched + self._ticks.touched
-
-    @property
-    def nbytes(self) -> int:
-        return self._rows.nbytes + self._ticks.nbytes
 
     def _ended(self, near: Rows, last: int) -> tuple[Rows, Index]:
         """The keys with sessions that have ended, and the tick of the last row of each key's last such session."""

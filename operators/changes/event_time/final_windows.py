@@ -14,10 +14,10 @@ import pyarrow as pa
 
 from ....proto.errors import ExecutionError
 from ...core.operator import UNBOUNDED, StateReader, StateWriter
-from ..change_operator import ChangeOperator
+from ..change_operator import ChangeOperator, Kept
 from ..kept.matching_entries import MatchingEntries
 from ..kept.present import MOST_COPIES, Present, without_deleted
-from ..kept.state_format import load_arrangement, load_numbers, save_arrangement, save_numbers
+from ..kept.state_format import load_numbers, save_numbers
 from ..values.canonical_rows import canonical
 from ..values.change import Change, ones
 from ..values.evaluator import NUMBER, Evaluator
@@ -75,23 +75,18 @@ class FinalWindows(ChangeOperator):
     def watermark(self, watermark: int | None) -> int | None:
         return after_closing(self._closing, watermark)
 
+    def kept(self) -> Iterable[Kept]:
+        yield Kept("rows", self._rows, self._input_schema)
+
     def save(self, state: StateWriter) -> None:
         save_numbers(state, "closed", _VERSION, {"last": self._last})
-        save_arrangement(state, "rows", self._rows, self._input_schema)
+        super().save(state)
 
     def load(self, state: StateReader) -> None:
         (self._last,) = load_numbers(state, "closed", _VERSION)
-        load_arrangement(state, "rows", self._rows, self._input_schema)
+        super().load(state)
         if self._last is not None:
             self._rows.drop_below((self._last + 1) * self._closing.step)
-
-    @property
-    def touched(self) -> int:
-        return self._rows.touched
-
-    @property
-    def nbytes(self) -> int:
-        return self._rows.nbytes
 
     def _last_closed(self, watermark: int | None) -> int | None:
         if watermark is None or watermark == IDLE:
