@@ -25,61 +25,30 @@ N = TypeVar("N", bound=int)
 LISTED_BYTES: Final = 16 << 20
 """The bytes after which an answer lists no further task. A client asks for the next ones."""
 
-_MODES: Final = {pb.MODE_PER_EPOCH: v.Mode.PER_EPOCH, pb.MODE_CONTINUOUS: v.Mode.CONTINUOUS}
-_DETERMINISMS: Final = {
-    pb.DETERMINISM_STRICT: v.Determinism.STRICT,
-    pb.DETERMINISM_RELAXED: v.Determinism.RELAXED,
+
+def _by_number(numbers: Iterable[tuple[str, int]], prefix: str, values: type[E]) -> Mapping[Any, E]:
+    """The values of an enumeration by their numbers on the wire, where their names have a prefix."""
+    return {number: values[name.removeprefix(prefix)] for name, number in numbers if number}
+
+
+_STATES: Final = _by_number(pb.TaskState.items(), "TASK_STATE_", v.TaskPhase)
+_BLOCKED: Final = _by_number(pb.Blocked.State.items(), "STATE_", v.BlockedState)
+_MISSING_COLUMNS: Final = _by_number(pb.MissingColumns.items(), "MISSING_COLUMNS_", v.MissingColumns)
+_CHOICES: Final[Mapping[str, Mapping[Any, Any]]] = {
+    "mode": _by_number(pb.Mode.items(), "MODE_", v.Mode),
+    "determinism": _by_number(pb.Determinism.items(), "DETERMINISM_", v.Determinism),
+    "on_error": _by_number(pb.OnError.items(), "ON_ERROR_", v.OnError),
+    "spill": _by_number(pb.Spill.items(), "SPILL_", v.Spill),
+    "loops": _by_number(pb.Loops.items(), "LOOPS_", v.Loops),
+    "executor": _by_number(pb.ExecutorKind.items(), "EXECUTOR_KIND_", v.ExecutorKind),
+    "missing_columns": _MISSING_COLUMNS,
+    "durability": _by_number(pb.Durability.items(), "DURABILITY_", v.Durability),
 }
-_MISSING_COLUMNS: Final = {
-    pb.MISSING_COLUMNS_ERROR: v.MissingColumns.ERROR,
-    pb.MISSING_COLUMNS_NULL: v.MissingColumns.NULL,
-}
-_SPILLS: Final = {
-    pb.SPILL_AUTO: v.Spill.AUTO,
-    pb.SPILL_ORDERED: v.Spill.ORDERED,
-    pb.SPILL_ERROR: v.Spill.ERROR,
-}
-_ON_ERRORS: Final = {pb.ON_ERROR_FAIL: v.OnError.FAIL, pb.ON_ERROR_SKIP_EPOCH: v.OnError.SKIP_EPOCH}
-_STATES: Final = {
-    pb.TASK_STATE_RUNNING: v.TaskPhase.RUNNING,
-    pb.TASK_STATE_FINISHED: v.TaskPhase.FINISHED,
-    pb.TASK_STATE_FAILED: v.TaskPhase.FAILED,
-    pb.TASK_STATE_CANCELLED: v.TaskPhase.CANCELLED,
-    pb.TASK_STATE_RECOVERING: v.TaskPhase.RECOVERING,
-}
-_BLOCKED: Final = {
-    pb.Blocked.STATE_WORKING: v.BlockedState.WORKING,
-    pb.Blocked.STATE_UNSEALED: v.BlockedState.UNSEALED,
-}
-_EXECUTORS: Final = {
-    pb.EXECUTOR_KIND_LOCAL: v.ExecutorKind.LOCAL,
-    pb.EXECUTOR_KIND_SPARK: v.ExecutorKind.SPARK,
-}
-_DURABILITIES: Final = {
-    pb.DURABILITY_AUTO: v.Durability.AUTO,
-    pb.DURABILITY_NONE: v.Durability.NONE,
-}
-_LOOPS: Final = {pb.LOOPS_AUTO: v.Loops.AUTO, pb.LOOPS_GENERAL: v.Loops.GENERAL}
-# Fields of TaskOptions that travel under their own names and are optional on the wire.
-_PLAIN_OPTIONS: Final = (
-    "channels",
-    "max_pending_epochs",
-    "memory_limit",
-    "queue_bytes",
-    "output_bytes",
-    "spill_quota",
-    "idle_seconds",
-    "time_zone",
-    "write_format",
-    "write_quota",
-    "loop_rows",
-    "loop_seconds",
-    "epoch_seconds",
-    "parallel_threshold_seconds",
-    "checkpoint_epochs",
-    "checkpoint_seconds",
-    "retries",
+"""The fields of TaskOptions that are one of a few values."""
+_PLAIN_OPTIONS: Final = tuple(
+    field.name for field in pb.TaskOptions.DESCRIPTOR.fields if field.name not in {*_CHOICES, "broadcast"}
 )
+"""The other fields of TaskOptions. They are optional on the wire."""
 
 
 def _enum_value(table: Mapping[N, E], number: N, default: E, what: str) -> E:
@@ -112,54 +81,24 @@ def plan_value(message: pb.PlanBytes) -> v.PlanBytes:
             raise InvalidRequest("the request has no plan: set plan.binary or plan.json", reason="PLAN_MISSING")
 
 
-OPTIONS: Final = frozenset(
-    (
-        "mode",
-        "determinism",
-        "on_error",
-        "spill",
-        "loops",
-        "executor",
-        "missing_columns",
-        "durability",
-        "broadcast",
-        *_PLAIN_OPTIONS,
-    )
-)
+OPTIONS: Final = frozenset((*_CHOICES, "broadcast", *_PLAIN_OPTIONS))
 
 
 def options_message(options: v.TaskOptions, names: Collection[str] = OPTIONS) -> pb.TaskOptions:
     """The options, or only the `names` ones."""
-    return pb.TaskOptions(
-        mode=_enum_number(_MODES, options.mode) if "mode" in names else None,
-        determinism=_enum_number(_DETERMINISMS, options.determinism) if "determinism" in names else None,
-        on_error=_enum_number(_ON_ERRORS, options.on_error) if "on_error" in names else None,
-        broadcast=options.broadcast if "broadcast" in names else (),
-        spill=_enum_number(_SPILLS, options.spill) if "spill" in names else None,
-        loops=_enum_number(_LOOPS, options.loops) if "loops" in names else None,
-        executor=_enum_number(_EXECUTORS, options.executor) if "executor" in names else None,
-        missing_columns=_missing_number(options.missing_columns) if "missing_columns" in names else None,
-        durability=_enum_number(_DURABILITIES, options.durability) if "durability" in names else None,
-        **{name: getattr(options, name) for name in _PLAIN_OPTIONS if name in names},
-    )
+    chosen = {name: _enum_number(table, getattr(options, name)) for name, table in _CHOICES.items() if name in names}
+    plain = {name: getattr(options, name) for name in _PLAIN_OPTIONS if name in names}
+    return pb.TaskOptions(broadcast=options.broadcast if "broadcast" in names else (), **chosen, **plain)
 
 
 def options_value(message: pb.TaskOptions, defaults: v.TaskOptions) -> v.TaskOptions:
     """The options that the client asked for; the server's defaults for the others."""
-    values = {name: getattr(message, name) for name in _PLAIN_OPTIONS if message.HasField(name)}
-    plain = {name: values.get(name, getattr(defaults, name)) for name in _PLAIN_OPTIONS}
-    return v.TaskOptions(
-        mode=_enum_value(_MODES, message.mode, defaults.mode, "mode"),
-        determinism=_enum_value(_DETERMINISMS, message.determinism, defaults.determinism, "determinism"),
-        on_error=_enum_value(_ON_ERRORS, message.on_error, defaults.on_error, "on_error"),
-        broadcast=tuple(message.broadcast) or defaults.broadcast,
-        spill=_enum_value(_SPILLS, message.spill, defaults.spill, "spill"),
-        loops=_enum_value(_LOOPS, message.loops, defaults.loops, "loops"),
-        executor=_enum_value(_EXECUTORS, message.executor, defaults.executor, "executor"),
-        missing_columns=_missing_value(message.missing_columns) or defaults.missing_columns,
-        durability=_enum_value(_DURABILITIES, message.durability, defaults.durability, "durability"),
-        **plain,
-    )
+    plain = {name: getattr(message if message.HasField(name) else defaults, name) for name in _PLAIN_OPTIONS}
+    chosen = {
+        name: _enum_value(table, getattr(message, name), getattr(defaults, name), name)
+        for name, table in _CHOICES.items()
+    }
+    return v.TaskOptions(broadcast=tuple(message.broadcast) or defaults.broadcast, **chosen, **plain)
 
 
 # Splits
@@ -185,7 +124,8 @@ def _said(split: v.Split) -> dict[str, Any]:
 
 
 def _missing_number(columns: v.MissingColumns) -> pb.MissingColumns:
-    return _enum_number(_MISSING_COLUMNS, columns)
+    number: pb.MissingColumns = _enum_number(_MISSING_COLUMNS, columns)
+    return number
 
 
 def _missing_value(number: pb.MissingColumns) -> v.MissingColumns | None:
