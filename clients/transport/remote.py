@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 import pyarrow as pa
 
 from ..proto.arrow.arrow_ipc import sendable
-from ..proto.encoding import messages
+from ..proto.encoding import messages, plan_answers
 from ..proto.encoding.frames import decode_frames, decode_read
 from ..proto.errors import InvalidRequest, NotFound, Problem, Refused, RequestError
 from ..proto.graph import GraphService
@@ -345,7 +345,7 @@ class RemoteService:
             plan=messages.plan_message(plan), options=messages.options_message(options, names)
         )
         answer = self._channel.call(PLANS + "Validate", request, plans.ValidateResponse.FromString)
-        return tuple(messages.problems_value(answer)), tuple(answer.warnings)
+        return tuple(plan_answers.problems_value(answer)), tuple(answer.warnings)
 
     def explain(
         self,
@@ -366,7 +366,7 @@ class RemoteService:
 
     def capabilities(self) -> Capabilities:
         request = plans.CapabilitiesRequest()
-        return messages.capabilities_value(
+        return plan_answers.capabilities_value(
             self._channel.call(PLANS + "Capabilities", request, plans.CapabilitiesResponse.FromString)
         )
 

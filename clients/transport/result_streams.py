@@ -15,7 +15,7 @@ import grpc
 import pyarrow as pa
 
 from ..proto.address import UNIX, beside
-from ..proto.encoding import messages
+from ..proto.encoding import plan_answers
 from ..proto.encoding.flight_messages import read_frame, results_ticket
 from ..proto.encoding.frames import decode_frames
 from ..proto.errors import TidegateError
@@ -183,7 +183,7 @@ class FlightConnection:
 
 
 def _capabilities(answer: bytes) -> Capabilities:
-    return messages.capabilities_value(plans.CapabilitiesResponse.FromString(answer))
+    return plan_answers.capabilities_value(plans.CapabilitiesResponse.FromString(answer))
 
 
 def _location(address: str, *, tls: bool) -> str:

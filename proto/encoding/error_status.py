@@ -15,7 +15,7 @@ from typing import Final
 
 from .. import errors
 from ..tidegate.v1 import plans_pb2 as plans
-from . import messages
+from . import plan_answers
 
 ERROR: Final = "tidegate-error"
 REASON: Final = "tidegate-reason"
@@ -117,7 +117,7 @@ def _problems_bytes(problems: Sequence[errors.Problem]) -> bytes:
     while True:
         left = len(listed) - fitting
         note = [f"{left} more problems: Validate lists them"] if left else []
-        encoded = messages.validation_message([*listed[:fitting], *counted], note).SerializeToString()
+        encoded = plan_answers.validation_message([*listed[:fitting], *counted], note).SerializeToString()
         if len(encoded) <= PROBLEMS_BYTES or fitting <= 1:
             return encoded
         fitting = max(1, min(fitting - 1, fitting * PROBLEMS_BYTES // len(encoded)))
@@ -126,4 +126,4 @@ def _problems_bytes(problems: Sequence[errors.Problem]) -> bytes:
 def _problems(data: str | bytes, sentence: str, reason: str) -> list[errors.Problem]:
     message = plans.ValidateResponse.FromString(data if isinstance(data, bytes) else b"")
     more = [errors.Problem(place="", reason="MORE_PROBLEMS", message=warning) for warning in message.warnings]
-    return [*messages.problems_value(message), *more] or [errors.Problem(place="", reason=reason, message=sentence)]
+    return [*plan_answers.problems_value(message), *more] or [errors.Problem(place="", reason=reason, message=sentence)]

@@ -7,15 +7,14 @@ reads Arrow itself.
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 from .. import values as v
 from ..arrow.arrow_ipc import read_schema, read_untrusted_stream, schema_bytes, stream_bytes
-from ..errors import InternalError, InvalidRequest, Problem
-from ..tidegate.v1 import plans_pb2 as plans
+from ..errors import InternalError, InvalidRequest
 from ..tidegate.v1 import tasks_pb2 as pb
 from .statistics_messages import epoch_statistics_message, epoch_statistics_value, fill_statistics, statistics_value
 
@@ -437,40 +436,4 @@ def _source_value(message: pb.Source) -> v.SourceInfo:
         last_added=message.last_added,
         last_sealed=message.last_sealed,
         ended=message.ended,
-    )
-
-
-# Plans' answers
-
-
-def validation_message(problems: Iterable[Problem], warnings: Iterable[str] = ()) -> plans.ValidateResponse:
-    wire_problems = [
-        plans.Problem(place=problem.place, reason=problem.reason, message=problem.message) for problem in problems
-    ]
-    return plans.ValidateResponse(problems=wire_problems, warnings=warnings)
-
-
-def problems_value(message: plans.ValidateResponse) -> Sequence[Problem]:
-    return [
-        Problem(place=problem.place, reason=problem.reason, message=problem.message) for problem in message.problems
-    ]
-
-
-def capabilities_message(capabilities: v.Capabilities) -> plans.CapabilitiesResponse:
-    return plans.CapabilitiesResponse(
-        version=capabilities.version,
-        dialect=capabilities.dialect,
-        engines=capabilities.engines,
-        principal=capabilities.principal,
-        flight=capabilities.flight,
-    )
-
-
-def capabilities_value(message: plans.CapabilitiesResponse) -> v.Capabilities:
-    return v.Capabilities(
-        version=message.version,
-        dialect=message.dialect,
-        engines=dict(message.engines),
-        principal=message.principal,
-        flight=message.flight,
     )

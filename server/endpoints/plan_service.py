@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...proto.encoding import messages
+from ...proto.encoding import messages, plan_answers
 from ...proto.service import Service
 from ...proto.tidegate.v1 import plans_pb2 as pb
 from ..calls.answering import Context, Endpoint, called
@@ -40,7 +40,7 @@ class Plans(Endpoint):
         plan = messages.plan_value(request.plan)
         options = messages.options_value(request.options, self._defaults)
         problems, warnings = await called(self._pools.planning, self._service.validate, plan, options)
-        return messages.validation_message(problems, warnings)
+        return plan_answers.validation_message(problems, warnings)
 
     async def explain(self, request: pb.ExplainRequest, _: Context) -> pb.ExplainResponse:
         options = messages.options_value(request.options, self._defaults)
@@ -57,4 +57,4 @@ class Plans(Endpoint):
 
     async def capabilities(self, _request: pb.CapabilitiesRequest, _: Context) -> pb.CapabilitiesResponse:
         capabilities = await called(self._pools.control, self._service.capabilities)
-        return messages.capabilities_message(replace(capabilities, flight=self._flight.announced))
+        return plan_answers.capabilities_message(replace(capabilities, flight=self._flight.announced))

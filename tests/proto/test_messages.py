@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.proto import errors
-from tidegate.proto.encoding import messages
+from tidegate.proto.encoding import messages, plan_answers
 from tidegate.proto.statistics import (
     LoopStatistics,
     OperatorStatistics,
@@ -193,8 +193,8 @@ def test_a_request_without_a_plan_is_refused() -> None:
 def test_answers_about_plans_survive() -> None:
     problem = errors.Problem(place="relations[0]", reason="UNKNOWN_FUNCTION", message="no such function: f")
     capabilities = Capabilities(version="1", dialect="name: tidegate", engines={"duckdb": "2.0"}, principal="alice")
-    assert messages.problems_value(wire(messages.validation_message([problem]))) == [problem]
-    assert messages.capabilities_value(wire(messages.capabilities_message(capabilities))) == capabilities
+    assert plan_answers.problems_value(wire(plan_answers.validation_message([problem]))) == [problem]
+    assert plan_answers.capabilities_value(wire(plan_answers.capabilities_message(capabilities))) == capabilities
 
 
 def test_an_added_split_survives() -> None:
