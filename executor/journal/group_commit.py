@@ -55,7 +55,7 @@ class Journal:
         self._sleeps = False
         """True if the thread waits until it is woken. Soon after a commit it looks by itself: waking it takes time."""
         self._failures = 0
-        self._error: sqlite3.Error | None = None
+        self._error: Exception | None = None
         self._broken = False
         self._closed = self._ended = False
         self.commits = 0
@@ -111,7 +111,7 @@ class Journal:
         while (batches := self._next()) is not None:
             try:
                 self._database.commit(statement for batch in batches for statement in batch.statements)
-            except sqlite3.Error as error:
+            except Exception as error:  # noqa: BLE001  # whatever it is, callers wait for it
                 self._failed(error)
             else:
                 self._committed(batches)
@@ -153,9 +153,12 @@ class Journal:
                 batch.statements = []
                 batch.done.notify_all()
         for call in [call for batch in batches for call in batch.after]:
-            call()
+            try:
+                call()
+            except Exception:  # noqa: BLE001  # all tasks need this thread
+                _log.exception("a bug in Tidegate: work behind a commit has failed")
 
-    def _failed(self, error: sqlite3.Error) -> None:
+    def _failed(self, error: Exception) -> None:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         with self._lock:
             if self._error is None:

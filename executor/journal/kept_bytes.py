@@ -156,7 +156,8 @@ class KeptBytes:
             self._files.discard(digest)
             with suppress(OSError):  # the next start removes the file
                 self._disk.rename(self._reader.path(digest), unnamed)
-        self._threads.submit(self._free, unnamed)
+        with suppress(RuntimeError):  # the process ends
+            self._threads.submit(self._free, unnamed)
 
     def _free(self, unnamed: Path) -> None:
         with suppress(OSError):  # the next start removes the file

@@ -14,7 +14,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from .killed_runs import Forking, Run, coming_to, killed
+from .killed_runs import Run, coming_to, killed
+from .lives import Forking
 from .points import POINTS
 
 

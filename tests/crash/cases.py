@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 import pyarrow as pa
+import substrait.dataframe as sub
 
 import tidegate
+from tidegate import windows
 
 from ..continuous.histories import planned
 from ..executor import plans
@@ -25,6 +27,7 @@ MakeEpoch: TypeAlias = Callable[[random.Random, There], Splits]
 
 T: Final = pa.schema({"k": pa.int64(), "v": pa.int64()})
 U: Final = pa.schema({"k": pa.int64(), "w": pa.int64()})
+EVENTS: Final = pa.schema({"at": pa.int64(), "k": pa.int64()})
 EDGES: Final = pa.schema({"a": pa.int64(), "b": pa.int64()})
 WRITTEN: Final = "written"
 """The table that a plan writes."""
@@ -33,6 +36,7 @@ _LARGE: Final = 5_000
 """The rows of a split that is kept in a file, not in the journal."""
 _KEYS: Final = 40
 _NODES: Final = 12
+_TOO_LARGE: Final = 1 << 62
 _CONTINUOUS: Final = {"mode": "continuous"}
 _STATE: Final = (*CHECKPOINTS, *LOADING)
 _READ_T, _READ_U = plans.read("t", "k", "v"), plans.read("u", "k", "w")
@@ -49,11 +53,33 @@ class Case:
     options: Mapping[str, object] = field(default_factory=dict)
     points: Sequence[Point] = ()
     """Points that this case alone comes to."""
+    tables: MakeEpoch = field(default=lambda _luck, _there: {})
+    """Makes its static tables, of a split each."""
 
     @property
     def ordered(self) -> bool:
         """True if its rows have an order."""
         return self.options.get("determinism") != "relaxed"
+
+
+def of_u(luck: random.Random, _: There) -> Splits:
+    return {"u": [numbers(luck, luck.choice((30, _LARGE)), U)]}
+
+
+def events(luck: random.Random, there: There) -> Splits:
+    """Rows of an epoch at about its time. Some are late."""
+    times = there.setdefault("events", [])
+    rows = [(luck.randint(-40, 40) + 60 * (len(times) // 100), luck.randrange(5)) for _ in range(100)]
+    times += rows
+    return {"events": [pa.table(list(zip(*rows, strict=True)), schema=EVENTS)]}
+
+
+def some_overflow(luck: random.Random, there: There) -> Splits:
+    """Rows of which about every third epoch has one that cannot be doubled."""
+    splits = [*of_t(luck, there)["t"]]
+    if luck.random() < 0.35:
+        splits.append(pa.table([[1], [_TOO_LARGE]], schema=T))
+    return {"t": splits}
 
 
 def numbers(luck: random.Random, rows: int, schema: pa.Schema, *, ordered: bool = False) -> pa.Table:
@@ -109,6 +135,15 @@ t_changes: Final = changes("t", T, 200, pair)
 u_changes: Final = changes("u", U, 20, pair)
 
 
+def sessions() -> bytes:
+    """Sessions that come once, when the watermark has passed them."""
+    source = sub.read_named_table("events", {"at": sub.i64, "k": sub.i64})
+    events_so_far = windows.watermark(source, "at", 10)
+    measures = [sub.f.count(sub.col("k")).alias("n")]
+    plan = windows.session(events_so_far, "at", 7, keys=["k"], measures=measures, final=True, lateness=5).to_plan()
+    return bytes(plan.SerializeToString())
+
+
 def sql(text: str) -> bytes:
     return planned(text, {"t": T})
 
@@ -152,5 +187,14 @@ CASES: Final = (
         epoch=changes("edges", EDGES, 8, edge),
         options=_CONTINUOUS,
         points=(*_STATE, *LOOPS),
+    ),
+    Case(name="final sessions", plan=sessions(), epoch=events, options=_CONTINUOUS, points=_STATE),
+    Case(name="join with a table", plan=JOIN, epoch=t_changes, tables=of_u, options=_CONTINUOUS, points=_STATE),
+    Case(
+        name="skipped epochs",
+        plan=plans.plan(plans.doubled(_READ_T, 2), "k", "v"),
+        epoch=some_overflow,
+        options={"on_error": "skip_epoch"},
+        points=LARGE_SPLITS,
     ),
 )

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
+import itertools
 import random
-import select
-import signal
-import socket
-import subprocess
-import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Self
@@ -25,43 +17,30 @@ import pyarrow.parquet as pq
 import tidegate
 from tidegate.operators.arrays.digest import digest
 from tidegate.proto.errors import OutOfRange
-from tidegate.proto.values import Barrier, Cursor, Data
+from tidegate.proto.values import Barrier, Cursor, Data, ErrorValue
 
+from ..on_channels import on_channels
 from .cases import CASES, WRITTEN, Case, Splits, There
+from .lives import PATIENCE, Crash, Forking, Lives
 from .points import ALWAYS, LOADING, POINTS, RECOVERY, Point
 
-TOP: Final = Path(__file__).resolve().parents[2]
 EPOCHS: Final = 6
-INSTANT: Final = "at a random instant"
+WAYS: Final = ("splits", "transactions", "late splits", "files", "uploads", "whole epochs")
 _WAIT: Final = 5.0
-_PATIENCE: Final = 60.0
-"""Seconds in which a server comes to a point that is waited for."""
 _LONGEST: Final = 240.0
 """Seconds that a run may take."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Crash:
-    """The end of one life of a server: at the `hit`-th time that it comes to a point, or else after some `seconds`."""
-
-    point: int
-    hit: int
-    seconds: float
-
-    @classmethod
-    def of(cls, luck: random.Random, points: Sequence[Point]) -> Self:
-        point, hit = luck.choice(points), luck.choice((1, 1, 2, 3, luck.randint(4, 12)))
-        seconds = luck.uniform(0.05, 1.0) if luck.random() < 0.2 else 2.0
-        return cls(point=POINTS.index(point), hit=hit, seconds=seconds)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A run that a seed decides. `by` is how the client feeds, `ahead` how many epochs before it reads them."""
+    """A run that a seed decides. `by` says in which of the `WAYS` the client feeds, `ahead` how many epochs before it
+    reads them.
+    """
 
     seed: int
     case: Case
     options: Mapping[str, object]
+    tables: Splits
     epochs: Sequence[Splits]
     crashes: Sequence[Crash]
     by: str
@@ -77,7 +56,7 @@ class Run:
         case = CASES[seed % len(CASES)]
         options = dict(case.options)
         if case.ordered:
-            options["channels"] = luck.choice((1, 1, 2, 3))
+            options |= on_channels(luck.choice((1, 1, 2, 3)), options.get("mode", "per_epoch"))
         if options.get("mode") == "continuous":
             options["checkpoint_epochs"] = luck.randint(1, 3)
         there: There = {}
@@ -87,9 +66,10 @@ class Run:
             seed=seed,
             case=case,
             options=options,
+            tables=case.tables(luck, there),
             epochs=[case.epoch(luck, there) for _ in range(EPOCHS)],
             crashes=crashes,
-            by=luck.choice(("splits", "transactions")),
+            by=luck.choice(WAYS),
             ahead=luck.choice((1, 1, 2, 4)),
             pause=luck.choice((0.0, 0.0, 0.02)),
             read_bytes=luck.choice((2_000, 50_000, 1 << 20)),
@@ -103,8 +83,8 @@ def coming_to(point: Point, seed: int) -> Run:
     """
     own = [at for at, case in enumerate(CASES) if point in case.points] or list(range(len(CASES)))
     run = Run.of(own[seed % len(own)] + len(CASES) * (1 + seed))
-    crash = Crash(point=POINTS.index(point), hit=1, seconds=_PATIENCE)
-    first = Crash(point=POINTS.index(ALWAYS[-1]), hit=3, seconds=_PATIENCE)
+    crash = Crash(point=POINTS.index(point), hit=1, seconds=PATIENCE)
+    first = Crash(point=POINTS.index(ALWAYS[-1]), hit=3, seconds=PATIENCE)
     later = point in RECOVERY or point in LOADING
     options = {**run.options, **({"checkpoint_epochs": 1} if "checkpoint_epochs" in run.options else {})}
     return replace(
@@ -112,139 +92,48 @@ def coming_to(point: Point, seed: int) -> Run:
     )
 
 
-class Forking:
-    """A process that starts servers fast, one after the other."""
-
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.crash.forking"],
-            cwd=TOP,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def start(self, arguments: Sequence[str], log: Path, crash: Crash | None) -> int:
-        """Start a server; its process. `status` waits until it has ended."""
-        at = {} if crash is None else {"point": crash.point, "hit": crash.hit}
-        command = {"arguments": arguments, "log": str(log), **at}
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(command) + "\n")
-        self._process.stdin.flush()
-        return self._answer()
-
-    def status(self) -> int:
-        return self._answer()
-
-    def _answer(self) -> int:
-        assert self._process.stdout is not None
-        return int(self._process.stdout.readline())
-
-    def close(self) -> None:
-        self._process.communicate()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-class Lives:
-    """A server at one address, started again after each crash. `died` names the crashes that came to be."""
-
-    def __init__(self, forking: Forking, folder: Path, crashes: Sequence[Crash], *flags: str) -> None:
-        self._forking = forking
-        self._log = folder / "log"
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.address = f"127.0.0.1:{free.getsockname()[1]}"
-        (folder / "tables").mkdir()
-        self._arguments = ["serve", "--listen", self.address, *flags]
-        for option in ("data", "spill"):
-            self._arguments += [f"--{option}", str(folder / option)]
-        self._arguments += ["--write-root", str(folder / "tables"), "--root", str(folder)]
-        self._crashes = list(crashes)
-        self._ended = self._told_to_end = False
-        self._process = 0
-        self.died: list[str] = []
-        self.wrong: list[str] = []
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while not self._ended:
-            crash = self._crashes.pop(0) if self._crashes else None
-            self._told_to_end = False
-            self._process = self._forking.start(self._arguments, self._log, crash)
-            came = crash is not None and self._ends_within(crash.seconds)
-            if self._ended:
-                self.kill_one()
-            status = self._forking.status()
-            if status != (0 if self._told_to_end else -signal.SIGKILL):
-                self.wrong.append(f"a server has ended with status {status}: {self._log.read_text()[-3_000:]}")
-                return
-            if crash is not None and not self._ended:
-                self.died.append(POINTS[crash.point].name if came else INSTANT)
-
-    def _ends_within(self, seconds: float) -> bool:
-        """True if the process ends by itself within this time. It is killed otherwise."""
-        try:
-            watched = os.pidfd_open(self._process)
-        except ProcessLookupError:
-            return True
-        try:
-            if select.select([watched], [], [], seconds)[0]:
-                return True
-        finally:
-            os.close(watched)
-        self.kill_one()
-        return False
-
-    def end_one(self) -> None:
-        """Tell the server to end; the next one starts then."""
-        self._told_to_end = True
-        with suppress(ProcessLookupError):
-            os.kill(self._process, signal.SIGTERM)
-
-    def kill_one(self) -> None:
-        """Kill the server; the next one starts then."""
-        with suppress(ProcessLookupError):
-            os.kill(self._process, signal.SIGKILL)
-
-    def close(self) -> None:
-        self._ended, self._told_to_end = True, False
-        self.kill_one()
-        self._thread.join()
-        log = self._log.read_text() if self._log.exists() else ""
-        if "Traceback" in log or "a bug in" in log:
-            self.wrong.append(f"the log has an error: {log[-3_000:]}")
-
-
 def stream(run: Run, address: str) -> list[pa.Table]:
     """The epochs as a client reads them through the server, row by row from its cursor."""
     deadline = time.monotonic() + _LONGEST
     with tidegate.connect(address, reconnect_seconds=_LONGEST) as client:
-        task = client.create_task(run.case.plan, **run.options)
-        read: list[list[pa.RecordBatch]] = []
+        task = client.create_task(run.case.plan, tables=run.tables, **run.options)
+        read: list[pa.Table] = []
         fed = 0
         while len(read) < EPOCHS:
             assert time.monotonic() < deadline, f"epoch {len(read) + 1} has not come"
-            if fed < EPOCHS and fed < len(read) + run.ahead:
+            if run.by == "whole epochs" and run.case.ordered:
+                read.append(whole_epoch(task, run.epochs[len(read)]))
+            elif fed < EPOCHS and fed < len(read) + run.ahead:
                 fed += 1
                 feed(task, run, fed)
                 time.sleep(run.pause)
             else:
                 read.append(read_epoch(task, run, len(read) + 1, deadline))
         task.no_more_splits()
-        tables = [pa.Table.from_batches(batches, task.schema) for batches in read]
+        rest = client.task(task.id, cursor=Cursor(EPOCHS + 1))
+        read += [epoch.table() for epoch in rest.epochs()]
         task.delete()
-    return tables
+    return read
+
+
+def whole_epoch(task: tidegate.Task, splits: Splits) -> pa.Table:
+    try:
+        return task.run_epoch(splits).table()
+    except tidegate.EpochError as error:
+        return skipped(error.reason)
+
+
+def skipped(reason: str) -> pa.Table:
+    return pa.table({"skipped": [reason]})
 
 
 def feed(task: tidegate.Task, run: Run, number: int) -> None:
     splits = run.epochs[number - 1]
     if run.by == "transactions":
         assert task.transact("crash", number, splits, seal=True).epoch == number
+        return
+    if run.by == "late splits":
+        feed_late(task, run, number)
         return
     for source, several in splits.items():
         for split in several:
@@ -253,7 +142,21 @@ def feed(task: tidegate.Task, run: Run, number: int) -> None:
     assert task.request_barrier(epoch=number) == number
 
 
-def read_epoch(task: tidegate.Task, run: Run, number: int, deadline: float) -> list[pa.RecordBatch]:
+def feed_late(task: tidegate.Task, run: Run, number: int) -> None:
+    """Seal the epoch, then add its splits, the last one first."""
+    before = Counter[str]()
+    for earlier in run.epochs[: number - 1]:
+        before.update({source: len(several) for source, several in earlier.items()})
+    splits = run.epochs[number - 1]
+    through = {source: before[source] + len(several) for source, several in splits.items()}
+    assert task.request_barrier(number, through=through) == number
+    for source, several in splits.items():
+        for at, split in reversed(list(enumerate(several, before[source] + 1))):
+            assert task.add_split(source, split, sequence=at).epoch == number
+            time.sleep(run.pause)
+
+
+def read_epoch(task: tidegate.Task, run: Run, number: int, deadline: float) -> pa.Table:
     """The epoch's rows. A relaxed one is read from its start again if the server says so."""
     cursor, batches = Cursor(number), list[pa.RecordBatch]()
     while time.monotonic() < deadline:
@@ -271,9 +174,12 @@ def read_epoch(task: tidegate.Task, run: Run, number: int, deadline: float) -> l
                     assert frame.cursor == cursor
                     batches += frame.batches
                     cursor = Cursor(number, cursor.row + frame.rows)
-                case Barrier():
-                    assert (frame.error, frame.epoch, frame.rows) == (None, number, cursor.row)
-                    return batches
+                case Barrier(error=None):
+                    assert (frame.epoch, frame.rows) == (number, cursor.row)
+                    return pa.Table.from_batches(batches, task.schema)
+                case Barrier(error=ErrorValue(reason=reason)):
+                    assert frame.epoch == number
+                    return skipped(reason)
         time.sleep(run.pause)
     raise AssertionError(f"epoch {number} has not come to its barrier")
 
@@ -281,10 +187,31 @@ def read_epoch(task: tidegate.Task, run: Run, number: int, deadline: float) -> l
 def undisturbed(run: Run, folder: Path) -> list[pa.Table]:
     (folder / "tables").mkdir(parents=True)
     with (
-        tidegate.local(write_root=folder / "tables") as client,
-        client.create_task(run.case.plan, **run.options) as task,
+        tidegate.local(write_root=folder / "tables", roots=[folder.parent]) as client,
+        client.create_task(run.case.plan, tables=run.tables, **run.options) as task,
     ):
-        return [task.run_epoch(splits).table() for splits in run.epochs]
+        read = [whole_epoch(task, splits) for splits in run.epochs]
+        task.no_more_splits()
+        return [*read, *(epoch.table() for epoch in task.epochs())]
+
+
+def with_files(run: Run, folder: Path) -> Run:
+    """The run, with its splits in files if it feeds files."""
+    if run.by not in ("files", "uploads"):
+        return run
+    names = (folder / f"{number}.parquet" for number in itertools.count())
+
+    def stored(split: object) -> object:
+        if isinstance(split, tidegate.Changes):
+            return tidegate.Changes(stored(split.data), split.column)
+        path = next(names)
+        pq.write_table(split, path)
+        return str(path) if run.by == "files" else tidegate.upload(path)
+
+    epochs = [
+        {source: [stored(split) for split in several] for source, several in splits.items()} for splits in run.epochs
+    ]
+    return replace(run, epochs=epochs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,6 +224,7 @@ class Outcome:
 
 def killed(run: Run, forking: Forking, folder: Path) -> Outcome:
     folder.mkdir(parents=True)
+    run = with_files(run, folder)
     expected = undisturbed(run, folder / "undisturbed")
     lives = Lives(forking, folder, run.crashes, *([] if run.seed % 3 else ["--no-flight"]))
     wrong: list[str] = []

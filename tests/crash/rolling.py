@@ -21,7 +21,7 @@ import pyarrow as pa
 import tidegate
 
 from ..executor import plans
-from .killed_runs import Forking, Lives
+from .lives import Forking, Lives
 
 PLAN = plans.plan(plans.filtered(plans.read("t", "k", "v"), 1, -1), "k", "v")
 SUMS = plans.plan(plans.summed(plans.read("t", "k", "v")), "k", "total")

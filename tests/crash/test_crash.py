@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from .cases import CASES
-from .killed_runs import Forking, Run, killed
+from .killed_runs import Run, killed
+from .lives import PATIENCE, Crash, Forking
 from .points import POINTS, owner_of
 
 SEEDS = range(1, len(CASES) + 1)
@@ -38,9 +39,9 @@ def test_a_killed_server_loses_no_row_and_gives_none_twice(tmp_path: Path, forki
 
 def test_a_task_that_is_not_durable_is_noticed(tmp_path: Path, forking: Forking) -> None:
     run = Run.of(2)
-    # The client pauses, so that a server is killed while it has the task, however long a server takes to start.
-    crashes = 4 * [replace(run.crashes[0], seconds=2.0)]
-    lost = replace(run, options={**run.options, "durability": "none"}, crashes=crashes, pause=0.8)
+    has_task = next(at for at, point in enumerate(POINTS) if point.name == "after EpochLoop._finish")
+    crash = Crash(point=has_task, hit=1, seconds=PATIENCE)
+    lost = replace(run, options={**run.options, "durability": "none"}, crashes=[crash])
     (wrong,) = killed(lost, forking, tmp_path / "run").wrong
     assert "SERVER_RESTARTED" in wrong or "the server has started again" in wrong
 

@@ -20,7 +20,7 @@ from tidegate.server import cli
 from tidegate.transport.channel import Channel
 
 from ..executor import plans
-from .killed_runs import Forking, Lives
+from .lives import Forking, Lives
 from .rolling import SUMS, Load, roll
 
 PASSED = plans.plan(plans.filtered(plans.read("t", "k", "v"), 1, -1), "k", "v")

@@ -13,7 +13,7 @@ import tidegate
 import tidegate.spark
 from tidegate.task import Task
 
-from ..crash.killed_runs import Forking, Lives
+from ..crash.lives import Forking, Lives
 from ..executor.plans import plan, read
 from .test_streaming import PAIRS, Rows, epochs
 

@@ -24,7 +24,7 @@ class Disk:
         self.commits: list[list[Statement]] = []
         self.begun = threading.Semaphore(0)
         self.allowed = threading.Semaphore(0)
-        self.error: sqlite3.Error | None = None
+        self.error: Exception | None = None
 
     def commit(self, statements: Iterable[Statement]) -> None:
         self.commits.append(list(statements))
@@ -87,12 +87,25 @@ def test_all_callers_during_a_commit_share_the_next_one(
     assert [len(statements) for statements in disk.commits] == [1, MANY]
 
 
-@pytest.mark.parametrize("full", [True, False], ids=["full", "broken"])
+def no_room(code: int) -> sqlite3.Error:
+    error = sqlite3.OperationalError("no room")
+    error.sqlite_errorcode = code
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "full"),
+    [
+        (no_room(sqlite3.SQLITE_FULL), True),
+        (no_room(sqlite3.SQLITE_IOERR), False),
+        (MemoryError("no room"), False),
+    ],
+    ids=["full", "broken", "not of the database"],
+)
 def test_a_commit_that_fails_is_told_to_those_who_wait_for_it_and_for_the_next_one(
-    journal: Journal, disk: Disk, threads: ThreadPoolExecutor, full: bool
+    journal: Journal, disk: Disk, threads: ThreadPoolExecutor, error: Exception, full: bool
 ) -> None:
-    disk.error = sqlite3.OperationalError("no room")
-    disk.error.sqlite_errorcode = sqlite3.SQLITE_FULL if full else sqlite3.SQLITE_IOERR
+    disk.error = error
     first = waiting(journal, threads, [0])
     assert disk.begun.acquire(timeout=60)
     others = waiting(journal, threads, range(1, 10))
@@ -115,3 +128,16 @@ def test_what_nobody_waits_for_is_committed_soon(journal: Journal, disk: Disk) -
         assert disk.begun.acquire(timeout=60)
         disk.allowed.release()
     assert disk.commits == [[("lazy", (number,))] for number in range(3)]
+
+
+def test_work_behind_a_commit_that_fails_ends_no_later_commit(
+    journal: Journal, disk: Disk, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> None:
+        raise RuntimeError("cannot schedule new futures after shutdown")
+
+    disk.allowed.release(2)
+    journal.wait(journal.append([("first", ())], fail))
+    journal.wait(journal.append([("second", ())]))
+    assert [[sql for sql, _ in statements] for statements in disk.commits] == [["first"], ["second"]]
+    assert "work behind a commit has failed" in caplog.text
