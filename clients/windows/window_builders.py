@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from google.protobuf.any_pb2 import Any as AnyMessage
 
 from ..proto.errors import InvalidRequest
-from ..proto.tidegate.v1.relations_pb2 import Final, LateRows, RowCount, Span, Watermark, WindowAggregate
+from ..proto.tidegate.v1.relations_pb2 import Final, RowCount, Span, WindowAggregate
 from .named_columns import position
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ Length: TypeAlias = timedelta | int | Span
 """
 
 
-_Resolve: TypeAlias = "Callable[[ExtensionRegistry], Plan]"
+Resolve: TypeAlias = "Callable[[ExtensionRegistry], Plan]"
 
 
 def tumbling(
@@ -178,62 +178,36 @@ def days(count: int) -> Span:
     return Span(days=count)
 
 
-def watermark(
+def distinct(
     events: Any,
     time: str,
-    delay: Length | None = None,
+    size: Length,
     *,
-    ahead: Length | None = None,
-    idle_epochs: int = 0,
-) -> Any:
-    """The rows of a source whose watermark follows their column `time`: behind each row it is the greatest time so far,
-    less the `delay`. In a continuous task, final windows end by it.
-
-    `events` is a read, or filters and column selections of one. One row moves the watermark by at most `ahead`; the
-    first one only once another row is not further behind it. After `idle_epochs` epochs without rows, the source holds
-    no other one back; 0 means that it always does.
-
-    >>> import substrait.dataframe as sub
-    >>> from tidegate import windows
-    >>> clicks = windows.watermark(sub.read_named_table("clicks", {"at": sub.i64}), "at", 5)
-    >>> per_ten = windows.tumbling(clicks, "at", 10, measures=[sub.f.count().alias("clicks")], final=True)
-    >>> with tidegate.local() as client, client.create_task(per_ten.to_plan(), mode="continuous") as task:
-    ...     print(task.run_epoch({"clicks": pa.table({"at": [3, 12]})}).table().num_rows)  # the watermark is 7
-    ...     print(task.run_epoch({"clicks": pa.table({"at": [9, 15]})}).table().to_pylist())  # the watermark is 10
-    0
-    [{'window_start': 0, 'window_end': 10, 'clicks': 2, '_weight': 1}]
-    """
-    message = Watermark(idle_epochs=idle_epochs)
-    set_spans(message, {"delay": delay, "ahead": ahead})
-    return _over_rows(events, time, message)
-
-
-def late_rows(
-    events: Any,
-    time: str,
-    *,
-    size: Length | None = None,
-    slide: Length | None = None,
+    keys: Sequence[Any],
     offset: Length | None = None,
     zone: str = "",
-    gap: Length | None = None,
-    count: int | None = None,
     lateness: Length | None = None,
 ) -> Any:
-    """The rows of `events` that come too late for final windows of this kind, in a continuous task. In a per-epoch task
-    no row is late. `count` is the number of rows of `windows.count`.
+    """The different `keys` of each window, each once: `window_start`, `window_end`, the keys. Windows follow each other
+    as in `tumbling`.
+
+    A continuous task gives them in the epoch of their first row, and forgets them once the watermark has passed the end
+    of their window and the `lateness`. Rows that come later change nothing.
 
     >>> import substrait.dataframe as sub
     >>> from tidegate import windows
-    >>> clicks = windows.watermark(sub.read_named_table("clicks", {"at": sub.i64}), "at")
-    >>> late = windows.late_rows(clicks, "at", size=10)
-    >>> with tidegate.local() as client, client.create_task(late.to_plan(), mode="continuous") as task:
-    ...     print(task.run_epoch({"clicks": pa.table({"at": [3, 12, 9]})}).table().to_pylist())
-    [{'at': 9, '_weight': 1}]
+    >>> clicks = windows.watermark(sub.read_named_table("clicks", {"at": sub.i64, "page": sub.string}), "at")
+    >>> pages = windows.distinct(clicks, "at", 10, keys=["page"])
+    >>> with tidegate.local() as client, client.create_task(pages.to_plan(), mode="continuous") as task:
+    ...     for times in ([3, 4], [5, 12]):
+    ...         epoch = task.run_epoch({"clicks": pa.table({"at": times, "page": ["home", "home"]})})
+    ...         print(epoch.table().column("window_start").to_pylist())
+    [0]
+    [10]
     """
-    message = LateRows(zone=zone, count=None if count is None else RowCount(size=count))
-    set_spans(message, {"size": size, "slide": slide, "offset": offset, "gap": gap, "lateness": lateness})
-    return _over_rows(events, time, message)
+    final = Final(at_once=True)
+    set_spans(final, {"lateness": lateness})
+    return _windows(events, time, {"size": size, "offset": offset}, keys, (), final, zone)
 
 
 def final_of(final: bool, lateness: Length | None) -> Final | None:
@@ -270,43 +244,14 @@ def _windows(
     return of_kind(events, lambda rows: _unbound(rows, time, message, keys, measures))
 
 
-def _over_rows(events: Any, time: str, message: Any) -> Any:
-    """A relation whose columns are those of its input."""
-    return of_kind(events, lambda rows: _unbound_rows(rows, time, message))
-
-
-def of_kind(events: Any, unbound: Callable[[Any], _Resolve]) -> Any:
+def of_kind(events: Any, unbound: Callable[[Any], Resolve]) -> Any:
     """A plan of the builders, or a data frame, as `events` is one."""
     frame = hasattr(events, "to_plan")
     resolve = unbound(events.to_plan() if frame else events)
     return type(events)(resolve) if frame else resolve
 
 
-def _unbound_rows(events: Any, time: str, message: Any) -> _Resolve:
-    def resolve(registry: ExtensionRegistry) -> Plan:
-        from substrait.plan_pb2 import Plan
-        from substrait.type_inference import infer_plan_schema
-
-        registry.register_extension_relation(_MarkedRows)
-        registry.register_extension_relation(_OnlyLateRows)
-        bound = events(registry) if callable(events) else events
-        detail = type(message)()
-        detail.CopyFrom(message)
-        detail.time = position(infer_plan_schema(bound, registry=registry), time)
-        changed = Plan()
-        changed.CopyFrom(bound)
-        root = changed.relations[-1].root
-        rows = type(root.input).FromString(root.input.SerializeToString())
-        root.input.extension_single.input.CopyFrom(rows)
-        root.input.extension_single.detail.Pack(detail)
-        return changed
-
-    return resolve
-
-
-def _unbound(
-    events: Any, time: str, message: WindowAggregate, keys: Sequence[Any], measures: Sequence[Any]
-) -> _Resolve:
+def _unbound(events: Any, time: str, message: WindowAggregate, keys: Sequence[Any], measures: Sequence[Any]) -> Resolve:
     def resolve(registry: ExtensionRegistry) -> Plan:
         from substrait.builders import plan as builders
         from substrait.builders.extended_expression import column
@@ -389,30 +334,6 @@ class _Windows:
     @classmethod
     def from_any(cls, detail: AnyMessage) -> _Windows:
         return cls(WindowAggregate.FromString(detail.value))
-
-
-class _SameColumns:
-    """An `ExtensionSingleDetail` of a relation whose columns are its input's."""
-
-    type_url: ClassVar[str]
-
-    def derive_schema(self, input_struct: Type.Struct) -> NamedStruct:
-        from substrait.type_pb2 import NamedStruct
-
-        names = [f"c{at}" for at in range(len(input_struct.types))]
-        return NamedStruct(names=names, struct=input_struct)
-
-    @classmethod
-    def from_any(cls, detail: AnyMessage) -> _SameColumns:  # noqa: ARG003 - the columns do not depend on it
-        return cls()
-
-
-class _MarkedRows(_SameColumns):
-    type_url: ClassVar[str] = f"type.googleapis.com/{Watermark.DESCRIPTOR.full_name}"
-
-
-class _OnlyLateRows(_SameColumns):
-    type_url: ClassVar[str] = f"type.googleapis.com/{LateRows.DESCRIPTOR.full_name}"
 
 
 def _bound_type(time: Type) -> Type:

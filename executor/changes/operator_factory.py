@@ -94,7 +94,14 @@ class ChangeOperatorFactory:
             case OnlyOneNode():
                 return OnlyOne(node.schema, node.left.schema, plan_path=node.plan_path, depth=depth)
             case DistinctOrSetOpNode():
-                return DistinctOrSetOp(node.schema, node.weighing, inputs=len(node.inputs), depth=depth, once=once)
+                return DistinctOrSetOp(
+                    node.schema,
+                    node.weighing,
+                    inputs=len(node.inputs),
+                    depth=depth,
+                    once=once,
+                    closing=self._closing(node),
+                )
             case GroupNode():
                 return Group(
                     node.input.schema,
@@ -218,7 +225,7 @@ class ChangeOperatorFactory:
             plan_path=node.plan_path,
         )
 
-    def _closing(self, node: GroupNode | FinalWindowsNode) -> SliceClosing | None:
+    def _closing(self, node: GroupNode | DistinctOrSetOpNode | FinalWindowsNode) -> SliceClosing | None:
         """The end of windows. DuckDB knows the calendars of time zones, and is asked for them."""
         if not isinstance(node.closing, CalendarClosing):
             return node.closing

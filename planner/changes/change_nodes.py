@@ -117,12 +117,16 @@ class OnlyOneNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DistinctOrSetOpNode:
-    """Rows of all inputs, with the copies that `weighing` gives."""
+    """Rows of all inputs, with the copies that `weighing` gives. With `closing`, the first column is a slice of final
+    windows.
+    """
 
     inputs: tuple[ChangeNode, ...]
     weighing: Weighing
     schema: pa.Schema
     plan_path: str
+    closing: SlicedClosing | None = None
+    slice_sql: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

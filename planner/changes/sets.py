@@ -42,6 +42,6 @@ def lower_set(relation: ir.Set, inputs: Sequence[ChangeNode]) -> ChangeNode:
     return DistinctOrSetOpNode(inputs=tuple(inputs), weighing=weighing, schema=schema, plan_path=relation.plan_path)
 
 
-def distinct(*inputs: ChangeNode, plan_path: str) -> ChangeNode:
+def distinct(*inputs: ChangeNode, plan_path: str) -> DistinctOrSetOpNode:
     """The different rows of inputs with the same columns."""
     return DistinctOrSetOpNode(inputs=inputs, weighing=Weighing.DISTINCT, schema=inputs[0].schema, plan_path=plan_path)

@@ -187,7 +187,8 @@ def _name(node: ChangeNode, called: Called) -> str:  # noqa: C901 (a line per no
         case OnlyOneNode():
             return "only one match"
         case DistinctOrSetOpNode():
-            return f"{node.weighing.value.replace('_', ' ')}, {len(node.inputs)} inputs"
+            kept = "" if node.closing is None else f", {_ends_of(node.closing)}, keeps rows of open windows"
+            return f"{node.weighing.value.replace('_', ' ')}, {len(node.inputs)} inputs{kept}"
         case GroupNode():
             measures = ", ".join(_measure(measure) for measure in node.measures)
             kept = ", for the slices of open windows" if node.closing is not None else ""

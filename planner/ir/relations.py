@@ -236,7 +236,7 @@ class SlidingAggregate(Node):
 class TimeWindows(Node):
     """Groups of windows of time. `mark` is the number of a row's slice; for sessions, and for windows of a number of
     rows, it is the row's tick. It is never null. `closing` says which windows there are, and when they end. With
-    `final`, a continuous task gives each window once, when it has ended.
+    `final`, a continuous task gives each window once, when it has ended, or `at_once`, with its first row.
 
     `ends` is the tick at which the earliest window of a row ends, if the windows are of a calendar.
 
@@ -251,6 +251,7 @@ class TimeWindows(Node):
     measures: tuple[Measure, ...]
     closing: AnyClosing
     final: bool
+    at_once: bool
     schema: Schema
     plan_path: str
     parts: ClassVar = Parts(inputs=("input",), expressions=("mark", "ends", "keys", "measures"))

@@ -37,6 +37,7 @@ from ..aggregates import slices_of
 from ..change_nodes import MARK, ChangeNode, FinalCountsNode, FinalSessionsNode, FinalWindowsNode, OnTimeNode
 from ..rendering import leaf, render, with_positions
 from ..rowwise import lower_chain
+from ..sets import distinct
 
 _NO_MARK: Final = int64(NEVER)
 
@@ -154,10 +155,12 @@ def lower_final_windows(relation: ir.TimeWindows, node: ChangeNode, *, marks: bo
 
 def _sliced(
     relation: ir.TimeWindows, closing: SlicedClosing, rows: OnTimeNode, types: ir.Schema, positions: dict[int, int]
-) -> FinalWindowsNode:
+) -> ChangeNode:
     """Windows over slices whose numbers are kept, or over rows if the measures cannot be put together from numbers."""
     plan_path = relation.plan_path
     slice_sql = _slice_of_tick(relation) if isinstance(closing, CalendarClosing) else None
+    if relation.at_once:
+        return replace(distinct(rows, plan_path=plan_path), closing=closing, slice_sql=slice_sql)
     windows = _over(relation, leaf(types, plan_path), positions)
     slices = slices_of(aggregate_by_mark(windows), rows, closing, slice_sql)
     if slices is None:

@@ -124,10 +124,12 @@ class WindowAggregate(_message.Message):
     def __init__(self, time: _Optional[int] = ..., size: _Optional[_Union[Span, _Mapping]] = ..., slide: _Optional[_Union[Span, _Mapping]] = ..., offset: _Optional[_Union[Span, _Mapping]] = ..., aggregate: _Optional[bytes] = ..., gap: _Optional[_Union[Span, _Mapping]] = ..., final: _Optional[_Union[Final, _Mapping]] = ..., count: _Optional[_Union[RowCount, _Mapping]] = ..., zone: _Optional[str] = ...) -> None: ...
 
 class Final(_message.Message):
-    __slots__ = ("lateness",)
+    __slots__ = ("lateness", "at_once")
     LATENESS_FIELD_NUMBER: _ClassVar[int]
+    AT_ONCE_FIELD_NUMBER: _ClassVar[int]
     lateness: Span
-    def __init__(self, lateness: _Optional[_Union[Span, _Mapping]] = ...) -> None: ...
+    at_once: bool
+    def __init__(self, lateness: _Optional[_Union[Span, _Mapping]] = ..., at_once: _Optional[bool] = ...) -> None: ...
 
 class LateRows(_message.Message):
     __slots__ = ("time", "size", "slide", "offset", "gap", "lateness", "count", "zone")

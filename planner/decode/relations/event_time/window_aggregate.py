@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .....operators.changes.event_time.window_closing import (
+    AnyClosing,
     CalendarClosing,
     CountClosing,
     SessionClosing,
@@ -56,7 +57,7 @@ def convert_window_aggregate(
         return poison.RELATION
     lateness = span_from(decoder, windows.final, "lateness", time.type, detail / "final")
     closing = None if lateness is None else closing_of(decoder, windows, lateness, time, detail)
-    if closing is None:
+    if closing is None or not _may_be_at_once(decoder, windows, computed, closing, detail):
         return poison.RELATION
     numbers = 2 if isinstance(closing, SessionClosing | CountClosing) else 1
     relation = ir.TimeWindows(
@@ -67,10 +68,27 @@ def convert_window_aggregate(
         measures=computed.measures,
         closing=closing,
         final=windows.HasField("final"),
+        at_once=windows.final.at_once,
         schema=(*[INT64] * numbers, *computed.schema),
         plan_path=str(plan_path),
     )
     return _with_bounds(relation, time)
+
+
+def _may_be_at_once(
+    decoder: Decoder, windows: Any, computed: _Computed, closing: AnyClosing, plan_path: PlanPath
+) -> bool:
+    """Reports windows that cannot come with their first row."""
+    if not windows.final.at_once:
+        return True
+    if computed.measures or isinstance(closing, SessionClosing | CountClosing) or closing.length > closing.step:
+        problem = (
+            "only windows without measures that follow each other come at once, because the first row of others does "
+            "not say what they are: leave the measures and the slide out, or `at_once`"
+        )
+        decoder.problems.add(plan_path / "final" / "at_once", "AT_ONCE", problem)
+        return False
+    return True
 
 
 def with_time(below: ir.Relation, column: int, time: TimeColumn, plan_path: PlanPath) -> ir.Relation:
