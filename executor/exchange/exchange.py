@@ -34,9 +34,9 @@ import pyarrow as pa
 from ...operators.arrays.ordering import Ordering
 from ...operators.arrays.sorted_merge import merged
 from ...proto.errors import ExecutionError, TaskCancelled
-from ..runtime.allowance import Allowance
 from ..runtime.batch_store import Quota, SpillFiles, Store
 from ..runtime.meters import Counts
+from .allowance import Allowance
 from .exchange_buffers import Answer, Block, Lanes
 from .replay_log import ReplayLog
 from .routing import Routing

@@ -22,11 +22,11 @@ from ..pipelines.channel_run import ChannelRun, Retries
 from ..pipelines.key_shares import cuts_of, key_shares
 from ..pipelines.pipeline import EpochInput, Pieces, PipelineInstance, Read
 from ..pipelines.turns import in_morsels, turns
-from ..runtime.allowance import Allowance
 from ..runtime.batch_store import SpillSpace
 from ..runtime.meters import Counts, Meters
 from ..runtime.scheduler import Scheduler
 from . import routing
+from .allowance import Allowance
 from .epoch_scheduler import Driver, EpochScheduler
 from .exchange import Exchange, Meanwhile
 from .planned_exchanges import plan_paths_of, routing_of

@@ -12,7 +12,7 @@ from ...proto.tidegate.v1 import tasks_pb2 as wire
 from ...proto.values import Cursor
 from ..ledger.ledger_change import LeftOut
 from .journal_database import TaskRows
-from .records import Base, Creation, Known, base_value, change_value, checked, creation_value, damaged
+from .records import Base, Creation, KeptByDigest, base_value, change_value, checked, creation_value, damaged
 from .task_journal import Recorded, kept_by
 
 
@@ -46,7 +46,7 @@ class ReadTask:
         return max(seals, default=self.base.start.epoch)
 
 
-def read_task(rows: TaskRows, kept: Known) -> ReadTask:
+def read_task(rows: TaskRows, kept: KeptByDigest) -> ReadTask:
     """The values in a task's rows. Raises `Refused` if a row is damaged or missing, or has a value that is none."""
     try:
         return _read(rows, kept)
@@ -56,7 +56,7 @@ def read_task(rows: TaskRows, kept: Known) -> ReadTask:
         raise damaged(f"task {rows.identity!r} has a value that is none ({error})") from error
 
 
-def _read(rows: TaskRows, kept: Known) -> ReadTask:
+def _read(rows: TaskRows, kept: KeptByDigest) -> ReadTask:
     number = rows.number
     base = Base() if rows.base is None else base_value(checked("base", number, 0, rows.base, pb.Base))
     cursor = Cursor(base.start.epoch + 1)
@@ -70,7 +70,7 @@ def _read(rows: TaskRows, kept: Known) -> ReadTask:
     )
 
 
-def _records(rows: TaskRows, before: int, kept: Known) -> Iterator[Recorded]:
+def _records(rows: TaskRows, before: int, kept: KeptByDigest) -> Iterator[Recorded]:
     for expected, (position, body) in enumerate(rows.records, before + 1):
         if position != expected:
             raise damaged(f"record {expected} of task {rows.identity!r} is missing")

@@ -31,7 +31,7 @@ _SUM_BYTES: Final = 8
 _NO_FILE: Final = ("", None, None)
 
 
-class Known(Protocol):
+class KeptByDigest(Protocol):
     """Finds kept bytes by their digest."""
 
     def known(self, digest: bytes) -> KeptSplit: ...
@@ -205,7 +205,7 @@ def change_message(change: Change) -> pb.Change:
     )
 
 
-def change_value(message: pb.Change, kept: Known) -> Change:
+def change_value(message: pb.Change, kept: KeptByDigest) -> Change:
     seal, end = message.seal, message.end
     checkpoint = seal.checkpoint if seal.HasField("checkpoint") else None
     return Change(
@@ -274,7 +274,7 @@ def _said(split: AcceptedSplit) -> wire.Split:
     )
 
 
-def _added_value(message: pb.AddedSplit, kept: Known) -> AcceptedSplit:
+def _added_value(message: pb.AddedSplit, kept: KeptByDigest) -> AcceptedSplit:
     stored = message.split
     watermark, change_column, missing_columns = messages.said_of_rows(stored.split)
     split = AcceptedSplit(

@@ -76,7 +76,7 @@ class DistinctOrSetOp(ChangeOperator):
         # At a time that is decided no input's sum is below zero, so the sum over all inputs tells as much as each one.
         self._inputs = 1 if weighing is Weighing.DISTINCT else inputs
         self._depth = depth
-        self._tallied = 0
+        self._densely_counted = 0
         whole = range(len(schema))
         self._kept = Arrangement(schema.types, whole, depth=depth, width=self._inputs + bool(depth))
         self._agenda: Agenda[tuple[Rows, Numbers]] = Agenda()
@@ -108,9 +108,9 @@ class DistinctOrSetOp(ChangeOperator):
         if self._dense_counts is not None:
             change = self._dense_counts.add(rows, numbers)
             if change is not None:
-                self._tallied += len(rows)
+                self._densely_counted += len(rows)
                 return (change,)
-            self._leave_tally(self._dense_counts)
+            self._leave_dense_counts(self._dense_counts)
         touched = _together(rows, numbers)
         weights = self._decided_at(touched, rounds) if self._depth else self._decided(touched)
         count = int(np.count_nonzero(weights))
@@ -136,7 +136,7 @@ class DistinctOrSetOp(ChangeOperator):
 
     @property
     def touched(self) -> int:
-        return self._tallied + super().touched
+        return self._densely_counted + super().touched
 
     @property
     def nbytes(self) -> int:
@@ -200,7 +200,7 @@ class DistinctOrSetOp(ChangeOperator):
                     break
         return np.array(weights, dtype=np.int64)
 
-    def _leave_tally(self, dense_counts: DenseCounts) -> None:
+    def _leave_dense_counts(self, dense_counts: DenseCounts) -> None:
         self._dense_counts = None
         counted = dense_counts.contents()
         if counted is not None:

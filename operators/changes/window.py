@@ -46,7 +46,7 @@ in, and how many rows of the partition are ahead of all that are read."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class WindowReach:
     """The rows that a row's answers depend on: so many rows `before` and `after` it; the number of all rows before it
     where they are `counted`; the answer of the row before it for the calls `carried`; or the `whole` partition. With
     `peers`, rows that are alike in the sort keys have one answer to the calls.
@@ -60,7 +60,7 @@ class Reach:
     peers: bool = False
 
 
-def read_by_windows(schema: pa.Schema, answers: pa.Schema, reach: Reach) -> pa.Schema:
+def read_by_windows(schema: pa.Schema, answers: pa.Schema, reach: WindowReach) -> pa.Schema:
     """The columns that the statement reads, for rows of `schema`."""
     numbers = (pa.field(name, pa.int64()) for name in NUMBERS)
     return pa.schema([*schema, *numbers, *(answers.field(call) for call in reach.carried)])
@@ -72,7 +72,7 @@ class Windows:
     """
 
     def __init__(
-        self, schema: pa.Schema, answers: pa.Schema, grouped: Sequence[int], reach: Reach, evaluate: Evaluator
+        self, schema: pa.Schema, answers: pa.Schema, grouped: Sequence[int], reach: WindowReach, evaluate: Evaluator
     ) -> None:
         self._read = read_by_windows(schema, answers, reach)
         self.answers: list[pa.DataType] = answers.types
@@ -117,7 +117,7 @@ class Window(ChangeOperator):
         keys: int,
         orders: Sequence[Order],
         schema: pa.Schema,
-        reach: Reach,
+        reach: WindowReach,
         evaluate: Evaluator,
         *,
         plan_path: str,
@@ -419,7 +419,7 @@ class WindowByRound(Regroup):
         keys: int,
         orders: Sequence[Order],
         schema: pa.Schema,
-        reach: Reach,
+        reach: WindowReach,
         evaluate: Evaluator,
         *,
         plan_path: str,

@@ -19,7 +19,7 @@ from ...operators.changes.group import GroupMeasure
 from ...operators.changes.join import JoinKey
 from ...operators.changes.network.network_graph import Limits
 from ...operators.changes.top import Counting
-from ...operators.changes.window import Reach
+from ...operators.changes.window import WindowReach
 
 MARK: Final = "\0watermark"
 """The column of a source with the watermark at each row. No column of a plan has this name."""
@@ -189,7 +189,7 @@ class WindowNode:
     input: ChangeNode
     keys: int
     orders: tuple[Order, ...]
-    reach: Reach
+    reach: WindowReach
     sql: str
     schema: pa.Schema
     plan_path: str

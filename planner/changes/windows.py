@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ...operators.changes.window import NUMBERS, Reach
+from ...operators.changes.window import NUMBERS, WindowReach
 from .. import ir
 from ..analysis.structure import Structure
 from ..functions.templates.window_functions import RANKING
@@ -75,7 +75,7 @@ def _windows(relation: ir.Window, schema: ir.Schema, node: ChangeNode, calls: li
         input=compute(node, schema, tuple(wide), relation.plan_path),
         keys=len(keys),
         orders=tuple(orders),
-        reach=Reach(
+        reach=WindowReach(
             whole=any(reach.whole for reach in near),
             before=max(reach.before for reach in near),
             after=max(reach.after for reach in near),

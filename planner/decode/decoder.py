@@ -22,7 +22,7 @@ from .declarations.habits import Habits
 from .emit import emit
 from .enclosing_loops import Loops
 from .encoding import limits
-from .encoding.counting import Tally
+from .encoding.counting import Counted
 from .encoding.message_nodes import Malformed, Message, Nodes
 from .literal_values import Literals
 from .plan_path import PlanPath
@@ -115,7 +115,7 @@ class Decoder:
         self.shared: dict[int, tuple[int, ir.Relation]] = {}
         self.root_path = PlanPath()
         self.write: ir.Write | None = None
-        self.grafted = Tally()
+        self.grafted = Counted()
         self.bare_sets: str | None = None
         self._unfinished: set[int] = set()
         self._anchored: dict[ir.Relation, int] = {}

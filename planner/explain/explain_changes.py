@@ -17,7 +17,7 @@ from ...operators.changes.event_time.window_closing import (
 )
 from ...operators.changes.group import Count, Extreme, GroupMeasure, Sum
 from ...operators.changes.top import Counting
-from ...operators.changes.window import Reach
+from ...operators.changes.window import WindowReach
 from ...proto.values import Explanation, TaskOptions
 from ..changes.change_nodes import (
     MARK,
@@ -154,7 +154,7 @@ def _work(node: ChangeNode) -> tuple[str, str]:
     match node:
         case RegroupNode():
             return "touched keys", "touched keys are computed again from their rows"
-        case WindowNode(reach=Reach(whole=True)):
+        case WindowNode(reach=WindowReach(whole=True)):
             return "touched keys", "touched partitions are computed again from their rows"
         case FinalCountsNode():
             return "touched keys", "open windows of touched keys are counted again"

@@ -18,8 +18,8 @@ from ..access.certificate import Certificate
 from ..access.connections import ended_or_cut
 from ..access.socket_paths import check_socket_path
 from ..calls.backend import Backend
-from ..calls.stream_threads import StreamThreads
 from ..setup.settings import Settings
+from .stream_threads import StreamThreads
 
 if TYPE_CHECKING:
     from .flight_service import FlightServer

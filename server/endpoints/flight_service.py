@@ -25,8 +25,8 @@ from ..access.authenticating import HEADER, principal
 from ..access.tokens import Tokens
 from ..calls.answering import client_vanished, tellable
 from ..calls.backend import Backend
-from ..calls.stream_threads import StreamThreads
 from .results import UNCOPIED_BYTES, Following
+from .stream_threads import StreamThreads
 
 _CALL: Final = "tidegate"  # the name of each call's middleware
 _TRAILERS: Final = (ERROR, REASON, EPOCH)

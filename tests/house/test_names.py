@@ -11,6 +11,12 @@ from .modules import TOP, modules
 
 VAGUE: Final = frozenset({"found", "each", "made", "given", "place", "places", "told"})
 
+REPLACED: Final = frozenset(
+    {"Board", "Box", "Crew", "Directory", "Known", "Laid", "Lane", "Reach", "Surroundings", "Tally", "Ways", "Weigh"}
+    | {"Workbench", "Workshop"}
+)
+"""Classes that have the field's words now: an old word for something new would be read as the old thing."""
+
 BESIDE: Final = ("tests", "benchmarks", "development", "examples")
 """The folders of code beside the packages."""
 
@@ -50,6 +56,16 @@ def test_no_variable_has_a_name_that_would_fit_any_other() -> None:
     wrong = [f"{path}, line {line}: {name}" for (path, name), line in vague.items() if (path, name) not in ALLOWED]
     assert not wrong, "say what it is (split, batch, operator, plan_path, position):\n" + "\n".join(sorted(wrong))
     assert vague.keys() == ALLOWED.keys()
+
+
+def test_no_class_has_a_name_that_was_replaced() -> None:
+    classes = [
+        node.name
+        for path in files()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ClassDef)
+    ]
+    assert REPLACED.isdisjoint(classes)
 
 
 def test_no_module_has_such_a_name() -> None:

@@ -299,7 +299,7 @@ def test_a_part_of_a_file_has_a_bound_only_where_it_ends(root: Path, rows: tuple
     assert sql.count("file_row_number") == len(wanted)
 
 
-class Known:
+class KnownRows:
     """The ordered form of a statement of which it is known whether it joins."""
 
     sql = "SELECT c0 FROM t"
@@ -318,7 +318,7 @@ def test_duckdb_is_asked_for_joins_only_where_nothing_is_known(
     files = [FileSource(source="t", relation="t", columns=tuple(X))]
     fragment = Fragment(
         "SELECT sum(c0)::BIGINT FROM t", schema=pa.schema([("x", pa.int64())]), instance=small, files=files,
-        ordered=Known(builds),
+        ordered=KnownRows(builds),
     )  # fmt: skip
     fragment.assign("t", pieces_of(path, root))
     explanations: list[str] = []

@@ -70,7 +70,7 @@ def _below(message: str, field_: FieldDescriptor) -> str | None:
     return hoisted or (None if field_.message_type is None else str(field_.message_type.full_name))
 
 
-class Tally:
+class Counted:
     """The relations, expressions, literals and parts counted so far. Raises `PlanError` once there are too many."""
 
     def __init__(self) -> None:
@@ -106,23 +106,23 @@ class Tally:
 # ------------------------------------------------------------------------------------------------------- binary plans
 
 
-def count_wire(data: bytes, name: str = "substrait.Plan", tally: Tally | None = None) -> None:
-    """Counts an encoded plan, or another message on top of what `tally` has counted. Raises `PlanError`."""
+def count_wire(data: bytes, name: str = "substrait.Plan", counted: Counted | None = None) -> None:
+    """Counts an encoded plan, or another message on top of what `counted` has counted. Raises `PlanError`."""
     try:
-        _count_wire(data, shapes_in_plans()[name], tally or Tally())
+        _count_wire(data, shapes_in_plans()[name], counted or Counted())
     except Malformed:
         return
 
 
-def _count_wire(data: bytes, shape: Shape, tally: Tally) -> None:
+def _count_wire(data: bytes, shape: Shape, counted: Counted) -> None:
     """Counts the messages in the order of their bytes."""
-    position, end, depth, columns, parts = 0, len(data), 0, 0, tally.parts
+    position, end, depth, columns, parts = 0, len(data), 0, 0, counted.parts
     most_parts = limits.PARTS.most
     around: list[tuple[int, Shape, int, int]] = []
     while True:
         while position >= end:
             if not around:
-                tally.parts = parts
+                counted.parts = parts
                 return
             end, shape, depth, columns = around.pop()
         tag = data[position]  # most tags, lengths and numbers are one byte: they are read without a call
@@ -148,7 +148,7 @@ def _count_wire(data: bytes, shape: Shape, tally: Tally) -> None:
                 position += length
             else:
                 around.append((end, shape, depth, columns + 1))
-                depth = tally.enter(below.message, shape.message, depth)
+                depth = counted.enter(below.message, shape.message, depth)
                 if columns >= limits.COLUMNS.most and shape.message == _ROW:
                     raise limits.COLUMNS.refuse()
                 end, shape, columns = position + length, below, 0
@@ -237,7 +237,7 @@ def _keys(names: Iterable[str], value: str) -> re.Pattern[str]:
 
 def count_json(plan: Json) -> None:
     """Counts a plan in parsed JSON. Raises `PlanError`."""
-    tally = Tally()
+    counted = Counted()
     pending: list[tuple[Json, Shape, int]] = [(plan, shapes_in_plans()["substrait.Plan"], 0)]
     while pending:
         value, shape, depth = pending.pop()
@@ -247,9 +247,9 @@ def count_json(plan: Json) -> None:
         if not isinstance(value, dict):
             continue
         if shape.message == _LITERAL:
-            tally.literal()
+            counted.literal()
         elif shape.message in (_RELATION, _EXPRESSION) and "literal" not in value:
-            tally.node(depth)
+            counted.node(depth)
             depth += 1
         for key, member in value.items():
             below = shape.by_name.get(key)

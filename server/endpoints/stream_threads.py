@@ -11,8 +11,8 @@ from typing import Final
 from ...executor.runtime.ceilings import InUse
 from ...proto.errors import Exhausted, Unavailable
 from ...proto.values import Cursor, Frame
-from .backend import Backend
-from .long_polls import blocked, shutting_down
+from ..calls.backend import Backend
+from ..calls.long_polls import blocked, shutting_down
 
 _LOOK_SECONDS: Final = 0.1  # between looks of a waiting stream whether its client is still there
 
