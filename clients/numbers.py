@@ -73,6 +73,10 @@ def checked_file(split: FileSplit) -> FileSplit:
         raise InvalidRequest(
             f"row_groups={groups!r} of {split.path} must be a tuple of one or more whole numbers from 0 on"
         )
+    if split.number is not None and not (_whole(split.number) and 0 <= split.number < BEYOND):
+        raise InvalidRequest(f"number={split.number!r} of {split.path} must be a whole number from 0 to 2**63 - 1")
+    if split.version is not None and not isinstance(split.version, str):
+        raise InvalidRequest(f"version={split.version!r} of {split.path} must be a text of Task.find_files")
     return split if path is split.path else replace(split, path=path)
 
 

@@ -156,6 +156,9 @@ class FileSplit:
     delete, update_preimage, update_postimage. `missing_columns` is the meaning of columns that the plan reads and the
     file lacks; without it the task's option holds.
 
+    With a `number`, the plan may read two columns that the file does not have: `_split` is the number, and `_row` is
+    the row's number in its file, from 0. With a `version` of `Task.find_files`, a file of any other version is refused.
+
     >>> first = tidegate.FileSplit("sales.parquet", rows=(0, 2))
     >>> task.run_epoch({"sales": first}).table().to_pylist()
     [{'item': 'cup', 'total': 8}, {'item': 'tea', 'total': 3}]
@@ -169,6 +172,8 @@ class FileSplit:
     watermark: int | None = None
     change_column: str | None = None
     missing_columns: MissingColumns | None = None
+    number: int | None = None
+    version: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -452,6 +457,10 @@ class FoundFile:
     `pieces` has the rows, (first, end), of each part that is read as a whole: row groups, small ones joined. It is
     empty if nobody asked for pieces, if the format does not tell them, and if the file cannot be opened.
 
+    `version` tells this file from what another program may put in its place: a `FileSplit` takes it. `ending` is a
+    digest of the file's last 64 KiB, which all formats but text use for their metadata. It is empty if nobody asked for
+    pieces, and if the file cannot be opened.
+
     >>> [file] = task.find_files("sales", "sales.parquet", pieces=True)
     >>> file.format, file.folders, file.pieces
     ('parquet', (), ((0, 3),))
@@ -462,6 +471,8 @@ class FoundFile:
     size: int
     folders: tuple[tuple[str, str | None], ...] = ()
     pieces: tuple[tuple[int, int], ...] = ()
+    version: str = ""
+    ending: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

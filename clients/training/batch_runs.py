@@ -117,6 +117,18 @@ class Run:
             yield None, self.end
 
 
+def check_has_batches(epoch: int, rows: int, batches: int) -> None:
+    """Raise `ExecutionError` if an epoch has no batch: a loader without end would read for ever."""
+    if not rows:
+        raise ExecutionError(f"epoch {epoch} has no rows: the plan gives none for this data", reason="NO_DATA")
+    if not batches:
+        raise ExecutionError(
+            f"epoch {epoch} has {rows:,} rows, which fill no batch, and drop_last=True leaves them out: make "
+            "batch_size smaller, or leave drop_last out",
+            reason="NO_DATA",
+        )
+
+
 class BatchRuns:
     """The batches of a loader from a position on, as runs."""
 
@@ -194,12 +206,9 @@ class BatchRuns:
     def _end(self, window: ReadWindow) -> list[Ready]:
         """The epoch's last batch, if rows are left for one. What follows is another epoch."""
         left, number, carry = self._carried, self._batch, self._carry or ()
-        empty, self._epoch_rows = self._epoch_rows == 0, 0
+        rows, self._epoch_rows = self._epoch_rows, 0
         self._carry, self._batch = None, 0
-        if empty:
-            raise ExecutionError(
-                f"epoch {window.epoch} has no rows: the plan gives none for this data", reason="NO_DATA"
-            )
+        check_has_batches(window.epoch, rows, self._tail.batches(number, left))
         if left == 0 or self._tail is Tail.DROP or not self._wanted.takes(number):
             return []
         size = self._wanted.size if self._tail is Tail.PAD else left

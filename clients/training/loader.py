@@ -6,7 +6,7 @@ import hashlib
 import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from functools import partial
+from functools import cache, partial
 from itertools import count
 from typing import Any, Final, Literal, Unpack
 
@@ -17,18 +17,19 @@ from ..closing import Closing
 from ..plans import Plan, plan_bytes
 from ..progress import line_shown
 from ..proto.errors import InvalidRequest, Refused
+from ..proto.values import PlanBytes
 from ..splits import SplitLike
 from ..task import Task
 from ..task_options import Options, SharedOptions
 from .batch import Batch, Position
 from .batch_columns import ROW, SPLIT, Arrays, dense_forms, forms
 from .batch_runs import BatchRuns, Layout, Run, Tail
-from .loader_arguments import check_among, check_numbers, check_options, check_shards
+from .loader_arguments import check_among, check_columns, check_numbers, check_options, check_shards
 from .loader_reading import MOST_SECONDS, Reading
-from .loader_state import State, check_fits, position_of, state_of
+from .loader_state import State, check_fits, position_of, skipped_of, state_of
 from .loader_statistics import LoaderStatistics, Meter
 from .order.rank_shares import Wanted
-from .order.rows_of_plan import is_row_wise, keeps_rows
+from .order.rows_of_plan import PlanRows, rows_of_plan
 from .order.shards import EpochShards, ShardShares
 from .order.shuffle import Shuffle
 from .packing import POSITION, SEGMENT, Pack
@@ -113,8 +114,9 @@ class Loader(Closing):
         check_numbers(batch_size=batch_size, ranks=ranks, shards=shards, workers=workers, readers=readers)
         check_among("rank", rank, ranks)
         check_among("worker", worker, workers)
-        if epochs is not None:
-            check_numbers(epochs=epochs)
+        check_columns(columns)
+        check_numbers(prefetch_bytes=prefetch_bytes, epochs=1 if epochs is None else epochs)
+        check_numbers(0, prefetch=0 if prefetch is None else prefetch)
         if pack is not None and (columns is not None or shapes or provenance):
             raise InvalidRequest("a packed row has tokens of several rows: leave columns, shapes and provenance out")
         if drop_last and pad:
@@ -126,7 +128,8 @@ class Loader(Closing):
         check_options(options)
         self._client = client
         self._plan = plan_bytes(plan)
-        self._source = TrainingSource(data, shuffle)
+        self._plan_rows = cache(partial(_plan_rows, client, self._plan))
+        self._source = TrainingSource(data, shuffle, self._plan_rows, skips=on_error == "skip")
         self._wanted = Wanted(size=batch_size, rank=rank, ranks=ranks, stride=workers, offset=worker)
         self._shards = shards
         self._epochs = epochs
@@ -138,16 +141,14 @@ class Loader(Closing):
         self._prefetch_bytes = prefetch_bytes
         self._tables = tables
         self._readers = readers
-        self._skips = on_error == "skip"
         self._create_task: Callable[[], Task] = partial(  # does not keep this loader alive, which its thread would
-            client.create_task, self._plan, tables=tables, **_of_task(options, self._skips)
+            client.create_task, self._plan, tables=tables, **_of_task(options, skips=on_error == "skip")
         )
         self._options = options
         self._progress = progress
         self._position = Position()
         self._meter = Meter()
         self._constants: dict[str, Any] | None = None
-        self._keeps_rows: bool | None = None
         self._turn = 0
         self._open: list[Reading] = []
         weakref.finalize(self, _close, self._open)
@@ -187,6 +188,7 @@ class Loader(Closing):
         >>> loader.batch(0, 2)["n"].tolist()
         [8, 9]
         """
+        check_numbers(0, epoch=epoch, number=number)
         start = self._position_of(epoch, number)
         if start is not None:
             wanted = Wanted(size=self._wanted.size, rank=self._wanted.rank, ranks=self._wanted.ranks)
@@ -204,7 +206,7 @@ class Loader(Closing):
             if self._shards > 1:
                 shards = self._epoch_shards(reader, epoch)
                 return Position(epoch, number) if number < self._tail.batches(shards.full, shards.tail) else None
-            return self._source.position_of(reader, epoch, number, self._wanted.size, skip=self._skips)
+            return self._source.position_of(reader, epoch, number, self._wanted.size)
 
     # State
 
@@ -223,7 +225,8 @@ class Loader(Closing):
         >>> [batch["n"].tolist() for batch in other]
         [[9]]
         """
-        return state_of(self._position, self._identity(self._position))
+        identity = self._identity(self._position)
+        return state_of(self._position, self._source.skipped(self._position), identity)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a state. Refused, with the differences named, if the state is of another plan, data or order."""
@@ -231,10 +234,12 @@ class Loader(Closing):
         check_fits(state, self._identity(position))
         self._turn += 1
         self.close()
+        self._source.skip(position, skipped_of(state))
         self._position = position
 
     def set_epoch(self, epoch: int) -> None:
         """Go on with the beginning of an epoch, whatever the position was."""
+        check_numbers(0, epoch=epoch)
         self._turn += 1
         self.close()
         self._position = Position(epoch)
@@ -299,7 +304,7 @@ class Loader(Closing):
         self._source.windows(reader.task, start.epoch)  # refuses data that cannot be listed before a thread reads
         if self._shards > 1:
             return self._runs_of_shards(reader, start, epochs, layout, wanted)
-        windows = self._source.read(reader, start, epochs, meter, skip=self._skips)
+        windows = self._source.read(reader, start, epochs, meter)
         return BatchRuns(layout, wanted, self._tail, start).of(windows)
 
     def _runs_of_shards(
@@ -315,16 +320,20 @@ class Loader(Closing):
         return ShardRuns(layout, shares, self._tail, start).read(reader, self._source.name, epochs_of_shards)
 
     def _epoch_shards(self, reader: SplitReader, epoch: int) -> EpochShards:
-        if self._keeps_rows is None:
-            self._keeps_rows = keeps_rows(self._client.explain(self._plan))
-        size = self._wanted.size
-        return self._source.epoch_shards(self._reader, reader.task, epoch, size, self._shards, keeps=self._keeps_rows)
+        size, keeps = self._wanted.size, self._plan_rows().keeps_rows
+        return self._source.epoch_shards(self._reader, reader.task, epoch, size, self._shards, keeps=keeps)
 
     def _layout(self, schema: pa.Schema) -> Layout:
         if self._weight is not None and self._weight not in schema.names:
             raise InvalidRequest(
                 f"the result has no column {self._weight} to weigh rows by; it has {', '.join(schema.names)}",
                 reason="NO_SUCH_COLUMN",
+            )
+        twice = {SPLIT, ROW} & set(schema.names) if self._provenance else set()
+        if twice:
+            raise InvalidRequest(
+                f"the result has columns of its own called {', '.join(sorted(twice))}: leave provenance out",
+                reason="SAME_COLUMN_NAMES",
             )
         columns = self._columns if self._pack is None else (self._pack.column,)
         return Layout(
@@ -346,7 +355,7 @@ class Loader(Closing):
     def _constant_identity(self) -> dict[str, Any]:
         plan = self._plan.binary if self._plan.json is None else self._plan.json.encode()
         ordering = {name: value for name, value in self._options.items() if name not in _UNORDERED}
-        if is_row_wise(self._client.explain(self._plan)):
+        if self._plan_rows().row_wise:
             ordering.pop("channels", None)
         return {
             "plan": _digest(plan or b""),
@@ -365,7 +374,11 @@ class Loader(Closing):
         }
 
 
-def _of_task(options: SharedOptions, skips: bool) -> Options:
+def _plan_rows(client: Client, plan: PlanBytes) -> PlanRows:
+    return rows_of_plan(client.explain(plan))
+
+
+def _of_task(options: SharedOptions, *, skips: bool) -> Options:
     return {
         "idle_seconds": MOST_SECONDS,
         "max_pending_epochs": AHEAD_SPLITS + 1,

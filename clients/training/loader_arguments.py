@@ -40,10 +40,15 @@ class LoaderArguments(SharedOptions, total=False):
     progress: bool
 
 
-def check_numbers(**numbers: int) -> None:
+def check_numbers(least: int = 1, /, **numbers: int) -> None:
     for name, value in numbers.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise InvalidRequest(f"{name} must be a whole number from 1 on, not {value!r}")
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise InvalidRequest(f"{name} must be a whole number from {least} on, not {value!r}")
+
+
+def check_columns(columns: Sequence[str] | None) -> None:
+    if columns is not None and (isinstance(columns, str) or not columns):
+        raise InvalidRequest(f"columns must be a list with the name of at least one column, not {columns!r}")
 
 
 def check_among(name: str, value: int, count: int) -> None:

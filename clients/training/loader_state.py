@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 from ..proto.errors import InvalidRequest, Refused
@@ -15,9 +15,10 @@ VERSION: Final = 1
 _POSITION: Final = ("epoch", "batch", "window", "row")
 
 
-def state_of(position: Position, identity: Identity) -> State:
-    """The state as values of JSON."""
-    return {"version": VERSION, **{name: getattr(position, name) for name in _POSITION}, **identity}
+def state_of(position: Position, skipped: Sequence[int], identity: Identity) -> State:
+    """The state as values of JSON. `skipped` are the splits of the epoch that had no rows before the position."""
+    numbers = {name: getattr(position, name) for name in _POSITION}
+    return {"version": VERSION, **numbers, "skipped": list(skipped), **identity}
 
 
 def position_of(state: Mapping[str, Any]) -> Position:
@@ -30,6 +31,16 @@ def position_of(state: Mapping[str, Any]) -> Position:
             f"the state's position must be whole numbers from 0 on: {state!r:.200}", reason="BAD_STATE"
         )
     return Position(*numbers)
+
+
+def skipped_of(state: Mapping[str, Any]) -> Sequence[int]:
+    """The splits of the state's epoch that are skipped."""
+    skipped = state.get("skipped")
+    if not isinstance(skipped, list) or not all(isinstance(split, int) for split in skipped):
+        raise InvalidRequest(
+            f"the state's skipped splits must be a list of numbers: {skipped!r:.200}", reason="BAD_STATE"
+        )
+    return skipped
 
 
 def check_fits(state: Mapping[str, Any], identity: Identity) -> None:

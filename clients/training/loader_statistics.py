@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from time import perf_counter
 
-from ..proto.errors import EpochError
+from ..proto.errors import TidegateError
 from .batch import BEGINNING, Position
 from .training_splits import TrainingSplit
 
@@ -73,7 +73,7 @@ class Meter:
     started: float | None = None
     skipped: list[SkippedSplit] = field(default_factory=list)
 
-    def skip(self, epoch: int, split: TrainingSplit, error: EpochError) -> None:
+    def skip(self, epoch: int, split: TrainingSplit, error: TidegateError) -> None:
         self.skipped.append(SkippedSplit(epoch=epoch, split=split.name, error=str(error)))
 
     def take(self, rows: int) -> None:

@@ -11,7 +11,7 @@ from ..proto.errors import InvalidRequest, Refused
 from .batch import Batch
 from .loader import Loader
 from .loader_state import State
-from .order.shuffle import drawn
+from .order.shuffle import check_seed, drawn
 
 VERSION: Final = 1
 
@@ -42,6 +42,7 @@ class Mixture(Closing):
         seed: int = 0,
         ends: Literal["first", "all"] = "first",
     ) -> None:
+        check_seed(seed)
         if not loaders:
             raise InvalidRequest("a mixture needs loaders, by name")
         if ends not in ("first", "all"):

@@ -9,9 +9,9 @@ from itertools import tee
 import numpy as np
 import pyarrow as pa
 
-from ..proto.errors import ExecutionError, Refused
+from ..proto.errors import Refused
 from .batch import Batch, Position
-from .batch_runs import Columns, Layout, Ready, RowOrder, Run, SplitRows, Tail
+from .batch_runs import Columns, Layout, Ready, RowOrder, Run, SplitRows, Tail, check_has_batches
 from .order.rank_shares import share
 from .order.shards import EpochShards, ShardShares, ShardWindow, SplitPart
 from .row_gathering import RowGathering, Values, joined, part, size_of
@@ -55,11 +55,10 @@ class ShardRuns:
         windows: Sequence[ShardWindow],
         results: Iterator[list[pa.RecordBatch]],
     ) -> Iterator[Run]:
-        if not shards.full and not shards.tail:
-            raise ExecutionError(f"epoch {epoch} has no rows: the plan gives none for this data", reason="NO_DATA")
         number = first = self._first(epoch)
         queues = {shard: _Queue() for shard in self._shares.of}
         count = self._tail.batches(shards.full, shards.tail)
+        check_has_batches(epoch, sum(shards.counts), count)
         for window in windows:
             columns = self._layout.columns([_cut(at, shards.counts[at.split], next(results)) for at in window.parts])
             order = RowOrder(window.rows, None, window.key)

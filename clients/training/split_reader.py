@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 
 from ..closing import Closing
 from ..epoch import Epoch
-from ..proto.errors import EpochError, TidegateError
+from ..proto.errors import EpochError, NotFound, TidegateError
 from ..task import Task
 from .training_splits import TrainingSplit
 
@@ -22,7 +22,17 @@ AHEAD_BYTES: Final = 48 << 20
 task holds 64 MiB of results in memory, and more of them on disk.
 """
 
-Skipped = Callable[[TrainingSplit, EpochError], None]
+Skipped = Callable[[TrainingSplit, TidegateError], None]
+
+FILE_NOT_FOUND: Final = "FILE_NOT_FOUND"
+
+
+class _Fed(NamedTuple):
+    """A split that a task reads, or the error that says that its file, or the task, is gone."""
+
+    number: int
+    split: TrainingSplit
+    missing: NotFound | None
 
 
 class SplitReader(Closing):
@@ -49,39 +59,46 @@ class SplitReader(Closing):
         A split that fails raises, unless `skipped` takes it: then it has no rows.
         """
         coming = enumerate(splits)
-        fed: deque[tuple[int, TrainingSplit]] = deque()
+        fed: deque[_Fed] = deque()
         while True:
             self._feed(source, coming, fed)
             if not fed:
                 return
-            number, split = fed.popleft()
-            _, epochs = self._task(number)
-            epoch = next(epochs)
+            one = fed.popleft()
             try:
-                batches = list(epoch)
-            except EpochError as error:
-                if skipped is None:
+                batches = self._rows(one)
+            except (EpochError, NotFound) as error:
+                if skipped is None or (isinstance(error, NotFound) and error.reason != FILE_NOT_FOUND):
                     raise
-                skipped(split, error)
+                skipped(one.split, error)
                 batches = []
-            if split.rows and batches:
-                self._row_bytes = sum(batch.nbytes for batch in batches) / split.rows
+            if one.split.rows and batches:
+                self._row_bytes = sum(batch.nbytes for batch in batches) / one.split.rows
             yield batches
 
-    def _feed(
-        self, source: str, coming: Iterator[tuple[int, TrainingSplit]], fed: deque[tuple[int, TrainingSplit]]
-    ) -> None:
+    def _rows(self, fed: _Fed) -> list[pa.RecordBatch]:
+        if fed.missing is not None:
+            raise fed.missing
+        _, epochs = self._task(fed.number)
+        return list(next(epochs))
+
+    def _feed(self, source: str, coming: Iterator[tuple[int, TrainingSplit]], fed: deque[_Fed]) -> None:
         while len(fed) < self._count or (
-            len(fed) < AHEAD_SPLITS and sum(split.rows or 0 for _, split in fed) * self._row_bytes < AHEAD_BYTES
+            len(fed) < AHEAD_SPLITS and sum(one.split.rows or 0 for one in fed) * self._row_bytes < AHEAD_BYTES
         ):
             item = next(coming, None)
             if item is None:
                 return
-            number, split = item
-            task, _ = self._task(number)
+            fed.append(self._add(source, *item))
+
+    def _add(self, source: str, number: int, split: TrainingSplit) -> _Fed:
+        task, _ = self._task(number)
+        try:
             task.add_split(source, split.data)
-            task.request_barrier()
-            fed.append(item)
+        except NotFound as error:
+            return _Fed(number, split, error)
+        task.request_barrier()
+        return _Fed(number, split, None)
 
     def _task(self, number: int) -> tuple[Task, Iterator[Epoch]]:
         """The task of a split, made if it is the first that the task reads."""

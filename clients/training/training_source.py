@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count, tee
-from typing import Any, TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from ..proto.errors import InvalidRequest
+import pyarrow as pa
+
+from ..proto.errors import InvalidRequest, Refused, TidegateError
 from ..splits import SplitLike
 from ..task import Task
 from .batch import Position
 from .batch_runs import ReadWindow
 from .loader_statistics import Meter
+from .order.rows_of_plan import PlanRows
 from .order.shards import EpochShards, epoch_shards
 from .order.shuffle import Shuffle, Window, windows
 from .split_reader import SplitReader
@@ -20,10 +24,25 @@ from .training_splits import SplitList, TrainingSplit, list_splits
 Data: TypeAlias = SplitLike | Sequence[SplitLike]
 
 
+class _Wanted(NamedTuple):
+    """A split to be read, with the window that it is in."""
+
+    epoch: int
+    window: int
+    split: int
+
+
 class TrainingSource:
     """The source that a loader feeds. Data that is a function of the epoch is asked for at each epoch's beginning."""
 
-    def __init__(self, data: Mapping[str, Data | Callable[[int], Data]], shuffle: Shuffle | None) -> None:
+    def __init__(
+        self,
+        data: Mapping[str, Data | Callable[[int], Data]],
+        shuffle: Shuffle | None,
+        plan_rows: Callable[[], PlanRows],
+        *,
+        skips: bool,
+    ) -> None:
         if not isinstance(data, Mapping) or len(data) != 1:
             raise InvalidRequest(
                 "a loader takes the data of one source, as {'samples': paths}; give the plan's other sources as tables",
@@ -31,6 +50,9 @@ class TrainingSource:
             )
         [(self.name, self._data)] = data.items()
         self._shuffle = shuffle
+        self._plan_rows = plan_rows
+        self._skips = skips
+        self._skipped: dict[int, dict[int, int]] = {}
         self._lists: dict[int, SplitList] = {}
         self._result_rows: dict[tuple[int, int], int] = {}
 
@@ -39,8 +61,17 @@ class TrainingSource:
         number = self._list_number(epoch)
         if number not in self._lists:
             data = self._data(epoch) if callable(self._data) else self._data
-            self._lists[number] = list_splits(task, self.name, data)
+            self._lists[number] = list_splits(task, self.name, data, self._plan_rows().reads)
         return self._lists[number]
+
+    def skipped(self, at: Position) -> list[int]:
+        """The splits of a position's epoch, up to its window, that were skipped."""
+        of_epoch = self._skipped.get(at.epoch, {})
+        return sorted(split for split, window in of_epoch.items() if window <= at.window)
+
+    def skip(self, at: Position, splits: Sequence[int]) -> None:
+        """Skip in the position's epoch what was skipped before the position, and nothing else that is known."""
+        self._skipped[at.epoch] = dict.fromkeys(splits, 0)
 
     def digest(self, create_task: Callable[[], Task], at: Position) -> str:
         """A digest of the data of a position's epoch; empty at the beginning of an epoch whose data is yet to come."""
@@ -57,31 +88,40 @@ class TrainingSource:
     def windows(self, task: Task, epoch: int) -> tuple[Window, ...]:
         return windows(self.splits(task, epoch).sizes, self._shuffle, epoch)
 
-    def read(
-        self, reader: SplitReader, start: Position, epochs: int | None, meter: Meter, *, skip: bool
-    ) -> Iterator[ReadWindow]:
+    def read(self, reader: SplitReader, start: Position, epochs: int | None, meter: Meter) -> Iterator[ReadWindow]:
         """The windows from a position on, each with its rows, up to the last of `epochs`."""
-        task = reader.task
-        order, shown = tee(self._order(task, start, epochs))
-        reading: list[int] = []  # the epochs of splits that are read ahead
+        ahead, shown = tee(self._order(reader.task, start, epochs))
+        wanted = (_Wanted(epoch, number, split) for epoch, number, window, _ in ahead for split in window.splits)
+        results = self._results(reader, wanted, meter)
+        for epoch, number, window, last in shown:
+            rows = [next(results) for _ in window.splits]
+            yield ReadWindow(epoch=epoch, number=number, window=window, last=last, results=rows)
+
+    def _results(self, reader: SplitReader, wanted: Iterable[_Wanted], meter: Meter) -> Iterator[list[pa.RecordBatch]]:
+        """The rows of each of these splits. A split that is skipped has none, and is not read again in its epoch."""
+        ahead, shown = tee(wanted)
+        fed: deque[_Wanted] = deque()
 
         def coming() -> Iterator[TrainingSplit]:
-            for epoch, _, window, _ in order:
-                for number in window.splits:
-                    reading.append(epoch)
-                    yield self.splits(task, epoch).splits[number]
+            for one in ahead:
+                if one.split not in self._skipped.get(one.epoch, ()):
+                    fed.append(one)
+                    yield self.splits(reader.task, one.epoch).splits[one.split]
 
-        def skipped(split: TrainingSplit, error: Any) -> None:
-            meter.skip(reading[0], split, error)
+        def skipped(split: TrainingSplit, error: TidegateError) -> None:
+            meter.skip(fed[0].epoch, split, error)
+            self._skipped.setdefault(fed[0].epoch, {})[fed[0].split] = fed[0].window
 
-        results = reader.read(self.name, coming(), skipped if skip else None)
-        for epoch, number, window, last in shown:
-            rows = []
-            for split in window.splits:
-                rows.append(next(results))
-                reading.pop(0)
-                self._result_rows[self._list_number(epoch), split] = sum(batch.num_rows for batch in rows[-1])
-            yield ReadWindow(epoch=epoch, number=number, window=window, last=last, results=rows)
+        results = reader.read(self.name, coming(), skipped if self._skips else None)
+        for one in shown:
+            if (not fed or fed[0] != one) and one.split in self._skipped.get(one.epoch, ()):
+                yield []
+                continue
+            rows = next(results)
+            fed.popleft()
+            if one.split not in self._skipped.get(one.epoch, ()):
+                self._result_rows[self._list_number(one.epoch), one.split] = sum(batch.num_rows for batch in rows)
+            yield rows
 
     def epoch_shards(
         self, reader: Callable[[], SplitReader], task: Task, epoch: int, batch_size: int, shards: int, *, keeps: bool
@@ -101,36 +141,44 @@ class TrainingSource:
         counts = [self._result_rows[number, split] for split in range(len(listed.splits))]
         return epoch_shards(counts, self._shuffle, epoch, batch_size, shards)
 
-    def position_of(self, reader: SplitReader, epoch: int, batch: int, size: int, *, skip: bool) -> Position | None:
+    def position_of(self, reader: SplitReader, epoch: int, batch: int, size: int) -> Position | None:
         """The position of a batch of `size` rows; None if the epoch has none of this number.
 
         Splits before the batch that were never read are read for the number of their rows.
         """
-        task = reader.task
-        unread = reader.read(self.name, self._unread(task, epoch), (lambda *_: None) if skip else None)
+        windows = self.windows(reader.task, epoch)
+        unread = self._results(reader, list(self._unread(windows, epoch)), Meter())
         row = batch * size
-        for number, window in enumerate(self.windows(task, epoch)):
+        for number, window in enumerate(windows):
             for split in window.splits:
-                key = self._list_number(epoch), split
-                if key not in self._result_rows:
-                    self._result_rows[key] = sum(part.num_rows for part in next(unread))
-            rows = sum(self._result_rows[self._list_number(epoch), split] for split in window.splits)
+                if self._rows_of(epoch, split) is None:
+                    next(unread)
+            rows = sum(self._rows_of(epoch, split) or 0 for split in window.splits)
             if row < rows:
                 return Position(epoch, batch, number, row)
             row -= rows
         return None
 
-    def _unread(self, task: Task, epoch: int) -> Iterator[TrainingSplit]:
-        known = set(self._result_rows)
-        for window in self.windows(task, epoch):
+    def _unread(self, windows: Sequence[Window], epoch: int) -> Iterator[_Wanted]:
+        for number, window in enumerate(windows):
             for split in window.splits:
-                if (self._list_number(epoch), split) not in known:
-                    yield self.splits(task, epoch).splits[split]
+                if self._rows_of(epoch, split) is None:
+                    yield _Wanted(epoch, number, split)
+
+    def _rows_of(self, epoch: int, split: int) -> int | None:
+        """The rows of a split's result; None if it was never read."""
+        return 0 if split in self._skipped.get(epoch, ()) else self._result_rows.get((self._list_number(epoch), split))
 
     def _order(self, task: Task, start: Position, epochs: int | None) -> Iterator[tuple[int, int, Window, bool]]:
         """(epoch, number, window, last of its epoch) from a position on."""
         for epoch in count(start.epoch) if epochs is None else range(start.epoch, epochs):
             all_windows = self.windows(task, epoch)
             first = start.window if epoch == start.epoch else 0
+            if first >= len(all_windows):
+                raise Refused(
+                    f"the state is at window {first} of epoch {epoch}, which has {len(all_windows)}: the data is "
+                    "another one",
+                    reason="STATE_MISMATCH",
+                )
             for number in range(first, len(all_windows)):
                 yield epoch, number, all_windows[number], number == len(all_windows) - 1

@@ -9,15 +9,17 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 from ..proto.errors import InvalidRequest
 from ..proto.values import FileSplit, FoundFile, as_format
 from ..splits import SplitLike, several
 from ..task import Task
+from .batch_columns import ROW, SPLIT
 
 TABLE_ROWS: Final = 65_536
 
@@ -43,25 +45,34 @@ class SplitList:
         return [split.rows for split in self.splits]
 
 
-def list_splits(task: Task, source: str, data: SplitLike | Sequence[SplitLike]) -> SplitList:
-    """The splits of a source's data. The service lists files; it refuses what it would refuse to read."""
+def list_splits(
+    task: Task, source: str, data: SplitLike | Sequence[SplitLike], reads: frozenset[str] = frozenset()
+) -> SplitList:
+    """The splits of a source's data. The service lists files; it refuses what it would refuse to read. If the plan
+    `reads` columns `_split` and `_row` that the data does not have, they are the numbers of the split, and of the row
+    in its file or table.
+    """
     digest = hashlib.sha256()
     splits: list[TrainingSplit] = []
+    folders = _FolderNames()
     for item in several(data):
         match item:
             case FileSplit(rows=rows, row_groups=groups) if rows is not None or groups is not None:
-                [file] = task.find_files(source, item)
-                digest.update(f"{_name(file)} {file.size} {rows} {groups}\n".encode())
+                [file] = task.find_files(source, item, pieces=True)
+                folders.add(file)
+                digest.update(f"{file.size} {file.ending} {rows} {groups}\n".encode())
                 size = None if rows is None else rows[1] - rows[0]
-                splits.append(TrainingSplit(f"{file.path}, rows {rows}, row groups {groups}", item, size))
+                part = replace(item, version=file.version, number=len(splits))
+                splits.append(TrainingSplit(f"{file.path}, rows {rows}, row groups {groups}", part, size))
             case str() | os.PathLike() | FileSplit():
                 for file in task.find_files(source, item, pieces=True):
-                    digest.update(f"{_name(file)} {file.size} {file.pieces}\n".encode())
-                    splits.extend(_of_file(file, item))
+                    folders.add(file)
+                    digest.update(f"{file.size} {file.ending} {file.pieces}\n".encode())
+                    splits.extend(_of_file(file, item, len(splits)))
             case _ if hasattr(item, "__arrow_c_stream__") or hasattr(item, "__arrow_c_array__"):
                 table = pa.table(item).combine_chunks()
                 digest.update(_content(table))
-                splits.extend(_of_table(table, len(splits)))
+                splits.extend(_of_table(table, len(splits), reads))
             case _:
                 raise InvalidRequest(
                     "the data of a loader must be paths, tidegate.FileSplit, Arrow data (anything with "
@@ -70,6 +81,7 @@ def list_splits(task: Task, source: str, data: SplitLike | Sequence[SplitLike]) 
                 )
     if not splits:
         raise InvalidRequest(f"source {source!r} has no data: give it files or a table with rows", reason="NO_DATA")
+    digest.update(folders.text().encode())
     return SplitList(tuple(splits), digest.hexdigest()[:32])
 
 
@@ -82,27 +94,42 @@ def digest_of(data: SplitLike | Sequence[SplitLike]) -> str:
     return str(digest.hexdigest()[:32])
 
 
-def _name(file: FoundFile) -> str:
-    """The file's name without its folder: a copy of the data set elsewhere is the same data set."""
-    return os.path.basename(file.path)
+class _FolderNames:
+    """The paths of files below their common folder: a copy of the data set elsewhere is the same data set."""
+
+    def __init__(self) -> None:
+        self._paths: list[str] = []
+
+    def add(self, file: FoundFile) -> None:
+        self._paths.append(file.path)
+
+    def text(self) -> str:
+        common = os.path.commonpath([os.path.dirname(path) for path in self._paths]) if self._paths else ""
+        return "".join(f"{os.path.relpath(path, common)}\n" for path in self._paths)
 
 
-def _of_file(file: FoundFile, asked: Any) -> Iterator[TrainingSplit]:
+def _of_file(file: FoundFile, asked: Any, number: int) -> Iterator[TrainingSplit]:
     missing = asked.missing_columns if isinstance(asked, FileSplit) else None
+    whole = FileSplit(
+        file.path, format=as_format(file.format), missing_columns=missing, number=number, version=file.version
+    )
     if len(file.pieces) <= 1:
-        rows = file.pieces[0][1] if file.pieces else None
-        yield TrainingSplit(
-            file.path, FileSplit(file.path, format=as_format(file.format), missing_columns=missing), rows
-        )
+        yield TrainingSplit(file.path, whole, file.pieces[0][1] if file.pieces else None)
         return
-    for first, end in file.pieces:
-        data = FileSplit(file.path, format=as_format(file.format), rows=(first, end), missing_columns=missing)
+    for at, (first, end) in enumerate(file.pieces):
+        data = replace(whole, rows=(first, end), number=number + at)
         yield TrainingSplit(f"{file.path}, rows {first} to {end}", data, end - first)
 
 
-def _of_table(table: pa.Table, number: int) -> Iterator[TrainingSplit]:
-    for first in range(0, table.num_rows, TABLE_ROWS):
+def _of_table(table: pa.Table, number: int, reads: frozenset[str]) -> Iterator[TrainingSplit]:
+    for at, first in enumerate(range(0, table.num_rows, TABLE_ROWS)):
         data = table.slice(first, TABLE_ROWS)
+        numbers = {
+            SPLIT: np.full(data.num_rows, number + at, np.int64),
+            ROW: np.arange(first, first + data.num_rows, dtype=np.int64),
+        }
+        for name in sorted(reads & numbers.keys() - set(data.column_names)):
+            data = data.append_column(name, pa.array(numbers[name]))
         yield TrainingSplit(f"table {number}, rows {first} to {first + data.num_rows}", data, data.num_rows)
 
 

@@ -28,7 +28,7 @@ from .journal_database import RESTORE
 M = TypeVar("M", bound=Message)
 
 _SUM_BYTES: Final = 8
-_NO_FILE: Final = ("", None, None)
+_NO_FILE: Final = ("", None, None, None)
 
 
 class KeptByDigest(Protocol):
@@ -261,7 +261,9 @@ def _added_message(split: AcceptedSplit, epoch: int) -> pb.AddedSplit:
 
 def _said(split: AcceptedSplit) -> wire.Split:
     """The split without its rows. All pieces of a file split have its range of rows, or its row groups."""
-    path, rows, row_groups = next(((piece.path, piece.rows, piece.row_groups) for piece in split.files), _NO_FILE)
+    path, rows, row_groups, number = next(
+        ((piece.path, piece.rows, piece.row_groups, piece.number) for piece in split.files), _NO_FILE
+    )
     return messages.split_message(
         FileSplit(
             path,
@@ -270,6 +272,7 @@ def _said(split: AcceptedSplit) -> wire.Split:
             watermark=split.watermark,
             change_column=split.change_column,
             missing_columns=split.missing_columns,
+            number=number,
         )
     )
 
@@ -303,6 +306,7 @@ def _piece(file: StoredFile, said: wire.Split, split: AcceptedSplit) -> FilePiec
         partition=file.partition,
         change_column=split.change_column,
         missing_columns=split.missing_columns,
+        number=ranges.number,
     )
 
 

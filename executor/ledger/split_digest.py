@@ -27,6 +27,8 @@ def file_digest(split: FileSplit) -> bytes:
                 split.watermark,
                 split.change_column,
                 split.missing_columns,
+                split.number,
+                split.version,
             )
         ).encode()
     )

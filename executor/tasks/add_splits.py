@@ -12,7 +12,7 @@ from typing import Final
 
 from ...operators.core.operator import UNBOUNDED
 from ...operators.core.piece import FilePiece
-from ...operators.sources.split_pieces import piece_rows
+from ...operators.sources.split_pieces import ending_digest, piece_rows
 from ...proto.errors import Exhausted, InvalidRequest, Refused, TidegateError
 from ...proto.values import Added, AddRequest, FileSplit, FoundFile, InlineSplit, Seal, Split, Transacted, Transaction
 from ..api.computation import Computation
@@ -217,6 +217,8 @@ class Adding:
                 size=file.version.size,
                 folders=file.partition,
                 pieces=piece_rows(file) if pieces else (),
+                version=file.version.text,
+                ending=ending_digest(file) if pieces else "",
             )
             for file in files
         )

@@ -23,6 +23,11 @@ class FileVersion:
     size: int
     modified_ns: int
 
+    @property
+    def text(self) -> str:
+        """The version as clients hand it back."""
+        return f"{self.size}-{self.modified_ns}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyRange:
@@ -54,7 +59,8 @@ class FilePiece:
 
     `partition` holds the columns of the file's Hive-style folders, as strings. `origin` names the split for messages:
     source and sequence. `change_column` and `missing_columns` are those of the split: the column with the rows'
-    weights, and the meaning of columns that the file lacks.
+    weights, and the meaning of columns that the file lacks. `number` is the split's number, for the columns `_split`
+    and `_row` that the file lacks.
 
     `key_bounds` are the least and greatest value of the columns (by the file's name) that were asked for as keys and
     hold no null. A piece with `keys` means the rows in that range alone. Rows of a Dataset's partition have its number
@@ -82,6 +88,7 @@ class FilePiece:
     batch_starts: tuple[int, ...] = ()
     change_column: str | None = None
     missing_columns: MissingColumns | None = None
+    number: int | None = None
     part: int | None = None
 
     @property

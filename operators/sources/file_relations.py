@@ -17,12 +17,11 @@ import pyarrow as pa
 from pyarrow import types as kinds
 
 from ...proto.errors import SplitError
-from ...proto.values import MissingColumns
 from ..arrays.casts import plain
 from ..core.column import Column
 from ..core.piece import FilePiece, Piece
 from ..core.quoting import identifier, writable
-from .formats.matching import FromFile, FromFolder, Match, Missing, describe, match_columns
+from .formats.matching import FromFile, FromFolder, Match, Missing, RowNumber, describe, match_columns
 
 _Bind: TypeAlias = Callable[[object], str]
 
@@ -70,7 +69,7 @@ class Definition:
 
 def native_obstacle(pieces: Sequence[Piece], columns: Sequence[Column]) -> str | None:
     """The reason why DuckDB cannot read these pieces exactly as the plan wants them; None where it can."""
-    seen: tuple[pa.Schema, MissingColumns | None] | None = None
+    seen: FilePiece | None = None
     for piece in pieces:
         if not isinstance(piece, FilePiece) or piece.format != "parquet" or piece.schema is None:
             return f"{describe(piece)} is not a Parquet file"
@@ -80,13 +79,20 @@ def native_obstacle(pieces: Sequence[Piece], columns: Sequence[Column]) -> str |
             return f"{piece.path} has rows of about {piece.row_bytes:,} bytes, and DuckDB reads 2,048 rows at a time"
         if (piece.part_bytes or 0) > _LARGEST_PART:
             return f"{piece.path} has pages or lists that take {piece.part_bytes:,} bytes, which DuckDB does not bound"
-        alike = seen is not None and seen[1] is piece.missing_columns and seen[0].equals(piece.schema)
+        alike = seen is not None and _same_meaning(seen, piece)
         if not alike or piece.partition:
             obstacle = _schema_obstacle(piece, piece.schema, columns)
             if obstacle is not None:
                 return f"{piece.path}: {obstacle}"
-        seen = piece.schema, piece.missing_columns
+        seen = piece
     return None
+
+
+def _same_meaning(left: FilePiece, right: FilePiece) -> bool:
+    """True where the two files have the same columns, and the same meaning of those that they lack."""
+    assert left.schema is not None
+    missing = left.missing_columns is right.missing_columns and (left.number is None) == (right.number is None)
+    return missing and left.schema.equals(right.schema)
 
 
 def _schema_obstacle(piece: FilePiece, schema: pa.Schema, columns: Sequence[Column]) -> str | None:
@@ -293,6 +299,8 @@ def _expression(column: Column, matches: Sequence[Match], piece: FilePiece, sour
             if all(value == values[0] for value in values):
                 return f"CAST({bind(values[0])} AS {wanted})"
             return f"CAST({bind(values)} AS {wanted}[])[(file_index + 1)::BIGINT]"
+        case RowNumber():
+            return f"CAST(file_row_number AS {wanted})"
         case Missing():
             return f"CAST(NULL AS {wanted})"
 

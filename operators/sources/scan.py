@@ -52,6 +52,7 @@ from .formats.matching import (
     FromFile,
     FromFolder,
     Match,
+    RowNumber,
     describe,
     match_change_column,
     match_columns,
@@ -232,6 +233,8 @@ class Scan(Operator):
                     array = self._cast(next(remaining), column, piece, first_row)
                 case FromFolder(value=value):
                     array = pa.repeat(value, batch.num_rows)
+                case RowNumber():
+                    array = pa.array(np.arange(first_row, first_row + batch.num_rows))
                 case _:
                     array = pa.nulls(batch.num_rows, column.type)
             if not column.nullable and array.null_count:

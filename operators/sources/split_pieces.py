@@ -9,6 +9,7 @@ and the file give columns.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -18,7 +19,7 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 from pyarrow.fs import FileSystem, LocalFileSystem
 
-from ...proto.errors import Forbidden, InvalidRequest, NotFound, SplitError, TidegateError
+from ...proto.errors import Forbidden, InvalidRequest, NotFound, Refused, SplitError, TidegateError
 from ...proto.values import FileSplit
 from ..core.column import Column
 from ..core.piece import FilePiece, FileVersion, InlinePiece, Piece
@@ -32,6 +33,7 @@ from .listing import exists, files_below, fixed_part, is_pattern
 _HIVE_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 #: The assumed bytes of a row of a text file, where no format tells.
 _TEXT_ROW_BYTES: Final = 64
+_ENDING_BYTES: Final = 64 << 10
 
 
 def expand(
@@ -40,7 +42,7 @@ def expand(
     """The split's files as pieces, in order, not opened. In messages `origin` names the split, and `side` the machine
     on which files are looked for.
 
-    Raises `Forbidden`, `NotFound` and `InvalidRequest`.
+    Raises `Forbidden`, `NotFound`, `InvalidRequest`, and `Refused` for another version of a file.
     """
     path = _local_path(split.path)
     allowed = tuple(sorted((os.path.realpath(root) for root in roots), key=len))
@@ -119,6 +121,16 @@ def piece_rows(file: FilePiece) -> tuple[tuple[int, int], ...]:
         return tuple(piece.rows for piece in open_pieces([file]) if isinstance(piece, FilePiece) and piece.rows)
     except SplitError:
         return ()
+
+
+def ending_digest(file: FilePiece) -> str:
+    """A digest of the file's last bytes; empty if it cannot be opened."""
+    try:
+        with OpenFile(file) as opened:
+            first = max(0, file.version.size - _ENDING_BYTES)
+            return hashlib.sha256(os.pread(opened.descriptor, _ENDING_BYTES, first)).hexdigest()[:32]
+    except (SplitError, OSError):
+        return ""
 
 
 def native(pieces: Sequence[Piece], columns: Sequence[Column]) -> bool:
@@ -201,16 +213,24 @@ def _piece(path: str, split: FileSplit, named: Format | None, allowed: Sequence[
     status = os.stat(real)
     if not stat.S_ISREG(status.st_mode):
         raise InvalidRequest(f"{path} is not a file ({origin})", reason="NOT_A_FILE")
+    version = FileVersion(size=status.st_size, modified_ns=status.st_mtime_ns)
+    if split.version is not None and split.version != version.text:
+        raise Refused(
+            f"{path} has changed since its version {split.version} was listed; it is {version.text} now: list the file "
+            f"again ({origin})",
+            reason="FILE_CHANGED",
+        )
     return FilePiece(
         path=real,
         format=(named or format_of(path)).name,
-        version=FileVersion(size=status.st_size, modified_ns=status.st_mtime_ns),
+        version=version,
         origin=origin,
         rows=split.rows,
         row_groups=split.row_groups,
         partition=tuple(_partition(path, root)),
         change_column=split.change_column,
         missing_columns=split.missing_columns,
+        number=split.number,
     )
 
 

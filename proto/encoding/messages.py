@@ -108,7 +108,13 @@ def split_message(split: v.Split) -> pb.Split:
         case v.FileSplit():
             first, end = split.rows if split.rows is not None else (None, None)
             file = pb.FileSplit(
-                path=split.path, format=split.format, first_row=first, end_row=end, row_groups=split.row_groups or ()
+                path=split.path,
+                format=split.format,
+                first_row=first,
+                end_row=end,
+                row_groups=split.row_groups or (),
+                number=split.number,
+                version=split.version,
             )
             return pb.Split(file=file, **_said(split))
         case v.InlineSplit():
@@ -176,6 +182,8 @@ def file_value(file: pb.FileSplit) -> v.FileSplit:
         format=v.as_format(file.format),
         rows=rows,
         row_groups=groups,
+        number=file.number if file.HasField("number") else None,
+        version=file.version if file.HasField("version") else None,
     )
 
 
@@ -195,13 +203,29 @@ def added_value(message: pb.AddSplitResponse) -> v.Added:
 def found_message(file: v.FoundFile) -> pb.FoundFile:
     folders = [pb.FolderValue(column=column, value=value) for column, value in file.folders]
     pieces = [pb.RowRange(first_row=first, end_row=end) for first, end in file.pieces]
-    return pb.FoundFile(path=file.path, format=file.format, size=file.size, folders=folders, pieces=pieces)
+    return pb.FoundFile(
+        path=file.path,
+        format=file.format,
+        size=file.size,
+        folders=folders,
+        pieces=pieces,
+        version=file.version,
+        ending=file.ending,
+    )
 
 
 def found_value(message: pb.FoundFile) -> v.FoundFile:
     folders = tuple((folder.column, folder.value if folder.HasField("value") else None) for folder in message.folders)
     pieces = tuple((piece.first_row, piece.end_row) for piece in message.pieces)
-    return v.FoundFile(path=message.path, format=message.format, size=message.size, folders=folders, pieces=pieces)
+    return v.FoundFile(
+        path=message.path,
+        format=message.format,
+        size=message.size,
+        folders=folders,
+        pieces=pieces,
+        version=message.version,
+        ending=message.ending,
+    )
 
 
 def transaction_message(transaction: v.Transaction) -> pb.Transaction:

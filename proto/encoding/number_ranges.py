@@ -52,6 +52,7 @@ def _seconds(none: str) -> Range:
 
 RANGES: Final = {
     "sequence": Range(0, LARGEST, "a split's number (0: the next)"),
+    "number": Range(0, LARGEST, "the number of a split"),
     "through": Range(0, LARGEST, "the number of a source's last split (0: none)"),
     "epoch": Range(0, LARGEST, "an epoch's number"),
     "row": Range(0, LARGEST, "the number of a row"),

@@ -45,10 +45,14 @@ class Shuffle:
     splits: bool = True
 
     def __post_init__(self) -> None:
-        if not isinstance(self.seed, int) or isinstance(self.seed, bool):
-            raise InvalidRequest(f"the seed of a shuffle must be a whole number, not {self.seed!r}")
+        check_seed(self.seed)
         if not isinstance(self.rows, int) or isinstance(self.rows, bool) or self.rows < 0:
             raise InvalidRequest(f"rows={self.rows!r} of a shuffle must be a whole number from 0 on")
+
+
+def check_seed(seed: int) -> None:
+    if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed <= _MASK:
+        raise InvalidRequest(f"a seed must be a whole number from 0 to 2**64 - 1, not {seed!r}")
 
 
 @dataclass(frozen=True, slots=True)

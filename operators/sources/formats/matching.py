@@ -1,7 +1,8 @@
 """Matching of a file's columns with the plan's columns: by name, then by type.
 
 A name matches exactly, else without regard to case where only one name does. A column that the file lacks may come from
-the file's Hive-style folders; the file's own column comes first. A column that is in neither is an error that names the
+the file's Hive-style folders; the file's own column comes first. `_split` and `_row` that neither has are the numbers
+of the split and of the row, where the split has a number. A column that is in neither is an error that names the
 columns there are; or it is null, where the split says so and the column is not required. The same holds for the fields
 of structs, at any depth, whose names match exactly.
 """
@@ -35,9 +36,14 @@ class FromFile:
 
 @dataclass(frozen=True, slots=True)
 class FromFolder:
-    """A match with a folder's value: the same for all rows, already of the plan's type."""
+    """A match with a folder's value or the split's number: the same for all rows, already of the plan's type."""
 
     value: pa.Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class RowNumber:
+    """A match with the row's number in its file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +51,11 @@ class Missing:
     """No match: the column is null in all rows."""
 
 
-Match: TypeAlias = FromFile | FromFolder | Missing
+Match: TypeAlias = FromFile | FromFolder | RowNumber | Missing
+
+SPLIT_COLUMN: Final = "_split"
+ROW_COLUMN: Final = "_row"
+"""Columns that a plan may read of a split with a number."""
 
 _LISTED: Final = 100
 NULL_HINT: Final = '; with missing_columns="null" its values are null'
@@ -136,6 +146,8 @@ def _match(column: Column, schema: pa.Schema, names: Names, folders: Names, piec
     folder = folders.position(column.name)
     if folder is not None and isinstance(piece, FilePiece):
         return FromFolder(_folder_value(column, piece.partition[folder][1], where))
+    if isinstance(piece, FilePiece) and piece.number is not None and column.name in (SPLIT_COLUMN, ROW_COLUMN):
+        return _numbered(column, piece.number, where)
     if column.nullable and piece.missing_columns is MissingColumns.NULL:
         return Missing()
     kind, hint = ("", NULL_HINT) if column.nullable else ("required ", "")
@@ -176,6 +188,15 @@ def _lacking(type_: pa.DataType, wanted: pa.DataType) -> tuple[str, Sequence[str
 def listed(names: Sequence[str]) -> str:
     more = f", and {len(names) - _LISTED:,} more" if len(names) > _LISTED else ""
     return (", ".join(map(repr, names[:_LISTED])) or "none") + more
+
+
+def _numbered(column: Column, number: int, where: str) -> FromFolder | RowNumber:
+    if not kinds.is_int64(column.type):
+        raise SplitError(
+            f"{where}: column {column.name!r} is {column.type} in the plan; numbers of splits and rows are i64",
+            reason="COLUMN_TYPE",
+        )
+    return RowNumber() if column.name == ROW_COLUMN else FromFolder(pa.scalar(number, column.type))
 
 
 def _folder_value(column: Column, text: str | None, where: str) -> pa.Scalar:

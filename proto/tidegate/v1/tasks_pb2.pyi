@@ -278,18 +278,22 @@ class Split(_message.Message):
     def __init__(self, file: _Optional[_Union[FileSplit, _Mapping]] = ..., inline: _Optional[_Union[InlineSplit, _Mapping]] = ..., watermark: _Optional[int] = ..., change_column: _Optional[str] = ..., missing_columns: _Optional[_Union[MissingColumns, str]] = ...) -> None: ...
 
 class FileSplit(_message.Message):
-    __slots__ = ("path", "format", "first_row", "end_row", "row_groups")
+    __slots__ = ("path", "format", "first_row", "end_row", "row_groups", "number", "version")
     PATH_FIELD_NUMBER: _ClassVar[int]
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     FIRST_ROW_FIELD_NUMBER: _ClassVar[int]
     END_ROW_FIELD_NUMBER: _ClassVar[int]
     ROW_GROUPS_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
     path: str
     format: str
     first_row: int
     end_row: int
     row_groups: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, path: _Optional[str] = ..., format: _Optional[str] = ..., first_row: _Optional[int] = ..., end_row: _Optional[int] = ..., row_groups: _Optional[_Iterable[int]] = ...) -> None: ...
+    number: int
+    version: str
+    def __init__(self, path: _Optional[str] = ..., format: _Optional[str] = ..., first_row: _Optional[int] = ..., end_row: _Optional[int] = ..., row_groups: _Optional[_Iterable[int]] = ..., number: _Optional[int] = ..., version: _Optional[str] = ...) -> None: ...
 
 class InlineSplit(_message.Message):
     __slots__ = ("arrow",)
@@ -433,18 +437,22 @@ class FindFilesResponse(_message.Message):
     def __init__(self, files: _Optional[_Iterable[_Union[FoundFile, _Mapping]]] = ...) -> None: ...
 
 class FoundFile(_message.Message):
-    __slots__ = ("path", "format", "size", "folders", "pieces")
+    __slots__ = ("path", "format", "size", "folders", "pieces", "version", "ending")
     PATH_FIELD_NUMBER: _ClassVar[int]
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     SIZE_FIELD_NUMBER: _ClassVar[int]
     FOLDERS_FIELD_NUMBER: _ClassVar[int]
     PIECES_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    ENDING_FIELD_NUMBER: _ClassVar[int]
     path: str
     format: str
     size: int
     folders: _containers.RepeatedCompositeFieldContainer[FolderValue]
     pieces: _containers.RepeatedCompositeFieldContainer[RowRange]
-    def __init__(self, path: _Optional[str] = ..., format: _Optional[str] = ..., size: _Optional[int] = ..., folders: _Optional[_Iterable[_Union[FolderValue, _Mapping]]] = ..., pieces: _Optional[_Iterable[_Union[RowRange, _Mapping]]] = ...) -> None: ...
+    version: str
+    ending: str
+    def __init__(self, path: _Optional[str] = ..., format: _Optional[str] = ..., size: _Optional[int] = ..., folders: _Optional[_Iterable[_Union[FolderValue, _Mapping]]] = ..., pieces: _Optional[_Iterable[_Union[RowRange, _Mapping]]] = ..., version: _Optional[str] = ..., ending: _Optional[str] = ...) -> None: ...
 
 class RowRange(_message.Message):
     __slots__ = ("first_row", "end_row")

@@ -335,12 +335,37 @@ def test_new_files_join_at_the_next_epoch(local_client: Client, tmp_path: Path) 
         {"determinism": "relaxed"},
         {"weight": "w"},
         {"epochs": 0},
+        {"prefetch": -1},
+        {"prefetch": "2"},
+        {"prefetch_bytes": 0},
+        {"columns": []},
+        {"columns": "n"},
     ],
 )
 def test_arguments_that_make_no_sense_are_refused(local_client: Client, folder: Path, wrong: dict[str, Any]) -> None:
     with pytest.raises(tidegate.InvalidRequest):
         next(iter(loader(local_client, folder, **wrong)))
     assert list(local_client.tasks()) == []
+
+
+@pytest.mark.parametrize(("epoch", "number"), [(-1, 0), (0, -1), ("0", 0), (0, 1.0)])
+def test_only_whole_numbers_name_an_epoch_and_a_batch(
+    local_client: Client, folder: Path, epoch: Any, number: Any
+) -> None:
+    with pytest.raises(tidegate.InvalidRequest, match="whole number from 0 on"):
+        loader(local_client, folder).batch(epoch, number)
+    if epoch != 0:
+        with pytest.raises(tidegate.InvalidRequest, match="whole number from 0 on"):
+            loader(local_client, folder).set_epoch(epoch)
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_an_epoch_without_a_full_batch_is_an_error_where_short_ones_are_left_out(
+    local_client: Client, folder: Path, shards: int
+) -> None:
+    endless = loader(local_client, folder, batch_size=1_000, drop_last=True, epochs=None, shards=shards)
+    with pytest.raises(tidegate.ExecutionError, match="fill no batch"):
+        next(iter(endless))
 
 
 def test_a_loader_takes_one_source(local_client: Client, folder: Path) -> None:

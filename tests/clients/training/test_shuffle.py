@@ -109,7 +109,7 @@ def test_rows_come_by_their_weight_on_average() -> None:
     assert set(copies[:, 3]) == {2, 3}
 
 
-@pytest.mark.parametrize("wrong", [{"seed": "7"}, {"rows": -1}, {"rows": 2.5}])
+@pytest.mark.parametrize("wrong", [{"seed": "7"}, {"seed": -1}, {"seed": 2**64}, {"rows": -1}, {"rows": 2.5}])
 def test_a_shuffle_that_makes_no_sense_is_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(tidegate.InvalidRequest):
         Shuffle(**wrong)  # type: ignore[arg-type]
