@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from ..proto.arrow.arrow_ipc import sendable
 from ..proto.encoding import messages, plan_answers
+from ..proto.encoding.found_files import found_value
 from ..proto.encoding.frames import decode_frames, decode_read
 from ..proto.errors import InvalidRequest, NotFound, Problem, Refused, RequestError
 from ..proto.graph import GraphService
@@ -182,7 +183,7 @@ class RemoteService:
     def find_files(self, task: str, source: str, split: FileSplit, *, pieces: bool = False) -> Sequence[FoundFile]:
         request = pb.FindFilesRequest(task=task, source=source, file=messages.split_message(split).file, pieces=pieces)
         answer = self._channel.call(TASKS + "FindFiles", request, pb.FindFilesResponse.FromString)
-        return tuple(map(messages.found_value, answer.files))
+        return tuple(map(found_value, answer.files))
 
     def last_transaction(self, task: str, application: str) -> Committed | None:
         request = pb.GetTransactionRequest(task=task, application=application)

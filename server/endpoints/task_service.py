@@ -11,6 +11,7 @@ from typing import Final, ParamSpec, TypeVar
 from ...executor.api.ownership import acts_for
 from ...executor.runtime.ceilings import InUse
 from ...proto.encoding import messages
+from ...proto.encoding.found_files import found_message
 from ...proto.encoding.frames import FramesEncoder, encode_added, encode_frames
 from ...proto.errors import Exhausted, InvalidRequest, NotFound
 from ...proto.tidegate.v1 import tasks_pb2 as pb
@@ -161,7 +162,7 @@ class Tasks(Endpoint):
         split = messages.file_value(request.file)
         find = self._backend.find_files
         files = await called(self._pools.listing, find, request.task, request.source, split, pieces=request.pieces)
-        return pb.FindFilesResponse(files=map(messages.found_message, files))
+        return pb.FindFilesResponse(files=map(found_message, files))
 
     async def get_transaction(self, request: pb.GetTransactionRequest, _: Context) -> pb.GetTransactionResponse:
         last = await self._control(self._backend.last_transaction, request.task, request.application)
