@@ -2,7 +2,7 @@
 
 Each rank is a process with a loader of its own. It computes the gradient of each row of its share of a batch; the
 trainer puts the shares together in the order of the ranks and adds the rows up. It saves the model with the state of a
-loader after every few steps. The run with three ranks is killed with SIGKILL at a random step, and two ranks go on from
+loader after every few steps. The run with four ranks is killed with SIGKILL at a random step, and two ranks go on from
 what was saved.
 
 `python resumed_training.py HOST:PORT` does the same with the loaders of a server.
@@ -48,9 +48,9 @@ def main(address: str = HERE) -> None:
 
         broken = folder / "broken.json"
         last = random.randrange(1, len(losses) - SAVE_EVERY)
-        run(folder, broken, 3, address, kill_after=last)
+        run(folder, broken, 4, address, kill_after=last)
         saved = len(json.loads(broken.read_text())["losses"]) if broken.exists() else 0
-        print(f"Three ranks, killed at a random step: {saved} steps are saved.")
+        print(f"Four ranks, killed at a random step: {saved} steps are saved.")
         run(folder, broken, 2, address)
         print("Two ranks go on from there. Every loss the same, to the last bit?", end=" ")
         print("Yes." if json.loads(broken.read_text())["losses"] == losses else "No.")

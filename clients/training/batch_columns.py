@@ -64,6 +64,11 @@ class Form:
     shape: Shape | None
     convert: Callable[[Any], Any]
 
+    @property
+    def is_array(self) -> bool:
+        """True if the user gets the column's NumPy array itself."""
+        return self.dense and self.convert is _numpy
+
     def parts(self, arrays: Sequence[pa.Array], type_: pa.DataType) -> list[Values]:
         """The rows of each array; of an empty one if there is none."""
         arrays = arrays or [pa.array([], type_)]

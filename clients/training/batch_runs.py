@@ -75,8 +75,15 @@ class Layout:
         return columns
 
     def delivered(self, columns: Columns) -> dict[str, object]:
-        forms = self.packed or (*self.forms, *self.provenance)
-        return {form.name: form.delivered(column) for form, column in zip(forms, columns, strict=True)}
+        return {form.name: form.delivered(column) for form, column in zip(self._shown(), columns, strict=True)}
+
+    def names_of_arrays(self) -> tuple[str, ...] | None:
+        """The columns' names if all columns are delivered as they are; None if one is not."""
+        forms = self._shown()
+        return tuple(form.name for form in forms) if all(form.is_array for form in forms) else None
+
+    def _shown(self) -> tuple[Form, ...]:
+        return self.packed or (*self.forms, *self.provenance)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -110,8 +117,11 @@ class Run:
 
     def __iter__(self) -> Iterator[tuple[Batch | None, Position]]:
         """The batches, each with the position behind it. An epoch's end is a position without a batch."""
+        names = self.layout.names_of_arrays()
         for ready in self.ready:
-            ready.batch.update(self.layout.delivered(ready.columns))
+            ready.batch.update(
+                self.layout.delivered(ready.columns) if names is None else zip(names, ready.columns, strict=True)
+            )
             yield ready.batch, ready.after
         if self.end is not None:
             yield None, self.end
