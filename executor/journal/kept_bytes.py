@@ -1,13 +1,14 @@
 """Rows and files of clients, kept by the digest of their bytes for as long as a record of the journal names them.
 
 Few bytes are a blob, written by the commit that has the record, so that a small epoch costs one sync. More are a file,
-written and synced before the record is appended. Whatever no record names is removed: a blob by the commit that removes
-the last record, a file after that commit, and either when the journal is opened. Files of other names stay.
+written and synced before the record is appended. The digest of a file is its fingerprint, which costs little; bytes
+that have the fingerprint of other bytes are kept by the digest that blobs have. Whatever no record names is removed: a
+blob by the commit that removes the last record, a file after that commit, and either when the journal is opened. Files
+of other names stay.
 """
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import threading
 from collections import Counter
@@ -18,14 +19,15 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final
 
+import pyarrow as pa
+
 from ..checkpoints.disk import Disk
-from ..ledger.split_digest import DIGEST_BYTES, RowsStream, bytes_digest
+from ..ledger.split_digest import RowsStream, bytes_digest
+from .fingerprint import fingerprint, fingerprint_of
 from .group_commit import Journal, journal_failed
 from .journal_database import JournalDatabase, delete_blob, insert_blob
-from .kept_reader import Kept, KeptReader, digest_in
+from .kept_reader import Kept, KeptReader, digest_in, is_small
 
-SMALL_BYTES: Final = 64 << 10
-"""The most bytes of a blob."""
 _TEMPORARY: Final = ".temporary"
 """Ends the names of files that are being written, or removed."""
 _THREADS: Final = 4
@@ -50,6 +52,8 @@ class KeptBytes:
         self._files = {digest for digest in files if digest is not None}
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
+        self._naming = threading.Lock()
+        """Held while a file gets its name. Taken before `_lock`."""
         self._threads = ThreadPoolExecutor(_THREADS, "tidegate-kept")
         disk.make_folder(folder)
 
@@ -74,8 +78,8 @@ class KeptBytes:
 
     def keep(self, rows: RowsStream) -> Kept:
         """Keep the rows. The caller appends `take_inserts()` with the record that names the digest."""
-        if rows.size > SMALL_BYTES:
-            return self._keep_file(partial(self._write, rows), rows.digest, rows.size)
+        if not is_small(rows):
+            return self._keep_file(partial(self._write, rows), partial(fingerprint_of, rows.write), rows.size)
         data = rows.buffer()
         digest = bytes_digest(data)
         self._use(digest, data.size)
@@ -83,7 +87,12 @@ class KeptBytes:
 
     def keep_file(self, path: Path) -> Kept:
         """Keep a file, which does not change any more."""
-        return self._keep_file(partial(self._disk.link, path), partial(_digest_of_file, path), path.stat().st_size)
+        size = path.stat().st_size
+        return self._keep_file(partial(self._disk.link, path), lambda: fingerprint(self._bytes(path)), size)
+
+    def _bytes(self, path: Path) -> pa.Buffer:
+        """The bytes of a file. An empty file cannot be mapped."""
+        return self._disk.map(path) if path.stat().st_size else pa.py_buffer(b"")
 
     def _write(self, rows: RowsStream, target: Path) -> None:
         with self._disk.create(target) as sink:
@@ -99,33 +108,43 @@ class KeptBytes:
             raise journal_failed(None) from None
         try:
             write(temporary)
-            kept = Kept(self._reader, hashing.result())
-            self._name(temporary, kept.digest, size)
+            kept = Kept(self._reader, self._name(temporary, hashing.result(), size))
         except OSError as error:
             with suppress(OSError):
                 self._disk.remove(temporary)
             raise journal_failed(error) from error
         return kept
 
-    def _name(self, temporary: Path, digest: bytes, size: int) -> None:
-        """Give a written file its name, and count the use. The file goes if there is one of the same bytes."""
-        if self._use(digest, size):
-            self._free(temporary)
-            return
+    def _name(self, temporary: Path, digest: bytes, size: int) -> bytes:
+        """Give a written file its name, and count the use; its digest. The file goes if there is one of its bytes."""
+        with self._naming:
+            there = self._use(digest, size)
+            if there and not self._bytes(temporary).equals(self._bytes(self._reader.path(digest))):
+                self.release([digest])
+                digest = bytes_digest(self._bytes(temporary))
+                there = self._use(digest, size)
+            try:
+                if there:
+                    self._free(temporary)
+                else:
+                    self._disk.rename(temporary, self._reader.path(digest))
+            except OSError:
+                self.release([digest])
+                raise
+            with self._lock:
+                self._files.add(digest)
         try:
-            self._disk.rename(temporary, self._reader.path(digest))
             self._disk.sync_names(self._folder)
         except OSError:
             self.release([digest])
             raise
-        with self._lock:
-            self._files.add(digest)
+        return digest
 
     def _use(self, digest: bytes, size: int) -> bool:
         """Count one more use; True if there is a file of this digest."""
         with self._lock:
             self._uses[digest] += 1
-            self._sizes[digest] = size
+            self._sizes.setdefault(digest, size)
             return digest in self._files
 
     def _temporary(self) -> Path:
@@ -195,8 +214,3 @@ class _Ahead:
 
     def close(self) -> None:
         """Do nothing: the file is still to be synced."""
-
-
-def _digest_of_file(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").digest()[:DIGEST_BYTES]

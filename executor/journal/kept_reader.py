@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 
@@ -13,8 +14,12 @@ from ...proto.arrow.validation import each_validated
 from ...proto.errors import Exhausted, SplitError
 from ..checkpoints.disk import Disk
 from ..ledger.split_book import KeptRows
-from ..ledger.split_digest import DIGEST_BYTES, bytes_digest
+from ..ledger.split_digest import DIGEST_BYTES, RowsStream, bytes_digest
+from .fingerprint import Same, fingerprint
 from .journal_database import Statement
+
+SMALL_BYTES: Final = 64 << 10
+"""The most bytes of a blob."""
 
 
 class Kept:
@@ -35,6 +40,14 @@ class Kept:
     def link(self, target: Path) -> None:
         """Give the kept file another name, or copy it to a file of this name."""
         self._reader.link(self.digest, target)
+
+    def has(self, rows: RowsStream) -> bool:
+        """True if these rows are kept here, byte for byte."""
+        if is_small(rows):  # this digest belongs to no other bytes, and the blob may not be committed yet
+            return bytes_digest(rows.buffer()) == self.digest
+        same = Same(self._reader.unchecked(self.digest))
+        rows.write(same)
+        return bool(same)
 
     def rows(self) -> KeptRows:
         """The rows, whose bytes are checked now. Their file is mapped only while it is read."""
@@ -61,7 +74,7 @@ class KeptReader:
     def read(self, digest: bytes) -> pa.Buffer:
         """The kept bytes, after checking that they are those that were kept."""
         data = self.unchecked(digest)
-        if bytes_digest(data) != digest:
+        if digest != fingerprint(data) and digest != bytes_digest(data):
             raise _damaged(self.path(digest), "differs from what was written")
         return data
 
@@ -84,6 +97,11 @@ class KeptReader:
 
     def path(self, digest: bytes) -> Path:
         return self._folder / digest.hex()
+
+
+def is_small(rows: RowsStream) -> bool:
+    """True for rows that are kept as a blob."""
+    return rows.size <= SMALL_BYTES
 
 
 def digest_in(name: str) -> bytes | None:

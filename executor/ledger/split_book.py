@@ -18,7 +18,7 @@ from ...proto.values import InlineSplit, MissingColumns
 from ..runtime.batch_store import Holding
 from .epoch import Commit
 from .sealed_epochs import SealedEpochs
-from .split_digest import inline_digest
+from .split_digest import RowsStream, inline_digest
 
 _NAMED_AT_MOST = 100
 
@@ -35,6 +35,10 @@ class KeptSplit(Protocol):
     """Rows or an uploaded file that a split keeps on the disk for as long as the split may be read again."""
 
     digest: bytes
+
+    def has(self, rows: RowsStream) -> bool:
+        """True if these rows are kept, byte for byte."""
+        ...
 
     def rows(self) -> KeptRows: ...
 

@@ -66,9 +66,6 @@ class RowsStream:
         self.write(sink)
         return sink.getvalue()
 
-    def digest(self) -> bytes:
-        return _digest_of_blocks(self._schema, self._blocks)
-
 
 def digest_of_stream(split: InlineSplit, stream: bytes) -> bytes:
     """The digest of a split, from the digest of its `RowsStream`."""

@@ -13,12 +13,12 @@ from typing import Final
 from ...operators.core.operator import UNBOUNDED
 from ...operators.core.piece import FilePiece
 from ...operators.sources.split_pieces import ending_digest, piece_rows
-from ...proto.errors import Exhausted, InvalidRequest, Refused, TidegateError
+from ...proto.errors import Exhausted, InvalidRequest, Refused, SplitError, TidegateError
 from ...proto.values import Added, AddRequest, FileSplit, FoundFile, InlineSplit, Seal, Split, Transacted, Transaction
 from ..api.computation import Computation
 from ..ledger.ledger import Ledger
-from ..ledger.split_book import AcceptedSplit, origin_of
-from ..ledger.split_digest import split_digest
+from ..ledger.split_book import AcceptedSplit, KeptSplit, origin_of
+from ..ledger.split_digest import RowsStream, digest_of_stream, split_digest
 from ..ledger.transactions import Additions, Record, check_transaction, content_digest
 from ..runtime.batch_store import Holding
 from .task_state import TaskState
@@ -174,7 +174,12 @@ class Adding:
                 return answer
         if isinstance(split, FileSplit):
             self._uploads.check_there(split, known.origin)
-        if split_digest(self._uploads.with_content_digest(split)) != (digest or known.inline_digest(batches)):
+        if known.kept is not None and isinstance(split, InlineSplit):
+            same = self._is_kept(known, known.kept, split)
+        else:
+            known_digest = digest or known.inline_digest(batches)
+            same = split_digest(self._uploads.with_content_digest(split)) == known_digest
+        if not same:
             raise Refused(
                 f"{known.origin} was added before with other content; the next number is "
                 f"{self._task_state.ledger.source(known.source).highest + 1}. If another client feeds this source, "
@@ -182,6 +187,16 @@ class Adding:
                 reason="SEQUENCE_REUSED",
             )
         return answer
+
+    def _is_kept(self, known: AcceptedSplit, kept: KeptSplit, split: InlineSplit) -> bool:
+        """True if the split is the one that is kept, or if its epoch was acknowledged meanwhile."""
+        try:
+            return known.digest == digest_of_stream(split, kept.digest) and kept.has(RowsStream(split))
+        except SplitError:
+            with self._task_state.lock:
+                if self._task_state.ledger.source(known.source).splits.get(known.sequence) is known:
+                    raise
+            return True
 
     def _waiting_for_a_seal(self, ledger: Ledger) -> list[AcceptedSplit]:
         """The splits of the open epoch that only a seal will get read: not those that run ahead and are then freed."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.executor.journal import kept_bytes
+from tidegate.executor.journal import kept_reader
 from tidegate.proto.errors import Exhausted
 from tidegate.proto.values import AddRequest, Cursor, Mode, Seal, Transaction
 
@@ -25,7 +25,7 @@ SMALL = range(2_000)
 @pytest.fixture(params=["blobs", "files"])
 def service(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Restarts]:
     if request.param == "files":
-        monkeypatch.setattr(kept_bytes, "SMALL_BYTES", 0)
+        monkeypatch.setattr(kept_reader, "SMALL_BYTES", 0)
     with Restarts(tmp_path) as restarts:
         restarts.engine.early = True
         restarts.engine.function = lambda batch: batch.slice(0, 0)

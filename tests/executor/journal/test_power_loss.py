@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.executor.journal import journal_database, kept_bytes
+from tidegate.executor.journal import journal_database, kept_reader
 from tidegate.executor.journal.durable_tasks import DurableTasks
 from tidegate.proto.errors import NotFound, TidegateError, Unavailable
 from tidegate.proto.values import Cursor, Mode, TaskOptions
@@ -33,7 +33,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture
 def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
-    monkeypatch.setattr(kept_bytes, "SMALL_BYTES", 400)
+    monkeypatch.setattr(kept_reader, "SMALL_BYTES", 400)
     monkeypatch.setattr(journal_database, "_CHECKPOINT_PAGES", 8)
     return Recorder()
 

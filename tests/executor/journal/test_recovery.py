@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tidegate.executor.journal import kept_bytes
+from tidegate.executor.journal import kept_reader
 from tidegate.proto.errors import (
     Exhausted,
     NotFound,
@@ -472,7 +472,7 @@ def test_damaged_rows_fail_their_task_and_are_named(
     service: Restarts, monkeypatch: pytest.MonkeyPatch, small: bool
 ) -> None:
     if not small:
-        monkeypatch.setattr(kept_bytes, "SMALL_BYTES", 0)
+        monkeypatch.setattr(kept_reader, "SMALL_BYTES", 0)
     task = service.create()
     task.add(1)
     task.seal()
