@@ -14,9 +14,9 @@ from ..proto.errors import PlanError, Problem
 from ..proto.values import Explanation, TaskOptions
 from . import ir
 from .analysis.source_horizons import horizons, warnings
-from .changes.change_nodes import ChangeNode
+from .changes.change_nodes import ChangeNode, nodes_of
 from .changes.lower_changes import lower
-from .explain.explain_changes import explain, nodes_of
+from .explain.explain_changes import explain
 from .physical.sources import PlannedSource, check, sources
 from .prepare import Decoded, columns_of, problems_of
 from .rewrite import REWRITES

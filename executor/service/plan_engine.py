@@ -58,7 +58,7 @@ from ..pipelines.shapes import shape_of
 from ..pipelines.statement_trials import StatementTrials
 from ..plans.cluster import MakeCluster
 from ..plans.continuous import ContinuousComputation
-from ..plans.dataflow import PlanComputation, instance_settings, refuse_changes
+from ..plans.dataflow import PlanComputation, Resources, instance_settings, refuse_changes
 from ..runtime.batch_store import SpillSpace
 from ..runtime.scheduler import Scheduler
 from ..runtime.side_threads import SideThreads
@@ -113,14 +113,13 @@ class PlanEngine:
         bound = _bound_names(decoded.plan, tables)
         splits = {source: tables[given_name] for given_name, source in bound.items()}
         roots = (*self._roots, str(space.files.folder))
-        settings = instance_settings(options, (*self._roots, str(self._folder)))
         if options.mode is Mode.CONTINUOUS:
             changes = self._prepared_changes(decoded, options, tuple(bound.values()))
             return ContinuousComputation(
                 changes,
                 options,
                 pool=self._pool,
-                settings=settings,
+                settings=self._settings(options),
                 roots=roots,
                 side=self._side,
                 tables=_tables(changes.sources, splits, options, roots, self._side),
@@ -128,35 +127,41 @@ class PlanEngine:
         prepared = self._prepared_epochs(decoded, options, tuple(bound.values()))
         _check_databases(prepared.plan, self._databases)
         static = _tables(prepared.sources, splits, options, roots, self._side)
-        return PlanComputation(
-            prepared,
-            options,
-            pool=self._pool,
-            settings=settings,
-            roots=roots,
-            space=space,
-            scheduler=scheduler,
-            side=self._side,
-            tables=static,
-            databases=self._databases,
-            lookups=self._lookups,
-            readers=self._readers,
-            later=self._timers.call_later,
-            write=self._write(prepared, options, space.files.folder.name),
-            cluster=self._cluster(options, settings, static, space),
-        )
+        write = self._write(prepared, options, space.files.folder.name)
+        cluster: MakeCluster | None = None
+        if options.executor is ExecutorKind.SPARK:
+            settings = self._settings(options)
+            cluster = self._sparks.cluster(options, settings, static, self._databases, space.files.folder)
+        resources = self._resources(options, space, scheduler, static, write, cluster)
+        return PlanComputation(prepared, options, **resources)
 
-    def _cluster(
+    def _settings(self, options: TaskOptions) -> InstanceSettings:
+        return instance_settings(options, (*self._roots, str(self._folder)))
+
+    def _resources(
         self,
         options: TaskOptions,
-        settings: InstanceSettings,
-        tables: Mapping[str, Sequence[Piece]],
         space: SpillSpace,
-    ) -> MakeCluster | None:
-        """Makes the cluster of the task; None if its pipelines run in this process."""
-        if options.executor is ExecutorKind.LOCAL:
-            return None
-        return self._sparks.cluster(options, settings, tables, self._databases, space.files.folder)
+        scheduler: Scheduler,
+        tables: Mapping[str, Sequence[Piece]],
+        write: RowEffect | None,
+        cluster: MakeCluster | None,
+    ) -> Resources:
+        return {
+            "pool": self._pool,
+            "settings": self._settings(options),
+            "roots": (*self._roots, str(space.files.folder)),
+            "space": space,
+            "scheduler": scheduler,
+            "side": self._side,
+            "tables": tables,
+            "databases": self._databases,
+            "lookups": self._lookups,
+            "readers": self._readers,
+            "later": self._timers.call_later,
+            "write": write,
+            "cluster": cluster,
+        }
 
     def prepare_graph(
         self,
@@ -167,29 +172,14 @@ class PlanEngine:
         effect: MakeEffect | None,
     ) -> Computation:
         prepared, files = self._prepared_graph(graph, options)
-        settings = instance_settings(options, (*self._roots, str(self._folder)))
         tables = opened(files, prepared.schemas)
         write = self._graph_effect(prepared, options, space.files.folder.name, effect)
         cluster: MakeCluster | None = None
         if options.executor is ExecutorKind.SPARK:
+            settings = self._settings(options)
             prepared, cluster = self._sparks.graph(prepared, options, settings, tables, space.files.folder, write)
-        return GraphComputation(
-            prepared,
-            options,
-            pool=self._pool,
-            settings=settings,
-            roots=(*self._roots, str(space.files.folder)),
-            space=space,
-            scheduler=scheduler,
-            side=self._side,
-            tables=tables,
-            databases=self._databases,
-            lookups=self._lookups,
-            readers=self._readers,
-            later=self._timers.call_later,
-            write=write,
-            cluster=cluster,
-        )
+        resources = self._resources(options, space, scheduler, tables, write, cluster)
+        return GraphComputation(prepared, options, **resources)
 
     def _graph_effect(
         self, prepared: PreparedGraph, options: TaskOptions, task: str, effect: MakeEffect | None
@@ -220,9 +210,8 @@ class PlanEngine:
         write = prepared.plan.write
         if write is None:
             return None
-        refused = self._why_not_written(write)
-        if self._write_root is None or refused:
-            raise PlanError(*refused)
+        if self._write_root is None:
+            raise PlanError(_not_written(write))
         return Write(
             prepared.schema,
             table=prepared.output,
@@ -235,16 +224,6 @@ class PlanEngine:
             plan_path=write.plan_path,
         )
 
-    def _why_not_written(self, write: ir.Write) -> tuple[Problem, ...]:
-        """The problems of a plan that is correct, but that this service does not run."""
-        if self._write_root is not None:
-            return ()
-        message = (
-            f"table {'.'.join(write.table)!r} cannot be written: this service writes no tables: give the service a "
-            "folder for tables (tidegate serve --write-root DIR, tidegate.local(write_root=DIR))"
-        )
-        return (Problem(place=write.plan_path, reason="WRITES_NOT_ALLOWED", message=message),)
-
     def validate(self, plan: PlanBytes, options: TaskOptions) -> tuple[Sequence[Problem], Sequence[str]]:
         try:
             prepared = self._prepared(plan, options, ())
@@ -252,8 +231,9 @@ class PlanEngine:
             return error.problems, ()
         if isinstance(prepared, PreparedChanges):
             return (), prepared.warnings
-        refused = () if prepared.plan.write is None else self._why_not_written(prepared.plan.write)
-        return (), (*prepared.warnings, *map(str, refused))
+        if prepared.plan.write is None or self._write_root is not None:
+            return (), prepared.warnings
+        return (), (*prepared.warnings, str(_not_written(prepared.plan.write)))
 
     def explain(
         self, plan: PlanBytes, options: TaskOptions, static_sources: Sequence[str], rows: Mapping[str, int]
@@ -310,6 +290,15 @@ class PlanEngine:
         self._lookups.close()
         self._readers.close()
         self._pool.close()
+
+
+def _not_written(write: ir.Write) -> Problem:
+    """The problem of a plan that is correct, but that a service without a folder for tables does not run."""
+    message = (
+        f"table {'.'.join(write.table)!r} cannot be written: this service writes no tables: give the service a "
+        "folder for tables (tidegate serve --write-root DIR, tidegate.local(write_root=DIR))"
+    )
+    return Problem(place=write.plan_path, reason="WRITES_NOT_ALLOWED", message=message)
 
 
 def _check_databases(plan: ir.Plan, databases: Mapping[str, Database]) -> None:

@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyarrow import types as kinds
 
 from ..core.batches import batch_of
+from ..core.sizes import is_text
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Offsets: TypeAlias = npt.NDArray[np.int32] | npt.NDArray[np.int64]
@@ -58,7 +59,7 @@ def _cleared(array: pa.Array, above: _Above | None = None) -> pa.Array:
         return _booleans(array, above)
     if _is_fixed(type_):
         return _fixed(array, above)
-    return _texts(array, above) if _is_text(type_) else array
+    return _texts(array, above) if is_text(type_) else array
 
 
 def _nested(array: pa.Array, above: _Above | None) -> pa.Array:
@@ -184,12 +185,6 @@ def _ends(lengths: npt.NDArray[np.integer[Any]], dtype: np.dtype[Any]) -> Offset
     offsets: Offsets = np.zeros(len(lengths) + 1, dtype)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
-
-
-def _is_text(type_: pa.DataType) -> bool:
-    return bool(
-        kinds.is_string(type_) or kinds.is_binary(type_) or kinds.is_large_string(type_) or kinds.is_large_binary(type_)
-    )
 
 
 def _is_fixed(type_: pa.DataType) -> bool:

@@ -94,7 +94,7 @@ def value_bytes(array: pa.Array, texts: TextBytes = text_bytes) -> Sizes:
     if kinds.is_run_end_encoded(type_):
         rows = np.arange(array.offset, array.offset + len(array))
         return value_bytes(array.values, texts)[np.searchsorted(np.asarray(array.run_ends), rows, side="right")]
-    if _is_text(type_):
+    if is_text(type_):
         return texts(array)
     if kinds.is_struct(type_):
         children = (value_bytes(child, texts) for child in array.flatten())
@@ -134,7 +134,8 @@ def _present(array: pa.Array, sizes: Sizes) -> Sizes:
     return np.where(array.is_valid().to_numpy(zero_copy_only=False), sizes, 0) if array.null_count else sizes
 
 
-def _is_text(type_: pa.DataType) -> bool:
+def is_text(type_: pa.DataType) -> bool:
+    """True for texts and bytes of any length, which are stored as offsets into one buffer."""
     return bool(
         kinds.is_string(type_) or kinds.is_binary(type_) or kinds.is_large_string(type_) or kinds.is_large_binary(type_)
     )

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyarrow import types as kinds
 
 from ..arrays.hashing import SETTLED_BYTES, one_to_one
+from ..core.sizes import is_text
 from .equality import equal_keys
 from .index import RowNumbers, is_every
 
@@ -33,7 +34,7 @@ def kept_keys(arrays: Sequence[pa.Array]) -> KeptKeys:
     [array] = arrays
     if one_to_one(array.type):
         return _Words()
-    return _Texts(array) if _has_offsets(array.type) else _Any(arrays)
+    return _Texts(array) if is_text(array.type) else _Any(arrays)
 
 
 def bits_say_equal(type_: pa.DataType) -> bool:
@@ -45,7 +46,7 @@ def bits_say_equal(type_: pa.DataType) -> bool:
         or kinds.is_timestamp(type_)
         or kinds.is_time(type_)
         or kinds.is_decimal(type_)
-        or _has_offsets(type_)
+        or is_text(type_)
     )
 
 
@@ -91,12 +92,6 @@ class _Texts(KeptKeys):
 def values_at(column: pa.Array, rows: RowNumbers) -> pa.Array:
     """The values of these ascending rows."""
     return column if is_every(rows, len(column)) else column.take(pa.array(rows))
-
-
-def _has_offsets(type_: pa.DataType) -> bool:
-    return bool(
-        kinds.is_string(type_) or kinds.is_binary(type_) or kinds.is_large_string(type_) or kinds.is_large_binary(type_)
-    )
 
 
 def _offsets(array: pa.Array) -> npt.NDArray[np.int32] | npt.NDArray[np.int64]:

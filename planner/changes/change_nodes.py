@@ -6,6 +6,7 @@ Several nodes may read one node. A node has the columns of `schema`, by position
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -20,6 +21,7 @@ from ...operators.changes.join import JoinKey
 from ...operators.changes.network.network_graph import Limits
 from ...operators.changes.top import Counting
 from ...operators.changes.window import WindowReach
+from ..ir.walk import each_once
 
 MARK: Final = "\0watermark"
 """The column of a source with the watermark at each row. No column of a plan has this name."""
@@ -377,3 +379,8 @@ def inputs_of(node: ChangeNode) -> tuple[ChangeNode, ...]:
             return (node.pairs, node.left)
         case LoopNode():
             return (node.body,) if node.entering is None else (node.body, node.entering)
+
+
+def nodes_of(root: ChangeNode) -> Iterator[ChangeNode]:
+    """Every operator once, before its inputs."""
+    return each_once(root, inputs_of)

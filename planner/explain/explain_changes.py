@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias, assert_never
 
 import pyarrow as pa
@@ -44,6 +44,7 @@ from ..changes.change_nodes import (
     TopNode,
     WindowNode,
     inputs_of,
+    nodes_of,
 )
 from ..physical.sources import PlannedSource
 from .explain_operators import marks
@@ -96,18 +97,6 @@ def operators_json(root: ChangeNode, called: Called = _SOURCES, *, channels: int
     numbers = {node: number for number, node in enumerate(nodes_of(root), 1)}
     ends = _ends(root, channels) if channels is not None else ()
     return [_operator(node, numbers, called, ends=node in ends) for node in numbers]
-
-
-def nodes_of(root: ChangeNode) -> Iterator[ChangeNode]:
-    """Every operator once, before its inputs."""
-    seen: set[ChangeNode] = set()
-    stack = [root]
-    while stack:
-        node = stack.pop()
-        if node not in seen:
-            seen.add(node)
-            yield node
-            stack.extend(reversed(inputs_of(node)))
 
 
 def _ends(root: ChangeNode, channels: int) -> frozenset[ChangeNode]:

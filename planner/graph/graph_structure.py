@@ -92,11 +92,11 @@ def _of_node(node: GraphNode) -> Iterator[Problem]:
                     node.name, "NOT_A_FUNCTION", f"{node.function!r} is not a function: give a function of a batch"
                 )
         case _:
-            if not _is_whole(node.stride, 1):
+            if not _is_positive(node.stride):
                 yield problem(
                     node.name, "BAD_STRIDE", f"stride={node.stride!r} must be a whole number of rows, at least 1"
                 )
-            if isinstance(node, IterableSource) and node.epoch_rows is not None and not _is_whole(node.epoch_rows, 1):
+            if isinstance(node, IterableSource) and node.epoch_rows is not None and not _is_positive(node.epoch_rows):
                 text = f"epoch_rows={node.epoch_rows!r} must be a whole number of rows, at least 1"
                 yield problem(node.name, "BAD_STRIDE", text)
 
@@ -114,14 +114,14 @@ def _of_schema(node: GraphNode) -> Iterator[Problem]:
         yield problem(node.name, "NO_SCHEMA", f"its schema must be a pyarrow.Schema, not {type(node.schema).__name__}")
 
 
-def _is_whole(value: object, least: int, most: int | None = None) -> bool:
+def _is_positive(value: object, most: int | None = None) -> bool:
     if not isinstance(value, int) or isinstance(value, bool):
         return False
-    return value >= least and (most is None or value <= most)
+    return value >= 1 and (most is None or value <= most)
 
 
 def _of_streams(node: ExecutorNode | SqlNode | StockNode) -> Iterator[Problem]:
-    if not _is_whole(node.channels, 1, MOST_CHANNELS):
+    if not _is_positive(node.channels, MOST_CHANNELS):
         text = f"channels={node.channels!r} must be a whole number from 1 to {MOST_CHANNELS}"
         yield problem(node.name, "BAD_CHANNELS", text)
     if not node.inputs:

@@ -15,7 +15,7 @@ overflow::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Final, TypeVar
 
 from ...operators.core.interrupts import look
@@ -60,3 +60,15 @@ def unroll(step: Callable[[Node], Generator[Node, Result, Result]], root: Node) 
     if error is not None:
         raise error
     return result  # type: ignore[return-value]  # the root's step has returned
+
+
+def each_once(root: Node, below: Callable[[Node], Sequence[Node]]) -> Iterator[Node]:
+    """The root and all nodes below it, each once, in order, a node before those below it."""
+    seen: set[Node] = set()
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen.add(node)
+            yield node
+            stack.extend(reversed(below(node)))

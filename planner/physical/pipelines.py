@@ -28,6 +28,7 @@ from ...operators.merging.pair_filter import PairCondition
 from ...proto.graph import Choose
 from ..changes.change_nodes import ChangeNode
 from ..ir import Clock, Relation, Routing
+from ..ir.walk import each_once
 from .user_nodes import BatchFunctionNode, IterateNode, UnionNode, UserNode, UserOperatorNode
 
 
@@ -292,14 +293,7 @@ def inputs(node: PhysicalNode) -> tuple[PhysicalNode, ...]:
 
 def walk(root: PhysicalNode) -> Iterator[PhysicalNode]:
     """The node and all nodes that it reads from, each once, in order, a node before those below it."""
-    seen: set[PhysicalNode] = set()
-    stack = [root]
-    while stack:
-        node = stack.pop()
-        if node not in seen:
-            seen.add(node)
-            yield node
-            stack.extend(reversed(inputs(node)))
+    return each_once(root, inputs)
 
 
 def read_from_sources(node: PhysicalNode) -> tuple[FileInput | ScanNode, ...]:

@@ -63,7 +63,7 @@ class First:
         return None
 
 
-class KnownWords:
+class OfBuild:
     """The rows of "probe" whose first column is among that of "build"."""
 
     def __init__(self, options: Options) -> None:
@@ -89,7 +89,7 @@ OPERATORS = {
     "sums_by": tidegate.user_operator(Sums, schema=SUMS, partition=keyed),
     "first": tidegate.user_operator(First),
     "known": tidegate.user_operator(
-        KnownWords,
+        OfBuild,
         streams=("build", "probe"),
         schema=lambda options, schemas: schemas[1],
         partition={"build": None, "probe": tidegate.SPREAD},

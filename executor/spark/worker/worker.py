@@ -154,7 +154,6 @@ class MadeStage:
         self.space = process.space(stage.options.spill_quota)
         self._process = process
         self._instance: Instance | None = None
-        self._lookup_queues: list[object] = []
         self._plans = 0
         factory = OperatorFactory(
             take=self._take,
