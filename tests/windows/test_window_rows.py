@@ -243,3 +243,14 @@ def test_parts_of_any_type_are_put_together_as_whole_windows_are(
     parts, whole = tables
     assert parts.num_rows > 500
     assert parts.equals(whole.drop_columns(["distinct"]))
+
+
+@pytest.mark.parametrize("size", [1, 7, 2**40 + 1, 2**51, 2**53 - 1, 2**61])
+@pytest.mark.parametrize("offset", [0, 3, -(2**40)])
+def test_edges_of_windows_are_exact_far_from_1970(client: tidegate.Client, size: int, offset: int) -> None:
+    edges = [number * size for number in (-(2**62) // size, -(2**53) // size, -1, 0, 1, 2**53 // size, 2**62 // size)]
+    near = [edge + offset + by for edge in edges for by in (-1, 0, 1)]
+    near += [sign * (2**53 - 2 * size) + by for sign in (-1, 1) for by in (-1, 0, 1)]
+    spans, rows = Spans(size, size, offset), [(at, "a", 1) for at in near if abs(at) < 2**62]
+    answer = run(client, plan(TIMES["i64"], spans, [], ["count"]), [events(TIMES["i64"], rows)])
+    assert Counter(rows_of(TIMES["i64"], answer)) == Counter(windows(rows, spans, [], [MEASURES["count"][1]]))
