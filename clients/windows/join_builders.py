@@ -12,7 +12,7 @@ from google.protobuf.any_pb2 import Any as AnyMessage
 from ..proto.errors import InvalidRequest
 from ..proto.tidegate.v1.relations_pb2 import AsOfJoin, IntervalJoin
 from .named_columns import position
-from .window_builders import Length, final_of, of_kind, set_spans
+from .window_builders import Length, final_of, of_kind, scoped, set_spans, unframed
 
 if TYPE_CHECKING:
     from substrait.extension_registry import ExtensionRegistry
@@ -119,7 +119,7 @@ def _joined(
         from substrait.type_inference import infer_plan_schema
 
         registry.register_extension_relation(detail)
-        sides = [_unframed(side) for side in (left, right)]
+        sides = [unframed(side) for side in (left, right)]
         bound = [side(registry) if callable(side) else side for side in sides]
         lefts, rights = (infer_plan_schema(plan, registry=registry) for plan in bound)
         own = type(message)()
@@ -130,11 +130,7 @@ def _joined(
         names = detail(own).names_of(tuple(lefts.names), tuple(rights.names))
         return builders.extension_multi(sides, detail(own, names))(registry)
 
-    return of_kind(left, lambda _: resolve)
-
-
-def _unframed(side: Any) -> Any:
-    return side.to_plan() if hasattr(side, "to_plan") else side
+    return of_kind(left, lambda _: scoped(resolve))
 
 
 @dataclass(frozen=True)

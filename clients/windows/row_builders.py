@@ -8,7 +8,7 @@ from google.protobuf.any_pb2 import Any as AnyMessage
 
 from ..proto.tidegate.v1.relations_pb2 import LateRows, RowCount, Watermark
 from .named_columns import position
-from .window_builders import Length, Resolve, of_kind, set_spans
+from .window_builders import Length, Resolve, of_kind, scoped, set_spans
 
 if TYPE_CHECKING:
     from substrait.extension_registry import ExtensionRegistry
@@ -98,7 +98,7 @@ def _unbound_rows(events: Any, time: str, message: Any) -> Resolve:
         root.input.extension_single.detail.Pack(detail)
         return changed
 
-    return resolve
+    return scoped(resolve)
 
 
 class _SameColumns:

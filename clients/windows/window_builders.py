@@ -246,9 +246,26 @@ def _windows(
 
 def of_kind(events: Any, unbound: Callable[[Any], Resolve]) -> Any:
     """A plan of the builders, or a data frame, as `events` is one."""
-    frame = hasattr(events, "to_plan")
-    resolve = unbound(events.to_plan() if frame else events)
-    return type(events)(resolve) if frame else resolve
+    return type(events)(unbound(unframed(events))) if hasattr(events, "to_plan") else unbound(events)
+
+
+def unframed(events: Any) -> Any:
+    """The rows of a data frame as a plan that is not bound yet. Plans that are bound apart number their functions
+    apart, and nothing can number them again in the bytes of a relation's detail.
+    """
+    return events.to_substrait if hasattr(events, "to_plan") else events
+
+
+def scoped(resolve: Resolve) -> Resolve:
+    """A builder whose parts number the functions of their plan together."""
+
+    def resolved(registry: ExtensionRegistry) -> Plan:
+        from substrait.extension_registry.collector import build_scoped
+
+        plan: Plan = build_scoped(resolve)(registry)
+        return plan
+
+    return resolved
 
 
 def _unbound(events: Any, time: str, message: WindowAggregate, keys: Sequence[Any], measures: Sequence[Any]) -> Resolve:
@@ -283,7 +300,7 @@ def _unbound(events: Any, time: str, message: WindowAggregate, keys: Sequence[An
         root.names.extend(names)
         return changed
 
-    return resolve
+    return scoped(resolve)
 
 
 def _function(measure: Any) -> Any:
