@@ -12,7 +12,7 @@ Grouping: TypeAlias = (
 )
 
 _ANY_ORDER: Final = frozenset({"count", "min", "max", "bool_and", "bool_or"})
-_ADDING: Final = frozenset({"sum", "sum0", "avg"})
+_ADDING: Final = frozenset({"sum", "sum0", "avg", "avg_cut"})
 
 
 def is_exact(relation: Grouping) -> bool:

@@ -65,9 +65,9 @@ _RUNNING: Final = {
     "max": Carry.GREATEST,
     "first_value": Carry.FIRST,
 }
-_FRAMED: Final = frozenset({*_RUNNING, "avg", "last_value", "nth_value"})
+_FRAMED: Final = frozenset({*_RUNNING, "avg", "avg_cut", "last_value", "nth_value"})
 """Functions that give the same result however their frames are put together."""
-_ADDED: Final = frozenset({"sum", "avg"})
+_ADDED: Final = frozenset({"sum", "avg", "avg_cut"})
 _MOST: Final = 1 << 20
 """The largest limited frame, in rows. A larger frame is as good as a whole partition."""
 

@@ -4,7 +4,7 @@ from .aliases import Argument
 from .binding import Bound, bind, bind_scalar
 from .function_coverage import CoverageRow, coverage_rows
 from .patterns import Signature
-from .producer_meanings import before_cast
+from .producer_casts import before_cast
 from .result_types import derived_type
 
 __all__ = [

@@ -86,8 +86,31 @@ def cost(source: Type, target: Type, value: Literal | None) -> int | None:  # no
             return 1 if q >= p else None
         case t.Timestamp(precision=p), t.TimestampTz(precision=q):
             return 3 if q >= p else None
+        case ((t.List() | t.Struct() | t.Map()), _):
+            return _nested_cost(source, target)
         case _:
             return None
+
+
+def _parts(type_: Type) -> tuple[Type, ...]:
+    """The types of the values inside a nested value."""
+    match type_:
+        case t.Struct(fields=fields):
+            return fields
+        case t.List(element=element):
+            return (element,)
+        case t.Map(key=key, value=value):
+            return key, value
+        case _:
+            return ()
+
+
+def _nested_cost(source: Type, target: Type) -> int | None:
+    these, those = _parts(source), _parts(target)
+    if type(source) is not type(target) or len(these) != len(those):
+        return None
+    costs = [cost(this, that, None) for this, that in zip(these, those, strict=True)]
+    return None if None in costs else sum(one for one in costs if one is not None)
 
 
 def _integer_cost(source: t.Integer, target: t.Integer) -> int:
@@ -135,6 +158,15 @@ def _common(left: Type, right: Type) -> Type | None:  # noqa: C901  # a line per
             return t.Time(precision=max(p, q))
         case t.IntervalDay(precision=p), t.IntervalDay(precision=q):
             return t.IntervalDay(precision=max(p, q))
+        case t.List(element=this), t.List(element=that):
+            return None if (element := common(this, that)) is None else t.List(element=element)
+        case t.Map(key=this, value=this_value), t.Map(key=that, value=that_value):
+            key, value = common(this, that), common(this_value, that_value)
+            return None if key is None or value is None else t.Map(key=key, value=value)
+        case t.Struct(fields=these, names=names), t.Struct(fields=those) if len(these) == len(those):
+            fields = [common(*pair) for pair in zip(these, those, strict=True)]
+            known = tuple(field for field in fields if field is not None)
+            return t.Struct(fields=known, names=names) if len(known) == len(fields) else None
         case _:
             return None
 

@@ -174,6 +174,13 @@ def _matched_and_replaced(*, every: bool) -> Rule:
     return rule
 
 
+def _later_replaced(use: Grown) -> Size:
+    """The same; for a later match, lists of all matches and of the parts between them too."""
+    replaced = _matched_and_replaced(every=False)(use)
+    first = len(use.sizes) < 5 or use.constant(4) in (0, 1)
+    return replaced if first else replaced.plus(use.sizes[0].times(4.0 * ITEM))
+
+
 def _joined(use: Grown) -> Size:
     """The texts of a list, with a text between each two of them."""
     items, separator = use.sizes[0], use.sizes[1]
@@ -190,8 +197,12 @@ def _resized(use: Grown) -> Size:
 
 
 def _range(use: Grown) -> Size:
-    """Whole numbers from 0, or from the first argument, to the last one."""
-    count = use.times(0) if len(use.sizes) == 1 else _above(f"({use.number(1)}-{use.number(0)})")
+    """Whole numbers from 0, or from the first argument, to the next one, or back to it in steps below 0."""
+    if len(use.sizes) == 1:
+        count = use.times(0)
+    else:
+        length = f"({use.number(1)}-{use.number(0)})"
+        count = _above(length if len(use.sizes) == 2 else f"abs({length})")
     return count.times(float(ITEM), 2.0 * ITEM)
 
 
@@ -223,13 +234,17 @@ RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("string", "rpad"): _padded,
     ("string", "center"): _centered,
     ("string", "replace"): _replaced,
-    ("string", "regexp_replace"): _matched_and_replaced(every=False),
+    ("string", "regexp_replace"): _later_replaced,
+    ("string", "regexp_strpos"): Sum(4.0 * ITEM, 4.0 * ITEM),
     ("text", "regexp_replace_flagged"): _matched_and_replaced(every=True),
     ("text", "translate"): Sum(float(_CHARACTER)),
     ("text", "encode"): Sum(2.0, 4.0),
     ("text", "decode"): Sum(2.0, 4.0),
     **dict.fromkeys([("text", name) for name in ("digest", "md5", "sha256", "to_hex", "chr")], _constant(64.0)),
     ("text", "upper_full"): Sum(3.0 * ITEM),
+    ("text", "lower_full"): Sum(3.0, 4.0),
+    ("text", "readable"): Sum(3.0, 64.0),
+    ("numbers", "float_text"): _constant(512.0),
     **dict.fromkeys(
         [("text", name) for name in ("initcap_words", "substr_index", "regexp_count", "regexp_match", "find_in_set")],
         Sum(3.0 * ITEM, 2.0 * ITEM),

@@ -1,4 +1,4 @@
-"""Functions and casts that a producer writes as Substrait does, and means otherwise: one table for each producer.
+"""Functions that a producer writes as Substrait does, and means otherwise: one table for each producer.
 
 A meaning holds for names without an extension alone: a plan that names an extension means the extension's function.
 """
@@ -10,8 +10,7 @@ from typing import Final
 
 from .. import ir
 from ..ir import types as t
-from ..ir.types import Type
-from .aliases import Alias, Argument
+from .aliases import Alias, Argument, type_of
 
 _BACKSLASH: Final = ir.Literal(value="\\", type=t.String(nullable=False))
 
@@ -39,8 +38,34 @@ def _exact(arguments: Sequence[Argument]) -> tuple[Argument, ...] | None:
     return ("EXACT", *arguments) if len(arguments) == 1 else None
 
 
+def _of_decimals(arguments: Sequence[Argument]) -> tuple[Argument, ...] | None:
+    return tuple(arguments) if any(isinstance(type_of(argument), t.Decimal) for argument in arguments) else None
+
+
+def _epoch(arguments: Sequence[Argument]) -> tuple[Argument, ...] | None:
+    """The moment whose seconds since 1970 `date_part` asks for, with their fraction."""
+    return _part_of(arguments, "epoch")
+
+
+def _nanosecond(arguments: Sequence[Argument]) -> tuple[Argument, ...] | None:
+    return _part_of(arguments, "nanosecond")
+
+
+def _part_of(arguments: Sequence[Argument], part: str) -> tuple[Argument, ...] | None:
+    match arguments:
+        case (ir.Literal(value=str(word)), moment) if word.lower().removesuffix("s") == part:
+            return (moment,)
+        case _:
+            return None
+
+
 _INSENSITIVE: Final = {"case_sensitivity": ("CASE_INSENSITIVE",)}
 
+_AGGREGATE: Final[Mapping[str, tuple[Alias, ...]]] = {
+    "avg": (Alias(name="avg_cut", arrange=_of_decimals),),
+    "corr": (Alias(name="corr_or_null"),),
+    "median": (Alias(name="median_decimal", arrange=_of_decimals), Alias(name="median", arrange=_exact)),
+}
 _DATAFUSION: Final[Mapping[ir.FunctionKind, Mapping[str, tuple[Alias, ...]]]] = {
     ir.FunctionKind.SCALAR: {
         "concat": (Alias(name="concat", options={"null_handling": ("IGNORE_NULLS",)}),),
@@ -50,7 +75,11 @@ _DATAFUSION: Final[Mapping[ir.FunctionKind, Mapping[str, tuple[Alias, ...]]]] = 
         "ilike": (Alias(name="like_escaped", arrange=_with_escape, options=_INSENSITIVE),),
         "logb": (Alias(name="logb", arrange=_swapped), Alias(name="log10", arrange=_alone)),
         "initcap": (Alias(name="initcap_words"),),
+        "date_part": (Alias(name="epoch", arrange=_epoch), Alias(name="nanosecond", arrange=_nanosecond)),
+        "datepart": (Alias(name="epoch", arrange=_epoch), Alias(name="nanosecond", arrange=_nanosecond)),
+        "divide": (Alias(name="divide_cut", arrange=_of_decimals),),
         "substring": (Alias(name="substring", options={"negative_start": ("LEFT_OF_BEGINNING",)}),),
+        "lower": (Alias(name="lower_full"),),
         "upper": (Alias(name="upper_full"),),
         "regex_match": (Alias(name="regexp_like"),),
         "regex_imatch": (Alias(name="regexp_like", options=_INSENSITIVE),),
@@ -58,14 +87,8 @@ _DATAFUSION: Final[Mapping[ir.FunctionKind, Mapping[str, tuple[Alias, ...]]]] = 
         "regex_not_imatch": (Alias(name="regexp_like", options=_INSENSITIVE, negated=True),),
         "regexp_replace": (Alias(name="regexp_replace_flagged"),),
     },
-    ir.FunctionKind.AGGREGATE: {
-        "corr": (Alias(name="corr_or_null"),),
-        "median": (Alias(name="median", arrange=_exact),),
-    },
-    ir.FunctionKind.WINDOW: {
-        "corr": (Alias(name="corr_or_null"),),
-        "median": (Alias(name="median", arrange=_exact),),
-    },
+    ir.FunctionKind.AGGREGATE: _AGGREGATE,
+    ir.FunctionKind.WINDOW: _AGGREGATE,
 }
 
 _MEANINGS: Final = {"datafusion": _DATAFUSION}
@@ -74,17 +97,3 @@ _MEANINGS: Final = {"datafusion": _DATAFUSION}
 def meanings(dialect: str, kind: ir.FunctionKind, name: str) -> tuple[Alias, ...]:
     """The official forms of a name as this producer means it; none if the producer means Substrait's function."""
     return _MEANINGS[dialect][kind].get(name, ()) if dialect else ()
-
-
-def before_cast(dialect: str, source: Type, target: Type) -> tuple[str, str] | None:
-    """The function, with its extension, that a producer's cast applies to its operand first; None if there is none.
-
-    DataFusion cuts fractions off where Substrait leaves the rounding open, and writes moments as ISO 8601 does.
-    """
-    match dialect, source, target:
-        case "datafusion", (t.Float() | t.Decimal()), t.Integer():
-            return "trunc", "extension:io.tidegate:functions_numbers"
-        case "datafusion", t.Timestamp(), (t.String() | t.VarChar()):
-            return "iso_text", "extension:io.tidegate:functions_moments"
-        case _:
-            return None

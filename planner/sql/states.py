@@ -81,7 +81,7 @@ _PARTS: Final[Mapping[str, _Parts]] = {
 }
 
 #: Functions whose templates look at their arguments only through DuckDB's aggregates.
-_HALVED: Final = frozenset({"sum", "sum0", "avg", "min", "max", "count", "any_value", "bool_and", "bool_or"})
+_HALVED: Final = frozenset({"sum", "sum0", "avg", "avg_cut", "min", "max", "count", "any_value", "bool_and", "bool_or"})
 
 _Use: TypeAlias = tuple[str, tuple[str, ...]]
 

@@ -36,6 +36,53 @@ _FLAT: Final = pa.table(
         "y": pa.array([b"abc", b"", None, b"\xff\x00", b"a", b"b", b"c", b"d"], pa.binary()),
     }
 )
+_SPELLINGS: Final = (
+    *(
+        "1",
+        "-7",
+        " 5",
+        "5 ",
+        "+3",
+        "1.5",
+        "1e3",
+        "0x10",
+        "1_000",
+        "",
+        "abc",
+        "true",
+        "on",
+        "of",
+        "1.",
+        ".5",
+        "inf",
+        "NaN",
+    ),
+    *("2024-01-02", "2024-1-2", "2024-01-02 03:04:05", "2024-01-02T03:04:05Z", "2024-01-02 03:04:05+02:00", "20240102"),
+    *("03:04:05", "3:4:5", "03:04", "24:00:00", "2024-02-30", "1e400", "-0"),
+)
+_ZONED: Final = ("2024-01-31 12:34:56.789123", "1969-12-31 23:59:59.500000", None, "2024-10-27 01:30:00", "2030-01-01")
+_WIDE: Final = pa.table(
+    {
+        "id": pa.array(range(5), pa.int64()),
+        "e": pa.array(
+            [Decimal("1.123456789012345678"), None, Decimal(-5), Decimal("0.000000000000000007"), Decimal(3)]
+        ).cast(pa.decimal128(38, 18)),
+        "d": pa.array([Decimal("1.50"), Decimal("-0.50"), Decimal("7.49"), None, Decimal("99999.99")]).cast(
+            pa.decimal128(12, 2)
+        ),
+        "r": pa.array([1.5, float("nan"), 1e14, -3e-6, None], pa.float32()),
+        "f": pa.array([float("inf"), -0.0, 1e20, 5e-324, float("nan")], pa.float64()),
+        "b": pa.array([True, False, None, True, False], pa.bool_()),
+        "u": pa.array([0, 1, 255, None, 7], pa.uint8()),
+        "ts": pa.array([text and dt.datetime.fromisoformat(text) for text in _ZONED], pa.timestamp("us")),
+        "tz": pa.array(
+            [text and dt.datetime.fromisoformat(text).replace(tzinfo=dt.UTC) for text in _ZONED],
+            pa.timestamp("us", "UTC"),
+        ),
+        "tm": pa.array([dt.time(1, 2, 3, 4), dt.time(0), None, dt.time(23, 59, 59, 999_999), dt.time(12)]),
+        "s": pa.array(["äöü ß", "ὈΔΥΣΣΕΎΣ ﬁ", "", None, "naïve café 1٣"], pa.string()),
+    }
+)
 _LISTS: Final = pa.table(
     {
         "id": pa.array(range(5), pa.int64()),
@@ -64,6 +111,8 @@ TABLES: Final[Mapping[str, pa.Table]] = {
     "n": _LISTS,
     "st": pa.table({"id": _THREE, "st": _STRUCT}),
     "mp": pa.table({"id": _THREE, "mp": _MAP}),
+    "w": _WIDE,
+    "sp": pa.table({"id": pa.array(range(len(_SPELLINGS)), pa.int64()), "s": pa.array(_SPELLINGS, pa.string())}),
     "un": pa.table({"id": _THREE, "un": _UNION}),
 }
 

@@ -49,13 +49,35 @@ this name Tidegate recognises the producer, and then runs the producer's functio
 | DataFusion | `logb` | the base comes second |
 | DataFusion | `initcap` | every run of letters and digits is a word |
 | DataFusion | `substring` | a start below 1 is a position before the text, and the length counts from there: `substring('abc', -1, 3)` is `a` |
-| DataFusion | `upper` | `ß` becomes `SS`, and so on |
+| DataFusion | `upper`, `lower` | `ß` becomes `SS`, a `Σ` at the end of a word `ς`, and so on |
+| DataFusion | `/`, `avg` and `median` of decimals | four more places than the argument has (`median`: as many), cut off |
+| DataFusion | `date_part('epoch', x)` | seconds with their fraction |
 | DataFusion | `regexp_replace` | the first match is replaced, with the flag `g` every match |
+| DataFusion | the pattern and the new text of `regexp_*`, `~` | [as Rust reads them](#datafusions-patterns) |
 | DataFusion | `corr` | null where it is not defined |
 | DataFusion | a cast of a float or decimal to an integer | the fraction is cut off |
 | DataFusion | a cast of a timestamp to text | ISO 8601, with a `T` |
+| DataFusion | a cast of a timestamp to fewer places | the places are cut off, towards 1970 |
+| DataFusion | a cast of a float to text | as Rust writes it: `1e20`, `1e-7`, `NaN` |
+| DataFusion | a cast of a double to a float of 32 bits | infinite, where the value is too large |
+| DataFusion | a cast of a text to another type | fails for texts that DuckDB would read: `1.5` as an integer, `1e3` as a decimal, `2024-1-2` as a timestamp. A timestamp with an offset is taken to UTC |
 | DataFusion | several grouping sets | the result has one more column, between keys and measures: an integer with one bit for each key |
 | Isthmus (Substrait's producer in Java), and plans without a producer's name | several grouping sets | some of these plans count on a column with the set's number, some do not. Tidegate takes the reading whose columns fit the relations above. If both readings fit, it refuses the plan (`AMBIGUOUS_GROUPING`) |
+
+## DataFusion's patterns
+
+DataFusion's patterns are those of Rust's `regex`. DuckDB's engine, RE2, has the same signs, but reads some of them
+otherwise. Tidegate writes constant patterns anew, so that they mean the same:
+
+| In a pattern | Tidegate |
+|---|---|
+| `\\d`, `\\w`, `\\s` and their opposites | they know all letters and digits, not only those of ASCII |
+| `\\b`, `\\B` | runs for texts without letters beyond ASCII; a text with such letters is an error |
+| a class in a class, `&&`, `--`, `~~`, the flags `x`, `u`, `R` and `U`, `\\<`, `\\>` | refused |
+| `$1`, `${1}`, `$name`, `$$` and `\\1` in the new text of a replacement | up to nine groups |
+| a group that `regexp_match` may leave out, or find empty | refused: DuckDB does not tell the two apart |
+
+A pattern from a column is not written anew. With one of these signs, it is an error for a text beyond ASCII.
 
 ## What a plan lacks
 

@@ -31,7 +31,8 @@ def convert_cast(decoder: Decoder, message: Message, plan_path: PlanPath, scope:
         decoder.problems.add(plan_path, "BAD_CAST", problem)
         return poison.EXPRESSION
     if (before := before_cast(decoder.habits.dialect, operand.type, type_)) is not None:
-        operand = bind_scalar(decoder, Declared(*before), [operand], plan_path)
+        declared = Declared(before.name, before.extension)
+        operand = bind_scalar(decoder, declared, [operand, *before.constants], plan_path)
     null_on_failure = message.failure_behavior == _RETURN_NULL
     return ir.Cast(
         operand=operand,

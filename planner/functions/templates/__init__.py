@@ -18,6 +18,7 @@ from . import (
     decimals,
     lists,
     logarithms,
+    moment_rounding,
     regexps,
     rounding,
     strings,
@@ -38,6 +39,7 @@ _SCALAR: Final[Table] = {
     **strings.TABLE,
     **regexps.TABLE,
     **datetimes.TABLE,
+    **moment_rounding.TABLE,
     **lists.TABLE,
     **SCALAR,
 }

@@ -84,7 +84,7 @@ def _correlation(use: Use) -> str:
     return use.cast(use.call("corr", *use.arguments))
 
 
-_MIDDLE: Final = "[0.5, 0.5000000000009095]"
+MIDDLE: Final = "[0.5, 0.5000000000009095]"
 """The fractions whose values lie around the middle: of an odd number of values both are the one in the middle. The
 second fraction is 2**-40 above a half.
 """
@@ -95,7 +95,7 @@ def _median(use: Use) -> str:
     """The median, exact also where an approximation would do. Between two integers it is the even one. DuckDB's own
     median loses digits of large integers, and between infinities it is not a number.
     """
-    around = use.call("quantile_disc", use.arguments[1], _MIDDLE)
+    around = use.call("quantile_disc", use.arguments[1], MIDDLE)
     if not isinstance(use.result, t.Integer):
         return use.cast(f"list_reduce({around}, lambda low, high: {_MIDPOINT})")
     total = f"list_sum({around})"

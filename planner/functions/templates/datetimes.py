@@ -25,9 +25,12 @@ _FIELDS: Final[dict[str, str]] = {
     "SECOND": "date_part('second', {x})",
     "MILLISECOND": "date_part('millisecond', {x})",
     "MICROSECOND": "date_part('microsecond', {x})",
+    "NANOSECOND": "(epoch_ns({x}) % 1000 + 1000) % 1000",
+    "PICOSECOND": "CASE WHEN {x} IS NOT NULL THEN CAST(0 AS BIGINT) END",
     "SUBSECOND": "(date_part('microsecond', {x}) % 1000000)",
     "UNIX_TIME": "CAST(floor(date_part('epoch', {x})) AS BIGINT)",
 }
+_MICROS: Final = 6
 _WEDNESDAY: Final = "(CAST({x} AS DATE) + 3 - CAST(date_part('dow', {x}) AS INTEGER))"
 """The middle of a week that starts on Sunday: it lies in the year that has most of the week."""
 
@@ -38,10 +41,21 @@ def local(use: Use, x: str, index: int, zone: str) -> str:
     return f"({x} AT TIME ZONE {zone})"
 
 
+def _local_part(use: Use, x: str, index: int, zone: str) -> str:
+    """The same of an instant of whose places behind the microseconds nothing is asked."""
+    type_ = use.type(index)
+    if not isinstance(type_, t.TimestampTz) or type_.precision <= _MICROS:
+        return local(use, x, index, zone)
+    return let(
+        f"epoch_ns({x})",
+        lambda n: f"(make_timestamptz(({n} - ({n} % 1000 + 1000) % 1000) // 1000) AT TIME ZONE {zone})",
+    )
+
+
 def _only_microseconds(use: Use, index: int) -> None:
     type_ = use.type(index)
-    if isinstance(type_, t.Timestamp | t.TimestampTz) and type_.precision > 6:
-        use.refuse(f"DuckDB would cut {type_} to microseconds here (precision up to 6)")
+    if isinstance(type_, t.Timestamp | t.TimestampTz) and type_.precision > _MICROS:
+        use.refuse(f"DuckDB would cut {type_} to microseconds here (precision up to {_MICROS})")
 
 
 def _extract(use: Use) -> str:
@@ -55,8 +69,8 @@ def _extract(use: Use) -> str:
         return let(x, lambda v: f"((epoch_us({local(use, v, at, zone)}) - epoch_us({v})) // 1000000)")
     if unit not in _FIELDS:
         use.refuse(f"{unit} is not supported")
-    if zone is not None and unit != "UNIX_TIME":
-        x = local(use, x, at, zone)
+    if zone is not None and unit not in ("UNIX_TIME", "NANOSECOND"):
+        x = _local_part(use, x, at, zone)
     field = let(x, lambda v: _FIELDS[unit].format(x=v, wednesday=_WEDNESDAY.format(x=v)))
     return f"({field} - 1)" if indexed and indexing == "ZERO" else field
 
@@ -128,7 +142,8 @@ def _parse_timestamp(use: Use) -> str:
 
 def _format(use: Use) -> str:
     x, format_, *zone = use.arguments
-    _constant_format(use)
+    if "%n" in _constant_format(use).replace("%%", ""):
+        use.refuse("the directive %n is not supported: DuckDB leaves places behind it unwritten; %f are microseconds")
     match use.type(0):
         case t.Time():
             x = f"(DATE '1970-01-01' + {x})"
@@ -142,8 +157,8 @@ def _format(use: Use) -> str:
 TABLE: Final[Table] = {
     ("datetime", "extract"): Entry(
         _extract,
-        note="milliseconds and microseconds count from the minute, as in the official cases; MONDAY_WEEK, SUNDAY_WEEK,"
-        " NANOSECOND and PICOSECOND are refused: text and cases leave them open",
+        note="milliseconds and microseconds count from the minute, as in the official cases; MONDAY_WEEK and"
+        " SUNDAY_WEEK are refused: the text leaves the days before the year's first week open",
     ),
     ("datetime", "extract_boolean"): Entry(_extract_boolean, note="IS_DST is refused"),
     ("datetime", "add"): Entry(_shift("+")),

@@ -58,6 +58,11 @@ def quotient(dividend: str, divisor: str, shift: int, wanted: t.Decimal) -> str:
     return scaled(f"(({dividend}) // {divisor})", wanted.scale + 1, wanted)
 
 
+def quotient_cut(dividend: str, divisor: str, shift: int, wanted: t.Decimal) -> str:
+    """`dividend * 10**shift / divisor` of HUGEINTs, cut off towards zero. `shift`, from 0 on, gives the scale."""
+    return scaled(f"(({dividend} * CAST({10**shift} AS HUGEINT)) // {divisor})", wanted.scale, wanted)
+
+
 def _add(symbol: str) -> Template:
     def template(use: Use) -> str:
         x, y = decimal(use.type(0)), decimal(use.type(1))

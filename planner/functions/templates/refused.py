@@ -7,9 +7,6 @@ from typing import Final
 GEOMETRY: Final = "geometry is a user-defined type, which Tidegate does not carry"
 
 REFUSED: Final[dict[tuple[str, str], str]] = {
-    ("string", "regexp_strpos"): "DuckDB does not tell the position of a match of a regular expression",
-    ("datetime", "round_temporal"): "rounding to a multiple of a unit from an origin is not supported",
-    ("datetime", "round_calendar"): "rounding to a multiple of a unit within a calendar unit is not supported",
     **{
         ("geometry", name): GEOMETRY
         for name in (

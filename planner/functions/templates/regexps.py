@@ -5,6 +5,7 @@ look-around are Python's, where they are constants.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from ....operators.arrays.look_around import LOOK_AROUND, has_look_around, read
@@ -61,11 +62,11 @@ def _from_one(use: Use, index: int, what: str) -> str:
 
 
 def _searched(use: Use) -> str:
-    """The text from the position that the third argument names, if there is one."""
-    x = use.arguments[0]
-    if len(use.arguments) < 3 or use.constant(2) == 1:
+    """The text from the position that an argument names, if there is one: the third, or behind a replacement."""
+    x, at = use.arguments[0], 3 if use.name == "regexp_replace" else 2
+    if len(use.arguments) <= at or use.constant(at) == 1:
         return x
-    return f"substring({x}, {_from_one(use, 2, 'a position')})"
+    return f"substring({x}, {_from_one(use, at, 'a position')})"
 
 
 def _all(use: Use, group: str) -> str:
@@ -93,7 +94,7 @@ def _replace(use: Use) -> str:
     if not rest:
         return _replaced(use, x, new)
     if use.constant(4) not in (0, 1):
-        use.refuse("the occurrence to replace must be the constant 0 or 1")
+        return _replaced_later(use)
     if use.constant(3) == 1:
         return _replaced(use, x, new)
 
@@ -102,6 +103,56 @@ def _replace(use: Use) -> str:
         return f"(left({v}, {start} - 1) || {_replaced(use, f'substring({v}, {start})', new)})"
 
     return let_all([x, _from_one(use, 3, "a position")], replaced)
+
+
+def _replaced_later(use: Use) -> str:
+    """The text with one match replaced, which may be a later one: the rest of the text from it on begins with it."""
+    pattern = use.constant(1)
+    if not isinstance(pattern, str) or "\\B" in pattern or has_look_around(pattern):
+        use.refuse(r"to replace a later match, the pattern must be a constant without \B and without look-around")
+    below = error("regexp_replace of an occurrence below 0")
+
+    def replaced(names: Sequence[str]) -> str:
+        x, _, new, _, occurrence = names
+        named = replace(use, arguments=tuple(names))
+
+        def at(position: str) -> str:
+            rest = _replaced(named, f"substring({x}, {position})", new)
+            return f"CASE WHEN {position} = 0 THEN {x} ELSE left({x}, {position} - 1) || {rest} END"
+
+        later = let(_position(named, f"greatest({occurrence}, 1)"), at)
+        return f"CASE WHEN {occurrence} < 0 THEN {below} WHEN {new} IS NOT NULL THEN {later} END"
+
+    return let_all(use.arguments, replaced)
+
+
+def _position(use: Use, occurrence: str) -> str:
+    """The position of a match: behind the matches before it and the parts between them; 0 if there is none."""
+    start = use.arguments[2 if use.name == "regexp_strpos" else 3]
+    searched = _searched(use)
+    empty = error(f"{use.name} with a pattern that matches an empty text")
+
+    def position(values: Sequence[str]) -> str:
+        matches, parts, n = values
+        lengths = " + ".join(
+            f"coalesce(list_sum(list_transform({texts}, lambda part: length(part))), 0)"
+            for texts in (f"{parts}[1:{n}]", f"{matches}[1:{n} - 1]")
+        )
+        return (
+            f"CASE WHEN list_contains({matches}, '') THEN {empty} WHEN len({matches}) < {n} THEN 0"
+            f" WHEN len({matches}) >= {n} THEN CAST({lengths} AS BIGINT) + {start} END"
+        )
+
+    parts = _looking(use, "split", searched, "''") or f"regexp_split_to_array({searched}, {_pattern(use)})"
+    return let_all([_all(use, "0"), parts, occurrence], position)
+
+
+def _strpos(use: Use) -> str:
+    def position(names: Sequence[str]) -> str:
+        named = replace(use, arguments=tuple(names))
+        return _position(named, _from_one(named, 3, "an occurrence"))
+
+    return let_all(use.arguments, position)
 
 
 def _replaced(use: Use, text: str, new: str) -> str:
@@ -129,5 +180,6 @@ TABLE: Final[Table] = {
         _OPTIONS,
         f"{_NOTE}; occurrence 0 replaces the first match, as in the official cases; the extension's text has it all",
     ),
+    ("string", "regexp_strpos"): Entry(_strpos, _OPTIONS, _NOTE),
     ("string", "regexp_string_split"): Entry(_split, _OPTIONS, _NOTE),
 }

@@ -86,6 +86,17 @@ def _average(values: list[Any], type_: t.Type) -> Any:
             return sum(values) / len(values)
 
 
+def _cut(exact: Fraction, type_: t.Type) -> Any:
+    """The decimal without the digits behind its places."""
+    assert isinstance(type_, t.Decimal)
+    return Decimal(math.trunc(exact * 10**type_.scale)).scaleb(-type_.scale)
+
+
+def _median_cut(values: list[Any], type_: t.Type) -> Any:
+    low, high = _around_the_middle(values)
+    return _cut((Fraction(low) + Fraction(high)) / 2, type_)
+
+
 def _product(rows: Rows, type_: t.Type) -> Any:
     return _fitting(math.prod(_values(rows)), type_)
 
@@ -194,6 +205,8 @@ AGGREGATES: Final[Mapping[str, Aggregate]] = {
     "sum": _some(_sum),
     "sum0": _sum_or_zero,
     "avg": _some(_average),
+    "avg_cut": _some(lambda values, type_: _fitting(_cut(sum(map(Fraction, values)) / len(values), type_), type_)),
+    "median_decimal": _some(_median_cut),
     "min": _some(lambda values, _: min(values, key=above)),
     "max": _some(lambda values, _: max(values, key=above)),
     "product": _product,

@@ -24,12 +24,14 @@ LITERALS = {
     "position": (1, 64),
     "group": (0, 64),
     "step": (2, 64),
+    "places": (3, 32),
 }
 FORMAT = ir.Literal(value="%Y-%m-%d", type=t.String(nullable=False))
 WORDS = {
     "algorithm": "md5",
     "encoding": "hex",
     "flags": "i",
+    "kind": "decimal",
     "unit": "month",
     "direction": "DESC",
     "nulls": "NULLS LAST",

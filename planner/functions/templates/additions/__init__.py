@@ -11,13 +11,17 @@ from . import (
     list_additions,
     moment_additions,
     number_additions,
+    pattern_additions,
+    read_text_additions,
     statistic_additions,
     text_additions,
 )
 
 SCALAR: Final[Table] = {
     **text_additions.TABLE,
+    **read_text_additions.TABLE,
     **number_additions.TABLE,
+    **pattern_additions.TABLE,
     **moment_additions.TABLE,
     **list_additions.TABLE,
     **event_time_additions.TABLE,

@@ -189,13 +189,20 @@ def _without_end(bounds: str) -> Template:
 
 
 def _numbers(function: str) -> Template:
-    """Whole numbers; null if a bound is null."""
+    """Whole numbers; null if a bound is null. Steps of 0 are an error."""
 
     def counted(*bounds: str) -> str:
         missing = " OR ".join(f"{bound} IS NULL" for bound in bounds)
-        return f"CASE WHEN {missing} THEN NULL ELSE {function}({', '.join(bounds)}) END"
+        zero = f" WHEN {bounds[2]} = 0 THEN {error(f'{function} with a step of 0')}" if len(bounds) > 2 else ""
+        return f"CASE WHEN {missing} THEN NULL{zero} ELSE {function}({', '.join(bounds)}) END"
 
     return _with(counted)
+
+
+def _concat(*lists: str) -> str:
+    """The lists that are not null, one after the other; null if all are."""
+    missing = " AND ".join(f"{x} IS NULL" for x in lists)
+    return f"CASE WHEN {missing} THEN NULL ELSE list_concat({', '.join(lists)}) END"
 
 
 def _resized(x: str, length: str, filling: str) -> str:
@@ -256,7 +263,7 @@ TABLE: Final[Table] = {
     ("lists", "array_element"): Entry(_call("list_extract")),
     ("lists", "array_append"): Entry(_append),
     ("lists", "array_prepend"): Entry(_prepend),
-    ("lists", "array_concat"): Entry(_call("list_concat")),
+    ("lists", "array_concat"): Entry(_with(_concat)),
     ("lists", "array_distinct"): Entry(_with(_distinct_in_order)),
     ("lists", "array_compact"): Entry(lambda use: f"list_filter({use.arguments[0]}, lambda e: e IS NOT NULL)"),
     ("lists", "array_pop_back"): Entry(_without_end(":-2")),

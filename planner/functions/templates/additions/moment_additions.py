@@ -5,14 +5,31 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from .....operators.core import quoting
 from ....ir import types as t
 from ..use import Entry, Table, Template, Use, error, let
 
 _UNITS: Final = frozenset(
     {"year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond", "microsecond"}
 )
-_DIRECTIVES: Final = frozenset("YymdjHIpMSaAbB%")
-"""The directives that have one meaning everywhere."""
+_DIRECTIVES: Final = {
+    **{directive: f"%{directive}" for directive in "YymdjHIpMSaAbBuwGVUW%"},
+    **{f"-{directive}": f"%-{directive}" for directive in "dmyHIMSj"},
+    "F": "%Y-%m-%d",
+    "T": "%H:%M:%S",
+    "R": "%H:%M",
+    "D": "%m/%d/%y",
+    "h": "%b",
+    "f": "%f000",
+    **{
+        f"{dot}{count}f": f"{dot}{digits}"
+        for dot in (".", "")
+        for count, digits in ((3, "%g"), (6, "%f"), (9, "%f000"))
+    },
+}
+"""The directives that have one meaning everywhere, and those of Rust's chrono that DuckDB writes otherwise."""
+_DIRECTIVE: Final = re.compile(r"%(\.?\d?f|-?.)?", re.DOTALL)
+_FRACTIONS: Final = frozenset({"3f", "6f", "9f", "f", ".3f", ".6f", ".9f"})
 _MICROS: Final = 6
 _ORIGIN: Final = "TIMESTAMP '1970-01-01'"
 
@@ -28,10 +45,11 @@ def _fine(use: Use, index: int) -> str:
 def _coarse(use: Use, index: int) -> str:
     """A moment without its nanoseconds, where the function drops them anyway."""
     type_ = use.type(index)
-    if not isinstance(type_, t.Timestamp) or type_.precision <= _MICROS:
-        return _fine(use, index)
+    if not isinstance(type_, t.Timestamp | t.TimestampTz) or type_.precision <= _MICROS:
+        return use.arguments[index]
+    function = "make_timestamp" if isinstance(type_, t.Timestamp) else "make_timestamptz"
     return let(
-        f"epoch_ns({use.arguments[index]})", lambda n: f"make_timestamp(({n} - (({n} % 1000) + 1000) % 1000) // 1000)"
+        f"epoch_ns({use.arguments[index]})", lambda n: f"{function}(({n} - (({n} % 1000) + 1000) % 1000) // 1000)"
     )
 
 
@@ -68,29 +86,55 @@ def _date_trunc(use: Use) -> str:
 
 
 def _date_bin(use: Use) -> str:
-    origin = f"CAST({use.arguments[2]} AS TIMESTAMP)" if len(use.arguments) > 2 else _ORIGIN
-    return use.cast(f"time_bucket({use.arguments[0]}, CAST({_coarse(use, 1)} AS TIMESTAMP), {origin})")
+    """The bins of instants are those of UTC."""
+    zoned = isinstance(use.type(1), t.TimestampTz)
+
+    def plain(index: int) -> str:
+        moment = _coarse(use, index)
+        return f"({moment} AT TIME ZONE 'UTC')" if zoned else f"CAST({moment} AS TIMESTAMP)"
+
+    origin = plain(2) if len(use.arguments) > 2 else _ORIGIN
+    bucket = f"time_bucket({use.arguments[0]}, {plain(1)}, {origin})"
+    return use.cast(f"({bucket} AT TIME ZONE 'UTC')" if zoned else bucket)
 
 
-def _format(use: Use) -> str:
-    """A constant format whose directives have one meaning everywhere."""
+def _cut(use: Use) -> str:
+    """The division of whole numbers cuts towards zero, which is 1970."""
+    digits = use.constant(1)
+    if not isinstance(digits, int):
+        use.refuse("the number of places must be a constant")
+    type_ = use.type(0)
+    precision = type_.precision if isinstance(type_, t.Timestamp | t.TimestampTz) else _MICROS
+    unit, finest = ("ns", 9) if precision > _MICROS else ("us", _MICROS)
+    size = 10 ** (finest - digits)
+    moment = f"make_timestamp{'_ns' if unit == 'ns' else ''}(epoch_{unit}({use.arguments[0]}) // {size} * {size})"
+    return use.cast(f"({moment} AT TIME ZONE 'UTC')" if isinstance(type_, t.TimestampTz) else moment)
+
+
+def _format(use: Use, unknown: frozenset[str] = frozenset()) -> str:
+    """A constant format whose directives have one meaning everywhere, in DuckDB's directives."""
     format_ = use.constant(1)
     if not isinstance(format_, str):
         use.refuse("the format must be a constant")
-    for directive in re.findall(r"%(.?)", format_):
-        if directive not in _DIRECTIVES:
-            use.refuse(f"the directive %{directive} is not supported; there are: {' '.join(sorted(_DIRECTIVES))}")
-    return use.arguments[1]
+
+    def translated(match: re.Match[str]) -> str:
+        if match[1] not in _DIRECTIVES or match[1] in unknown:
+            have = " ".join(sorted(_DIRECTIVES.keys() - unknown))
+            use.refuse(f"the directive {match.group()} is not supported; there are: {have}")
+        return _DIRECTIVES[match[1]]
+
+    return quoting.text(_DIRECTIVE.sub(translated, format_))
 
 
 def _to_char(use: Use) -> str:
-    return f"strftime({_fine(use, 0)}, {_format(use)})"
+    format_ = _format(use, _FRACTIONS if isinstance(use.type(0), t.Date) else frozenset())
+    return f"strftime({_fine(use, 0)}, {format_})"
 
 
 def _to_date(use: Use) -> str:
     if len(use.arguments) == 1:
         return use.cast(use.arguments[0])
-    return use.cast(f"strptime({use.arguments[0]}, {_format(use)})")
+    return use.cast(f"strptime({use.arguments[0]}, {_format(use, _FRACTIONS)})")
 
 
 def _units(per_second: int) -> Template:
@@ -117,6 +161,19 @@ def _iso_text(use: Use) -> str:
     return let(f"CAST({_fine(use, 0)} AS TIMESTAMP)", written)
 
 
+def _epoch(use: Use) -> str:
+    return use.cast(f"date_part('epoch', {use.arguments[0]})")
+
+
+def _nanosecond(use: Use) -> str:
+    return let(f"epoch_ns({use.arguments[0]})", lambda n: f"(({n} % 60000000000 + 60000000000) % 60000000000)")
+
+
+def _to_local_time(use: Use) -> str:
+    x = use.arguments[0]
+    return f"({x} AT TIME ZONE 'UTC')" if isinstance(use.type(0), t.TimestampTz) else x
+
+
 def _whole_seconds(use: Use) -> str:
     return f"CAST(floor(date_part('epoch', {use.arguments[0]})) AS BIGINT)"
 
@@ -124,15 +181,18 @@ def _whole_seconds(use: Use) -> str:
 TABLE: Final[Table] = {
     ("moments", "add"): Entry(_shift("+")),
     ("moments", "subtract"): Entry(_subtract),
+    ("moments", "cut"): Entry(_cut, note="the number of places must be a constant"),
     ("moments", "date_bin"): Entry(_date_bin),
     ("moments", "date_trunc"): Entry(_date_trunc, note="the unit must be a constant"),
+    ("moments", "epoch"): Entry(_epoch),
     ("moments", "from_unixtime"): Entry(_units(1)),
     ("moments", "iso_text"): Entry(_iso_text),
     ("moments", "make_date"): Entry(lambda use: f"make_date({', '.join(use.arguments)})"),
     ("moments", "make_time"): Entry(lambda use: f"make_time({', '.join(use.arguments)})"),
+    ("moments", "nanosecond"): Entry(_nanosecond),
     ("moments", "to_char"): Entry(_to_char, note="the format must be a constant"),
     ("moments", "to_date"): Entry(_to_date, note="the format must be a constant"),
-    ("moments", "to_local_time"): Entry(lambda use: use.arguments[0]),
+    ("moments", "to_local_time"): Entry(_to_local_time),
     ("moments", "to_time"): Entry(lambda use: use.cast(use.arguments[0])),
     ("moments", "to_timestamp"): Entry(_units(1)),
     ("moments", "to_timestamp_seconds"): Entry(_units(1)),

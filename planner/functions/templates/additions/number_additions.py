@@ -1,9 +1,11 @@
-"""Numbers: roots, divisors, and numbers without their fraction."""
+"""Numbers: roots, divisors, quotients, numbers without their fraction, and floats as texts."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from ....ir import types as t
+from ..decimals import decimal, quotient_cut, unscaled
 from ..use import Entry, Table, Template, Use, let, let_all
 
 
@@ -25,9 +27,62 @@ def _nanvl(use: Use) -> str:
     return let(x, lambda v: f"CASE WHEN isnan({v}) THEN {other} ELSE {v} END")
 
 
+def _divide_cut(use: Use) -> str:
+    x, y, result = decimal(use.type(0)), decimal(use.type(1)), decimal(use.result)
+    shift = result.scale + y.scale - x.scale
+    return quotient_cut(unscaled(use.arguments[0], x), unscaled(use.arguments[1], y), shift, result)
+
+
+_INFINITE: Final = "CAST('3.4028235677973366e38' AS DOUBLE)"
+"""The least double whose nearest float of 32 bits is infinite."""
+
+
+def _single(use: Use) -> str:
+    def narrowed(x: str) -> str:
+        high, low = (f"CAST('{sign}inf' AS FLOAT)" for sign in ("", "-"))
+        within = f"CAST({x} AS FLOAT)"
+        beyond = f"WHEN {x} >= {_INFINITE} THEN {high} WHEN {x} <= -{_INFINITE} THEN {low}"
+        return f"CASE WHEN isnan({x}) THEN {within} {beyond} ELSE {within} END"
+
+    return let(use.arguments[0], narrowed)
+
+
+_FLOAT_FIXED: Final = ("1e13", "1e16")
+"""From here to there DuckDB writes floats of 32 bits without an exponent, Rust with one."""
+
+
+def _float_text(use: Use) -> str:
+    """DuckDB's text has the same digits. Rust writes no `+` and no leading zeros in an exponent."""
+    is_single = use.type(0) == t.nullable(t.Float(bits=32)) or use.type(0) == t.Float(bits=32, nullable=False)
+
+    def text(x: str) -> str:
+        plain = f"CAST({x} AS VARCHAR)"
+        short = f"replace(replace({plain}, 'e+', 'e'), 'e-0', 'e-')"
+        if is_single:
+            low, high = _FLOAT_FIXED
+            digits = f"rtrim(split_part(ltrim({plain}, '-'), '.', 1), '0')"
+            sign = f"CASE WHEN {x} < 0 THEN '-' ELSE '' END"
+            fraction = f"CASE WHEN length({digits}) > 1 THEN '.' || substring({digits}, 2) ELSE '' END"
+            exponent = f"length(split_part(ltrim({plain}, '-'), '.', 1)) - 1"
+            large = f"({sign} || left({digits}, 1) || {fraction} || 'e' || ({exponent}))"
+            mantissa = f"replace(ltrim(split_part({plain}, 'e', 1), '-'), '.', '')"
+            small = f"({sign} || '0.00000' || {mantissa})"
+            size = f"abs(CAST({x} AS DOUBLE))"
+            short = (
+                f"CASE WHEN {size} >= {low} AND {size} < {high} THEN {large}"
+                f" WHEN {plain} LIKE '%e-06' THEN {small} ELSE {short} END"
+            )
+        return f"CASE WHEN isnan({x}) THEN 'NaN' ELSE {short} END"
+
+    return let(use.arguments[0], text)
+
+
 TABLE: Final[Table] = {
     ("numbers", "cbrt"): Entry(_call("cbrt")),
     ("numbers", "cot"): Entry(_call("cot")),
+    ("numbers", "divide_cut"): Entry(_divide_cut),
+    ("numbers", "float_text"): Entry(_float_text),
+    ("numbers", "single"): Entry(_single),
     ("numbers", "gcd"): Entry(_call("gcd")),
     ("numbers", "lcm"): Entry(_call("lcm")),
     ("numbers", "iszero"): Entry(lambda use: f"({use.arguments[0]} = 0)"),

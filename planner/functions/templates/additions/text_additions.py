@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Final
 
-from .....operators.core import quoting
 from ....ir import types as t
 from ..use import Entry, Table, Template, Use, error, let, let_all
 from .list_additions import joined
@@ -19,8 +17,6 @@ _SEVERAL: Final = {
     letter: upper for letter in map(chr, range(0x80, 0x10000)) if len(upper := letter.upper()) > 1 and letter.islower()
 }
 """The letters whose upper case is several letters."""
-
-_GROUP: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\((?!\?)|\(\?P?<(?![=!])", re.DOTALL)
 
 
 def _call(function: str) -> Template:
@@ -83,9 +79,26 @@ def _position_in_list(use: Use) -> str:
 
 
 def _initcap_words(use: Use) -> str:
-    parts = f"regexp_extract_all({use.arguments[0]}, '[\\p{{L}}\\p{{N}}]+|[^\\p{{L}}\\p{{N}}]+')"
-    capital = "upper(left(word, 1)) || lower(substring(word, 2))"
-    return f"array_to_string(list_transform({parts}, lambda word: {capital}), '')"
+    def capitalized(x: str) -> str:
+        parts = f"regexp_extract_all({x}, '[\\p{{L}}\\p{{N}}]+|[^\\p{{L}}\\p{{N}}]+')"
+        simple, full = (
+            f"array_to_string(list_transform({parts}, lambda word: {first} || lower(substring(word, 2))), '')"
+            for first in ("upper(left(word, 1))", _upper_letter("left(word, 1)"))
+        )
+        return f"CASE WHEN {_has_several(x)} THEN {full} ELSE {simple} END"
+
+    return let(use.arguments[0], capitalized)
+
+
+def _has_several(x: str) -> str:
+    """Tests whether a letter's upper case is several letters."""
+    return f"regexp_matches({x}, '[{''.join(_SEVERAL)}]')"
+
+
+def _upper_letter(letter: str) -> str:
+    names = ", ".join(f"'{lower}'" for lower in _SEVERAL)
+    uppers = ", ".join(f"'{upper}'" for upper in _SEVERAL.values())
+    return f"coalesce(map_extract_value(map([{names}], [{uppers}]), {letter}), upper({letter}))"
 
 
 def _like_escaped(use: Use) -> str:
@@ -107,75 +120,6 @@ def _overlay(use: Use) -> str:
         )
 
     return let_all((x, new, start, *length), lambda v: overlaid(list(v)))
-
-
-def _flags(use: Use, index: int, known: str) -> str:
-    """The flags of a pattern, a constant, as far as they are known."""
-    flags = _word(use, index, "flags") if len(use.arguments) > index else ""
-    if odd := set(flags) - set(known):
-        use.refuse(f"the flag {min(odd)!r} is not supported; there are: {', '.join(known)}")
-    return "".join(dict.fromkeys(flags))
-
-
-def _pattern(use: Use, flags: str) -> str:
-    """The pattern with flags in front."""
-    if not flags:
-        return use.arguments[1]
-    constant = use.constant(1)
-    if isinstance(constant, str):
-        return quoting.text(f"(?{flags}){constant}")
-    return f"('(?{flags})' || {use.arguments[1]})"
-
-
-def _regexp_like(use: Use) -> str:
-    flags = _flags(use, 2, "ims") or ("i" if use.choices["case_sensitivity"] == "CASE_INSENSITIVE" else "")
-    return f"regexp_matches({use.arguments[0]}, {_pattern(use, flags)})"
-
-
-def _regexp_replace(use: Use) -> str:
-    flags = _flags(use, 3, "gims")
-    pattern = _pattern(use, flags.replace("g", ""))
-    every = ", 'g'" if "g" in flags else ""
-    return f"regexp_replace({use.arguments[0]}, {pattern}, {use.arguments[2]}{every})"
-
-
-def _regexp_count(use: Use) -> str:
-    x, _, *rest = use.arguments
-    pattern = _pattern(use, _flags(use, 3, "ims"))
-    if rest and use.constant(2) != 1:
-        start = rest[0]
-        before = error("regexp_count from a position below 1")
-        x = f"substring({x}, {let(start, lambda s: f'CASE WHEN {s} < 1 THEN {before} ELSE {s} END')})"
-    return f"len(regexp_extract_all({x}, {pattern}))"
-
-
-def _regexp_instr(use: Use) -> str:
-    """The length of the shortest text before a match, plus one."""
-    known = use.constant(1)
-    written = isinstance(known, str)
-    before = quoting.text(f"(?s)^(.*?)(?:{known})") if written else f"('(?s)^(.*?)(?:' || {use.arguments[1]} || ')')"
-
-    def position(x: str, pattern: str) -> str:
-        first = f"length(regexp_extract({x}, {pattern}, 1)) + 1"
-        return f"CASE regexp_matches({x}, {pattern}) WHEN true THEN {first} WHEN false THEN 0 END"
-
-    if written:
-        return let(use.arguments[0], lambda x: position(x, before))
-    return let_all((use.arguments[0], before), lambda names: position(*names))
-
-
-def _regexp_match(use: Use) -> str:
-    pattern = _word(use, 1, "pattern")
-    flags = _flags(use, 2, "ims")
-    groups = sum(match.group().startswith("(") for match in _GROUP.finditer(pattern))
-    written = quoting.text(f"(?{flags}){pattern}" if flags else pattern)
-    numbers = range(1, groups + 1) if groups else range(1)
-
-    def matched(x: str) -> str:
-        parts = ", ".join(f"regexp_extract({x}, {written}, {number})" for number in numbers)
-        return f"CASE WHEN regexp_matches({x}, {written}) THEN [{parts}] END"
-
-    return let(use.arguments[0], matched)
 
 
 def _split_part(use: Use) -> str:
@@ -200,17 +144,23 @@ def _before_separators(use: Use) -> str:
 
 def _upper_full(use: Use) -> str:
     """Upper case. DuckDB's gives one letter for each, so letters with several are replaced, where there are any."""
-    letters = "".join(_SEVERAL)
-    names = ", ".join(f"'{letter}'" for letter in _SEVERAL)
-    uppers = ", ".join(f"'{upper}'" for upper in _SEVERAL.values())
-    table = f"map([{names}], [{uppers}])"
-    raised_letter = f"coalesce(map_extract_value({table}, letter), upper(letter))"
 
     def raised(x: str) -> str:
-        slowly = f"array_to_string(list_transform(string_split({x}, ''), lambda letter: {raised_letter}), '')"
-        return f"CASE WHEN regexp_matches({x}, '[{letters}]') THEN {slowly} ELSE upper({x}) END"
+        letters = f"list_transform(string_split({x}, ''), lambda letter: {_upper_letter('letter')})"
+        return f"CASE WHEN {_has_several(x)} THEN array_to_string({letters}, '') ELSE upper({x}) END"
 
     return let(use.arguments[0], raised)
+
+
+def _lower_full(use: Use) -> str:
+    """Lower case. DuckDB's knows neither the sigma at the end of a word nor the dotted capital I."""
+    sigma = r"regexp_replace({x}, '(\p{{L}})Σ(\P{{L}}|$)', '\1ς\2', 'g')"
+
+    def lowered(x: str) -> str:
+        special = f"replace({sigma.format(x=x)}, 'İ', 'i\u0307')"
+        return f"lower(CASE WHEN regexp_matches({x}, '[Σİ]') THEN {special} ELSE {x} END)"
+
+    return let(use.arguments[0], lowered)
 
 
 def _ascii(use: Use) -> str:
@@ -228,13 +178,9 @@ TABLE: Final[Table] = {
     ("text", "find_in_set"): Entry(_position_in_list),
     ("text", "initcap_words"): Entry(_initcap_words),
     ("text", "like_escaped"): Entry(_like_escaped, _CASE),
+    ("text", "lower_full"): Entry(_lower_full),
     ("text", "md5"): Entry(_call("md5")),
     ("text", "overlay"): Entry(_overlay),
-    ("text", "regexp_count"): Entry(_regexp_count, note="flags must be a constant"),
-    ("text", "regexp_instr"): Entry(_regexp_instr),
-    ("text", "regexp_like"): Entry(_regexp_like, _CASE, "flags must be a constant"),
-    ("text", "regexp_match"): Entry(_regexp_match, note="pattern and flags must be constants"),
-    ("text", "regexp_replace_flagged"): Entry(_regexp_replace, note="flags must be a constant"),
     ("text", "sha256"): Entry(lambda use: _HASHES["sha256"].format(x=use.arguments[0])),
     ("text", "split_part"): Entry(_split_part),
     ("text", "substr_index"): Entry(_before_separators),

@@ -1,0 +1,64 @@
+"""Casts that a producer means otherwise than DuckDB does them: a function of ours is applied to the operand first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from .. import ir
+from ..ir import types as t
+from ..ir.types import Type
+
+_NUMBERS: Final = "extension:io.tidegate:functions_numbers"
+_MOMENTS: Final = "extension:io.tidegate:functions_moments"
+_TEXTS: Final = "extension:io.tidegate:functions_text"
+_READ: Final[dict[type, str]] = {
+    t.Boolean: "boolean",
+    t.Integer: "integer",
+    t.Float: "float",
+    t.Decimal: "decimal",
+    t.Date: "date",
+    t.Time: "time",
+    t.Timestamp: "timestamp",
+    t.TimestampTz: "timestamp",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BeforeCast:
+    """A function of an extension, over the operand of a cast and these constants."""
+
+    name: str
+    extension: str
+    constants: tuple[ir.Literal, ...] = ()
+
+
+def before_cast(dialect: str, source: Type, target: Type) -> BeforeCast | None:
+    """The function that a producer's cast applies to its operand first; None if there is none."""
+    return _datafusion(source, target) if dialect == "datafusion" else None
+
+
+def _datafusion(source: Type, target: Type) -> BeforeCast | None:
+    """DataFusion cuts numbers and moments off where others round. It reads fewer texts as numbers than DuckDB does, and
+    writes floats as Rust does, moments as ISO 8601 does.
+    """
+    match source, target:
+        case ((t.Float() | t.Decimal()), t.Integer()):
+            return BeforeCast("trunc", _NUMBERS)
+        case t.Float(bits=64), t.Float(bits=32):
+            return BeforeCast("single", _NUMBERS)
+        case t.Float(), (t.String() | t.VarChar()):
+            return BeforeCast("float_text", _NUMBERS)
+        case t.Timestamp(), (t.String() | t.VarChar()):
+            return BeforeCast("iso_text", _MOMENTS)
+        case ((t.Timestamp() | t.TimestampTz()), (t.Time() | t.Timestamp() | t.TimestampTz())):
+            if target.precision < source.precision:
+                return BeforeCast("cut", _MOMENTS, (ir.Literal(value=target.precision, type=_COUNT),))
+            return None
+        case ((t.String() | t.VarChar()), _) if (kind := _READ.get(type(target))) is not None:
+            return BeforeCast("readable", _TEXTS, (ir.Literal(value=kind, type=t.String(nullable=False)),))
+        case _:
+            return None
+
+
+_COUNT: Final = t.Integer(bits=32, nullable=False)

@@ -1,0 +1,65 @@
+"""Texts as producers read them: those that are written otherwise are put in quotation marks, which no cast reads."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .....operators.core import quoting
+from ..use import Entry, Table, Use, let
+
+_QUOTED: Final = "'\"' || {x} || '\"'"
+
+_PATTERNS: Final = {
+    "integer": r"\s*[+-]?[0-9]+\s*",
+    "float": "[^_]*",
+    "decimal": "[^_eE]*",
+    "time": r"([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,9})?)?",
+    "timestamp": r"\d{4,6}-\d{2}-\d{2}([ T]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?",
+}
+_ZONED: Final = rf"{_PATTERNS['timestamp']}\s*([Zz]|[+-]\d{{2}}(:?\d{{2}})?)"
+_WORDS: Final = {
+    "true": ("t", "tr", "tru", "true", "y", "ye", "yes", "on", "1"),
+    "false": ("f", "fa", "fal", "fals", "false", "n", "no", "of", "off", "0"),
+}
+
+
+def _boolean(x: str) -> str:
+    words = ((word, ", ".join(f"'{spelling}'" for spelling in spellings)) for word, spellings in _WORDS.items())
+    return " ".join(f"WHEN lower({x}) IN ({spellings}) THEN '{word}'" for word, spellings in words)
+
+
+def _date(x: str) -> str:
+    compact = f"left({x}, 4) || '-' || substring({x}, 5, 2) || '-' || right({x}, 2)"
+    return (
+        f"WHEN regexp_full_match({x}, '[0-9]{{8}}') THEN {compact}"
+        f" WHEN NOT regexp_matches({x}, '^\\s*[+-]?[A-Za-z]') THEN {x}"
+    )
+
+
+def _matching(x: str, kind: str) -> str:
+    return f"WHEN regexp_full_match({x}, {quoting.text(_PATTERNS[kind])}) THEN {x}"
+
+
+def _timestamp(x: str) -> str:
+    """A text with an offset is written in UTC."""
+    utc = f"CAST(TRY_CAST({x} AS TIMESTAMPTZ_NS) AT TIME ZONE 'UTC' AS VARCHAR)"
+    zoned = f"regexp_full_match({x}, {quoting.text(_ZONED)})"
+    return f"{_matching(x, 'timestamp')} WHEN {zoned} THEN coalesce({utc}, {_QUOTED.format(x=x)})"
+
+
+_OTHERS: Final = {"boolean": _boolean, "date": _date, "timestamp": _timestamp}
+
+
+def _readable(use: Use) -> str:
+    kind = use.constant(1)
+    if not isinstance(kind, str) or kind not in (*_PATTERNS, *_OTHERS):
+        use.refuse(f"the kind must be a constant, one of {', '.join(sorted({*_PATTERNS, *_OTHERS}))}")
+
+    def checked(x: str) -> str:
+        branches = _OTHERS[kind](x) if kind in _OTHERS else _matching(x, kind)
+        return f"CASE {branches} ELSE {_QUOTED.format(x=x)} END"
+
+    return let(use.arguments[0], checked)
+
+
+TABLE: Final[Table] = {("text", "readable"): Entry(_readable, note="the kind must be a constant")}
