@@ -71,10 +71,7 @@ def _refusal(connection: duckdb.DuckDBPyConnection, source: t.Type, target: t.Ty
     try:
         connection.execute(f"SELECT CAST({cast('c0', source, target, how)} AS VARCHAR) FROM r").fetchall()
     except duckdb.Error as error:
-        unfit = isinstance(
-            error, duckdb.ConversionException | duckdb.OutOfRangeException | duckdb.InvalidInputException
-        )
-        if how is ir.CastFailure.NULL or not unfit or "nimplemented" in str(error):
+        if how is ir.CastFailure.NULL or not isinstance(error, UNFIT) or "nimplemented" in str(error):
             return str(error)
     return None
 
