@@ -25,7 +25,8 @@ _SIZE_FACTORS: Final = (0xAF251AF3B0F025B5, 0xB564EF22EC7AECE5)
 class Fingerprint:
     """A file to write to, of which the fingerprint alone is kept. It does not depend on how writes cut the bytes.
 
-    Two sums, each over all words of eight bytes: a word counts as often as the number of its place says.
+    Two sums, each over all words of eight bytes: a word counts as often as the number of its place says. A bit of a
+    word reaches only the bits above it in a sum, so the second sum takes the bytes of each word the other way round.
     """
 
     closed = False
@@ -58,8 +59,8 @@ class Fingerprint:
         while first < len(words):
             block, position = divmod(self._words, _BLOCK)
             some = words[first : first + _BLOCK - position]
-            for at in range(_SUMS):
-                weighed = int(np.dot(some, _WEIGHTS[at, position : position + len(some)]))
+            for at, values in enumerate((some, some.byteswap())):
+                weighed = int(np.dot(values, _WEIGHTS[at, position : position + len(some)]))
                 self._sums[at] += weighed * pow(_BLOCK_FACTORS[at], block, _MODULUS)
             self._words += len(some)
             first += len(some)
