@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing
+from dataclasses import replace
 
 import pyarrow as pa
 
-from ..proto.errors import ExecutionError, Exhausted
+from ..proto.errors import ExecutionError, InternalError
 from .core.batches import batch_of
 from .core.blocks import blocks
 from .core.operator import Operator, Stream
 from .writing.formats import WriteFormat
 from .writing.matching_columns import TableColumns
 from .writing.modes import WriteMode
-from .writing.staged_write import FileNames, Staged, Written, writer_of
+from .writing.part_writer import WriteTarget
+from .writing.publishing import complete_published
+from .writing.staged_write import FileNames, Staged, WriteQuota, Written, WrittenPart, naming, writer_of
 from .writing.table_folder import OpenFolder, TableFolder
 
 
@@ -55,9 +58,8 @@ class Write(Operator):
         self._format = format_
         self._mode = mode
         self._writer = hashlib.sha256(writer.encode()).hexdigest()[:16]
-        self._quota = quota
+        self._quota = WriteQuota(quota)
         self._columns = TableColumns(folder.name, table)
-        self._committed_bytes = 0
         self._epoch = 0
         self._open: OpenFolder | None = None
         self._staged: Staged | None = None
@@ -87,7 +89,7 @@ class Write(Operator):
                 self.drop()
 
     def commit(self) -> Written:
-        """Put the file of the last run into the table."""
+        """Put the files of the last run into the table."""
         staged, folder = self._staged, self._open
         if staged is None or folder is None:
             return Written()
@@ -95,7 +97,7 @@ class Write(Operator):
             others = self._others(folder)
             self._check(folder, others)
             written = staged.publish(others if self._mode is WriteMode.REPLACE else ())
-        self._committed_bytes += written.bytes
+        self._quota = replace(self._quota, used=self._quota.used + written.bytes)
         self._staged = self._open = None
         folder.close()
         return written
@@ -114,9 +116,10 @@ class Write(Operator):
         self.drop()
 
     def _start(self) -> Staged | None:
-        """The epoch's file; None where nothing is to be written."""
+        """The epoch's files; None where nothing is to be written."""
         with self._naming_the_table():
             folder = self._open = self._folder.open()
+            complete_published(folder)
             others = self._others(folder)
             if others and self._mode is WriteMode.IGNORE:
                 self.drop()
@@ -136,7 +139,7 @@ class Write(Operator):
         """True where the table has files beside this epoch's, once this epoch is committed."""
         assert self._open is not None
         names = self._names()
-        mine = any(writer_of(name) == self._writer and name != names.file for name in self._open.files())
+        mine = any(writer_of(name) == self._writer and not names.of_epoch(name) for name in self._open.files())
         return mine or (self._mode is WriteMode.APPEND and bool(self._others(self._open)))
 
     def _names(self) -> FileNames:
@@ -148,13 +151,7 @@ class Write(Operator):
         return [name for name in folder.files() if not name.startswith((".", "_")) and not names.of_writer(name)]
 
     def _check_quota(self, staged: Staged) -> None:
-        if self._committed_bytes + staged.bytes > self._quota:
-            raise Exhausted(
-                f"table {self._folder.name!r}: epoch {self._epoch} makes the task write more than its write_quota, "
-                f"{self._quota:,} bytes ({self._committed_bytes:,} of them in earlier epochs); raise write_quota, or "
-                "continue in another task",
-                reason="WRITE_QUOTA",
-            )
+        self._quota.check(self._folder.name, self._epoch, staged.bytes)
 
     def _check(self, folder: OpenFolder, others: Sequence[str]) -> None:
         if others and self._mode in (WriteMode.ERROR, WriteMode.IGNORE):
@@ -173,12 +170,51 @@ class Write(Operator):
         if self._mode in (WriteMode.INSERT, WriteMode.APPEND):
             self._columns.check(folder, others)
 
-    @contextmanager
-    def _naming_the_table(self) -> Iterator[None]:
-        """Name the table in errors of a disk that is full or fails."""
+    def _naming_the_table(self) -> AbstractContextManager[None]:
+        return naming(self._folder.name)
+
+
+class AdoptingWrite(Write):
+    """A write whose files other processes have written: a file for each channel, under a hidden name in the folder.
+
+    Its input is the rows to hand on. `adopt` takes the files over before the first of these rows comes.
+    """
+
+    def target(self) -> WriteTarget:
+        """The description of the files that other processes write in the epoch that has begun."""
+        return WriteTarget(
+            folder=self._folder,
+            names=self._names(),
+            format=self._format.name,
+            table=self.table,
+            returned=self._returned,
+            schema=self.schema,
+            quota=self._quota,
+        )
+
+    def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
+        [rows] = inputs
+        complete = False
         try:
-            yield
-        except (OSError, pa.ArrowException) as error:
+            with closing(rows):
+                staged = self._start()
+                if staged is not None:
+                    yield from rows
+                    self._finish(staged)
+            complete = True
+        finally:
+            if not complete:
+                self.drop()
+
+    def adopt(self, parts: Sequence[WrittenPart]) -> None:
+        if self._staged is None:
+            raise InternalError("files of a table came before its run")
+        with self._naming_the_table():
+            unseen = self._staged.adopt(parts)
+        if unseen is not None:
             raise ExecutionError(
-                f"table {self._folder.name!r} cannot be written: {' '.join(str(error).split())}", reason="WRITE_FAILED"
-            ) from error
+                f"table {self._folder.name!r}: the processes that compute its rows have written {unseen}, which is not "
+                "in the table's folder here: the write root must be one folder for all of them, under one path",
+                reason="WRITE_FAILED",
+            )
+        self._check_quota(self._staged)

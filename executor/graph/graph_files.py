@@ -6,17 +6,23 @@ import os
 
 import pyarrow as pa
 
-from ...operators.write import Write
+from ...operators.write import AdoptingWrite, Write
 from ...operators.writing.formats import WRITE_FORMATS
 from ...operators.writing.modes import WriteMode
 from ...operators.writing.table_folder import TableFolder
 from ...proto.errors import InvalidRequest
 from ...proto.graph import FileTarget
+from ...proto.values import ExecutorKind, TaskOptions
 
 _PLACE = "result"
 
 
-def file_effect(target: FileTarget, schema: pa.Schema, task: str, quota: int) -> Write:
+def write_for(options: TaskOptions) -> type[Write]:
+    """The operator that writes a task's tables: on Spark the channels write the files, and the operator adopts them."""
+    return Write if options.executor is ExecutorKind.LOCAL else AdoptingWrite
+
+
+def file_effect(target: FileTarget, schema: pa.Schema, task: str, options: TaskOptions) -> Write:
     """The effect that writes a graph's rows, of this schema. `task` is a name that no other task has."""
     above, name = os.path.split(target.folder)
     if not os.path.isdir(above):
@@ -28,7 +34,7 @@ def file_effect(target: FileTarget, schema: pa.Schema, task: str, quota: int) ->
     modes = {mode.value: mode for mode in WriteMode}
     if target.mode not in modes:
         raise InvalidRequest(f"mode must be one of {', '.join(modes)}, not {target.mode!r}", reason="UNKNOWN_MODE")
-    return Write(
+    return write_for(options)(
         pa.schema([]),
         table=schema,
         returned=None,
@@ -36,6 +42,6 @@ def file_effect(target: FileTarget, schema: pa.Schema, task: str, quota: int) ->
         format_=WRITE_FORMATS[target.format],
         mode=modes[target.mode],
         writer=task,
-        quota=quota,
+        quota=options.write_quota,
         plan_path=_PLACE,
     )

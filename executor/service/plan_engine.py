@@ -51,7 +51,7 @@ from ...proto.version import __version__
 from ..api.computation import Computation, RowEffect
 from ..api.engine import MakeEffect
 from ..graph.graph_computation import GraphComputation
-from ..graph.graph_files import file_effect
+from ..graph.graph_files import file_effect, write_for
 from ..graph.graph_sources import GraphFiles, find_files, opened
 from ..ledger.split_book import rowless
 from ..pipelines.shapes import shape_of
@@ -131,7 +131,7 @@ class PlanEngine:
         cluster: MakeCluster | None = None
         if options.executor is ExecutorKind.SPARK:
             settings = self._settings(options)
-            cluster = self._sparks.cluster(options, settings, static, self._databases, space.files.folder)
+            cluster = self._sparks.cluster(options, settings, static, self._databases, space.files.folder, write)
         resources = self._resources(options, space, scheduler, static, write, cluster)
         return PlanComputation(prepared, options, **resources)
 
@@ -188,7 +188,7 @@ class PlanEngine:
         target = prepared.graph.target
         if target is None:
             return None if effect is None else effect(prepared.schema)
-        return file_effect(target, prepared.schema, task, options.write_quota)
+        return file_effect(target, prepared.schema, task, options)
 
     def explain_graph(self, graph: Graph, options: TaskOptions) -> Explanation:
         prepared, files = self._prepared_graph(graph, options)
@@ -212,7 +212,7 @@ class PlanEngine:
             return None
         if self._write_root is None:
             raise PlanError(_not_written(write))
-        return Write(
+        return write_for(options)(
             prepared.schema,
             table=prepared.output,
             returned=write.columns if write.returned else None,

@@ -48,15 +48,16 @@ class SparkTasks:
         tables: Mapping[str, Sequence[Piece]],
         databases: Mapping[str, Database],
         folder: Path,
+        effect: RowEffect | None,
     ) -> MakeCluster:
-        """Makes the cluster of a task.
+        """Makes the cluster of a task. The task's rows go through `effect`.
 
         Without a staging folder of the service, it stages files in the task's own `folder`.
         """
         from ..spark.make_cluster import cluster_of_plan
 
         session = self._loaded().open(options.spark)
-        return cluster_of_plan(session, options, settings, tables, databases, folder, self._place.staging)
+        return cluster_of_plan(session, options, settings, tables, databases, folder, self._place.staging, effect)
 
     def graph(
         self,

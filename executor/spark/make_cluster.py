@@ -14,10 +14,9 @@ from ...proto.errors import InvalidRequest
 from ...proto.graph import DatasetSource
 from ...proto.values import TaskOptions
 from ..api.computation import RowEffect
-from ..datasets.sink import AdoptingSink
 from ..graph.statements import statement_told
 from ..plans.cluster import MakeCluster
-from .datasets import Datasets
+from .effects import effect_of
 from .graphs import staged_iterables
 from .linked_files import LinkedFiles
 from .sessions import Session
@@ -33,6 +32,7 @@ def cluster_of_plan(
     databases: Mapping[str, Database],
     folder: Path,
     staging: Path | None,
+    effect: RowEffect | None,
 ) -> MakeCluster:
     staging_place = _staging_place(session, folder, staging)
     setting = Setting(
@@ -41,6 +41,7 @@ def cluster_of_plan(
         settings=replace(settings, roots=(*settings.roots, str(staging_place.folder))),
         tables=tables,
         databases=databases,
+        effect=effect_of(effect, None),
     )
     return lambda meters, inputs: SparkCluster(session, staging_place, setting, meters, inputs)
 
@@ -74,7 +75,7 @@ def cluster_of_graph(
         watched=statement_told,
         linked=linked,
         iterables=tuple(iterables),
-        datasets=Datasets(sink=effect, parent=parent) if isinstance(effect, AdoptingSink) else None,
+        effect=effect_of(effect, parent),
     )
     return there, lambda meters, inputs: SparkCluster(session, staging_place, setting, meters, inputs)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,6 +17,7 @@ from ...operators.core.operator import Stream
 from ...operators.core.piece import InlinePiece, Piece
 from ...operators.duckdb.instances import InstanceSettings
 from ...operators.indexes.sql import Database
+from ...operators.writing.part_writer import WriteTarget
 from ...planner.physical import pipelines as planned
 from ...planner.physical.memory import instance_memory
 from ...planner.physical.pipelines import Exchange, LookupNode, OpenedIndex, PhysicalPlan, Pipeline, Start, walk
@@ -32,14 +33,14 @@ from ..pipelines.pipeline import EpochInput, Pieces, Read
 from ..pipelines.turns import channel_shares
 from ..runtime.meters import Meters
 from ..runtime.network_totals import combined, combined_operators
-from .datasets import Datasets
+from .effects import Effect
 from .iterables import StagedIterable
 from .job import Job, Step
 from .job_progress import Progress
 from .keeping import SparkKeeping
 from .linked_files import LinkedFiles
 from .sessions import Session, Shown
-from .staged_files import Result, StagedRows, layout_of, staged
+from .staged_files import Result, in_order, staged
 from .staging import StagingPlace
 from .worker import reports
 from .worker import task_failures as failures
@@ -58,7 +59,7 @@ class Setting:
     watched: Watched = unwatched
     linked: LinkedFiles | None = None
     iterables: tuple[StagedIterable, ...] = ()
-    datasets: Datasets | None = None
+    effect: Effect | None = None
 
 
 class SparkCluster:
@@ -93,18 +94,12 @@ class SparkCluster:
 
     def rows(self, physical: PhysicalPlan, *, epoch: int, epoch_input: EpochInput) -> Generator[pa.RecordBatch]:
         self._stopped.clear()  # an interrupt was for the epoch before
+        effect = self._setting.effect
         with self._staging.epoch(epoch) as folder, self._filled():
-            whole = self._whole(epoch_input.whole, folder)
-            results_by_pipeline = self._results(
-                self._stages(physical), epoch, replace(epoch_input, whole=whole), folder
-            )
-            if self._setting.datasets is not None:
-                (results,) = results_by_pipeline.values()
-                self._adopt(self._setting.datasets, results)
-                return
-            for number, pipeline in enumerate(physical.pipelines):
-                if not pipeline.into:
-                    yield from _in_order(results_by_pipeline[number])
+            staged_input = replace(epoch_input, whole=self._whole(epoch_input.whole, folder))
+            target = None if effect is None else effect.target()
+            results = self._results(self._stages(physical), epoch, staged_input, folder, target)
+            yield from in_order(results) if effect is None else effect.adopted(results, self._meters)
 
     def stages(self) -> tuple[StageStatistics, ...]:
         return self._progress.stages()
@@ -129,31 +124,27 @@ class SparkCluster:
                 iterable.remove()
 
     def _results(
-        self, stages: Sequence[Shipped], epoch: int, epoch_input: EpochInput, folder: Path
-    ) -> Mapping[int, Sequence[Result]]:
-        """The results of the channels of each pipeline that feeds no exchange."""
+        self,
+        stages: Sequence[Shipped],
+        epoch: int,
+        epoch_input: EpochInput,
+        folder: Path,
+        target: KeptAs | WriteTarget | None = None,
+    ) -> list[Result]:
+        """The results of the channels of each pipeline that feeds no exchange, in order."""
         pipelines = [shipped.stage.pipeline for shipped in stages]
         cuts = cuts_of(pipelines)
         most = max(pipeline.channels for pipeline in pipelines)
         cut: Sequence[CutPieces] = key_shares(cuts, epoch_input.whole, most) if cuts else [{}] * most
         self._begin(epoch_input.read)
         steps = [
-            Step(shipped, packed(self._turn(shipped.stage, epoch, epoch_input, folder, cut))) for shipped in stages
+            Step(shipped, packed(self._turn(shipped.stage, epoch, epoch_input, folder, cut, target)))
+            for shipped in stages
         ]
-        by_pipeline: dict[int, dict[int, Result]] = {}
-        for result in map(Result.read, self._run(steps, epoch)):
-            by_pipeline.setdefault(result.pipeline, {})[result.channel] = result
-            self._count(self._number, result.reports)
-        return {number: [result for _, result in sorted(mine.items())] for number, mine in by_pipeline.items()}
-
-    def _adopt(self, datasets: Datasets, results: Sequence[Result]) -> None:
+        results = list(map(Result.read, self._run(steps, epoch)))
         for result in results:
-            if result.error:
-                raise failures.read(result.error.encode())
-        datasets.sink.adopt([(Path(written.path), layout_of(written)) for written in results], datasets.parent)
-        meter = self._meters.of("Write", datasets.sink.plan_path)
-        meter.rows_in += sum(written.rows for written in results)
-        meter.bytes_in += sum(written.size for written in results)
+            self._count(self._number, result.reports)
+        return sorted(results, key=lambda result: (result.pipeline, result.channel))
 
     def _run(self, steps: Sequence[Step], epoch: int) -> list[bytes]:
         self._ended.clear()
@@ -219,11 +210,10 @@ class SparkCluster:
         shipped = self._shipped.get(id(physical))
         if shipped is None:
             memory = instance_memory(physical, self._setting.options.memory_limit)
-            datasets = self._setting.datasets
-            pipelines = physical.pipelines if datasets is None else datasets.pipelines(physical.pipelines)
+            effect = self._setting.effect
+            pipelines = physical.pipelines if effect is None else effect.pipelines(physical.pipelines)
             memory = [*memory, *[memory[-1]] * (len(pipelines) - len(memory))]
-            kept_as = None if datasets is None else datasets.kept_as
-            stages = list(self._made(pipelines, memory, "pipeline", kept_as, physical))
+            stages = list(self._made(pipelines, memory, "pipeline", physical))
             shipped = self._shipped[id(physical)] = (physical, stages)
             while len(self._shipped) > _PLANS_KEPT:
                 del self._shipped[next(iter(self._shipped))]
@@ -234,7 +224,6 @@ class SparkCluster:
         pipelines: Sequence[Pipeline],
         memory: Sequence[int],
         name: str,
-        dataset: KeptAs | None = None,
         physical: PhysicalPlan | None = None,
     ) -> Iterator[Shipped]:
         fed: dict[int, Received] = {}
@@ -262,7 +251,6 @@ class SparkCluster:
                     exchanges=exchanges,
                     watched=self._setting.watched,
                     sent=sent,
-                    dataset=None if pipeline.into else dataset,
                 )
             )
 
@@ -273,7 +261,15 @@ class SparkCluster:
 
     # --------------------------------------------------------------------------------------------------- pieces
 
-    def _turn(self, stage: Stage, epoch: int, epoch_input: EpochInput, folder: Path, cut: Sequence[CutPieces]) -> Turn:
+    def _turn(
+        self,
+        stage: Stage,
+        epoch: int,
+        epoch_input: EpochInput,
+        folder: Path,
+        cut: Sequence[CutPieces],
+        target: KeptAs | WriteTarget | None,
+    ) -> Turn:
         pipeline = stage.pipeline
         wanted = [read for node in walk(pipeline.root) for read in planned.read_from_sources(node)]
         whole = {read.source for read in wanted if read.whole or (isinstance(read, planned.ScanNode) and read.parted)}
@@ -288,6 +284,7 @@ class SparkCluster:
                 packed(Given(pieces=self._found(pieces), cut={key: cut[channel][key] for key in mine}))
                 for channel, pieces in enumerate(channel_shares(pipeline, epoch_input.whole))
             ),
+            effect=None if pipeline.into else target,
         )
 
     def _found(self, pieces: Pieces) -> Pieces:
@@ -332,7 +329,7 @@ class SparkCluster:
             time_zone=options.time_zone,
             read=Read(),
         )
-        (result,) = self._results(stages, 0, epoch_input, folder)[0]
+        (result,) = self._results(stages, 0, epoch_input, folder)
         if result.error:
             raise failures.read(result.error.encode())
         return result
@@ -352,13 +349,3 @@ def _named(plan_paths: Mapping[int, str], exchanges: Sequence[Exchange]) -> Mapp
 
 def _as_files(pieces: Sequence[Piece], folder: Path) -> Sequence[Piece]:
     return tuple(staged(piece, folder) if isinstance(piece, InlinePiece) else piece for piece in pieces)
-
-
-def _in_order(results: Sequence[Result]) -> Iterator[pa.RecordBatch]:
-    """The rows, channel after channel. Each file is removed once it was read."""
-    for result in results:
-        with closing(StagedRows(result.path).read()) as rows:
-            yield from rows
-        Path(result.path).unlink(missing_ok=True)
-        if result.error:
-            raise failures.read(result.error.encode())

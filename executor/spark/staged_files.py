@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import uuid
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from ...operators.core.piece import FilePiece, FileVersion, InlinePiece
 from ...operators.core.streams import BatchStream
+from ...operators.writing.staged_write import WrittenPart
 from ...proto.arrow.validation import each_validated
 from ...proto.dataset import Keyed
 from ...proto.errors import ExecutionError, Exhausted, TidegateError
@@ -28,7 +29,8 @@ from .worker.stage import packed, unpacked
 class Result:
     """A channel's rows in a file, and the error that ends them.
 
-    If the rows are a Dataset's, `layout` says which files the folder `path` has.
+    If the rows are a Dataset's, `layout` says which files the folder `path` has. If they are a table's, `part` is the
+    file in the table's folder, `counted` are the bytes of the rows in memory, and the file has the rows to hand on.
     """
 
     pipeline: int
@@ -39,6 +41,8 @@ class Result:
     error: str = ""
     reports: bytes = b""
     layout: str = ""
+    part: WrittenPart | None = None
+    counted: int = 0
 
     def written(self) -> bytes:
         return json.dumps({**asdict(self), "reports": self.reports.decode()}).encode()
@@ -46,7 +50,8 @@ class Result:
     @staticmethod
     def read(payload: bytes) -> Result:
         fields = json.loads(payload)
-        return Result(**{**fields, "reports": fields["reports"].encode()})
+        part = None if fields["part"] is None else WrittenPart(**fields["part"])
+        return Result(**{**fields, "reports": fields["reports"].encode(), "part": part})
 
 
 def write_dataset(
@@ -118,6 +123,16 @@ def _write(writer: pa.RecordBatchStreamWriter, batch: pa.RecordBatch) -> None:
         raise Exhausted(
             f"writing to the staging place failed: {error}; give the place room", reason="SPILL_FAILED"
         ) from error
+
+
+def in_order(results: Iterable[Result]) -> Iterator[pa.RecordBatch]:
+    """The rows, channel after channel. Each file is removed once it was read."""
+    for result in results:
+        with closing(StagedRows(result.path).read()) as rows:
+            yield from rows
+        Path(result.path).unlink(missing_ok=True)
+        if result.error:
+            raise failures.read(result.error.encode())
 
 
 class StagedRows:

@@ -1,20 +1,22 @@
-"""The file of one epoch: hidden until it is published, in one step."""
+"""The files of one epoch: hidden until they are published, all of them or none."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import BinaryIO, Final
 
 import pyarrow as pa
 
+from ...proto.errors import ExecutionError, Exhausted
 from .formats import WriteFormat, Writer
+from .publishing import publish
 from .table_folder import OpenFolder
 
-_VISIBLE: Final = re.compile(r"part-([0-9a-f]{16})-\d{8,}\.(parquet|arrow|csv)")
+_VISIBLE: Final = re.compile(r"part-([0-9a-f]{16})-\d{8,}(-\d{4,}-\d{4,})?\.(parquet|arrow|csv)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,10 +30,10 @@ class Written:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileNames:
-    """The name of an epoch's file, `part-<writer>-<epoch>.<format>`: always the same for one epoch of one writer, and
-    used by no other.
+    """The names of an epoch's files: always the same for one epoch of one writer, and used by no other.
 
-    `writer` is 16 hexadecimal digits.
+    A file is called `part-<writer>-<epoch>.<format>`, or `part-<writer>-<epoch>-<pipeline>-<channel>.<format>` if each
+    channel writes a file. `writer` is 16 hexadecimal digits.
     """
 
     writer: str
@@ -40,20 +42,68 @@ class FileNames:
 
     @property
     def file(self) -> str:
-        return f"part-{self.writer}-{self.epoch:08d}{self.ending}"
+        return f"{self._beginning}{self.ending}"
+
+    def part(self, pipeline: int, channel: int) -> str:
+        """The name of a channel's file. The names sort by pipeline and channel."""
+        return f"{self._beginning}-{pipeline:04d}-{channel:04d}{self.ending}"
 
     @property
-    def hidden(self) -> str:
-        """The file's name before it belongs to the table. No reader's pattern, such as `*.parquet`, matches it."""
-        return f".{self.file}.writing"
+    def _beginning(self) -> str:
+        return f"part-{self.writer}-{self.epoch:08d}"
+
+    @property
+    def log(self) -> str:
+        """The name of the file that says which files are being published."""
+        return f".{self._beginning}.publishing"
 
     def aside(self, name: str) -> str:
-        """The name under which a file is kept that this epoch's file replaces."""
+        """The name under which a file is kept that this epoch's files replace."""
         return f".{self.file}.replaces.{name}.replaced"
 
     def of_writer(self, name: str) -> bool:
         """True where a file is of any epoch of the writer, hidden or not."""
         return name.removeprefix(".").startswith(f"part-{self.writer}-")
+
+    def of_epoch(self, name: str) -> bool:
+        """True where a file is one of this epoch's, and visible."""
+        return name.startswith((f"{self._beginning}.", f"{self._beginning}-"))
+
+
+@dataclass(frozen=True, slots=True)
+class WriteQuota:
+    """The most `bytes` of a task's files. Files of earlier epochs have `used` some of them."""
+
+    bytes: int
+    used: int = 0
+
+    def check(self, table: str, epoch: int, more: int) -> None:
+        """Raise `Exhausted` if the epoch has more bytes than are left."""
+        if self.used + more > self.bytes:
+            raise Exhausted(
+                f"table {table!r}: epoch {epoch} makes the task write more than its write_quota, {self.bytes:,} bytes "
+                f"({self.used:,} of them in earlier epochs); raise write_quota, or continue in another task",
+                reason="WRITE_QUOTA",
+            )
+
+
+@contextmanager
+def naming(table: str) -> Iterator[None]:
+    """A context that names the table in errors of a disk that is full or fails."""
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        raise ExecutionError(
+            f"table {table!r} cannot be written: {' '.join(str(error).split())}", reason="WRITE_FAILED"
+        ) from error
+
+
+def hidden(name: str, attempt: str = "") -> str:
+    """A file's name before it belongs to the table. No reader's pattern, such as `*.parquet`, matches it.
+
+    Two attempts at a file must not have the same name.
+    """
+    return f".{name}{attempt and '.'}{attempt}.writing"
 
 
 def writer_of(name: str) -> str | None:
@@ -62,26 +112,19 @@ def writer_of(name: str) -> str | None:
     return None if matched is None else matched[1]
 
 
-class Staged:
-    """One epoch's file, made with its first block. Files that a killed run of the writer has left are removed."""
+class HiddenFile:
+    """A file that belongs to no table yet. It is made with its first block."""
 
-    def __init__(self, folder: OpenFolder, names: FileNames, format_: WriteFormat, schema: pa.Schema) -> None:
+    def __init__(self, folder: OpenFolder, name: str, format_: WriteFormat, schema: pa.Schema) -> None:
+        self.name = name
+        self.made = False
+        self.rows = 0
         self._folder = folder
-        self._names = names
         self._format = format_
         self._schema = schema
         self._sink: BinaryIO | None = None
         self._writer: Writer | None = None
-        self._rows = 0
         self._bytes = 0
-        self._made = False
-        for name in folder.files():
-            if name.startswith(".") and names.of_writer(name):
-                folder.remove(name)
-
-    @property
-    def empty(self) -> bool:
-        return not self._made
 
     @property
     def bytes(self) -> int:
@@ -89,13 +132,16 @@ class Staged:
         return self._bytes if self._sink is None else self._sink.tell()
 
     def add(self, block: pa.RecordBatch) -> None:
-        writer = self._writer or self._start()
+        writer = self._writer or self.start()
         writer.write(block)
-        self._rows += block.num_rows
+        self.rows += block.num_rows
 
-    def add_no_rows(self) -> None:
-        """Make a file without rows, which only tells the table's columns."""
-        self._start()
+    def start(self) -> Writer:
+        """Make the file. Without rows it only tells the table's columns."""
+        self._sink = self._folder.create(self.name)
+        self.made = True
+        self._writer = self._format.open(self._sink, self._schema)
+        return self._writer
 
     def finish(self) -> None:
         """Complete the file and put it on the disk."""
@@ -109,39 +155,8 @@ class Staged:
             os.fsync(sink.fileno())
             self._bytes = sink.tell()
 
-    def _start(self) -> Writer:
-        self._sink = self._folder.create(self._names.hidden)
-        self._made = True
-        self._writer = self._format.open(self._sink, self._schema)
-        return self._writer
-
-    def publish(self, replaced: Collection[str]) -> Written:
-        """Add the file to the table by one rename, then remove the replaced files; or leave all as it was."""
-        folder, names = self._folder, self._names
-        before = names.file in folder.files()
-        outgoing = sorted(replaced) if self._made or not before else [*sorted(replaced), names.file]
-        moved: list[str] = []
-        try:
-            if self._made:
-                folder.rename(names.hidden, names.file)
-            for name in outgoing:
-                folder.rename(name, names.aside(name))
-                moved.append(name)
-            folder.sync()
-        except BaseException:
-            with suppress(OSError):
-                for name in moved:
-                    folder.rename(names.aside(name), name)
-                if self._made and not before:
-                    folder.remove(names.file)
-            raise
-        with suppress(OSError):  # the files that are left are hidden
-            for name in moved:
-                folder.remove(names.aside(name))
-        return Written(files=int(self._made), rows=self._rows, bytes=self._bytes)
-
     def drop(self) -> None:
-        """Remove a file that was not published."""
+        """Remove the file."""
         with suppress(Exception):  # a writer that failed may fail again at its end
             if self._writer is not None:
                 self._writer.close()
@@ -151,5 +166,82 @@ class Staged:
                 self._sink.close()
             self._sink = None
         with suppress(OSError):
-            if self._made:
-                self._folder.remove(self._names.hidden)
+            if self.made:
+                self._folder.remove(self.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenPart:
+    """A hidden file that another process has finished: its name, the name that it will have, its rows and bytes."""
+
+    hidden: str
+    name: str
+    rows: int
+    bytes: int
+
+
+class Staged:
+    """One epoch's files: one that is written here, or those that other processes have written.
+
+    Files that a killed run of the writer has left are removed.
+    """
+
+    def __init__(self, folder: OpenFolder, names: FileNames, format_: WriteFormat, schema: pa.Schema) -> None:
+        self._folder = folder
+        self._names = names
+        self._own = HiddenFile(folder, hidden(names.file), format_, schema)
+        self._parts: tuple[WrittenPart, ...] = ()
+        self._remove_hidden()
+
+    @property
+    def empty(self) -> bool:
+        return not self._own.made and not self._parts
+
+    @property
+    def bytes(self) -> int:
+        """The bytes so far; all bytes once the files are finished."""
+        return self._own.bytes + sum(part.bytes for part in self._parts)
+
+    def add(self, block: pa.RecordBatch) -> None:
+        self._own.add(block)
+
+    def add_no_rows(self) -> None:
+        """Make a file without rows, which only tells the table's columns."""
+        self._own.start()
+
+    def adopt(self, parts: Sequence[WrittenPart]) -> str | None:
+        """Take over finished files; the name of one that is not in the folder as it was written, if there is one."""
+        self._parts = tuple(parts)
+        return next((part.hidden for part in parts if self._folder.size(part.hidden) != part.bytes), None)
+
+    def finish(self) -> None:
+        """Complete the file and put it on the disk."""
+        self._own.finish()
+
+    def publish(self, replaced: Collection[str]) -> Written:
+        """Add the files to the table, then remove the replaced files; or leave all as it was."""
+        own = {self._own.name: self._names.file} if self._own.made else {}
+        made = {**own, **{part.hidden: part.name for part in self._parts}}
+        before = {name for name in self._folder.files() if self._names.of_epoch(name)}
+        outgoing = sorted({*replaced, *before} - set(made.values()))
+        publish(
+            self._folder,
+            made,
+            {name: self._names.aside(name) for name in outgoing},
+            log=self._names.log if len(made) > 1 else None,
+        )
+        with suppress(OSError):
+            self._remove_hidden()  # of attempts that do not count
+        rows = self._own.rows + sum(part.rows for part in self._parts)
+        return Written(files=len(made), rows=rows, bytes=self.bytes)
+
+    def drop(self) -> None:
+        """Remove the files that were not published, also those of attempts that other processes gave up."""
+        self._own.drop()
+        with suppress(OSError):
+            self._remove_hidden()
+
+    def _remove_hidden(self) -> None:
+        for name in self._folder.files():
+            if name.startswith(".") and self._names.of_writer(name):
+                self._folder.remove(name)

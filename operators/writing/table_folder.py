@@ -41,16 +41,17 @@ class TableFolder:
         self._parts = tuple(table)
         self._look()
 
-    def open(self) -> OpenFolder:
-        """Open the folder, and make it where there is none."""
+    def open(self, *, make: bool = True) -> OpenFolder:
+        """Open the folder. If there is none, make it, or without `make` raise `FileNotFoundError`."""
         new_folders: list[tuple[int, str]] = []
         folder = os.open(self._root, _FOLDER)
         try:
             for part in self._parts:
                 new = False
-                with suppress(FileExistsError):
-                    os.mkdir(part, dir_fd=folder)
-                    new = True
+                if make:
+                    with suppress(FileExistsError):
+                        os.mkdir(part, dir_fd=folder)
+                        new = True
                 inner = self._enter(folder, part)
                 if new:
                     new_folders.append((folder, part))
@@ -118,6 +119,13 @@ class OpenFolder:
     def rename(self, old: str, new: str) -> None:
         """Rename a file. A file that has the new name is replaced."""
         os.replace(old, new, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+
+    def size(self, name: str) -> int | None:
+        """The bytes of a file; None where there is no such file."""
+        try:
+            return os.stat(name, dir_fd=self._descriptor, follow_symlinks=False).st_size
+        except FileNotFoundError:
+            return None
 
     def remove(self, name: str) -> None:
         with suppress(FileNotFoundError):

@@ -19,6 +19,7 @@ import pyarrow as pa
 from ....operators.core.piece import Piece
 from ....operators.duckdb.instances import InstanceSettings
 from ....operators.indexes.sql import Database
+from ....operators.writing.part_writer import WriteTarget
 from ....planner.physical.pipelines import Exchange, Pipeline
 from ....proto.dataset import Keyed
 from ....proto.values import TaskOptions
@@ -71,8 +72,6 @@ class Stage:
     """The number of exchanges in the whole plan, which share the memory for waiting rows."""
     watched: Watched
     sent: Sent
-    dataset: KeptAs | None = None
-    """The form of its rows, if they are kept as a Dataset."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -87,7 +86,8 @@ class Given:
 class Turn:
     """A stage in one epoch, in the task's job number `run`.
 
-    `channel_inputs` has one `Given` for each channel, as bytes; `folder` is for written files.
+    `channel_inputs` has one `Given` for each channel, as bytes; `folder` is for written files. `effect` is the effect
+    of rows that are neither for an exchange nor for a reader.
     """
 
     run: int
@@ -96,6 +96,7 @@ class Turn:
     folder: str
     whole: Mapping[str, Sequence[Piece]]
     channel_inputs: tuple[bytes, ...]
+    effect: KeptAs | WriteTarget | None
 
 
 @dataclass(frozen=True)

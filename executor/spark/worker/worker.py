@@ -20,9 +20,11 @@ import pyarrow as pa
 from pyspark import Accumulator, TaskContext
 
 from ....operators.core.operator import Stream
+from ....operators.core.streams import BatchStream
 from ....operators.duckdb.instances import Instance, InstancePool
 from ....operators.indexes.arrow_index import ArrowIndex
 from ....operators.indexes.index import Index
+from ....operators.writing.part_writer import PartWriter, WriteTarget
 from ....planner.physical.pipelines import RoundsNode, ScanNode, walk
 from ....planner.physical.user_nodes import BatchFunctionNode, IterateNode, UserNode
 from ....proto.errors import InternalError
@@ -258,9 +260,22 @@ class _Channel:
         yield batch_of(outbox.messages(self._report(outbox.rows, outbox.moved)))
 
     def _result(self) -> Parcel:
-        result = self._written() if self._stage.dataset is None else self._kept(self._stage.dataset)
+        match self._turn.effect:
+            case None:
+                result = self._written(self._stage.pipeline.root.schema, self._rows())
+            case WriteTarget() as target:
+                result = self._in_table(target)
+            case KeptAs() as kept_as:
+                result = self._kept(kept_as)
         payload = replace(result, reports=self._report(result.rows, 0)).written()
         return Parcel(self._channel, self._stage.number, 0, 0, Kind.RESULT, payload)
+
+    def _in_table(self, target: WriteTarget) -> Result:
+        writer = PartWriter(target, pipeline=self._stage.number, channel=self._channel)
+        counted = BatchStream(target.table, self._rows())
+        with closing(counted):
+            result = self._written(target.schema, writer.run(counted))
+        return replace(result, part=writer.part, counted=counted.bytes)
 
     def _kept(self, dataset: KeptAs) -> Result:
         return write_dataset(
@@ -272,11 +287,11 @@ class _Channel:
             channel=self._channel,
         )
 
-    def _written(self) -> Result:
+    def _written(self, schema: pa.Schema, rows: Generator[pa.RecordBatch]) -> Result:
         return write_result(
             Path(self._turn.folder),
-            self._stage.pipeline.root.schema,
-            self._rows(),
+            schema,
+            rows,
             pipeline=self._stage.number,
             channel=self._channel,
         )

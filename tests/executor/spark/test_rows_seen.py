@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import substrait.dataframe as sub
 from pyspark.sql import SparkSession
 
 import tidegate
@@ -100,6 +101,19 @@ def test_no_row_of_a_file_passes_the_service(
     answer = _epoch(client, plan, splits, seen, executor="spark", spark=spark)
     assert seen.databases == 0
     assert seen.results == answer.num_rows > 0
+    assert seen.moved < _LITTLE
+
+
+def test_no_row_of_a_written_table_passes_the_service(
+    spark: SparkSession, splits: dict[str, str], seen: Seen, tmp_path: Path
+) -> None:
+    rows = sub.read_named_table("numbers", {"c0": sub.i64, "c1": sub.i64})
+    plan = bytes(rows.write_named_table(["copy"]).to_plan().SerializeToString())
+    with tidegate.local(write_root=tmp_path) as client:
+        _epoch(client, plan, splits, seen, executor="spark", spark=spark)
+    assert (seen.databases, seen.results) == (0, 0)
+    assert pq.read_table(tmp_path / "copy").num_rows == 2 * pq.read_metadata(splits["numbers"]).num_rows
+    assert sum(file.stat().st_size for file in (tmp_path / "copy").iterdir()) > 2 * _LITTLE
     assert seen.moved < _LITTLE
 
 

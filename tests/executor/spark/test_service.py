@@ -47,21 +47,32 @@ def master(spark: SparkSession) -> Iterator[str]:
     assert spark.range(3).count() == 3
 
 
-def test_a_plan_that_writes_writes_what_spark_computes(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("relation", "files"), [(SUM, 2), (plans.filtered(plans.read("t", "k", "v"), 1, 0), 3)], ids=["groups", "rows"]
+)
+def test_a_plan_that_writes_writes_what_spark_computes_a_file_for_each_channel(
+    relation: object, files: int, spark: SparkSession, tmp_path: Path
+) -> None:
     written = {}
     for executor, options in (("local", {}), ("spark", {"executor": "spark", "spark": spark})):
         root = tmp_path / executor
         root.mkdir()
         with (
             tidegate.local(write_root=root) as client,
-            client.create_task(writing(SUM).json, **on_channels(2), **options) as task,
+            client.create_task(writing(relation).json, **on_channels(files), **options) as task,
         ):
             epochs = [task.run_epoch({"t": ROWS.slice(0, count)}) for count in (50_000, 10)]
             rows = [epoch.table() for epoch in epochs]
             assert [epoch.statistics.rows_written for epoch in epochs] == [table.num_rows for table in rows]
-        tables = [pq.read_table(file) for file in sorted((root / "out").glob("*.parquet"))]
+            files_written = [epoch.statistics.files_written for epoch in epochs]
+            counted = [operator for operator in task.statistics().operators if operator.operator == "Write"]
+        names = sorted(path.name for path in (root / "out").iterdir())
+        by_epoch = [[name for name in names if f"-0000000{number}" in name] for number in (1, 2)]
+        assert [len(epoch) for epoch in by_epoch] == files_written
+        assert files_written[0] == (1 if executor == "local" else files)
+        tables = [pa.concat_tables([pq.read_table(root / "out" / name) for name in epoch]) for epoch in by_epoch]
         assert [table.rename_columns(["key", "value"]) for table in tables] == rows
-        written[executor] = tables
+        written[executor] = tables, [(write.rows_in, write.bytes_in) for write in counted]
     assert written["spark"] == written["local"]
 
 
