@@ -17,8 +17,7 @@ from .writing.formats import WriteFormat
 from .writing.matching_columns import TableColumns
 from .writing.modes import WriteMode
 from .writing.part_writer import WriteTarget
-from .writing.publishing import complete_published
-from .writing.staged_write import FileNames, Staged, WriteQuota, Written, WrittenPart, naming, writer_of
+from .writing.staged_write import FileNames, Staged, WriteQuota, Written, WrittenPart, naming, opened, writer_of
 from .writing.table_folder import OpenFolder, TableFolder
 
 
@@ -118,8 +117,7 @@ class Write(Operator):
     def _start(self) -> Staged | None:
         """The epoch's files; None where nothing is to be written."""
         with self._naming_the_table():
-            folder = self._open = self._folder.open()
-            complete_published(folder)
+            folder = self._open = opened(self._folder)
             others = self._others(folder)
             if others and self._mode is WriteMode.IGNORE:
                 self.drop()

@@ -8,6 +8,7 @@ from typing import assert_never
 from ...planner.ir import Routing
 from ...planner.physical import pipelines as planned
 from ...planner.physical.pipelines import Pipeline
+from ...proto.errors import InternalError
 from . import routing
 
 
@@ -30,5 +31,7 @@ def routing_of(exchange: planned.Exchange) -> routing.Routing:
         case Routing.FUNCTION:
             assert exchange.choose is not None
             return routing.FunctionRouting(exchange.schema, exchange.choose, exchange.consumers, exchange.plan_path)
+        case Routing.RANGE:
+            raise InternalError("rows are cut into ranges by Spark's tasks alone")
         case _:
             assert_never(exchange.routing)

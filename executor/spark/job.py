@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
+from ...planner.ir import Routing
 from ...planner.physical.pipelines import Exchange
-from .worker import worker
+from .worker import ranges, worker
 from .worker.parcels import COLUMNS
-from .worker.stage import Shipped
+from .worker.stage import Shipped, packed, unpacked
 
 if TYPE_CHECKING:
     from pyspark import Accumulator
@@ -72,7 +73,15 @@ class Job:
         for exchange in into:
             self._rows[exchange.number] = frame
             self._several[exchange.number] = several
+            if exchange.routing is Routing.RANGE:
+                self._rows[exchange.number] = self._cut(exchange, stage.pipeline.channels)
+                self._several[exchange.number] = False
         return None
+
+    def _cut(self, exchange: Exchange, tasks: int) -> DataFrame:
+        """The parcels of an exchange, cut into ranges by so many tasks."""
+        [parcels] = self._of([exchange])
+        return _in_order(parcels, tasks).mapInArrow(_cutting(exchange), COLUMNS)
 
     def _input(self, step: Step) -> DataFrame:
         stage = step.shipped.stage
@@ -80,8 +89,7 @@ class Job:
         received = [inlet.exchange for inlet in stage.received]
         if not received:
             return self._spark.range(0, channels, 1, channels)
-        parcels = reduce(lambda one, two: one.union(two), self._of(received))
-        return parcels.repartitionById(channels, "channel").sortWithinPartitions("exchange", "first", "second", "kind")
+        return _in_order(reduce(lambda one, two: one.union(two), self._of(received)), channels)
 
     def _of(self, received: Sequence[Exchange]) -> list[DataFrame]:
         """The data frames that feed these exchanges.
@@ -96,6 +104,20 @@ class Job:
             frame.where(frame["exchange"].isin(numbers)) if self._several[numbers[0]] else frame
             for frame, numbers in frames.values()
         ]
+
+
+def _in_order(parcels: DataFrame, tasks: int) -> DataFrame:
+    """The parcels of each of so many tasks, in the order in which it reads them."""
+    return parcels.repartitionById(tasks, "channel").sortWithinPartitions("exchange", "first", "second", "kind")
+
+
+def _cutting(exchange: Exchange) -> _Task:
+    payload = packed(exchange)
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return ranges.cut(unpacked(payload), batches)
+
+    return run
 
 
 def _task(step: Step, ended: Accumulator[Any] | None) -> _Task:

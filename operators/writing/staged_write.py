@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from ...proto.errors import ExecutionError, Exhausted
 from .formats import WriteFormat, Writer
-from .publishing import publish
-from .table_folder import OpenFolder
+from .publishing import complete_published, publish
+from .table_folder import OpenFolder, TableFolder
 
 _VISIBLE: Final = re.compile(r"part-([0-9a-f]{16})-\d{8,}(-\d{4,}-\d{4,})?\.(parquet|arrow|csv)")
 
@@ -96,6 +96,17 @@ def naming(table: str) -> Iterator[None]:
         raise ExecutionError(
             f"table {table!r} cannot be written: {' '.join(str(error).split())}", reason="WRITE_FAILED"
         ) from error
+
+
+def opened(folder: TableFolder) -> OpenFolder:
+    """The folder, open, with all of the files that a killed process had begun to publish."""
+    open_folder = folder.open()
+    try:
+        complete_published(open_folder)
+    except BaseException:
+        open_folder.close()
+        raise
+    return open_folder
 
 
 def hidden(name: str, attempt: str = "") -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import replace
+from typing import Final
 
 import pyarrow as pa
 
-from ...proto.values import TaskOptions
+from ...proto.values import ExecutorKind, TaskOptions
 from .. import ir
 from ..distribution.distribute import Spread, spread
 from ..distribution.distributed_stages import Stage, stages
@@ -154,6 +155,7 @@ def _spread(division: Division, root: ir.Relation, making: Making, channels: int
         kept=division.uses,
         broadcast=options.broadcast,
         least_saved=options.parallel_threshold_seconds * 1e9,
+        ranges=options.executor is ExecutorKind.SPARK,
         keys=making.keys,
         clustered={source: feed.clustered for source, feed in making.shape.items()},
         rising={source: feed.rising for source, feed in making.shape.items()},
@@ -182,7 +184,7 @@ def _pipelines(
                 exchange=number,
                 schema=root.schema,
                 size_class=root.size_class,
-                rows=exchange.rows // (consumers if exchange.routing is ir.Routing.HASH else 1),
+                rows=exchange.rows // (consumers if exchange.routing in _PARTED else 1),
                 plan_path=exchange.plan_path,
             )
         yield Pipeline(
@@ -193,6 +195,9 @@ def _pipelines(
             weight=_weight(root),
             into=tuple(into),
         )
+
+
+_PARTED: Final = (ir.Routing.HASH, ir.Routing.RANGE)
 
 
 def _weight(root: FragmentNode | SelectNode) -> int:

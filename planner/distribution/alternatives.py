@@ -134,6 +134,11 @@ def together(
     return Alternative(placement=placement, cost=cost, relation=rebuilt, hashed=hashed)
 
 
+def row_cost(relation: ir.Relation) -> float:
+    """Nanoseconds to hand a row of the relation to an exchange; taking it out costs as much again."""
+    return SEND + COLUMN * len(relation.schema)
+
+
 class Movement:
     """Moves rows between channels, with an exchange if that is needed."""
 
@@ -154,8 +159,8 @@ class Movement:
 
     def gathered(self, alternative: Alternative, estimate: Estimate) -> Alternative:
         """The rows on one channel, in their order."""
-        row_cost = self._row(alternative)
-        cost = row_cost * estimate.rows / self.channels + row_cost * estimate.rows
+        row = row_cost(alternative.relation)
+        cost = row * estimate.rows / self.channels + row * estimate.rows
         relation = self._exchange(alternative, ir.Routing.GATHER, estimate, in_order=bool(alternative.order))
         cost += alternative.cost + PIPELINE
         return Alternative(
@@ -186,7 +191,7 @@ class Movement:
         if shares:
             return min(shares, key=lambda alternative: alternative.cost)
         one = alternatives.one
-        sending = self._row(one) * alternatives.estimate.rows
+        sending = row_cost(one.relation) * alternatives.estimate.rows
         relation = self._exchange(one, ir.Routing.ROUND_ROBIN, alternatives.estimate)
         cost = one.cost + sending + sending / self.channels + PIPELINE
         return Alternative(placement=Placement.SHARES, cost=cost, relation=relation)
@@ -197,7 +202,7 @@ class Movement:
         if alternative.placement is Placement.SHARES and alternative.hashed == keys:
             return alternative
         sent = estimate.rows / (self.channels if alternative.placement is Placement.SHARES else 1)
-        cost = self._row(alternative) * (sent + estimate.rows / self.channels)
+        cost = row_cost(alternative.relation) * (sent + estimate.rows / self.channels)
         relation = self._exchange(alternative, ir.Routing.HASH, estimate, keys=keys, in_order=in_order)
         cost += alternative.cost + PIPELINE
         return Alternative(
@@ -206,13 +211,10 @@ class Movement:
 
     def _broadcast(self, alternative: Alternative, estimate: Estimate) -> Alternative:
         sent = estimate.rows / (self.channels if alternative.placement is Placement.SHARES else 1)
-        cost = self._row(alternative) * (sent + estimate.rows)
+        cost = row_cost(alternative.relation) * (sent + estimate.rows)
         relation = self._exchange(alternative, ir.Routing.BROADCAST, estimate)
         cost += alternative.cost + 2 * PIPELINE  # never better than a gather if that is enough
         return Alternative(placement=Placement.WHOLE, cost=cost, relation=relation, reading=_beyond(alternative))
-
-    def _row(self, alternative: Alternative) -> float:
-        return SEND + COLUMN * len(alternative.relation.schema)
 
     def _exchange(
         self,

@@ -20,6 +20,7 @@ from .column_positions import moved_columns, moved_order, moved_range, output_po
 from .estimates import Estimate
 from .joins import join_alternatives, lateral_alternatives
 from .orders import fetch_alternatives, sort_alternatives, top_n_alternatives
+from .range_partitions import ranged
 from .relation_estimates import own_estimate
 from .sets import in_one_place, set_alternatives
 from .sorted_inputs import merge_join_alternatives, streaming_aggregate_alternatives
@@ -67,8 +68,12 @@ def spread(root: ir.Relation, spreading: Spreading) -> Spread:
     saved = one.cost - best.cost
     if saved < spreading.least_saved:
         return Spread(one.relation, 1, alone.shared(), saved)
-    channels = spreading.channels if best.placement is Placement.SHARES else 1
-    return Spread(best.relation, channels, finding.shared(), saved)
+    if best.placement is Placement.SHARES:
+        return Spread(best.relation, spreading.channels, finding.shared(), saved)
+    cut = ranged(best.relation, spreading.channels, spreading.least_saved) if spreading.ranges else None
+    if cut is not None:
+        return Spread(cut, spreading.channels, finding.shared(), saved)
+    return Spread(best.relation, 1, finding.shared(), saved)
 
 
 class _Finding:

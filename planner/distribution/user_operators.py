@@ -43,7 +43,7 @@ def _dealt(alternatives: Alternatives, dealing: ir.Dealing, movement: Movement) 
             return alternatives.whole
         case ir.Routing.ROUND_ROBIN:
             return movement.dealt(alternatives)
-        case ir.Routing.GATHER | ir.Routing.FORWARD | ir.Routing.FUNCTION:
+        case ir.Routing.GATHER | ir.Routing.FORWARD | ir.Routing.FUNCTION | ir.Routing.RANGE:
             raise ValueError(f"a stream of a plan's operator is not dealt by {dealing.routing.value}")
         case _:
             assert_never(dealing.routing)

@@ -30,6 +30,7 @@ def stages_json(spread: Spread) -> dict[str, Any]:
                     for at in stage.pipelines
                 ],
                 "to": None if stage.to is None else stage.to + 1,
+                "cuts": stage.cuts,
             }
             for number, stage in enumerate(stages, 1)
         ],

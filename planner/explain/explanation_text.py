@@ -199,6 +199,10 @@ def _stages(job: Document) -> Iterator[str]:
         read = "of which every process makes its index" if earlier["kept"] == "index" else "which every task may read"
         yield f"  before the first epoch: {earlier['name']}, a job of one task: rows in a file, {read}"
     for stage in stages:
+        if stage["cuts"] is not None:
+            tasks = counted(stage["tasks"], "task")
+            yield f"  stage {stage['number']}: {tasks} that cut the rows of exchange {stage['cuts']} into ranges"
+            continue
         yield f"  stage {stage['number']}: {'; '.join(map(_member, stage['pipelines']))}"
         for member in stage["pipelines"]:
             yield f"    {_operator(member['operators'][0])}"

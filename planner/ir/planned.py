@@ -72,7 +72,7 @@ class Routing(enum.Enum):
 
     A row goes to the channel that the hash of its keys gives, to every channel, to each channel in turn block by block,
     or to the only channel. Between nodes of a graph a row can also go to the channel of its producer's number, or to
-    the channel that a function of the user gives.
+    the channel that a function of the user gives. On Spark, sorted rows can be cut into ranges, one for each channel.
     """
 
     HASH = "hash"
@@ -81,6 +81,7 @@ class Routing(enum.Enum):
     GATHER = "gather"
     FORWARD = "forward"
     FUNCTION = "function"
+    RANGE = "range"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -17,12 +17,13 @@ from .pipelines import Exchange, Pipeline
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStage:
     """A stage. `pipelines` are its pipelines' positions in the plan, `to` is the position of the pipeline that they
-    feed; None: the result.
+    feed; None: the result. A stage that `cuts` has no pipelines: its tasks cut the rows of this exchange into ranges.
     """
 
     pipelines: tuple[int, ...]
     tasks: int
     to: int | None
+    cuts: int | None = None
 
 
 def stages_of(pipelines: Sequence[Pipeline]) -> tuple[JobStage, ...]:
@@ -33,7 +34,13 @@ def _stages(pipelines: Sequence[Pipeline]) -> Iterator[JobStage]:
     for to, pipeline in enumerate(pipelines):
         received = pipeline.received
         if received:
-            yield _stage(pipelines, [at for at, other in enumerate(pipelines) if _feeds(other, received)], to)
+            members = [at for at, other in enumerate(pipelines) if _feeds(other, received)]
+            yield _stage(pipelines, members, to)
+            for at in members:
+                for exchange in pipelines[at].into:
+                    if exchange.number in received and exchange.routing is Routing.RANGE:
+                        tasks = pipelines[at].channels
+                        yield JobStage(pipelines=(), tasks=tasks, to=to, cuts=exchange.number)
     yield _stage(pipelines, [at for at, other in enumerate(pipelines) if not other.into], None)
 
 

@@ -24,7 +24,7 @@ from tidegate.planner.prepare import prepare
 from tidegate.proto.values import ExecutorKind, Explanation, PlanBytes, TaskOptions
 
 from ..on_channels import on_channels
-from .build import I64, aggregate, call, col, eq, filtered, join, lit, measure, plan, read
+from .build import I64, aggregate, call, col, eq, fetch, filtered, join, lit, measure, plan, project, read, sort
 
 SCHEMA = pa.schema([("c0", pa.int64())])
 A, B = read("a", k=I64, v=I64), read("b", k=I64, w=I64)
@@ -106,14 +106,37 @@ def test_the_json_has_what_the_text_has() -> None:
         (1, 2, 2),
         (2, 2, 3),
         (3, 2, 4),
-        (4, 1, None),
+        (4, 2, 4),
+        (5, 2, None),
     ]
+    assert [stage["cuts"] for stage in stages] == [None, None, None, 0, None]
     assert [(member["pipeline"], member["kept_on_disk"]) for member in members] == [(at, False) for at in (1, 2, 3, 4)]
     assert [(send["routing"], send["moved"]) for send in sent] == [
         ("hash", "shuffled"),
         ("broadcast", "file"),
-        ("gather", "shuffled"),
+        ("range", "shuffled"),
     ]
+
+
+def last_exchange(root: ir.Relation, **options: object) -> tuple[str, int]:
+    """The routing of the exchange below the result, and the channels of the result."""
+    exchanges = json.loads(explained(root, **options).json)["spark"]["stages"]
+    last = exchanges[-1]["tasks"]
+    sent = [send for stage in exchanges for member in stage["pipelines"] for send in member["sends"]]
+    return (sent[-1]["routing"] if sent else "", last)
+
+
+def test_large_sorted_rows_end_in_ranges_on_spark_alone() -> None:
+    ordered = sort(A, ir.SortKey(expression=col(1), direction=ir.Direction.ASC_NULLS_LAST))
+    above = project(filtered(ordered, call("gt", col(0), lit(1))), col(0))
+    for root in (ordered, above):
+        assert last_exchange(root, channels=8) == ("range", 8)
+    assert last_exchange(fetch(ordered, 5), channels=8) == ("gather", 1)
+    assert last_exchange(aggregate(above, [], measure("sum", col(0))), channels=8)[1] == 1
+    few = filtered(filtered(A, eq(col(0), lit(1))), eq(col(1), lit(1)))
+    assert last_exchange(sort(few, *ordered.keys), channels=8) == ("gather", 1)
+    here = json.loads(prepare(plan(ordered), TaskOptions(channels=8)).explain().json)["spread"]
+    assert [send["routing"] for pipeline in here for send in pipeline["sends"]] == ["gather"]
 
 
 def test_what_static_sources_feed_is_a_job_before() -> None:

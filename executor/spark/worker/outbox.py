@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from ....operators.core.blocks import blocks
 from ....operators.core.sizes import batch_bytes
+from ....planner.ir import Routing
 from ....planner.physical.pipelines import Exchange
 from ....planner.physical.stages import is_shared
 from ....proto.errors import ExecutionError, TidegateError
@@ -19,12 +20,16 @@ from ...exchange.planned_exchanges import routing_of
 from ...runtime.meters import Meter
 from . import task_failures as failures
 from .parcels import BEFORE_ALL, Kind, Parcel, by_producer, encoded
+from .ranges import Sample
 
 SHARED_BYTES: Final = 256 << 10
 """Rows for all channels travel inside the parcels if they have fewer bytes."""
 
 
 class _Outlet(Protocol):
+    readers: int
+    """The number of tasks that read the parcels."""
+
     def block(self, rows: pa.RecordBatch, number: int) -> list[Parcel]: ...
 
     def end(self, blocks: int, error: bytes) -> list[Parcel]: ...
@@ -35,15 +40,14 @@ class _Outlet(Protocol):
 class Outbox:
     """The output of the producer of this number. `meters` count the rows of each exchange; `folder` is for files."""
 
-    def __init__(self, exchanges: Sequence[Exchange], producer: int, meters: Sequence[Meter], folder: Path) -> None:
+    def __init__(
+        self, exchanges: Sequence[Exchange], producer: int, producers: int, meters: Sequence[Meter], folder: Path
+    ) -> None:
         self.moved = self.rows = 0
         self._exchanges = tuple(exchanges)
         self._producer = producer
         self._meters = tuple(meters)
-        self._outlets: list[_Outlet] = [
-            _Shared(exchange, producer, folder) if is_shared(exchange) else _Own(exchange, producer)
-            for exchange in exchanges
-        ]
+        self._outlets: list[_Outlet] = [_outlet(exchange, producer, producers, folder) for exchange in exchanges]
 
     def parcels(self, rows: Iterator[pa.RecordBatch]) -> Iterator[list[Parcel]]:
         """The parcels of each block, and then of the end. An error in the plan's data is a parcel too."""
@@ -68,7 +72,11 @@ class Outbox:
         outgoing = (
             []
             if self._producer
-            else [(exchange, at, b"") for exchange in self._exchanges for at in range(exchange.consumers)]
+            else [
+                (exchange, at, b"")
+                for exchange, outlet in zip(self._exchanges, self._outlets, strict=True)
+                for at in range(outlet.readers)
+            ]
         )
         outgoing.append((self._exchanges[0], 0, report))
         return [
@@ -89,10 +97,17 @@ class Outbox:
         return parcels
 
 
+def _outlet(exchange: Exchange, producer: int, producers: int, folder: Path) -> _Outlet:
+    if exchange.routing is Routing.RANGE:
+        return _Cut(exchange, producer, producers)
+    return _Shared(exchange, producer, folder) if is_shared(exchange) else _Own(exchange, producer)
+
+
 class _Own:
     """Sends each channel its own rows."""
 
     def __init__(self, exchange: Exchange, producer: int) -> None:
+        self.readers = exchange.consumers
         self._exchange = exchange
         self._producer = producer
         self._routing = routing_of(exchange)
@@ -117,10 +132,38 @@ class _Own:
         """Do nothing: nothing is open."""
 
 
+class _Cut:
+    """Sends sorted rows to the task that cuts them into ranges, and a sample of their keys to all such tasks."""
+
+    def __init__(self, exchange: Exchange, producer: int, producers: int) -> None:
+        self.readers = producers
+        self._exchange = exchange
+        self._producer = producer
+        self._sample = Sample(exchange)
+
+    def block(self, rows: pa.RecordBatch, number: int) -> list[Parcel]:
+        self._sample.add(rows)
+        return [_parcel(self._exchange, self._producer, self._producer, number, Kind.ROWS, encoded(rows))]
+
+    def end(self, blocks: int, error: bytes) -> list[Parcel]:
+        sample = encoded(self._sample.batch())
+        outgoing = [
+            Parcel(task, self._exchange.number, BEFORE_ALL, self._producer, Kind.SAMPLE, sample)
+            for task in range(self.readers)
+        ]
+        if error:
+            outgoing.append(_parcel(self._exchange, self._producer, self._producer, blocks, Kind.ERROR, error))
+        return outgoing
+
+    def close(self) -> None:
+        """Do nothing: nothing is open."""
+
+
 class _Shared:
     """Sends all rows to all channels: once, in a file, unless they are few."""
 
     def __init__(self, exchange: Exchange, producer: int, folder: Path) -> None:
+        self.readers = exchange.consumers
         self._exchange = exchange
         self._producer = producer
         self._folder = folder

@@ -28,6 +28,7 @@ class Kind(enum.IntEnum):
     - ERROR: the producer's rows end here, with an error
     - REPORT: counts of the channels that made the rows
     - RESULT: the place of a channel's result
+    - SAMPLE: keys of a producer's sorted rows
     """
 
     ROWS = 0
@@ -35,6 +36,7 @@ class Kind(enum.IntEnum):
     ERROR = 2
     REPORT = 3
     RESULT = 4
+    SAMPLE = 5
 
 
 COLUMNS: Final = "channel int, exchange int, first long, second long, kind int, payload binary"

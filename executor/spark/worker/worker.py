@@ -252,7 +252,7 @@ class _Channel:
     def _send(self) -> Iterator[pa.RecordBatch]:
         into = self._stage.pipeline.into
         meters = [self._meter(self._stage.plan_paths.get(exchange.number, "")) for exchange in into]
-        outbox = Outbox(into, self._channel, meters, Path(self._turn.folder))
+        outbox = Outbox(into, self._channel, self._stage.pipeline.channels, meters, Path(self._turn.folder))
         with closing(self._rows()) as rows:
             for parcels in outbox.parcels(rows):
                 if parcels:
