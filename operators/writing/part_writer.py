@@ -66,5 +66,5 @@ class PartWriter:
         with naming(table):
             file.finish()
         target.quota.check(table, target.names.epoch, file.bytes)
-        if file.made:
+        if file.exists:
             self.part = WrittenPart(hidden=file.name, name=self._name, rows=file.rows, bytes=file.bytes)

@@ -18,16 +18,16 @@ from .table_folder import OpenFolder
 _LOG: Final = ".publishing"
 
 
-def publish(folder: OpenFolder, made: Mapping[str, str], outgoing: Mapping[str, str], *, log: str | None) -> None:
-    """Rename the hidden files `made` to their names, and then remove the `outgoing` ones; or leave all as it was.
+def publish(folder: OpenFolder, written: Mapping[str, str], outgoing: Mapping[str, str], *, log: str | None) -> None:
+    """Rename the hidden files `written` to their names, and then remove the `outgoing` ones; or leave all as it was.
 
     `outgoing` has the hidden name of each file until it is removed. With several files a `log` is needed.
     """
     before = set(folder.files())
-    with _logged(folder, log, {**made, **outgoing}):
+    with _logged(folder, log, {**written, **outgoing}):
         moved: list[tuple[str, str]] = []
         try:
-            for old, new in (*made.items(), *outgoing.items()):
+            for old, new in (*written.items(), *outgoing.items()):
                 folder.rename(old, new)
                 moved.append((old, new))
             folder.sync()

@@ -128,7 +128,7 @@ class HiddenFile:
 
     def __init__(self, folder: OpenFolder, name: str, format_: WriteFormat, schema: pa.Schema) -> None:
         self.name = name
-        self.made = False
+        self.exists = False
         self.rows = 0
         self._folder = folder
         self._format = format_
@@ -150,7 +150,7 @@ class HiddenFile:
     def start(self) -> Writer:
         """Make the file. Without rows it only tells the table's columns."""
         self._sink = self._folder.create(self.name)
-        self.made = True
+        self.exists = True
         self._writer = self._format.open(self._sink, self._schema)
         return self._writer
 
@@ -177,7 +177,7 @@ class HiddenFile:
                 self._sink.close()
             self._sink = None
         with suppress(OSError):
-            if self.made:
+            if self.exists:
                 self._folder.remove(self.name)
 
 
@@ -206,7 +206,7 @@ class Staged:
 
     @property
     def empty(self) -> bool:
-        return not self._own.made and not self._parts
+        return not self._own.exists and not self._parts
 
     @property
     def bytes(self) -> int:
@@ -231,20 +231,20 @@ class Staged:
 
     def publish(self, replaced: Collection[str]) -> Written:
         """Add the files to the table, then remove the replaced files; or leave all as it was."""
-        own = {self._own.name: self._names.file} if self._own.made else {}
-        made = {**own, **{part.hidden: part.name for part in self._parts}}
+        own = {self._own.name: self._names.file} if self._own.exists else {}
+        written = {**own, **{part.hidden: part.name for part in self._parts}}
         before = {name for name in self._folder.files() if self._names.of_epoch(name)}
-        outgoing = sorted({*replaced, *before} - set(made.values()))
+        outgoing = sorted({*replaced, *before} - set(written.values()))
         publish(
             self._folder,
-            made,
+            written,
             {name: self._names.aside(name) for name in outgoing},
-            log=self._names.log if len(made) > 1 else None,
+            log=self._names.log if len(written) > 1 else None,
         )
         with suppress(OSError):
             self._remove_hidden()  # of attempts that do not count
         rows = self._own.rows + sum(part.rows for part in self._parts)
-        return Written(files=len(made), rows=rows, bytes=self.bytes)
+        return Written(files=len(written), rows=rows, bytes=self.bytes)
 
     def drop(self) -> None:
         """Remove the files that were not published, also those of attempts that other processes gave up."""

@@ -16,6 +16,7 @@ from tidegate.operators.core.operator import Operator
 from tidegate.operators.user.batch_function import BatchFunctionOperator
 from tidegate.operators.user.iterate import Iterate
 from tidegate.operators.user.union import Union
+from tidegate.operators.write import AdoptingWrite
 
 from ..operators.test_confluence import operators
 from . import glossary
@@ -85,8 +86,11 @@ def test_modules_that_a_document_names_exist(document: Path) -> None:
 #: The operators of graphs of a user's own, which have a document together.
 OF_GRAPHS = {BatchFunctionOperator, Iterate, Union}
 
+#: The operators that are a form of another one, whose document has them.
+FORMS = {AdoptingWrite}
 
-@pytest.mark.parametrize("operator", sorted(operators() - OF_GRAPHS, key=lambda class_: class_.__name__))
+
+@pytest.mark.parametrize("operator", sorted(operators() - OF_GRAPHS - FORMS, key=lambda class_: class_.__name__))
 def test_an_operator_has_a_page_that_states_its_contract(operator: type[Operator]) -> None:
     page = "-".join(re.findall("[A-Z][a-z]*", operator.__name__)).lower() + ".md"
     folder = TOP / "docs" / "operators"
