@@ -69,9 +69,9 @@ def cost(client: tidegate.Client, spark: SparkSession, numbers: str, channels: i
     spied: list[tuple[int, int]] = []
     run: Callable[..., Any] = SparkCluster._results
 
-    def counted(self: SparkCluster, stages: Any, epoch: int, epoch_input: Any, folder: Path) -> Any:
-        results = run(self, stages, epoch, epoch_input, folder)
-        spied.append((len(list(folder.iterdir())), sum(map(len, results.values()))))
+    def counted(self: SparkCluster, stages: Any, epoch: int, epoch_input: Any, folder: Path, target: Any) -> Any:
+        results = run(self, stages, epoch, epoch_input, folder, target)
+        spied.append((len(list(folder.iterdir())), len(results)))
         return results
 
     with (
