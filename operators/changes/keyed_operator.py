@@ -20,10 +20,10 @@ from ..core.operator import StateReader
 from ..core.wide_rows import PassingRows
 from .agenda import Agenda
 from .change_operator import ChangeOperator, Kept
-from .kept.arrangement import AT_ONCE, Arrangement
+from .kept.arrangement import Arrangement
 from .kept.history import again
 from .kept.matching_entries import History, MatchingEntries
-from .values.change import Change, Numbers, Rounds, by_rounds, constant_rounds, has_large_weights, ones
+from .values.change import Change, Numbers, Rounds, by_rounds, constant_rounds, ones
 from .values.consolidate import consolidate
 from .values.rows import Rows
 from .values.value_columns import Index
@@ -61,8 +61,6 @@ class Keyed(ChangeOperator):
         self._given = Arrangement(schema.types, range(len(self._key)), depth=depth)
         self._agenda: Agenda[Change | Rows] = Agenda()
         """Changes, and keys that are to be answered again."""
-        self._deciding = 0
-        """The bytes of changes that are taken from the agenda and not kept yet."""
         if always:
             if self._key:
                 raise InternalError("only an operator without a key can give a result before its first row")
@@ -78,19 +76,18 @@ class Keyed(ChangeOperator):
         return self._agenda.first()
 
     def decide(self, rounds: Rounds) -> Iterator[Change]:
-        items = list(self._agenda.take(rounds))
+        items = tuple(self._agenda.take(rounds))
         if not items:
             return
-        touched = self._touched(items)
         parts = [item for item in items if isinstance(item, Change)]
-        items.clear()  # whose rows may be long
-        self._deciding = sum(part.nbytes for part in parts)
-        for change in _together(parts):
-            size = change.nbytes
-            _FREED.add_bytes(size)
+        keys = [item.rows.select(self._key) if isinstance(item, Change) else item for item in items]
+        touched = _different(Rows.concat(keys))
+        change = Change.concat(parts) if parts else None
+        del items, parts, keys  # whose rows may be long
+        if change is not None:
+            _FREED.add_bytes(change.rows.long_bytes)
             self._absorb(change)
-            del change
-            self._deciding = max(self._deciding - size, 0) if parts else 0
+        del change
         for some in self._portions(touched):
             answer = self._answer(some, rounds)
             before = self._given.held(some, rounds)
@@ -103,16 +100,11 @@ class Keyed(ChangeOperator):
 
     def load(self, state: StateReader) -> None:
         super().load(state)
-        self._agenda, self._deciding = Agenda(), 0
+        self._agenda = Agenda()
 
     @property
     def nbytes(self) -> int:
-        return super().nbytes + self._deciding + self._agenda.nbytes(lambda item: item.nbytes)
-
-    def _touched(self, items: Sequence[Change | Rows]) -> Rows:
-        """The different keys of the items: first of each one, because all rows may have few keys."""
-        keys = [item.rows.select(self._key) if isinstance(item, Change) else item for item in items]
-        return _different(Rows.concat(keys if len(keys) == 1 else list(map(_different, keys))))
+        return super().nbytes + self._agenda.nbytes(lambda item: item.nbytes)
 
     @abstractmethod
     def _absorb(self, change: Change) -> None:
@@ -170,19 +162,6 @@ class KeyedRows(Keyed):
 def together(histories: Sequence[History]) -> History:
     asked = np.concatenate([asked for asked, _ in histories])
     return asked, tuple(np.concatenate(numbers) for numbers in zip(*(times for _, times in histories), strict=True))
-
-
-def _together(parts: list[Change]) -> Iterator[Change]:
-    """The changes of the list, as many in one as are kept at once. The list is emptied. Rows with very many copies may
-    cancel out, so these come with all others.
-    """
-    parts.reverse()
-    bound = None if any(map(has_large_weights, parts)) else AT_ONCE
-    while parts:
-        some, size = [parts.pop()], 0
-        while parts and (bound is None or (size := size + parts[-1].nbytes) < bound):
-            some.append(parts.pop())
-        yield Change.joined(some)
 
 
 def _different(rows: Rows) -> Rows:

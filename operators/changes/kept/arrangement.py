@@ -15,10 +15,8 @@ import pyarrow as pa
 from ...arrays.hashing import Hashes, one_to_one
 from ...arrays.ordering import Order
 from ...core.interrupts import beside
-from ...core.room import has_room
 from ..values.change import Change, ManyRounds, Numbers, Rounds
-from ..values.consolidate import Arrange, Entries, consolidate, consolidated, entries, to_merge
-from ..values.merged_runs import Merge, merged
+from ..values.consolidate import Entries, consolidate, consolidated, entries, merged, to_merge
 from ..values.rows import Rows
 from ..values.value_columns import Index, Mask
 from .history import counts_at
@@ -35,9 +33,6 @@ _PARTS: Final = 4
 """Few rows are kept as they came, until there are so many parts of them, or a look-up finds its rows in more parts."""
 _SOME: Final = 64
 """For a look-up of more keys than this, rows that are kept as they came and could be packed are packed first."""
-
-AT_ONCE: Final = 16 << 20
-"""The bytes of rows that are put in order at once."""
 
 Run: TypeAlias = Entries | PackedRun
 """A run: rows that are kept together, with their weights and rounds."""
@@ -136,17 +131,8 @@ class Arrangement:
     def _insert_hashed(self, rows: Rows, weights: Numbers, rounds: ManyRounds, keys: Rows | None) -> None:
         if not len(rows):
             return
-        step = max(AT_ONCE * len(rows) // max(rows.nbytes, 1), _FEW + 1)
-        if len(rows) > step:  # the numbers that put rows in order take as much again as narrow rows do
-            for start in range(0, len(rows), step):
-                some = slice(start, start + step)
-                of_some = tuple(number[some] for number in rounds)
-                self._insert_hashed(rows.part(some), weights[some], of_some, None if keys is None else keys.part(some))
-            return
         key_hashes = (rows.select(self._key) if keys is None else keys).hashes()
-        row_hashes = key_hashes if self._whole else rows.hashes()
-        arrange = self._arrange if len(rows) > _FEW else None
-        run = entries(rows, key_hashes, row_hashes, weights, rounds, arrange)
+        run = entries(rows, key_hashes, key_hashes if self._whole else rows.hashes(), weights, rounds)
         if len(run) > _FEW:
             handed = [run]
             del run, rows  # while runs are merged nothing else holds the run, whose rows may be long
@@ -182,7 +168,7 @@ class Arrangement:
             return
         few = self._recent
         self._forget_recent()
-        run = self._of_parts(few)
+        run = few[0] if len(few) == 1 else _of_parts(few)
         if self._packed is not None:
             others = self._packed.add(run.rows, run.weights, run.rounds)
             if others is None:
@@ -191,31 +177,13 @@ class Arrangement:
         self._insert_run(run)
 
     def _insert_run(self, run: Entries) -> None:
-        """Merge a run, in its order, with older ones that are not much longer. Where there is no room for that, it
-        stays apart.
-        """
-        arrange = self._arrange
+        self._runs_bytes = None
         while self._runs and to_merge(len(self._runs[-1]), len(run)):
-            merge = self._room_for(self._runs[-1], run)
-            if merge is None:
-                break
             pair = [self._runs.pop(), run]
             del run
-            run = merged(pair, merge, arrange)
-            del merge
-            self._runs_bytes = None
+            run = merged(pair)
         if len(run):
-            self._runs.append(run.narrowed() if arrange is None else run)
-            self._runs_bytes = None
-
-    @staticmethod
-    def _room_for(older: Entries, newer: Entries) -> Merge | None:
-        """The merge of two runs; None if there is no room for it."""
-        taken = newer.nbytes + Merge.NUMBERS * (len(older) + len(newer))
-        if not has_room(taken):
-            return None
-        merge = Merge.of(older, newer)
-        return merge if has_room(taken + merge.nbytes) else None
+            self._runs.append(self._arranged(run))
 
     def find(self, keys: Rows, *, rows: bool = True) -> MatchingEntries:
         """All entries whose key is one of `keys`, run by run. With `rows=False` the rows of the entries have no
@@ -367,18 +335,16 @@ class Arrangement:
         self._recent_keys.clear()
         self._measured = self._measured_bytes = 0
 
-    def _of_parts(self, parts: list[Entries]) -> Entries:
-        """A run of the entries of parts that are in no common order. The list is emptied."""
-        if len(parts) == 1 and self._arrange is None:
-            return parts.pop()
-        together = Entries.concat(parts)
-        parts.clear()
-        return consolidated(together, arrange=self._arrange)
+    def _arranged(self, run: Entries) -> Entries:
+        """The run in the form that is kept: in the order of its key's hashes."""
+        return run.narrowed()
 
-    @property
-    def _arrange(self) -> Arrange | None:
-        """The order of the rows in a run; None for that of the hashes of keys and rows."""
-        return None
+
+def _of_parts(parts: list[Entries]) -> Entries:
+    """The entries of parts that are in no common order. The list is emptied, as that of `merged` is."""
+    together = Entries.concat(parts)
+    parts.clear()
+    return consolidated(together)
 
 
 def _searched(kept: Hashes, hashes: Hashes) -> Iterator[tuple[Index, Index]]:
