@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from ...operators.changes.event_time.window_closing import IDLE
 from ...operators.core.operator import UNBOUNDED
 from ..api.computation import Watermarks
 from .barrier_wishes import NOTHING, Said
@@ -18,7 +19,7 @@ def said_by(splits: Mapping[str, Sequence[AcceptedSplit]], ended: Iterable[str],
     for name, some in splits.items():
         if some:
             said = [split.watermark for split in some if split.watermark is not None]
-            watermarks[name] = min(said, default=watermarks.get(name))
+            watermarks[name] = min(*said, IDLE - 1) if said else watermarks.get(name)
     for name, word in barrier.items():
         so_far = watermarks.get(name)
         watermarks[name] = word if so_far is None else max(word, so_far)

@@ -68,7 +68,7 @@ def test_the_watermark_of_a_source_that_has_ended_is_refused(start: Start) -> No
         task.add_split("a", TABLE, watermark=2**63 - 1)
     task.add_split("a", TABLE, watermark=2**63 - 2)
     task.request_barrier()
-    assert next(task.epochs()).watermark == 2**63 - 2
+    assert next(task.epochs()).watermark == 2**63 - 3  # the last one, since the next stands for an idle source
 
 
 @pytest.mark.parametrize("broadcast", [None, "a", 1, (1,)])
