@@ -22,6 +22,8 @@ _HINT = re.compile(
 )
 #: DuckDB's words for columns of the statement, whose names are not the plan's.
 _POSITIONAL = re.compile(r" (when casting from source column|in expression) .*\bc\d+\b.*$")
+#: A text that statements put in quotation marks, so that no cast reads it: plans of some producers do not read it.
+_MARKED = re.compile(r"(convert string )'\"(.*)\"'", re.DOTALL)
 _KIND = re.compile(r"^([A-Za-z ]+?) Error: ")
 _INTERNAL: Final = frozenset({"INTERNAL", "FATAL", "Binder", "Parser", "Catalog", "Syntax"})
 #: Kinds of errors that a bad file can cause, so that it is worth finding that file. DuckDB has no kind of its own for a
@@ -91,7 +93,7 @@ def out_of_memory(plan_path: str, memory_limit: int) -> ExecutionError:
 
 def sentence(text: str) -> str:
     """The text of one of DuckDB's errors as one line, without its kind, its hints and the statement."""
-    text = _HINT.sub("", _KIND.sub("", text, count=1))
+    text = _MARKED.sub(r"\1'\2'", _HINT.sub("", _KIND.sub("", text, count=1)))
     return _POSITIONAL.sub("", " ".join(text.split())).rstrip("!.")
 
 
