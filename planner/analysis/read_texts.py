@@ -44,10 +44,10 @@ def _of(expression: ir.Expression, plan_path: str) -> Iterator[ReadText]:
     stack = [expression]
     while stack:
         match stack.pop():
-            case ir.Cast(operand=ir.Literal(value=str() as text, type=source), type=target, on_failure=on_failure):
-                reads = isinstance(source, _TEXTS) and not isinstance(target, (*_TEXTS, *_BYTES))
+            case ir.Cast(operand=operand, type=target, on_failure=on_failure) if (text := _text(operand)) is not None:
+                reads = isinstance(text.type, _TEXTS) and not isinstance(target, (*_TEXTS, *_BYTES))
                 if reads and on_failure is ir.CastFailure.ERROR:
-                    yield ReadText(value=text, source=source, target=target, plan_path=plan_path)
+                    yield ReadText(value=str(text.value), source=text.type, target=target, plan_path=plan_path)
             case ir.IfThen(clauses=((first, _), *_)):
                 stack.append(first)
             case ir.Switch(match=value):
@@ -56,3 +56,14 @@ def _of(expression: ir.Expression, plan_path: str) -> Iterator[ReadText]:
                 stack.append(first)
             case part:
                 stack.extend(operand for operand in tree.operands(part) if type(operand) not in tree.LEAVES)
+
+
+def _text(operand: ir.Expression) -> ir.Literal | None:
+    """The text that a cast reads, perhaps once a producer's own reading has passed it on."""
+    match operand:
+        case ir.Call(function=ir.Function(name="readable"), arguments=(ir.Literal() as text, *_)):
+            return _text(text)
+        case ir.Literal(value=str()):
+            return operand
+        case _:
+            return None
