@@ -42,7 +42,7 @@ from tidegate.operators.user.batch_function import BatchFunctionOperator
 from tidegate.operators.user.iterate import Iterate
 from tidegate.operators.user.union import Union
 from tidegate.operators.user.user import User, UserStream
-from tidegate.operators.write import Write
+from tidegate.operators.write import AdoptingWrite, Write
 from tidegate.proto.errors import InternalError
 from tidegate.testing import check_operator
 
@@ -267,7 +267,17 @@ OF_SEVERAL_INPUTS = {
     Union: (test_a_union_of_streams,),
     User: (test_a_user_s_executor,),
 }
-OF_ONE_AT_MOST = {BatchFunctionOperator, IndexLookupJoin, Iterate, Scan, Select, StreamingAggregate, Unnest, Write}
+OF_ONE_AT_MOST = {
+    AdoptingWrite,
+    BatchFunctionOperator,
+    IndexLookupJoin,
+    Iterate,
+    Scan,
+    Select,
+    StreamingAggregate,
+    Unnest,
+    Write,
+}
 
 
 def operators() -> set[type[Operator]]:
