@@ -32,7 +32,14 @@ from tidegate.operators.user.user import User, UserStream
 from tidegate.operators.writing.modes import WriteMode
 from tidegate.proto.errors import ExecutionError
 
-from . import test_index_lookup_join, test_merge_join, test_streaming_aggregate, test_unnest, test_write
+from . import (
+    test_adopting_write,
+    test_index_lookup_join,
+    test_merge_join,
+    test_streaming_aggregate,
+    test_unnest,
+    test_write,
+)
 from .data import column, over_streams, pieces_of, write
 
 X = pa.schema([("x", pa.int64())])
@@ -77,6 +84,12 @@ def scan(folder: Path, _: Instance) -> Specimen:
 
 def written(folder: Path, _: Instance) -> Specimen:
     operator = test_write.write(folder, mode=WriteMode.INSERT)
+    operator.begin(1)
+    return Specimen(operator, [endless(test_write.rows(*range(1_000)).to_batches()[0])])
+
+
+def adopted(folder: Path, _: Instance) -> Specimen:
+    operator = test_adopting_write.adopting(folder)
     operator.begin(1)
     return Specimen(operator, [endless(test_write.rows(*range(1_000)).to_batches()[0])])
 
@@ -144,6 +157,7 @@ def fragment(_: Path, instance: Instance) -> Specimen:
 
 
 SPECIMENS: dict[str, Make] = {
+    "AdoptingWrite": adopted,
     "BatchFunctionOperator": lambda *_: Specimen(
         BatchFunctionOperator("f", lambda rows: itertools.repeat(numbers()), schema=X, recut=False), [one(numbers(1))]
     ),
