@@ -6,12 +6,10 @@ A task does not change the session that it is given.
 from __future__ import annotations
 
 import logging
-import os
-import sys
 import threading
 import uuid
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +24,7 @@ from ...proto.errors import InvalidRequest
 from ..api.checked_options import ADOPTED
 from .job import SETTINGS
 from .job_progress import Ended
+from .local_workers import prepare_workers
 from .watch import Tell, connected, watched
 
 T = TypeVar("T")
@@ -267,16 +266,5 @@ def _start(master: str) -> SparkSession:
     if master.startswith("sc://"):
         return builder.remote(master).getOrCreate()
     session = builder.master(master).getOrCreate()
-    context = session.sparkContext
-    context.pythonExec = workers_python(master, os.environ, context.getConf().get("spark.pyspark.python"))
+    prepare_workers(session.sparkContext, master)
     return session
-
-
-def workers_python(master: str, environment: Mapping[str, str], configured: str | None) -> str:
-    """The interpreter of an application's workers: the configured one, or on this machine that of this process.
-
-    PySpark alone takes the first `python3` of the PATH, which lacks the packages of a virtual environment that was not
-    activated. PySpark reads `spark.pyspark.python` only if `spark-submit` starts the driver.
-    """
-    chosen = environment.get("PYSPARK_PYTHON") or configured
-    return chosen or (sys.executable if master.startswith("local") else "python3")

@@ -9,6 +9,8 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import re
+import sys
 from contextlib import suppress
 from typing import Any, Final
 
@@ -27,6 +29,14 @@ _CLASSES: Final = {
 }
 _NODE: Final = NodeError.__name__
 _STAGE_LOST: Final = "SPARK_FAILED"
+
+_TELLING: Final = re.compile(r"Error|Exception|(?i:failed)")
+_CODE_OF_A_TRACEBACK: Final = re.compile(r'raise |File "|\^')
+_WRONG_INTERPRETER: Final = re.compile(
+    r"Cannot run program|pyspark\.daemon's stdout|PYTHON_VERSION_MISMATCH"
+    r"|No module named '(?:tidegate|pyspark|pyarrow|duckdb|numpy|py4j)\b"
+)
+_MISSING_MODULE: Final = re.compile(r"No module named ('[^']+')")
 
 
 def written(error: Exception) -> bytes:
@@ -78,13 +88,30 @@ def of_job(error: Exception, what: str) -> ExecutionError:
     """The error for a job that Spark gave up. Spark's full message, which is long, is in the log."""
     _log.error("%s failed", what, exc_info=error)
     return ExecutionError(
-        f"{what} failed: {_sentence(error)}; the service's log has the whole message", reason=_STAGE_LOST
+        f"{what} failed: {_sentence(error)}{_way_out(str(error))}; the service's log has the whole message",
+        reason=_STAGE_LOST,
     )
 
 
 def _sentence(error: Exception) -> str:
-    """The line of Spark's message that says what happened, without the stack of the JVM."""
+    """The line of Spark's message that says what happened, without the stack of the JVM and the code in tracebacks."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    telling = [line for line in lines if "Error" in line or "Exception" in line or "failed" in line.casefold()]
+    telling = [line for line in lines if _TELLING.search(line) and not _CODE_OF_A_TRACEBACK.match(line)]
     chosen = next(iter(telling or lines), type(error).__name__)
-    return chosen[:300].rstrip(". ")
+    return chosen[:300].strip(":. ")
+
+
+def _way_out(message: str) -> str:
+    """What would be right, if the workers' interpreter or their modules are at fault; else nothing."""
+    if _WRONG_INTERPRETER.search(message):
+        version = ".".join(map(str, sys.version_info[:2]))
+        return (
+            f". Spark's workers need an interpreter of Python {version} that has tidegate[spark] of this version, as "
+            f"{sys.executable} has: name it by PYSPARK_PYTHON or spark.pyspark.python before Spark starts"
+        )
+    if missing := _MISSING_MODULE.search(message):
+        return (
+            f". Spark's workers do not find the module {missing[1]}, which your code is in or needs: install it where "
+            "their interpreter finds it, or send it by spark.submit.pyFiles"
+        )
+    return ""
