@@ -46,13 +46,13 @@ class Client(Closing):
     |---|---|
     | `mode` | `"per_epoch"` or `"continuous"` |
     | `determinism` | `"strict"` or `"relaxed"` |
-    | `channels` | a number |
+    | `channels` | a number, or `"auto"` |
     | `on_error` | `"fail"` or `"skip_epoch"` |
     | `spill` | `"auto"`, `"ordered"` or `"error"` |
     | `loops` | `"auto"` or `"general"` |
     | `max_pending_epochs` | a number |
     | `time_zone` | a name |
-    | `memory_limit`, `queue_bytes`, `output_bytes`, `spill_quota`, `write_quota` | bytes |
+    | `memory_limit`, `slot_memory`, `queue_bytes`, `output_bytes`, `spill_quota`, `write_quota` | bytes |
     | `idle_seconds`, `loop_seconds`, `epoch_seconds`, `parallel_threshold_seconds` | seconds |
     | `loop_rows` | rows |
     | `broadcast` | sources to broadcast |

@@ -37,7 +37,9 @@ _LARGEST: Final = {
     "max_pending_epochs": 2**31 - 1,
     "checkpoint_epochs": 2**31 - 1,
     "retries": 1_000,
+    "auto_cores": 2**20,
     "memory_limit": 2**63 - 1,
+    "slot_memory": 2**63 - 1,
     "queue_bytes": 2**63 - 1,
     "output_bytes": 2**63 - 1,
     "spill_quota": 2**63 - 1,
@@ -50,7 +52,7 @@ _KNOWN: Final = tuple(field.name for field in fields(TaskOptions))
 class SharedOptions(TypedDict, total=False):
     """The options of a task that loaders of training data have, too."""
 
-    channels: int
+    channels: int | Literal["auto"]
     max_pending_epochs: int
     memory_limit: int
     queue_bytes: int
@@ -75,6 +77,8 @@ class SharedOptions(TypedDict, total=False):
     checkpoint_epochs: int
     checkpoint_seconds: float
     retries: int
+    auto_cores: int
+    slot_memory: int
 
 
 class Options(SharedOptions, total=False):
@@ -106,10 +110,24 @@ def chosen(options: Mapping[str, object]) -> ChosenOptions:
     return ChosenOptions(chosen=frozenset(values), **values)
 
 
+AUTO: Final = "auto"
+
+
+def _channels(value: object) -> int:
+    """The number of channels; 0 if the service is to choose it."""
+    if value == AUTO:
+        return 0
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise InvalidRequest(f'channels must be a whole number from 1, or "{AUTO}", not {value!r}')
+    return min(value, _LARGEST["channels"])
+
+
 def _choice(name: str, value: Any) -> Any:
     """The value in its own type. The service checks whether a task may have it."""
     if name in _ENUMS:
         return member(name, _ENUMS[name], value)
+    if name == "channels":
+        return _channels(value)
     if name in _LARGEST:
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _LARGEST[name]:
             raise InvalidRequest(f"{name} must be a whole number from 0 to {_LARGEST[name]}, not {value!r}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -30,6 +30,9 @@ from .rewrite.prune_columns import prune_columns
 from .rewrite.split_expressions import split_expressions
 
 IsStatic: TypeAlias = Callable[[ir.Read], bool]
+_VALUE_BYTES: Final = 8
+"""The bytes of a value of a source of which only the number of rows is known."""
+
 Check: TypeAlias = Callable[[], object]
 """A check of a plan. It raises `PlanError` with the problems it finds."""
 
@@ -112,8 +115,16 @@ class Prepared:
 
     def _spread(self, rows: Mapping[str, int]) -> Spread:
         """The pipelines for sources of `rows` rows each, with nothing else known of the sources."""
-        sizes = {name: size_class(count, self.options.channels) for name, count in rows.items()}
-        shape = {name: SourceShape(feed=Feed.FILES, size_class=size) for name, size in sizes.items()}
+        channels = self.options.channels
+        columns = {source.name: len(source.columns) for source in self.sources}
+        shape = {
+            name: SourceShape(
+                feed=Feed.FILES,
+                size_class=size_class(count, channels),
+                byte_class=size_class(count * columns[name] * _VALUE_BYTES, channels) if channels > 1 else 0,
+            )
+            for name, count in rows.items()
+        }
         return Spread(
             physical=self.physical(shape),
             rows=rows,

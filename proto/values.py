@@ -94,11 +94,13 @@ class TaskOptions:
     the plan writes a table; `write_quota` bounds their bytes. `loop_rows` bounds the rows of a loop; every copy of a
     row counts. A statement with loops must give its first row within `loop_seconds`, unless that is 0. An epoch fails
     once the task has worked on it for `epoch_seconds`, unless that is 0. A plan that is not row-wise runs on several
-    channels only if they are estimated to save `parallel_threshold_seconds`. A durable task with state takes a
-    checkpoint by itself after `checkpoint_epochs` epochs or `checkpoint_seconds` of work, whichever comes first; 0 is
-    never. A channel that fails of something transient is made anew up to `retries` times in an epoch. `spark` is the
-    address of a Spark master, or the name that the service in this process has for a session of the caller; clients
-    never send it.
+    channels only if they are estimated to save `parallel_threshold_seconds`. With `channels=0` the service chooses
+    channels for each epoch, by `auto_cores` and the bytes of the epoch's input; a task's options then have the most
+    that it may choose as `channels`. Each channel of each pipeline has `slot_memory`, or with 0 a share of
+    `memory_limit`. A durable task with state takes a checkpoint by itself after `checkpoint_epochs` epochs or
+    `checkpoint_seconds` of work, whichever comes first; 0 is never. A channel that fails of something transient is made
+    anew up to `retries` times in an epoch. `spark` is the address of a Spark master, or the name that the service in
+    this process has for a session of the caller; clients never send it.
     """
 
     mode: Mode = Mode.PER_EPOCH
@@ -128,6 +130,8 @@ class TaskOptions:
     checkpoint_epochs: int = 1_000
     checkpoint_seconds: float = 30.0
     retries: int = 0
+    auto_cores: int = 0
+    slot_memory: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

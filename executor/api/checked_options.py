@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import zoneinfo
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
 from typing import Final
 
 from ...operators.writing.formats import WRITE_FORMATS
-from ...proto.encoding.number_ranges import RANGES, check_number
+from ...proto.encoding.number_ranges import MOST_CHANNELS, MOST_LOCAL_CHANNELS, RANGES, check_number
 from ...proto.errors import InvalidRequest
 from ...proto.values import Determinism, ExecutorKind, Mode, Spill, TaskOptions
 
@@ -28,11 +28,7 @@ def check_options(options: TaskOptions) -> TaskOptions:
     _check_executor(options)
     if options.mode is Mode.CONTINUOUS:
         _check_continuous(options)
-    least = SMALLEST_MEMORY * options.channels
-    if options.memory_limit < least:
-        raise InvalidRequest(
-            f"memory_limit={options.memory_limit} must be at least {least} bytes (32 MiB for each channel)"
-        )
+    _check_memory(options)
     if options.write_format not in WRITE_FORMATS:
         raise InvalidRequest(
             f"write_format={options.write_format!r} must be one of {', '.join(WRITE_FORMATS)}", reason="UNKNOWN_FORMAT"
@@ -47,6 +43,25 @@ def check_options(options: TaskOptions) -> TaskOptions:
     return options
 
 
+def with_channels(options: TaskOptions, cores: Callable[[], int], most: float | None = None) -> TaskOptions:
+    """The options, with the most channels that the service may choose where it is to choose channels.
+
+    `cores` counts the cores that there are; `most` is the service's own ceiling. Spark tasks with more channels than
+    `memory_limit` could be divided among have it for each task slot.
+    """
+    on_spark = options.executor is ExecutorKind.SPARK
+    if on_spark and not options.slot_memory and not 0 < options.channels <= MOST_LOCAL_CHANNELS:
+        options = replace(options, slot_memory=options.memory_limit)
+    if options.channels or options.determinism is Determinism.RELAXED:
+        return replace(options, channels=options.channels or 1)
+    known = options.auto_cores or max(1, cores())
+    room = options.memory_limit // max(options.slot_memory, SMALLEST_MEMORY)
+    largest = MOST_CHANNELS if on_spark else max(1, min(known, MOST_LOCAL_CHANNELS, room))
+    largest = largest if most is None else max(1, min(largest, int(most)))
+    by_epoch = options.mode is Mode.PER_EPOCH
+    return replace(options, channels=largest, auto_cores=known if by_epoch else 0)
+
+
 def check_rows(rows: Mapping[str, int]) -> Mapping[str, int]:
     """The numbers of sources' rows themselves. Raises `InvalidRequest` if one is wrong."""
     for source, count in rows.items():
@@ -55,11 +70,37 @@ def check_rows(rows: Mapping[str, int]) -> Mapping[str, int]:
 
 
 def _check_channels(options: TaskOptions) -> None:
+    if not options.channels:
+        raise InvalidRequest(
+            "channels=0 must have been replaced by a number of channels", reason="UNSUPPORTED_CHANNELS"
+        )
+    if options.channels > MOST_LOCAL_CHANNELS and options.executor is ExecutorKind.LOCAL:
+        raise InvalidRequest(
+            f"channels={options.channels}: a task of the service's own process may have {MOST_LOCAL_CHANNELS} at most; "
+            f'executor="spark" allows {MOST_CHANNELS}',
+            reason="UNSUPPORTED_CHANNELS",
+        )
     if options.channels > 1 and options.determinism is Determinism.RELAXED:
         raise InvalidRequest(
             f"channels={options.channels}: a relaxed task runs one channel on every core; leave channels out, or ask "
             "for a strict task",
             reason="UNSUPPORTED_CHANNELS",
+        )
+
+
+def _check_memory(options: TaskOptions) -> None:
+    if options.slot_memory:
+        smallest = f"{SMALLEST_MEMORY} bytes (32 MiB)"
+        if not SMALLEST_MEMORY <= options.slot_memory <= options.memory_limit:
+            raise InvalidRequest(
+                f"slot_memory={options.slot_memory} must be at least {smallest} and at most "
+                f"memory_limit={options.memory_limit}; 0 divides memory_limit among the channels"
+            )
+        return
+    least = SMALLEST_MEMORY * options.channels
+    if options.memory_limit < least:
+        raise InvalidRequest(
+            f"memory_limit={options.memory_limit} must be at least {least} bytes (32 MiB for each channel)"
         )
 
 
@@ -103,6 +144,7 @@ def _check_continuous(options: TaskOptions) -> None:
             options.parallel_threshold_seconds != _SHIPPED.parallel_threshold_seconds,
             "it runs on all of its channels; leave parallel_threshold_seconds out",
         ),
+        "slot_memory": (bool(options.slot_memory), "its channels share memory_limit; leave slot_memory out"),
         "retries": (
             bool(options.retries),
             "its channels keep state from epoch to epoch, and go on from a checkpoint; leave retries out",

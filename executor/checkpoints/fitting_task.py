@@ -104,6 +104,8 @@ def _options(options: TaskOptions) -> Mapping[str, Any]:
             "memory_limit": options.memory_limit,
             "spill": options.spill.value,
             "broadcast": list(options.broadcast),
+            "slot_memory": options.slot_memory,
+            "auto_cores": options.auto_cores,
             "parallel_threshold_seconds": options.parallel_threshold_seconds,
         }
     return known

@@ -96,7 +96,7 @@ def _check(options: TaskOptions) -> TaskOptions:
         )
     if options.channels != 1:
         raise InvalidRequest(
-            f"channels={options.channels} is not an option of a graph: give each node its channels",
+            f"channels={options.channels or 'auto'} is not an option of a graph: give each node its channels",
             reason="GRAPH_OPTION",
         )
     return check_options(options)

@@ -82,6 +82,7 @@ class AcceptedSplit:
                 origin=self.origin,
                 rows=(0, rows),
                 row_count=rows,
+                byte_count=None if self.inline is None else self.inline.size,
                 change_column=self.change_column,
                 missing_columns=self.missing_columns,
             ),

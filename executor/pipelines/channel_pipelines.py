@@ -21,6 +21,7 @@ from ...planner.physical.pipelines import (
     read_from_sources,
     walk,
 )
+from ...proto.values import TaskOptions
 from .input_progress import InputRead, reads_of
 from .pipeline import PipelineInstance, Sent
 
@@ -40,7 +41,7 @@ class Pipelines:
     """
 
     def __init__(
-        self, physical: PhysicalPlan, memory_limit: int, make: Make, ended: Callable[[PipelineInstance], None]
+        self, physical: PhysicalPlan, options: TaskOptions, make: Make, ended: Callable[[PipelineInstance], None]
     ) -> None:
         self.physical = physical
         self._ended = ended
@@ -50,7 +51,7 @@ class Pipelines:
         self._make = make
         self._made: dict[tuple[int, int], PipelineInstance] = {}
         self._reads: dict[tuple[int, int], tuple[InputRead, ...]] = {}
-        self._memory = instance_memory(physical, memory_limit)
+        self._memory = instance_memory(physical, options)
         self._first = tuple(_numbers(physical, self._memory))
 
     def __len__(self) -> int:

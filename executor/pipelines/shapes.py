@@ -9,7 +9,7 @@ from typing import Final
 import pyarrow as pa
 
 from ...operators.core.column import Column
-from ...operators.core.piece import FilePiece, Piece
+from ...operators.core.piece import FilePiece, InlinePiece, Piece
 from ...operators.core.sizes import fixed_row_bytes
 from ...operators.duckdb.long_values import sortable_text_bytes, unspilled_bytes
 from ...operators.sources.split_pieces import estimated_rows, native
@@ -25,18 +25,18 @@ _NARROW_ROW: Final = 128
 
 
 def shape_of(
-    pieces: Sequence[Piece], columns: Sequence[Column], channels: int = 1, memory_limit: int | None = None
+    pieces: Sequence[Piece], columns: Sequence[Column], channels: int = 1, channel_memory: int | None = None
 ) -> SourceShape:
-    """The shape of opened pieces. It depends on them, on the number of channels and on the task's memory alone.
+    """The shape of opened pieces. It depends on them, on the number of channels and on a channel's memory alone.
 
-    With a `memory_limit`, rows whose texts are too wide for a sort in DuckDB come as a stream: long texts of streams
+    If that memory is given, rows whose texts are too wide for a sort in DuckDB come as a stream: long texts of streams
     stay outside of DuckDB. Over several channels the planner weighs sources against each other; powers of ten are too
     coarse for that.
     """
     if not pieces:
         return NOTHING
     feed = _feed(pieces, columns)
-    if feed is Feed.FILES and memory_limit is not None and _are_wide(pieces, columns, memory_limit // channels):
+    if feed is Feed.FILES and channel_memory is not None and _are_wide(pieces, columns, channel_memory):
         feed = Feed.STREAM
     clustered = clusters(pieces, columns) if feed is Feed.FILES else frozenset[str]()
     rising = frozenset(name for name in clustered if _rises(key_bounds(pieces, name)))
@@ -47,6 +47,7 @@ def shape_of(
         clustered=clustered,
         rising=rising,
         narrow=feed is Feed.FILES and _widest(pieces) <= _NARROW_ROW,
+        byte_class=size_class(sum(map(_bytes, pieces)), channels) if channels > 1 else 0,
     )
 
 
@@ -105,6 +106,15 @@ def _are_wide(pieces: Sequence[Piece], columns: Sequence[Column], memory_limit: 
         return False
     files = (piece for piece in pieces if isinstance(piece, FilePiece))
     return sum((piece.row_count or 0) * (piece.row_bytes or 0) for piece in files) > unspilled_bytes(memory_limit)
+
+
+def _bytes(piece: Piece) -> int:
+    """About the bytes of the piece's rows: in memory where the format tells, else in the file."""
+    if isinstance(piece, InlinePiece):
+        return piece.byte_count or 0
+    if piece.row_bytes is not None:
+        return piece.row_bytes * (piece.row_count or 0)
+    return piece.byte_count if piece.byte_count is not None else piece.version.size
 
 
 def _widest(pieces: Sequence[Piece]) -> int:

@@ -26,7 +26,7 @@ from ...operators.indexes.sql import Database
 from ...operators.sources.files_ahead import FilesAhead
 from ...operators.sources.formats.matching import match_columns
 from ...operators.sources.split_pieces import expand
-from ...planner.physical.memory import index_memory
+from ...planner.physical.memory import channel_memory, index_memory, undivided_memory
 from ...planner.physical.pipelines import PhysicalNode, PhysicalPlan, Pipeline, ScanNode, SourceShape, Start, walk
 from ...planner.prepare import Planned
 from ...proto.errors import ExecutionError, Exhausted, InternalError, InvalidRequest, SplitError
@@ -148,7 +148,7 @@ class PlanComputation:
         """The shape of each table, and of fed sources without rows."""
         options = self.options
         return {
-            name: shape_of(self.tables.get(name, ()), columns, options.channels, options.memory_limit)
+            name: shape_of(self.tables.get(name, ()), columns, options.channels, channel_memory(options))
             for name, columns in self.columns.items()
         }
 
@@ -215,7 +215,7 @@ class PlanComputation:
         pipelines = self._made.get(key)
         if pipelines is None:
             physical = self._kept_for(whole, clock_us)
-            pipelines = Pipelines(physical, self.options.memory_limit, self.make, self._count)
+            pipelines = Pipelines(physical, self.options, self.make, self._count)
         self._made = {**without(self._made, key), key: pipelines}
         if len(self._made) > _SHAPES_KEPT:
             self._end(next(iter(self._made)))
@@ -235,10 +235,10 @@ class PlanComputation:
         physical = self._prepared.physical(shape, self._without)
         while (large := self._keeping.ensure(physical, clock_us)) is not None:
             if large.name in self._without:
-                room = index_memory(self.options.memory_limit)
+                room = index_memory(self.options)
                 raise Exhausted(
                     f"{large.plan_path}: the index does not fit; the indexes of a task may take {room} bytes together, "
-                    "a quarter of its memory_limit: raise memory_limit",
+                    "a quarter of its memory_limit (or slot_memory): raise it",
                     reason="INDEX_TOO_LARGE",
                 )
             self._without.add(large.name)
@@ -307,7 +307,7 @@ class PlanComputation:
         return queue.submit
 
     def _kept_rows(self, root: PhysicalNode, clock_us: int) -> Generator[pa.RecordBatch]:
-        instance = self.make(root, 0, self.options.memory_limit, 0)
+        instance = self.make(root, 0, undivided_memory(self.options), 0)
         try:
             with closing(self.run(instance, self.epoch_input(self.tables, clock_us, Read(), Passed()))) as rows:
                 yield from rows

@@ -15,6 +15,7 @@ from ...operators.core.operator import UNBOUNDED
 from ...operators.core.piece import Piece
 from ...operators.sources.scan import Scan
 from ...operators.sources.split_pieces import open_pieces
+from ...planner.physical.memory import channel_memory
 from ...planner.physical.pipelines import Pipeline
 from ...proto.errors import ExecutionError, NodeError
 from ..api.computation import RowEffect, Watermarks
@@ -140,7 +141,7 @@ class PlanRun:
         opened = {name: open_pieces(source_pieces, computation.columns[name]) for name, source_pieces in pieces.items()}
         options = computation.options
         shape = {
-            name: shape_of(source_pieces, computation.columns[name], options.channels, options.memory_limit)
+            name: shape_of(source_pieces, computation.columns[name], options.channels, channel_memory(options))
             for name, source_pieces in opened.items()
         }
         pipelines = computation.pipelines(shape, self._clock_us)

@@ -71,7 +71,7 @@ class Keeping:
     def _made(self, index: KeptIndex, clock_us: int) -> Index | None:
         """The index; None if it is too large, which depends on its own rows alone."""
         meter = self._meters.of("Index", index.plan_path)
-        room = index_memory(self._options.memory_limit) // index.among
+        room = index_memory(self._options) // index.among
         batches: list[pa.RecordBatch] = []
         size = 0
         with closing(self._compute(index.root, clock_us)) as rows:

@@ -31,7 +31,7 @@ from ...proto.values import (
     Transacted,
     Transaction,
 )
-from ..api.checked_options import check_options, check_rows
+from ..api.checked_options import check_options, check_rows, with_channels
 from ..api.computation import Computation
 from ..api.engine import Engine
 from ..api.ownership import Ownership
@@ -124,9 +124,9 @@ class TaskManager:
     ) -> TaskInfo:
         """Make a task. A `request`, named by the caller and unguessable, makes one task however often it arrives."""
         self._tasks.check_takes_more()
-        allowed = check_options(self._ceilings.allowed(options))
-
-        digest = creation_digest(plan, allowed, tables, restore) if request else b""
+        asked = self._ceilings.allowed(options)
+        allowed = self._checked(asked, start=True)
+        digest = creation_digest(plan, asked, tables, restore) if request else b""
         caller = self._ownership.caller
 
         def create() -> str:
@@ -146,6 +146,10 @@ class TaskManager:
                 self.delete_task(info.id)
             return info
         return self._tasks.find(self._requests.once(caller, request, digest, create)).info()
+
+    def _checked(self, options: TaskOptions, *, start: bool = False) -> TaskOptions:
+        most = self._ceilings.options.get("channels")
+        return check_options(with_channels(options, lambda: self._engine.cores(options, start=start), most))
 
     def _create(self, wanted: Wanted, tables: Mapping[str, Sequence[Split]]) -> str:
         def prepare(identity: str, space: SpillSpace) -> Begun:
@@ -358,7 +362,7 @@ class TaskManager:
 
     def validate(self, plan: PlanBytes, options: TaskOptions) -> tuple[Sequence[Problem], Sequence[str]]:
         self._tasks.check_open()
-        return self._engine.validate(plan, check_options(options))
+        return self._engine.validate(plan, self._checked(options))
 
     def explain(
         self,
@@ -368,7 +372,7 @@ class TaskManager:
         rows: Mapping[str, int] | None = None,
     ) -> Explanation:
         self._tasks.check_open()
-        return self._engine.explain(plan, check_options(options), static_sources, check_rows(rows or {}))
+        return self._engine.explain(plan, self._checked(options), static_sources, check_rows(rows or {}))
 
     def capabilities(self) -> Capabilities:
         self._tasks.check_open()

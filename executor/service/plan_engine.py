@@ -284,6 +284,12 @@ class PlanEngine:
     def adopt_spark(self, session: object) -> str:
         return self._sparks.adopt(session)
 
+    def cores(self, options: TaskOptions, *, start: bool) -> int:
+        here = os.cpu_count() or 1
+        return (
+            here if options.executor is ExecutorKind.LOCAL else self._sparks.cores(options.spark, start=start) or here
+        )
+
     def close(self) -> None:
         self._sparks.close()
         self._timers.close()

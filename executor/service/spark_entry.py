@@ -41,6 +41,10 @@ class SparkTasks:
     def adopt(self, session: object) -> str:
         return self._loaded().adopt(session)
 
+    def cores(self, name: str, *, start: bool) -> int | None:
+        """The cores of the Spark of this name; None where it does not run and is not to `start`."""
+        return self._loaded().cores(name, start=start)
+
     def cluster(
         self,
         options: TaskOptions,

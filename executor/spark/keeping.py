@@ -61,7 +61,7 @@ class SparkKeeping:
     def _is_made(self, index: KeptIndex, clock_us: int) -> bool:
         """False if the index is too large, which depends on its own rows alone."""
         result = self._compute(index.root, clock_us)
-        if result.size + ROW_OF_INDEX * result.rows > index_memory(self._options.memory_limit) // index.among:
+        if result.size + ROW_OF_INDEX * result.rows > index_memory(self._options) // index.among:
             return False
         meter = self._meters.of("Index", index.plan_path)
         meter.rows_in += result.rows

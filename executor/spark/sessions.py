@@ -171,6 +171,9 @@ class Sessions:
         return name
 
     def open(self, name: str) -> Session:
+        return Session(self._application(name))
+
+    def _application(self, name: str) -> SparkSession:
         wanted = name or self._master
         if not wanted:
             raise InvalidRequest(
@@ -181,16 +184,25 @@ class Sessions:
             )
         with self._lock:
             if wanted in self._given:
-                return Session(self._given[wanted])
+                return self._given[wanted]
             if wanted in self._opened and not _lives(self._opened[wanted]):
                 _log.warning("the Spark application at %s has ended: the service starts another one", wanted)
                 _forget(self._opened.pop(wanted))
             if wanted not in self._opened:
                 running = _running(wanted)
                 if running is not None:
-                    return Session(running)
+                    return running
                 self._opened[wanted] = _start(wanted)
-            return Session(self._opened[wanted])
+            return self._opened[wanted]
+
+    def cores(self, name: str, *, start: bool) -> int | None:
+        """The cores of the application of this name. None where it does not run, unless it is to `start`."""
+        if start:
+            return _cores(self._application(name))
+        with self._lock:
+            wanted = name or self._master
+            session = self._given.get(wanted) or self._opened.get(wanted)
+        return _cores(session) if session is not None and _lives(session) else None
 
     def close(self) -> None:
         with self._lock:
@@ -199,6 +211,21 @@ class Sessions:
         for session in opened.values():
             with suppress(Exception):
                 session.stop()
+
+
+def _cores(session: Any) -> int:
+    """The cores that the application's executors have, or may have with dynamic allocation."""
+    if _is_connected(session):
+        # Its client sees no context. Spark cuts a range into as many partitions as it has cores.
+        return int(session.range(_RANGE).selectExpr("spark_partition_id() AS at").distinct().count())
+    conf = session.conf.get
+    most = int(conf("spark.dynamicAllocation.maxExecutors", "0"))
+    if most and conf("spark.dynamicAllocation.enabled", "false") == "true":
+        return most * int(conf("spark.executor.cores", "1"))
+    return int(session.sparkContext.defaultParallelism)
+
+
+_RANGE: Final = 1 << 20
 
 
 def _lives(session: SparkSession) -> bool:

@@ -19,7 +19,7 @@ from ...operators.duckdb.instances import InstanceSettings
 from ...operators.indexes.sql import Database
 from ...operators.writing.part_writer import WriteTarget
 from ...planner.physical import pipelines as planned
-from ...planner.physical.memory import instance_memory
+from ...planner.physical.memory import instance_memory, undivided_memory
 from ...planner.physical.pipelines import Exchange, LookupNode, OpenedIndex, PhysicalPlan, Pipeline, Start, walk
 from ...proto.errors import ExecutionError, InternalError
 from ...proto.statistics import StageStatistics
@@ -209,7 +209,7 @@ class SparkCluster:
     def _stages(self, physical: PhysicalPlan) -> list[Shipped]:
         shipped = self._shipped.get(id(physical))
         if shipped is None:
-            memory = instance_memory(physical, self._setting.options.memory_limit)
+            memory = instance_memory(physical, self._setting.options)
             effect = self._setting.effect
             pipelines = physical.pipelines if effect is None else effect.pipelines(physical.pipelines)
             memory = [*memory, *[memory[-1]] * (len(pipelines) - len(memory))]
@@ -318,7 +318,7 @@ class SparkCluster:
         folder = self._staging.new_folder("kept")
         sources = tuple(dict.fromkeys(read.source for node in walk(root) for read in planned.read_from_sources(node)))
         pipeline = Pipeline(root=root, sources=sources, start=Start.SEAL)
-        stages = list(self._made([pipeline], [self._setting.options.memory_limit], "kept rows"))
+        stages = list(self._made([pipeline], [undivided_memory(self._setting.options)], "kept rows"))
         options = self._setting.options
         tables = self._static()
         epoch_input = EpochInput(

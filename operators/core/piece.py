@@ -100,7 +100,7 @@ class FilePiece:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class InlinePiece:
     """Rows that came with a call, or are those of a Dataset's partition of the number `part`: `rows[0] <= row number <
-    rows[1]` of what `read` has.
+    rows[1]` of what `read` has. `byte_count` is about their bytes.
     """
 
     read: RowReader
@@ -108,6 +108,7 @@ class InlinePiece:
     origin: str
     rows: tuple[int, int]
     row_count: int
+    byte_count: int | None = None
     change_column: str | None = None
     missing_columns: MissingColumns | None = None
     part: int | None = None

@@ -32,6 +32,7 @@ from ..physical.pipelines import (
     Start,
     walk,
 )
+from .chosen_channels import wanted_channels
 from .divide import Division, Section, section
 from .fragments import Making, fragments, sources_of
 from .lookup_joins import Candidate, Sizes, is_small, looked_up
@@ -45,15 +46,15 @@ def cut(
     """The physical plan for sources of a shape, on the requested number of channels; if the memory does not suffice, on
     half of them, and so on. No join becomes a look-up in the indexes `without`.
     """
-    plan = _on(options.channels, division, making, output, options, without)
+    channels = wanted_channels(options, making.shape)
+    plan = _on(channels, division, making, output, options, without)
     if all(part.row_wise for part in division.sections):
         return plan
-    first = lack = shortage(plan, options.memory_limit, options.channels)
-    channels = options.channels
+    first = lack = shortage(plan, options, channels)
     while lack is not None:
         channels //= 2
         plan = replace(_on(channels, division, making, output, options, without), shortage=first)
-        lack = shortage(plan, options.memory_limit, channels)
+        lack = shortage(plan, options, channels)
     return plan
 
 
@@ -150,6 +151,7 @@ def _spread(division: Division, root: ir.Relation, making: Making, channels: int
     spreading = Spreading(
         channels=channels,
         rows={source: feed.size_class for source, feed in making.shape.items()},
+        bytes={source: feed.byte_class for source, feed in making.shape.items()},
         facts=division.facts,
         shared=making.shared,
         kept=division.uses,

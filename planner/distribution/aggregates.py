@@ -15,7 +15,7 @@ from ..ir.building import columns, project
 from ..ir.visit import is_column
 from ..sql.states import State, states_of
 from .alternatives import Alternative, Alternatives, Movement, Placement
-from .estimates import Estimate
+from .estimates import Estimate, with_width_of
 
 _GROUP: Final = 40.0
 
@@ -85,7 +85,8 @@ class _Aggregating:
                 plan_path=self._relation.plan_path,
             ),
         )
-        groups = self._movement.closed(Estimate(rows, rows), [partial])
+        estimate = with_width_of(Estimate(rows, rows), schema, [self._below.estimate])
+        groups = self._movement.closed(estimate, [partial])
         yield self._final(groups.whole, Placement.WHOLE, rows)
         yield self._final(groups.best(Placement.ONE), Placement.ONE, rows)
         if keys:

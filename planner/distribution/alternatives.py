@@ -22,6 +22,9 @@ SEND: Final = 40.0
 """Nanoseconds to hand a row to an exchange; taking the row out costs as much again. Each column adds to both."""
 
 COLUMN: Final = 5.0
+BYTE: Final = 0.5
+"""Nanoseconds to read or to move a byte of long values. The costs of rows and values include those of short ones."""
+
 PIPELINE: Final = 3e6
 """Nanoseconds of one more pipeline, whatever it moves."""
 
@@ -134,9 +137,12 @@ def together(
     return Alternative(placement=placement, cost=cost, relation=rebuilt, hashed=hashed)
 
 
-def row_cost(relation: ir.Relation) -> float:
-    """Nanoseconds to hand a row of the relation to an exchange; taking it out costs as much again."""
-    return SEND + COLUMN * len(relation.schema)
+def row_cost(columns: int, wide: float) -> float:
+    """Nanoseconds to hand a row with so many columns to an exchange; taking it out costs as much again.
+
+    `wide` are the bytes of its long values.
+    """
+    return SEND + COLUMN * columns + BYTE * wide
 
 
 class Movement:
@@ -159,7 +165,7 @@ class Movement:
 
     def gathered(self, alternative: Alternative, estimate: Estimate) -> Alternative:
         """The rows on one channel, in their order."""
-        row = row_cost(alternative.relation)
+        row = _row_cost(alternative, estimate)
         cost = row * estimate.rows / self.channels + row * estimate.rows
         relation = self._exchange(alternative, ir.Routing.GATHER, estimate, in_order=bool(alternative.order))
         cost += alternative.cost + PIPELINE
@@ -191,7 +197,7 @@ class Movement:
         if shares:
             return min(shares, key=lambda alternative: alternative.cost)
         one = alternatives.one
-        sending = row_cost(one.relation) * alternatives.estimate.rows
+        sending = _row_cost(one, alternatives.estimate) * alternatives.estimate.rows
         relation = self._exchange(one, ir.Routing.ROUND_ROBIN, alternatives.estimate)
         cost = one.cost + sending + sending / self.channels + PIPELINE
         return Alternative(placement=Placement.SHARES, cost=cost, relation=relation)
@@ -202,7 +208,7 @@ class Movement:
         if alternative.placement is Placement.SHARES and alternative.hashed == keys:
             return alternative
         sent = estimate.rows / (self.channels if alternative.placement is Placement.SHARES else 1)
-        cost = row_cost(alternative.relation) * (sent + estimate.rows / self.channels)
+        cost = _row_cost(alternative, estimate) * (sent + estimate.rows / self.channels)
         relation = self._exchange(alternative, ir.Routing.HASH, estimate, keys=keys, in_order=in_order)
         cost += alternative.cost + PIPELINE
         return Alternative(
@@ -211,7 +217,7 @@ class Movement:
 
     def _broadcast(self, alternative: Alternative, estimate: Estimate) -> Alternative:
         sent = estimate.rows / (self.channels if alternative.placement is Placement.SHARES else 1)
-        cost = row_cost(alternative.relation) * (sent + estimate.rows)
+        cost = _row_cost(alternative, estimate) * (sent + estimate.rows)
         relation = self._exchange(alternative, ir.Routing.BROADCAST, estimate)
         cost += alternative.cost + 2 * PIPELINE  # never better than a gather if that is enough
         return Alternative(placement=Placement.WHOLE, cost=cost, relation=relation, reading=_beyond(alternative))
@@ -238,11 +244,16 @@ class Movement:
             routing=routing,
             producers=producers,
             rows=ceil(estimate.rows),
+            wide=estimate.wide,
             keys=keys,
             order=alternative.order if in_order and producers > 1 else (),
             schema=below.schema,
             plan_path=below.plan_path,
         )
+
+
+def _row_cost(alternative: Alternative, estimate: Estimate) -> float:
+    return row_cost(len(alternative.relation.schema), estimate.wide)
 
 
 def _beyond(alternative: Alternative) -> Reading:

@@ -15,9 +15,9 @@ from ..ir import tree
 from ..ir.visit import parts, rebuilt, relations, subqueries_of, with_subqueries
 from ..ir.walk import unroll
 from .aggregates import aggregate_alternatives
-from .alternatives import HASHED, READ, Alternative, Alternatives, Movement, Placement
+from .alternatives import BYTE, HASHED, READ, Alternative, Alternatives, Movement, Placement
 from .column_positions import moved_columns, moved_order, moved_range, output_positions
-from .estimates import Estimate
+from .estimates import Estimate, with_bytes, with_width_of
 from .joins import join_alternatives, lateral_alternatives
 from .orders import fetch_alternatives, sort_alternatives, top_n_alternatives
 from .range_partitions import ranged
@@ -129,7 +129,7 @@ class _Finding:
                 cost += whole.cost
         if inner:
             relation = with_subqueries(relation, inner)
-        estimate = self._estimate(relation, below)
+        estimate = self._with_bytes(relation, self._estimate(relation, below), below)
         alternatives = Alternatives(estimate=estimate, choices=tuple(self._of(relation, below, estimate)))
         if relation.traits.takes != "asked":
             alternatives = alternatives.wholly_read
@@ -143,7 +143,8 @@ class _Finding:
         for child in relation.inputs if isinstance(relation, ir.Rounds) else steady(relation):
             below[child] = yield child
         rows = _GROWTH * fsum(alternatives.estimate.rows for alternatives in below.values())
-        estimate = Estimate(rows, rows)
+        read = [alternatives.estimate for alternatives in below.values()]
+        estimate = with_width_of(Estimate(rows, rows), relation.schema, read)
 
         def together(placement: Placement, alternatives: Mapping[ir.Relation, Alternative]) -> Alternative:
             inputs = {number: alternative.relation for number, alternative in alternatives.items()}
@@ -229,6 +230,7 @@ class _Finding:
     def _row_by_row(self, relation: ir.Relation, below: Alternatives) -> Iterator[Alternative]:
         computed = [expression for expression in tree.expressions(relation) if not isinstance(expression, ir.Field)]
         work = _COMPUTE * (1 + len(computed)) + _MATCH * sum(map(_matches, computed))
+        work += BYTE * below.estimate.wide if computed else 0.0
         for alternative in below.choices:
             moved = output_positions(relation)
             order = moved_order(alternative.order, moved)
@@ -256,6 +258,11 @@ class _Finding:
         return unroll(step, relation)
 
     # ------------------------------------------------------------------------------------------------- sizes
+
+    def _with_bytes(self, relation: ir.Relation, estimate: Estimate, below: Sequence[Alternatives]) -> Estimate:
+        if isinstance(relation, ir.Read | ir.LocalFiles):
+            return with_bytes(estimate, relation.schema, self._spreading.bytes.get(relation.source, 0))
+        return with_width_of(estimate, relation.schema, [alternatives.estimate for alternatives in below])
 
     def _estimate(self, relation: ir.Relation, below: Sequence[Alternatives]) -> Estimate:
         match relation.traits.rows:

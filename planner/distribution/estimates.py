@@ -7,7 +7,7 @@ relations meet in an equality, the smaller source is taken to have each value on
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from .. import ir
@@ -25,10 +25,38 @@ _PICKING: Final = frozenset({"equal", "like", "starts_with", "contains", "ends_w
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """An estimate: `rows`, and `base`, the rows of the largest source they come from."""
+    """An estimate: `rows`, and `base`, the rows of the largest source they come from.
+
+    `long` are the bytes of a value of a text, list or other column without a fixed size, beyond those of short values;
+    `wide` are the bytes of all such columns of a row.
+    """
 
     rows: float
     base: float
+    long: float = 0.0
+    wide: float = 0.0
+
+
+_SHORT: Final = 32
+"""Bytes of a column's value that the costs of rows and values include."""
+_FIXED: Final = (t.Boolean, t.Integer, t.Float, t.Decimal, t.Date, t.Time, t.Timestamp, t.TimestampTz, t.Uuid)
+
+
+def long_columns(schema: Sequence[t.Type]) -> int:
+    return sum(not isinstance(type_, _FIXED) for type_ in schema)
+
+
+def with_bytes(estimate: Estimate, schema: Sequence[t.Type], size: int) -> Estimate:
+    """The estimate of a source whose rows have these columns and so many bytes together."""
+    wide = max(0.0, size / max(estimate.rows, 1.0) - _SHORT * len(schema))
+    columns = long_columns(schema)
+    return replace(estimate, long=wide / columns, wide=wide) if columns else estimate
+
+
+def with_width_of(estimate: Estimate, schema: Sequence[t.Type], below: Sequence[Estimate]) -> Estimate:
+    """The estimate of rows with these columns, whose values come from rows of these estimates."""
+    long = max((other.long for other in below), default=0.0)
+    return replace(estimate, long=long, wide=long * long_columns(schema))
 
 
 def filtered(below: Estimate, condition: ir.Expression) -> Estimate:

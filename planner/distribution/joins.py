@@ -95,8 +95,18 @@ def join_alternatives(
 
 
 def is_small(side: Estimate, other: Estimate, movement: Movement) -> bool:
-    """Tests whether a side is small enough beside the other side to be whole in every channel."""
-    return (movement.channels - 1) * side.rows <= other.base / 2
+    """Tests whether a side is small enough beside the other side to be whole in every channel. A row of many bytes
+    counts as several.
+    """
+    return (movement.channels - 1) * side.rows * _counted(side) <= other.base * _counted(other) / 2
+
+
+def _counted(estimate: Estimate) -> float:
+    return 1 + estimate.wide / _ROW
+
+
+_ROW: Final = 256
+"""The bytes of long values that count as much as a row."""
 
 
 def join_estimate(relation: ir.Join | ir.Cross, left: Estimate, right: Estimate) -> Estimate:

@@ -39,4 +39,4 @@ def ranged(root: ir.Relation, channels: int, least_saved: float) -> ir.Relation 
 
 def _saved(merge: ir.Exchange, channels: int) -> float:
     """Nanoseconds: one channel takes, merges and hands on all rows; each of several a part, which was sent twice."""
-    return row_cost(merge) * merge.rows * (3 - 4 / channels)
+    return row_cost(len(merge.schema), merge.wide) * merge.rows * (3 - 4 / channels)

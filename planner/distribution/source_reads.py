@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from .. import ir
-from .alternatives import READ, Alternative, Placement, Ranged, Reading
+from .alternatives import BYTE, READ, Alternative, Placement, Ranged, Reading
 from .estimates import Estimate
 from .spreading import Spreading
 
@@ -20,7 +20,7 @@ _CUT: Final = 1.1
 def read_alternatives(
     relation: ir.Read | ir.LocalFiles, estimate: Estimate, spreading: Spreading
 ) -> Iterator[Alternative]:
-    cost = READ * estimate.rows * len(relation.names)
+    cost = estimate.rows * (READ * len(relation.names) + BYTE * estimate.wide)
     reading = Reading.ASKED if relation.order else Reading.ALL
     whole = replace(relation, whole=True)
     yield Alternative(placement=Placement.WHOLE, cost=_OPEN + cost, relation=whole, reading=reading)

@@ -20,7 +20,8 @@ class Spreading:
     `kept` are relations computed once for the task; every channel reads them. `keys` are the columns by which
     sources may be cut, with the number of their ranges; a source is cut if `clustered` has the column, and a source
     with a declared order only if `rising` has it. Several channels have to save `least_saved` nanoseconds by the
-    estimates. `ranges` says that sorted rows can be cut into ranges.
+    estimates. `ranges` says that sorted rows can be cut into ranges. `bytes` are those of each source's rows, where
+    they are known.
     """
 
     channels: int
@@ -31,6 +32,7 @@ class Spreading:
     broadcast: Collection[str] = ()
     least_saved: float = 0.0
     ranges: bool = False
+    bytes: Mapping[str, int] = field(default_factory=dict)
     keys: Mapping[Key, int] = field(default_factory=dict)
     clustered: Mapping[str, Collection[str]] = field(default_factory=dict)
     rising: Mapping[str, Collection[str]] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from graphlib import CycleError, TopologicalSorter
 
 import pyarrow as pa
 
-from ...proto.encoding.number_ranges import MOST_CHANNELS
+from ...proto.encoding.number_ranges import MOST_LOCAL_CHANNELS
 from ...proto.errors import PlanError, Problem
 from ...proto.graph import (
     Aggregate,
@@ -121,8 +121,8 @@ def _is_positive(value: object, most: int | None = None) -> bool:
 
 
 def _of_streams(node: ExecutorNode | SqlNode | StockNode) -> Iterator[Problem]:
-    if not _is_positive(node.channels, MOST_CHANNELS):
-        text = f"channels={node.channels!r} must be a whole number from 1 to {MOST_CHANNELS}"
+    if not _is_positive(node.channels, MOST_LOCAL_CHANNELS):
+        text = f"channels={node.channels!r} must be a whole number from 1 to {MOST_LOCAL_CHANNELS}"
         yield problem(node.name, "BAD_CHANNELS", text)
     if not node.inputs:
         yield problem(node.name, "NO_STREAMS", "the node reads nothing: give at least one stream")

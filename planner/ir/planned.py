@@ -89,7 +89,7 @@ class Exchange(Node):
     """The input's rows, moved between channels. The input runs on `producers` channels.
 
     `keys` are the columns that HASH hashes. With an `order`, the input is sorted by it, and so is the output. `rows`
-    estimates the number of rows in all.
+    estimates the number of rows in all, and `wide` the bytes of a row's long values.
     """
 
     input: Relation
@@ -100,6 +100,7 @@ class Exchange(Node):
     plan_path: str
     keys: tuple[int, ...] = ()
     order: tuple[ColumnOrder, ...] = ()
+    wide: float = 0.0
     parts: ClassVar = Parts(inputs=("input",))
     traits: ClassVar = table.EXCHANGE
 

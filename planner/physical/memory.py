@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
+from ...proto.values import ExecutorKind, TaskOptions
 from .pipelines import FragmentNode, PhysicalPlan, Pipeline, Shortage, walk
 
 HEAVY: Final = 4
@@ -29,27 +30,44 @@ _COPIES: Final = 2
 """A group's list is in memory twice when DuckDB hands it out, and DuckDB counts one of them."""
 
 
-def index_memory(memory_limit: int) -> int:
+def undivided_memory(options: TaskOptions) -> int:
+    """The bytes for what runs on one channel alone."""
+    return options.slot_memory or options.memory_limit
+
+
+def channel_memory(options: TaskOptions) -> int:
+    """The bytes of a channel, whatever its pipelines."""
+    return options.slot_memory or options.memory_limit // options.channels
+
+
+def index_memory(options: TaskOptions) -> int:
     """The bytes that a task's indexes may take. If there are any, DuckDB has so many bytes fewer."""
-    return memory_limit // _INDEXES
+    return undivided_memory(options) // _INDEXES
 
 
-def instance_memory(physical: PhysicalPlan, memory_limit: int) -> Sequence[int]:
-    """The bytes of each instance of each pipeline."""
+def instance_memory(physical: PhysicalPlan, options: TaskOptions) -> Sequence[int]:
+    """The bytes of each instance of each pipeline: its share of the task's memory, or a slot's memory.
+
+    It is the same wherever the channels run: DuckDB gives the rows of groups that spill in an order that depends on
+    its memory limit.
+    """
+    memory = undivided_memory(options)
     if physical.indexes:
-        memory_limit -= index_memory(memory_limit)
-    parts = _parts(physical.pipelines) if physical.parallel else 1
+        memory -= index_memory(options)
+    divided = physical.parallel and not options.slot_memory
+    parts = _parts(physical.pipelines) if divided else 1
     return [
-        memory_limit * (pipeline.weight if physical.parallel else 1) // (parts * _copies(pipeline))
-        for pipeline in physical.pipelines
+        memory * (pipeline.weight if divided else 1) // (parts * _copies(pipeline)) for pipeline in physical.pipelines
     ]
 
 
-def shortage(physical: PhysicalPlan, memory_limit: int, channels: int) -> Shortage | None:
+def shortage(physical: PhysicalPlan, options: TaskOptions, channels: int) -> Shortage | None:
     """The shortage that keeps the plan from running on so many channels; None if it can run on them."""
     if not physical.parallel:
         return None
-    memory = instance_memory(physical, memory_limit)
+    if options.slot_memory:
+        return _shortage_of_slots(physical, options, channels)
+    memory = instance_memory(physical, options)
     short = [
         (least(pipeline), has, pipeline.weight / _copies(pipeline))
         for pipeline, has in zip(physical.pipelines, memory, strict=True)
@@ -62,6 +80,20 @@ def shortage(physical: PhysicalPlan, memory_limit: int, channels: int) -> Shorta
         needed = -(-needed * _INDEXES // (_INDEXES - 1))
     wanted, has, _ = max(short, key=lambda lack: lack[0] / lack[1])
     return Shortage(channels=channels, instance_memory=has, least=wanted, memory_limit=needed)
+
+
+def _shortage_of_slots(physical: PhysicalPlan, options: TaskOptions, channels: int) -> Shortage | None:
+    """All instances of a local task may run at the same time; a task slot of Spark has one at a time."""
+    instances = sum(pipeline.channels for pipeline in physical.pipelines)
+    needed = options.slot_memory * instances
+    if options.executor is ExecutorKind.SPARK or needed <= options.memory_limit:
+        return None
+    return Shortage(
+        channels=channels,
+        instance_memory=options.memory_limit // instances,
+        least=options.slot_memory,
+        memory_limit=needed,
+    )
 
 
 def _copies(pipeline: Pipeline) -> int:

@@ -44,8 +44,9 @@ class Feed(enum.Enum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceShape:
     """The shape of a source. `size_class` is the power of ten (with several channels, of two) at or above the number of
-    sealed rows, 0 for none. `clustered` are the columns whose values lie in ranges that hardly overlap between pieces;
-    `rising` are those of them whose ranges also rise from piece to piece. `narrow`: any 2,048 rows are few bytes.
+    sealed rows, 0 for none; `byte_class` is that of their bytes, 0 with one channel. `clustered` are the columns whose
+    values lie in ranges that hardly overlap between pieces; `rising` are those of them whose ranges also rise from
+    piece to piece. `narrow`: any 2,048 rows are few bytes.
     """
 
     feed: Feed
@@ -53,6 +54,7 @@ class SourceShape:
     clustered: frozenset[str] = frozenset()
     rising: frozenset[str] = frozenset()
     narrow: bool = False
+    byte_class: int = 0
 
 
 NOTHING: Final = SourceShape(feed=Feed.STREAM, size_class=0)

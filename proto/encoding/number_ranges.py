@@ -19,7 +19,9 @@ from ..errors import InvalidRequest
 
 LARGEST: Final = (1 << 63) - 1
 LONGEST_SECONDS: Final = 10 * 365 * 86_400.0
-MOST_CHANNELS: Final = 64
+MOST_CHANNELS: Final = 1024
+MOST_LOCAL_CHANNELS: Final = 64
+MOST_CORES: Final = 1 << 20
 _LARGEST_32: Final = (1 << 32) - 1
 
 _NUMBERS: Final = frozenset(
@@ -67,9 +69,11 @@ RANGES: Final = {
     "max_bytes": Range(0, LARGEST, "a number of bytes"),
     "wait_ms": Range(0, _LARGEST_32, "a number of milliseconds"),
     "interval_ms": Range(0, _LARGEST_32, "a number of milliseconds"),
-    "channels": Range(1, MOST_CHANNELS, "a number of channels", "UNSUPPORTED_CHANNELS"),
+    "channels": Range(0, MOST_CHANNELS, "a number of channels (0: chosen by the service)", "UNSUPPORTED_CHANNELS"),
+    "auto_cores": Range(0, MOST_CORES, "a number of cores (0: those that there are)"),
     "max_pending_epochs": Range(1, _LARGEST_32 >> 1, "a number of epochs"),
     "memory_limit": Range(1, LARGEST, "a number of bytes"),
+    "slot_memory": Range(0, LARGEST, "a number of bytes (0: a share of memory_limit)"),
     "queue_bytes": Range(1, LARGEST, "a number of bytes"),
     "output_bytes": Range(1, LARGEST, "a number of bytes"),
     "write_quota": Range(1, LARGEST, "a number of bytes"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ...proto.address import is_address
 from ...proto.errors import InvalidRequest
@@ -192,10 +192,18 @@ def add_spark(parser: argparse.ArgumentParser) -> None:
     add_spark_staging(parser)
 
 
+def channels(text: str) -> int | Literal["auto"]:
+    return "auto" if text == "auto" else at_least_one(text)
+
+
 def add_how(parser: argparse.ArgumentParser) -> None:
     add_mode(parser)
     parser.add_argument(
-        "--channels", metavar="N", type=at_least_one, default=1, help="parallel channels (default: %(default)s)"
+        "--channels",
+        metavar="N",
+        type=channels,
+        default=1,
+        help="parallel channels, or auto: by the cores and the bytes of each epoch's input (default: %(default)s)",
     )
     parser.add_argument(
         "--broadcast",

@@ -4,12 +4,14 @@ import errno
 import glob
 import os
 import tempfile
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -382,3 +384,24 @@ def test_inline_rows_and_other_formats_are_not_for_duckdb(root: Path) -> None:
     inline = InlinePiece(read=no_rows, schema=TABLE.schema, origin=ORIGIN, rows=(0, 0), row_count=0)
     assert native_obstacle([inline], []) == f"{ORIGIN} is not a Parquet file"
     assert "f.csv" in str(native_obstacle(pieces_of(root / "f.csv", root), []))
+
+
+def test_many_files_are_opened_at_the_same_time_and_stay_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(40):
+        pq.write_table(pa.table({"n": [number]}), tmp_path / f"{number:02}.parquet")
+    pieces = expand(FileSplit(str(tmp_path)), [str(tmp_path)], "split 1")
+    together, real = threading.Barrier(4), split_pieces._open
+
+    def waiting(*arguments: Any) -> tuple[FilePiece, ...]:
+        if int(Path(arguments[0].path).stem) < 4:
+            together.wait(60)  # forever, if one is opened after the other
+        return real(*arguments)
+
+    monkeypatch.setattr(split_pieces, "_open", waiting)
+    opened = open_pieces(pieces)
+    assert [piece.path for piece in opened] == [piece.path for piece in pieces]
+    (tmp_path / "20.parquet").write_bytes(b"no Parquet")
+    with pytest.raises(SplitError, match=r"20\.parquet"):
+        open_pieces(pieces)

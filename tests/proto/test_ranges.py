@@ -50,7 +50,7 @@ def split(**file: object) -> pb.Split:
         (pb.AddSplitsRequest(transaction=pb.Transaction(version=2**63)), "version=9223372036854775808"),
         (pb.CreateTaskRequest(options=pb.TaskOptions(idle_seconds=1e10)), "idle_seconds=10000000000.0"),
         (pb.CreateTaskRequest(options=pb.TaskOptions(idle_seconds=float("nan"))), "idle_seconds=nan"),
-        (pb.CreateTaskRequest(options=pb.TaskOptions(channels=0)), "channels=0 must be a number of channels, from 1"),
+        (pb.CreateTaskRequest(options=pb.TaskOptions(channels=1025)), "channels=1025 must be a number of channels"),
         (pb.CreateTaskRequest(tables={"t": pb.Table(splits=[split(first_row=2**63)])}), "first_row="),
         (plans_pb2.ExplainRequest(rows={"l": 2**63}), r"rows\['l'\]=9223372036854775808 must be a number of rows"),
     ],

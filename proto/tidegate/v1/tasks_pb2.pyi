@@ -105,7 +105,7 @@ class PlanBytes(_message.Message):
     def __init__(self, binary: _Optional[bytes] = ..., json: _Optional[str] = ...) -> None: ...
 
 class TaskOptions(_message.Message):
-    __slots__ = ("mode", "determinism", "on_error", "channels", "max_pending_epochs", "memory_limit", "queue_bytes", "output_bytes", "spill_quota", "idle_seconds", "time_zone", "spill", "broadcast", "write_format", "write_quota", "loops", "loop_rows", "loop_seconds", "executor", "missing_columns", "epoch_seconds", "parallel_threshold_seconds", "durability", "checkpoint_epochs", "checkpoint_seconds", "retries")
+    __slots__ = ("mode", "determinism", "on_error", "channels", "max_pending_epochs", "memory_limit", "queue_bytes", "output_bytes", "spill_quota", "idle_seconds", "time_zone", "spill", "broadcast", "write_format", "write_quota", "loops", "loop_rows", "loop_seconds", "executor", "missing_columns", "epoch_seconds", "parallel_threshold_seconds", "durability", "checkpoint_epochs", "checkpoint_seconds", "retries", "auto_cores", "slot_memory")
     MODE_FIELD_NUMBER: _ClassVar[int]
     DETERMINISM_FIELD_NUMBER: _ClassVar[int]
     ON_ERROR_FIELD_NUMBER: _ClassVar[int]
@@ -132,6 +132,8 @@ class TaskOptions(_message.Message):
     CHECKPOINT_EPOCHS_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_SECONDS_FIELD_NUMBER: _ClassVar[int]
     RETRIES_FIELD_NUMBER: _ClassVar[int]
+    AUTO_CORES_FIELD_NUMBER: _ClassVar[int]
+    SLOT_MEMORY_FIELD_NUMBER: _ClassVar[int]
     mode: Mode
     determinism: Determinism
     on_error: OnError
@@ -158,7 +160,9 @@ class TaskOptions(_message.Message):
     checkpoint_epochs: int
     checkpoint_seconds: float
     retries: int
-    def __init__(self, mode: _Optional[_Union[Mode, str]] = ..., determinism: _Optional[_Union[Determinism, str]] = ..., on_error: _Optional[_Union[OnError, str]] = ..., channels: _Optional[int] = ..., max_pending_epochs: _Optional[int] = ..., memory_limit: _Optional[int] = ..., queue_bytes: _Optional[int] = ..., output_bytes: _Optional[int] = ..., spill_quota: _Optional[int] = ..., idle_seconds: _Optional[float] = ..., time_zone: _Optional[str] = ..., spill: _Optional[_Union[Spill, str]] = ..., broadcast: _Optional[_Iterable[str]] = ..., write_format: _Optional[str] = ..., write_quota: _Optional[int] = ..., loops: _Optional[_Union[Loops, str]] = ..., loop_rows: _Optional[int] = ..., loop_seconds: _Optional[float] = ..., executor: _Optional[_Union[ExecutorKind, str]] = ..., missing_columns: _Optional[_Union[MissingColumns, str]] = ..., epoch_seconds: _Optional[float] = ..., parallel_threshold_seconds: _Optional[float] = ..., durability: _Optional[_Union[Durability, str]] = ..., checkpoint_epochs: _Optional[int] = ..., checkpoint_seconds: _Optional[float] = ..., retries: _Optional[int] = ...) -> None: ...
+    auto_cores: int
+    slot_memory: int
+    def __init__(self, mode: _Optional[_Union[Mode, str]] = ..., determinism: _Optional[_Union[Determinism, str]] = ..., on_error: _Optional[_Union[OnError, str]] = ..., channels: _Optional[int] = ..., max_pending_epochs: _Optional[int] = ..., memory_limit: _Optional[int] = ..., queue_bytes: _Optional[int] = ..., output_bytes: _Optional[int] = ..., spill_quota: _Optional[int] = ..., idle_seconds: _Optional[float] = ..., time_zone: _Optional[str] = ..., spill: _Optional[_Union[Spill, str]] = ..., broadcast: _Optional[_Iterable[str]] = ..., write_format: _Optional[str] = ..., write_quota: _Optional[int] = ..., loops: _Optional[_Union[Loops, str]] = ..., loop_rows: _Optional[int] = ..., loop_seconds: _Optional[float] = ..., executor: _Optional[_Union[ExecutorKind, str]] = ..., missing_columns: _Optional[_Union[MissingColumns, str]] = ..., epoch_seconds: _Optional[float] = ..., parallel_threshold_seconds: _Optional[float] = ..., durability: _Optional[_Union[Durability, str]] = ..., checkpoint_epochs: _Optional[int] = ..., checkpoint_seconds: _Optional[float] = ..., retries: _Optional[int] = ..., auto_cores: _Optional[int] = ..., slot_memory: _Optional[int] = ...) -> None: ...
 
 class CreateTaskRequest(_message.Message):
     __slots__ = ("plan", "options", "tables", "request", "restore")

@@ -57,13 +57,19 @@ def physical(
     clustered: Mapping[str, Sequence[str]] | None = None,
     broadcast: Sequence[str] = (),
     threshold: float = 0.0,
+    size: Mapping[str, int] | None = None,
 ) -> PhysicalPlan:
     options = TaskOptions(channels=channels, broadcast=tuple(broadcast), parallel_threshold_seconds=threshold)
     prepared = prepare(plan(root), options, ())
     keys = clustered or {}
     shape = {
-        name: SourceShape(feed=Feed.FILES, size_class=size, clustered=frozenset(keys.get(name, ())))
-        for name, size in rows.items()
+        name: SourceShape(
+            feed=Feed.FILES,
+            size_class=count,
+            clustered=frozenset(keys.get(name, ())),
+            byte_class=(size or {}).get(name, 0),
+        )
+        for name, count in rows.items()
     }
     return prepared.physical(shape)
 
@@ -285,3 +291,21 @@ def test_an_explanation_says_what_moves_where() -> None:
         "    exchange, hash\n"
         "    gives the result\n"
     )
+
+
+def test_few_rows_of_many_bytes_are_worth_several_channels() -> None:
+    """Not few rows of few bytes, whose columns are as many."""
+    texts = read("t", k=TEXT, v=TEXT)
+    root = aggregate(texts, [call("upper", col(0, TEXT))], measure("count"))
+    few = 1 << 16
+    for size, channels in ((few * 20, 1), (few * 10_000, 4)):
+        planned = physical(root, {"t": few}, channels=4, threshold=0.075, size={"t": size})
+        assert planned.pipelines[0].channels == channels
+
+
+def test_a_side_of_few_rows_of_many_bytes_is_not_sent_to_every_channel() -> None:
+    wide = read("b", k=I64, w=TEXT)
+    root = join(A, wide, ir.JoinType.INNER, SAME_KEY)
+    rows = {"a": LARGE, "b": SMALL}
+    assert reads(physical(root, rows, size={"b": SMALL * 10}))["b"] == "whole"
+    assert reads(physical(root, rows, size={"b": SMALL * 2_000_000}))["b"] == "share"
