@@ -46,7 +46,7 @@ SECTIONS: Final = {
     ),
     "Run it": ("operations", "monitoring", "sizing", "security", "operators-in-plans", "compatibility"),
     "Look it up": ("reasons", "api", "coverage", "official-cases", "producers", "glossary"),
-    "Work on it": ("architecture", "channels", "exchanges", "add-a-relation", "add-an-operator"),
+    "Work on it": ("where-to-change", "architecture", "channels", "exchanges", "add-a-relation", "add-an-operator"),
 }
 
 
