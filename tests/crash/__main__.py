@@ -1,5 +1,5 @@
 """Kills servers at named points and at random instants: `python -m tests.crash --seeds 500`. With `--each`, one run for
-each point waits until the server comes there.
+each point waits until the server comes there. With `--seconds`, no run begins later than that.
 
 Prints what differs from an undisturbed run, how often each point was come to, and those that never were.
 """
@@ -7,6 +7,7 @@ Prints what differs from an undisturbed run, how often each point was come to, a
 from __future__ import annotations
 
 import argparse
+import math
 import shutil
 import sys
 import tempfile
@@ -23,6 +24,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=100, help="the number of runs (default: %(default)s)")
     parser.add_argument("--first", type=int, default=1, help="the first seed (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="begin no run after so long")
     parser.add_argument("--each", action="store_true", help="one run for each point instead, aimed at it")
     parser.add_argument("--only", default="", help="with --each: the points whose names have this text")
     options = parser.parse_args()
@@ -31,9 +33,12 @@ def main() -> int:
     if options.each:
         runs = [coming_to(point, options.first) for point in POINTS if options.only in point.name]
     came: Counter[str] = Counter()
-    failed, began = [], time.monotonic()
+    failed, done, began = [], 0, time.monotonic()
     with Forking() as forking:
         for run in runs:
+            if time.monotonic() - began > options.seconds:
+                break
+            done += 1
             seed = run.seed
             folder = Path(tempfile.mkdtemp(prefix="tidegate-crash-"))
             outcome = killed(run, forking, folder / "run")
@@ -48,7 +53,7 @@ def main() -> int:
     never = [point.name for point in POINTS if options.only in point.name and point.name not in came]
     print(f"never: {', '.join(never) or 'none'}")
     print(
-        f"{len(runs)} runs, {came.total()} crashes at {len(came)} of {len(POINTS) + 1} points, "
+        f"{done} of {len(runs)} runs, {came.total()} crashes at {len(came)} of {len(POINTS) + 1} points, "
         f"{len(failed)} runs differ {failed or ''} ({time.monotonic() - began:.0f} s)"
     )
     return bool(failed)
