@@ -14,7 +14,7 @@ class IdleTimer:
     """Calls `idle` once after the first use, when `seconds` have passed in which nothing was `used`, `in_use` or
     `watched`; and again after each later use. 0 seconds: never. Thread-safe.
 
-    A thing that is used again and again costs one call of a timer in that time, whatever it does.
+    A thing that is used again and again costs one call of a timer in that time, whatever it does. `seconds` may change.
     """
 
     def __init__(
@@ -24,7 +24,7 @@ class IdleTimer:
         idle: Callable[[], None],
         watched: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._seconds = seconds
+        self.seconds = seconds
         self._call_later = call_later
         self._idle = idle
         self._watched = watched
@@ -39,7 +39,7 @@ class IdleTimer:
         if self._timer is None:
             with self._lock:
                 if self._timer is None and not self._closed:
-                    self._timer = self._call_later(self._seconds, self._look)
+                    self._timer = self._call_later(self.seconds, self._look)
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
@@ -70,7 +70,7 @@ class IdleTimer:
             if self._closed:
                 return
             busy = self._users or self._watched()
-            left = self._seconds if busy else self._used_at + self._seconds - time.monotonic()
+            left = self.seconds if busy else self._used_at + self.seconds - time.monotonic()
             self._timer = self._call_later(left, self._look) if left > 0 else None
         if left <= 0:
             self._idle()

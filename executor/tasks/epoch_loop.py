@@ -148,7 +148,7 @@ class EpochLoop:
     def _rest(self) -> None:
         """Between two epochs, once the task is idle."""
         if self._resting.due and self._progress is None:
-            self._resting.due = False
+            self._resting.begun()
             self._computation.rest()
 
     def _take(self) -> tuple[EpochProgress, Job] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -56,9 +57,92 @@ def test_a_rest_is_due_until_the_task_is_used_again(monkeypatch: pytest.MonkeyPa
     assert not rest.due
 
 
+class Clock:
+    """A time that passes when it is told to."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1_000.0
+        self._calls: list[tuple[float, Callable[[], None]]] = []
+        monkeypatch.setattr(time, "monotonic", lambda: self.now)
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> threading.Timer:
+        self._calls.append((self.now + seconds, call))
+        return threading.Timer(1e9, call)
+
+    def wait(self, seconds: float) -> None:
+        end = self.now + seconds
+        while due := [one for one in self._calls if one[0] <= end]:
+            self._calls.remove(first := min(due, key=lambda one: one[0]))
+            self.now = first[0]
+            first[1]()
+        self.now = end
+
+
+class Task:
+    """A task that rests as soon as it may, and counts its rests."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.rests = 0
+        self.resting = Resting(clock.call_later, self._rest)  # type: ignore[arg-type]
+        self.resting.used()
+
+    def _rest(self) -> None:
+        self.rests += 1
+        self.resting.begun()
+
+
+@pytest.mark.parametrize(("interval", "rests"), [(2.0, 0), (4.0, 1), (15.0, 1), (50.0, 1), (70.0, 10)])
+def test_a_task_that_is_used_at_intervals_rests_once_at_most(
+    interval: float, rests: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock(monkeypatch)
+    task = Task(clock)
+    for _ in range(10):
+        clock.wait(interval)
+        task.resting.used()
+    assert task.rests == rests
+    clock.wait(resting.LONGEST_SECONDS)
+    assert task.rests == rests + 1
+    task.resting.close()
+
+
+def test_a_task_that_is_not_used_at_intervals_any_more_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(monkeypatch)
+    task = Task(clock)
+    clock.wait(4.0)
+    task.resting.used()
+    clock.wait(11.0)
+    assert task.rests == 1
+    clock.wait(2.0)
+    assert task.rests == 2
+    clock.wait(500.0)
+    task.resting.used()
+    clock.wait(resting.IDLE_SECONDS)
+    assert task.rests == 3
+
+
+def test_only_so_many_tasks_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resting, "MOST_PATIENT", 2)
+    clock = Clock(monkeypatch)
+    tasks = [Task(clock) for _ in range(3)]
+    for _ in range(3):
+        clock.wait(4.0)
+        for task in tasks:
+            task.resting.used()
+    assert [task.rests for task in tasks] == [1, 1, 3]
+    tasks[0].resting.close()
+    for _ in range(2):
+        clock.wait(4.0)
+        tasks[2].resting.used()
+    assert tasks[2].rests == 4
+    for task in tasks:
+        task.resting.close()
+
+
 @pytest.mark.parametrize("kind", KINDS, ids=range(len(KINDS)))
 def test_answers_are_the_same_after_a_rest(kind: Kind, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resting, "IDLE_SECONDS", 0.05)
+    monkeypatch.setattr(resting, "MOST_PATIENT", 0)
     draw = random.Random(3)
     with tidegate.local() as client:
         fed = Fed(client, kind)
@@ -78,6 +162,7 @@ def planned_again(fed: Fed, draw: random.Random, plans: int) -> bool:
 
 def test_an_iterator_goes_on_where_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resting, "IDLE_SECONDS", 0.05)
+    monkeypatch.setattr(resting, "MOST_PATIENT", 0)
     rests = []
     rest = PlanComputation.rest
     monkeypatch.setattr(PlanComputation, "rest", lambda self: (rest(self), rests.append(1)))
