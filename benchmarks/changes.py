@@ -58,10 +58,10 @@ def join_inputs(count: int) -> dict[str, pa.Table]:
 
 
 class Changing:
-    """A thousand changes at a time: rows that go, with others in their place, and then the same the other way round."""
+    """So many changes at a time: rows that go, with others in their place, and then the same the other way round."""
 
-    def __init__(self, rows: pa.Table) -> None:
-        half = CHANGES // 2
+    def __init__(self, rows: pa.Table, changes: int = CHANGES) -> None:
+        half = changes // 2
         self._gone = rows.take(np.linspace(0, rows.num_rows - 1, half, dtype=np.int64))
         self._come = pa.table({"k": self._gone.column("k"), "v": np.arange(half)})
 

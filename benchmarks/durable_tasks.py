@@ -3,7 +3,7 @@
 Many tasks that are fed at once, whose changes share commits: with a data folder, without one, and beside them as many
 small syncs, one after the other. A continuous join that takes a checkpoint after each second of work, and one that
 takes none. Services that start on a folder: with many idle tasks, and with the state of the join, beside reading its
-files.
+files. The bytes of a checkpoint of that state after a change of one row in a thousand, beside those of all of it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ from .small_epochs import rows
 
 FEEDERS = 20
 CHANGES_A_ROUND = 200
-CHECKPOINT_SECONDS = 60.0
+CHECKPOINT_SECONDS = 300.0
+STATE_BYTES_A_ROW = 512
+CHANGED_IN = 1_000
 JOURNAL, PLAIN, SYNCS = "tasks at once, durable", "tasks at once, no journal", "a sync for each epoch"
 TAKES, NONE = "join, a checkpoint a second", "join, no checkpoints"
 SERVING, BACK = "idle tasks, serving", "idle tasks, all back"
@@ -46,13 +48,13 @@ def run(settings: Settings) -> Report:
             partial(many_tasks, folder, settings),
             partial(joins, folder, settings),
             partial(idle_tasks, folder, settings),
-            partial(state_of_join, folder, settings),
         )
         for measure in measured:
             runs = measure()
             seconds |= runs.seconds
             notes |= runs.left_out
-    return report(Runs(seconds, notes), settings)
+        runs, changed = state_of_join(folder, settings)
+    return report(Runs({**seconds, **runs.seconds}, {**notes, **runs.left_out}), changed, settings)
 
 
 # ---------------------------------------------------------------------------------------------------- running tasks
@@ -101,13 +103,13 @@ def joins(folder: Path, settings: Settings) -> Runs:
 
 
 def create_join(
-    client: tidegate.Client, *, checkpoint_seconds: float = 0.0, checkpoint_epochs: int = 0
+    client: tidegate.Client, *, checkpoint_seconds: float = 0.0, checkpoint_epochs: int = 0, memory: int = 1 << 30
 ) -> tidegate.Task:
     return client.create_task(
         plans.grouped_join(),
         mode="continuous",
-        memory_limit=1 << 30,
-        queue_bytes=1 << 30,
+        memory_limit=memory,
+        queue_bytes=memory,
         checkpoint_seconds=checkpoint_seconds,
         checkpoint_epochs=checkpoint_epochs,
     )
@@ -130,27 +132,37 @@ def idle_tasks(folder: Path, settings: Settings) -> Runs:
     return Runs({SERVING: serving, BACK: back})
 
 
-def state_of_join(folder: Path, settings: Settings) -> Runs:
-    """The newest epochs are computed again behind the checkpoint: they change a thousand rows each."""
+def state_of_join(folder: Path, settings: Settings) -> tuple[Runs, Spread | None]:
+    """Also the bytes of a checkpoint behind a small change, over those of the first one."""
     data = folder / "state"
-    inputs = join_inputs(settings.durable_rows)
+    inputs = join_inputs(settings.durable_state_rows)
+    memory = max(1 << 30, STATE_BYTES_A_ROW * settings.durable_state_rows)
     with tidegate.local(data=data) as client:
-        task = create_join(client, checkpoint_epochs=1)
-        changes = Changing(inputs["rows"])
+        task = create_join(client, checkpoint_epochs=1, memory=memory)
         task.run_epoch(inputs)
-        _change(task, changes, 1)
-        deadline = time.monotonic() + CHECKPOINT_SECONDS
-        while not list((data / "checkpoints").rglob("*.json")) and time.monotonic() < deadline:
-            time.sleep(0.05)
-            _change(task, changes, 1)
-    files = [path for path in (data / "checkpoints").rglob("*") if path.is_file()]
-    if not files:
-        return Runs({}, {STATE: "no checkpoint was written"})
+        whole = checkpoint_at(data, 1)
+        changes = Changing(inputs["rows"], max(2, settings.durable_state_rows // CHANGED_IN))
+        task.run_epoch({"rows": changes.next()}).table()
+        behind = checkpoint_at(data, 2)
+        task.acknowledge()
+    if not whole or not behind:
+        return Runs({}, {STATE: "no checkpoint was written"}), None
+    changed = sum(size for path, size in behind.items() if path not in whole) / sum(whole.values())
     back, reading = [], []
     for _ in range(settings.rounds):
-        reading.append(_clocked(lambda: [path.read_bytes() for path in files]))
+        reading.append(_clocked(lambda: [path.read_bytes() for path in behind]))
         back.append(start(data, [task.id])[1])
-    return Runs({STATE: tuple(back), READING: tuple(reading)})
+    return Runs({STATE: tuple(back), READING: tuple(reading)}), Spread.of((changed,))
+
+
+def checkpoint_at(data: Path, epoch: int) -> dict[Path, int]:
+    """The sizes of all files of checkpoints, once there is one at this epoch. Empty if it does not come."""
+    deadline = time.monotonic() + CHECKPOINT_SECONDS
+    while time.monotonic() < deadline:
+        if list((data / "checkpoints").rglob(f"epoch-{epoch}.json")):
+            return {path: path.stat().st_size for path in (data / "checkpoints").rglob("*.*") if path.is_file()}
+        time.sleep(0.05)
+    return {}
 
 
 def start(data: Path, tasks: Sequence[str]) -> tuple[float, float]:
@@ -174,7 +186,7 @@ def _clocked(call: Callable[[], object]) -> float:
 # ---------------------------------------------------------------------------------------------------- reporting
 
 
-def report(runs: Runs, settings: Settings) -> Report:
+def report(runs: Runs, changed: Spread | None, settings: Settings) -> Report:
     beside = {JOURNAL: PLAIN, TAKES: NONE, STATE: READING}
     targets = [
         Target("epochs a second of tasks at once, over a sync for each", runs.ratio(SYNCS, JOURNAL), 20, "at least"),
@@ -182,6 +194,7 @@ def report(runs: Runs, settings: Settings) -> Report:
         Target("idle tasks: seconds until a service answers", _spread(runs, SERVING), 2),
         Target("idle tasks: seconds until all are back", _spread(runs, BACK), 20),
         Target("state that is back over reading its files", runs.ratio(STATE, READING), 2),
+        Target(f"bytes of a checkpoint, one row in {CHANGED_IN:,} changed, over the whole state's", changed, 0.02),
     ]
     table = []
     for name in runs.seconds:
@@ -192,7 +205,7 @@ def report(runs: Runs, settings: Settings) -> Report:
         case="durable-tasks",
         title=(
             f"Durable: {settings.durable_tasks:,} tasks at once, {settings.durable_idle_tasks:,} idle ones, a join of "
-            f"{settings.durable_rows:,} rows"
+            f"{settings.durable_rows:,} rows, a state of {settings.durable_state_rows:,} rows"
         ),
         header=["", "ms", "ratio"],
         rows=table,

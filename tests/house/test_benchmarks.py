@@ -191,6 +191,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Settings:
         durable_tasks=3,
         durable_idle_tasks=3,
         durable_rows=2_000,
+        durable_state_rows=2_000,
         throughput_bytes=1_000_000,
         checked_bytes=20_000,
         checked_scripts=("ASCII",),
