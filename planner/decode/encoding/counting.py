@@ -23,7 +23,13 @@ from .protobuf_nodes import FIXED, LENGTH_DELIMITED, VARINT, read_varint
 _RELATION: Final = "substrait.Rel"
 _EXPRESSION: Final = "substrait.Expression"
 _LITERAL: Final = "substrait.Expression.Literal"
+_LITERAL_TAG: Final = 1 << 3 | LENGTH_DELIMITED
+"""Of the literal in an expression."""
 _ROW: Final = "substrait.Type.Struct"
+_COMPARISONS: Final = ("substrait.Expression.SwitchExpression.IfValue", "substrait.Expression.MultiOrList.Record")
+"""A branch of a switch and a row of a list of several columns: DuckDB gets a comparison for each, which takes as long
+to plan as an expression, also where they have literals alone.
+"""
 
 _WINDOW: Final = 1 << 18
 """The characters of JSON that a regular expression looks at in one call."""
@@ -74,32 +80,34 @@ class Counted:
     """The relations, expressions, literals and parts counted so far. Raises `PlanError` once there are too many."""
 
     def __init__(self) -> None:
-        self._nodes = self._literals = self.parts = 0
+        self._nodes = self._relations = self._literals = self.parts = 0
 
     def literal(self) -> None:
         self._literals += 1
         if self._literals > limits.LITERALS.most:
             raise limits.LITERALS.refuse()
 
-    def node(self, depth: int) -> None:
-        """Counts a relation or an expression inside `depth` others."""
+    def node(self, message: str, depth: int) -> None:
+        """Counts a relation, an expression or a comparison inside `depth` others."""
         self._nodes += 1
+        if message == _RELATION:
+            self._relations += 1
+            if self._relations > limits.RELATIONS.most:
+                raise limits.RELATIONS.refuse()
         if self._nodes > limits.NODES.most:
             raise limits.NODES.refuse()
         if depth >= limits.DEPTH.most:
             raise limits.DEPTH.refuse()
 
-    def enter(self, message: str, around: str, depth: int) -> int:
-        """Counts a message, right after the message around it, at a depth of nodes. Returns the depth of the message's
-        contents.
-        """
+    def enter(self, message: str, depth: int, data: bytes, start: int, end: int) -> int:
+        """Counts the message in a part of `data`, at a depth of nodes. Returns the depth of the message's contents."""
         if message == _LITERAL:
             self.literal()
-            if around == _EXPRESSION:  # counted just before; it counts as a literal alone
-                self._nodes -= 1
-        elif message in (_RELATION, _EXPRESSION):
-            self.node(depth)
+        elif message == _RELATION or (message == _EXPRESSION and not _is_literal(data, start, end)):
+            self.node(message, depth)
             return depth + 1
+        elif message in _COMPARISONS:
+            self.node(message, depth)
         return depth
 
 
@@ -148,7 +156,7 @@ def _count_wire(data: bytes, shape: Shape, counted: Counted) -> None:
                 position += length
             else:
                 around.append((end, shape, depth, columns + 1))
-                depth = counted.enter(below.message, shape.message, depth)
+                depth = counted.enter(below.message, depth, data, position, position + length)
                 if columns >= limits.COLUMNS.most and shape.message == _ROW:
                     raise limits.COLUMNS.refuse()
                 end, shape, columns = position + length, below, 0
@@ -156,6 +164,14 @@ def _count_wire(data: bytes, shape: Shape, counted: Counted) -> None:
             position = _skip(data, position, end, wire_type)
         if parts > most_parts:
             raise limits.PARTS.refuse()
+
+
+def _is_literal(data: bytes, start: int, end: int) -> bool:
+    """Whether an expression is one literal, and nothing else: the last of several kinds is the one that counts."""
+    if start == end or data[start] != _LITERAL_TAG:
+        return False
+    length, position = read_varint(data, start + 1, end)
+    return position + length == end
 
 
 def _skip(data: bytes, position: int, end: int, wire_type: int) -> int:
@@ -248,9 +264,11 @@ def count_json(plan: Json) -> None:
             continue
         if shape.message == _LITERAL:
             counted.literal()
-        elif shape.message in (_RELATION, _EXPRESSION) and "literal" not in value:
-            counted.node(depth)
+        elif shape.message in (_RELATION, _EXPRESSION) and value.keys() != {"literal"}:
+            counted.node(shape.message, depth)
             depth += 1
+        elif shape.message in _COMPARISONS:
+            counted.node(shape.message, depth)
         for key, member in value.items():
             below = shape.by_name.get(key)
             if below is None:

@@ -8,58 +8,57 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
+
+from . import limits
 
 Message: TypeAlias = Any
 """A message of the private pool: protobuf's dynamic classes have no static types."""
 
-MAX_REPEATS: Final = 50_000
-"""The most repeated takes of messages. Type aliases and detached expressions are used many times and refer to each
-other, and the body of a loop is read until the loop's columns are known, so a small plan could stand for a plan of any
-size.
-"""
-
 
 class Malformed(Exception):
-    """A message whose bytes or JSON do not follow Substrait's schema, or which stands for too many parts."""
+    """A message whose bytes or JSON do not follow Substrait's schema."""
 
 
 class Nodes(ABC):
-    """The table. Number 0 is the plan itself; in a field, 0 means that there is no message."""
+    """The table. Number 0 is the plan itself; in a field, 0 means that there is no message.
+
+    Type aliases, parameters and detached expressions are used many times and may refer to each other, and the body of a
+    loop is read until the loop's columns are known. So the table counts what is taken again, and the bytes of it: a
+    small plan could stand for a plan of any size.
+    """
 
     def __init__(self) -> None:
         self._messages: dict[int, Message] = {}
         self._taken: set[int] = set()
-        self._repeats = 0
+        self._repeats = self._repeated_bytes = 0
 
     def take(self, number: int) -> Message:
-        """Message `number`, for conversion. Raises `Malformed`."""
-        if number in self._taken:
-            self._count((number,))
-        else:
-            self._taken.add(number)
-        return self.peek(number)
+        """Message `number`, for conversion. Raises `Malformed`, and `PlanError` where too much is taken again."""
+        message = self.peek(number)
+        self._count(number, message)
+        return message
 
     def take_literals(self, numbers: Sequence[int]) -> Sequence[Message] | None:
         """The literals that the expressions `numbers` are, if none of them is or holds anything else and the table can
         read them all at once. Raises `Malformed`.
         """
         literals = self._read_literals(numbers)
-        if literals is not None:
-            self._count(numbers)
+        for number, literal in zip(numbers, literals or (), strict=False):
+            self._count(number, literal)
         return literals
 
-    def _count(self, numbers: Sequence[int]) -> None:
-        """Counts the messages that are taken once more."""
-        before = len(self._taken)
-        self._taken.update(numbers)
-        self._repeats += len(numbers) - (len(self._taken) - before)
-        if self._repeats > MAX_REPEATS:
-            problem = (
-                "aliases, detached expressions and loops of this plan expand to too many parts; at most "
-                f"{MAX_REPEATS:,} are allowed"
-            )
-            raise Malformed(problem)
+    def _count(self, number: int, message: Message) -> None:
+        """Counts a message that is taken once more."""
+        if number not in self._taken:
+            self._taken.add(number)
+            return
+        self._repeats += 1
+        if self._repeats > limits.REPEATS.most:
+            raise limits.REPEATS.refuse()
+        self._repeated_bytes += message.ByteSize()
+        if self._repeated_bytes > limits.REPEATED_BYTES.most:
+            raise limits.REPEATED_BYTES.refuse()
 
     def peek(self, number: int) -> Message:
         """Message `number`, for inspection. Raises `Malformed`."""

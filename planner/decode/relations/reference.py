@@ -5,7 +5,6 @@ from __future__ import annotations
 from ... import ir
 from .. import poison
 from ..decoder import Decoder, Steps
-from ..encoding import limits
 from ..encoding.message_nodes import Message
 from ..plan_path import PlanPath
 from ..scope import Scope
@@ -20,8 +19,6 @@ def convert_reference(decoder: Decoder, message: Message, plan_path: PlanPath, _
             f"{sorted(decoder.subtrees) or 'none'}"
         )
         decoder.problems.add(plan_path / "subtree_ordinal", "OUT_OF_RANGE", problem)
-        return poison.RELATION
-    if not decoder.count(limits.REFERENCES, plan_path):
         return poison.RELATION
     position, relation = yield from decoder.shared_relation(ordinal, plan_path)
     if relation is poison.RELATION:

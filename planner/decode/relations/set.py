@@ -45,12 +45,17 @@ _OPERATIONS: Final[dict[int, tuple[ir.SetOperation, Callable[[Sequence[Type]], T
     5: (ir.SetOperation.UNION_DISTINCT, _any_nullable),
     6: (ir.SetOperation.UNION_ALL, _any_nullable),
 }
+_OF_MULTISETS: Final = (
+    ir.SetOperation.INTERSECTION_MULTISET,
+    ir.SetOperation.INTERSECTION_MULTISET_ALL,
+    ir.SetOperation.MINUS_MULTISET,
+)
 
 
 def convert_set(decoder: Decoder, message: Message, plan_path: PlanPath, outer: Scope | None) -> Steps[ir.Relation]:
     operation = _OPERATIONS.get(message.op)
-    is_union_all = operation is not None and operation[0] is ir.SetOperation.UNION_ALL
-    if not is_union_all and not decoder.count(limits.SET_INPUTS, plan_path / "inputs", len(message.inputs)):
+    of_multisets = operation is not None and operation[0] in _OF_MULTISETS
+    if of_multisets and not decoder.count(limits.MULTISET_INPUTS, plan_path / "inputs", len(message.inputs)):
         return poison.RELATION
     inputs: list[ir.Relation] = []
     for index, number in enumerate(message.inputs):

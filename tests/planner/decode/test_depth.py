@@ -11,6 +11,7 @@ import pytest
 from tidegate.planner import ir
 from tidegate.planner.decode import decode_plan, decoder
 from tidegate.planner.decode.declarations.declared_types import MAX_TYPE_DEPTH
+from tidegate.planner.decode.encoding import limits
 from tidegate.planner.decode.encoding import protobuf_nodes as wire
 from tidegate.proto.errors import PlanError
 from tidegate.proto.values import PlanBytes
@@ -112,17 +113,17 @@ def test_a_deep_chain_keeps_every_level() -> None:
 
 
 @pytest.mark.parametrize(
-    "build",
-    [filters_plan, or_plan, filters_json],
+    ("build", "limit"),
+    [(filters_plan, limits.RELATIONS), (or_plan, limits.DEPTH), (filters_json, limits.NODES)],
     ids=["filters", "or", "filters in JSON"],
 )
-def test_ten_times_deeper_is_one_clear_problem(build: Callable[[int], PlanBytes]) -> None:
+def test_ten_times_deeper_is_one_clear_problem(build: Callable[[int], PlanBytes], limit: limits.Limit) -> None:
     plan = build(20_000)
     with pytest.raises(PlanError) as raised:
         decode_plan(plan)
     (problem,) = raised.value.problems
     assert problem.reason == "PLAN_TOO_LARGE"
-    assert "more than 10,000 relations and expressions nested in one another" in problem.message
+    assert problem.message == limit.message()
 
 
 def test_types_and_literals_have_a_limit_of_their_own() -> None:

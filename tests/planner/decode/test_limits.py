@@ -15,7 +15,7 @@ from tidegate.planner.decode.encoding.message_classes import RECURSIVE
 from tidegate.proto.errors import PlanError
 from tidegate.proto.values import PlanBytes
 
-from .plans import I64, TRUE, Node, call, decode, encode, field, filter_, plan, problem, project, table
+from .plans import I64, TEXT, TRUE, Node, call, decode, encode, field, filter_, plan, problem, project, table
 from .test_depth import deep_plan, tagged
 
 
@@ -36,6 +36,24 @@ def expressions(count: int) -> Node:
     return plan(project(table(I64), *[field(0)] * (count - 2)), ["a"] * (count - 1))
 
 
+def relations(count: int) -> Node:
+    """A union of so many reads, less one."""
+    return plan({"set": {"inputs": [table(I64)] * (count - 1), "op": "SET_OP_UNION_ALL"}}, ["a"])
+
+
+def branches(count: int) -> Node:
+    """A switch of so many branches, less four: over a read, of a column."""
+    ifs = [{"if": {"i64": str(at)}, "then": {"literal": {"i64": "1"}}} for at in range(count - 4)]
+    switch = {"switchExpression": {"match": field(0), "ifs": ifs, "else": {"literal": {"i64": "2"}}}}
+    return plan(project(table(I64), switch), ["a", "b"])
+
+
+def pairs(count: int) -> Node:
+    """A filter by a list of so many pairs of literals, less five."""
+    options = [{"fields": [{"literal": {"i64": str(at)}}] * 2} for at in range(count - 5)]
+    return plan(filter_(table(I64), {"multiOrList": {"value": [field(0), field(0)], "options": options}}), ["a"])
+
+
 def columns(count: int) -> Node:
     return plan(table(*[I64] * count), [f"c{number}" for number in range(count)])
 
@@ -45,6 +63,9 @@ LARGE: dict[str, tuple[limits.Limit, Callable[[int], Node]]] = {
     "literals": (limits.LITERALS, literals),
     "a list literal": (limits.LITERALS, list_of),
     "expressions": (limits.NODES, expressions),
+    "relations": (limits.RELATIONS, relations),
+    "branches of a switch": (limits.NODES, branches),
+    "pairs in a list": (limits.NODES, pairs),
     "columns": (limits.COLUMNS, columns),
 }
 
@@ -86,6 +107,13 @@ def test_a_list_of_literals_is_refused_with_the_way_out() -> None:
     relation = tagged(2, tagged(2, b"") + tagged(3, tagged(8, lits)))
     with pytest.raises(PlanError, match=r"more than 100,000 literals; .* bind a table in place of a list of literals"):
         decode_plan(deep_plan(relation))
+
+
+def test_an_empty_literal_in_front_hides_no_expression(monkeypatch: pytest.MonkeyPatch) -> None:
+    lower(monkeypatch, limits.NODES, SMALL)
+    hidden = b"".join(tagged(3, tagged(1, b"") + tagged(3, b"")) for _ in range(SMALL))  # of two kinds the last counts
+    with pytest.raises(PlanError, match=f"more than {SMALL} relations and expressions"):
+        decode_plan(deep_plan(tagged(7, tagged(2, b"") + hidden)))
 
 
 HOSTILE = {
@@ -202,23 +230,40 @@ def united(operation: str, inputs: int) -> Node:
     return {"set": {"inputs": [table(I64)] * inputs, "op": f"SET_OP_{operation}"}}
 
 
-@pytest.mark.parametrize("operation", ["UNION_DISTINCT", "MINUS_PRIMARY", "INTERSECTION_MULTISET_ALL"])
-def test_inputs_of_set_operations_are_counted_together_unless_they_are_only_appended(operation: str) -> None:
-    most = limits.SET_INPUTS.most
+@pytest.mark.parametrize("operation", ["INTERSECTION_MULTISET", "INTERSECTION_MULTISET_ALL", "MINUS_MULTISET"])
+def test_inputs_of_operations_on_multisets_are_counted_together(operation: str) -> None:
+    most = limits.MULTISET_INPUTS.most
     decode(plan(united(operation, most), ["a"]))
-    decode(plan(united("UNION_ALL", most + 1), ["a"]))
+    decode(plan(united("INTERSECTION_PRIMARY", most + 1), ["a"]))
     together = {"set": {"inputs": [united(operation, 2), united(operation, most - 3)], "op": f"SET_OP_{operation}"}}
     reported = problem(plan(together, ["a"]))
     assert reported.reason == "PLAN_TOO_LARGE"
-    assert "more than 2,000 inputs of set operations that are not UNION ALL" in reported.message
+    assert f"more than {most} inputs of set operations on multisets; at most {most} are allowed" in reported.message
 
 
-def test_references_are_counted() -> None:
-    most = limits.REFERENCES.most
-    decode(plan({"set": {"inputs": [_use(0)] * most, "op": "SET_OP_UNION_ALL"}}, ["a"], table(I64)))
-    reported = problem(plan({"set": {"inputs": [_use(0)] * (most + 1), "op": "SET_OP_UNION_ALL"}}, ["a"], table(I64)))
-    assert reported.reason == "PLAN_TOO_LARGE"
-    assert "more than 5,000 references to common subtrees; at most 5,000 are allowed" in reported.message
+def with_parameter(letters: int, uses: int) -> Node:
+    """A projection of so many uses of a parameter, a text of so many letters."""
+    use = {"dynamicParameter": {"type": TEXT, "parameterReference": 1}}
+    binding = {"parameterAnchor": 1, "value": {"string": "x" * letters}}
+    return plan(project(table(I64), *[use] * uses), ["a"] * (uses + 1), parameterBindings=[binding])
+
+
+def with_detached(letters: int, uses: int) -> Node:
+    """A projection of so many uses of a detached expression, a text of so many letters."""
+    repeated = plan(project(table(I64), *[{"detachedExpressionOrdinal": 0}] * uses), ["a"] * (uses + 1))
+    repeated["relations"][0]["detachedExpressions"] = [{"literal": {"string": "x" * letters}}]
+    return repeated
+
+
+@pytest.mark.parametrize("make", [with_parameter, with_detached])
+def test_the_bytes_that_a_plan_repeats_are_counted(make: Callable[[int, int], Node]) -> None:
+    letters = limits.REPEATED_BYTES.most // 100
+    for encoded in both(make(letters, 90)):
+        decode_plan(encoded)
+    for encoded in both(make(letters, 110)):
+        with pytest.raises(PlanError, match=r"more than 16,777,216 bytes that its aliases, .* repeat") as e:
+            decode_plan(encoded)
+        assert e.value.reason == "PLAN_TOO_LARGE"
 
 
 def test_columns_of_all_relations_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import gc
 import weakref
+from dataclasses import replace
 
 import pytest
 
 from tidegate.planner.decode import decode_plan
-from tidegate.planner.decode.encoding import message_nodes as nodes
-from tidegate.planner.decode.encoding.limits import BYTES
+from tidegate.planner.decode.encoding import limits
 from tidegate.planner.decode.encoding.message_nodes import Malformed
 from tidegate.planner.decode.encoding.protobuf_nodes import WireNodes
 from tidegate.proto.errors import PlanError
 from tidegate.proto.values import PlanBytes
 
-from .plans import I64, I64_NULL, TRUE, Node, decode_binary, encode, filter_, plan, problems, table
+from .plans import I64, I64_NULL, TRUE, Node, decode_binary, encode, filter_, plan, problem, table
 
 
 def test_every_byte_of_a_message_is_read_once_as_each_is_taken() -> None:
@@ -68,7 +68,7 @@ def test_what_is_no_protobuf_is_malformed(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    "oversized", [PlanBytes(binary=b"\x00" * (BYTES.most + 1)), PlanBytes(json="{" + " " * BYTES.most)]
+    "oversized", [PlanBytes(binary=b"\x00" * (limits.BYTES.most + 1)), PlanBytes(json="{" + " " * limits.BYTES.most)]
 )
 def test_a_plan_beyond_the_limit_is_refused_unread(oversized: PlanBytes) -> None:
     with pytest.raises(PlanError, match="16,777,217 bytes; at most 16,777,216") as refused:
@@ -99,13 +99,15 @@ def _use(ordinal: int) -> Node:
 
 
 def test_a_small_plan_cannot_stand_for_an_endless_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nodes, "MAX_REPEATS", 1_000)
+    monkeypatch.setattr(limits, "REPEATS", replace(limits.REPEATS, most=1_000))
     wide = plan(filter_(table(I64), _use(60)), ["a"])
     wide["relations"][0]["detachedExpressions"] = doubling(60)
-    assert any("too many parts; at most 1,000 are allowed" in p.message for p in problems(wide))
+    reported = problem(wide)
+    assert reported.reason == "PLAN_TOO_LARGE"
+    assert "more than 1,000 parts that its aliases, parameters, detached expressions and loops" in reported.message
 
 
 def test_old_arguments_do_not_count_as_repeats(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nodes, "MAX_REPEATS", 2)
+    monkeypatch.setattr(limits, "REPEATS", replace(limits.REPEATS, most=2))
     old = {"scalarFunction": {"functionReference": 2, "args": [TRUE] * 10}}
     assert decode_binary(plan(filter_(table(I64), old), ["a"])).plan.names == ("a",)

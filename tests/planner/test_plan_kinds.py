@@ -1,0 +1,68 @@
+"""The plans whose planning `benchmarks.plan_limits` measures: every kind of relation and expression is in them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from benchmarks import plan_limits
+from benchmarks.plan_kinds import KINDS
+from tidegate.planner.decode import decode_plan
+from tidegate.planner.decode.encoding import limits
+from tidegate.planner.decode.expressions import CONVERTERS as EXPRESSIONS
+from tidegate.planner.decode.relations import CONVERTERS as RELATIONS
+from tidegate.planner.decode.relations.extension import CONVERTERS as EXTENSIONS
+from tidegate.planner.prepare import prepare
+from tidegate.proto.values import PlanBytes, TaskOptions
+
+SMALL = 2
+ELSEWHERE = {"write", "tidegate.v1.UserOperator"}
+"""A plan writes once, at its root; the owner's operators are code."""
+
+
+def keys(value: Any) -> Iterator[str]:
+    """The keys and the types of the messages in a plan's JSON."""
+    if isinstance(value, list):
+        for item in value:
+            yield from keys(item)
+    elif isinstance(value, dict):
+        for key, inside in value.items():
+            yield inside.rpartition("/")[2] if key == "@type" else key
+            yield from keys(inside)
+
+
+def snake(key: str) -> str:
+    return key if "." in key else "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in key)
+
+
+def test_every_kind_of_relation_and_expression_is_repeated() -> None:
+    there = {snake(key) for make in KINDS.values() for key in keys(make(SMALL).plan())}
+    ours = {name for names in EXTENSIONS.values() for name in names}
+    assert {*RELATIONS, *EXPRESSIONS, *ours} - there == ELSEWHERE
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_is_a_plan(kind: str) -> None:
+    decoded = decode_plan(PlanBytes(json=json.dumps(KINDS[kind](SMALL).plan())))
+    static = [plan_limits.STATIC] if "look-up" in kind else []
+    assert prepare(decoded, TaskOptions(), static).schema.names
+
+
+@pytest.mark.parametrize("kind", ["chain of filter", "case in each column", "literals"])
+def test_the_largest_plan_is_just_within_the_limits(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, most in (("RELATIONS", 100), ("NODES", 200), ("LITERALS", 300)):
+        monkeypatch.setattr(limits, name, limits.Limit(what="parts", most=most, instead="less"))
+    size = plan_limits.largest(kind)
+    counted = plan_limits.counts(kind, size)
+    assert any(0.8 * most < count <= most for count, most in zip(counted, (100, 200, 300), strict=False))
+
+
+def test_a_plan_is_measured() -> None:
+    measured = plan_limits.measure("chain of filter", SMALL, {"mode": "per_epoch"})
+    assert measured["task"] > 0
+    assert measured["epoch"] > 0
+    refused = plan_limits.measure("chain of fetch", SMALL, {"mode": "continuous"})
+    assert refused["reason"] == "LIMIT_WITHOUT_SORT"
