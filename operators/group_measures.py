@@ -44,7 +44,8 @@ class Part:
         self.lengths[-1] = rows.num_rows - begins[-1]
 
     def first_of_each(self, column: int) -> pa.Array:
-        return take(self.rows.column(column), pa.array(self.begins))
+        values = self.rows.column(column)
+        return values[:1] if self.begins.size == 1 else take(values, pa.array(self.begins))
 
 
 class GroupMeasures:
