@@ -1,5 +1,5 @@
 """The functions of a statement that are in Python: the count of the bytes of values that it makes, before they are made
-and where they are many, and regular expressions with look-around.
+and where they are many, and those of `PYTHON_FUNCTIONS`.
 
 A statement asks `WIDE_ROWS` about the rows that may have more than `WIDE_FROM` bytes. Narrower rows cost a comparison.
 """
@@ -10,6 +10,7 @@ import itertools
 import re
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 import duckdb
@@ -17,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...proto.errors import ExecutionError, TidegateError
-from ..arrays.look_around import LOOK_AROUND, look_around
+from ..python_functions import PYTHON_FUNCTIONS, PythonFunction
 from .duckdb_calls import BATCH_ROWS, Connection
 
 WIDE_ROWS: Final = "wide_rows"
@@ -27,7 +28,8 @@ _SHARE: Final = 8
 """The values that a statement makes of some rows may take one part in so many of the instance's memory."""
 
 _NUMBERS: Final = itertools.count()
-_TOKENS: Final = re.compile(rf"'(?:[^']|'')*'|{WIDE_ROWS}\(|{LOOK_AROUND}\(|{re.escape(WIDE_FROM)}")
+_NAMES: Final = "|".join((WIDE_ROWS, *(function.name for function in PYTHON_FUNCTIONS)))
+_TOKENS: Final = re.compile(rf"'(?:[^']|'')*'|\b(?:{_NAMES})\(|{re.escape(WIDE_FROM)}")
 
 
 class MadeBytes:
@@ -54,21 +56,20 @@ class MadeBytes:
         self._at_once = self._most // max(self._guards * threads, 1)
         self._counted = 0.0
         self._check, self._plan_path = check, plan_path
-        self._looks_around = _uses(sql, LOOK_AROUND) > 0
-        number = next(_NUMBERS)
-        self._name, self._look_around = f"{WIDE_ROWS}_{number}", f"{LOOK_AROUND}_{number}"
-        if self._looks_around:
+        self._number = next(_NUMBERS)
+        self._functions = [function for function in PYTHON_FUNCTIONS if _uses(sql, function.name)]
+        for function in self._functions:
             connection.create_function(
-                self._look_around,
-                self._look,
-                ["VARCHAR", "VARCHAR", "VARCHAR", "VARCHAR"],
-                "VARCHAR[]",
+                self._named(function.name),
+                function.callable(partial(self._compute, function)),
+                list(function.parameters),
+                function.result,
                 type="arrow",
                 null_handling="special",
             )
         if self._guards:
             connection.create_function(
-                self._name,
+                self._named(WIDE_ROWS),
                 self._count,
                 ["DOUBLE", "VARCHAR", "BOOLEAN"],
                 "BOOLEAN",
@@ -82,13 +83,10 @@ class MadeBytes:
 
     def named(self, sql: str) -> str:
         """The statement, with this counting's names."""
-        if not self._guards and not self._looks_around:
+        own = [*([WIDE_ROWS] if self._guards else ()), *(function.name for function in self._functions)]
+        if not own:
             return sql
-        names: dict[str, str] = {
-            f"{WIDE_ROWS}(": f"{self._name}(",
-            f"{LOOK_AROUND}(": f"{self._look_around}(",
-            WIDE_FROM: f"{self._most // BATCH_ROWS}e0",
-        }
+        names = {f"{name}(": f"{self._named(name)}(" for name in own} | {WIDE_FROM: f"{self._most // BATCH_ROWS}e0"}
         return _TOKENS.sub(lambda match: names.get(match.group(), match.group()), sql)
 
     def begin(self, *, in_all: bool) -> None:
@@ -96,22 +94,18 @@ class MadeBytes:
         self.failure, self.in_all, self._counted = None, in_all, 0.0
 
     def close(self) -> None:
-        if self._guards:
-            self._guards = 0
+        own = [*([WIDE_ROWS] if self._guards else ()), *(function.name for function in self._functions)]
+        self._guards, self._functions = 0, []
+        for name in own:
             with suppress(duckdb.Error):  # the connection is closed
-                self._connection.remove_function(self._name)
-        if self._looks_around:
-            self._looks_around = False
-            with suppress(duckdb.Error):
-                self._connection.remove_function(self._look_around)
+                self._connection.remove_function(self._named(name))
 
-    def _look(
-        self, hows: pa.ChunkedArray, texts: pa.ChunkedArray, patterns: pa.ChunkedArray, arguments: pa.ChunkedArray
-    ) -> pa.Array:
+    def _named(self, name: str) -> str:
+        return f"{name}_{self._number}"
+
+    def _compute(self, function: PythonFunction, *columns: pa.ChunkedArray) -> pa.Array:
         try:
-            return look_around(
-                hows.to_pylist(), texts.to_pylist(), patterns.to_pylist(), arguments.to_pylist(), self._check
-            )
+            return function.over(columns, self._check)
         except (ValueError, IndexError) as error:
             self.failure = ExecutionError(f"{self._plan_path}: {error}")
             raise self.failure from error

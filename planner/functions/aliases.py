@@ -128,6 +128,17 @@ def _to_whole(arguments: Sequence[Argument]) -> tuple[Argument, ...] | None:
     return (*arguments, zero) if len(arguments) == 1 else None
 
 
+def _of_half(arguments: Sequence[Argument]) -> tuple[Argument, ...] | None:
+    """The arguments of a percentile that is the median."""
+    half = ir.Literal(value=0.5, type=t.Float(bits=64, nullable=False))
+    return (*arguments, half) if len(arguments) == 1 else None
+
+
+def _of_fraction(arguments: Sequence[Argument]) -> tuple[Argument, ...] | None:
+    """The arguments of an approximate percentile, without the size of the approximation: the answer is exact."""
+    return tuple(arguments[:2]) if len(arguments) in (2, 3) else None
+
+
 _INSENSITIVE: Final = {"case_sensitivity": ("CASE_INSENSITIVE",)}
 
 _SCALAR: Final[dict[str, tuple[Alias, ...]]] = {
@@ -201,6 +212,8 @@ _SCALAR: Final[dict[str, tuple[Alias, ...]]] = {
 
 _AGGREGATE: Final[dict[str, tuple[Alias, ...]]] = {
     "approx_distinct": (Alias(name="approx_count_distinct"),),
+    "approx_median": (Alias(name="percentile_cont", arrange=_of_half),),
+    "approx_percentile_cont": (Alias(name="percentile_cont", arrange=_of_fraction),),
     "count_star": (Alias(name="count"),),
     "first": (Alias(name="any_value"),),
     "mean": (Alias(name="avg"),),

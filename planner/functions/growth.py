@@ -240,7 +240,10 @@ RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("text", "translate"): Sum(float(_CHARACTER)),
     ("text", "encode"): Sum(2.0, 4.0),
     ("text", "decode"): Sum(2.0, 4.0),
-    **dict.fromkeys([("text", name) for name in ("digest", "md5", "sha256", "to_hex", "chr")], _constant(64.0)),
+    **dict.fromkeys(
+        [("text", name) for name in ("digest", "md5", "sha224", "sha256", "sha384", "sha512", "to_hex", "chr")],
+        _constant(64.0),
+    ),
     ("text", "upper_full"): Sum(3.0 * ITEM),
     ("text", "lower_full"): Sum(3.0, 4.0),
     ("text", "readable"): Sum(3.0, 64.0),

@@ -7,7 +7,7 @@ import math
 import duckdb
 import pyarrow as pa
 
-from tidegate.operators.duckdb.made_bytes import MadeBytes
+from tests.bare_statements import runnable
 from tidegate.planner import ir
 from tidegate.planner.functions import bind, bind_scalar
 from tidegate.planner.ir import types as t
@@ -47,8 +47,10 @@ def failure(case: Case, connection: duckdb.DuckDBPyConnection) -> str | None:
     except PlanError as error:
         return f"refused: {error}"
     try:
-        relation = connection.sql(MadeBytes(sql, connection, memory=1 << 30, threads=1, check=lambda: None).named(sql))
-        actual = relation.to_arrow_table().column(0)
+        with runnable(sql, connection) as statement:
+            relation = connection.sql(statement)
+            [computed] = relation.types
+            actual = relation.to_arrow_table().column(0)
     except duckdb.Error as error:
         return None if case.expected in (ERROR, UNDEFINED) else f"{error} in {sql}"
     if case.expected == UNDEFINED:
@@ -58,8 +60,8 @@ def failure(case: Case, connection: duckdb.DuckDBPyConnection) -> str | None:
     expected = case.expected if isinstance(case.expected, list) else [case.expected]
     if t.nullable(type_) != t.nullable(expected[0].type if expected else type_):
         return f"type {type_}, not {expected[0].type}"
-    if not isinstance(type_, t.Decimal) and relation.types[0] != duckdb.type(sql_type(type_)):
-        return f"a {relation.types[0]} in DuckDB from {sql}"
+    if not isinstance(type_, t.Decimal) and computed != duckdb.type(sql_type(type_)):
+        return f"a {computed} in DuckDB from {sql}"
     wanted = [value.value for value in expected]
     got = plain(actual)
     return None if alike(got, wanted, type_) else f"{got}, not {wanted}, from {sql}"

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tidegate
-from tidegate.operators.arrays.look_around import MOST_STEPS, has_look_around, look_around, read
+from tidegate.operators.python_functions.look_around import MOST_STEPS, has_look_around, look_around, read
 from tidegate.proto.values import PlanBytes
 
 

@@ -229,6 +229,7 @@ _AGGREGATE: Final = (
     "approx_distinct(i)",
     "approx_median(j)",
     "approx_percentile_cont(0.5) WITHIN GROUP (ORDER BY f)",
+    "approx_percentile_cont(0.5, 200) WITHIN GROUP (ORDER BY f)",
     "approx_percentile_cont_with_weight(j, 0.5) WITHIN GROUP (ORDER BY f)",
     "array_agg(i ORDER BY id)",
     "avg(i)",

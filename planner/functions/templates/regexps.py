@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from ....operators.arrays.look_around import LOOK_AROUND, has_look_around, read
 from ....operators.core import quoting
+from ....operators.python_functions import LOOK_AROUND
+from ....operators.python_functions.look_around import has_look_around, read
 from .use import Entry, Table, Use, error, let, let_all, maybe_null
 
 _OPTIONS: Final = {

@@ -18,6 +18,7 @@ import duckdb
 import pytest
 import yaml
 
+from tests.bare_statements import runnable
 from tidegate.planner import ir
 from tidegate.planner.functions import bind
 from tidegate.planner.functions.registry import Implementation
@@ -177,7 +178,8 @@ def answer(
     table = f" FROM (VALUES ({', '.join(sql for _, sql in rows)})) r({', '.join(f'c{at}' for at, _ in rows)})"
     sql = f"SELECT CAST(CAST({render(call, Columns())} AS {sql_type(bound.type)}) AS VARCHAR){table if rows else ''}"
     try:
-        return connection.sql(sql).fetchall()[0][0], bound.type
+        with runnable(sql, connection) as statement:
+            return connection.sql(statement).fetchall()[0][0], bound.type
     except (duckdb.InternalException, duckdb.ParserException, duckdb.BinderException):
         raise
     except duckdb.Error:

@@ -7,6 +7,7 @@ import itertools
 import duckdb
 import pytest
 
+from tests.bare_statements import runnable
 from tidegate.planner import ir
 from tidegate.planner.functions import bind
 from tidegate.planner.functions.growth import RULES, Size, is_variable
@@ -65,7 +66,8 @@ def test_a_function_makes_no_more_bytes_than_its_bound(implementation) -> None:
         )
         statement = f"SELECT {render(call, Columns())} AS x, {most} AS y FROM (SELECT {', '.join(fields)}) AS r"
         try:
-            table = connection.sql(statement).to_arrow_table()
+            with runnable(statement, connection) as sql:
+                table = connection.sql(sql).to_arrow_table()
         except (duckdb.Error, UnicodeDecodeError):  # the error quotes bytes that are no text
             continue
         compared += 1

@@ -5,6 +5,7 @@ import itertools
 import duckdb
 import pytest
 
+from tests.bare_statements import runnable
 from tidegate.planner import ir
 from tidegate.planner.functions import Signature, bind, bind_scalar, coverage_rows, registry
 from tidegate.planner.functions.function_options import choose
@@ -142,13 +143,15 @@ def test_every_implementation_is_sql_of_exactly_its_derived_type(file, connectio
             name = implementation.signature
             bound = bind(implementation.kind, name, implementation.urn, argument_list, options=options)
             assert bound.function.signature == implementation.signature
-            relation = connection.sql(f"SELECT {rendered(implementation, bound)} AS x FROM {table(argument_list)}")
+            sql = f"SELECT {rendered(implementation, bound)} AS x FROM {table(argument_list)}"
+            with runnable(sql, connection) as statement:
+                relation = connection.sql(statement)
+                relation.fetchall()
             if isinstance(bound.type, t.Decimal):
                 (_, precision), (_, scale) = relation.types[0].children
                 assert (scale, precision <= bound.type.precision) == (bound.type.scale, True), (name, options)
             else:
                 assert relation.types[0] == duckdb.type(sql_type(bound.type)), (name, options)
-            relation.fetchall()
 
 
 def test_no_scalar_template_mentions_an_argument_twice():

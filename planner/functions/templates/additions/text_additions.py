@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
+from .....operators.python_functions import EDIT_DISTANCE, SHA2
 from ....ir import types as t
 from ..use import Entry, Table, Template, Use, error, let, let_all
 from .list_additions import joined
 
 _HASHES: Final = {
     "md5": "from_hex(md5({x}))",
+    "sha224": f"{SHA2}('sha224', encode({{x}}))",
     "sha256": "from_hex(sha256({x}))",
+    "sha384": f"{SHA2}('sha384', encode({{x}}))",
+    "sha512": f"{SHA2}('sha512', encode({{x}}))",
 }
 _SEVERAL: Final = {
     letter: upper for letter in map(chr, range(0x80, 0x10000)) if len(upper := letter.upper()) > 1 and letter.islower()
 }
 """The letters whose upper case is several letters."""
+
+_SHORT: Final = 256
+"""The most bytes of the texts whose distance DuckDB computes."""
 
 
 def _call(function: str) -> Template:
@@ -29,6 +36,10 @@ def _word(use: Use, index: int, what: str) -> str:
     if not isinstance(constant, str):
         use.refuse(f"the {what} must be a constant")
     return constant
+
+
+def _hash(algorithm: str) -> Template:
+    return lambda use: _HASHES[algorithm].format(x=use.arguments[0])
 
 
 def _digest(use: Use) -> str:
@@ -107,6 +118,19 @@ def _like_escaped(use: Use) -> str:
     return f"({x} {word} {pattern} ESCAPE {escape})"
 
 
+def _levenshtein(use: Use) -> str:
+    """The distance in characters. DuckDB's counts bytes, which are as many where all characters are ASCII's, and cannot
+    be stopped, so it gets short texts alone.
+    """
+
+    def distance(v: Sequence[str]) -> str:
+        x, y = v
+        few = " AND ".join(f"strlen({text}) = length({text}) AND strlen({text}) <= {_SHORT}" for text in (x, y))
+        return f"CASE WHEN {few} THEN levenshtein({x}, {y}) ELSE {EDIT_DISTANCE}({x}, {y}) END"
+
+    return let_all(use.arguments, distance)
+
+
 def _overlay(use: Use) -> str:
     x, new, start, *length = use.arguments
 
@@ -172,16 +196,17 @@ _CASE: Final = {"case_sensitivity": ("CASE_SENSITIVE", "CASE_INSENSITIVE")}
 TABLE: Final[Table] = {
     ("text", "ascii"): Entry(_ascii),
     ("text", "chr"): Entry(lambda use: f"chr(CAST({use.arguments[0]} AS INTEGER))"),
-    ("text", "digest"): Entry(_digest, note="md5 and sha256; the algorithm must be a constant"),
+    ("text", "digest"): Entry(_digest, note="md5, sha224, sha256, sha384 and sha512; the algorithm must be a constant"),
     ("text", "encode"): Entry(_encode, note="the encoding must be a constant"),
     ("text", "decode"): Entry(_decode, note="the encoding must be a constant"),
     ("text", "find_in_set"): Entry(_position_in_list),
     ("text", "initcap_words"): Entry(_initcap_words),
+    ("text", "levenshtein"): Entry(_levenshtein, note="of texts whose lengths multiplied are not too many"),
     ("text", "like_escaped"): Entry(_like_escaped, _CASE),
     ("text", "lower_full"): Entry(_lower_full),
     ("text", "md5"): Entry(_call("md5")),
     ("text", "overlay"): Entry(_overlay),
-    ("text", "sha256"): Entry(lambda use: _HASHES["sha256"].format(x=use.arguments[0])),
+    **{("text", name): Entry(_hash(name)) for name in ("sha224", "sha256", "sha384", "sha512")},
     ("text", "split_part"): Entry(_split_part),
     ("text", "substr_index"): Entry(_before_separators),
     ("text", "to_hex"): Entry(lambda use: f"lower(to_hex({use.arguments[0]}))"),

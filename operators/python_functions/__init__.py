@@ -1,0 +1,18 @@
+"""The functions of statements that DuckDB does not have, in Python, a file each. `PYTHON_FUNCTIONS` lists them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .edit_distance import EDIT_DISTANCE, edit_distance
+from .look_around import LOOK_AROUND, look_around
+from .python_function import PythonFunction
+from .sha2 import SHA2, sha2
+
+__all__ = ["EDIT_DISTANCE", "LOOK_AROUND", "PYTHON_FUNCTIONS", "SHA2", "PythonFunction"]
+
+PYTHON_FUNCTIONS: Final = (
+    PythonFunction(LOOK_AROUND, ("VARCHAR",) * 4, "VARCHAR[]", look_around),
+    PythonFunction(SHA2, ("VARCHAR", "BLOB"), "BLOB", sha2),
+    PythonFunction(EDIT_DISTANCE, ("VARCHAR", "VARCHAR"), "BIGINT", edit_distance),
+)

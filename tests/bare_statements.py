@@ -1,0 +1,17 @@
+"""Statements of templates on a bare DuckDB connection, for tests of what one function answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+import duckdb
+
+from tidegate.operators.duckdb.made_bytes import MadeBytes
+
+
+@contextmanager
+def runnable(sql: str, connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
+    """The statement, while the connection has the functions that DuckDB itself does not have."""
+    with closing(MadeBytes(sql, connection, memory=1 << 30, threads=1, check=lambda: None)) as functions:
+        yield functions.named(sql)
