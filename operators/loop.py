@@ -95,7 +95,7 @@ class ChangingRounds:
         self, schema: pa.Schema, make: Callable[[InOrder], Network], check: Callable[[], None], *, memory: int
     ) -> None:
         self._schema = schema
-        self._network = make(Watched(check, self._weigh))
+        self._network = make(Watched(check, self._weigh, self._has_room))
         self._memory = memory
         self._used = False
 
@@ -133,6 +133,10 @@ class ChangingRounds:
             copies = np.diff(np.minimum(ends[first : last + 1], stop), prepend=start)
             part = change.rows.take(np.arange(first, last + 1).repeat(copies))
             yield part.to_batch(self._schema)
+
+    def _has_room(self, size: int) -> bool:
+        """True where so many bytes fit beside the kept rows, which may take as many while they are moved."""
+        return self._network.nbytes + size <= 2 * self._memory
 
     def _weigh(self) -> None:
         size = self._network.nbytes

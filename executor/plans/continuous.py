@@ -110,7 +110,9 @@ class ContinuousComputation:
         self._evaluators = Evaluators(self._engine)
         try:
             graph = graph_of(prepared.root, entries, self._evaluators)
-            self._network = Network(graph, options.channels, schedule=Watched(self.check_stopped, self.check))
+            self._network = Network(
+                graph, options.channels, schedule=Watched(self.check_stopped, self.check, self.has_room)
+            )
         except BaseException:
             self.close()
             raise
@@ -266,6 +268,10 @@ class ContinuousComputation:
             "rows or columns",
             reason="STATE_TOO_LARGE",
         )
+
+    def has_room(self, size: int) -> bool:
+        """True where the state, while it is put together anew, may take so many bytes more: what statements have."""
+        return self._network.nbytes + size <= self._memory_limit
 
     def check_stopped(self) -> None:
         if self._stopped:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, TypeAlias, assert_never
+from typing import TypeAlias, assert_never
 
 import numpy as np
 import pyarrow as pa
@@ -24,15 +24,12 @@ from .event_time.window_closing import IDLE, SliceClosing
 from .kept.arrangement import Arrangement
 from .kept.present import sums_at
 from .keyed_operator import Answer, Keyed, together
-from .values.change import Change, Numbers, Rounds
+from .values.change import Change, Numbers, Rounds, has_large_weights
 from .values.consolidate import consolidate
 from .values.extremes import Extremes
 from .values.limbs import TooLarge, limbs_of, split, to_decimal, to_int64
 from .values.rows import Rows
 from .values.value_columns import Column, FixedColumn, Index, column
-
-_LARGE: Final = 1 << 31
-"""A row with so many copies cannot be summed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +104,9 @@ class Group(Keyed):
             yield Kept(f"values-{at}", extremes.values, extremes.schema)
 
     def _absorb(self, change: Change) -> None:
-        if any(isinstance(measure, Sum) for measure in self._measures) and _has_large_weights(change):
+        if any(isinstance(measure, Sum) for measure in self._measures) and has_large_weights(change):
             change = consolidate(change)
-            if _has_large_weights(change):
+            if has_large_weights(change):
                 sentence = f"{self._plan_path}: a row with 2**31 copies or more cannot be summed"
                 raise ExecutionError(sentence, reason="OVERFLOW")
         keys = change.rows.select(self._key)
@@ -197,7 +194,3 @@ def _weighed(value: Column, weights: Numbers) -> Numbers:
 def _there(value: Column) -> Numbers:
     nulls = value.nulls()
     return np.ones(len(value), dtype=np.int64) if nulls is None else (~nulls).astype(np.int64)
-
-
-def _has_large_weights(change: Change) -> bool:
-    return len(change) > 0 and max(int(change.weights.max()), -int(change.weights.min())) >= _LARGE

@@ -23,7 +23,8 @@ from .change_operator import ChangeOperator, Kept
 from .kept.arrangement import Arrangement
 from .kept.history import again
 from .kept.matching_entries import History, MatchingEntries
-from .values.change import Change, Numbers, Rounds, by_rounds, constant_rounds, ones
+from .kept.recent_entries import AT_ONCE
+from .values.change import Change, Numbers, Rounds, by_rounds, constant_rounds, has_large_weights, ones
 from .values.consolidate import consolidate
 from .values.rows import Rows
 from .values.value_columns import Index
@@ -61,6 +62,8 @@ class Keyed(ChangeOperator):
         self._given = Arrangement(schema.types, range(len(self._key)), depth=depth)
         self._agenda: Agenda[Change | Rows] = Agenda()
         """Changes, and keys that are to be answered again."""
+        self._deciding = 0
+        """The bytes of changes that are taken from the agenda and not kept yet."""
         if always:
             if self._key:
                 raise InternalError("only an operator without a key can give a result before its first row")
@@ -76,18 +79,19 @@ class Keyed(ChangeOperator):
         return self._agenda.first()
 
     def decide(self, rounds: Rounds) -> Iterator[Change]:
-        items = tuple(self._agenda.take(rounds))
+        items = list(self._agenda.take(rounds))
         if not items:
             return
+        touched = self._touched(items)
         parts = [item for item in items if isinstance(item, Change)]
-        keys = [item.rows.select(self._key) if isinstance(item, Change) else item for item in items]
-        touched = _different(Rows.concat(keys))
-        change = Change.concat(parts) if parts else None
-        del items, parts, keys  # whose rows may be long
-        if change is not None:
-            _FREED.add_bytes(change.rows.long_bytes)
+        items.clear()  # whose rows may be long
+        self._deciding = sum(part.nbytes for part in parts)
+        for change in _together(parts):
+            size = change.nbytes
+            _FREED.add_bytes(size)
             self._absorb(change)
-        del change
+            del change
+            self._deciding = max(self._deciding - size, 0) if parts else 0
         for some in self._portions(touched):
             answer = self._answer(some, rounds)
             before = self._given.held(some, rounds)
@@ -100,11 +104,16 @@ class Keyed(ChangeOperator):
 
     def load(self, state: StateReader) -> None:
         super().load(state)
-        self._agenda = Agenda()
+        self._agenda, self._deciding = Agenda(), 0
 
     @property
     def nbytes(self) -> int:
-        return super().nbytes + self._agenda.nbytes(lambda item: item.nbytes)
+        return super().nbytes + self._deciding + self._agenda.nbytes(lambda item: item.nbytes)
+
+    def _touched(self, items: Sequence[Change | Rows]) -> Rows:
+        """The different keys of the items: first of each one, because all rows may have few keys."""
+        keys = [item.rows.select(self._key) if isinstance(item, Change) else item for item in items]
+        return _different(Rows.concat(keys if len(keys) == 1 else list(map(_different, keys))))
 
     @abstractmethod
     def _absorb(self, change: Change) -> None:
@@ -162,6 +171,19 @@ class KeyedRows(Keyed):
 def together(histories: Sequence[History]) -> History:
     asked = np.concatenate([asked for asked, _ in histories])
     return asked, tuple(np.concatenate(numbers) for numbers in zip(*(times for _, times in histories), strict=True))
+
+
+def _together(parts: list[Change]) -> Iterator[Change]:
+    """The changes of the list, as many in one as are kept at once. The list is emptied. Rows with very many copies may
+    cancel out, so these come with all others.
+    """
+    parts.reverse()
+    bound = None if any(map(has_large_weights, parts)) else AT_ONCE
+    while parts:
+        some, size = [parts.pop()], 0
+        while parts and (bound is None or (size := size + parts[-1].nbytes) < bound):
+            some.append(parts.pop())
+        yield Change.joined(some)
 
 
 def _different(rows: Rows) -> Rows:

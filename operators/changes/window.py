@@ -28,9 +28,10 @@ from .regroup import Regroup, failed_key
 from .values.change import Change, Numbers, Rounds
 from .values.consolidate import consolidate, group_starts, sum_groups
 from .values.evaluator import Evaluator, RowsFailed
-from .values.order_codes import canonical_orders, order_of, orders_of
+from .values.hash_order import order_under_keys
+from .values.order_codes import canonical_orders, orders_of
 from .values.portions import TOGETHER, portions
-from .values.rows import Rows
+from .values.rows import Rows, taken
 from .values.value_columns import Index
 
 _FREED: Final = PassingRows(4 << 20)
@@ -134,6 +135,8 @@ class Window(ChangeOperator):
         self._windows = Windows(input_schema, answers, grouped, reach, evaluate)
         self._given = OrderedArrangement(schema.types, self._key, orders)
         self._agenda: Agenda[Change] = Agenda()
+        self._deciding = 0
+        """The bytes of the changes that are being decided."""
 
     def receive(self, port: int, change: Change) -> Iterable[Change]:  # noqa: ARG002 - there is one input
         if len(change):
@@ -147,6 +150,7 @@ class Window(ChangeOperator):
         delta = self._delta(rounds)
         if delta is None:
             return
+        self._deciding = delta.rows.nbytes
         near = np.zeros(len(delta.keys), dtype=np.bool_)
         if not self._reach.whole:
             near = self._given.counts(delta.hashes) > _WORTH * np.bincount(delta.asked)
@@ -158,22 +162,22 @@ class Window(ChangeOperator):
         del delta  # whose rows may be long
         for numbers in self._portions(whole):
             yield from self._given_out([self._whole(whole.of_keys(numbers))])
+        self._deciding = 0
 
     def kept(self) -> Iterable[Kept]:
         yield Kept("given", self._given, self.schema)
 
     @property
     def nbytes(self) -> int:
-        return super().nbytes + self._agenda.nbytes(lambda change: change.nbytes)
+        return super().nbytes + self._deciding + self._agenda.nbytes(lambda change: change.nbytes)
 
     def _delta(self, rounds: Rounds) -> _Delta | None:
-        parts = tuple(self._agenda.take(rounds))
+        parts = list(self._agenda.take(rounds))
         if not parts:
             return None
-        change = Change.concat(parts)
-        del parts  # whose rows may be long
-        _FREED.add_bytes(change.rows.long_bytes)
-        return _Delta.of(change, self._key, self._orders)
+        handed = [Change.joined(parts)]
+        _FREED.add_bytes(handed[0].nbytes)
+        return _Delta.of(handed, self._key, self._orders)
 
     def _given_out(self, changes: Sequence[Change]) -> Iterable[Change]:
         """The changes of the answers of keys, which are kept."""
@@ -373,19 +377,25 @@ class _Delta:
     weights: Numbers
 
     @classmethod
-    def of(cls, change: Change, key: Sequence[int], orders: Sequence[Order]) -> _Delta | None:
-        """The changes of a change; None where they cancel out."""
+    def of(cls, handed: list[Change], key: Sequence[int], orders: Sequence[Order]) -> _Delta | None:
+        """The changes of the only change in the list, which is emptied; None where they cancel out."""
+        change = handed.pop()
         hashes = change.rows.select(key).hashes()
-        order = order_of(change.rows, orders, after=[hashes])
+        order = order_under_keys(change.rows, hashes, orders)
         weights, hashes = change.weights[order], hashes[order]
         same = (hashes[1:] == hashes[:-1]) & change.rows.same(order[1:], change.rows, order[:-1])
-        starts = group_starts(~same)
-        weights = sum_groups(weights, starts)
-        there = np.flatnonzero(weights)
-        if not len(there):
+        if same.any():
+            starts = group_starts(~same)
+            order, weights, hashes = order[starts], sum_groups(weights, starts), hashes[starts]
+        if not weights.all():
+            there = np.flatnonzero(weights)
+            order, weights, hashes = order[there], weights[there], hashes[there]
+        if not len(order):
             return None
-        at = starts[there]
-        rows, weights, hashes = change.rows.take(order[at]), weights[there], hashes[at]
+        all_rows = [change.rows]
+        del change  # whose rows may be long
+        rows = taken(all_rows, order)
+        del order
         keys = rows.select(key)
         other = np.concatenate([[0], np.cumsum(~same_as_before(hashes.view(np.int64), keys))])
         firsts = leading(other)

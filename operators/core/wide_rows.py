@@ -18,8 +18,8 @@ from .sizes import BATCH_BYTES, batch_bytes
 
 _WIDE: Final = 512
 """The bytes of a row from which on it is wide."""
-_MANY_ROWS: Final = 1 << 10
-"""Arrays with fewer rows are not asked for their bytes."""
+_LEAST: Final = 1 << 19
+"""The bytes of wide rows from which on their memory goes back: smaller blocks cost more than they keep."""
 
 
 def wide_bytes(batch: pa.RecordBatch) -> int:
@@ -45,8 +45,13 @@ def taken(batch: pa.RecordBatch, rows: pa.Array) -> pa.RecordBatch:
 def wide_pool(arrays: Sequence[pa.Array], rows: int) -> pa.MemoryPool | None:
     """The pool for so many rows of these arrays; None, the default one, where the rows are few or narrow."""
     values = sum(map(len, arrays))
-    is_wide = rows >= _MANY_ROWS and sum(array.nbytes for array in arrays) >= _WIDE * values
-    return _POOL if is_wide else None
+
+    def is_wide(size: int) -> bool:
+        return size > _WIDE * values and rows * size > _LEAST * values
+
+    if not is_wide(sum(array.get_total_buffer_size() for array in arrays)):  # faster, and never less
+        return None
+    return _POOL if is_wide(sum(array.nbytes for array in arrays)) else None
 
 
 class PassingRows:

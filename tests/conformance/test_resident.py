@@ -55,6 +55,18 @@ def test_windows_that_fit_are_not_in_memory_several_times(folder: Path, kind: st
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the system's count is Linux's")
+@pytest.mark.parametrize(
+    ("kind", "width", "error"), [("continuous window", "1 KB", "STATE_TOO_LARGE"), ("continuous groups", "8 B", "")]
+)
+def test_state_near_the_limit_is_put_together_within_it(folder: Path, kind: str, width: str, error: str) -> None:
+    """One epoch of 36 MB: its window needs more than the limit, which is noticed in time; its groups just fit."""
+    limit = 128 * MIB
+    taken = resident(kind, WIDTHS[width], folder, limit=limit, size=36 * MIB)
+    assert taken.error[: len("STATE_TOO_LARGE")] == error
+    assert taken.peak <= limit + ELSE, f"{taken.peak >> 20} MiB"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system's count is Linux's")
 def test_changes_that_fit_are_not_in_memory_several_times(folder: Path) -> None:
     """Rows of 2 MB, which the epoch gives out in order."""
     limit = 128 * MIB

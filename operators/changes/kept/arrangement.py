@@ -15,8 +15,10 @@ import pyarrow as pa
 from ...arrays.hashing import Hashes, one_to_one
 from ...arrays.ordering import Order
 from ...core.interrupts import beside
+from ...core.room import has_room
 from ..values.change import Change, ManyRounds, Numbers, Rounds
-from ..values.consolidate import Entries, consolidate, consolidated, entries, merged, to_merge
+from ..values.consolidate import Arrange, Entries, consolidate, consolidated, entries, to_merge
+from ..values.merged_runs import Merge, merged
 from ..values.rows import Rows
 from ..values.value_columns import Index, Mask
 from .history import counts_at
@@ -26,9 +28,9 @@ from .packed_runs import PackedRuns
 from .packed_words import PackedRun
 from .pairs import of_one, pairs
 from .present import Present
+from .recent_entries import AT_ONCE, RECENT_ROWS, RecentEntries
 
 _FEW: Final = 256
-_RECENT: Final = 2_048
 _PARTS: Final = 4
 """Few rows are kept as they came, until there are so many parts of them, or a look-up finds its rows in more parts."""
 _SOME: Final = 64
@@ -66,14 +68,9 @@ class Arrangement:
         self._width = width
         self._runs: list[Entries] = []
         """The runs that are not packed."""
-        self._recent: list[Entries] = []
-        self._recent_rows = 0
-        self._recent_keys: dict[int, list[tuple[int, int]]] = {}
-        """The recent parts and their entries that have a key, by the key's hash."""
+        self._recent = RecentEntries()
         self._runs_bytes: int | None = 0
         """The bytes of the runs; None where they have changed since they were measured."""
-        self._measured = 0
-        self._measured_bytes = 0
         self.looked_at = 0
         """The touched rows that are not packed."""
         none = np.empty(0, dtype=np.int64)
@@ -88,17 +85,14 @@ class Arrangement:
     def rows(self) -> int:
         """The entries in all runs: at least as many as there are different rows."""
         packed = 0 if self._packed is None else self._packed.rows
-        return packed + sum(len(run) for run in self._runs) + self._recent_rows
+        return packed + sum(len(run) for run in self._runs) + self._recent.rows
 
     @property
     def nbytes(self) -> int:
-        new = self._recent[self._measured :]
-        self._measured += len(new)
-        self._measured_bytes += sum(run.nbytes for run in new)
         packed = 0 if self._packed is None else self._packed.nbytes
         if self._runs_bytes is None:
             self._runs_bytes = sum(run.nbytes for run in self._runs)
-        return self._runs_bytes + self._measured_bytes + packed
+        return self._runs_bytes + self._recent.nbytes + packed
 
     @property
     def runs(self) -> tuple[Run, ...]:
@@ -131,22 +125,26 @@ class Arrangement:
     def _insert_hashed(self, rows: Rows, weights: Numbers, rounds: ManyRounds, keys: Rows | None) -> None:
         if not len(rows):
             return
+        size = rows.nbytes if len(rows) > _FEW else rows.quick_long_bytes
+        if size > AT_ONCE and len(rows) > 1:  # the numbers that put rows in order take as much again as narrow rows do
+            step = max(AT_ONCE * len(rows) // size, 1)
+            for start in range(0, len(rows), step):
+                some = slice(start, start + step)
+                of_some = tuple(number[some] for number in rounds)
+                self._insert_hashed(rows.part(some), weights[some], of_some, None if keys is None else keys.part(some))
+            return
         key_hashes = (rows.select(self._key) if keys is None else keys).hashes()
-        run = entries(rows, key_hashes, key_hashes if self._whole else rows.hashes(), weights, rounds)
+        row_hashes = key_hashes if self._whole else rows.hashes()
+        arrange = self._arrange if len(rows) > _FEW else None
+        run = entries(rows, key_hashes, row_hashes, weights, rounds, arrange)
         if len(run) > _FEW:
             handed = [run]
             del run, rows  # while runs are merged nothing else holds the run, whose rows may be long
             self._insert_run(handed.pop())
         elif len(run):
-            part, known = len(self._recent), self._recent_keys
-            for at, key in enumerate(run.key_hashes.tolist()):
-                if key in known:
-                    known[key].append((part, at))
-                else:
-                    known[key] = [(part, at)]
-            self._recent.append(run)
-            self._recent_rows += len(run)
-            if self._recent_rows >= _RECENT:
+            self._recent.add(run)
+            del run, rows
+            if self._recent.is_full:
                 self._gather()
 
     def takes(self, run: PackedRun) -> bool:
@@ -164,26 +162,44 @@ class Arrangement:
 
     def _gather(self) -> None:
         """Move the entries that were kept as they came to the others."""
-        if not self._recent:
+        if not self._recent.parts:
             return
-        few = self._recent
-        self._forget_recent()
-        run = few[0] if len(few) == 1 else _of_parts(few)
+        handed = [self._of_parts(self._recent.taken())]
         if self._packed is not None:
+            run = handed.pop()
             others = self._packed.add(run.rows, run.weights, run.rounds)
             if others is None:
                 return
-            run = run.take(others)
-        self._insert_run(run)
+            handed.append(run.take(others))
+            del run
+        self._insert_run(handed.pop())
 
     def _insert_run(self, run: Entries) -> None:
-        self._runs_bytes = None
-        while self._runs and to_merge(len(self._runs[-1]), len(run)):
+        """Merge a run, in its order, with older ones that are not much longer. Where there is no room for that, it
+        stays apart.
+        """
+        arrange = self._arrange
+        while self._runs and to_merge(self._runs[-1].size, run.size):
+            merge = self._room_for(self._runs[-1], run)
+            if merge is None:
+                break
             pair = [self._runs.pop(), run]
             del run
-            run = merged(pair)
+            run = merged(pair, merge, arrange)
+            del merge
+            self._runs_bytes = None
         if len(run):
-            self._runs.append(self._arranged(run))
+            self._runs.append(run.narrowed() if arrange is None else run)
+            self._runs_bytes = None
+
+    @staticmethod
+    def _room_for(older: Entries, newer: Entries) -> Merge | None:
+        """The merge of two runs; None if there is no room for it."""
+        taken = newer.nbytes + Merge.NUMBERS * (len(older) + len(newer))
+        if not has_room(taken):
+            return None
+        merge = Merge.of(older, newer)
+        return merge if has_room(taken + merge.nbytes) else None
 
     def find(self, keys: Rows, *, rows: bool = True) -> MatchingEntries:
         """All entries whose key is one of `keys`, run by run. With `rows=False` the rows of the entries have no
@@ -258,24 +274,16 @@ class Arrangement:
         """`matches` in entries that are kept as they came. Entries of many keys, or in many parts, are moved to the
         others first.
         """
-        if not self._recent:
+        if not self._recent.parts:
             return
-        if len(keys) > (_RECENT if self._packed is None else _SOME):
+        if len(keys) > (RECENT_ROWS if self._packed is None else _SOME):
             self._gather()
             return
-        wanted = keys.hashes().tolist()
-        if self._recent_keys.keys().isdisjoint(wanted):
-            return
-        by_part: dict[int, tuple[list[int], list[int]]] = {}
-        for number, key in enumerate(wanted):
-            for part, at in self._recent_keys.get(key, ()):
-                asked, positions = by_part.setdefault(part, ([], []))
-                asked.append(number)
-                positions.append(at)
+        by_part = self._recent.find(keys.hashes())
         if len(by_part) > _PARTS:
             self._gather()
             return
-        parts = self._recent
+        parts = self._recent.parts
         for part, (asked, positions) in by_part.items():
             yield self._of_same_key(keys, parts[part], np.array(asked), np.array(positions))
 
@@ -326,25 +334,20 @@ class Arrangement:
 
     def clear(self) -> None:
         self._runs, self._runs_bytes = [], 0
-        self._forget_recent()
+        self._recent.clear()
         if self._packed is not None:
             self._packed.clear()
 
-    def _forget_recent(self) -> None:
-        self._recent, self._recent_rows = [], 0
-        self._recent_keys.clear()
-        self._measured = self._measured_bytes = 0
+    def _of_parts(self, parts: list[Entries]) -> Entries:
+        """A run of the entries of parts that are in no common order. The list is emptied."""
+        if len(parts) == 1 and self._arrange is None:
+            return parts.pop()
+        return consolidated(Entries.joined(parts), arrange=self._arrange)
 
-    def _arranged(self, run: Entries) -> Entries:
-        """The run in the form that is kept: in the order of its key's hashes."""
-        return run.narrowed()
-
-
-def _of_parts(parts: list[Entries]) -> Entries:
-    """The entries of parts that are in no common order. The list is emptied, as that of `merged` is."""
-    together = Entries.concat(parts)
-    parts.clear()
-    return consolidated(together)
+    @property
+    def _arrange(self) -> Arrange | None:
+        """The order of the rows in a run; None for that of the hashes of keys and rows."""
+        return None
 
 
 def _searched(kept: Hashes, hashes: Hashes) -> Iterator[tuple[Index, Index]]:

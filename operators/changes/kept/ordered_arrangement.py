@@ -14,7 +14,8 @@ from ...arrays.hashing import Hashes
 from ...arrays.ordering import Order
 from ...core.interrupts import beside
 from ..values.change import Change, Numbers, all_one
-from ..values.consolidate import Entries, group_starts, sum_groups
+from ..values.consolidate import Arrange, Entries, group_starts, sum_groups
+from ..values.hash_order import order_under_keys
 from ..values.order_codes import canonical_orders, order_of, orders_of
 from ..values.rows import Rows
 from ..values.value_columns import Index, Mask
@@ -93,8 +94,9 @@ class OrderedArrangement(Arrangement):
             width = min(width * _MORE, self.rows)
         return _joined(parts, self._types)
 
-    def _arranged(self, run: Entries) -> Entries:
-        return run.take(order_of(run.rows, self.orders, after=[run.key_hashes]))
+    @property
+    def _arrange(self) -> Arrange:
+        return lambda rows, key_hashes: order_under_keys(rows, key_hashes, self.orders)
 
     def _some(self, keys: Rows, hashes: Hashes, width: int) -> _Some:
         """Up to `width` entries of each key in each run, put together. They are sure to be the first ones up to the

@@ -18,10 +18,11 @@ import pyarrow as pa
 
 from ....proto.errors import ExecutionError
 from ...core.operator import UNBOUNDED, Part, StateReader, StateWriter, least_watermark
+from ...core.room import answering
 from ...core.wide_rows import PassingRows
 from ..change_operator import ChangeOperator
 from ..kept.held_state import HeldState, SettledRuns
-from ..values.canonical_rows import canonical
+from ..values.canonical_rows import into_canonical
 from ..values.change import Change
 from ..values.consolidate import consolidate
 from ..values.rows import Rows
@@ -97,8 +98,9 @@ class Network:
         started, self._ran = perf_counter(), time()
         schedule = self._schedule
         try:
-            while (work := schedule.next()) is not None:
-                work.work()
+            with answering(schedule.has_room):
+                while (work := schedule.next()) is not None:
+                    work.work()
         finally:
             self._seconds += perf_counter() - started
         return all(sink.complete for sink in self._nodes.sinks)
@@ -116,13 +118,15 @@ class Network:
         self.watermark = least_watermark(watermarks)
         if not parts:
             return self._nothing
-        change = Change.concat(parts)
-        parts.clear()  # their rows may be long
-        _FREED.add_bytes(change.rows.long_bytes)
+        size = sum(part.nbytes for part in parts)
+        _FREED.add_bytes(size)
+        change = Change.joined(parts)
+        _FREED.add_bytes(size)
         try:
-            consolidated = consolidate(change)
+            handed = [consolidate(change)]
             del change
-            return canonical(consolidated)
+            _FREED.add_bytes(size)
+            return into_canonical(handed)
         except OverflowError as error:
             raise ExecutionError(f"the result: {error}", reason="WEIGHT_OVERFLOW") from error
 

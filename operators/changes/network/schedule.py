@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from ...core.room import HasRoom
+
 _WEIGH_EVERY: Final = 256
 """The steps between two calls of `weigh`."""
 
@@ -33,6 +35,9 @@ class Schedule(Protocol):
     def pressed(self) -> None:
         """Note that much waits to be delivered, and more is coming. Raise where that is too much."""
 
+    def has_room(self, size: int) -> bool:
+        """True where state may take so many bytes more for a while."""
+
     def clear(self) -> None:
         """Forget all work."""
 
@@ -57,19 +62,23 @@ class InOrder:
     def pressed(self) -> None:
         pass
 
+    def has_room(self, size: int) -> bool:  # noqa: ARG002 - nothing is bounded
+        return True
+
     def clear(self) -> None:
         self._ready.clear()
 
 
 class Watched(InOrder):
     """A schedule that stops the work where `check` raises. Once in a while, and where much is under way, it also calls
-    `weigh`, which may raise.
+    `weigh`, which may raise. `room` says whether there is room for so many bytes.
     """
 
-    def __init__(self, check: Callable[[], None], weigh: Callable[[], None]) -> None:
+    def __init__(self, check: Callable[[], None], weigh: Callable[[], None], room: HasRoom) -> None:
         super().__init__()
         self._check = check
         self._weigh = weigh
+        self._room = room
         self._steps = 0
 
     def next(self) -> Work | None:
@@ -85,3 +94,6 @@ class Watched(InOrder):
     def pressed(self) -> None:
         self._check()
         self._weigh()
+
+    def has_room(self, size: int) -> bool:
+        return self._room(size)

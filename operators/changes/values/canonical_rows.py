@@ -10,12 +10,19 @@ from __future__ import annotations
 import numpy as np
 
 from ..kept.packed_key_domain import PackedKeyDomain
-from .change import Change
+from .change import Change, take_weights
 from .order_codes import canonical_orders, order_of
+from .rows import taken
 
 
 def canonical(change: Change) -> Change:
     """The same change in canonical order; it has no rounds."""
+    return into_canonical([change])
+
+
+def into_canonical(handed: list[Change]) -> Change:
+    """`canonical` of the only change in the list, which is emptied: its rows are not in memory twice."""
+    change = handed.pop()
     if len(change) <= 1:
         return change
     alike = bool((change.weights == change.weights[0]).all())
@@ -24,7 +31,10 @@ def canonical(change: Change) -> Change:
         if packed is not None:
             return packed
     orders = canonical_orders(len(change.rows.columns))
-    return change.take(order_of(change.rows, orders, then=() if alike else [change.weights]))
+    order = order_of(change.rows, orders, then=() if alike else [change.weights])
+    rows, weights, consolidated = [change.rows], take_weights(change.weights, order), change.consolidated
+    del change  # whose rows may be long
+    return Change(taken(rows, order), weights, consolidated=consolidated)
 
 
 def _packed(change: Change) -> Change | None:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from .rows import Rows
+from .rows import Rows, joined
 from .value_columns import Index, column
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
@@ -68,6 +68,17 @@ class Change:
         )
 
     @classmethod
+    def joined(cls, parts: list[Change]) -> Change:
+        """`concat` of parts that are handed over: the list is emptied, and no rows are in memory twice."""
+        if len(parts) == 1:
+            return parts.pop()
+        weights = np.concatenate([part.weights for part in parts])
+        rounds = tuple(np.concatenate(numbers) for numbers in zip(*(part.rounds for part in parts), strict=True))
+        rows = [part.rows for part in parts]
+        parts.clear()
+        return cls(joined(rows), weights, rounds)
+
+    @classmethod
     def of_batch(cls, batch: pa.RecordBatch, weights: Numbers | None = None) -> Change:
         """A batch's rows outside any loop, each +1 if no weights are given."""
         if weights is None:
@@ -87,6 +98,15 @@ def ones(count: int) -> Numbers:
 def all_one(weights: Numbers) -> bool:
     """True where each weight is 1, as in most changes: then no sum can overflow."""
     return weights.base is _ONES or int(np.count_nonzero(weights == 1)) == weights.size
+
+
+_LARGE: Final = 1 << 31
+"""A row with so many copies cannot be summed."""
+
+
+def has_large_weights(change: Change) -> bool:
+    """True where a row has too many copies to be summed."""
+    return len(change) > 0 and max(int(change.weights.max()), -int(change.weights.min())) >= _LARGE
 
 
 def take_weights(weights: Numbers, rows: Index) -> Numbers:

@@ -4,18 +4,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
 from ...arrays.hashing import Hashes, combine_hashes
 from ...core.interrupts import beside
-from ...core.wide_rows import PassingRows
 from ..kept.packed_key_domain import PackedKeyDomain
 from .change import Change, ManyRounds, Numbers, all_one
-from .rows import Rows
+from .hash_order import order_by_hashes
+from .rows import Rows, joined
 from .value_columns import Index, Mask
 
 _LARGEST: Final = (1 << 63) - 1
@@ -35,8 +35,13 @@ _FACTOR_OF_LARGE: Final = 2
 probing.
 """
 
-_FREED: Final = PassingRows(4 << 20)
-"""The memory of merged runs. All that merges free goes back to the system, or it would stay beside the state."""
+_MOVED: Final = 2_048
+"""The bytes of an entry that costs as much to move as a narrow one costs to put in order."""
+
+Same: TypeAlias = Callable[[Index, Index], Mask]
+"""True for each pair of the same rows, by their positions."""
+Arrange: TypeAlias = Callable[[Rows, Hashes], Index]
+"""The order of rows whose keys have these hashes, which is an order of the hashes first."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -56,22 +61,25 @@ class Entries:
         return len(self.hashes)
 
     def take(self, rows: Index) -> Entries:
-        key_hashes = self.key_hashes.take(rows)
-        hashes = key_hashes if self.hashes is self.key_hashes else self.hashes.take(rows)
-        weights = self.weights.take(rows, axis=0)
-        return Entries(key_hashes, hashes, self.rows.take(rows), weights, _take(self.rounds, rows))
+        return self.summed(rows, self.weights.take(rows, axis=0))
 
     @classmethod
-    def concat(cls, parts: Sequence[Entries]) -> Entries:
+    def joined(cls, parts: list[Entries]) -> Entries:
+        """The entries of all parts, in no common order. The list is emptied, as that of `rows.joined` is."""
         key_hashes = np.concatenate([part.key_hashes for part in parts])
         shared = all(part.hashes is part.key_hashes for part in parts)
-        return cls(
-            key_hashes,
-            key_hashes if shared else np.concatenate([part.hashes for part in parts]),
-            Rows.concat([part.rows for part in parts]),
-            np.concatenate([part.weights for part in parts]),
-            tuple(np.concatenate(numbers) for numbers in zip(*(part.rounds for part in parts), strict=True)),
-        )
+        hashes = key_hashes if shared else np.concatenate([part.hashes for part in parts])
+        weights = np.concatenate([part.weights for part in parts])
+        rounds = tuple(np.concatenate(numbers) for numbers in zip(*(part.rounds for part in parts), strict=True))
+        rows = [part.rows for part in parts]
+        parts.clear()
+        return cls(key_hashes, hashes, joined(rows), weights, rounds)
+
+    def summed(self, at: Index, weights: Numbers) -> Entries:
+        """The entries at these positions, with these weights."""
+        key_hashes = self.key_hashes.take(at)
+        hashes = key_hashes if self.hashes is self.key_hashes else self.hashes.take(at)
+        return Entries(key_hashes, hashes, self.rows.take(at), weights, _take(self.rounds, at))
 
     def pick(self, at: Index, columns: Sequence[int] | None = None) -> Change:
         """The entries at these positions, with these columns, or with all."""
@@ -86,24 +94,38 @@ class Entries:
         return Entries(self.key_hashes, self.hashes, self.rows, narrow(self.weights), rounds)
 
     @property
+    def size(self) -> int:
+        """The cost of moving the entries: one each, or one for each `_MOVED` of their bytes where these are more."""
+        return max(len(self), self.nbytes // _MOVED)
+
+    @property
     def nbytes(self) -> int:
         hashes = self.key_hashes.nbytes + (0 if self.hashes is self.key_hashes else self.hashes.nbytes)
         return int(hashes + self.weights.nbytes + sum(n.nbytes for n in self.rounds)) + self.rows.nbytes
 
 
-def entries(rows: Rows, key_hashes: Hashes, row_hashes: Hashes, weights: Numbers, rounds: ManyRounds) -> Entries:
-    """Consolidated entries of rows in any order. `row_hashes` may be the very `key_hashes` if the key is the row."""
+def entries(
+    rows: Rows,
+    key_hashes: Hashes,
+    row_hashes: Hashes,
+    weights: Numbers,
+    rounds: ManyRounds,
+    arrange: Arrange | None = None,
+) -> Entries:
+    """Consolidated entries of rows in any order, which are put in that of `arrange` if it is given. `row_hashes` may be
+    the very `key_hashes` if the key is the row.
+    """
     hashes = row_hashes
     for number in rounds:
         hashes = combine_hashes(hashes, number.view(np.uint64))
-    return consolidated(Entries(key_hashes, hashes, rows, weights, rounds))
+    return consolidated(Entries(key_hashes, hashes, rows, weights, rounds), arrange=arrange)
 
 
-def consolidated(parts: Entries, *, keep_zeros: bool = False) -> Entries:
+def consolidated(parts: Entries, *, keep_zeros: bool = False, arrange: Arrange | None = None) -> Entries:
     """The same entries, in order, one for each row and time. Entries that sum to 0 are left out unless `keep_zeros`."""
     if len(parts) <= 1 or _ascending(parts.key_hashes):
         return parts if keep_zeros else without_zeros(parts)
-    return _consolidated(parts, "quicksort", keep_zeros=keep_zeros)
+    return beside(lambda: _consolidated(parts, keep_zeros=keep_zeros, arrange=arrange), len(parts))
 
 
 def _ascending(hashes: Hashes) -> bool:
@@ -112,7 +134,7 @@ def _ascending(hashes: Hashes) -> bool:
 
 
 def to_merge(older: int, newer: int) -> bool:
-    """True where a run of `newer` entries is merged with the next older run, of `older` entries."""
+    """True where a run of size `newer` is merged with the next older run, of size `older`."""
     factor = _FACTOR if newer <= _LARGE else _FACTOR_OF_LARGE
     return older <= _NEWEST or (newer > _NEWEST and older < factor * newer)
 
@@ -127,19 +149,6 @@ def narrow(numbers: Numbers) -> Numbers:
     return numbers
 
 
-def merged(runs: list[Entries]) -> Entries:
-    """The runs, older ones first and each in order, as one. The list is emptied: while rows are put in order, they take
-    their memory twice, and would take it three times with the runs that they are of.
-    """
-    together = Entries.concat(runs)
-    runs.clear()
-    run = _consolidated(together, "stable", keep_zeros=False)
-    size = together.nbytes
-    del together
-    _FREED.add_bytes(size)
-    return run
-
-
 def without_zeros(parts: Entries) -> Entries:
     """Consolidated entries without those that sum to 0."""
     if np.count_nonzero(parts.weights) == parts.weights.size:
@@ -152,18 +161,41 @@ def not_zero(weights: Numbers) -> Mask:
     return np.asarray(weights.any(axis=1)) if weights.ndim > 1 else weights != 0
 
 
-def _consolidated(parts: Entries, kind: Literal["quicksort", "stable"], *, keep_zeros: bool) -> Entries:
-    return beside(lambda: _put_together(parts, _order(parts, kind), keep_zeros=keep_zeros), len(parts))
+def _consolidated(parts: Entries, *, keep_zeros: bool, arrange: Arrange | None) -> Entries:
+    at, weights = positions(parts, "quicksort", keep_zeros=keep_zeros)
+    if arrange is not None:
+        at, weights = rearranged(arrange(parts.rows, parts.key_hashes), at, weights)
+    return parts.summed(at, weights)
 
 
-def _put_together(parts: Entries, order: Index, *, keep_zeros: bool) -> Entries:
-    parts = parts.take(order)
-    equal: Mask = parts.hashes[1:] == parts.hashes[:-1]
-    if parts.hashes is not parts.key_hashes:
-        equal &= np.asarray(parts.key_hashes[1:] == parts.key_hashes[:-1])
+def positions(
+    parts: Entries, kind: Literal["quicksort", "stable"], *, keep_zeros: bool = False, same: Same | None = None
+) -> tuple[Index, Numbers]:
+    """The entries that are left where entries of one row and time are summed: their positions, in order, and their
+    sums. `same` compares rows by their positions, where the parts' rows are elsewhere.
+    """
+    order = order_by_hashes(parts.key_hashes, parts.hashes, kind)
+    equal = _equal_neighbours(parts, order)
     if np.count_nonzero(equal):
-        parts = _summed(parts, equal)
-    return parts if keep_zeros else without_zeros(parts)
+        order, weights = _summed(
+            parts, order, equal, same or (lambda one, other: parts.rows.same(one, parts.rows, other))
+        )
+    else:
+        weights = parts.weights.take(order, axis=0)
+    if keep_zeros or np.count_nonzero(weights) == weights.size:
+        return order, weights
+    there = not_zero(weights).nonzero()[0]
+    return order.take(there), weights.take(there, axis=0)
+
+
+def _equal_neighbours(parts: Entries, order: Index) -> Mask:
+    """For each entry but the first in this order, True where both of its hashes are those of the one before it."""
+    hashes = parts.key_hashes.take(order)
+    equal: Mask = hashes[1:] == hashes[:-1]
+    if parts.hashes is not parts.key_hashes and np.count_nonzero(equal):
+        hashes = parts.hashes.take(order)
+        equal &= np.asarray(hashes[1:] == hashes[:-1])
+    return equal
 
 
 def consolidate(change: Change) -> Change:
@@ -248,70 +280,47 @@ def group_starts(differs: Mask) -> Index:
     return first.nonzero()[0]
 
 
-def _order(parts: Entries, kind: Literal["quicksort", "stable"]) -> Index:
-    """The order by the key's hash, then by the entry's. Few entries have the same key, so these are sorted by
-    themselves. A stable sort is fast for sorted runs, and slow for all else.
-    """
-    order: Index = parts.key_hashes.argsort(kind=kind)
-    if parts.hashes is parts.key_hashes:
-        return order
-    keys = parts.key_hashes[order]
-    tied = keys[1:] == keys[:-1]
-    if np.count_nonzero(tied):
-        among = np.zeros(len(keys), dtype=np.bool_)
-        among[1:] = tied
-        among[:-1] |= tied
-        positions = among.nonzero()[0]
-        some = order.take(positions)
-        order[positions] = some.take(_order_in_groups(keys.take(positions), parts.hashes.take(some)))
-    return order
+def rearranged(order: Index, at: Index, weights: Numbers) -> tuple[Index, Numbers]:
+    """The positions that are left, and their weights, in this order of all positions."""
+    numbers = np.full(len(order), -1)
+    numbers[at] = np.arange(len(at))
+    numbers = numbers.take(order)
+    numbers = numbers[numbers >= 0]
+    return at.take(numbers), weights.take(numbers, axis=0)
 
 
-def _order_in_groups(keys: Hashes, hashes: Hashes) -> Index:
-    """The order by hash within groups of equal keys, which are in order. It uses as many bits of the hash as there is
-    room for beside the group's number, which is much faster than a sort by two numbers.
-    """
-    groups = np.zeros(len(keys), dtype=np.uint64)
-    np.cumsum(keys[1:] != keys[:-1], out=groups[1:])
-    bits = max(int(groups[-1]).bit_length(), 1)
-    packed = (groups << np.uint64(64 - bits)) | (hashes >> np.uint64(bits))
-    order: Index = packed.argsort()
-    ordered = packed.take(order)
-    alike = (ordered[1:] == ordered[:-1]).nonzero()[0]
-    if len(alike):
-        sorted_hashes = hashes.take(order)
-        if np.count_nonzero(sorted_hashes.take(alike) != sorted_hashes.take(alike + 1)):
-            return np.lexsort((hashes, keys))
-    return order
-
-
-def _summed(parts: Entries, equal: Mask) -> Entries:
-    """Sum neighbours that are the same. `equal` says which neighbours have the same hashes."""
+def _summed(parts: Entries, order: Index, equal: Mask, same_rows: Same) -> tuple[Index, Numbers]:
+    """Sum neighbours that are the same. `equal` says which neighbours in this order have the same hashes."""
     later = equal.nonzero()[0] + 1
-    same = parts.rows.same(later, parts.rows, later - 1)
+    one, other = order.take(later), order.take(later - 1)
+    same = same_rows(one, other)
     for number in parts.rounds:
-        same &= number[later] == number[later - 1]
+        same &= number.take(one) == number.take(other)
     if np.count_nonzero(same) < len(same):
-        parts, equal = _apart(parts, equal)
+        order, equal = _apart(parts, order, equal, same_rows)
     starts = group_starts(~equal)
-    sums = sum_groups(parts.weights.astype(np.int64, copy=False), starts)
-    firsts = parts.take(starts)
-    return Entries(firsts.key_hashes, firsts.hashes, firsts.rows, sums, firsts.rounds)
+    weights = parts.weights.take(order, axis=0).astype(np.int64, copy=False)
+    return order.take(starts), sum_groups(weights, starts)
 
 
-def _apart(parts: Entries, equal: Mask) -> tuple[Entries, Mask]:
+def _apart(parts: Entries, order: Index, equal: Mask, same_rows: Same) -> tuple[Index, Mask]:
     """Bring equal entries together where different entries have one hash: entry by entry, because that hardly ever
     happens.
     """
-    order = np.arange(len(parts))
-    joined = np.zeros(len(parts), dtype=np.bool_)
+
+    def is_same(one: int, other: int) -> bool:
+        rows = same_rows(np.array([one]), np.array([other]))
+        return bool(rows[0]) and all(n[one] == n[other] for n in parts.rounds)
+
+    order = order.copy()
+    joined = np.zeros(len(order), dtype=np.bool_)
     starts = group_starts(~equal)
-    ends = np.append(starts[1:], len(parts))
+    ends = np.append(starts[1:], len(order))
     for start, end in zip(starts[ends - starts > 1], ends[ends - starts > 1], strict=True):
         groups: list[list[int]] = []
-        for entry in range(start, end):
+        for entry in order[start:end].tolist():
             for group in groups:
-                if _same_entry(parts, entry, group[0]):
+                if is_same(entry, group[0]):
                     group.append(entry)
                     break
             else:
@@ -321,12 +330,7 @@ def _apart(parts: Entries, equal: Mask) -> tuple[Entries, Mask]:
         for group in groups:
             joined[at + 1 : at + len(group)] = True
             at += len(group)
-    return parts.take(order), joined[1:]
-
-
-def _same_entry(parts: Entries, left: int, right: int) -> bool:
-    one, other = np.array([left]), np.array([right])
-    return bool(parts.rows.same(one, parts.rows, other)[0]) and all(n[left] == n[right] for n in parts.rounds)
+    return order, joined[1:]
 
 
 def _take(rounds: ManyRounds, rows: Index) -> ManyRounds:

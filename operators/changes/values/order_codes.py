@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import dropwhile
 from typing import Any, Final, TypeAlias
 
@@ -36,31 +36,37 @@ def order_of(rows: Rows, orders: Sequence[Order], *, after: Sequence[Codes] = ()
 
 
 def _order_of(rows: Rows, orders: Sequence[Order], after: Sequence[Codes], then: Sequence[Codes]) -> Index:
-    codes: list[Codes] = list(after)
+    """The first code that differs at all tells most rows apart, as a key does: only the others need more codes."""
+    codes = dropwhile(_all_alike, _codes(rows, orders, after, then))
+    first = next(codes, None)
+    if first is None:
+        return np.arange(len(rows))
+    order = np.argsort(first, kind="stable")
+    ordered = first[order]
+    alike = ordered[1:] == ordered[:-1]
+    if ordered.dtype.kind == "f":
+        alike |= np.isnan(ordered[:-1])  # behind which there are only others
+    tied = np.concatenate(([False], alike)) | np.concatenate((alike, [False]))
+    del ordered, alike
+    among = np.flatnonzero(tied)
+    if not len(among):
+        return order
+    if 2 * len(among) > len(order):
+        more = list(codes)
+        return np.lexsort([*reversed(more), first]) if more else order
+    some = order[among]
+    more = list(_codes(rows.take(some), orders, [codes[some] for codes in after], [codes[some] for codes in then]))
+    order[among] = some[np.lexsort(more[::-1])]
+    return order
+
+
+def _codes(rows: Rows, orders: Sequence[Order], after: Sequence[Codes], then: Sequence[Codes]) -> Iterator[Codes]:
+    """The codes of rows, made as they are asked for."""
+    yield from after
     for order in orders:
         look()
-        codes.extend(codes_of(rows.columns[order.column], descending=order.descending, nulls_first=order.nulls_first))
-    codes.extend(then)
-    if not codes:
-        return np.arange(len(rows))
-    return np.argsort(codes[0], kind="stable") if len(codes) == 1 else _sorted(codes)
-
-
-def _sorted(codes: Sequence[Codes]) -> Index:
-    """The order by several codes. The first code that differs at all tells most rows apart, as a key does."""
-    codes = list(dropwhile(_all_alike, codes)) or codes[:1]
-    order = np.argsort(codes[0], kind="stable")
-    first = codes[0][order]
-    alike = first[1:] == first[:-1]
-    if first.dtype.kind == "f":
-        alike |= np.isnan(first[:-1])  # behind which there are only others
-    tied = np.concatenate(([False], alike)) | np.concatenate((alike, [False]))
-    among = np.flatnonzero(tied)
-    if 2 * len(among) > len(order):
-        return np.lexsort(codes[::-1])
-    rows = order[among]
-    order[among] = rows[np.lexsort([column_codes[rows] for column_codes in reversed(codes)])]
-    return order
+        yield from codes_of(rows.columns[order.column], descending=order.descending, nulls_first=order.nulls_first)
+    yield from then
 
 
 def _all_alike(codes: Codes) -> bool:
@@ -122,7 +128,7 @@ def _ranks(column: Column) -> Codes:
     if kinds.is_null(array.type):
         return np.zeros(len(array), dtype=np.int64)
     ranks: Codes = pc.rank(_rankable(array), sort_keys="ascending", tiebreaker="dense").to_numpy()
-    return ranks.astype(np.int64)
+    return ranks.view(np.int64)
 
 
 def _rankable(array: pa.Array) -> pa.Array:

@@ -9,7 +9,7 @@ import numpy as np
 from .change import Numbers
 from .value_columns import Index
 
-TOGETHER: Final = 32 << 20
+TOGETHER: Final = 8 << 20
 """About the most bytes of the rows of the keys that are answered together. One key may have more."""
 
 

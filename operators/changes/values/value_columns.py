@@ -24,6 +24,10 @@ Index = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 
+_COMPARED: Final = 8 << 20
+"""The bytes of values that are copied at once to be compared."""
+
+
 class Column(Protocol):
     """An immutable column. `same` compares rows of two columns of one type; nulls equal each other."""
 
@@ -134,6 +138,14 @@ class ArrowColumn:
         return hash_array(self.array)
 
     def same(self, rows: Index, other: ArrowColumn, others: Index) -> Mask:
+        bytes_each = (self.array.nbytes + other.array.nbytes) // max(len(self.array) + len(other.array), 1)
+        step = max(_COMPARED // max(bytes_each, 1), 1)
+        if len(rows) <= step:
+            return self._same(rows, other, others)
+        starts = range(0, len(rows), step)
+        return np.concatenate([self._same(rows[at : at + step], other, others[at : at + step]) for at in starts])
+
+    def _same(self, rows: Index, other: ArrowColumn, others: Index) -> Mask:
         mine, theirs = self.array.take(pa.array(rows)), other.array.take(pa.array(others))
         if kinds.is_nested(self.array.type):
             pairs = zip(values_of(mine), values_of(theirs), strict=True)

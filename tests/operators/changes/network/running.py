@@ -41,6 +41,9 @@ class Seeded:
     def check(self) -> None:
         """Nothing stops it."""
 
+    def has_room(self, _size: int) -> bool:
+        return True
+
     def next(self) -> Work | None:
         while self.arrivals and (not self._ready or self.random.random() < 0.1):
             self.arrivals.pop(0)()
