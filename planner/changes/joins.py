@@ -21,7 +21,7 @@ from .bounds import matched_by_bound
 from .change_nodes import ChangeNode, ComputeNode, DifferenceNode, JoinNode, OnlyOneNode, PairCondition, SelectNode
 from .rowwise import compute, select
 from .sets import distinct
-from .sides import Sides, condition_of, condition_unknown, sides_of, sides_of_keys
+from .sides import Sides, condition_of, condition_unknown, null_only_of_columns, sides_of, sides_of_keys
 
 
 def lower_cross(relation: ir.Cross, left: ChangeNode, right: ChangeNode) -> ChangeNode:
@@ -155,8 +155,8 @@ def _marked(sides: Sides, schema: ir.Schema) -> ChangeNode:
 def _unknown(sides: Sides, others: ChangeNode) -> ChangeNode | None:
     """The left rows among `others` that have a pair for which the condition is null; None if the condition never is.
 
-    The condition can only be null if a column that it reads is null. Keys that are sure to be equal or not are equal
-    for such a pair as for any pair.
+    Most conditions can only be null if a column that they read is null: then only the pairs of rows with such nulls are
+    looked at. Keys that are sure to be equal or not are equal for such a pair as for any pair.
     """
     condition = sides.condition
     if condition is None or not condition.type.nullable:
@@ -170,11 +170,14 @@ def _unknown(sides: Sides, others: ChangeNode) -> ChangeNode | None:
     wanted = tuple(range(left))
     own = select(sides.right, tuple(range(len(sides.right_schema))), sides.right_schema, sides.plan_path)
     right = distinct(own, plan_path=sides.plan_path)
+    pairs: list[tuple[ChangeNode | None, ChangeNode | None]] = [(others, right)]
+    if null_only_of_columns(condition):
+        pairs = [
+            (_with_nulls(others, mine, sides.plan_path), right),
+            (others, _with_nulls(right, theirs, sides.plan_path)),
+        ]
     nodes: list[ChangeNode] = []
-    for one, other in (
-        (_with_nulls(others, mine, sides.plan_path), right),
-        (others, _with_nulls(right, theirs, sides.plan_path)),
-    ):
+    for one, other in pairs:
         if one is None or other is None:
             continue
         unknown = condition_unknown(sides, condition)

@@ -10,12 +10,17 @@ from .. import ir
 from ..ir import types as t
 from ..ir.boolean import conjuncts, with_conjuncts
 from ..ir.building import columns, filtered, project
+from ..ir.tree import operands
 from ..ir.visit import is_column, parts
 from .change_nodes import ChangeNode, PairCondition
 from .rendering import numbered, render, with_positions
 from .rowwise import compute
 
 _EQUALITIES: Final = {"equal": False, "is_not_distinct_from": True}
+_NULL_ONLY_OF_NULLS: Final = frozenset(
+    {"equal", "not_equal", "lt", "lte", "gt", "gte", "and", "or", "not", "add", "subtract", "multiply", "negate"}
+)
+"""Functions that are never null if no argument is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -124,6 +129,28 @@ def condition_unknown(sides: Sides, condition: ir.Expression) -> PairCondition:
     both = project(base, (condition, columns(base.schema)[-1]))
     sql = f"SELECT number FROM ({render(both, [base])}) AS pairs(met, number) WHERE met IS NULL"
     return PairCondition(sql=sql, columns=_columns(sides, len(sides.left_schema)))
+
+
+def null_only_of_columns(condition: ir.Expression) -> bool:
+    """Tests whether a condition is never null over rows without nulls. A field of a struct may be null in such a row,
+    and so may be many functions, literals and cases.
+    """
+    stack = [condition]
+    while stack:
+        part = stack.pop()
+        if not part.type.nullable or is_column(part):
+            continue
+        match part:
+            case ir.Literal():
+                if part.value is None:
+                    return False
+            case ir.Call() if part.function.name in _NULL_ONLY_OF_NULLS:
+                stack += operands(part)
+            case ir.Cast(on_failure=ir.CastFailure.ERROR):
+                stack.append(part.operand)
+            case _:
+                return False
+    return True
 
 
 def _columns(sides: Sides, width: int) -> tuple[int, ...]:

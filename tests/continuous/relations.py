@@ -13,12 +13,14 @@ from tidegate.planner.ir import JoinType, SetOperation
 from tidegate.planner.ir import types as t
 
 from ..planner.build import (
+    BOOL,
     F64,
     I64,
     TEXT,
     aggregate,
     asc,
     call,
+    case,
     col,
     combine,
     cross,
@@ -69,6 +71,21 @@ def joins() -> Iterator[tuple[str, ir.Relation]]:
     yield "join, left_single", join(LEFT, ones["right"], JoinType.LEFT_SINGLE, eq(col(0), col(4)))
     yield "join, right_single", join(ones["left"], RIGHT, JoinType.RIGHT_SINGLE, eq(col(0), col(3)))
     yield "cross", cross(LEFT, project(RIGHT, col(1)))
+
+
+def marks() -> Iterator[tuple[str, ir.Relation]]:
+    """Marks that may be null though no column of the pair is."""
+    conditions = {
+        "of a null": (JoinType.LEFT_MARK, eq(col(0), lit(None, I64))),
+        "that is null": (JoinType.RIGHT_MARK, lit(None, BOOL)),
+        "of a case": (JoinType.RIGHT_MARK, eq(col(0), case(call("gt", col(5), lit(0)), col(4)))),
+        "of a function": (
+            JoinType.LEFT_MARK,
+            call("and", eq(col(0), col(4)), call("lt", call("nullif", col(1), lit(2)), col(5))),
+        ),
+    }
+    for name, (type_, condition) in conditions.items():
+        yield f"join, {type_.value}, a condition {name}", join(LEFT, RIGHT, type_, condition)
 
 
 def aggregates() -> Iterator[tuple[str, ir.Relation]]:
@@ -158,7 +175,7 @@ def firsts() -> Iterator[tuple[str, ir.Relation]]:
     yield "limit above a filter", fetch(filtered(sort(LEFT, *keys), call("gt", col(1), lit(-3))), 2)
 
 
-INCREMENTAL: Final = dict([*rowwise(), *joins(), *aggregates(), *sets(), *windows(), *nested(), *firsts()])
+INCREMENTAL: Final = dict([*rowwise(), *joins(), *marks(), *aggregates(), *sets(), *windows(), *nested(), *firsts()])
 """What must never fall back to computing everything again."""
 
 COUNTED: Final = subquery(ir.SubqueryKind.SCALAR, aggregate(RIGHT, [], measure("count", col(0))))
