@@ -25,7 +25,7 @@ from .changes.values.evaluator import Evaluators
 from .core.blocks import BLOCK_ROWS
 from .core.operator import Operator, Stream
 from .core.sizes import BATCH_BYTES, rows_within
-from .duckdb.loop_bounds import keeps_too_much
+from .duckdb.loop_resources import keeps_too_much
 
 
 class Rounds(Protocol):

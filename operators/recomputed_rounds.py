@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 from ..proto.errors import ExecutionError
-from .changes.network.loop_progress import RoundCounts
 from .changes.network.network_graph import Limits
 from .changes.network.network_statistics import LoopStatistics, NetworkStatistics
+from .changes.network.rounds_and_limits import RoundCounts
 from .changes.values.evaluator import PLANNED_ROWS, Evaluators
 from .changes.values.order_codes import canonical_orders, order_of
 from .changes.values.rows import Rows
@@ -27,7 +27,7 @@ from .core.batches import joined
 from .core.blocks import BLOCK_ROWS
 from .core.operator import Stream
 from .core.sizes import BATCH_BYTES, rows_within
-from .duckdb.loop_bounds import keeps_too_much
+from .duckdb.loop_resources import keeps_too_much
 
 BACK: Final = -1
 """The number, in place of an input's, for the rows that came back."""

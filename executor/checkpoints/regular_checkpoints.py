@@ -18,7 +18,7 @@ from typing import Final, Protocol
 from ...operators.core.operator import StateWriter
 from ...proto.errors import TidegateError
 from ...proto.values import Cursor, Mode, TaskOptions
-from ..runtime.events import TaskEvents
+from ..runtime.event_lines import TaskEvents
 from .state import NotedState
 from .taking import Checkpoints, Position
 

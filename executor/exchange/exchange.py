@@ -36,8 +36,8 @@ from ...operators.arrays.sorted_merge import merged
 from ...proto.errors import ExecutionError, TaskCancelled
 from ..runtime.batch_store import Quota, SpillFiles, Store
 from ..runtime.meters import Counts
-from .allowance import Allowance
 from .exchange_buffers import Answer, Block, Lanes
+from .moved_bytes import Allowance
 from .replay_log import ReplayLog
 from .routing import Routing
 

@@ -26,9 +26,9 @@ from ..runtime.batch_store import SpillSpace
 from ..runtime.meters import Counts, Meters
 from ..runtime.scheduler import Scheduler
 from . import routing
-from .allowance import Allowance
 from .epoch_scheduler import Driver, EpochScheduler
 from .exchange import Exchange, Meanwhile
+from .moved_bytes import Allowance
 from .planned_exchanges import plan_paths_of, routing_of
 
 Rows: TypeAlias = Generator[pa.RecordBatch]

@@ -14,7 +14,7 @@ from ...operators.core.piece import Piece
 from ...operators.core.submit import Submit, at_once
 from ...operators.duckdb.fragment import Fragment
 from ...operators.duckdb.instances import Instance
-from ...operators.duckdb.loop_bounds import Later
+from ...operators.duckdb.loop_resources import Later
 from ...operators.duckdb.statement_inputs import ContextSource, StreamSource
 from ...operators.index_lookup_join import IndexLookupJoin, Retries
 from ...operators.indexes import Index, IndexHost, open_index

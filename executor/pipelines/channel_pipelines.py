@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
 from ...operators.changes.network.network_statistics import LoopStatistics, OperatorStatistics
-from ...planner.physical.memory import instance_memory
+from ...planner.physical.instance_memory import instance_memory
 from ...planner.physical.pipelines import (
     Kept,
     KeptIndex,

@@ -21,12 +21,12 @@ from ...operators.core.operator import StateReader, StateWriter, Stream
 from ...operators.core.piece import FilePiece, FileVersion, InlinePiece, Piece
 from ...operators.core.submit import Submit
 from ...operators.duckdb.instances import Instance, InstancePool, InstanceSettings
-from ...operators.duckdb.loop_bounds import Later
+from ...operators.duckdb.loop_resources import Later
 from ...operators.indexes.sql import Database
 from ...operators.sources.files_ahead import FilesAhead
 from ...operators.sources.formats.matching import match_columns
 from ...operators.sources.split_pieces import expand
-from ...planner.physical.memory import channel_memory, index_memory, undivided_memory
+from ...planner.physical.instance_memory import channel_memory, index_memory, undivided_memory
 from ...planner.physical.pipelines import PhysicalNode, PhysicalPlan, Pipeline, ScanNode, SourceShape, Start, walk
 from ...planner.prepare import Planned
 from ...proto.errors import ExecutionError, Exhausted, InternalError, InvalidRequest, SplitError

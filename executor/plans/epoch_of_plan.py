@@ -15,7 +15,7 @@ from ...operators.core.operator import UNBOUNDED
 from ...operators.core.piece import Piece
 from ...operators.sources.scan import Scan
 from ...operators.sources.split_pieces import open_pieces
-from ...planner.physical.memory import channel_memory
+from ...planner.physical.instance_memory import channel_memory
 from ...planner.physical.pipelines import Pipeline
 from ...proto.errors import ExecutionError, NodeError
 from ..api.computation import RowEffect, Watermarks

@@ -11,7 +11,7 @@ import pyarrow as pa
 from ...operators.core.sizes import batch_bytes
 from ...operators.indexes.arrow_index import ArrowIndex
 from ...operators.indexes.index import Index
-from ...planner.physical.memory import index_memory
+from ...planner.physical.instance_memory import index_memory
 from ...planner.physical.pipelines import KeptIndex, PhysicalNode, PhysicalPlan
 from ...proto.values import TaskOptions
 from ..pipelines.kept_rows import KeptRows

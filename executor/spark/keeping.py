@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from ...operators.indexes.index import Index
-from ...planner.physical.memory import index_memory
+from ...planner.physical.instance_memory import index_memory
 from ...planner.physical.pipelines import KeptIndex, KeptNode, LookupNode, PhysicalNode, PhysicalPlan, walk
 from ...proto.errors import InternalError
 from ...proto.values import TaskOptions

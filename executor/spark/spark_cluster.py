@@ -19,7 +19,7 @@ from ...operators.duckdb.instances import InstanceSettings
 from ...operators.indexes.sql import Database
 from ...operators.writing.part_writer import WriteTarget
 from ...planner.physical import pipelines as planned
-from ...planner.physical.memory import instance_memory, undivided_memory
+from ...planner.physical.instance_memory import instance_memory, undivided_memory
 from ...planner.physical.pipelines import Exchange, LookupNode, OpenedIndex, PhysicalPlan, Pipeline, Start, walk
 from ...proto.errors import ExecutionError, InternalError
 from ...proto.statistics import StageStatistics

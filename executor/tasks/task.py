@@ -36,7 +36,7 @@ from ..ledger.failed_epochs import split_to_leave_out
 from ..ledger.ledger import Ledger
 from ..ledger.ledger_change import LeftOut, Recovered
 from ..runtime.batch_store import SpillSpace
-from ..runtime.events import TaskEvents
+from ..runtime.event_lines import TaskEvents
 from ..runtime.idle_timer import IdleTimer
 from ..runtime.scheduler import Scheduler
 from ..runtime.timers import Timers

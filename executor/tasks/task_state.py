@@ -19,7 +19,7 @@ from ..ledger.ledger_change import Change, FailedEpoch, LeftOut
 from ..ledger.split_book import AcceptedSplit
 from ..runtime.batch_store import SpillSpace
 from ..runtime.ceilings import most_splits
-from ..runtime.events import TaskEvents
+from ..runtime.event_lines import TaskEvents
 from ..runtime.timers import Timers
 from .inline_rows import SplitQueue
 from .listeners import Listeners

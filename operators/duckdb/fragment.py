@@ -41,7 +41,7 @@ from .duckdb_calls import BATCH_ROWS, COMPUTED_ROWS, estimate_progress, hand_on_
 from .held import limited_room
 from .instances import Instance
 from .long_values import LongValues
-from .loop_bounds import Later, LoopBound, LoopWatch, counted, never
+from .loop_resources import Later, LoopBound, LoopWatch, counted, never
 from .made_bytes import MadeBytes
 from .statement import FETCHED_BYTES, Ordered, Statement
 from .statement_inputs import ContextInput, ContextSource, FragmentInput, StreamSource, long_bytes

@@ -15,7 +15,7 @@ from ..distribution.distribute import Spread, spread
 from ..distribution.distributed_stages import Stage, stages
 from ..distribution.spreading import Spreading
 from ..ir.by_node import ByNode
-from ..physical.memory import HEAVY, LIGHT, shortage
+from ..physical.instance_memory import HEAVY, LIGHT, shortage
 from ..physical.pipelines import (
     Exchange,
     FragmentNode,

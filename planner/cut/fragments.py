@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ...operators.core.blocks import BLOCK_ROWS
 from ...operators.core.column import Column
-from ...operators.duckdb.loop_bounds import LoopBound
+from ...operators.duckdb.loop_resources import LoopBound
 from ...operators.duckdb.made_bytes import WIDE_ROWS
 from ...operators.kernels import SMALL_ROWS, Step
 from .. import ir

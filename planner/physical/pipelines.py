@@ -16,7 +16,7 @@ import pyarrow as pa
 from ...operators.arrays.ordering import Order
 from ...operators.core.column import Column
 from ...operators.duckdb.long_values import LongColumn
-from ...operators.duckdb.loop_bounds import LoopBound
+from ...operators.duckdb.loop_resources import LoopBound
 from ...operators.duckdb.statement import Ordered
 from ...operators.group_measures import Measure
 from ...operators.index_lookup_join import LookupJoinType

@@ -17,7 +17,7 @@ from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import Message
 
 from ...executor.api.ownership import acts_for
-from ...executor.runtime.events import refused, spill_failed, tell
+from ...executor.runtime.event_lines import refused, spill_failed, tell
 from ...proto.encoding.error_status import failure
 from ...proto.errors import Exhausted, InternalError, TidegateError, Unavailable
 from .arrivals import Requests

@@ -19,7 +19,7 @@ from tidegate.operators.arrays.digest import RowDigest
 from tidegate.operators.arrays.ordering import Order
 from tidegate.operators.core.column import Column
 from tidegate.operators.duckdb.instances import Instance, InstancePool, InstanceSettings
-from tidegate.operators.duckdb.loop_bounds import never
+from tidegate.operators.duckdb.loop_resources import never
 from tidegate.planner.physical.pipelines import (
     Exchange,
     FileInput,

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tidegate.executor.exchange.allowance import Allowance
 from tidegate.executor.exchange.exchange import Exchange, Slice
 from tidegate.executor.exchange.exchange_buffers import Answer
+from tidegate.executor.exchange.moved_bytes import Allowance
 from tidegate.executor.exchange.routing import HashRouting, Routing
 from tidegate.executor.runtime.batch_store import Quota, SpillFiles
 from tidegate.operators.core.blocks import blocks

@@ -18,7 +18,7 @@ import substrait.dataframe as sub
 
 import tidegate
 from tidegate.executor.runtime.ceilings import Ceilings
-from tidegate.executor.runtime.events import LONGEST, log, refused, tell, without_secrets
+from tidegate.executor.runtime.event_lines import LONGEST, log, refused, tell, without_secrets
 from tidegate.executor.service.manager import TaskManager
 from tidegate.executor.service.plan_engine import PlanEngine
 from tidegate.proto.address import beside

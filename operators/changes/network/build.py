@@ -9,9 +9,9 @@ from typing import assert_never
 from .channel_nodes import Node, OperatorNode, Sink, Source
 from .link_queues import Emitter, LinkQueue, connect
 from .locking import Locked, Locking
-from .loop_progress import Progress
 from .network_graph import Back, ByKey, Entry, Graph, Link, Loop, Operate, Route, links_of
 from .network_loop import Ingress, Inlet, LoopNode
+from .rounds_and_limits import LoopRounds
 from .schedule import Schedule
 
 MakeLocking = Callable[[Locked, int, Schedule], Locking]
@@ -111,7 +111,7 @@ class _Builder:
         if around is not None and not vertex.counted:
             raise ValueError(f"loop {vertex.name!r} does not count its rounds, and is in another loop")
         owner, body = _owned(vertex)
-        progress = Progress(
+        progress = LoopRounds(
             vertex.name, vertex.schema, vertex.limits, channels=self.channels, outer=depth, counted=vertex.counted
         )
         loop = LoopNode(

@@ -29,10 +29,10 @@ from ..values.rows import Rows
 from .build import MakeLocking, Nodes, build
 from .channel_nodes import Counters, OperatorNode, Source
 from .locking import Locking
-from .loop_progress import Progress
 from .network_graph import Graph, Loop
 from .network_loop import LoopNode
 from .network_statistics import LoopStatistics, NetworkStatistics, OperatorStatistics
+from .rounds_and_limits import LoopRounds
 from .schedule import InOrder, Schedule
 
 _FREED: Final = PassingRows(4 << 20)
@@ -174,8 +174,8 @@ class Network:
         self._taken = 0
         self._seconds = seconds
 
-    def _having_health(self) -> dict[object, OperatorNode | Progress]:
-        parts: dict[object, OperatorNode | Progress] = {at: loop.progress for at, loop in self._nodes.loops.items()}
+    def _having_health(self) -> dict[object, OperatorNode | LoopRounds]:
+        parts: dict[object, OperatorNode | LoopRounds] = {at: loop.progress for at, loop in self._nodes.loops.items()}
         parts.update(self._nodes.operators.items())
         return parts
 

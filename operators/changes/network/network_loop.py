@@ -19,7 +19,7 @@ from .channel_nodes import Node, take_watermark
 from .link_messages import Checkpoint, Event, Message, Prepare, Watermark, earliest
 from .link_queues import Emitter, LinkQueue
 from .locking import Locked, Locking
-from .loop_progress import Progress
+from .rounds_and_limits import LoopRounds
 from .schedule import Schedule
 
 
@@ -142,7 +142,7 @@ class LoopNode(Locked):
 
     def __init__(
         self,
-        progress: Progress,
+        progress: LoopRounds,
         *,
         counted: bool,
         plan_path: str,

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ....operators.core.quoting import text
-from ....operators.duckdb.loop_bounds import mark
+from ....operators.duckdb.loop_resources import mark
 from ... import ir
 from ...ir import types as t
 from ...ir.arrow_types import sql_type

@@ -9,8 +9,8 @@ import pytest
 
 from tidegate.operators.changes.change_operator import ChangeOperator
 from tidegate.operators.changes.network.channel_nodes import OperatorNode
-from tidegate.operators.changes.network.loop_progress import Progress
 from tidegate.operators.changes.network.network_graph import Limits
+from tidegate.operators.changes.network.rounds_and_limits import LoopRounds
 from tidegate.operators.changes.network.schedule import InOrder, Watched
 from tidegate.operators.changes.values.change import Change
 from tidegate.proto.errors import ExecutionError
@@ -148,7 +148,7 @@ def test_a_single_step_can_be_stopped_between_its_parts() -> None:
 
 def test_a_single_step_ends_with_its_loops_time() -> None:
     limits = Limits(seconds=1e-9)
-    progress = Progress("endless", PAIRS, limits, channels=1, outer=0, counted=False)
+    progress = LoopRounds("endless", PAIRS, limits, channels=1, outer=0, counted=False)
     progress.begin()
     node = OperatorNode(Endless(), "here", progress, InOrder())
     with pytest.raises(ExecutionError, match=r"loop 'endless' has not reached its fixpoint after 1e-09 seconds"):

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from tidegate.planner import ir
-from tidegate.planner.physical.memory import instance_memory, least
+from tidegate.planner.physical.instance_memory import instance_memory, least
 from tidegate.planner.physical.pipelines import Feed, PhysicalPlan, SourceShape
 from tidegate.planner.prepare import Prepared, prepare
 from tidegate.proto.values import ExecutorKind, TaskOptions

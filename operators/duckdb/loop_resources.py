@@ -1,4 +1,4 @@
-"""Enforces the limits of loops: rows, memory and time.
+"""Limits the resources of loops: rows, memory and time. The limits of rounds are in `changes/network/`.
 
 For loops in a statement: their rows, counted as they are found, the statement's memory and its time. For loops that go
 round by round: the bytes that they keep.

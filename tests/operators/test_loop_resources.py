@@ -10,7 +10,7 @@ import pytest
 from tidegate.operators.core.streams import BatchStream
 from tidegate.operators.duckdb.fragment import Fragment
 from tidegate.operators.duckdb.instances import Instance
-from tidegate.operators.duckdb.loop_bounds import LoopBound, LoopWatch
+from tidegate.operators.duckdb.loop_resources import LoopBound, LoopWatch
 from tidegate.operators.duckdb.statement_inputs import StreamSource
 from tidegate.proto.errors import ExecutionError
 

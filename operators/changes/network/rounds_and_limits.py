@@ -1,4 +1,6 @@
-"""The rows that have come back in a loop: waiting for their round, part of X, or beyond the limit."""
+"""The rounds of a loop and its limits: rows that have come back wait for their round, are part of X, or are beyond the
+limit of rounds.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,7 @@ class Heap:
         return Change.concat(parts) if parts else None
 
 
-class Progress:
+class LoopRounds:
     """The rows of one loop outside its body, on every channel. Times here are the rounds of the loops around it and
     then, counted or not, this loop's round.
     """
