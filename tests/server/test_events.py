@@ -129,7 +129,7 @@ def test_a_plan_that_is_refused_is_told_with_its_reason(lines: Lines, tmp_path: 
     ("options", "reason"),
     [
         ({"memory_limit": 1}, "INVALID_REQUEST"),
-        ({"channels": 0}, "UNSUPPORTED_CHANNELS"),
+        ({"channels": 2, "determinism": "relaxed"}, "UNSUPPORTED_CHANNELS"),
         ({"time_zone": "Mars/Phobos"}, "INVALID_REQUEST"),
         ({"restore": "never taken"}, "CHECKPOINT_ID"),
     ],
