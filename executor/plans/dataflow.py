@@ -6,7 +6,6 @@ pieces and the memory of each are fixed either way, and nothing outside the task
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -17,6 +16,7 @@ import pyarrow as pa
 from ...operators.changes.network.network_statistics import LoopStatistics as RunLoops
 from ...operators.changes.network.network_statistics import OperatorStatistics as RunOperators
 from ...operators.core.column import Column
+from ...operators.core.cpus import usable_cpus
 from ...operators.core.operator import StateReader, StateWriter, Stream
 from ...operators.core.piece import FilePiece, FileVersion, InlinePiece, Piece
 from ...operators.core.submit import Submit
@@ -436,12 +436,13 @@ def _nothing(exchange: int) -> Stream:
 def instance_settings(options: TaskOptions, roots: Sequence[str]) -> InstanceSettings:
     """The settings of DuckDB instances.
 
-    Strict tasks have one thread, so that rows come in a repeatable order; relaxed tasks use every core.
+    Strict tasks have one thread, so that rows come in a repeatable order. Relaxed tasks have one for each CPU that
+    the process may use.
     """
     strict = options.determinism is Determinism.STRICT
     return InstanceSettings(
         memory_limit=options.memory_limit,
-        threads=1 if strict else os.cpu_count() or 1,
+        threads=1 if strict else usable_cpus(),
         roots=tuple(roots),
         time_zone=options.time_zone,
         spill_limit=options.spill_quota,

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from ...operators.core.cpus import usable_cpus
 from ...operators.indexes.sql import Database, sqlite
 from ...proto.operator_registration import UserOperators
 from ...proto.values import TaskOptions
@@ -94,7 +95,7 @@ def open_service(
     manager = TaskManager(
         engine,
         folder=folder.path,
-        threads=threads or max(4, os.cpu_count() or 1),
+        threads=threads or max(4, usable_cpus()),
         checkpoint_root=checkpoint_root,
         defaults=defaults,
         principals=principals,

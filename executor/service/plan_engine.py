@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
+from ...operators.core.cpus import usable_cpus
 from ...operators.core.piece import Piece
 from ...operators.core.row_reader import reader_of
 from ...operators.duckdb.instances import InstancePool, InstanceSettings
@@ -94,7 +94,7 @@ class PlanEngine:
         self._databases = dict(databases or {})
         self._operators = dict(operators or {})
         self._lookups = SideThreads()
-        self._readers = SideThreads(2 * (os.cpu_count() or 1), "reader")
+        self._readers = SideThreads(2 * usable_cpus(), "reader")
         self._timers = Timers()
         self._write_root = write_root
         self._pool = InstancePool(folder / "duckdb")
@@ -285,7 +285,7 @@ class PlanEngine:
         return self._sparks.adopt(session)
 
     def cores(self, options: TaskOptions, *, start: bool) -> int:
-        here = os.cpu_count() or 1
+        here = usable_cpus()
         return (
             here if options.executor is ExecutorKind.LOCAL else self._sparks.cores(options.spark, start=start) or here
         )

@@ -71,7 +71,7 @@ def _add_engines(parser: argparse.ArgumentParser) -> None:
         "--threads",
         metavar="N",
         type=common.at_least_one,
-        help="the number of threads that run tasks (default: one per core, at least four)",
+        help="the number of threads that run tasks (default: one for each CPU that the process may use, at least four)",
     )
     parser.add_argument(
         "--database",

@@ -14,8 +14,11 @@ CLIENT, PLAN, RUNNING = "In a client's program", "From a plan to work", "In a ru
 TERMS: Final = {
     "principal": CLIENT,
     "feeder": CLIENT,
+    "inline": CLIENT,
     "canonical order": CLIENT,
     "plan path": PLAN,
+    "DuckDB": PLAN,
+    "statement": PLAN,
     "fragment": PLAN,
     "kernel": PLAN,
     "row-wise": PLAN,

@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from ....proto.arrow.validation import validated, validated_schema
 from ....proto.errors import ExecutionError
+from ...core.cpus import usable_cpus
 from ...core.interrupts import look
 from ...core.sizes import BATCH_BYTES, fixed_row_bytes, rows_within
 from .format import BATCH_ROWS
@@ -36,7 +37,7 @@ _MODULE: Final = "tidegate.operators.sources.formats.orc_process"
 #: NumPy comes with Arrow, and is not called. Only the system's allocator gives memory back at once.
 _SETTINGS: Final = {"OPENBLAS_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system", "ARROW_IO_THREADS": "1"}
 _LOOK_MILLISECONDS: Final = 50
-_KEPT: Final = max(os.cpu_count() or 1, 2)
+_KEPT: Final = max(usable_cpus(), 2)
 _ALL: Final = 1 << 62
 _FEWER: Final = 64
 #: About the bytes of rows that are decoded at once: the library takes ten times as much.
