@@ -64,7 +64,7 @@ def _check(inspection: DataInspection) -> int:
     result = f"{len(verified.problems):,} problems" if verified.problems else "whole"
     print(
         f"{verified.tasks:,} tasks, {verified.records:,} records, {verified.checkpoints:,} checkpoints, "
-        f"{verified.kept:,} kept rows and files of {verified.kept_bytes:,} bytes: {result}"
+        f"{verified.kept:,} sets of rows and uploads of {verified.kept_bytes:,} bytes: {result}"
     )
     return 1 if verified.problems else 0
 

@@ -50,7 +50,7 @@ this name Tidegate recognises the producer, and then runs the producer's functio
 | DataFusion | `initcap` | every run of letters and digits is a word |
 | DataFusion | `substring` | a start below 1 is a position before the text, and the length counts from there: `substring('abc', -1, 3)` is `a` |
 | DataFusion | `upper`, `lower` | `ß` becomes `SS`, a `Σ` at the end of a word `ς`, and so on |
-| DataFusion | `/`, `avg` and `median` of decimals | four more places than the argument has (`median`: as many), cut off |
+| DataFusion | `/`, `avg` and `median` of decimals | the result has four decimal places more than the argument (of `/`: than the dividend; of `median`: as many as the argument). Further places are cut off, not rounded |
 | DataFusion | `date_part('epoch', x)` | seconds with their fraction |
 | DataFusion | `regexp_replace` | the first match is replaced, with the flag `g` every match |
 | DataFusion | the pattern and the new text of `regexp_*`, `~` | [as Rust reads them](#datafusions-patterns) |
@@ -74,7 +74,7 @@ otherwise. Tidegate writes constant patterns anew, so that they mean the same:
 | `\\d`, `\\w`, `\\s` and their opposites | they know all letters and digits, not only those of ASCII |
 | `\\b`, `\\B` | runs for texts without letters beyond ASCII; a text with such letters is an error |
 | a class in a class, `&&`, `--`, `~~`, the flags `x`, `u`, `R` and `U`, `\\<`, `\\>` | refused |
-| `$1`, `${1}`, `$name`, `$$` and `\\1` in the new text of a replacement | up to nine groups |
+| `$1`, `${1}`, `$name`, `$$` and `\\1` in the new text of a replacement | written anew for RE2, for the first nine groups; refused for a reference to a later group |
 | a group that `regexp_match` may leave out, or find empty | refused: DuckDB does not tell the two apart |
 
 A pattern from a column is not written anew. With one of these signs, it is an error for a text beyond ASCII.

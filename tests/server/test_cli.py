@@ -557,7 +557,7 @@ def test_data_lists_the_tasks_of_a_folder_beside_the_service_and_checks_them(cli
         checked = cli("data", "check", "data")
         assert (checked.code, checked.error) == (0, "")
         assert re.fullmatch(
-            r"1 tasks, 3 records, 0 checkpoints, 2 kept rows and files of [\d,]+ bytes: whole\n", checked.output
+            r"1 tasks, 3 records, 0 checkpoints, 2 sets of rows and uploads of [\d,]+ bytes: whole\n", checked.output
         )
         task.read_epoch()
 
