@@ -199,11 +199,6 @@ class HeldFiles:
         self.close()
 
 
-def check_version(piece: FilePiece) -> None:
-    """Raise `SplitError` for a file that is gone, is another one, or is no longer where its path led."""
-    OpenFile(piece).close()
-
-
 class _Room:
     """A count of the files that statements hold, in the whole process."""
 
