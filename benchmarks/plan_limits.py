@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import resource
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -22,9 +21,7 @@ import pyarrow.parquet as pq
 
 import tidegate
 from tidegate.planner.decode.encoding import limits
-from tidegate.planner.decode.encoding.counting import count_json
-from tidegate.planner.decode.expressions import CONVERTERS as EXPRESSIONS
-from tidegate.planner.decode.relations import CONVERTERS as RELATIONS
+from tidegate.planner.decode.encoding.counting import Counted, count_json
 from tidegate.proto.errors import PlanError
 
 from .plan_growth import one_row
@@ -38,25 +35,15 @@ _SMALL: Final = 40
 _BOUND_ROW: Final = pa.table({"c0": [1]}, schema=pa.schema([pa.field("c0", pa.int64(), nullable=False)]))
 
 
-def _keys(names: Iterable[str]) -> re.Pattern[str]:
-    """A pattern for the keys of a plan's JSON that stand for a relation or an expression that is no literal."""
-    written = (re.sub("_(.)", lambda letter: letter[1].upper(), name) for name in names if name != "literal")
-    return re.compile(rf'"(?:{"|".join(written)})":')
-
-
-_RELATION: Final = _keys(RELATIONS)
-_EXPRESSION: Final = _keys(EXPRESSIONS)
-
-
 def encoded(kind: str, size: int) -> str:
     return json.dumps(KINDS[kind](size).plan(), check_circular=False, separators=(",", ":"))
 
 
 def counts(kind: str, size: int) -> tuple[int, ...]:
     """How much a plan has of what has a limit and grows evenly: relations, expressions too, literals, bytes."""
-    text = encoded(kind, size)
-    relations, expressions = (len(keys.findall(text)) for keys in (_RELATION, _EXPRESSION))
-    return relations, relations + expressions, text.count('"literal":'), len(text)
+    counted, text = Counted(), encoded(kind, size)
+    count_json(json.loads(text), counted)
+    return counted.relations, counted.nodes, counted.literals, len(text)
 
 
 def largest(kind: str) -> int:
@@ -65,14 +52,14 @@ def largest(kind: str) -> int:
     grown = zip(bounds, counts(kind, _SMALL), counts(kind, 2 * _SMALL), strict=True)
     sizes = (_SMALL + (bound - few) * _SMALL // (more - few) for bound, few, more in grown if more > few)
     size = min((limits.PARTS.most, *sizes))
-    while size > 1 and not _counted(encoded(kind, size)):
+    while size > 1 and not _fits(kind, size):
         size = size * 9 // 10
     return size
 
 
-def _counted(text: str) -> bool:
+def _fits(kind: str, size: int) -> bool:
     try:
-        count_json(json.loads(text))
+        counts(kind, size)
     except PlanError:
         return False
     return True

@@ -51,7 +51,7 @@ class Literals:
         try:
             messages = self._nodes.take_literals(numbers) if len(numbers) > 1 and all(numbers) else None
         except Malformed:
-            return None  # taken one by one, they are refused at the place of the first that is too many
+            return None  # taken one by one, each is refused at its place
         if messages is None:
             return None
         literals = []

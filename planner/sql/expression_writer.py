@@ -371,7 +371,7 @@ def _many_literals(one_of: ir.OneOf) -> str | None:
     # literals of one list share their type: to compare each of them by value would take longer than all else here
     if any(one.type is not first and t.nullable(one.type) != type_ for one in literals):
         return None
-    return select_literals([element.value for element in literals], type_)
+    return select_literals([([element.value for element in literals], type_)])
 
 
 def _row(items: Sequence[ir.Expression], part: _Part) -> _Step:

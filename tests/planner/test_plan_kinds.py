@@ -53,11 +53,11 @@ def test_each_is_a_plan(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["chain of filter", "case in each column", "literals"])
 def test_the_largest_plan_is_just_within_the_limits(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, most in (("RELATIONS", 100), ("NODES", 200), ("LITERALS", 300)):
+    for name, most in (("RELATIONS", 300), ("NODES", 600), ("LITERALS", 900)):
         monkeypatch.setattr(limits, name, limits.Limit(what="parts", most=most, instead="less"))
     size = plan_limits.largest(kind)
     counted = plan_limits.counts(kind, size)
-    assert any(0.8 * most < count <= most for count, most in zip(counted, (100, 200, 300), strict=False))
+    assert any(0.8 * most < count <= most for count, most in zip(counted, (300, 600, 900), strict=False))
 
 
 def test_a_plan_is_measured() -> None:

@@ -80,21 +80,21 @@ class Counted:
     """The relations, expressions, literals and parts counted so far. Raises `PlanError` once there are too many."""
 
     def __init__(self) -> None:
-        self._nodes = self._relations = self._literals = self.parts = 0
+        self.nodes = self.relations = self.literals = self.parts = 0
 
     def literal(self) -> None:
-        self._literals += 1
-        if self._literals > limits.LITERALS.most:
+        self.literals += 1
+        if self.literals > limits.LITERALS.most:
             raise limits.LITERALS.refuse()
 
     def node(self, message: str, depth: int) -> None:
         """Counts a relation, an expression or a comparison inside `depth` others."""
-        self._nodes += 1
+        self.nodes += 1
         if message == _RELATION:
-            self._relations += 1
-            if self._relations > limits.RELATIONS.most:
+            self.relations += 1
+            if self.relations > limits.RELATIONS.most:
                 raise limits.RELATIONS.refuse()
-        if self._nodes > limits.NODES.most:
+        if self.nodes > limits.NODES.most:
             raise limits.NODES.refuse()
         if depth >= limits.DEPTH.most:
             raise limits.DEPTH.refuse()
@@ -251,9 +251,9 @@ def _keys(names: Iterable[str], value: str) -> re.Pattern[str]:
     return re.compile(rf'"(?:{"|".join(sorted(names))})"\s*+:\s*+{value}')
 
 
-def count_json(plan: Json) -> None:
+def count_json(plan: Json, counted: Counted | None = None) -> None:
     """Counts a plan in parsed JSON. Raises `PlanError`."""
-    counted = Counted()
+    counted = counted or Counted()
     pending: list[tuple[Json, Shape, int]] = [(plan, shapes_in_plans()["substrait.Plan"], 0)]
     while pending:
         value, shape, depth = pending.pop()

@@ -6,10 +6,13 @@ import duckdb
 import pytest
 
 from tests.duckdb_oracle import oracle
+from tests.planner.build import values
 from tidegate.planner import ir
 from tidegate.planner.functions import bind, bind_scalar
 from tidegate.planner.ir import types as t
 from tidegate.planner.sql.expression_writer import render, render_measure, render_window_call
+from tidegate.planner.sql.relations.values import select_values
+from tidegate.planner.sql.writer import Writer
 
 BOOLEAN = t.Boolean(nullable=False)
 
@@ -123,6 +126,22 @@ def test_many_options_find_the_same_as_few(type_, options, other, nulls, monkeyp
     assert few == [*[True] * len(options), None if nulls else False, None]
     monkeypatch.setattr("tidegate.planner.sql.expression_writer.MANY", 1)
     assert looked_up() == few
+
+
+@pytest.mark.parametrize("nulls", [False, True])
+@pytest.mark.parametrize(("type_", "options", "other"), OPTIONS_OF_TYPES.values(), ids=OPTIONS_OF_TYPES)
+def test_many_rows_of_a_virtual_table_are_those_of_few(type_, options, other, nulls, monkeypatch):
+    column = [other, *options, *([None] if nulls else [])] * 50
+    rows = values([type_, t.Integer(bits=64)], *((value, at) for at, value in enumerate(column)))
+    few = fetched(select_values(rows, Writer(scope=OneRow())))
+    assert [at for _, at in few] == list(range(len(column)))
+    monkeypatch.setattr("tidegate.planner.sql.relations.values.MANY", 1)
+    assert repr(fetched(select_values(rows, Writer(scope=OneRow())))) == repr(few)
+
+
+def test_many_rows_of_a_virtual_table_are_one_text_for_each_column():
+    rows = values([I32, t.String()], *((at, f"row {at}") for at in range(2_000)))
+    assert select_values(rows, Writer(scope=OneRow())).count("string_split") == 2
 
 
 def many_numbers(count):
