@@ -52,6 +52,14 @@ def test_all_programs_of_a_document_are_python(document: Path) -> None:
             ast.parse(block.group(2))
 
 
+@pytest.mark.parametrize("document", [page for page in DOCUMENTS if "spawn" in page.read_text()], ids=name)
+def test_programs_of_a_document_that_start_processes_guard_their_main_part(document: Path) -> None:
+    """A process that is not a fork imports the program again, and would start processes of its own."""
+    programs = [block.group(2) for block in BLOCK.finditer(document.read_text()) if block.group(1).startswith("python")]
+    spawning = [program for program in programs if re.search(r"""["'](spawn|forkserver)["']""", program)]
+    assert [program for program in spawning if 'if __name__ == "__main__":' not in program] == []
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name)
 def test_what_a_document_shows_of_an_example_is_what_it_says(document: Path) -> None:
     for of, code in re.findall(r"^```python of (\S+)\n(.*?)^```$", document.read_text(), re.MULTILINE | re.DOTALL):
