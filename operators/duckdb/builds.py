@@ -11,11 +11,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
 from ...proto.errors import ExecutionError
+
+BUILD_SHARE: Final = 4
+"""The builds of an instance may take one part in so many of its memory."""
 
 #: The most bytes that a hash table takes per byte of the rows in it.
 _GROWTH = 4
@@ -26,7 +29,7 @@ TEXT_BYTES = 256
 
 def bound(memory_limit: int) -> int:
     """The most bytes that the builds of an instance may have together."""
-    return memory_limit // 4
+    return memory_limit // BUILD_SHARE
 
 
 def row_bytes(types: Iterable[pa.DataType]) -> int:

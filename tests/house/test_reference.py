@@ -156,6 +156,27 @@ def test_the_limits_of_plans_are_in_the_operations_page_in_their_order() -> None
     ]
 
 
+def test_the_shares_of_memory_are_those_of_the_code() -> None:
+    table = section("sizing.md", "Memory").partition("| Share |")[2].partition("\n\n")[0]
+    shares = re.findall(r"^\| (?:1/|by weight )(\d+) \|.*\| `(\w+)` in `([\w/.]+)` \|$", table, re.MULTILINE)
+    assert len(shares) == table.count("\n") - 1 > 10
+    assert {(path, name, assigned_number(path, name)) for _, name, path in shares} == {
+        (path, name, int(number)) for number, name, path in shares
+    }
+
+
+def assigned_number(path: str, name: str) -> object:
+    """The number that a module gives to one of its names."""
+    for node in ast.parse((TOP / path).read_text()).body:
+        match node:
+            case (
+                ast.Assign(targets=[ast.Name(id=assigned)], value=ast.Constant(value=number))
+                | ast.AnnAssign(target=ast.Name(id=assigned), value=ast.Constant(value=number))
+            ) if assigned == name:
+                return number
+    return None
+
+
 def test_every_option_of_serve_is_in_the_operations_page() -> None:
     shown = subprocess.run(
         [sys.executable, "-m", "tidegate.server.cli", "serve", "--help"], capture_output=True, text=True, check=True
