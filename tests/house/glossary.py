@@ -22,6 +22,8 @@ TERMS: Final = {
     "fragment": PLAN,
     "kernel": PLAN,
     "row-wise": PLAN,
+    "pipeline": PLAN,
+    "exchange": PLAN,
     "physical node": PLAN,
     "mark join": PLAN,
     "single join": PLAN,
