@@ -27,7 +27,9 @@ _COMMANDS = (serve, run, explain, validate, tasks, data)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    options = _parser().parse_args(arguments)
+    options, unknown = _parser().parse_known_args(arguments)
+    if unknown:
+        options.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     try:
         with _ending_on_sigterm():
             code: int = options.command(options)

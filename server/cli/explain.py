@@ -33,7 +33,7 @@ def register(commands: common.Subparsers) -> None:
     common.add_how(parser)
     common.add_executor(parser)
     common.add_server(parser)
-    parser.set_defaults(command=explain)
+    parser.set_defaults(command=explain, parser=parser)
 
 
 def explain(options: argparse.Namespace) -> int:

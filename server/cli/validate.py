@@ -13,7 +13,7 @@ def register(commands: common.Subparsers) -> None:
     common.add_plan(parser)
     common.add_mode(parser)
     common.add_server(parser)
-    parser.set_defaults(command=validate)
+    parser.set_defaults(command=validate, parser=parser)
 
 
 def validate(options: argparse.Namespace) -> int:

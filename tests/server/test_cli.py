@@ -315,6 +315,8 @@ def test_the_help_of_serve_names_the_default_of_a_limit(
     [
         ([], "required"),
         (["sing"], "invalid choice"),
+        (["run", "plan.bin", "--memory", "1"], "unrecognized arguments: --memory 1; see tidegate run --help"),
+        (["validate", "plan.bin", "more"], "unrecognized arguments: more; see tidegate validate --help"),
         (["run", "plan.bin", "--split", "a"], "must have the form NAME=PATH"),
         (["explain", "plan.bin", "--rows", "a=many"], "must have the form NAME=N"),
         (["run", "plan.bin", "--channels", "0"], "must be a whole number from 1 on"),
