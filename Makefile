@@ -28,7 +28,7 @@ digests: $(DEVELOPMENT) ## Pin the digests of strict answers for the versions of
 repeats: $(DEVELOPMENT) ## Run every relation over every shape of splits 50 times on a busy machine: hours.
 	$(BIN)/python -m tests.conformance.repeats $(REPEATS)
 
-resident: $(DEVELOPMENT) ## Measure what each operator kind has resident with rows of 8 B to 10 MB: an hour.
+resident: $(DEVELOPMENT) ## Measure what each operator kind has resident with rows of 8 B to 10 MB: an hour. RESIDENT="--limit 256 --size 600" gives the tasks more memory, and more rows: longer.
 	$(BIN)/python -m tests.conformance.resident $(RESIDENT)
 
 feeding: $(DEVELOPMENT) ## Measure what a service has resident for each way to feed it 1.9 GB of wide rows: half an hour. FEEDING="--files 2" reads a fifth of it.

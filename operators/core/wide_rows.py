@@ -60,6 +60,7 @@ class PassingRows:
     def __init__(self, every: int) -> None:
         self._bytes = 0
         self._every = every
+        self._given_back = False
 
     def add(self, batch: pa.RecordBatch) -> None:
         self.add_bytes(wide_bytes(batch))
@@ -68,9 +69,17 @@ class PassingRows:
         """Count bytes that are freed soon, as those of wide rows."""
         self._bytes += size
         if self._bytes >= self._every:
-            self._bytes = 0
-            pa.default_memory_pool().release_unused()
-            give_back()
+            self._give_back()
+
+    def end(self) -> None:
+        """Give freed memory back where it has gone back before: others are about to take what they may."""
+        if self._given_back:
+            self._give_back()
+
+    def _give_back(self) -> None:
+        self._bytes, self._given_back = 0, True
+        pa.default_memory_pool().release_unused()
+        give_back()
 
 
 def _pool() -> pa.MemoryPool | None:

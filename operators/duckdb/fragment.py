@@ -27,7 +27,7 @@ from ...proto.values import Spill
 from ..core.blocks import gathered
 from ..core.operator import Operator, Stream
 from ..core.piece import Piece
-from ..core.sizes import BATCH_BYTES, fixed_row_bytes, rows_within
+from ..core.sizes import BATCH_BYTES, batch_bytes, fixed_row_bytes, rows_within
 from ..core.small_parts import PART_BYTES
 from ..kernels import SMALL_ROWS, Kernels
 from ..sources import file_reads
@@ -44,7 +44,7 @@ from .long_values import LongValues
 from .loop_resources import Later, LoopBound, LoopWatch, counted, never
 from .made_bytes import MadeBytes
 from .statement import FETCHED_BYTES, Ordered, Statement
-from .statement_inputs import ContextInput, ContextSource, FragmentInput, StreamSource, long_bytes
+from .statement_inputs import ContextInput, ContextSource, FragmentInput, StreamSource, long_bytes, passing_rows
 
 _SMALL_BYTES = 8 << 20
 #: The rows that are handed out at once where rows behind the first ones may be wider.
@@ -226,8 +226,10 @@ class Fragment(Operator):
         return in_canonical_order(batches, self.schema, self._memory // 8, self._spill_room())
 
     def _conformed(self, rows: Iterator[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
+        passing = passing_rows(self._memory)
         for batch in rows:
             self._stop_if_interrupted()
+            passing.add_bytes(batch_bytes(batch))
             for part in (batch,) if self._beside is None else self._beside.restored(batch, self._long):
                 if part.num_rows:
                     yield self._conform(part)

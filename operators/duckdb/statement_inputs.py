@@ -16,9 +16,15 @@ from ..core.blocks import blocks, gathered
 from ..core.operator import Stream
 from ..core.sizes import batch_bytes, fixed_row_bytes, row_bytes
 from ..core.small_parts import in_small_parts
+from ..core.wide_rows import PassingRows
 from .held import HeldRows
 from .long_values import LEAST_LONG, LONG, LongColumn, LongValues, sortable_text_bytes, unspilled_bytes
 
+_PASSING_BYTES = 64 << 20
+_PASSING_SHARE = 16
+"""After so many bytes that go into a statement, or come out of it, or one part in so many of its memory, freed memory
+goes back to the system: DuckDB takes all of its memory limit where it holds rows.
+"""
 _WIDE = 8 << 10
 """Bytes of a row of which DuckDB may hold a chunk."""
 
@@ -57,6 +63,11 @@ class ContextSource:
 
     relation: str
     schema: pa.Schema
+
+
+def passing_rows(memory: int) -> PassingRows:
+    """The rows that go into a statement of so much memory, or come out of it."""
+    return PassingRows(min(_PASSING_BYTES, memory // _PASSING_SHARE))
 
 
 class ContextInput:
@@ -233,12 +244,16 @@ class FragmentInput:
     def _batches(self, stream: Stream, schema: pa.Schema, columns: Sequence[int] | None) -> Iterator[pa.RecordBatch]:
         positions = range(len(schema)) if columns is None else columns
         rows = self._rows(stream) if self._block is None else iter((self._block,))
+        passing = passing_rows(self._memory)
         try:
             for batch in rows:
-                self.bytes += batch_bytes(batch)
+                size = batch_bytes(batch)
+                passing.add_bytes(size)
+                self.bytes += size
                 self.seen += batch.num_rows
                 arrays = [pa.nulls(batch.num_rows, pa.int8())] if self._empty else self._columns(batch, positions)
                 yield batch_of(arrays, batch.num_rows, schema)
+            passing.end()  # a statement that holds its rows is about to put them in order
         except GeneratorExit:
             raise
         except BaseException as error:

@@ -12,11 +12,16 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
+
+import pyarrow as pa
 
 from ..core.submit import Submit
 
 T = TypeVar("T")
+
+_RELEASED: Final = 32 << 20
+"""A thread releases what the caller has freed of its memory when it has decoded so many bytes, and at a file's end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,8 @@ class _FileAhead(Generic[T]):
         self._changed = threading.Condition()
         self._read: deque[tuple[T, int]] = deque()
         self._bytes = 0
+        self._decoded = 0
+        """The bytes that threads have decoded."""
         self._filling: Future[None] | None = None
         self._ended = False
         self._error: BaseException | None = None
@@ -95,8 +102,11 @@ class _FileAhead(Generic[T]):
         return self._filling is not None
 
     def _fill(self) -> None:
+        before = self._decoded
         while self._decode_one():
             pass
+        if self._ended or self._decoded // _RELEASED != before // _RELEASED:
+            pa.default_memory_pool().release_unused()  # of this thread: the caller frees, and cannot release it
 
     def _decode_one(self) -> bool:
         """Decode a batch; False once there is nothing more to do for this thread."""
@@ -111,6 +121,7 @@ class _FileAhead(Generic[T]):
                 size = self._size(batch)
                 self._read.append((batch, size))
                 self._bytes += size
+                self._decoded += size
             self._error = error
             self._ended = self._ended or batch is None
             goes_on = not self._ended and self._bytes < self._room.most
