@@ -155,6 +155,12 @@ def nested() -> Iterator[tuple[str, ir.Relation]]:
     yield "in", filtered(LEFT, subquery(ir.SubqueryKind.IN, project(RIGHT, col(1)), col(1)))
     yield "scalar", project(LEFT, col(1), subquery(ir.SubqueryKind.SCALAR, greatest))
     yield "lateral join", join(LEFT, greatest, ir.JoinType.LEFT, None, lateral=True)
+    floats = project(of_key, col(2, F64), col(2, F64))
+    counted = aggregate(floats, [], measure("regr_count", col(0, F64), col(1, F64)))
+    yield "scalar that is zero for no rows", project(LEFT, col(1), subquery(ir.SubqueryKind.SCALAR, counted))
+    others = fetch(sort(of_key, asc(col(1)), asc(col(2, F64)), asc(col(3, TEXT))), (1 << 63) - 1, 1)
+    for kind in (ir.JoinType.LEFT, ir.JoinType.LEFT_SEMI):
+        yield f"lateral join, {kind.value}, all but the first row", join(LEFT, others, kind, None, lateral=True)
 
 
 def firsts() -> Iterator[tuple[str, ir.Relation]]:

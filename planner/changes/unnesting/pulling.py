@@ -23,9 +23,11 @@ from ...ir.visit import is_column, parts, subqueries_of
 from .bound_calls import is_inner, is_open, placed
 
 _EQUALITIES: Final = ("equal", "is_not_distinct_from")
-_ZERO: Final = ("count", "approx_count_distinct", "sum0")
+_ZERO: Final = ("count", "approx_count_distinct", "sum0", "regr_count")
 """Measures whose value for no rows is zero."""
 _ONE_OF_NONE: Final = ("product",)
+_MOST_ROWS: Final = (1 << 63) - 1
+"""The largest number of a row: a limit that lets as many rows through lets all of them through."""
 _LEFT: Final = (
     ir.JoinType.LEFT,
     ir.JoinType.LEFT_SEMI,
@@ -356,8 +358,9 @@ def _limited(relation: ir.TopN | ir.Fetch, keys: Sequence[ir.SortKey], pulled: P
     windowed = ir.Window(input=below, calls=(numbering,), schema=schema, plan_path=relation.plan_path)
     position = columns(schema)[-1]
     limits = [call("gt", position, int64(skipped))] if skipped else []
-    if wanted is not None:
-        limits.append(call("lte", position, int64((skipped or 0) + wanted)))
+    last = None if wanted is None else (skipped or 0) + wanted
+    if last is not None and last < _MOST_ROWS:
+        limits.append(call("lte", position, int64(last)))
     condition = conjunction(limits)
     if condition is None:
         return pulled
