@@ -61,6 +61,10 @@ class StoredTask:
         """Record that the task is gone. `settle` waits until it is gone for good."""
         self.journal.delete()
 
+    @property
+    def settled(self) -> bool:
+        return self.journal.settled
+
     def settle(self) -> None:
         self.journal.wait()
 

@@ -254,14 +254,15 @@ class TaskManager:
         return self._tasks.find(task).info()
 
     def delete_task(self, task: str, reader: Reader | None = None) -> None:
-        """Delete a task. For one of several readers: once all of them have asked."""
-        if reader is not None and not self._tasks.find(task).is_read_by_all(reader):
-            return
+        """Delete a task. For one of several readers: once all of them have asked.
+
+        A call that was refused because it could not be made durable may be repeated.
+        """
         self._tasks.check_own(task)
+        if not (reader is None or self._tasks.is_being_deleted(task) or self._tasks.find(task).is_read_by_all(reader)):
+            return
         self._forget(task)
-        deleted = self._tasks.take(task)
-        deleted.delete()
-        deleted.settle()
+        self._tasks.deletion(task).settle()
 
     def _delete_idle(self, identity: str) -> None:
         self._forget(identity)

@@ -14,6 +14,7 @@ from ..api.ownership import Ownership
 from ..journal.durable_tasks import StoredTask
 from ..runtime.ceilings import Ceilings
 from ..tasks.task import Task
+from .deletion import Deletion
 from .recovering import Recovering, being_recovered
 
 
@@ -33,6 +34,8 @@ class TaskTable:
         A task that was deleted in a step closes in its next step, unless the service is closed first. Until then, the
         timer of its interrupts holds the task.
         """
+        self._deletions: dict[str, Deletion] = {}
+        """Deletions that are not known to be durable yet."""
         self._repaired: set[str] = set()
         """Failed tasks that are being made again."""
         self._lock = threading.Lock()
@@ -135,20 +138,35 @@ class TaskTable:
         if not self._ownership.has(identity):
             raise self._unknown(identity)
 
-    def take(self, identity: str) -> Task | StoredTask:
-        """Take a task out, which is then not found any more. Waits while it is being brought back."""
+    def deletion(self, identity: str) -> Deletion:
+        """Take a task out, which is then not found any more. Waits while it is being brought back.
+
+        Every caller who asks for it gets the same deletion, until it is durable.
+        """
         stored = self._recovering.take(identity)
-        task = self.take_running(identity) or stored
-        if task is None:
+        with self._lock:
+            self._deletions = {known: one for known, one in self._deletions.items() if not one.is_durable}
+            task = self._pop(identity) or stored
+            if task is not None:
+                self._deletions[identity] = Deletion(task)
+            deletion = self._deletions.get(identity)
+        if deletion is None:
             raise self._unknown(identity)
-        return task
+        return deletion
+
+    def is_being_deleted(self, identity: str) -> bool:
+        deletion = self._deletions.get(identity)
+        return deletion is not None and not deletion.is_durable
 
     def take_running(self, identity: str) -> Task | None:
         with self._lock:
-            task = self._tasks.pop(identity, None)
-            if task is not None:
-                self._deleted.add(task)
-            return task
+            return self._pop(identity)
+
+    def _pop(self, identity: str) -> Task | None:
+        task = self._tasks.pop(identity, None)
+        if task is not None:
+            self._deleted.add(task)
+        return task
 
     def repair(self, task: Task, read: Callable[[], StoredTask]) -> None:
         """Make a failed task again, of its records, which `read` gives once the failed one has left. Callers of the
@@ -180,6 +198,7 @@ class TaskTable:
             tasks = (*self._tasks.values(), *self._deleted)
             self._tasks.clear()
             self._deleted.clear()
+            self._deletions.clear()
         self._recovering.close()
         return tasks
 

@@ -281,6 +281,11 @@ class Task:
             self._task_state.journal.delete()
         self.leave(why)
 
+    @property
+    def settled(self) -> bool:
+        """True if all changes are durable."""
+        return self._task_state.journal.settled
+
     def settle(self) -> None:
         """Wait until all changes are durable."""
         self._task_state.journal.wait()

@@ -16,7 +16,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Self
@@ -81,15 +81,19 @@ class Inode:
 
 
 class Failure(Exception):
-    """An operation fails with this code of SQLite."""
+    """An operation fails with this code of SQLite. A write that is `short` has written the first half of its bytes."""
 
-    def __init__(self, code: int) -> None:
+    def __init__(self, code: int, *, short: bool = False) -> None:
         super().__init__(code)
-        self.code = code
+        self.code, self.short = code, short
 
 
 def full(_: Operation) -> None:
     raise Failure(_FULL)
+
+
+def short(_: Operation) -> None:
+    raise Failure(_FULL, short=True)
 
 
 def read_only(_: Operation) -> None:
@@ -119,7 +123,13 @@ class Recorder:
     def note(self, operation: Operation) -> None:
         self._tried += 1
         if self.fail_at is not None and (self._tried == self.fail_at or (not self.once and self._tried > self.fail_at)):
-            self.failure(operation)
+            try:
+                self.failure(operation)
+            except Failure as failure:
+                if failure.short and operation.kind == "write":
+                    half = operation.data[: len(operation.data) // 2]
+                    self.operations.append(replace(operation, data=half))
+                raise
         self.operations.append(operation)
 
     def fail_from_here(self, failure: Callable[[Operation], None]) -> None:
@@ -207,8 +217,12 @@ class RecordingVfs:
         return _OK
 
     def _write(self, beneath: int, file: int, data: int, size: int, offset: int) -> int:
-        if code := self._note(Operation("write", self._paths[file], offset, ctypes.string_at(data, size))):
-            return code
+        try:
+            self._recorder.note(Operation("write", self._paths[file], offset, ctypes.string_at(data, size)))
+        except Failure as failure:
+            if failure.short:
+                self._beneath_of[beneath]["write"](file, data, size // 2, offset)
+            return failure.code
         return int(self._beneath_of[beneath]["write"](file, data, size, offset))
 
     def _truncate(self, beneath: int, file: int, size: int) -> int:
@@ -248,7 +262,12 @@ class _Sink:
         self.file, self.path, self._recorder = file, path, recorder
 
     def write(self, data: Any) -> int:
-        _noted(self._recorder, Operation("write", self.path, self.file.tell(), bytes(data)))
+        try:
+            _noted(self._recorder, Operation("write", self.path, self.file.tell(), bytes(data)))
+        except OSError as error:
+            if isinstance(error.__cause__, Failure) and error.__cause__.short:
+                self.file.write(bytes(data)[: len(bytes(data)) // 2])
+            raise
         return self.file.write(data)
 
     def tell(self) -> int:

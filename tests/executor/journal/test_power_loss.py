@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -17,10 +16,19 @@ from tidegate.proto.values import Cursor, Mode, TaskOptions
 
 from ...searching import SEARCHES
 from ..fakes import PLAN, Client, CountingEngine, FakeEngine, counting, manager_of
-from .power_loss import LossyDisk, Recorder, RecordingDisk, RecordingVfs, failing_sync, full, put, read_only, slow
-
-LARGE = 20
-"""The rows of a split that is kept in a file, where the limit of a blob is so small."""
+from .power_loss import (
+    LossyDisk,
+    Recorder,
+    RecordingDisk,
+    RecordingVfs,
+    failing_sync,
+    full,
+    put,
+    read_only,
+    short,
+    slow,
+)
+from .recorded_runs import PatientRun, Run, check, history
 
 
 @pytest.fixture
@@ -43,128 +51,6 @@ def vfs(recorder: Recorder) -> Iterator[RecordingVfs]:
     vfs = RecordingVfs(recorder)
     yield vfs
     vfs.close()
-
-
-@dataclass
-class Knowledge:
-    """The knowledge of callers. `splits` are those that were answered, by task; `tried` one that has no answer yet."""
-
-    splits: dict[str, list[list[int]]] = field(default_factory=dict)
-    sealed: dict[str, int] = field(default_factory=dict)
-    deleted: set[str] = field(default_factory=set)
-    deleting: set[str] = field(default_factory=set)
-    tried: dict[str, list[int]] = field(default_factory=dict)
-    sealing: set[str] = field(default_factory=set)
-
-    def copy(self) -> Knowledge:
-        return Knowledge(
-            {task: list(splits) for task, splits in self.splits.items()},
-            dict(self.sealed),
-            set(self.deleted),
-            set(self.deleting),
-            dict(self.tried),
-            set(self.sealing),
-        )
-
-
-class Run:
-    """Calls on a service over the recording file system. `snapshots` has the knowledge of callers at each operation."""
-
-    def __init__(self, folder: Path, recorder: Recorder, vfs: RecordingVfs) -> None:
-        self.recorder, self.now = recorder, Knowledge()
-        self.snapshots: list[tuple[int, Knowledge]] = []
-        with vfs.below():
-            durable = DurableTasks(folder, RecordingDisk(recorder))
-        self.service = manager_of(FakeEngine(), threads=1, durable=durable)
-
-    def note(self) -> None:
-        self.snapshots.append((len(self.recorder.operations), self.now.copy()))
-
-    def create(self) -> Client:
-        task = Client(self.service, self.service.create_task(PLAN, TaskOptions(), {}))
-        self.now.splits[task.id], self.now.sealed[task.id] = [], 0
-        self.note()
-        return task
-
-    def add(self, task: Client, values: list[int]) -> None:
-        self.now.tried[task.id] = values
-        self.note()
-        task.add(*values, sequence=len(self.now.splits[task.id]) + 1)
-        self.now.splits[task.id].append(values)
-        del self.now.tried[task.id]
-        self.note()
-
-    def seal(self, task: Client) -> None:
-        self.now.sealing.add(task.id)
-        self.note()
-        self.now.sealed[task.id] = task.seal(self.now.sealed[task.id] + 1)
-        self.now.sealing.discard(task.id)
-        self.note()
-
-    def delete(self, task: Client) -> None:
-        self.now.deleting.add(task.id)
-        self.note()
-        self.service.delete_task(task.id)
-        self.now.deleted.add(task.id)
-        self.note()
-
-    def known(self, operations: int) -> tuple[Knowledge, Knowledge]:
-        """What callers know once so many operations are done, and what they may have tried by then."""
-        before = [knowledge for count, knowledge in self.snapshots if count <= operations]
-        return (before or [Knowledge()])[-1], next(
-            (knowledge for count, knowledge in self.snapshots if count > operations), self.now
-        )
-
-
-def history(run: Run) -> None:
-    """Splits small and large, seals, acknowledgements, a deletion."""
-    first, second = run.create(), run.create()
-    for epoch in (1, 2, 3):
-        run.add(first, [epoch])
-        run.add(first, list(range(epoch, epoch + LARGE)))
-        run.seal(first)
-        first.epoch(epoch)
-        run.add(second, [epoch] * LARGE)
-        run.service.acknowledge(first.id, Cursor(epoch))
-    run.delete(second)
-    run.add(first, [99])
-
-
-def check(data: Path, least: Knowledge, most: Knowledge) -> None:
-    """Start a service on what is left, and compare."""
-    service = manager_of(FakeEngine(), threads=1, durable=DurableTasks(data))
-    try:
-        for identity, splits in least.splits.items():
-            try:
-                task = Client(service, service.get_task(identity))
-            except NotFound:
-                assert identity in most.deleting
-                continue
-            assert identity not in least.deleted
-            check_task(task, splits, most.splits.get(identity, splits), least, most)
-    finally:
-        service.close()
-
-
-def check_task(
-    task: Client, answered: list[list[int]], later: list[list[int]], least: Knowledge, most: Knowledge
-) -> None:
-    info = task.info()
-    added, sealed = info.sources[0].last_added, info.sealed_epoch
-    assert len(answered) <= added <= max(len(later), len(answered)) + (task.id in most.tried or task.id in least.tried)
-    assert least.sealed[task.id] <= sealed <= max(most.sealed[task.id], least.sealed[task.id] + 1)
-    expected = [*later, *([most.tried[task.id]] if task.id in most.tried else [])]
-    for number in range(1, added + 1):
-        assert task.add(*expected[number - 1], sequence=number).duplicate
-    task.seal(sealed + 1)
-    first = info.acknowledged.epoch
-    values = [value for epoch in range(first, sealed + 2) for value in task.epoch(epoch)]
-    assert values == [value for split in expected[2 * (first - 1) * is_first(answered) : added] for value in split]
-
-
-def is_first(splits: list[list[int]]) -> bool:
-    """The first task has two splits in each epoch; of the second nothing is acknowledged."""
-    return not splits or len(splits[0]) == 1
 
 
 def points(recorder: Recorder) -> list[int]:
@@ -222,13 +108,59 @@ def test_each_write_fails_in_turn_and_nothing_is_damaged(
             break
 
 
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("failure", [full, short, failing_sync, read_only])
+@pytest.mark.parametrize("once", [True, False])
+def test_each_write_fails_in_turn_and_a_refused_call_that_is_repeated_is_answered(
+    folder: Path, recorder: Recorder, vfs: RecordingVfs, failure: Callable[..., None], once: bool
+) -> None:
+    recorder.failure, recorder.once = failure, once
+    repeated = set[str]()
+    for number in failing_writes(apart=17):
+        data = folder / f"{number}"
+        recorder.operations.clear()
+        recorder._tried, recorder.fail_at = 0, number
+        try:
+            run = PatientRun(data, recorder, vfs)
+        except (TidegateError, OSError):
+            continue
+        history(run)
+        recorder.works_again()
+        run.close()
+        check(data, run.now, run.now)
+        assert len(run.now.deleted) == 1
+        repeated.update(run.repeated)
+        if recorder._tried < number:
+            break
+    assert repeated
+    assert not SEARCHES or {"create_task", "add_splits", "request_barrier", "delete_task"} <= repeated
+
+
+def test_a_deletion_that_is_refused_on_a_full_disk_is_answered_once_it_is_durable(
+    folder: Path, recorder: Recorder, vfs: RecordingVfs
+) -> None:
+    run = Run(folder / "data", recorder, vfs)
+    task = run.create()
+    recorder.fail_from_here(full)
+    for _ in range(2):
+        with pytest.raises(Unavailable) as raised:
+            run.delete(task)
+        assert raised.value.reason == "JOURNAL_FAILED"
+    recorder.works_again()
+    run.delete(task)
+    with pytest.raises(NotFound):
+        run.delete(task)
+    run.service.close()
+    check(folder / "data", run.now, run.now)
+
+
 def failing_writes(*, apart: int) -> range:
     """The numbers of the writes to fail: every one in a long search."""
     return range(1, 400, 1 if SEARCHES else apart)
 
 
 @pytest.mark.timeout(3_600)
-@pytest.mark.parametrize("failure", [full, failing_sync, read_only])
+@pytest.mark.parametrize("failure", [full, short, failing_sync, read_only])
 @pytest.mark.parametrize("once", [True, False])
 def test_each_write_of_a_task_with_checkpoints_fails_in_turn_and_its_rows_stay_true(
     folder: Path, recorder: Recorder, vfs: RecordingVfs, failure: Callable[..., None], once: bool
