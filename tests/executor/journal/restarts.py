@@ -6,6 +6,7 @@ A copy that is taken while the service runs is what a kill leaves: whatever was 
 from __future__ import annotations
 
 import itertools
+import os
 import shutil
 import tempfile
 from contextlib import suppress
@@ -45,8 +46,10 @@ class Restarts:
             self.engine, threads=2, durable=self.durable, checkpoint_root=self._checkpoints
         )
 
-    def create(self, tables: dict[str, list[Split]] | None = None, request: str = "", **options: object) -> Client:
-        info = self.manager.create_task(PLAN, TaskOptions(**options), tables or {}, request=request)
+    def create(
+        self, tables: dict[str, list[Split]] | None = None, request: str = "", restore: str = "", **options: object
+    ) -> Client:
+        info = self.manager.create_task(PLAN, TaskOptions(**options), tables or {}, restore=restore, request=request)
         return Client(self.manager, info)
 
     def settle(self) -> None:
@@ -62,8 +65,7 @@ class Restarts:
         before, self.data = self.data, self.folder / str(next(self._numbers))
         # Checkpoints first: the journal is cut where they are, never before them.
         for part in ("checkpoints", "."):
-            if (before / part).exists():
-                shutil.copytree(before / part, self.data / part, copy_function=_copy, dirs_exist_ok=True)
+            _copy(before / part, self.data / part)
         self.manager.close()
 
     def restart(self, task: Client | None = None) -> Client:
@@ -86,7 +88,11 @@ class Restarts:
         self.close()
 
 
-def _copy(source: str, target: str) -> None:
-    """Copy a file, unless the service has removed it meanwhile."""
-    with suppress(FileNotFoundError):
-        shutil.copy2(source, target)
+def _copy(source: Path, target: Path) -> None:
+    """Copy a folder, without what the service removes meanwhile."""
+    for folder, _, names in os.walk(source):
+        copied = target / Path(folder).relative_to(source)
+        copied.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            with suppress(FileNotFoundError):
+                shutil.copy2(Path(folder) / name, copied / name)

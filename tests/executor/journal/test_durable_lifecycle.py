@@ -1,6 +1,7 @@
 """The lifecycle of a durable task against a model: random calls, and kills between them.
 
-The model knows the splits, the seals and the acknowledged cursor. A restart changes nothing of that.
+The model knows the splits, the seals and the acknowledged cursor. A restart changes nothing of that. A task that is
+restored from a checkpoint knows what the model knew at its barrier.
 """
 
 from __future__ import annotations
@@ -30,14 +31,17 @@ class Durable(RuleBasedStateMachine):
         memory = Path("/dev/shm")
         folder = tempfile.mkdtemp(prefix="tidegate-test-", dir=memory if memory.is_dir() else None)
         engine = CountingEngine(SOURCES) if continuous else FakeEngine(SOURCES, early=early)
-        self.service = Restarts(Path(folder), engine)
+        self.service = Restarts(Path(folder), engine, checkpoints=Path(folder))
         self.continuous = continuous
         mode = Mode.CONTINUOUS if continuous else Mode.PER_EPOCH
-        self.task = self.service.create(mode=mode, max_pending_epochs=100, checkpoint_epochs=checkpoint_epochs)
+        self.options = {"mode": mode, "max_pending_epochs": 100, "checkpoint_epochs": checkpoint_epochs}
+        self.task = self.service.create(**self.options)
+        self.checkpoints: dict[int, str] = {}
         self.splits: dict[str, dict[int, list[int]]] = {source: {} for source in SOURCES}
         self.seals: list[dict[str, int]] = []
         self.ends: dict[str, int] = {}
-        self.version = 0
+        self.versions: dict[int, int] = {}
+        """The last version of a transaction that is in each epoch."""
         self.read = 0
         self.acknowledged = Cursor(1)
         self.cancelled = False
@@ -84,6 +88,10 @@ class Durable(RuleBasedStateMachine):
         if self.ended and unsealed:
             self.seals.append({source: self.last(source) for source in SOURCES})
 
+    @property
+    def version(self) -> int:
+        return max(self.versions.values(), default=0)
+
     # ------------------------------------------------------------------------------------------------ the rules
 
     @rule()
@@ -104,10 +112,7 @@ class Durable(RuleBasedStateMachine):
     @rule(values=VALUES, late=VALUES, part=st.booleans(), killed=st.booleans())
     def run_an_epoch(self, values: list[int], late: list[int], part: bool, killed: bool) -> None:
         """Fill all gaps, seal, and read and acknowledge everything, or all but the last rows. A split comes late."""
-        for source in SOURCES:
-            for number in range(1, self.last(source) + 2):
-                if number not in self.splits[source]:
-                    self.give(source, number, values)
+        self.fill(values)
         bounds = {source: self.last(source) + (source == "a") for source in SOURCES}
         self.task.seal(len(self.seals) + 1, **bounds)
         self.seals.append(bounds)
@@ -115,13 +120,59 @@ class Durable(RuleBasedStateMachine):
         if killed:
             self.kill()
         self.give("a", bounds["a"], late)
+        self.read_all()
+        rows_of_last = len(self.expected(self.read))
+        cursor = Cursor(self.read, rows_of_last // 2) if part else Cursor(self.read + 1)
+        self.acknowledge_to(max(cursor, self.acknowledged))
+
+    def fill(self, values: list[int]) -> None:
+        """Fill all gaps, and give each source one more split."""
+        for source in SOURCES:
+            for number in range(1, self.last(source) + 2):
+                if number not in self.splits[source]:
+                    self.give(source, number, values)
+
+    def read_all(self) -> None:
         for epoch in range(self.acknowledged.epoch, len(self.seals) + 1):
             row = self.acknowledged.row if epoch == self.acknowledged.epoch else 0
             assert self.task.epoch(epoch, row) == self.expected(epoch)[row:]
         self.read = len(self.seals)
-        rows_of_last = len(self.expected(self.read))
-        cursor = Cursor(self.read, rows_of_last // 2) if part else Cursor(self.read + 1)
-        self.acknowledge_to(max(cursor, self.acknowledged))
+
+    @precondition(lambda self: self.continuous and not self.cancelled and not self.ends)
+    @rule(values=VALUES, killed=st.booleans(), restores=st.booleans())
+    def take_a_checkpoint(self, values: list[int], killed: bool, restores: bool) -> None:
+        self.fill(values)
+        bounds, epoch = {source: self.last(source) for source in SOURCES}, len(self.seals) + 1
+        self.service.manager.request_barrier(self.task.id, epoch, Seal(through=bounds, checkpoint=f"at-{epoch}"))
+        self.seals.append(bounds)
+        if killed:
+            self.kill()
+        self.read_all()
+        assert self.task.barrier.checkpoint == f"{self.task.id}/at-{epoch}"
+        self.checkpoints[epoch] = self.task.barrier.checkpoint
+        if restores:
+            self.go_on_from(epoch)
+
+    @precondition(lambda self: self.checkpoints)
+    @rule(data=st.data(), deletes=st.booleans(), killed=st.booleans())
+    def restore(self, data: st.DataObject, deletes: bool, killed: bool) -> None:
+        before = self.task
+        self.go_on_from(data.draw(st.sampled_from(sorted(self.checkpoints))))
+        if deletes:
+            self.service.manager.delete_task(before.id)
+        if killed:
+            self.kill()
+
+    def go_on_from(self, epoch: int) -> None:
+        """Go on with a new task, as this one was at the barrier of a checkpoint."""
+        self.task = self.service.create(restore=self.checkpoints[epoch], **self.options)
+        self.seals = self.seals[:epoch]
+        for source, splits in self.splits.items():
+            self.splits[source] = {number: splits[number] for number in splits if number <= self.bounds(epoch)[source]}
+        self.checkpoints = {at: name for at, name in self.checkpoints.items() if at <= epoch}
+        self.versions = {at: version for at, version in self.versions.items() if at <= epoch}
+        self.ends, self.cancelled = {}, False
+        self.read, self.acknowledged = 0, Cursor(epoch + 1)
 
     def acknowledge_to(self, cursor: Cursor) -> None:
         self.service.manager.acknowledge(self.task.id, cursor)
@@ -165,15 +216,15 @@ class Durable(RuleBasedStateMachine):
     @precondition(lambda self: not self.cancelled and not self.ends)
     @rule(values=VALUES, seals=st.booleans(), again=st.booleans())
     def transact(self, values: list[int], seals: bool, again: bool) -> None:
-        self.version += 1
         numbers = {source: self.last(source) + 1 for source in SOURCES}
-        transaction = Transaction(application="x", version=self.version)
+        transaction = Transaction(application="x", version=self.version + 1)
         for replayed in (False, True) if again else (False,):
             request = AddRequest(
                 splits=[(name, rows(*values), None) for name in SOURCES], seal=Seal() if seals else None
             )
             answer = self.service.manager.transact(self.task.id, transaction, request)
             assert (answer.replayed, answer.epoch) == (replayed, len(self.seals) + 1)
+        self.versions[len(self.seals) + 1] = transaction.version
         for source in SOURCES:
             self.splits[source][numbers[source]] = values
         if seals:
