@@ -161,9 +161,9 @@ def _unknown(sides: Sides, others: ChangeNode) -> ChangeNode | None:
     condition = sides.condition
     if condition is None or not condition.type.nullable:
         return None
-    if len(sides.unsure) == 1 and not sides.rest and sides.keys[sides.unsure[0]].left < len(sides.left_schema):
-        return _unknown_by_key(sides, others)
     left = len(sides.left_schema)
+    if len(sides.unsure) == 1 and not sides.rest and all(key.left < left for key in sides.keys):
+        return _unknown_by_key(sides, others)
     used = {part.index for part in parts(condition) if isinstance(part, ir.Field) and part.type.nullable}
     mine = [at for at in used if at < left]
     theirs = [at - left for at in used if at >= left]
