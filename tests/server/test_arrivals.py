@@ -53,12 +53,13 @@ def _refusal(call: grpc.Future) -> str | None:
 
 
 class _Feed:
-    """A `Feed` that asks now and then."""
+    """A `Feed` that has asked once, and asks now and then."""
 
     def __init__(self, callers: Callers, who: str) -> None:
         self._requests: queue.Queue[pb.AddSplitsRequest] = queue.Queue()
-        self._answers = callers.tasks[who].Feed(iter(self._requests.get, None), metadata=of(who))
         self._task = callers.create(who)
+        self._answers = callers.tasks[who].Feed(iter(self._requests.get, None), metadata=of(who))
+        self.ask()
 
     def ask(self) -> pb.AddSplitsResponse | None:
         self._requests.put(pb.AddSplitsRequest(task=self._task))
@@ -74,8 +75,6 @@ class _Feed:
 
 def test_feeds_that_are_idle_beyond_the_bound_end_and_the_others_go_on(callers: Callers) -> None:
     feeds = [_Feed(callers, "alice") for _ in range(MOST + 2)]
-    for feed in feeds:
-        feed.ask()
     until(lambda: sum(feed.is_over() for feed in feeds) == 2)
     assert all(feed.ask() is not None for feed in feeds if not feed.is_over())
     for feed in feeds:
