@@ -79,6 +79,7 @@ class SharedOptions(TypedDict, total=False):
     retries: int
     auto_cores: int
     slot_memory: int
+    result_files: bool
 
 
 class Options(SharedOptions, total=False):
@@ -132,6 +133,10 @@ def _choice(name: str, value: Any) -> Any:
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _LARGEST[name]:
             raise InvalidRequest(f"{name} must be a whole number from 0 to {_LARGEST[name]}, not {value!r}")
         return int(value)
+    if name == "result_files":
+        if not isinstance(value, bool):
+            raise InvalidRequest(f"{name} must be True or False, not {value!r}")
+        return value
     if name.endswith("_seconds"):
         if not isinstance(value, int | float) or isinstance(value, bool):
             raise InvalidRequest(f"{name} must be a number of seconds, not {value!r}")

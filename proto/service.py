@@ -11,6 +11,7 @@ from typing import Protocol
 
 from .errors import Problem
 from .graph import GraphService
+from .spark_frames import FrameFeeds
 from .values import (
     NO_WISHES,
     Added,
@@ -56,6 +57,12 @@ class Service(Protocol):
 
     def adopt_spark(self, session: object) -> str:
         """Take a Spark session of the caller and return its name for task options. Raises `InvalidRequest` where the
+        service is a server.
+        """
+        ...
+
+    def over_frames(self, plan: PlanBytes, options: TaskOptions, feeds: FrameFeeds) -> object:
+        """The plan over DataFrames of the caller's Spark session as a DataFrame. Raises `InvalidRequest` where the
         service is a server.
         """
         ...

@@ -98,9 +98,10 @@ class TaskOptions:
     channels for each epoch, by `auto_cores` and the bytes of the epoch's input; a task's options then have the most
     that it may choose as `channels`. Each channel of each pipeline has `slot_memory`, or with 0 a share of
     `memory_limit`. A durable task with state takes a checkpoint by itself after `checkpoint_epochs` epochs or
-    `checkpoint_seconds` of work, whichever comes first; 0 is never. A channel that fails of something transient is made
-    anew up to `retries` times in an epoch. `spark` is the address of a Spark master, or the name that the service in
-    this process has for a session of the caller; clients never send it.
+    `checkpoint_seconds` of work, whichever comes first; 0 is never. With `result_files` the rows of an epoch stay in
+    the files that Spark's tasks have written, which the epoch's BARRIER names. A channel that fails of something
+    transient is made anew up to `retries` times in an epoch. `spark` is the address of a Spark master, or the name that
+    the service in this process has for a session of the caller; clients never send it.
     """
 
     mode: Mode = Mode.PER_EPOCH
@@ -132,6 +133,7 @@ class TaskOptions:
     retries: int = 0
     auto_cores: int = 0
     slot_memory: int = 0
+    result_files: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -368,7 +370,8 @@ class AddRequest:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Barrier:
     """Epoch `epoch` is complete: its `rows` rows are final, or void where `error` is set. Where a checkpoint was asked
-    for, `checkpoint` is its id, or `checkpoint_error` says why there is none; the rows are final all the same.
+    for, `checkpoint` is its id, or `checkpoint_error` says why there is none; the rows are final all the same. `files`
+    have the rows of a task that keeps them in files.
 
     >>> _ = task.add_split("sales", monday), task.request_barrier()
     >>> data, barrier = task.next(wait=10)
@@ -383,6 +386,15 @@ class Barrier:
     error: ErrorValue | None = None
     checkpoint: str | None = None
     checkpoint_error: ErrorValue | None = None
+    files: tuple[ResultFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultFile:
+    """A file with rows of a result: an Arrow IPC stream in the folder that the service and Spark's executors share."""
+
+    path: str
+    rows: int
 
 
 @dataclass(frozen=True, slots=True)

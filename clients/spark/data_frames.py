@@ -27,6 +27,8 @@ _NARROW: Final = {
 }
 _PYTHON: Final = ("Python", "Pandas", "Arrow", "MapIn", "FlatMap")
 
+_IMPOSSIBLE_BYTES: Final = 1 << 50
+
 _settings_lock = threading.Lock()
 
 
@@ -94,10 +96,14 @@ def settings(session: Any, wanted: Mapping[str, str]) -> Iterator[None]:
 
 
 def estimated_bytes(frame: DataFrame) -> int | None:
-    """The estimate of Spark's optimizer for the DataFrame's bytes; None over Spark Connect."""
+    """The estimate of Spark's optimizer for the DataFrame's bytes; None over Spark Connect, and if Spark knows nothing.
+
+    Spark then takes a number that no data reaches, or multiplies the sizes of a join's sides.
+    """
     if not is_classic(frame.sparkSession):
         return None
-    return int(_plan(frame).optimizedPlan().stats().sizeInBytes())
+    size = int(str(_plan(frame).optimizedPlan().stats().sizeInBytes()))
+    return size if size < _IMPOSSIBLE_BYTES else None
 
 
 def order_of(frame: DataFrame, order_by: Sequence[str], ties: Sequence[str]) -> tuple[Order, str]:

@@ -10,20 +10,19 @@ from pyspark.sql import DataFrame
 from ..client import Client
 from ..proto.errors import InvalidRequest
 from .frame_columns import arrow_type
-from .querying import answered
+from .querying import over_frames
 
 
 def sql(text: str, /, *, client: Client | None = None, staging: str | None = None, **frames: DataFrame) -> DataFrame:
-    """Run a SQL query over DataFrames, by the names of the arguments, and return its answer as a DataFrame.
+    """A SQL query over DataFrames, by the names of the arguments, as a DataFrame.
 
     >>> tidegate.spark.sql("SELECT sum(amount) AS total FROM sales WHERE item = 'tea'", sales=data_frame).collect()
     [Row(total=7)]
 
     The dialect is DataFusion's, which plans the query: `pip install 'tidegate[sql]'`. Write names of tables and columns
-    as the DataFrames have them, in the same upper and lower case. The plan runs as `query` runs it, in a service of the
-    driver's process or of `client`.
+    as the DataFrames have them, in the same upper and lower case. The plan runs as in `query`.
     """
-    return answered(_planned(text, frames), frames, client=client, staging=staging, may_be_unread=True)
+    return over_frames(_planned(text, frames), frames, client=client, staging=staging, may_be_unread=True)
 
 
 def _planned(text: str, frames: dict[str, DataFrame]) -> bytes:

@@ -18,6 +18,7 @@ from ..proto.encoding.found_files import found_value
 from ..proto.encoding.frames import decode_frames, decode_read
 from ..proto.errors import InvalidRequest, NotFound, Problem, Refused, RequestError
 from ..proto.graph import GraphService
+from ..proto.spark_frames import FrameFeeds
 from ..proto.tidegate.v1 import plans_pb2 as plans
 from ..proto.tidegate.v1 import tasks_pb2 as pb
 from ..proto.values import (
@@ -101,6 +102,9 @@ class RemoteService:
         )
 
     def adopt_spark(self, session: object) -> str:  # noqa: ARG002 - whatever it is, it is not the server's
+        raise _spark_is_the_servers()
+
+    def over_frames(self, plan: PlanBytes, options: TaskOptions, feeds: FrameFeeds) -> object:  # noqa: ARG002
         raise _spark_is_the_servers()
 
     def create_task(

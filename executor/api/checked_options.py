@@ -106,6 +106,12 @@ def _check_memory(options: TaskOptions) -> None:
 
 def _check_executor(options: TaskOptions) -> None:
     if options.executor is ExecutorKind.LOCAL:
+        if options.result_files:
+            raise InvalidRequest(
+                'result_files=True: only the channels of a task with executor="spark" write files of their own; leave '
+                "result_files out, and read the rows from the service",
+                reason="NOT_ON_SPARK",
+            )
         if options.spark:
             raise InvalidRequest(
                 'spark is given, but the task does not run on Spark: give executor="spark", or leave spark out',

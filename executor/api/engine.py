@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from ...proto.errors import Problem
 from ...proto.graph import Graph
+from ...proto.spark_frames import FrameFeeds
 from ...proto.values import Capabilities, Explanation, PlanBytes, Split, TaskOptions
 from ..runtime.batch_store import SpillSpace
 from ..runtime.scheduler import Scheduler
@@ -65,6 +66,10 @@ class Engine(Protocol):
 
     def adopt_spark(self, session: object) -> str:
         """Register a Spark session of the caller's; the name that options use for it."""
+        ...
+
+    def over_frames(self, plan: PlanBytes, options: TaskOptions, feeds: FrameFeeds) -> object:
+        """The plan over DataFrames of Spark as a DataFrame."""
         ...
 
     def cores(self, options: TaskOptions, *, start: bool) -> int:

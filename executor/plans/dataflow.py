@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from ...operators.changes.network.network_statistics import LoopStatistics as RunLoops
 from ...operators.changes.network.network_statistics import OperatorStatistics as RunOperators
-from ...operators.core.column import Column
+from ...operators.core.column import Column, schema_of
 from ...operators.core.cpus import usable_cpus
 from ...operators.core.operator import StateReader, StateWriter, Stream
 from ...operators.core.piece import FilePiece, FileVersion, InlinePiece, Piece
@@ -415,8 +415,8 @@ class PlanComputation:
 
 
 def _source(name: str, columns: Sequence[Column], *, static: bool) -> Source:
-    schema = pa.schema([pa.field(column.name, column.type, column.nullable) for column in columns])
-    return Source(name=name, schema=schema, static=static, split_kinds=() if static else (*FILE_KINDS, "inline"))
+    split_kinds = () if static else (*FILE_KINDS, "inline")
+    return Source(name=name, schema=schema_of(columns), static=static, split_kinds=split_kinds)
 
 
 def refuse_changes(split: Split, origin: str) -> None:

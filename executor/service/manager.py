@@ -10,6 +10,7 @@ from typing import Final
 
 from ...proto.current_call import caller_has_left
 from ...proto.errors import InternalError, Problem, TidegateError
+from ...proto.spark_frames import FrameFeeds
 from ...proto.values import (
     NO_WISHES,
     Added,
@@ -112,6 +113,9 @@ class TaskManager:
 
     def adopt_spark(self, session: object) -> str:
         return self._engine.adopt_spark(session)
+
+    def over_frames(self, plan: PlanBytes, options: TaskOptions, feeds: FrameFeeds) -> object:
+        return self._engine.over_frames(plan, self._checked(self._ceilings.allowed(options)), feeds)
 
     def create_task(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
+from ...operators.core.column import schema_of
 from ...operators.core.cpus import usable_cpus
 from ...operators.core.piece import Piece
 from ...operators.core.row_reader import reader_of
@@ -17,7 +19,6 @@ from ...operators.indexes.kind import WantedIndex, named
 from ...operators.indexes.sql import Database
 from ...operators.sources.formats.matching import match_columns
 from ...operators.sources.split_pieces import expand, open_pieces
-from ...operators.write import Write
 from ...operators.writing.formats import WRITE_FORMATS
 from ...operators.writing.table_folder import TableFolder
 from ...planner import ir
@@ -34,6 +35,7 @@ from ...planner.prepare_changes import PreparedChanges, prepare_changes
 from ...proto.errors import InvalidRequest, NotFound, PlanError, Problem
 from ...proto.graph import Graph
 from ...proto.operator_registration import UserOperators
+from ...proto.spark_frames import FedFrame, FrameFeeds
 from ...proto.values import (
     Capabilities,
     ExecutorKind,
@@ -42,6 +44,7 @@ from ...proto.values import (
     InlineSplit,
     Mode,
     PlanBytes,
+    SourceInfo,
     Split,
     TaskOptions,
     as_format,
@@ -59,6 +62,7 @@ from ..pipelines.statement_trials import StatementTrials
 from ..plans.cluster import MakeCluster
 from ..plans.continuous import ContinuousComputation
 from ..plans.dataflow import PlanComputation, Resources, instance_settings, refuse_changes
+from ..plans.result_files import ResultFiles
 from ..runtime.batch_store import SpillSpace
 from ..runtime.scheduler import Scheduler
 from ..runtime.side_threads import SideThreads
@@ -205,9 +209,16 @@ class PlanEngine:
         files = find_files(nodes, options, self._roots, self._side)
         return prepare_graph(graph, nodes, files.schemas), files
 
-    def _write(self, prepared: Prepared, options: TaskOptions, task: str) -> Write | None:
+    def _write(self, prepared: Prepared, options: TaskOptions, task: str) -> RowEffect | None:
         """The effect that writes a plan's rows, if it writes any. `task` is a name that no other task has."""
         write = prepared.plan.write
+        if options.result_files:
+            if write is not None:
+                raise InvalidRequest(
+                    "result_files=True: the plan writes its rows into a table; leave result_files out",
+                    reason="WRITES_NOT_ALLOWED",
+                )
+            return ResultFiles(prepared.schema, options.spill_quota)
         if write is None:
             return None
         if self._write_root is None:
@@ -281,14 +292,43 @@ class PlanEngine:
     def versions(self) -> Mapping[str, str]:
         return {"duckdb": duckdb.__version__, "pyarrow": pa.__version__}
 
+    def over_frames(self, plan: PlanBytes, options: TaskOptions, feeds: FrameFeeds) -> object:
+        prepared = self._prepared_epochs(self._decoded(plan), options, ())
+        if prepared.plan.write is not None:
+            raise InvalidRequest(
+                "the plan writes a table, and a DataFrame has rows: leave the write out, or run the plan as a task",
+                reason="WRITES_NOT_ALLOWED",
+            )
+        _check_databases(prepared.plan, self._databases)
+        fed = feeds.sources(
+            [
+                SourceInfo(name=source.name, schema=schema_of(source.columns), static=source.static, split_kinds=())
+                for source in prepared.sources
+            ]
+        )
+        files: dict[str, Sequence[Piece]] = dict(_tables(prepared.sources, {}, options, self._roots, self._side))
+        for source in prepared.sources:
+            if isinstance(splits := fed.get(source.name), list):
+                files[source.name] = _table(source, splits, self._roots, self._side)
+        return self._sparks.over_frames(
+            feeds.session,
+            prepared,
+            options,
+            self._settings(options),
+            self._databases,
+            {name: frame for name, frame in fed.items() if isinstance(frame, FedFrame)},
+            files,
+            feeds.result(prepared.schema),
+            self._folder / f"frames-{uuid.uuid4().hex}",
+        )
+
     def adopt_spark(self, session: object) -> str:
         return self._sparks.adopt(session)
 
     def cores(self, options: TaskOptions, *, start: bool) -> int:
-        here = usable_cpus()
-        return (
-            here if options.executor is ExecutorKind.LOCAL else self._sparks.cores(options.spark, start=start) or here
-        )
+        on_spark = options.executor is ExecutorKind.SPARK
+        there = self._sparks.cores(options.spark, start=start) if on_spark else None
+        return there or usable_cpus()
 
     def close(self) -> None:
         self._sparks.close()

@@ -6,14 +6,16 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...operators.core.piece import Piece
 from ...operators.duckdb.instances import InstanceSettings
 from ...operators.indexes.sql import Database
 from ...planner.graph.prepare_graph import PreparedGraph
+from ...planner.prepare import Prepared
 from ...proto.errors import InvalidRequest
 from ...proto.graph import Graph
+from ...proto.spark_frames import FedFrame, Resulting
 from ...proto.values import TaskOptions
 from ..api.computation import RowEffect
 from ..plans.cluster import MakeCluster
@@ -62,6 +64,30 @@ class SparkTasks:
 
         session = self._loaded().open(options.spark)
         return cluster_of_plan(session, options, settings, tables, databases, folder, self._place.staging, effect)
+
+    def over_frames(
+        self,
+        session: Any,
+        prepared: Prepared,
+        options: TaskOptions,
+        settings: InstanceSettings,
+        databases: Mapping[str, Database],
+        frames: Mapping[str, FedFrame],
+        files: Mapping[str, Sequence[Piece]],
+        resulting: Resulting,
+        folder: Path,
+    ) -> object:
+        """The plan over DataFrames as a DataFrame of the session."""
+        self._loaded()
+        from ..spark import plan_frames
+        from ..spark.make_cluster import place_for_staging
+
+        plan = plan_frames.PlanOverFrames(
+            prepared=prepared, options=options, settings=settings, databases=databases, frames=frames, files=files
+        )
+        return plan_frames.frame_of_plan(
+            session, plan, resulting, lambda opened: place_for_staging(opened, options, folder, self._place.staging)
+        )
 
     def graph(
         self,

@@ -14,8 +14,10 @@ from ...operators.writing.part_writer import WriteTarget
 from ...planner.ir import Routing
 from ...planner.physical.pipelines import Exchange, Pipeline, ReceiveNode, Start
 from ...proto.dataset import Ranged
+from ...proto.values import ResultFile
 from ..api.computation import RowEffect
 from ..datasets.sink import AdoptingSink
+from ..plans.result_files import ResultFiles
 from ..runtime.meters import Meters
 from .staged_files import Result, in_order, layout_of
 from .worker import task_failures as failures
@@ -25,7 +27,7 @@ from .worker.stage import KeptAs
 class Effect(Protocol):
     """The effect of a task's epochs."""
 
-    def target(self) -> KeptAs | WriteTarget:
+    def target(self) -> KeptAs | WriteTarget | None:
         """The description of the files that the channels write in the epoch that has begun."""
         ...
 
@@ -47,6 +49,8 @@ def effect_of(row_effect: RowEffect | None, parent: Path | None) -> Effect | Non
             return Datasets(sink=sink, parent=parent)
         case AdoptingWrite() as write:
             return Tables(write)
+        case ResultFiles() as files:
+            return Files(files)
         case _:
             raise AssertionError(f"no channel can write for a {type(row_effect).__name__}")
 
@@ -71,6 +75,28 @@ class Tables:
         meter.bytes_in += sum(result.counted - result.size for result in results)
         meter.rows_in += sum(result.part.rows - result.rows for result in results if result.part is not None)
         yield from in_order(results)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Files:
+    """Leaves the rows in the files of the channels, beside the folder of the epoch."""
+
+    files: ResultFiles
+
+    def target(self) -> None:
+        return None
+
+    def pipelines(self, planned: Sequence[Pipeline]) -> Sequence[Pipeline]:
+        return planned
+
+    def adopted(self, results: Sequence[Result], meters: Meters) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
+        _raise_first(results)
+        kept = []
+        for result in results:
+            path = Path(result.path)
+            kept.append(ResultFile(path=str(path.rename(path.parent.parent / path.name)), rows=result.rows))
+        self.files.adopt(kept)
+        yield from ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

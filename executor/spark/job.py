@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
@@ -12,12 +12,14 @@ import pyarrow as pa
 from ...planner.ir import Routing
 from ...planner.physical.pipelines import Exchange
 from .worker import ranges, worker
-from .worker.parcels import COLUMNS
-from .worker.stage import Shipped, packed, unpacked
+from .worker.fed_rows import SendRows
+from .worker.parcels import BEFORE_EXCHANGES, COLUMNS, Kind
+from .worker.stage import Fed, Shipped, packed, unpacked
 
 if TYPE_CHECKING:
     from pyspark import Accumulator
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 SETTINGS: Final = {
     "spark.sql.adaptive.enabled": "false",  # the number of a stage's tasks is the number of its channels, never a guess
@@ -37,22 +39,36 @@ class Step:
 
 
 class Job:
-    """A job of steps, each after the steps that it receives from. `ended` hears of channels that have ended."""
+    """A job of steps, each after the steps that it receives from. `ended` hears of channels that have ended.
 
-    def __init__(self, spark: SparkSession, steps: Sequence[Step], ended: Accumulator[Any] | None) -> None:
+    `frames` are the DataFrames that feed sources. With `columns`, the rows of the result are the job's own rows, of
+    these columns; they are computed when somebody asks for them.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        steps: Sequence[Step],
+        ended: Accumulator[Any] | None = None,
+        *,
+        frames: Mapping[str, DataFrame] | None = None,
+        columns: StructType | None = None,
+    ) -> None:
         self._spark = spark
         self._ended = ended
+        self._frames = frames or {}
+        self._columns = columns
         self._rows: dict[int, DataFrame] = {}
         self._several: dict[int, bool] = {}
         self._kept: list[DataFrame] = []
         readers = {inlet.exchange.number: step for step in steps for inlet in step.shipped.stage.received}
         results = [frame for step in steps if (frame := self._add(step, readers)) is not None]
-        self._result = reduce(lambda one, two: one.union(two), results)
+        self.result = reduce(lambda one, two: one.union(two), results)
 
     def run(self) -> list[bytes]:
         """Run the job; the messages of the results' channels, in no order."""
         try:
-            return [bytes(row[0]) for row in self._result.select("payload").collect()]
+            return [bytes(row[0]) for row in self.result.select("payload").collect()]
         finally:
             for frame in self._kept:
                 frame.unpersist()
@@ -60,12 +76,13 @@ class Job:
     def _add(self, step: Step, readers: dict[int, Step]) -> DataFrame | None:
         """Add a stage; its rows, if they are the result's."""
         stage = step.shipped.stage
-        frame = self._input(step).mapInArrow(_task(step, self._ended), COLUMNS)
         into = stage.pipeline.into
+        columns = COLUMNS if into or self._columns is None else self._columns
+        frame = self._input(step).mapInArrow(_task(step, self._ended), columns)
         if not into:
             return frame
         several = len({id(readers[exchange.number]) for exchange in into if exchange.number in readers}) > 1
-        if several:
+        if several and self._columns is None:
             from pyspark import StorageLevel
 
             frame = frame.persist(StorageLevel.DISK_ONLY)
@@ -87,9 +104,17 @@ class Job:
         stage = step.shipped.stage
         channels = stage.pipeline.channels
         received = [inlet.exchange for inlet in stage.received]
-        if not received:
-            return self._spark.range(0, channels, 1, channels)
-        return _in_order(reduce(lambda one, two: one.union(two), self._of(received)), channels)
+        numbers = self._spark.range(0, channels, 1, channels)
+        if not received and not stage.fed:
+            return numbers
+        parcels = self._of(received)
+        if stage.fed:  # a channel may get no rows
+            parcels += [numbers.selectExpr(*_NUMBERED), *(self._fed(fed, channels) for fed in stage.fed)]
+        return _in_order(reduce(lambda one, two: one.union(two), parcels), channels)
+
+    def _fed(self, fed: Fed, channels: int) -> DataFrame:
+        rows = self._frames[fed.source]
+        return rows.mapInArrow(SendRows(fed, channels), COLUMNS)
 
     def _of(self, received: Sequence[Exchange]) -> list[DataFrame]:
         """The data frames that feed these exchanges.
@@ -104,6 +129,16 @@ class Job:
             frame.where(frame["exchange"].isin(numbers)) if self._several[numbers[0]] else frame
             for frame, numbers in frames.values()
         ]
+
+
+_NUMBERED: Final = (
+    "cast(id AS int) AS channel",
+    f"cast({BEFORE_EXCHANGES} AS int) AS exchange",
+    "cast(0 AS bigint) AS first",
+    "cast(0 AS bigint) AS second",
+    f"cast({int(Kind.REPORT)} AS int) AS kind",
+    "cast('' AS binary) AS payload",
+)
 
 
 def _in_order(parcels: DataFrame, tasks: int) -> DataFrame:

@@ -17,10 +17,12 @@ from ..api.computation import RowEffect
 from ..graph.statements import statement_told
 from ..plans.cluster import MakeCluster
 from .effects import effect_of
+from .epoch_stages import Setting
+from .executors import check_settings, check_staging
 from .graphs import staged_iterables
 from .linked_files import LinkedFiles
 from .sessions import Session
-from .spark_cluster import Setting, SparkCluster
+from .spark_cluster import SparkCluster
 from .staging import StagingPlace
 
 
@@ -34,7 +36,7 @@ def cluster_of_plan(
     staging: Path | None,
     effect: RowEffect | None,
 ) -> MakeCluster:
-    staging_place = _staging_place(session, folder, staging)
+    staging_place = place_for_staging(session, options, folder, staging)
     setting = Setting(
         task=folder.name,
         options=options,
@@ -57,7 +59,7 @@ def cluster_of_graph(
     effect: RowEffect | None,
 ) -> tuple[PreparedGraph, MakeCluster]:
     """The graph as it runs on Spark, and the cluster that runs it."""
-    staging_place = _staging_place(session, folder, staging)
+    staging_place = place_for_staging(session, options, folder, staging)
     parent = None if staging is None else staging.parent  # a Dataset may outlive the service
     linked = LinkedFiles(staging_place)
     all_tables = dict(tables)
@@ -80,7 +82,9 @@ def cluster_of_graph(
     return there, lambda meters, inputs: SparkCluster(session, staging_place, setting, meters, inputs)
 
 
-def _staging_place(session: Session, folder: Path, staging: Path | None) -> StagingPlace:
+def place_for_staging(session: Session, options: TaskOptions, folder: Path, staging: Path | None) -> StagingPlace:
+    """The staging place of a task. Raises `InvalidRequest` if the application's executors cannot run the task."""
+    check_settings(session.setting, options)
     if staging is None and not session.is_local(folder):
         raise InvalidRequest(
             f"Spark at {session.master} has processes that do not see this machine's files: give the service a folder "
@@ -88,4 +92,6 @@ def _staging_place(session: Session, folder: Path, staging: Path | None) -> Stag
             "tidegate.local(spark_staging=DIR))",
             reason="NO_STAGING",
         )
+    if staging is not None:
+        check_staging(session, staging)
     return StagingPlace(folder / "spark" if staging is None else staging / folder.name)

@@ -61,6 +61,20 @@ class Session:
     def master(self) -> str:
         return str(self._spark.conf.get("spark.master", ""))
 
+    @property
+    def application(self) -> str:
+        """A name that no other application has; over Spark Connect that of the session."""
+        return str(self._given.session_id if self._context is None else self._context.applicationId)
+
+    def setting(self, name: str) -> str | None:
+        """A setting of the application or of the session."""
+        value: str | None = self._spark.conf.get(name, None)
+        return value
+
+    def probe(self, function: Callable[[Iterator[Any]], Iterator[Any]], columns: str, tasks: int) -> list[Any]:
+        """Run a function in so many tasks, each over a row with its number; the rows that it gives."""
+        return list(self._spark.range(0, tasks, 1, tasks).mapInArrow(function, columns).collect())
+
     def is_local(self, folder: Path) -> bool:
         """True if the whole application runs on this machine, so that it sees this folder.
 

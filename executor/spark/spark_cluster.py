@@ -6,7 +6,7 @@ import threading
 import uuid
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -15,51 +15,25 @@ import pyarrow as pa
 from ...operators.changes.network.network_statistics import LoopStatistics, OperatorStatistics
 from ...operators.core.operator import Stream
 from ...operators.core.piece import InlinePiece, Piece
-from ...operators.duckdb.instances import InstanceSettings
-from ...operators.indexes.sql import Database
-from ...operators.writing.part_writer import WriteTarget
 from ...planner.physical import pipelines as planned
 from ...planner.physical.instance_memory import instance_memory, undivided_memory
-from ...planner.physical.pipelines import Exchange, LookupNode, OpenedIndex, PhysicalPlan, Pipeline, Start, walk
+from ...planner.physical.pipelines import PhysicalPlan, Pipeline, Start, walk
 from ...proto.errors import ExecutionError, InternalError
 from ...proto.statistics import StageStatistics
-from ...proto.values import TaskOptions
-from ..exchange.planned_exchanges import plan_paths_of
-from ..pipelines.build_operators import Watched
-from ..pipelines.channel_pipelines import sent_sources
 from ..pipelines.input_progress import InputProgress
-from ..pipelines.key_shares import CutPieces, cuts_of, key_shares
 from ..pipelines.pipeline import EpochInput, Pieces, Read
-from ..pipelines.turns import channel_shares
 from ..runtime.meters import Meters
 from ..runtime.network_totals import combined, combined_operators
-from .effects import Effect
-from .iterables import StagedIterable
+from .epoch_stages import EpochStages, Setting
 from .job import Job, Step
 from .job_progress import Progress
 from .keeping import SparkKeeping
-from .linked_files import LinkedFiles
 from .sessions import Session, Shown
 from .staged_files import Result, in_order, staged
 from .staging import StagingPlace
 from .worker import reports
 from .worker import task_failures as failures
-from .worker.stage import Given, KeptAs, Received, Shipped, Stage, Turn, packed, unwatched
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Setting:
-    """The settings that all stages of a task share, and the iterables whose files they read."""
-
-    task: str
-    options: TaskOptions
-    settings: InstanceSettings
-    tables: Mapping[str, Sequence[Piece]]
-    databases: Mapping[str, Database]
-    watched: Watched = unwatched
-    linked: LinkedFiles | None = None
-    iterables: tuple[StagedIterable, ...] = ()
-    effect: Effect | None = None
+from .worker.stage import Shipped, TurnEffect
 
 
 class SparkCluster:
@@ -68,13 +42,14 @@ class SparkCluster:
     def __init__(
         self, session: Session, staging: StagingPlace, setting: Setting, meters: Meters, inputs: InputProgress
     ) -> None:
-        self.keeping = SparkKeeping(self._kept, setting.options, meters)
+        self.keeping = SparkKeeping(self.kept, setting.options, meters)
         self.plans = 0
         self.loops: tuple[LoopStatistics, ...] = ()
         self.bodies: tuple[OperatorStatistics, ...] = ()
         self._session = session
         self._staging = staging
         self._setting = setting
+        self._maker = EpochStages(setting, self.keeping, self._static)
         self._meters = meters
         self._inputs = inputs
         self._tables: dict[str, Sequence[Piece]] = {}
@@ -129,18 +104,13 @@ class SparkCluster:
         epoch: int,
         epoch_input: EpochInput,
         folder: Path,
-        target: KeptAs | WriteTarget | None = None,
+        target: TurnEffect = None,
     ) -> list[Result]:
         """The results of the channels of each pipeline that feeds no exchange, in order."""
-        pipelines = [shipped.stage.pipeline for shipped in stages]
-        cuts = cuts_of(pipelines)
-        most = max(pipeline.channels for pipeline in pipelines)
-        cut: Sequence[CutPieces] = key_shares(cuts, epoch_input.whole, most) if cuts else [{}] * most
         self._begin(epoch_input.read)
-        steps = [
-            Step(shipped, packed(self._turn(shipped.stage, epoch, epoch_input, folder, cut, target)))
-            for shipped in stages
-        ]
+        steps = self._maker.steps(
+            stages, run=self._number, epoch=epoch, epoch_input=epoch_input, folder=folder, effect=target
+        )
         results = list(map(Result.read, self._run(steps, epoch)))
         for result in results:
             self._count(self._number, result.reports)
@@ -213,88 +183,13 @@ class SparkCluster:
             effect = self._setting.effect
             pipelines = physical.pipelines if effect is None else effect.pipelines(physical.pipelines)
             memory = [*memory, *[memory[-1]] * (len(pipelines) - len(memory))]
-            stages = list(self._made(pipelines, memory, "pipeline", physical))
+            stages = list(self._maker.shipped(pipelines, memory, "pipeline", physical))
             shipped = self._shipped[id(physical)] = (physical, stages)
             while len(self._shipped) > _PLANS_KEPT:
                 del self._shipped[next(iter(self._shipped))]
         return shipped[1]
 
-    def _made(
-        self,
-        pipelines: Sequence[Pipeline],
-        memory: Sequence[int],
-        name: str,
-        physical: PhysicalPlan | None = None,
-    ) -> Iterator[Shipped]:
-        fed: dict[int, Received] = {}
-        plan_paths = plan_paths_of(pipelines)
-        exchanges = sum(len(other.into) for other in pipelines)
-        sent = sent_sources(pipelines, physical)
-        for number, (pipeline, mine) in enumerate(zip(pipelines, memory, strict=True)):
-            received = tuple(fed[number] for number in sorted(pipeline.received))
-            for exchange in pipeline.into:
-                fed[exchange.number] = Received(exchange=exchange, producers=pipeline.channels)
-            yield Shipped(
-                Stage(
-                    number=number,
-                    name=f"{name} {number + 1}",
-                    pipeline=pipeline,
-                    memory=mine,
-                    options=self._setting.options,
-                    settings=self._setting.settings,
-                    received=received,
-                    plan_paths=_named(plan_paths, (*pipeline.into, *(inlet.exchange for inlet in received))),
-                    tables=self._opened_over(pipeline),
-                    databases=self._setting.databases,
-                    kept=self.keeping.files(pipeline.root),
-                    indexes=self.keeping.index_files(pipeline.root),
-                    exchanges=exchanges,
-                    watched=self._setting.watched,
-                    sent=sent,
-                )
-            )
-
-    def _opened_over(self, pipeline: Pipeline) -> Mapping[str, Sequence[Piece]]:
-        """The tables over which the pipeline's look-ups open indexes."""
-        nodes = (node for node in walk(pipeline.root) if isinstance(node, LookupNode))
-        return self._static() if any(isinstance(node.index, OpenedIndex) for node in nodes) else {}
-
     # --------------------------------------------------------------------------------------------------- pieces
-
-    def _turn(
-        self,
-        stage: Stage,
-        epoch: int,
-        epoch_input: EpochInput,
-        folder: Path,
-        cut: Sequence[CutPieces],
-        target: KeptAs | WriteTarget | None,
-    ) -> Turn:
-        pipeline = stage.pipeline
-        wanted = [read for node in walk(pipeline.root) for read in planned.read_from_sources(node)]
-        whole = {read.source for read in wanted if read.whole or (isinstance(read, planned.ScanNode) and read.parted)}
-        mine = {(read.source, *read.cut) for read in wanted if read.cut is not None}
-        return Turn(
-            run=self._number,
-            epoch=epoch,
-            clock_us=epoch_input.clock_us,
-            folder=str(folder),
-            whole=self._found({name: epoch_input.whole[name] for name in whole}),
-            channel_inputs=tuple(
-                packed(Given(pieces=self._found(pieces), cut={key: cut[channel][key] for key in mine}))
-                for channel, pieces in enumerate(channel_shares(pipeline, epoch_input.whole))
-            ),
-            effect=None if pipeline.into else target,
-        )
-
-    def _found(self, pieces: Pieces) -> Pieces:
-        """The pieces as they are stored."""
-        linked = self._setting.linked
-        return (
-            pieces
-            if linked is None
-            else {name: linked.resolved(source_pieces) for name, source_pieces in pieces.items()}
-        )
 
     def _whole(self, pieces: Pieces, folder: Path) -> Pieces:
         """All pieces, as files."""
@@ -313,12 +208,12 @@ class SparkCluster:
             }
         return self._tables
 
-    def _kept(self, root: planned.PhysicalNode, clock_us: int) -> Result:
+    def kept(self, root: planned.PhysicalNode, clock_us: int) -> Result:
         """The rows of a node over the tables, in a file of the task."""
         folder = self._staging.new_folder("kept")
         sources = tuple(dict.fromkeys(read.source for node in walk(root) for read in planned.read_from_sources(node)))
         pipeline = Pipeline(root=root, sources=sources, start=Start.SEAL)
-        stages = list(self._made([pipeline], [undivided_memory(self._setting.options)], "kept rows"))
+        stages = list(self._maker.shipped([pipeline], [undivided_memory(self._setting.options)], "kept rows"))
         options = self._setting.options
         tables = self._static()
         epoch_input = EpochInput(
@@ -341,10 +236,6 @@ _INTERRUPTED_SECONDS = 0.5
 
 def _nothing(exchange: int) -> Stream:
     raise InternalError(f"there is no exchange {exchange}")
-
-
-def _named(plan_paths: Mapping[int, str], exchanges: Sequence[Exchange]) -> Mapping[int, str]:
-    return {exchange.number: plan_paths[exchange.number] for exchange in exchanges if exchange.number in plan_paths}
 
 
 def _as_files(pieces: Sequence[Piece], folder: Path) -> Sequence[Piece]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from ...operators.core.piece import FilePiece, FileVersion, InlinePiece
+from ...operators.core.piece import FilePiece, InlinePiece
 from ...operators.core.streams import BatchStream
 from ...operators.writing.staged_write import WrittenPart
 from ...proto.arrow.validation import each_validated
@@ -20,8 +20,8 @@ from ...proto.dataset import Keyed
 from ...proto.errors import ExecutionError, Exhausted, TidegateError
 from ..datasets.dataset_files import ChannelFiles
 from ..datasets.write_dataset import Layout, file_writer
-from ..runtime.batch_store import has_dictionary
 from .worker import task_failures as failures
+from .worker.piece_files import InlineFile
 from .worker.stage import packed, unpacked
 
 
@@ -158,25 +158,7 @@ class StagedRows:
 
 def staged(piece: InlinePiece, folder: Path) -> FilePiece:
     """The rows of a call as a file, which every channel may read."""
-    path = folder / f"call-{uuid.uuid4().hex}.arrow"
-    new = pa.ipc.new_stream if has_dictionary(piece.schema) else pa.ipc.new_file
-    with pa.OSFile(str(path), "wb") as sink, new(sink, piece.schema) as writer:
-        starts, at = [], 0
+    with InlineFile(folder / f"call-{uuid.uuid4().hex}.arrow", piece.schema) as file:
         for batch in piece.batches():
-            starts.append(at)
-            at += batch.num_rows
-            writer.write_batch(batch)
-    status = path.stat()
-    return FilePiece(
-        path=str(path),
-        format="inline",
-        version=FileVersion(size=status.st_size, modified_ns=status.st_mtime_ns),
-        origin=piece.origin,
-        schema=piece.schema,
-        rows=(0, at),
-        row_count=at,
-        file_rows=at,
-        batch_starts=tuple(starts),
-        change_column=piece.change_column,
-        missing_columns=piece.missing_columns,
-    )
+            file.write(batch)
+    return file.piece(piece.origin, change_column=piece.change_column, missing_columns=piece.missing_columns)

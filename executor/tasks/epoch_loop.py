@@ -313,6 +313,7 @@ class EpochLoop:
                 error=ErrorValue(reason=error.reason, message=error.message) if error is not None else None,
                 checkpoint=checkpoint.id,
                 checkpoint_error=checkpoint.error,
+                files=written.results,
             )
         )
         task_state.counters.barriers_completed += 1

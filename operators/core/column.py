@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -23,3 +24,8 @@ class Column:
     nullable: bool
     key: bool = False
     number_or_text: bool = False
+
+
+def schema_of(columns: Sequence[Column]) -> pa.Schema:
+    """The schema of the columns that a plan wants from a source."""
+    return pa.schema([pa.field(column.name, column.type, column.nullable) for column in columns])

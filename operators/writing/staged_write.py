@@ -12,6 +12,7 @@ from typing import BinaryIO, Final
 import pyarrow as pa
 
 from ...proto.errors import ExecutionError, Exhausted
+from ...proto.values import ResultFile
 from .formats import WriteFormat, Writer
 from .publishing import complete_published, publish
 from .table_folder import OpenFolder, TableFolder
@@ -21,11 +22,12 @@ _VISIBLE: Final = re.compile(r"part-([0-9a-f]{16})-\d{8,}(-\d{4,}-\d{4,})?\.(par
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """The files, rows and bytes that an epoch has added to a table."""
+    """The files, rows and bytes that an epoch has added to a table. `results` are files with the epoch's own rows."""
 
     files: int = 0
     rows: int = 0
     bytes: int = 0
+    results: tuple[ResultFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -287,6 +287,7 @@ def _barrier_message(barrier: v.Barrier) -> pb.Barrier:
         error=_error_message(barrier.error),
         checkpoint=barrier.checkpoint,
         checkpoint_error=_error_message(barrier.checkpoint_error),
+        files=[pb.ResultFile(path=file.path, rows=file.rows) for file in barrier.files],
     )
 
 
@@ -299,6 +300,7 @@ def _barrier_value(message: pb.Barrier) -> v.Barrier:
         error=_error_value(message.error) if message.HasField("error") else None,
         checkpoint=message.checkpoint if message.HasField("checkpoint") else None,
         checkpoint_error=_error_value(message.checkpoint_error) if message.HasField("checkpoint_error") else None,
+        files=tuple(v.ResultFile(path=file.path, rows=file.rows) for file in message.files),
     )
 
 

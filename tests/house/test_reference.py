@@ -41,6 +41,8 @@ def rows(page: str, title: str) -> Iterator[list[str]]:
 
 def shown(value: object) -> str:
     match value:
+        case bool():
+            return str(value).lower()
         case enum.Enum():
             return f"`{value.value}`"
         case int() if value and value % GIB == 0:

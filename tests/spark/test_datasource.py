@@ -18,9 +18,13 @@ from google.protobuf.json_format import MessageToJson
 import tidegate
 import tidegate.spark
 from tidegate.client import Client
+from tidegate.executor.service.manager import TaskManager
 from tidegate.executor.service.plan_engine import PlanEngine
+from tidegate.executor.service.spark_entry import SparkPlace
+from tidegate.executor.spark.staged_files import StagedRows
 from tidegate.plans import plan_bytes
-from tidegate.proto.values import Committed, PlanBytes
+from tidegate.proto.values import Barrier, Committed, PlanBytes
+from tidegate.spark.data_source.datasource import FILTERS
 from tidegate.spark.data_source.plan_parts import _names, part_of
 from tidegate.spark.data_source.writing import Sent, Sink
 from tidegate.task import Task
@@ -142,6 +146,59 @@ def test_a_result_is_a_view_of_sql_and_never_a_table_of_the_catalog(
     registered.catalog.dropTempView("pairs")
     with pytest.raises(Exception, match="use CREATE TEMPORARY VIEW"):
         registered.sql(f"CREATE TABLE pairs USING tidegate OPTIONS ({options})")
+
+
+@pytest.fixture
+def complete(monkeypatch: pytest.MonkeyPatch) -> list[Barrier]:
+    """The BARRIERs that the server hands out."""
+    seen: list[Barrier] = []
+    real = TaskManager.poll
+
+    def watched(self: TaskManager, *arguments: Any, **more: Any) -> Any:
+        frames = real(self, *arguments, **more)
+        seen.extend(frame for frame in frames if isinstance(frame, Barrier))
+        return frames
+
+    monkeypatch.setattr(TaskManager, "poll", watched)
+    return seen
+
+
+def test_filters_of_the_frame_are_applied_in_the_plan(reading: DataFrameReader, complete: list[Barrier]) -> None:
+    frame = reading.load()
+    assert pairs(frame.where("k >= 10 AND n IN (1005, 1010, 1011) AND k % 2 = 1")) == [(11, 1011)]
+    assert {barrier.rows for barrier in complete} == {2}
+    complete.clear()
+    assert frame.where("k % 1000 = 7").count() == 1
+    assert {barrier.rows for barrier in complete} == {1000}
+
+
+def test_a_session_that_pushes_no_filters_reads_all_rows(reading: DataFrameReader, registered: SparkSession) -> None:
+    registered.conf.set(FILTERS, "false")
+    try:
+        assert pairs(reading.load().where("k = 3")) == [(3, 1003)]
+    finally:
+        registered.conf.set(FILTERS, "true")
+
+
+def test_a_result_is_read_from_the_files_of_the_servers_executors(
+    registered: SparkSession, tmp_path: Path, complete: list[Barrier], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of its rows passes the server, which runs in this process."""
+    pq.write_table(TABLE, tmp_path / "rows.parquet", row_group_size=100)
+    own_spark = SparkPlace(master=registered.sparkContext.master, staging=tmp_path / "staging")
+    (tmp_path / "staging").mkdir()
+    monkeypatch.setattr(StagedRows, "read", None)
+    with fake_server(PlanEngine([str(tmp_path)], tmp_path / "own", spark=own_spark)) as host_port:
+        reader = registered.read.format("tidegate").options(server=host_port, plan=PAIRS, executor="spark", channels=3)
+        reader = reader.option("table.a", str(tmp_path / "rows.parquet"))
+        # The server's Spark is this application: tasks that waited for a second run would leave it no slots.
+        assert pairs(reader.load()) == [tuple(row.values()) for row in TABLE.to_pylist()]
+        assert pairs(reader.load().where("k < 5")) == [(k, 1000 + k) for k in range(5)]
+        with tidegate.connect(host_port) as client:
+            assert none_left(client)
+    assert {len(barrier.files) for barrier in complete} == {3}
+    assert {barrier.rows for barrier in complete} == {0}
+    assert list((tmp_path / "staging").iterdir()) == []
 
 
 def test_columns_and_limit_are_applied_to_the_plan(reading: DataFrameReader) -> None:

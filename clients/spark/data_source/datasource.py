@@ -19,15 +19,15 @@ from pyspark.sql.types import StructType
 from ...plans import plan_bytes
 from ...proto.errors import InvalidRequest
 from ...proto.values import FileSplit, PlanBytes, TaskOptions
-from ...task_options import chosen
+from ...task_options import AUTO, chosen
 from ...transport.access import Access, access
-from .reading import EpochReader, PlanReader, ResultOf
+from .reading import EpochReader, FilteringPlanReader, PlanReader, ResultOf, pushes_filters
 from .shared_results import KEPT_SECONDS
 from .writing import Sink, StreamSinkWriter, TableWriter
 
 SERVER: Final = "TIDEGATE_SERVER"
 _REACHING: Final = {"server", "tokenfile", "tls", "plaintexttoken", "timeout"}
-_READING: Final = _REACHING | {"plan", "task", "epoch", "columns", "limit", "partitions", "path"}
+_READING: Final = _REACHING | {"plan", "task", "epoch", "columns", "limit", "partitions", "path", "channels"}
 _WRITING: Final = _REACHING | {
     "task",
     "source",
@@ -38,18 +38,20 @@ _WRITING: Final = _REACHING | {
     "path",
     "checkpointlocation",
 }
-_NUMBERS: Final = ("channels", "memory_limit", "spill_quota", "output_bytes")
+_NUMBERS: Final = ("memory_limit", "spill_quota", "output_bytes")
 _TABLE: Final = "table."
+FILTERS: Final = "spark.sql.python.filterPushdown.enabled"
 _OF_CATALOG: Final = "provider"  # a property that the catalog adds to the options of CREATE TABLE
 
 
 def register(session: SparkSession) -> None:
-    """Register `spark.read.format("tidegate")` and the writers with a session.
+    """Register `spark.read.format("tidegate")` and the writers with a session, and have Spark push filters into reads.
 
     >>> tidegate.spark.register(session)
     >>> reader = session.read.format("tidegate").options(server=address, task=task.id, epoch=1)
     """
     session.dataSource.register(TidegateSource)
+    session.conf.set(FILTERS, "true")
 
 
 class TidegateSource(DataSource):  # type: ignore[misc]  # PySpark is not looked into
@@ -68,7 +70,9 @@ class TidegateSource(DataSource):  # type: ignore[misc]  # PySpark is not looked
 
     def reader(self, schema: StructType) -> DataSourceReader:
         result = self._result()
-        return EpochReader(result, schema) if result.task is not None else PlanReader(result, schema)
+        if result.task is not None:
+            return EpochReader(result, schema)
+        return FilteringPlanReader(result, schema) if pushes_filters() else PlanReader(result, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         options = self._checked(_WRITING)
@@ -93,7 +97,7 @@ class TidegateSource(DataSource):  # type: ignore[misc]  # PySpark is not looked
         return StreamSinkWriter(sink, secrets.token_hex(8), options.get("txnappid"), gaps=gaps)
 
     def _result(self) -> ResultOf:
-        options = self._checked(_READING | set(_NUMBERS) | {"time_zone", "idle_seconds"})
+        options = self._checked(_READING | set(_NUMBERS) | {"time_zone", "idle_seconds", "executor"})
         task, plan = options.get("task"), options.get("plan", options.get("path"))
         if (task is None) == (plan is None):
             raise InvalidRequest(
@@ -110,7 +114,7 @@ class TidegateSource(DataSource):  # type: ignore[misc]  # PySpark is not looked
             options=_task_options(options),
             columns=None if columns is None else tuple(name.strip() for name in columns.split(",")),
             limit=limit,
-            partitions=max(1, _number(options, "partitions", _number(options, "channels", 1))),
+            partitions=max(1, _number(options, "partitions", _channels(options) or 1)),
             timeout=_timeout(options),
         )
 
@@ -156,6 +160,19 @@ def _tables(options: Mapping[str, str]) -> Mapping[str, FileSplit]:
 
 def _task_options(options: Mapping[str, str]) -> TaskOptions:
     values: dict[str, Any] = {name: _number(options, name) for name in _NUMBERS if name in options}
+    if "channels" in options:
+        values["channels"] = _channels(options) or AUTO
+    executor = options.get("executor", "local")
+    if executor == "spark":
+        values |= {"executor": executor, "result_files": True, "channels": values.get("channels", AUTO)}
+        if "partitions" in options:
+            raise InvalidRequest(
+                "partitions cannot be chosen with option('executor', 'spark'): each channel writes one partition; "
+                "choose channels",
+                reason="UNKNOWN_OPTION",
+            )
+    elif executor != "local":
+        raise InvalidRequest(f"executor={executor!r} must be local or spark", reason="UNKNOWN_OPTION")
     if "time_zone" in options:
         values["time_zone"] = options["time_zone"]
     return chosen({**values, "idle_seconds": float(options.get("idle_seconds", KEPT_SECONDS))})
@@ -168,6 +185,11 @@ def _number(options: Mapping[str, str], name: str, default: int = 0) -> int:
     if not text.strip().isdecimal():
         raise InvalidRequest(f"{name}={text!r} must be a whole number")
     return int(text)
+
+
+def _channels(options: Mapping[str, str]) -> int:
+    """The number of channels; 0 if the server is to choose it, or it is not given."""
+    return 0 if options.get("channels", AUTO) == AUTO else _number(options, "channels")
 
 
 def _timeout(options: Mapping[str, str]) -> float:

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Generator, Iterator, Mapping
+import sys
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from ...proto.errors import InvalidRequest, Refused
-from ...proto.values import FileSplit, PlanBytes, TaskInfo, TaskOptions
+from ...proto.errors import InvalidRequest, Refused, TidegateError
+from ...proto.source_names import check_fed
+from ...proto.values import AddRequest, FileSplit, PlanBytes, Seal, TaskInfo, TaskOptions, Transaction
 from ...transport.access import Access
 from ...transport.remote import RemoteService
 from ..uploading import RETRY_SECONDS
+from .filters import pushed
 from .plan_parts import part_of
-from .shared_results import EPOCH, Rows, SharedResult, batches, ranges, total_rows
+from .shared_files import FileRows, SharedFiles, files_of
+from .shared_results import EPOCH, Range, Rows, SharedResult, barrier_of, batches, ranges, total_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,28 +73,44 @@ class ResultOf:
     def create(self, service: RemoteService, plan: PlanBytes | None, request: str = "") -> TaskInfo:
         if plan is None:
             raise AssertionError("a plan is needed to make a task")
-        tables = {name: [split] for name, split in self.tables.items()}
+        # What only tables feed is computed once, on one channel. So tables feed tasks that are to use all channels.
+        tables = {} if self._feeds else {name: [split] for name, split in self.tables.items()}
         info = service.create_task(plan, self.options, tables, request=request)
-        fed = [source.name for source in info.sources if not source.static]
-        if fed:
-            service.delete_task(info.id)
-            raise InvalidRequest(
-                f"the plan reads source {fed[0]!r}, which has no files: name the files with option('table.{fed[0]}', "
-                "PATH), or feed a task and read the task"
+        try:
+            named = self.tables if self._feeds else ()
+            check_fed(
+                info.sources, named, "name its files with option('table.{name}', PATH), or feed a task and read it"
             )
+        except TidegateError:
+            service.delete_task(info.id)
+            raise
         return info
 
-    def part(self) -> PlanBytes | None:
-        """The part of the plan that is read."""
-        if self.plan is None or (self.columns is None and self.limit is None):
+    @property
+    def _feeds(self) -> bool:
+        return self.options.result_files
+
+    def part(self, filters: Sequence[Any] = ()) -> PlanBytes | None:
+        """The part of the plan that is read: of these rows, those that pass Spark's filters."""
+        if self.plan is None or (self.columns is None and self.limit is None and not filters):
             return self.plan
         with self.service() as service:
-            return part_of(self.plan, self._plan_schema(service), self.columns, self.limit)
+            return part_of(self.plan, self._plan_schema(service), self.columns, self.limit, filters)
+
+    def schema(self) -> pa.Schema:
+        """The schema of the rows to read."""
+        with self.service() as service:
+            return self.selected(self._plan_schema(service))
 
     def begin(self, plan: PlanBytes | None, request: str, service: RemoteService) -> str:
         """Make the task of this request, unless it is there, with one sealed epoch."""
         info = self.create(service, plan, request)
-        service.request_barrier(info.id, EPOCH)
+        if self._feeds:
+            splits = [(name, split, None) for name, split in self.tables.items()]
+            once = Transaction(application="read", version=EPOCH)
+            service.transact(info.id, once, AddRequest(splits=splits, seal=Seal()))
+        else:
+            service.request_barrier(info.id, EPOCH)
         return info.id
 
 
@@ -117,18 +138,50 @@ class PlanReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not look
     def __init__(self, result: ResultOf, schema: StructType) -> None:
         self._result = result
         self._schema = schema
-        self._begin = partial(result.begin, result.part(), secrets.token_hex(16))
+        self._begin = self._beginning()
+
+    def _beginning(self, filters: Sequence[Any] = ()) -> Callable[[RemoteService], str]:
+        """The call that makes the task, or finds it if it has been made."""
+        return partial(self._result.begin, self._result.part(filters), secrets.token_hex(16))
 
     def partitions(self) -> list[InputPartition]:
+        wanted: Sequence[Range | FileRows]
         with self._result.service() as service:
             task = self._begin(service)
-            rows = total_rows(service, task)
-        return [InputPartition(wanted) for wanted in ranges(task, rows, self._result.partitions)]
+            if self._result.options.result_files:
+                wanted = files_of(task, barrier_of(service, task).files)
+            else:
+                wanted = ranges(task, total_rows(service, task), self._result.partitions)
+        return [InputPartition(part) for part in wanted]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        kept_seconds = self._result.options.idle_seconds
         with self._result.service() as service:
-            shared = SharedResult(service, self._begin, self._result.options.idle_seconds)
-            yield from _in_types(shared.read(partition.value), self._schema)
+            match partition.value:
+                case FileRows() as file:
+                    rows = SharedFiles(service, self._begin, kept_seconds).read(file)
+                case wanted:
+                    rows = SharedResult(service, self._begin, kept_seconds).read(wanted)
+            yield from _in_types(rows, self._schema)
+
+
+class FilteringPlanReader(PlanReader):
+    """Reads the rows that pass Spark's filters. Spark allows such a reader only if it pushes filters into readers."""
+
+    def pushFilters(self, filters: list[Any]) -> list[Any]:  # noqa: N802
+        taken, others = pushed(filters, self._result.schema())
+        if taken:
+            self._begin = self._beginning(taken)
+        return others
+
+
+def pushes_filters() -> bool:
+    """True in a process that Spark has started to push filters into a reader.
+
+    Spark does so only where the session's setting spark.sql.python.filterPushdown.enabled is true, and else refuses a
+    reader that has `pushFilters`. No other process of Spark's loads this module.
+    """
+    return "pyspark.sql.worker.data_source_pushdown_filters" in sys.modules
 
 
 class EpochReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not looked into

@@ -69,7 +69,7 @@ class SharedResult:
         while True:
             task = self._task(wanted)
             try:
-                with self._reading(task, wanted.reader):
+                with self.reading(task, wanted.reader):
                     for batch in batches(self._service, Rows(task, EPOCH, row, wanted.end)):
                         row, left = row + batch.num_rows, _ATTEMPTS
                         yield batch
@@ -91,7 +91,7 @@ class SharedResult:
         return task
 
     @contextmanager
-    def _reading(self, task: str, reader: Reader) -> Iterator[None]:
+    def reading(self, task: str, reader: Reader) -> Iterator[None]:
         """A context in which the task is not idle. The partition is read at its end, also where Spark ends it early."""
         ended = threading.Event()
         thread = threading.Thread(target=self._touch, args=(task, ended), daemon=True)
@@ -117,6 +117,11 @@ class SharedResult:
 
 def total_rows(service: RemoteService, task: str) -> int:
     """The number of rows of the task's epoch, once it is complete."""
+    return barrier_of(service, task).rows
+
+
+def barrier_of(service: RemoteService, task: str) -> Barrier:
+    """The BARRIER of the task's epoch, once it is complete."""
     while True:
         info = service.get_task(task)
         if info.state is TaskPhase.FAILED:
@@ -135,7 +140,7 @@ def total_rows(service: RemoteService, task: str) -> int:
         for frame in frames:
             if isinstance(frame, Barrier):
                 _check(frame)
-                return frame.rows
+                return frame
 
 
 def batches(service: RemoteService, rows: Rows) -> Generator[pa.RecordBatch]:

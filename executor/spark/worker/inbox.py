@@ -51,7 +51,10 @@ class _Door(Protocol):
 
 
 class Inbox:
-    """The input of one run of a channel: its parcels, dealt to the exchanges that they belong to."""
+    """The input of one run of a channel: its parcels, dealt to the exchanges that they belong to.
+
+    Without `files`, rows for all channels are in the parcels like any others.
+    """
 
     def __init__(
         self,
@@ -61,6 +64,7 @@ class Inbox:
         epoch: int,
         memory_limit: int,
         space: SpillSpace,
+        files: bool = True,
     ) -> None:
         self.reports: list[bytes] = []
         self._parcels = parcels
@@ -69,7 +73,7 @@ class Inbox:
         room = memory_limit // max(len(received), 1)
         self._doors: dict[int, _Door] = {
             inlet.exchange.number: _Shared(inlet, self._pump)
-            if is_shared(inlet.exchange)
+            if files and is_shared(inlet.exchange)
             else _Own(inlet, self._pump, epoch=epoch, memory_limit=room, space=space)
             for inlet in received
         }

@@ -38,10 +38,13 @@ class _Outlet(Protocol):
 
 
 class Outbox:
-    """The output of the producer of this number. `meters` count the rows of each exchange; `folder` is for files."""
+    """The output of the producer of this number. `meters` count the rows of each exchange; `folder` is for files.
+
+    Without a folder, rows for all channels travel inside the parcels, however many they are.
+    """
 
     def __init__(
-        self, exchanges: Sequence[Exchange], producer: int, producers: int, meters: Sequence[Meter], folder: Path
+        self, exchanges: Sequence[Exchange], producer: int, producers: int, meters: Sequence[Meter], folder: Path | None
     ) -> None:
         self.moved = self.rows = 0
         self._exchanges = tuple(exchanges)
@@ -97,10 +100,11 @@ class Outbox:
         return parcels
 
 
-def _outlet(exchange: Exchange, producer: int, producers: int, folder: Path) -> _Outlet:
+def _outlet(exchange: Exchange, producer: int, producers: int, folder: Path | None) -> _Outlet:
     if exchange.routing is Routing.RANGE:
         return _Cut(exchange, producer, producers)
-    return _Shared(exchange, producer, folder) if is_shared(exchange) else _Own(exchange, producer)
+    shared = folder is not None and is_shared(exchange)
+    return _Shared(exchange, producer, folder) if shared and folder is not None else _Own(exchange, producer)
 
 
 class _Own:

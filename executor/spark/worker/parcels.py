@@ -51,6 +51,8 @@ SCHEMA: Final = pa.schema(
     ]
 )
 BEFORE_ALL: Final = -1
+BEFORE_EXCHANGES: Final = -(1 << 31)
+"""The exchange of a parcel without contents, which tells a channel its number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,23 @@ def batch_of(parcels: Sequence[Parcel]) -> pa.RecordBatch:
     columns = zip(*((p.channel, p.exchange, p.first, p.second, p.kind, p.payload) for p in parcels), strict=True)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+BATCH_BYTES: Final = 16 << 20
+
+
+def batches_of(parcels: Sequence[Parcel]) -> Iterator[pa.RecordBatch]:
+    """The parcels in batches that are not much larger than a parcel may be."""
+    held: list[Parcel] = []
+    size = 0
+    for parcel in parcels:
+        held.append(parcel)
+        size += len(parcel.payload)
+        if size >= BATCH_BYTES:
+            yield batch_of(held)
+            held, size = [], 0
+    if held:
+        yield batch_of(held)
 
 
 def parcels_in(batches: Iterable[pa.RecordBatch]) -> Iterator[Parcel]:

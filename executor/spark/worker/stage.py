@@ -12,7 +12,7 @@ import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -36,11 +36,35 @@ class Received:
     producers: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Fed:
+    """Rows of a DataFrame that come to the channels of a stage as parcels, numbered like those of an exchange.
+
+    Each channel gets a share of the rows, or all rows if `whole`. `schema` has the columns of the rows.
+    """
+
+    number: int
+    source: str
+    whole: bool
+    schema: pa.Schema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandedOn:
+    """The effect of rows that Spark gets, with these columns."""
+
+    schema: pa.Schema
+
+
 @dataclass(frozen=True, slots=True)
 class KeptAs:
     """The form of rows that are kept as a Dataset: the key of its files, if any."""
 
     keyed: Keyed | None
+
+
+TurnEffect: TypeAlias = "KeptAs | HandedOn | WriteTarget | None"
+"""The effect of a result's rows. None: they are in a file, which the service reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -63,6 +87,7 @@ class Stage:
     options: TaskOptions
     settings: InstanceSettings
     received: tuple[Received, ...]
+    fed: tuple[Fed, ...]
     plan_paths: Mapping[int, str]
     tables: Mapping[str, Sequence[Piece]]
     databases: Mapping[str, Database]
@@ -86,17 +111,16 @@ class Given:
 class Turn:
     """A stage in one epoch, in the task's job number `run`.
 
-    `channel_inputs` has one `Given` for each channel, as bytes; `folder` is for written files. `effect` is the effect
-    of rows that are neither for an exchange nor for a reader.
+    `channel_inputs` has one `Given` for each channel, as bytes; `folder` is for written files, if there is one.
     """
 
     run: int
     epoch: int
     clock_us: int
-    folder: str
+    folder: str | None
     whole: Mapping[str, Sequence[Piece]]
     channel_inputs: tuple[bytes, ...]
-    effect: KeptAs | WriteTarget | None
+    effect: TurnEffect
 
 
 @dataclass(frozen=True)

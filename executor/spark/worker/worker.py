@@ -19,6 +19,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark import Accumulator, TaskContext
 
+from ....operators.core.batches import batch_of as batch_of_columns
 from ....operators.core.operator import Stream
 from ....operators.core.streams import BatchStream
 from ....operators.duckdb.instances import Instance, InstancePool
@@ -40,10 +41,11 @@ from ..iterables import bounded
 from ..job_progress import Heard
 from ..staged_files import Result, StagedRows, write_dataset, write_result
 from . import reports
+from .fed_rows import FedRows
 from .inbox import Inbox
 from .outbox import Outbox
-from .parcels import Kind, Parcel, batch_of, parcels_in
-from .stage import Given, KeptAs, Stage, Turn, unpacked
+from .parcels import Kind, Parcel, batch_of, batches_of, parcels_in
+from .stage import Given, HandedOn, KeptAs, Stage, Turn, unpacked
 
 _STAGES_KEPT: Final = 12
 _INDEXES_KEPT: Final = 4
@@ -154,6 +156,7 @@ class MadeStage:
         self.again = not any(isinstance(node, RoundsNode) for node in nodes)
         self.meters = Meters()
         self.space = process.space(stage.options.spill_quota)
+        self.folder = process.folder
         self._process = process
         self._instance: Instance | None = None
         self._plans = 0
@@ -226,12 +229,14 @@ class _Channel:
         self._statements = EndedStatements()
         self._mine = b""
         room = self._stage.options.queue_bytes // max(self._stage.exchanges, 1)
+        self._fed = FedRows(parcels, self._stage.fed, made_stage.folder, self._stage.options.spill_quota)
         self._inbox = Inbox(
-            parcels,
+            self._fed.parcels,
             self._stage.received,
             epoch=turn.epoch,
             memory_limit=room * len(self._stage.received),
             space=made_stage.space,
+            files=turn.folder is not None,
         )
 
     @property
@@ -243,24 +248,42 @@ class _Channel:
         try:
             if self._stage.pipeline.into:
                 yield from self._send()
+            elif isinstance(self._turn.effect, HandedOn):
+                yield from self._handed_on(self._turn.effect.schema)
             else:
-                yield batch_of([self._result()])
+                yield batch_of([self._result(self._turn.effect)])
         finally:
+            self._fed.remove()
             if not self._made.again:
                 self._made.close()
 
     def _send(self) -> Iterator[pa.RecordBatch]:
         into = self._stage.pipeline.into
         meters = [self._meter(self._stage.plan_paths.get(exchange.number, "")) for exchange in into]
-        outbox = Outbox(into, self._channel, self._stage.pipeline.channels, meters, Path(self._turn.folder))
+        folder = None if self._turn.folder is None else Path(self._turn.folder)
+        outbox = Outbox(into, self._channel, self._stage.pipeline.channels, meters, folder)
         with closing(self._rows()) as rows:
             for parcels in outbox.parcels(rows):
-                if parcels:
-                    yield batch_of(parcels)
+                yield from batches_of(parcels)
         yield batch_of(outbox.messages(self._report(outbox.rows, outbox.moved)))
 
-    def _result(self) -> Parcel:
-        match self._turn.effect:
+    def _handed_on(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """The rows themselves, in the types that Spark expects."""
+        with closing(self._rows()) as rows:
+            for batch in rows:
+                arrays = batch.columns or [pa.nulls(batch.num_rows)]  # Spark gets no rows without columns
+                columns = [column.cast(field.type) for column, field in zip(arrays, schema, strict=True)]
+                yield batch_of_columns(columns, batch.num_rows, schema)
+        self._inbox.drain()
+
+    @property
+    def _folder(self) -> Path:
+        if self._turn.folder is None:
+            raise InternalError("a stage that writes files has no folder for them")
+        return Path(self._turn.folder)
+
+    def _result(self, effect: KeptAs | WriteTarget | None) -> Parcel:
+        match effect:
             case None:
                 result = self._written(self._stage.pipeline.root.schema, self._rows())
             case WriteTarget() as target:
@@ -279,7 +302,7 @@ class _Channel:
 
     def _kept(self, dataset: KeptAs) -> Result:
         return write_dataset(
-            Path(self._turn.folder),
+            self._folder,
             self._stage.pipeline.root.schema,
             self._rows(),
             keyed=dataset.keyed,
@@ -289,7 +312,7 @@ class _Channel:
 
     def _written(self, schema: pa.Schema, rows: Generator[pa.RecordBatch]) -> Result:
         return write_result(
-            Path(self._turn.folder),
+            self._folder,
             schema,
             rows,
             pipeline=self._stage.number,
@@ -299,8 +322,8 @@ class _Channel:
     def _rows(self) -> Generator[pa.RecordBatch]:
         options = self._stage.options
         epoch_input = EpochInput(
-            pieces=self._given.pieces,
-            whole=self._turn.whole,
+            pieces={**self._given.pieces, **self._fed.pieces(whole=False)},
+            whole={**self._turn.whole, **self._fed.pieces(whole=True)},
             receive=self._receive,
             clock_us=self._turn.clock_us,
             time_zone=options.time_zone,

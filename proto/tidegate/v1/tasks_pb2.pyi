@@ -105,7 +105,7 @@ class PlanBytes(_message.Message):
     def __init__(self, binary: _Optional[bytes] = ..., json: _Optional[str] = ...) -> None: ...
 
 class TaskOptions(_message.Message):
-    __slots__ = ("mode", "determinism", "on_error", "channels", "max_pending_epochs", "memory_limit", "queue_bytes", "output_bytes", "spill_quota", "idle_seconds", "time_zone", "spill", "broadcast", "write_format", "write_quota", "loops", "loop_rows", "loop_seconds", "executor", "missing_columns", "epoch_seconds", "parallel_threshold_seconds", "durability", "checkpoint_epochs", "checkpoint_seconds", "retries", "auto_cores", "slot_memory")
+    __slots__ = ("mode", "determinism", "on_error", "channels", "max_pending_epochs", "memory_limit", "queue_bytes", "output_bytes", "spill_quota", "idle_seconds", "time_zone", "spill", "broadcast", "write_format", "write_quota", "loops", "loop_rows", "loop_seconds", "executor", "missing_columns", "epoch_seconds", "parallel_threshold_seconds", "durability", "checkpoint_epochs", "checkpoint_seconds", "retries", "auto_cores", "slot_memory", "result_files")
     MODE_FIELD_NUMBER: _ClassVar[int]
     DETERMINISM_FIELD_NUMBER: _ClassVar[int]
     ON_ERROR_FIELD_NUMBER: _ClassVar[int]
@@ -134,6 +134,7 @@ class TaskOptions(_message.Message):
     RETRIES_FIELD_NUMBER: _ClassVar[int]
     AUTO_CORES_FIELD_NUMBER: _ClassVar[int]
     SLOT_MEMORY_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FILES_FIELD_NUMBER: _ClassVar[int]
     mode: Mode
     determinism: Determinism
     on_error: OnError
@@ -162,7 +163,8 @@ class TaskOptions(_message.Message):
     retries: int
     auto_cores: int
     slot_memory: int
-    def __init__(self, mode: _Optional[_Union[Mode, str]] = ..., determinism: _Optional[_Union[Determinism, str]] = ..., on_error: _Optional[_Union[OnError, str]] = ..., channels: _Optional[int] = ..., max_pending_epochs: _Optional[int] = ..., memory_limit: _Optional[int] = ..., queue_bytes: _Optional[int] = ..., output_bytes: _Optional[int] = ..., spill_quota: _Optional[int] = ..., idle_seconds: _Optional[float] = ..., time_zone: _Optional[str] = ..., spill: _Optional[_Union[Spill, str]] = ..., broadcast: _Optional[_Iterable[str]] = ..., write_format: _Optional[str] = ..., write_quota: _Optional[int] = ..., loops: _Optional[_Union[Loops, str]] = ..., loop_rows: _Optional[int] = ..., loop_seconds: _Optional[float] = ..., executor: _Optional[_Union[ExecutorKind, str]] = ..., missing_columns: _Optional[_Union[MissingColumns, str]] = ..., epoch_seconds: _Optional[float] = ..., parallel_threshold_seconds: _Optional[float] = ..., durability: _Optional[_Union[Durability, str]] = ..., checkpoint_epochs: _Optional[int] = ..., checkpoint_seconds: _Optional[float] = ..., retries: _Optional[int] = ..., auto_cores: _Optional[int] = ..., slot_memory: _Optional[int] = ...) -> None: ...
+    result_files: bool
+    def __init__(self, mode: _Optional[_Union[Mode, str]] = ..., determinism: _Optional[_Union[Determinism, str]] = ..., on_error: _Optional[_Union[OnError, str]] = ..., channels: _Optional[int] = ..., max_pending_epochs: _Optional[int] = ..., memory_limit: _Optional[int] = ..., queue_bytes: _Optional[int] = ..., output_bytes: _Optional[int] = ..., spill_quota: _Optional[int] = ..., idle_seconds: _Optional[float] = ..., time_zone: _Optional[str] = ..., spill: _Optional[_Union[Spill, str]] = ..., broadcast: _Optional[_Iterable[str]] = ..., write_format: _Optional[str] = ..., write_quota: _Optional[int] = ..., loops: _Optional[_Union[Loops, str]] = ..., loop_rows: _Optional[int] = ..., loop_seconds: _Optional[float] = ..., executor: _Optional[_Union[ExecutorKind, str]] = ..., missing_columns: _Optional[_Union[MissingColumns, str]] = ..., epoch_seconds: _Optional[float] = ..., parallel_threshold_seconds: _Optional[float] = ..., durability: _Optional[_Union[Durability, str]] = ..., checkpoint_epochs: _Optional[int] = ..., checkpoint_seconds: _Optional[float] = ..., retries: _Optional[int] = ..., auto_cores: _Optional[int] = ..., slot_memory: _Optional[int] = ..., result_files: _Optional[bool] = ...) -> None: ...
 
 class CreateTaskRequest(_message.Message):
     __slots__ = ("plan", "options", "tables", "request", "restore")
@@ -650,7 +652,7 @@ class Sequences(_message.Message):
     def __init__(self, numbers: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Barrier(_message.Message):
-    __slots__ = ("epoch", "rows", "watermark", "statistics", "error", "checkpoint", "checkpoint_error")
+    __slots__ = ("epoch", "rows", "watermark", "statistics", "error", "checkpoint", "checkpoint_error", "files")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     WATERMARK_FIELD_NUMBER: _ClassVar[int]
@@ -658,6 +660,7 @@ class Barrier(_message.Message):
     ERROR_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_ERROR_FIELD_NUMBER: _ClassVar[int]
+    FILES_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     rows: int
     watermark: int
@@ -665,7 +668,16 @@ class Barrier(_message.Message):
     error: Error
     checkpoint: str
     checkpoint_error: Error
-    def __init__(self, epoch: _Optional[int] = ..., rows: _Optional[int] = ..., watermark: _Optional[int] = ..., statistics: _Optional[_Union[EpochStatistics, _Mapping]] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., checkpoint: _Optional[str] = ..., checkpoint_error: _Optional[_Union[Error, _Mapping]] = ...) -> None: ...
+    files: _containers.RepeatedCompositeFieldContainer[ResultFile]
+    def __init__(self, epoch: _Optional[int] = ..., rows: _Optional[int] = ..., watermark: _Optional[int] = ..., statistics: _Optional[_Union[EpochStatistics, _Mapping]] = ..., error: _Optional[_Union[Error, _Mapping]] = ..., checkpoint: _Optional[str] = ..., checkpoint_error: _Optional[_Union[Error, _Mapping]] = ..., files: _Optional[_Iterable[_Union[ResultFile, _Mapping]]] = ...) -> None: ...
+
+class ResultFile(_message.Message):
+    __slots__ = ("path", "rows")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    rows: int
+    def __init__(self, path: _Optional[str] = ..., rows: _Optional[int] = ...) -> None: ...
 
 class Finished(_message.Message):
     __slots__ = ()

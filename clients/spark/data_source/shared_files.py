@@ -1,0 +1,68 @@
+"""A plan's result in files that the executors of a server's own Spark have written: each partition reads a file.
+
+The rows do not pass the server. Its folder for staging must be visible, under the same path, where the file is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from ...proto.arrow.validation import each_validated
+from ...proto.errors import Refused
+from ...proto.values import Reader, ResultFile
+from ...transport.remote import RemoteService
+from .shared_results import SharedResult, barrier_of
+
+
+@dataclass(frozen=True, slots=True)
+class FileRows:
+    """The rows of one of the files of a result that `task` has computed first."""
+
+    task: str
+    at: int
+    file: ResultFile
+    reader: Reader
+
+
+def files_of(task: str, files: Sequence[ResultFile]) -> list[FileRows]:
+    """The partitions of a result: a file each, in order."""
+    return [FileRows(task, at, file, Reader(at + 1, len(files))) for at, file in enumerate(files)]
+
+
+class SharedFiles:
+    """The result of a task that `begin` makes or finds."""
+
+    def __init__(self, service: RemoteService, begin: Callable[[RemoteService], str], kept_seconds: float) -> None:
+        self._service = service
+        self._begin = begin
+        self._shared = SharedResult(service, begin, kept_seconds)
+
+    def read(self, wanted: FileRows) -> Generator[pa.RecordBatch]:
+        """The rows of a partition. If the task was deleted, it is made anew: it has the same rows in as many files."""
+        task = self._begin(self._service)
+        file = wanted.file if task == wanted.task else self._again(task, wanted)
+        with self._shared.reading(task, wanted.reader):
+            try:
+                source = pa.memory_map(file.path)
+            except FileNotFoundError as unseen:
+                raise Refused(
+                    f"the server's executors have written {file.path}, which is not there for this executor: the "
+                    "server's folder for staging (tidegate serve --spark-staging) must be the same folder under the "
+                    "same path here; or leave option('executor', 'spark') out",
+                    reason="RESULT_FILE_UNSEEN",
+                ) from unseen
+            with source, pa.ipc.open_stream(source) as reader:
+                yield from each_validated(reader)
+
+    def _again(self, task: str, wanted: FileRows) -> ResultFile:
+        files = barrier_of(self._service, task).files
+        if wanted.at >= len(files) or files[wanted.at].rows != wanted.file.rows:
+            raise Refused(
+                "the plan's result has other rows than when Spark planned its partitions: the files that it reads "
+                "have changed; load the DataFrame again",
+                reason="RESULT_CHANGED",
+            )
+        return files[wanted.at]
