@@ -97,7 +97,8 @@ class Lives:
         self._arguments += ["--write-root", str(folder / "tables"), "--root", str(folder)]
         self._crashes = list(crashes)
         self._ended = self._told_to_end = False
-        self._process = 0
+        self._process: int | None = None
+        """The server that runs. The system may give the number of one that has ended to another process."""
         self.died: list[str] = []
         self.wrong: list[str] = []
         self._thread = threading.Thread(target=self._run)
@@ -107,26 +108,27 @@ class Lives:
         while not self._ended:
             crash = self._crashes.pop(0) if self._crashes else None
             self._told_to_end = False
-            self._process = self._forking.start(self._arguments, self._log, crash)
-            came = crash is not None and self._ends_within(crash.seconds)
+            self._process = process = self._forking.start(self._arguments, self._log, crash)
+            came = crash is not None and self._ends_within(process, crash.seconds)
             if self._ended:
                 self.kill_one()
             status = self._forking.status()
+            self._process = None
             if status != (0 if self._told_to_end else -signal.SIGKILL):
                 self.wrong.append(f"a server has ended with status {status}: {self._log.read_text()[-3_000:]}")
                 return
             if crash is not None and not self._ended:
                 self.died.append(POINTS[crash.point].name if came else INSTANT)
 
-    def _ends_within(self, seconds: float) -> bool:
+    def _ends_within(self, process: int, seconds: float) -> bool:
         """True if the process ends by itself before it has worked for so long. It is killed otherwise."""
         latest = time.monotonic() + PATIENCE
         try:
-            watched = os.pidfd_open(self._process)
+            watched = os.pidfd_open(process)
         except ProcessLookupError:
             return True
         try:
-            while worked_seconds(self._process) < seconds and time.monotonic() < latest:
+            while worked_seconds(process) < seconds and time.monotonic() < latest:
                 if select.select([watched], [], [], _LOOK)[0]:
                     return True
         except (FileNotFoundError, ProcessLookupError):
@@ -139,13 +141,17 @@ class Lives:
     def end_one(self) -> None:
         """Tell the server to end; the next one starts then."""
         self._told_to_end = True
-        with suppress(ProcessLookupError):
-            os.kill(self._process, signal.SIGTERM)
+        self._send(signal.SIGTERM)
 
     def kill_one(self) -> None:
         """Kill the server; the next one starts then."""
-        with suppress(ProcessLookupError):
-            os.kill(self._process, signal.SIGKILL)
+        self._send(signal.SIGKILL)
+
+    def _send(self, number: signal.Signals) -> None:
+        process = self._process
+        if process is not None:
+            with suppress(ProcessLookupError):
+                os.kill(process, number)
 
     def close(self) -> None:
         self._ended, self._told_to_end = True, False
