@@ -183,10 +183,12 @@ def test_a_scan_that_fails_has_lost_its_health_until_an_epoch_ends_well(
 
 @pytest.mark.parametrize("number", range(len(ALL)), ids=list(ALL))
 def test_the_error_of_a_bad_deletion_is_the_same_above_every_operator(number: int) -> None:
-    """Of a row that never was, that is not there so often, or that comes and goes too often in the epoch."""
+    """Of a row that never was, that is not there so often, or that comes and goes too often in the epoch. In a source
+    of which no column is read, one row is like another.
+    """
     name = list(ALL)[number]
     with Running(build.plan(ALL[name]), skips=True, channels=1 + number % 3) as running:
-        sources = [source.name for source in running.computation.sources]
+        sources = [source.name for source in running.computation.sources if len(source.schema)]
         source = sources[number % len(sources)]
         first, second, third = (1, 1, 1.0, "a"), (1, 2, 2.0, "b"), (2, 1, 1.0, "a")
         running.epoch({source: [(first, 1), (second, 2), (third, 1)] for source in SCHEMAS}, SCHEMAS)

@@ -28,6 +28,7 @@ LIBRARIES = {"pa", "pq", "orc", "pj", "pc", "ds", "feather", "pyarrow"}
 
 #: Modules in which all rows that are read go through `proto.validation`.
 CHECKED = {
+    "tidegate.spark.data_source.shared_files",
     "tidegate.spark.supplies.staged",
     "tidegate.executor.checkpoints.checkpoint_folder",
     "tidegate.executor.datasets.dataset_files",

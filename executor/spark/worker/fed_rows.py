@@ -16,6 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 from pyspark import TaskContext
 
+from ....operators.core.batches import batch_of as batch_of_arrays
 from ....operators.core.blocks import blocks
 from ....operators.core.piece import FilePiece
 from ....operators.core.sizes import batch_bytes
@@ -45,7 +46,7 @@ class SendRows:
     def _typed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch in the wanted types. Spark gives instants in the session's zone."""
         arrays = [array.cast(field.type) for array, field in zip(batch.columns, self.fed.schema, strict=True)]
-        return pa.RecordBatch.from_arrays(arrays, schema=self.fed.schema)
+        return batch_of_arrays(arrays, batch.num_rows, self.fed.schema)
 
 
 class FedRows:
