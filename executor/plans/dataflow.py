@@ -236,9 +236,10 @@ class PlanComputation:
         while (large := self._keeping.ensure(physical, clock_us)) is not None:
             if large.name in self._without:
                 room = index_memory(self.options)
+                option = "slot_memory" if self.options.slot_memory else "memory_limit"
                 raise Exhausted(
                     f"{large.plan_path}: the index does not fit; the indexes of a task may take {room} bytes together, "
-                    "a quarter of its memory_limit (or slot_memory): raise it",
+                    f"a quarter of its {option}: raise {option}",
                     reason="INDEX_TOO_LARGE",
                 )
             self._without.add(large.name)
