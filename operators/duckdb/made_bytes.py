@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -57,25 +57,14 @@ class MadeBytes:
         self._counted = 0.0
         self._check, self._plan_path = check, plan_path
         self._number = next(_NUMBERS)
-        self._functions = [function for function in PYTHON_FUNCTIONS if _uses(sql, function.name)]
-        for function in self._functions:
-            connection.create_function(
-                self._named(function.name),
-                function.callable(partial(self._compute, function)),
-                list(function.parameters),
-                function.result,
-                type="arrow",
-                null_handling="special",
-            )
+        self._names: list[str] = []
+        """The functions that the statement uses."""
+        for function in PYTHON_FUNCTIONS:
+            if _uses(sql, function.name):
+                compute = function.callable(partial(self._compute, function))
+                self._create(function.name, compute, function.parameters, function.result)
         if self._guards:
-            connection.create_function(
-                self._named(WIDE_ROWS),
-                self._count,
-                ["DOUBLE", "VARCHAR", "BOOLEAN"],
-                "BOOLEAN",
-                type="arrow",
-                null_handling="special",
-            )
+            self._create(WIDE_ROWS, self._count, ("DOUBLE", "VARCHAR", "BOOLEAN"), "BOOLEAN")
 
     def __bool__(self) -> bool:
         """True where the statement makes values that need a guard."""
@@ -83,10 +72,11 @@ class MadeBytes:
 
     def named(self, sql: str) -> str:
         """The statement, with this counting's names."""
-        own = [*([WIDE_ROWS] if self._guards else ()), *(function.name for function in self._functions)]
-        if not own:
+        if not self._names:
             return sql
-        names = {f"{name}(": f"{self._named(name)}(" for name in own} | {WIDE_FROM: f"{self._most // BATCH_ROWS}e0"}
+        names = {f"{name}(": f"{self._named(name)}(" for name in self._names} | {
+            WIDE_FROM: f"{self._most // BATCH_ROWS}e0"
+        }
         return _TOKENS.sub(lambda match: names.get(match.group(), match.group()), sql)
 
     def begin(self, *, in_all: bool) -> None:
@@ -94,11 +84,16 @@ class MadeBytes:
         self.failure, self.in_all, self._counted = None, in_all, 0.0
 
     def close(self) -> None:
-        own = [*([WIDE_ROWS] if self._guards else ()), *(function.name for function in self._functions)]
-        self._guards, self._functions = 0, []
-        for name in own:
+        self._guards = 0
+        while self._names:
             with suppress(duckdb.Error):  # the connection is closed
-                self._connection.remove_function(self._named(name))
+                self._connection.remove_function(self._named(self._names.pop()))
+
+    def _create(self, name: str, compute: Callable[..., pa.Array], parameters: Sequence[str], result: str) -> None:
+        self._connection.create_function(
+            self._named(name), compute, list(parameters), result, type="arrow", null_handling="special"
+        )
+        self._names.append(name)
 
     def _named(self, name: str) -> str:
         return f"{name}_{self._number}"
