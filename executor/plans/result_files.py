@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
 
 from ...operators.core.operator import Stream
+from ...operators.core.streams import none_of
 from ...operators.writing.staged_write import Written
-from ...proto.errors import Exhausted, InternalError
+from ...proto.errors import Exhausted
 from ...proto.values import ResultFile
 
 
@@ -29,11 +29,7 @@ class ResultFiles:
         self.drop()
 
     def run(self, inputs: Sequence[Stream]) -> Iterator[pa.RecordBatch]:
-        [rows] = inputs
-        with closing(rows):
-            for _ in rows:
-                raise InternalError("rows of a result came in place of their files")
-        yield from ()
+        return none_of(inputs, "a result")
 
     def adopt(self, files: Sequence[ResultFile]) -> None:
         """Take the epoch's files over, in their order."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 
 import pyarrow as pa
 
+from ...proto.errors import InternalError
+from .operator import Stream
 from .sizes import batch_bytes
 
 
@@ -40,3 +43,12 @@ class BatchStream:
             close = getattr(self._batches, "close", None)
             if close is not None:
                 close()
+
+
+def none_of(inputs: Sequence[Stream], what: str) -> Iterator[pa.RecordBatch]:
+    """No rows: those of `what` are in files that other processes have written, and must not come here."""
+    [rows] = inputs
+    with closing(rows):
+        for _ in rows:
+            raise InternalError(f"rows of {what} came in place of their files")
+    yield from ()
