@@ -55,7 +55,7 @@ matrix: ## Run the whole test suite on every Python from 3.11 to 3.14 that this 
 	  else echo "python$$version is not here"; fi; \
 	done
 
-check: lint ## What CI runs: style, types beside the test suite (stale generated code included).
+check: lint ## Style, and types beside the test suite, as CI runs them (stale generated code included).
 	@$(MAKE) --no-print-directory --jobs 2 types test
 
 lint: $(DEVELOPMENT) ## Style.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from .edit_distance import EDIT_DISTANCE, edit_distance
+from .edit_distance import EDIT_DISTANCE, EDIT_DISTANCE_STEPS, edit_distance
 from .look_around import LOOK_AROUND, look_around
 from .python_function import PythonFunction
 from .sha2 import SHA2, sha2
 
-__all__ = ["EDIT_DISTANCE", "LOOK_AROUND", "PYTHON_FUNCTIONS", "SHA2", "PythonFunction"]
+__all__ = ["EDIT_DISTANCE", "EDIT_DISTANCE_STEPS", "LOOK_AROUND", "PYTHON_FUNCTIONS", "SHA2", "PythonFunction"]
 
 PYTHON_FUNCTIONS: Final = (
     PythonFunction(LOOK_AROUND, ("VARCHAR",) * 4, "VARCHAR[]", look_around),

@@ -12,7 +12,7 @@ import pyarrow as pa
 EDIT_DISTANCE: Final = "edit_distance"
 """The function in SQL: `edit_distance(text, text)` gives a number."""
 
-MOST_STEPS: Final = 100_000_000
+EDIT_DISTANCE_STEPS: Final = 100_000_000
 """The most pairs of characters for one pair of texts: some tenths of a second."""
 
 
@@ -27,10 +27,10 @@ def _distance(left: str | None, right: str | None, check: Callable[[], None]) ->
     check()
     if left is None or right is None:
         return None
-    if len(left) * len(right) > MOST_STEPS:
+    if len(left) * len(right) > EDIT_DISTANCE_STEPS:
         raise ValueError(
             f"texts of {len(left):,} and {len(right):,} characters are too long for levenshtein: the product of their "
-            f"lengths may be {MOST_STEPS:,} at most"
+            f"lengths may be {EDIT_DISTANCE_STEPS:,} at most"
         )
     few, many = sorted((left, right), key=len)
     return _distance_of(_characters(few), _characters(many))

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import itertools
 import sys
+import textwrap
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ..functions import coverage_rows
+from ..functions import coverage_rows, own_extensions
 from . import expressions, relations
 from . import literal_values as literals
 from .declarations import declared_types as types
@@ -22,7 +23,8 @@ from .encoding.restored import RESTORED
 from .relations import extension, write
 from .relations.reads import local_files, read
 
-_LENGTH: Final = "casts keep to the length; the length of text from a source is not checked"
+_WIDTH: Final = 120
+_UNCHECKED: Final = "the length of text from a source is not checked"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,8 +130,8 @@ ONEOFS: Final = (
         refused=types.REFUSED,
         notes={
             "user_defined": "u8, u16, u32 and u64",
-            "fixed_char": _LENGTH,
-            "varchar": _LENGTH,
+            "fixed_char": f"a cast cuts text to the length, or pads it with blanks; {_UNCHECKED}",
+            "varchar": f"a cast cuts text to the length; {_UNCHECKED}",
             "timestamp": "as precision_timestamp, precision 6",
             "timestamp_tz": "as precision_timestamp_tz, precision 6",
             "time": "as precision_time, precision 6",
@@ -164,9 +166,14 @@ def section(oneof: Oneof) -> Section:
 
 
 def functions_section() -> Iterator[str]:
-    """A table for each official extension, with a row for each function."""
-    yield from ("", "## Functions", "", "The functions of each official extension. A note lists the refused values of")
-    yield "options. A plan that names such a value runs if it also names one that Tidegate can honour."
+    """A table for each extension, with a row for each function."""
+    own = [f"`{name}`" for name in own_extensions()]
+    text = (
+        f"The functions of Substrait's official extensions, and of Tidegate's own: {', '.join(own[:-1])} and {own[-1]}."
+        " A note lists the refused values of options. A plan that names such a value runs if it also names one that "
+        "Tidegate can honour."
+    )
+    yield from ("", "## Functions", "", *textwrap.wrap(text, _WIDTH, break_on_hyphens=False))
     for file, rows in itertools.groupby(coverage_rows(), key=lambda row: row.file):
         yield from ("", f"### {file}", "", "| Function | Kind | Runs | Note |", "|---|---|---|---|")
         for row in rows:

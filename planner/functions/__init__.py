@@ -5,6 +5,7 @@ from .binding import Bound, bind, bind_scalar
 from .function_coverage import CoverageRow, coverage_rows
 from .patterns import Signature
 from .producer_casts import before_cast
+from .registry import own_extensions
 from .result_types import derived_type
 
 __all__ = [
@@ -17,4 +18,5 @@ __all__ = [
     "bind_scalar",
     "coverage_rows",
     "derived_type",
+    "own_extensions",
 ]

@@ -1,4 +1,4 @@
-"""The coverage of the official functions, for the documentation: made from the table, so that it cannot be stale."""
+"""The coverage of all extensions' functions, for the documentation: made from the table, so it cannot be stale."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class CoverageRow:
 
 
 def coverage_rows() -> tuple[CoverageRow, ...]:
-    """One row for each official function, by file, kind and name."""
+    """One row for each function, by file, kind and name."""
     options: dict[tuple[str, str, str], dict[str, None]] = {}
     rows: dict[tuple[str, str, str], CoverageRow] = {}
     for implementation in registry.everything():

@@ -108,6 +108,11 @@ def _texts() -> Mapping[str, str]:
     return {**_in_folder(resources.files("substrait_extensions") / "extensions"), **_ours()}
 
 
+def own_extensions() -> tuple[str, ...]:
+    """The names of our own extension files."""
+    return tuple(_ours())
+
+
 @lru_cache(maxsize=1)
 def _ours() -> Mapping[str, str]:
     return _in_folder(resources.files(__package__) / "extensions")

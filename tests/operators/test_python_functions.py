@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.operators.python_functions.edit_distance import MOST_STEPS, edit_distance
+from tidegate.operators.python_functions.edit_distance import EDIT_DISTANCE_STEPS, edit_distance
 from tidegate.operators.python_functions.sha2 import sha2
 
 TEXTS = st.text("abäß😀", max_size=12)
@@ -40,7 +40,7 @@ def test_a_distance_from_a_null_is_null() -> None:
 
 def test_texts_that_would_take_long_are_refused_with_their_lengths() -> None:
     with pytest.raises(ValueError, match="texts of 100,001 and 1,000 characters are too long for levenshtein"):
-        edit_distance(["a" * 100_001], ["b" * (MOST_STEPS // 100_000)], nothing)
+        edit_distance(["a" * 100_001], ["b" * (EDIT_DISTANCE_STEPS // 100_000)], nothing)
 
 
 @pytest.mark.parametrize("algorithm", ["sha224", "sha384", "sha512"])

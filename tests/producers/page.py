@@ -77,7 +77,9 @@ otherwise. Tidegate writes constant patterns anew, so that they mean the same:
 | `$1`, `${1}`, `$name`, `$$` and `\\1` in the new text of a replacement | written anew for RE2, for the first nine groups; refused for a reference to a later group |
 | a group that `regexp_match` may leave out, or find empty | refused: DuckDB does not tell the two apart |
 
-A pattern from a column is not written anew. With one of these signs, it is an error for a text beyond ASCII.
+Tidegate does not write a pattern from a column anew. If such a pattern has `\\d`, `\\w`, `\\s` or one of their opposites,
+`\\b`, `\\B`, `\\u`, `\\U`, `&&`, `--`, `~~`, or one of the flags `x`, `u`, `R` and `U`, each text that is not ASCII is an
+error. A new text from a column must not have a `$`.
 
 ## What a plan lacks
 

@@ -158,7 +158,7 @@ TABLE: Final[Table] = {
     ("datetime", "extract"): Entry(
         _extract,
         note="milliseconds and microseconds count from the minute, as in the official cases; MONDAY_WEEK and"
-        " SUNDAY_WEEK are refused: the text leaves the days before the year's first week open",
+        " SUNDAY_WEEK are refused: the extension's text gives no number to the days before the year's first week",
     ),
     ("datetime", "extract_boolean"): Entry(_extract_boolean, note="IS_DST is refused"),
     ("datetime", "add"): Entry(_shift("+")),

@@ -137,6 +137,7 @@ def _round_calendar(use: Use) -> str:
 TABLE: Final[Table] = {
     ("datetime", "round_temporal"): Entry(_round_temporal),
     ("datetime", "round_calendar"): Entry(
-        _round_calendar, note="the multiple after the last one of a unit of the calendar may be beyond the unit"
+        _round_calendar,
+        note="multiples count from the beginning of a unit of the calendar; rounding up may lead into the next unit",
     ),
 }

@@ -18,7 +18,10 @@ _OPTIONS: Final = {
     "multiline": ("MULTILINE_DISABLED", "MULTILINE_ENABLED"),
     "dotall": ("DOTALL_DISABLED", "DOTALL_ENABLED"),
 }
-_NOTE: Final = "patterns are RE2's; look-around in constant patterns, and in texts that are not too long for it"
+_NOTE: Final = (
+    "patterns are RE2's; a constant pattern may have look-around, which bounds the "
+    "[length of texts](plans-and-coverage.md#regular-expressions)"
+)
 
 
 def _flags(use: Use) -> tuple[str, str]:
@@ -179,7 +182,8 @@ TABLE: Final[Table] = {
     ("string", "regexp_replace"): Entry(
         _replace,
         _OPTIONS,
-        f"{_NOTE}; occurrence 0 replaces the first match, as in the official cases; the extension's text has it all",
+        f"{_NOTE}; occurrence 0 replaces the first match, as in the official cases; by the extension's text it would "
+        "replace all matches",
     ),
     ("string", "regexp_strpos"): Entry(_strpos, _OPTIONS, _NOTE),
     ("string", "regexp_string_split"): Entry(_split, _OPTIONS, _NOTE),

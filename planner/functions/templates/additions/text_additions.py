@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from .....operators.python_functions import EDIT_DISTANCE, SHA2
+from .....operators.python_functions import EDIT_DISTANCE, EDIT_DISTANCE_STEPS, SHA2
 from ....ir import types as t
 from ..use import Entry, Table, Template, Use, error, let, let_all
 from .list_additions import joined
@@ -201,7 +201,9 @@ TABLE: Final[Table] = {
     ("text", "decode"): Entry(_decode, note="the encoding must be a constant"),
     ("text", "find_in_set"): Entry(_position_in_list),
     ("text", "initcap_words"): Entry(_initcap_words),
-    ("text", "levenshtein"): Entry(_levenshtein, note="of texts whose lengths multiplied are not too many"),
+    ("text", "levenshtein"): Entry(
+        _levenshtein, note=f"the lengths of the two texts, multiplied, may be {EDIT_DISTANCE_STEPS:,} at most"
+    ),
     ("text", "like_escaped"): Entry(_like_escaped, _CASE),
     ("text", "lower_full"): Entry(_lower_full),
     ("text", "md5"): Entry(_call("md5")),
