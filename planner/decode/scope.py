@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 
 from .. import ir
@@ -15,6 +15,8 @@ class Windows:
     def __init__(self, width: int) -> None:
         self._width = width
         self.calls: list[ir.WindowCall] = []
+        self.orders: set[Hashable] = set()
+        """The content of their partitions and orders."""
 
     def lift(self, call: ir.WindowCall) -> ir.Field:
         """The column for the call's result."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from decimal import Decimal
 from typing import Final
 
@@ -11,6 +11,7 @@ from ... import ir
 from ...ir.types import Type, nullable
 from .. import poison
 from ..decoder import Decoder, Steps
+from ..encoding import limits
 from ..encoding.message_nodes import Message
 from ..function_calls import Bound, bind, declared_function, read_arguments, read_options
 from ..phases import is_distinct, is_whole
@@ -36,7 +37,20 @@ def convert_window_function(
         problem = "a window function can only stand in a projection"
         decoder.problems.add(plan_path, "MISPLACED_WINDOW_FUNCTION", problem)
         return poison.EXPRESSION
+    order = _order(decoder, message)
+    if order not in scope.windows.orders:
+        scope.windows.orders.add(order)
+        decoder.count(limits.WINDOW_ORDERS, plan_path)
     return poison.EXPRESSION if call is None else scope.windows.lift(call)
+
+
+def _order(decoder: Decoder, message: Message) -> Hashable:
+    """What is the same for window functions over the same partitions in the same order."""
+    content = decoder.nodes.content
+    return (
+        tuple(map(content, message.partitions)),
+        tuple((content(sort.expr), sort.direction) for sort in message.sorts),
+    )
 
 
 def convert_call(

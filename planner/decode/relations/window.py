@@ -5,6 +5,7 @@ from __future__ import annotations
 from ... import ir
 from .. import poison
 from ..decoder import Decoder, Steps
+from ..encoding import limits
 from ..encoding.message_nodes import Message
 from ..expressions.window_function import convert_call
 from ..plan_path import PlanPath
@@ -19,6 +20,7 @@ def convert_window(decoder: Decoder, message: Message, plan_path: PlanPath, oute
         message.partition_expressions, plan_path, "partition_expressions", scope
     )
     sorts = yield from convert_sorts(decoder, message.sorts, plan_path, scope)
+    decoder.count(limits.WINDOW_ORDERS, plan_path)
     calls: list[ir.WindowCall | None] = []
     for index, function in enumerate(message.window_functions):
         at = plan_path.at("window_functions", index)

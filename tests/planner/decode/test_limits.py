@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
@@ -15,7 +15,23 @@ from tidegate.planner.decode.encoding.message_classes import RECURSIVE
 from tidegate.proto.errors import PlanError
 from tidegate.proto.values import PlanBytes
 
-from .plans import I64, TEXT, TRUE, Node, call, decode, encode, field, filter_, plan, problem, project, table
+from .plans import (
+    I64,
+    TEXT,
+    TRUE,
+    Node,
+    call,
+    decode,
+    encode,
+    field,
+    filter_,
+    function,
+    number,
+    plan,
+    problem,
+    project,
+    table,
+)
 from .test_depth import deep_plan, tagged
 
 
@@ -239,6 +255,30 @@ def test_inputs_of_operations_on_multisets_are_counted_together(operation: str) 
     reported = problem(plan(together, ["a"]))
     assert reported.reason == "PLAN_TOO_LARGE"
     assert f"more than {most} inputs of set operations on multisets; at most {most} are allowed" in reported.message
+
+
+def windowed(orders: Iterable[int]) -> Node:
+    """A projection of a sum for each of these, over rows in order of a column plus the number."""
+    ordered = ([{"expr": call("add", field(0), number(at)), "direction": 1}] for at in orders)
+    return project(table(I64), *({"windowFunction": function("sum", field(0), sorts=sorts)} for sorts in ordered))
+
+
+def one_above_the_other(count: int) -> Node:
+    """So many window relations over the same order."""
+    below = table(I64)
+    for _ in range(count):
+        below = {"window": {"input": below, "windowFunctions": [function("sum", field(0))]}}
+    return below
+
+
+def test_orders_of_window_functions_are_counted_together_and_once_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    lower(monkeypatch, limits.WINDOW_ORDERS, 6)
+    for encoded in both(plan(windowed([1, 2, 3, 4, 5, 6, 1, 2]), ["a"] * 9)):
+        decode_plan(encoded)
+    for many in (windowed(range(7)), one_above_the_other(7)):
+        reported = problem(plan(many, ["a"] * 8))
+        assert reported.reason == "PLAN_TOO_LARGE"
+        assert "more than 6 orders and partitions of its window functions; at most 6 are allowed" in reported.message
 
 
 def with_parameter(letters: int, uses: int) -> Node:
