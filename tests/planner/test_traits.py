@@ -71,10 +71,7 @@ def test_a_kind_that_lacks_a_trait_and_a_pass_that_lacks_a_kind_are_errors_of_my
         text, removed = re.subn(rf"^( *){re.escape(case)}\n(\1 .*\n)+", "", path.read_text(), flags=re.MULTILINE)
         assert removed == 1
         path.write_text(text)
-    mypy = [sys.executable, "-m", "mypy", "--config-file", TOP / "pyproject.toml", "--cache-dir", tmp_path / "cache"]
-    checked = subprocess.run(
-        [*mypy, "-p", "tidegate.planner"], cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False
-    )
+    checked = _checked(tmp_path, ["planner/ir/relations.py", "planner/ir/tree.py", *WITHOUT_A_CASE])
     missing = set(re.findall(r'Missing positional argument "(\w+)" in call to "Traits"', checked.stdout))
     assert missing == set(TRAITS), checked.stdout + checked.stderr
     assert '"Bare" of' in checked.stdout
@@ -84,3 +81,14 @@ def test_a_kind_that_lacks_a_trait_and_a_pass_that_lacks_a_kind_are_errors_of_my
         assert re.search(rf'{file}:\d+: error: Argument 1 to "assert_never" has incompatible type', checked.stdout), (
             file
         )
+
+
+def _checked(folder: Path, files: list[str]) -> subprocess.CompletedProcess[str]:
+    """The types of these files. Of the others mypy reads no function's body: that takes most of its time."""
+    config = (TOP / "pyproject.toml").read_text()
+    modules = [f"tidegate.{file.removesuffix('.py').replace('/', '.')}" for file in files]
+    for module, ignored in (('"tidegate.*"', "true"), (str(modules), "false")):
+        config += f"\n[[tool.mypy.overrides]]\nmodule = {module}\nignore_errors = {ignored}\n"
+    (folder / "pyproject.toml").write_text(config)
+    command = [sys.executable, "-m", "mypy", "--cache-dir", "/dev/null", "-p", "tidegate.planner"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=240, check=False)
