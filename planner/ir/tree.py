@@ -103,7 +103,7 @@ def _collect(part: Any, into: list[ir.Expression]) -> None:
         case ir.SortKey():
             into.append(part.expression)
         case ir.Measure():
-            into.extend(_of_measure(part))
+            into.extend(measured(part))
         case ir.WindowCall():
             into.extend(_of_call(part))
         case _:
@@ -220,7 +220,8 @@ def _keys(old: tuple[ir.SortKey, ...], take: Iterator[ir.Expression]) -> tuple[i
     return tuple(replace(key, expression=next(take)) for key in old)
 
 
-def _of_measure(measure: ir.Measure) -> tuple[ir.Expression, ...]:
+def measured(measure: ir.Measure) -> tuple[ir.Expression, ...]:
+    """The expressions of a measure: its arguments, sort keys and condition."""
     keys = (key.expression for key in measure.sorts)
     return (*_values(measure.arguments), *keys, *_present(measure.condition))
 

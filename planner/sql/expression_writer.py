@@ -24,6 +24,8 @@ from ..functions.templates.window_functions import RANKING
 from ..ir import types as t
 from ..ir.arrow_types import sql_type
 from ..ir.boolean import is_connective, terms
+from ..ir.tree import measured
+from ..ir.visit import parts
 from ..ir.walk import unroll
 from . import cast_expressions as casts
 from . import window_frames as frames
@@ -272,15 +274,29 @@ def _constant(argument: ir.Expression | str) -> object:
 
 
 def render_measure(measure: ir.Measure, scope: Scope) -> str:
-    """The use of an aggregate function, for the SELECT list of a grouping query."""
+    """The use of an aggregate function, for the SELECT list of a grouping query.
+
+    SQL takes an aggregate whose columns are all an enclosing query's for an aggregate of that query. A condition that
+    is always true gives it a column of its own query.
+    """
     distinct = "DISTINCT " if measure.distinct else ""
     order = f" ORDER BY {render_sorts(measure.sorts, scope)}" if measure.sorts else ""
-    condition = f" FILTER (WHERE {guarded(measure.condition, scope)})" if measure.condition is not None else ""
+    conditions = [] if measure.condition is None else [guarded(measure.condition, scope)]
+    if reads_enclosing_rows_alone(measure):
+        conditions.append(f"({scope.column(0, 0)} IS NULL OR true)")
+    condition = f" FILTER (WHERE {' AND '.join(conditions)})" if conditions else ""
 
     def aggregate(name: str, *arguments: str) -> str:
         return f"{name}({distinct}{', '.join(arguments)}{order}){condition}"
 
     return applied(measure, render_arguments(measure.arguments, scope), aggregate)
+
+
+def reads_enclosing_rows_alone(measure: ir.Measure) -> bool:
+    """Tests whether all columns that a measure reads, one at least, are of enclosing queries' rows."""
+    fields = (part for own in measured(measure) for part in parts(own) if isinstance(part, ir.Field))
+    enclosing = [field.outer > 0 for field in fields]
+    return any(enclosing) and all(enclosing)
 
 
 def render_window_call(call: ir.WindowCall, scope: Scope) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 
@@ -40,6 +40,11 @@ class Table:
         """The table's columns under the names that the rest of the SELECT uses."""
         names = self.direct.columns if self.direct is not None else (f"c{index}" for index in range(self.width))
         return tuple(f"{self.alias}.{name}" for name in names)
+
+    @property
+    def with_a_column(self) -> Table:
+        """The same rows with one column at least, which the relation may not have."""
+        return self if self.columns else replace(self, width=1, direct=None)
 
 
 def gathered(select: str) -> str:
