@@ -21,6 +21,7 @@ from .changes.network.network import Network
 from .changes.network.network_statistics import NetworkStatistics
 from .changes.network.schedule import InOrder, Watched
 from .changes.values.change import Change
+from .changes.values.epoch_result import EpochResult
 from .changes.values.evaluator import Evaluators
 from .core.blocks import BLOCK_ROWS
 from .core.operator import Operator, Stream
@@ -95,7 +96,7 @@ class ChangingRounds:
         self, schema: pa.Schema, make: Callable[[InOrder], Network], check: Callable[[], None], *, memory: int
     ) -> None:
         self._schema = schema
-        self._network = make(Watched(check, self._weigh, self._has_room))
+        self._network = make(Watched(check, self._weigh, self._has_room, self._refuse))
         self._memory = memory
         self._used = False
 
@@ -108,7 +109,7 @@ class ChangingRounds:
         if not inputs:
             self._network.end()
         self._network.run()
-        yield from self._rows(self._network.take())
+        yield from self._rows(self._network.result())
 
     def statistics(self) -> NetworkStatistics:
         return self._network.statistics()
@@ -122,16 +123,16 @@ class ChangingRounds:
             self._network.run()
         self._network.end(port, watermark=stream.watermark)
 
-    def _rows(self, change: Change) -> Generator[pa.RecordBatch]:
+    def _rows(self, result: EpochResult) -> Generator[pa.RecordBatch]:
         """Each row with all its copies, some megabytes at a time: few rows may have many copies."""
-        ends = change.weights.cumsum()
+        ends = result.weights.cumsum()
         total = int(ends[-1]) if len(ends) else 0
-        step = rows_within(BATCH_BYTES, change.rows.nbytes // max(len(change), 1), BLOCK_ROWS)
+        step = rows_within(BATCH_BYTES, result.row_bytes, BLOCK_ROWS)
         for start in range(0, total, step):
             stop = min(start + step, total)
             first, last = ends.searchsorted([start, stop - 1], side="right")
             copies = np.diff(np.minimum(ends[first : last + 1], stop), prepend=start)
-            part = change.rows.take(np.arange(first, last + 1).repeat(copies))
+            part = result.taken(np.arange(first, last + 1).repeat(copies))
             yield part.to_batch(self._schema)
 
     def _has_room(self, size: int) -> bool:
@@ -139,7 +140,9 @@ class ChangingRounds:
         return self._network.nbytes + size <= 2 * self._memory
 
     def _weigh(self) -> None:
-        size = self._network.nbytes
-        if size > self._memory:
-            names = ", ".join(repr(loop.name) for loop in self.statistics().loops)
-            raise keeps_too_much(names, size, self._memory)
+        if self._network.nbytes > self._memory:
+            self._refuse(0)
+
+    def _refuse(self, more: int) -> None:
+        names = ", ".join(repr(loop.name) for loop in self.statistics().loops)
+        raise keeps_too_much(names, self._network.nbytes + more, self._memory)

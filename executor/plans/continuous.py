@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-import numpy as np
 import pyarrow as pa
 
 from ...operators.arrays.retype import unnamed
@@ -111,7 +110,9 @@ class ContinuousComputation:
         try:
             graph = graph_of(prepared.root, entries, self._evaluators)
             self._network = Network(
-                graph, options.channels, schedule=Watched(self.check_stopped, self.check, self.has_room)
+                graph,
+                options.channels,
+                schedule=Watched(self.check_stopped, self.check, self.has_room, self.refuse),
             )
         except BaseException:
             self.close()
@@ -243,21 +244,23 @@ class ContinuousComputation:
         self._network.end_all({self._ports[name]: watermark for name, watermark in said.items()})
         if not self._network.run():
             raise InternalError("the network stopped before the epoch was complete")
-        change = self._network.take()
+        result = self._network.result()
         self.check()
         for meter in self._meters.all():
             meter.failed = False  # an epoch that ends well is health again, for sources that it did not read too
-        step = rows_within(BATCH_BYTES, change.rows.nbytes // max(len(change), 1), _BATCH_ROWS)
-        for start in range(0, len(change), step):
-            yield self._batch(change.take(np.arange(start, min(start + step, len(change)))))
+        for part in result.parts(rows_within(BATCH_BYTES, result.row_bytes, _BATCH_ROWS)):
+            yield self._batch(part)
 
     def check(self, more: int = 0) -> None:
         """Raise if the run is to stop, or if the state and `more` bytes of input are too large."""
         self.check_stopped()
         self._unweighed = 0
+        if self._network.nbytes + more > self._memory:
+            self.refuse(more)
+
+    def refuse(self, more: int) -> None:
+        """Raise the error of state that is too large with `more` bytes beside it."""
         size = self._network.nbytes + more
-        if size <= self._memory:
-            return
         operators = sorted(self._network.statistics().operators, key=lambda operator: operator.nbytes, reverse=True)
         largest = "; ".join(
             f"{operator.operator} at {operator.plan_path}: {operator.nbytes:,}" for operator in operators[:_LARGEST]

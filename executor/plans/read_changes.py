@@ -13,7 +13,7 @@ from ...operators.changes.values.change import Change
 from ...operators.core.batches import batch_of
 from ...operators.core.piece import Piece
 from ...operators.core.sizes import BATCH_BYTES
-from ...operators.core.wide_rows import PassingRows
+from ...operators.core.wide_rows import PassingRows, packed
 from ...operators.duckdb.conform import Conform
 from ...operators.sources.formats.matching import Names, match_change_column, match_columns
 from ...operators.sources.scan import Scan
@@ -76,7 +76,7 @@ class Reading:
             passing = PassingRows(self._freed_every)
             with closing(MeteredStream(scan.schema, scan.run(()), self._meter)) as batches:
                 read = self._meter.bytes_out
-                for batch in batches:
+                for batch in map(packed, batches):
                     size, read = self._meter.bytes_out - read, self._meter.bytes_out
                     passing.add_bytes(size)
                     yield self._change(batch, weighed=name is not None), size

@@ -7,13 +7,14 @@ at which it changed. Inside loops that count rounds there is one more number, th
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final, assert_never
 
 import numpy as np
 import pyarrow as pa
 
+from ..core.room import need_room
 from .agenda import Agenda
 from .change_operator import ChangeOperator, Kept
 from .event_time.forgetting import Forgetting
@@ -23,9 +24,11 @@ from .kept.dense_counts import DenseCounts
 from .kept.history import again
 from .kept.matching_entries import MatchingEntries
 from .kept.present import sums_at
+from .kept.recent_entries import AT_ONCE
 from .values.change import Change, Numbers, Rounds, by_rounds, constant_rounds
 from .values.consolidate import Entries, added, consolidated, group_starts, without_zeros
 from .values.rows import Rows
+from .values.scattered_column import has_wide
 from .values.value_columns import Index, Mask
 
 VERSION: Final = 2
@@ -33,6 +36,8 @@ VERSION: Final = 2
 
 _FEW: Final = 8
 """Up to so many rows of a single loop are decided one by one, which costs less than dozens of steps over arrays."""
+_LARGE: Final = 1 << 31
+"""A row with so many copies is decided with all others."""
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 
 
@@ -80,6 +85,8 @@ class DistinctOrSetOp(ChangeOperator):
         whole = range(len(schema))
         self._kept = Arrangement(schema.types, whole, depth=depth, width=self._inputs + bool(depth))
         self._agenda: Agenda[tuple[Rows, Numbers]] = Agenda()
+        self._deciding = 0
+        """The bytes of rows that are taken from the agenda and not decided yet."""
         self._dense_counts = DenseCounts() if once and not depth and weighing is Weighing.DISTINCT else None
         """The state in place of the received rows, as long as it can count them."""
         self._closing = closing
@@ -101,10 +108,31 @@ class DistinctOrSetOp(ChangeOperator):
         return self._agenda.first()
 
     def decide(self, rounds: Rounds) -> Iterable[Change]:
-        parts = tuple(self._agenda.take(rounds))
+        parts = list(self._agenda.take(rounds))
         if not parts:
             return ()
-        rows, numbers = _joined(parts)
+        # What portions of wide rows change adds up. Rows with very many copies may cancel out, so these come together.
+        if self._depth or not any(has_wide(rows.columns, len(rows)) for rows, _ in parts) or any(map(_is_large, parts)):
+            return self._decided_changes(*_joined(parts), rounds)
+        return self._in_portions(parts, rounds)
+
+    def _in_portions(self, parts: list[tuple[Rows, Numbers]], rounds: Rounds) -> Iterator[Change]:
+        """The changes of an epoch's parts, some megabytes at a time. The list is emptied."""
+        self._deciding = sum(rows.nbytes for rows, _ in parts)
+        parts.reverse()
+        while parts:
+            some, size = [parts.pop()], 0
+            while parts and (size := size + parts[-1][0].nbytes) < AT_ONCE:
+                some.append(parts.pop())
+            rows, numbers = _joined(some)
+            some.clear()
+            size = rows.nbytes
+            need_room(size)
+            yield from self._decided_changes(rows, numbers, rounds)
+            del rows
+            self._deciding = max(self._deciding - size, 0) if parts else 0
+
+    def _decided_changes(self, rows: Rows, numbers: Numbers, rounds: Rounds) -> Iterable[Change]:
         if self._dense_counts is not None:
             change = self._dense_counts.add(rows, numbers)
             if change is not None:
@@ -142,7 +170,7 @@ class DistinctOrSetOp(ChangeOperator):
     def nbytes(self) -> int:
         dense_counts = 0 if self._dense_counts is None else self._dense_counts.nbytes
         waiting = self._agenda.nbytes(lambda item: item[0].nbytes + int(item[1].nbytes))
-        return dense_counts + super().nbytes + waiting
+        return dense_counts + super().nbytes + waiting + self._deciding
 
     def _decided(self, touched: Entries) -> Numbers:
         """The changes of rows' weights, where there are no rounds."""
@@ -240,10 +268,15 @@ class DistinctOrSetOp(ChangeOperator):
         return _weighed(self._weighing, first, others)
 
 
-def _joined(parts: tuple[tuple[Rows, Numbers], ...]) -> tuple[Rows, Numbers]:
+def _joined(parts: Sequence[tuple[Rows, Numbers]]) -> tuple[Rows, Numbers]:
     if len(parts) == 1:
         return parts[0]
-    return Rows.concat([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+    rows = [part[0] for part in parts]
+    return Rows.scattered(rows) or Rows.concat(rows), np.concatenate([part[1] for part in parts])
+
+
+def _is_large(part: tuple[Rows, Numbers]) -> bool:
+    return bool((np.abs(part[1]) >= _LARGE).any())
 
 
 def _together(rows: Rows, numbers: Numbers) -> Entries:

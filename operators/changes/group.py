@@ -132,6 +132,11 @@ class Group(Keyed):
         for extremes in self._extremes.values():
             extremes.insert(change, keys)
 
+    def _sizes(self, keys: Rows) -> Numbers | None:
+        sizes = (super()._sizes(keys), *(extremes.sizes(keys) for extremes in self._extremes.values()))
+        known = [some for some in sizes if some is not None]
+        return np.add.reduce(known) if known else None
+
     def _answer(self, keys: Rows, rounds: Rounds) -> Answer:
         tallies = self._tallies.held(keys, rounds, rows=False)
         sums = sums_at(tallies.now, (), len(keys)).reshape(len(keys), self._width)

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from ...proto.errors import InternalError
 from ..core.operator import StateReader
+from ..core.room import need_room
 from ..core.wide_rows import PassingRows
 from .agenda import Agenda
 from .change_operator import ChangeOperator, Kept
@@ -25,11 +26,15 @@ from .kept.history import again
 from .kept.matching_entries import History, MatchingEntries
 from .kept.recent_entries import AT_ONCE
 from .values.change import Change, Numbers, Rounds, by_rounds, constant_rounds, has_large_weights, ones
-from .values.consolidate import consolidate
+from .values.consolidate import all_different, consolidate
+from .values.portions import portions_with_room
 from .values.rows import Rows
+from .values.scattered_column import has_wide
 from .values.value_columns import Index
 
 _FREED: Final = PassingRows(4 << 20)
+_COPIES: Final = 2
+"""The copies of a key's rows that are in memory while they are put in order."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,19 +90,24 @@ class Keyed(ChangeOperator):
         touched = self._touched(items)
         parts = [item for item in items if isinstance(item, Change)]
         items.clear()  # whose rows may be long
-        self._deciding = sum(part.nbytes for part in parts)
+        held = sum(keys.nbytes for keys in touched)  # wide keys are those of the changes, and keep them in memory
+        self._deciding = max(held, sum(part.nbytes for part in parts))
         for change in _together(parts):
             size = change.nbytes
+            need_room(size)
             _FREED.add_bytes(size)
             self._absorb(change)
             del change
-            self._deciding = max(self._deciding - size, 0) if parts else 0
-        for some in self._portions(touched):
-            answer = self._answer(some, rounds)
-            before = self._given.held(some, rounds)
-            if self._depth:
-                self._put_down(some, (answer.history, before.history), rounds)
-            yield from self._differences(some, answer, before.now, rounds)
+            self._deciding = max(self._deciding - size, held) if parts else held
+        while touched:
+            keys = touched.pop()
+            for some in self._portions(keys):
+                answer = self._answer(some, rounds)
+                before = self._given.held(some, rounds)
+                if self._depth:
+                    self._put_down(some, (answer.history, before.history), rounds)
+                yield from self._differences(some, answer, before.now, rounds)
+            self._deciding -= keys.nbytes
 
     def kept(self) -> Iterable[Kept]:
         yield Kept("given", self._given, self.schema)
@@ -110,10 +120,21 @@ class Keyed(ChangeOperator):
     def nbytes(self) -> int:
         return super().nbytes + self._deciding + self._agenda.nbytes(lambda item: item.nbytes)
 
-    def _touched(self, items: Sequence[Change | Rows]) -> Rows:
-        """The different keys of the items: first of each one, because all rows may have few keys."""
+    def _touched(self, items: Sequence[Change | Rows]) -> list[Rows]:
+        """The different keys of the items: first of each one, because all rows may have few keys. Wide keys that are
+        all different stay in the items' rows.
+        """
         keys = [item.rows.select(self._key) if isinstance(item, Change) else item for item in items]
-        return _different(Rows.concat(keys if len(keys) == 1 else list(map(_different, keys))))
+        if len(keys) > 1:
+            keys = list(map(_different, keys))
+            together = Rows.scattered(keys)
+            if together is None:
+                keys = [Rows.concat(keys)]
+            elif all_different(together.hashes()):
+                return keys[::-1]
+            else:
+                keys = [together]
+        return [_different(keys[0])]
 
     @abstractmethod
     def _absorb(self, change: Change) -> None:
@@ -121,7 +142,12 @@ class Keyed(ChangeOperator):
 
     def _portions(self, keys: Rows) -> Iterable[Rows]:
         """The keys, as many at a time as are answered together."""
-        return (keys,)
+        sizes = self._sizes(keys)
+        return (keys,) if sizes is None else map(keys.take, portions_with_room(sizes, _COPIES))
+
+    def _sizes(self, keys: Rows) -> Numbers | None:
+        """About the bytes of rows of each key that its answer is made from; None where they are few."""
+        return np.full(len(keys), keys.nbytes // len(keys)) if has_wide(keys.columns, len(keys)) else None
 
     @abstractmethod
     def _answer(self, keys: Rows, rounds: Rounds) -> Answer:
@@ -129,14 +155,16 @@ class Keyed(ChangeOperator):
 
     def _differences(self, touched: Rows, answer: Answer, old: MatchingEntries, rounds: Rounds) -> Iterable[Change]:
         now = touched.take(answer.asked).beside(answer.rows)
-        both = Change(Rows.concat([now, old.rows]), np.concatenate([answer.weights, -old.weights]))
-        difference = consolidate(both)
+        difference = consolidate(Change.scattered([Change(now, answer.weights), Change(old.rows, -old.weights)]))
         if not len(difference):
             return ()
         change = Change(
             difference.rows, difference.weights, constant_rounds(rounds, len(difference)), consolidated=True
         )
+        size = change.rows.long_bytes  # which nobody else counts yet
+        self._deciding += size
         self._given.insert(change)
+        self._deciding -= size
         return (change,)
 
     def _put_down(self, keys: Rows, histories: Sequence[History], rounds: Rounds) -> None:

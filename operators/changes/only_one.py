@@ -43,7 +43,7 @@ class OnlyOne(ChangeOperator):
     def settle(self) -> None:
         if not self._touched:
             return
-        rows, self._touched = Rows.concat(self._touched), []
+        rows, self._touched = Rows.scattered(self._touched) or Rows.concat(self._touched), []
         matches = self._counts.find(rows, rows=False)
         sums = sums_at(MatchingEntries(matches.asked, matches.rows, matches.weights, ()), (), len(rows))
         many = np.flatnonzero(sums[:, 0] > sums[:, 1])
@@ -54,6 +54,10 @@ class OnlyOne(ChangeOperator):
                 "and must have at most one",
                 reason="MORE_THAN_ONE_ROW",
             )
+
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + sum(rows.nbytes for rows in self._touched)
 
     def kept(self) -> Iterable[Kept]:
         yield Kept("counts", self._counts, self._left)

@@ -61,10 +61,10 @@ class Postponed:
 
     def decide(self, rounds: Rounds) -> Iterator[Change]:
         """The results of the rows that waited for this time and exist."""
-        parts = tuple(self._agenda.take(rounds))
+        parts = list(self._agenda.take(rounds))
         if not parts:
             return
-        whole = Change.concat(parts)
+        whole = Change.scattered(parts)
         there = consolidate(Change(whole.rows, whole.weights))
         for part in _parts(there, _at_once(there)):
             try:

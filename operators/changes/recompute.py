@@ -8,14 +8,17 @@ all inputs, and the rows given out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from ..core.operator import StateReader
+from ..core.room import need_room
 from .agenda import Agenda
 from .change_operator import ChangeOperator, Kept
 from .kept.arrangement import Arrangement
+from .kept.chosen_entries import ChosenEntries
 from .kept.history import again, counts_at
 from .kept.matching_entries import MatchingEntries
 from .kept.present import present
@@ -24,6 +27,9 @@ from .values.consolidate import consolidate
 from .values.evaluator import Evaluator
 from .values.order_codes import canonical_orders
 from .values.rows import Rows
+
+_EVERY: Final = Rows((), 1)
+"""The key of all rows."""
 
 
 class Recompute(ChangeOperator):
@@ -69,8 +75,10 @@ class Recompute(ChangeOperator):
             if item is not None:
                 port, change = item
                 self._inputs[port].insert(change)
-        everything = [_all(arrangement) for arrangement in self._inputs]
-        before = _all(self._given)
+        kept = [*self._inputs, self._given]
+        need_room(sum(arrangement.nbytes for arrangement in kept))
+        everything = [arrangement.chosen(_EVERY) for arrangement in self._inputs]
+        before = self._given.find(_EVERY)
         if self._depth:
             self._put_down((*everything, before), rounds)
         now = self._evaluated(everything, rounds)
@@ -97,20 +105,16 @@ class Recompute(ChangeOperator):
     def nbytes(self) -> int:
         return super().nbytes + self._agenda.nbytes(lambda item: 0 if item is None else item[1].nbytes)
 
-    def _evaluated(self, everything: Sequence[MatchingEntries], rounds: Rounds) -> Rows:
+    def _evaluated(self, everything: Sequence[ChosenEntries], rounds: Rounds) -> Rows:
         inputs = []
         for history, schema in zip(everything, self._schemas, strict=True):
             there = present(history, rounds, canonical_orders(len(schema)))
-            copies = there.copies(f"{self._plan_path}: Recompute")
-            inputs.append(there.rows.take(copies).to_batch(schema))
+            rows, _ = there.with_copies(f"{self._plan_path}: Recompute")
+            inputs.append(rows.to_batch(schema))
         return Rows.of_batch(self._evaluate(*inputs))
 
-    def _put_down(self, histories: Sequence[MatchingEntries], rounds: Rounds) -> None:
+    def _put_down(self, histories: Sequence[ChosenEntries | MatchingEntries], rounds: Rounds) -> None:
         asked = np.concatenate([history.asked for history in histories])
         times = tuple(np.concatenate(n) for n in zip(*(history.rounds for history in histories), strict=True))
         for later, _ in again(asked, times, rounds):
             self._agenda.add(later, None)
-
-
-def _all(arrangement: Arrangement) -> MatchingEntries:
-    return arrangement.find(Rows((), 1))

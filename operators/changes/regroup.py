@@ -8,6 +8,7 @@ their key, and the answers that were given out. A change costs as much as all ro
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +20,12 @@ from .keyed_operator import Answer, KeyedRows
 from .values.change import Rounds
 from .values.evaluator import NUMBER, Evaluator, RowsFailed, first_failing
 from .values.order_codes import canonical_orders
-from .values.portions import TOGETHER, portions
+from .values.portions import TOGETHER, portions_with_room
 from .values.rows import Rows
 from .values.value_columns import Index
+
+_COPIES: Final = 2
+"""The copies of a key's rows that are in memory while an answer is made from them, without the answer."""
 
 
 class Regroup(KeyedRows):
@@ -51,12 +55,12 @@ class Regroup(KeyedRows):
         self._orders = canonical_orders(len(input_schema))
 
     def _portions(self, keys: Rows) -> Iterable[Rows]:
-        if self._rows.nbytes <= TOGETHER or len(keys) <= 1:
+        if self._rows.nbytes <= TOGETHER:
             return (keys,)
-        return (keys.take(numbers) for numbers in portions(self._rows.sizes(keys)))
+        return map(keys.take, portions_with_room(self._rows.sizes(keys), _COPIES))
 
     def _answer(self, keys: Rows, rounds: Rounds) -> Answer:
-        matches = self._rows.find(keys)
+        matches = self._rows.chosen(keys)
         history = (matches.asked, matches.rounds)
         now = present(matches, rounds, self._orders)
         del matches  # whose rows may be long

@@ -163,6 +163,10 @@ class RetractionCheck(ChangeOperator):
                     whose = f"source {self._source!r}"
                     raise late_insertion(rows.take(wrong[:1]), self._rows, whose)
 
+    @property
+    def nbytes(self) -> int:
+        return super().nbytes + sum(part.rows.nbytes for part in self._deleted)
+
     def kept(self) -> Iterable[Kept]:
         yield Kept("counts", self._counts, self._kept)
 

@@ -60,17 +60,26 @@ class Top(KeyedRows):
         super().__init__(schema, key, answer_schema, kept, depth=depth)
         self._orders = (*orders, *canonical_orders(len(schema)))
         self._from, self._to = offset, offset + count
+        self._width = 2 * self._to + 2
+        """The rows of a key at which a look-up begins."""
         self._counting = counting
         self._tied = tuple(order.column for order in orders)
 
+    def _sizes(self, keys: Rows) -> Numbers | None:
+        if not self._rows.has_wide_rows:
+            return super()._sizes(keys)
+        return self._rows.sizes(keys) if self._ordered is None else self._ordered.first_sizes(keys, self._width)
+
     def _answer(self, keys: Rows, rounds: Rounds) -> Answer:
         if self._ordered is not None:
-            rows = self._ordered.first_of(keys, 2 * self._to + 2, self._enough)
+            rows = self._ordered.first_of(keys, self._width, self._enough)
             history: tuple[Index, ManyRounds] = (rows.asked[:0], ())
         else:
-            matches = self._rows.find(keys)
+            matches = self._rows.chosen(keys)
             rows, history = present(matches, rounds, self._orders), (matches.asked, matches.rounds)
         weights = self._within(rows)
+        if weights.all():
+            return Answer(rows.asked, rows.rows, weights, history)
         which = np.flatnonzero(weights)
         return Answer(rows.asked[which], rows.rows.take(which), weights[which], history)
 

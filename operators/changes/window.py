@@ -14,27 +14,29 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from ..arrays.hashing import Hashes
 from ..arrays.ordering import Order
 from ..core.interrupts import look
 from ..core.wide_rows import PassingRows
 from .agenda import Agenda
 from .change_operator import ChangeOperator, Kept
+from .kept.changed_rows import ChangedRows
+from .kept.chosen_entries import ChosenEntries
 from .kept.matching_entries import MatchingEntries
 from .kept.ordered_arrangement import OrderedArrangement
-from .kept.present import Present, leading, present, same_as_before
+from .kept.present import Present, present, same_as_before
 from .kept.section import Position, Section, Stretch
 from .regroup import Regroup, failed_key
 from .values.change import Change, Numbers, Rounds
-from .values.consolidate import consolidate, group_starts, sum_groups
+from .values.consolidate import consolidate
 from .values.evaluator import Evaluator, RowsFailed
-from .values.hash_order import order_under_keys
 from .values.order_codes import canonical_orders, orders_of
-from .values.portions import TOGETHER, portions
+from .values.portions import TOGETHER, portions_with_room
 from .values.rows import Rows, taken
 from .values.value_columns import Index
 
 _FREED: Final = PassingRows(4 << 20)
+_COPIES: Final = 3
+"""The copies of a partition's rows that are in memory while it is answered, with one answer of their length."""
 _WORTH: Final = 4_096
 """A partition with more than so many rows for each changed row is not answered as a whole."""
 _FIRST: Final = 256
@@ -104,7 +106,8 @@ class Windows:
         look()
         order = np.empty(count, dtype=np.int64)
         order[position.to_numpy(zero_copy_only=False)] = np.arange(count)
-        return Rows.of_arrays(columns, count).take(order)
+        answers = [Rows.of_arrays(columns, count)]
+        return answers[0] if np.count_nonzero(np.diff(order) != 1) == 0 else taken(answers, order)
 
 
 class Window(ChangeOperator):
@@ -150,7 +153,7 @@ class Window(ChangeOperator):
         delta = self._delta(rounds)
         if delta is None:
             return
-        self._deciding = delta.rows.nbytes
+        self._deciding = delta.nbytes
         near = np.zeros(len(delta.keys), dtype=np.bool_)
         if not self._reach.whole:
             near = self._given.counts(delta.hashes) > _WORTH * np.bincount(delta.asked)
@@ -171,36 +174,42 @@ class Window(ChangeOperator):
     def nbytes(self) -> int:
         return super().nbytes + self._deciding + self._agenda.nbytes(lambda change: change.nbytes)
 
-    def _delta(self, rounds: Rounds) -> _Delta | None:
+    def _delta(self, rounds: Rounds) -> ChangedRows | None:
         parts = list(self._agenda.take(rounds))
         if not parts:
             return None
-        handed = [Change.joined(parts)]
-        _FREED.add_bytes(handed[0].nbytes)
-        return _Delta.of(handed, self._key, self._orders)
+        change = Change.scattered(parts)
+        _FREED.add_bytes(change.nbytes)
+        return ChangedRows.of(change, self._key, self._orders)
 
     def _given_out(self, changes: Sequence[Change]) -> Iterable[Change]:
         """The changes of the answers of keys, which are kept."""
         change = consolidate(Change.concat(changes)) if changes else None
         if change is None or not len(change):
             return ()
-        _FREED.add_bytes(change.rows.long_bytes)
+        size = change.rows.long_bytes  # which nobody else counts yet
+        _FREED.add_bytes(size)
+        self._deciding += size
         self._given.insert(change)
+        self._deciding -= size
         return (change,)
 
-    def _portions(self, delta: _Delta) -> Iterable[Index]:
-        size = delta.rows.nbytes
-        if size + self._given.nbytes <= TOGETHER or len(delta.keys) <= 1:
+    def _portions(self, delta: ChangedRows) -> Iterable[Index]:
+        size = delta.nbytes
+        if size + self._given.nbytes <= TOGETHER:
             return (np.arange(len(delta.keys)),)
         row_bytes = size // max(len(delta.rows), 1)
-        return portions(self._given.sizes(delta.keys.hashed(delta.hashes)) + row_bytes * np.bincount(delta.asked))
+        sizes = self._given.sizes(delta.keys.hashed(delta.hashes))
+        sizes += row_bytes * np.bincount(delta.asked, minlength=len(delta.keys))
+        return portions_with_room(sizes, _COPIES)
 
-    def _whole(self, delta: _Delta) -> Change:
+    def _whole(self, delta: ChangedRows) -> Change:
         """The changes of the answers of partitions, from all of their rows."""
         before = self._given.find(delta.keys.hashed(delta.hashes))
-        rows = Rows.concat([before.rows.select(range(self._width)), delta.rows])
-        weights = np.concatenate([before.weights, delta.weights])
-        now = present(MatchingEntries(np.concatenate([before.asked, delta.asked]), rows, weights, ()), (), self._orders)
+        earlier = ChosenEntries(before.asked, before.rows.select(range(self._width)), None, before.weights, ())
+        together = ChosenEntries.joined([earlier, delta.entries()]) if len(before) else delta.entries()
+        now = present(together, (), self._orders)
+        del together
         rows, partition = now.with_copies(f"{self._plan_path}: Window")
         try:
             answered = rows.beside(self._windows.of(rows, partition))
@@ -212,7 +221,7 @@ class Window(ChangeOperator):
 
     # ------------------------------------------------------------------------------------------ around what changes
 
-    def _around_changes(self, delta: _Delta) -> list[Change] | None:
+    def _around_changes(self, delta: ChangedRows) -> list[Change] | None:
         """The changes of the answers of one partition, from the rows around the changed ones; None where that takes all
         rows.
         """
@@ -220,12 +229,13 @@ class Window(ChangeOperator):
         if stretches is None:
             return None
         sums = np.cumsum(delta.weights)
-        stretches.append(Stretch(delta.rows, delta.weights, 0, len(delta.rows), sums))
+        changed = delta.rows.take(delta.at)
+        stretches.append(Stretch(changed, delta.weights, 0, len(changed), sums))
         section = Section(stretches, self._orders)
         changes: list[Change] = []
         at = 0
         try:
-            while at < len(delta.rows):
+            while at < len(changed):
                 change, at = self._from(section, stretches, at)
                 changes.append(change)
         except RowsFailed:
@@ -366,58 +376,9 @@ class _Span:
     base: Rows | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Delta:
-    """The changes of the rows of keys: each row once, in order under its key, which is number `asked` of `keys`."""
-
-    keys: Rows
-    hashes: Hashes
-    asked: Index
-    rows: Rows
-    weights: Numbers
-
-    @classmethod
-    def of(cls, handed: list[Change], key: Sequence[int], orders: Sequence[Order]) -> _Delta | None:
-        """The changes of the only change in the list, which is emptied; None where they cancel out."""
-        change = handed.pop()
-        hashes = change.rows.select(key).hashes()
-        order = order_under_keys(change.rows, hashes, orders)
-        weights, hashes = change.weights[order], hashes[order]
-        same = (hashes[1:] == hashes[:-1]) & change.rows.same(order[1:], change.rows, order[:-1])
-        if same.any():
-            starts = group_starts(~same)
-            order, weights, hashes = order[starts], sum_groups(weights, starts), hashes[starts]
-        if not weights.all():
-            there = np.flatnonzero(weights)
-            order, weights, hashes = order[there], weights[there], hashes[there]
-        if not len(order):
-            return None
-        all_rows = [change.rows]
-        del change  # whose rows may be long
-        rows = taken(all_rows, order)
-        del order
-        keys = rows.select(key)
-        other = np.concatenate([[0], np.cumsum(~same_as_before(hashes.view(np.int64), keys))])
-        firsts = leading(other)
-        return cls(keys.take(firsts), hashes[firsts], other, rows, weights)
-
-    def of_keys(self, keys: Index) -> _Delta:
-        """The changes of some of the keys alone, in order."""
-        if len(keys) == len(self.keys):
-            return self
-        positions = np.full(len(self.keys), -1)
-        positions[keys] = np.arange(len(keys))
-        which = np.flatnonzero(positions[self.asked] >= 0)
-        asked = positions[self.asked[which]]
-        return _Delta(self.keys.take(keys), self.hashes[keys], asked, self.rows.take(which), self.weights[which])
-
-    def only(self, key: int) -> _Delta:
-        return self.of_keys(np.array([key]))
-
-
 def _difference(now: Rows, before: Rows, weights: Numbers) -> Change:
     """The rows that exist now, each once, less the rows from `before`, with these weights."""
-    return Change(Rows.concat([now, before]), np.concatenate([np.ones(len(now), dtype=np.int64), -weights]))
+    return Change.scattered([Change(now, np.ones(len(now), dtype=np.int64)), Change(before, -weights)])
 
 
 class WindowByRound(Regroup):

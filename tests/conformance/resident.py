@@ -88,9 +88,14 @@ def by_hand(relation: Callable[[], object], width: int, fed: str = "l") -> Kind:
     return Kind(plan=lambda: str(plans.plan(relation(), *(f"c{at}" for at in range(width))).json), fed=fed)
 
 
-def loop(body: str, schema: pa.Schema, **options: Any) -> Kind:
+def continuous(text: str, fed: str = "l") -> Kind:
+    """A continuous task. Its state may be too large at every width."""
+    return sql(text, fed, mode="continuous", refused=STATE)
+
+
+def loop(body: str, schema: pa.Schema, refused: Mapping[str, str] = LOOP, **options: Any) -> Kind:
     query = {"x": Looped(body, columns=schema)}
-    return Kind(plan=lambda: _looped(query), refused=LOOP, options=options)
+    return Kind(plan=lambda: _looped(query), refused=refused, options=options)
 
 
 def node(statement: str, refused: Mapping[str, str] | None = None) -> Kind:
@@ -101,6 +106,9 @@ READ: Final = "SELECT k, g, t FROM l"
 TIMES: Final = "(60000 / character_length(t) + 1)"
 LONG: Final = f"repeat(t, {TIMES})"
 """A text of at least 60,000 bytes."""
+LOOPED: Final = pa.schema([("k", pa.int64()), ("t", pa.string())])
+COPIES: Final = "select distinct k, t from (select k, t from l union all select x.k, x.t from x where x.k < 0)"
+JOINS: Final = "select distinct k, t from (select k, t from l union all select x.k, x.t || x.t as t from x)"
 DOUBLED: Final = "||".join(["t"] * 64)
 KINDS: Final[Mapping[str, Kind]] = {
     "read": sql(READ),
@@ -156,15 +164,37 @@ KINDS: Final[Mapping[str, Kind]] = {
     "continuous window over the text": sql(
         "SELECT k, g, t, lag(t) OVER (PARTITION BY g ORDER BY k) AS p FROM l", mode="continuous", refused=STATE
     ),
-    "continuous join": sql("SELECT l.k, l.t, r.g FROM l JOIN r ON l.k = r.k", FED, mode="continuous", refused=STATE),
-    "loop that copies texts": loop(
-        "select distinct k, t from (select k, t from l union all select x.k, x.t from x where x.k < 0)",
-        pa.schema([("k", pa.int64()), ("t", pa.string())]),
+    "continuous greatest by each key": continuous("SELECT k, max(t) AS t FROM l GROUP BY k"),
+    "continuous groups of texts": continuous("SELECT t, count(k) AS n FROM l GROUP BY t"),
+    "continuous distinct": continuous("SELECT DISTINCT g, t FROM l"),
+    "continuous union all": continuous(f"{READ} UNION ALL SELECT k, g, t FROM r", fed=FED),
+    "continuous union": continuous("SELECT k, t FROM l UNION SELECT k, t FROM r", fed=FED),
+    "continuous except": continuous("SELECT k, t FROM l EXCEPT SELECT k, t FROM r", fed=FED),
+    "continuous intersect": continuous("SELECT k, t FROM l INTERSECT SELECT k, t FROM r", fed=FED),
+    "continuous top rows": continuous(f"{READ} ORDER BY k DESC LIMIT 10"),
+    "continuous sort": continuous(f"{READ} ORDER BY t LIMIT 100000000"),
+    "continuous limit": continuous(f"{READ} ORDER BY t LIMIT 1000"),
+    "continuous top rows by key": continuous(
+        "SELECT k, t FROM (SELECT k, t, row_number() OVER (PARTITION BY g ORDER BY t) AS n FROM l) AS x WHERE n <= 2"
     ),
-    "loop that joins texts": loop(
-        "select distinct k, t from (select k, t from l union all select x.k, x.t || x.t as t from x)",
-        pa.schema([("k", pa.int64()), ("t", pa.string())]),
+    "continuous join": continuous("SELECT l.k, l.t, r.g FROM l JOIN r ON l.k = r.k", fed=FED),
+    "continuous join with texts on both sides": continuous(
+        "SELECT l.k, l.t, r.t AS u FROM l JOIN r ON l.k = r.k", fed=FED
     ),
+    "continuous join on the text": continuous("SELECT l.k, r.k AS m FROM l JOIN r ON l.t = r.t", fed=FED),
+    "continuous left join": continuous("SELECT l.k, l.t, r.t AS u FROM l LEFT JOIN r ON l.k = r.k", fed=FED),
+    "continuous full join": continuous("SELECT l.k, l.t, r.t AS u FROM l FULL JOIN r ON l.k = r.k", fed=FED),
+    "continuous semi join": continuous(f"{READ} WHERE k IN (SELECT k FROM r WHERE g < 5)", fed=FED),
+    "continuous anti join": continuous(f"{READ} WHERE NOT EXISTS (SELECT 1 FROM r WHERE r.k = l.k)", fed=FED),
+    "continuous cross join": continuous(
+        "SELECT l.k, l.t, r.s FROM l CROSS JOIN (SELECT max(k) AS s FROM r) AS r", fed=FED
+    ),
+    "continuous loop that copies texts": loop(COPIES, LOOPED, STATE, mode="continuous"),
+    "continuous loop that joins texts": loop(
+        JOINS, LOOPED, {**STATE, **refused("MEMORY_LIMIT", "10 MB")}, mode="continuous"
+    ),
+    "loop that copies texts": loop(COPIES, LOOPED),
+    "loop that joins texts": loop(JOINS, LOOPED),
     "lengths in order": sql("SELECT k, character_length(t) AS n FROM l WHERE k >= 3 ORDER BY n"),
     "texts that grow": sql(f"SELECT k, {LONG} AS t FROM l WHERE k < 2500", layout="arrow", refused=LONG_ROW),
     "texts that grow in files": sql(f"SELECT k, {LONG} AS t FROM l WHERE k < 2500", refused=GROWN),

@@ -67,6 +67,23 @@ def test_state_near_the_limit_is_put_together_within_it(folder: Path, kind: str,
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the system's count is Linux's")
+@pytest.mark.parametrize(
+    ("kind", "width", "error"),
+    [
+        ("continuous filter", "100 KB", ""),
+        ("continuous groups", "10 MB", "STATE_TOO_LARGE"),
+        ("continuous window", "100 KB", "STATE_TOO_LARGE"),
+    ],
+)
+def test_wide_state_beyond_the_limit_is_refused_in_time(folder: Path, kind: str, width: str, error: str) -> None:
+    """Changes that fit are not copied as a whole, and state that does not fit is refused before it is put together."""
+    limit = 256 * MIB
+    taken = resident(kind, WIDTHS[width], folder, limit=limit, size=150 * MIB)
+    assert taken.error[: len("STATE_TOO_LARGE")] == error
+    assert taken.peak <= limit + ELSE, f"{taken.peak >> 20} MiB"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the system's count is Linux's")
 def test_changes_that_fit_are_not_in_memory_several_times(folder: Path) -> None:
     """Rows of 2 MB, which the epoch gives out in order."""
     limit = 128 * MIB

@@ -19,8 +19,11 @@ from ...core.room import has_room
 from ..values.change import Change, ManyRounds, Numbers, Rounds
 from ..values.consolidate import Arrange, Entries, consolidate, consolidated, entries, to_merge
 from ..values.merged_runs import Merge, merged
+from ..values.portions import TOGETHER
 from ..values.rows import Rows
+from ..values.scattered_column import has_wide
 from ..values.value_columns import Index, Mask
+from .chosen_entries import ChosenEntries
 from .history import counts_at
 from .matching_entries import Held, History, MatchingEntries
 from .packed_layout import Form
@@ -206,6 +209,15 @@ class Arrangement:
         columns.
         """
         return self._found(self.matches(keys), rows=rows)
+
+    @property
+    def has_wide_rows(self) -> bool:
+        """True where so many rows are wide that their keys are answered in portions."""
+        return self.nbytes > TOGETHER and any(has_wide(run.rows.columns, len(run)) for run in self._runs)
+
+    def chosen(self, keys: Rows) -> ChosenEntries:
+        """`find` that leaves wide rows in their runs."""
+        return ChosenEntries.of(self.matches(keys), self._nothing)
 
     def sizes(self, keys: Rows) -> Numbers:
         """About the bytes of the entries of each of `keys`."""

@@ -13,15 +13,16 @@ import pyarrow as pa
 from ...arrays.hashing import Hashes
 from ...arrays.ordering import Order
 from ...core.interrupts import beside
-from ..values.change import Change, Numbers, all_one
-from ..values.consolidate import Arrange, Entries, group_starts, sum_groups
+from ..values.change import Numbers, all_one
+from ..values.consolidate import Arrange, Entries, sum_groups
 from ..values.hash_order import order_under_keys
-from ..values.order_codes import canonical_orders, order_of, orders_of
+from ..values.order_codes import canonical_orders, orders_of
 from ..values.rows import Rows
 from ..values.value_columns import Index, Mask
 from .arrangement import Arrangement, Run
+from .chosen_entries import ChosenEntries
 from .packed_words import PackedRun
-from .present import Present, leading, same_as_before
+from .present import Present, in_order, leading
 from .section import Stretch
 
 _MORE: Final = 8
@@ -94,6 +95,15 @@ class OrderedArrangement(Arrangement):
             width = min(width * _MORE, self.rows)
         return _joined(parts, self._types)
 
+    def first_sizes(self, keys: Rows, width: int) -> Numbers:
+        """About the bytes of the rows at which `first_of` looks at first."""
+        hashes = keys.hashes()
+        sizes = np.zeros(len(keys), dtype=np.int64)
+        for run in self.runs:
+            among, _, counts = self._ranges(run, keys, hashes)
+            sizes[among] += np.minimum(counts, width) * (run.nbytes // max(len(run), 1))
+        return sizes
+
     @property
     def _arrange(self) -> Arrange:
         return lambda rows, key_hashes: order_under_keys(rows, key_hashes, self.orders)
@@ -102,8 +112,7 @@ class OrderedArrangement(Arrangement):
         """Up to `width` entries of each key in each run, put together. They are sure to be the first ones up to the
         entry at which the first run with more entries was cut.
         """
-        parts: list[Change] = []
-        asked: list[Index] = []
+        matches: list[tuple[Run, Index, Index]] = []
         cut: list[Mask] = []
         for run in self.runs:
             among, start, all_ = self._ranges(run, keys, hashes)
@@ -115,17 +124,13 @@ class OrderedArrangement(Arrangement):
             at = np.arange(int(counts.sum())) - np.repeat(first - start, counts)
             last = np.zeros(len(at), dtype=np.bool_)
             last[(first + counts - 1)[all_ > width]] = True
-            parts.append(run.pick(at))
-            asked.append(of)
+            matches.append((run, of, at))
             cut.append(last)
             self.looked_at += len(at)
-        if not parts:
+        if not matches:
             none = np.empty(0, dtype=np.int64)
             return _Some(Present(none, Rows.empty(self._types), none), np.zeros(len(keys), dtype=np.bool_))
-        rows = Rows.concat([part.rows for part in parts])
-        return self._summed(
-            keys, rows, np.concatenate([part.weights for part in parts]), np.concatenate(asked), np.concatenate(cut)
-        )
+        return self._summed(keys, ChosenEntries.of(matches, self._nothing), np.concatenate(cut))
 
     @staticmethod
     def _ranges(run: Run, keys: Rows, hashes: Hashes) -> tuple[Index, Index, Numbers]:
@@ -139,22 +144,21 @@ class OrderedArrangement(Arrangement):
         end = beside(lambda: np.searchsorted(run.key_hashes, hashes, side="right"), len(keys))
         return np.arange(len(keys)), start, end - start
 
-    def _summed(self, keys: Rows, rows: Rows, weights: Numbers, asked: Index, cut: Mask) -> _Some:
-        order = order_of(rows, self.orders, after=[asked])
-        rows, weights, asked, cut = rows.take(order), weights[order], asked[order], cut[order]
-        starts = group_starts(~same_as_before(asked, rows))
+    def _summed(self, keys: Rows, entries: ChosenEntries, cut: Mask) -> _Some:
+        """The first rows of keys among some entries. No other rows are copied: rows may be long."""
+        at, asked, starts, weights, order = in_order(entries, self.orders)
         sums = sum_groups(weights, starts)
-        cut = np.logical_or.reduceat(cut, starts)
-        asked, rows = asked[starts], rows.take(starts)
+        cut = np.logical_or.reduceat(cut[order], starts)
+        asked, at, rows = asked[starts], at[starts], entries.rows
         # Behind the first position at which a run was cut, entries may be missing.
         begins = leading(asked)
         cuts: Numbers = np.cumsum(cut) - cut
         known = cuts - np.repeat(cuts[begins], np.diff(begins, append=len(asked))) == 0
         cut_keys = np.zeros(len(keys), dtype=np.bool_)
         cut_keys[asked[cut]] = True
-        mine = keys.same(asked, rows.select(self._key), np.arange(len(rows)))
+        mine = keys.same(asked, rows.select(self._key), at)
         which = np.flatnonzero(known & mine & (sums > 0))
-        return _Some(Present(asked[which], rows.take(which), sums[which]), cut_keys)
+        return _Some(Present(asked[which], rows.take(at[which]), sums[which]), cut_keys)
 
 
 def weighing(count: int) -> Enough:
@@ -175,6 +179,8 @@ class _Some:
 
 
 def _taken(first: Present, which: Mask, waiting: Index) -> Present:
+    if which.all():
+        return Present(waiting[first.asked], first.rows, first.weights)
     at = np.flatnonzero(which)
     return Present(waiting[first.asked[at]], first.rows.take(at), first.weights[at])
 

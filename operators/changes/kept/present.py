@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from ..values.consolidate import group_starts, sum_groups
 from ..values.order_codes import order_of
 from ..values.rows import Rows
 from ..values.value_columns import Index
+from .chosen_entries import ChosenEntries
 from .history import counts_at
 from .matching_entries import MatchingEntries
 
@@ -54,14 +55,13 @@ class Present:
         return self.rows.take(copies), self.asked[copies]
 
 
-def present(matches: MatchingEntries, time: Rounds, orders: Sequence[Order]) -> Present:
+def present(matches: MatchingEntries | ChosenEntries, time: Rounds, orders: Sequence[Order]) -> Present:
     """The rows that exist at this time: the sums of the entries that count. Rows that are alike in all `orders` must be
     the same.
     """
-    now, firsts, sums = _sums(matches, time, orders)
+    rows, at, asked, sums = _sums(matches, time, orders)
     there = np.flatnonzero(sums > 0)
-    at = firsts[there]
-    return Present(now.asked[at], now.rows.take(at), sums[there])
+    return Present(asked[there], rows.take(at[there]), sums[there])
 
 
 def without_deleted(
@@ -70,28 +70,49 @@ def without_deleted(
     """`present` for rows without rounds of which none may be deleted more often than inserted. Raises the error of
     `refuse`, which is asked with the first such row.
     """
-    now, firsts, sums = _sums(matches, (), orders)
+    rows, at, asked, sums = _sums(matches, (), orders)
     missing = np.flatnonzero(sums < 0)
     if len(missing):
-        raise refuse(now.rows.take(firsts[missing[:1]]))
+        raise refuse(rows.take(at[missing[:1]]))
     there = np.flatnonzero(sums)
-    at = firsts[there]
-    return Present(now.asked[at], now.rows.take(at), sums[there])
+    return Present(asked[there], rows.take(at[there]), sums[there])
 
 
-def _sums(matches: MatchingEntries, time: Rounds, orders: Sequence[Order]) -> tuple[MatchingEntries, Index, Numbers]:
-    """The entries that count; the first one of each row, in the rows' order; and the rows' sums. The entries stay where
-    they are: rows may be long.
+def _sums(
+    matches: MatchingEntries | ChosenEntries, time: Rounds, orders: Sequence[Order]
+) -> tuple[Rows, Index, Index, Numbers]:
+    """Rows, and the positions of the ones that some entry counts for, each once and in order; their keys and their
+    sums. The rows stay where they are: they may be long.
     """
-    counted = counts_at(matches.rounds, time)
-    now = matches if counted is None else matches.take(np.flatnonzero(counted))
-    order = order_of(now.rows, orders, after=[now.asked])
-    if not len(order):
-        return now, order, now.weights
-    asked = now.asked[order]
-    same = (asked[1:] == asked[:-1]) & now.rows.same(order[1:], now.rows, order[:-1])
-    starts = group_starts(~same)
-    return now, order[starts], sum_groups(now.weights[order], starts)
+    entries = ChosenEntries.all_of(matches) if isinstance(matches, MatchingEntries) else matches
+    counted = counts_at(entries.rounds, time)
+    if counted is not None:
+        entries = entries.take(np.flatnonzero(counted))
+    if not len(entries):
+        return entries.rows, entries.asked, entries.asked, entries.weights
+    at, asked, starts, weights, _ = in_order(entries, orders)
+    return entries.rows, at[starts], asked[starts], sum_groups(weights, starts)
+
+
+class InOrder(NamedTuple):
+    """Entries by key, and in order under it: their positions, keys and weights, the first entry of each different row,
+    and the number that each entry had.
+    """
+
+    at: Index
+    asked: Index
+    starts: Index
+    weights: Numbers
+    order: Index
+
+
+def in_order(entries: ChosenEntries, orders: Sequence[Order]) -> InOrder:
+    rows = entries.rows
+    order = order_of(rows, orders, after=[entries.asked], at=entries.at)
+    at = order if entries.at is None else entries.at.take(order)
+    asked = entries.asked.take(order)
+    same = (asked[1:] == asked[:-1]) & rows.same(at[1:], rows, at[:-1])
+    return InOrder(at, asked, group_starts(~same), entries.weights.take(order), order)
 
 
 def same_as_before(asked: Index, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

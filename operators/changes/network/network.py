@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter, time
-from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -19,12 +18,10 @@ import pyarrow as pa
 from ....proto.errors import ExecutionError
 from ...core.operator import UNBOUNDED, Part, StateReader, StateWriter, least_watermark
 from ...core.room import answering
-from ...core.wide_rows import PassingRows
 from ..change_operator import ChangeOperator
 from ..kept.held_state import HeldState, SettledRuns
-from ..values.canonical_rows import into_canonical
 from ..values.change import Change
-from ..values.consolidate import consolidate
+from ..values.epoch_result import EpochResult
 from ..values.rows import Rows
 from .build import MakeLocking, Nodes, build
 from .channel_nodes import Counters, OperatorNode, Source
@@ -34,8 +31,6 @@ from .network_loop import LoopNode
 from .network_statistics import LoopStatistics, NetworkStatistics, OperatorStatistics
 from .rounds_and_limits import LoopRounds
 from .schedule import InOrder, Schedule
-
-_FREED: Final = PassingRows(4 << 20)
 
 
 class Network:
@@ -98,7 +93,7 @@ class Network:
         started, self._ran = perf_counter(), time()
         schedule = self._schedule
         try:
-            with answering(schedule.has_room):
+            with answering(schedule):
                 while (work := schedule.next()) is not None:
                     work.work()
         finally:
@@ -107,6 +102,10 @@ class Network:
 
     def take(self) -> Change:
         """The change of the result in the complete epoch: consolidated, over all channels, in canonical order."""
+        return self.result().change()
+
+    def result(self) -> EpochResult:
+        """`take` without a copy of wide rows, which are taken later."""
         sinks = self._nodes.sinks
         if not all(sink.complete for sink in sinks):
             raise RuntimeError("there is no complete epoch to take")
@@ -116,17 +115,8 @@ class Network:
         self.fresh = False
         self._taken += 1
         self.watermark = least_watermark(watermarks)
-        if not parts:
-            return self._nothing
-        size = sum(part.nbytes for part in parts)
-        _FREED.add_bytes(size)
-        change = Change.joined(parts)
-        _FREED.add_bytes(size)
         try:
-            handed = [consolidate(change)]
-            del change
-            _FREED.add_bytes(size)
-            return into_canonical(handed)
+            return EpochResult.of(parts) if parts else EpochResult(self._nothing.rows, self._nothing.weights)
         except OverflowError as error:
             raise ExecutionError(f"the result: {error}", reason="WEIGHT_OVERFLOW") from error
 

@@ -38,6 +38,9 @@ class Schedule(Protocol):
     def has_room(self, size: int) -> bool:
         """True where state may take so many bytes more for a while."""
 
+    def need_room(self, size: int) -> None:
+        """Raise unless state may take so many bytes more for a while."""
+
     def clear(self) -> None:
         """Forget all work."""
 
@@ -65,20 +68,27 @@ class InOrder:
     def has_room(self, size: int) -> bool:  # noqa: ARG002 - nothing is bounded
         return True
 
+    def need_room(self, size: int) -> None:
+        pass
+
     def clear(self) -> None:
         self._ready.clear()
 
 
 class Watched(InOrder):
     """A schedule that stops the work where `check` raises. Once in a while, and where much is under way, it also calls
-    `weigh`, which may raise. `room` says whether there is room for so many bytes.
+    `weigh`, which may raise. `room` says whether there is room for so many bytes, and `refuse` raises where there is
+    none.
     """
 
-    def __init__(self, check: Callable[[], None], weigh: Callable[[], None], room: HasRoom) -> None:
+    def __init__(
+        self, check: Callable[[], None], weigh: Callable[[], None], room: HasRoom, refuse: Callable[[int], None]
+    ) -> None:
         super().__init__()
         self._check = check
         self._weigh = weigh
         self._room = room
+        self._refuse = refuse
         self._steps = 0
 
     def next(self) -> Work | None:
@@ -97,3 +107,7 @@ class Watched(InOrder):
 
     def has_room(self, size: int) -> bool:
         return self._room(size)
+
+    def need_room(self, size: int) -> None:
+        if not self._room(size):
+            self._refuse(size)

@@ -79,6 +79,17 @@ class Change:
         return cls(joined(rows), weights, rounds)
 
     @classmethod
+    def scattered(cls, parts: list[Change]) -> Change:
+        """`joined` that leaves wide values where they are: the parts stay in memory as long as the change."""
+        rows = Rows.scattered([part.rows for part in parts])
+        if rows is None:
+            return cls.joined(parts)
+        weights = np.concatenate([part.weights for part in parts])
+        rounds = tuple(np.concatenate(numbers) for numbers in zip(*(part.rounds for part in parts), strict=True))
+        parts.clear()
+        return cls(rows, weights, rounds)
+
+    @classmethod
     def of_batch(cls, batch: pa.RecordBatch, weights: Numbers | None = None) -> Change:
         """A batch's rows outside any loop, each +1 if no weights are given."""
         if weights is None:

@@ -207,7 +207,7 @@ def consolidate(change: Change) -> Change:
         if found_as_words is not None:
             return found_as_words
     hashes = change.rows.hashes()
-    if not change.rounds and beside(lambda: _all_different(hashes), len(hashes)):
+    if not change.rounds and beside(lambda: all_different(hashes), len(hashes)):
         # The most common case: all rows are different, and none has to be moved.
         if np.count_nonzero(change.weights) < len(change):
             change = change.take(change.weights.nonzero()[0])
@@ -243,7 +243,8 @@ def _consolidated_as_words(change: Change) -> Change | None:
     return Change(domain.rows(positions), weights, consolidated=True)
 
 
-def _all_different(hashes: Hashes) -> bool:
+def all_different(hashes: Hashes) -> bool:
+    """True where no two hashes are alike."""
     if len(hashes) == 1:
         return True
     ordered = np.sort(hashes)

@@ -12,7 +12,7 @@ from ...arrays.ordering import Order
 from ..kept.arrangement import Arrangement
 from ..kept.ordered_arrangement import OrderedArrangement, weighing
 from ..kept.present import Present, leading, present
-from .change import Change, ManyRounds, Rounds
+from .change import Change, ManyRounds, Numbers, Rounds
 from .rows import Rows
 from .value_columns import Column, Index
 
@@ -43,6 +43,12 @@ class Extremes:
             change, keys = change.take(there), keys.take(there)
         self.values.insert_numbers(change.rows.select(self._columns), change.weights, change.rounds, keys)
 
+    def sizes(self, keys: Rows) -> Numbers | None:
+        """About the bytes of the values of each key that `of` looks at; None where they are few."""
+        if not self.values.has_wide_rows:
+            return None
+        return self.values.sizes(keys) if self._ordered is None else self._ordered.first_sizes(keys, _WIDTH)
+
     def of(self, keys: Rows, rounds: Rounds) -> tuple[Column, tuple[Index, ManyRounds]]:
         """The value of each of different keys, null where it has none, and the history of their values."""
         first = self.values.first(keys, rounds, 1)
@@ -51,7 +57,7 @@ class Extremes:
         if self._ordered is not None:
             first = self._ordered.first_of(keys, _WIDTH, weighing(1))
             return self._spread(first, len(keys)), (first.asked[:0], ())
-        matches = self.values.find(keys)
+        matches = self.values.chosen(keys)
         return self._spread(present(matches, rounds, [self._order]), len(keys)), (matches.asked, matches.rounds)
 
     def _spread(self, values: Present, keys: int) -> Column:

@@ -43,7 +43,7 @@ def order_under_keys(rows: Rows, key_hashes: Hashes, orders: Sequence[Order]) ->
     order: Index = key_hashes.argsort(kind="stable")
     for part in _stretches(key_hashes.take(order)):
         some = order[part]
-        order[part] = some.take(order_of(rows.take(some), orders, after=[key_hashes.take(some)]))
+        order[part] = some.take(order_of(rows, orders, after=[key_hashes.take(some)], at=some))
     return order
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 from ...arrays.hashing import Hashes, combine_hashes
 from ...core.batches import batch_of
 from ...core.interrupts import MANY, beside, look
+from .scattered_column import is_wide, scattered
 from .value_columns import ArrowColumn, Column, Index, Mask, column, empty_column
 
 _COMPARED: Final = 1 << 18
@@ -55,6 +56,20 @@ class Rows:
             return filled[0] if filled else parts[0]
         count = sum(part.count for part in filled)
         return cls(beside(lambda: _concatenated(filled), count), count)
+
+    @classmethod
+    def scattered(cls, parts: Sequence[Rows]) -> Rows | None:
+        """`concat` that leaves wide values where they are: each part stays in memory as long as the rows do. None where
+        no values are wide.
+        """
+        filled = [part for part in parts if part.count]
+        by_column = list(zip(*(part.columns for part in filled), strict=True))
+        if not any(map(is_wide, by_column)):
+            return None
+        columns: list[Column] = [
+            scattered(column) if is_wide(column) else column[0].concat(column[1:]) for column in by_column
+        ]
+        return cls(columns, sum(part.count for part in filled))
 
     def take(self, rows: Index) -> Rows:
         count = len(rows)

@@ -123,6 +123,11 @@ class ArrowColumn:
     def __len__(self) -> int:
         return len(self.array)
 
+    @property
+    def arrays(self) -> list[pa.Array]:
+        """The arrays that hold the values, one behind the other."""
+        return [self.array]
+
     def take(self, rows: Index | Mask | slice) -> ArrowColumn:
         if isinstance(rows, slice):
             return ArrowColumn(self.array[rows])
@@ -131,7 +136,7 @@ class ArrowColumn:
         return ArrowColumn(pc.take(self.array, pa.array(rows), memory_pool=wide_pool([self.array], len(rows))))
 
     def concat(self, others: Sequence[ArrowColumn]) -> ArrowColumn:
-        arrays = [self.array, *(other.array for other in others)]
+        arrays = [array for one in (self, *others) for array in one.arrays]
         return ArrowColumn(pa.concat_arrays(arrays, memory_pool=wide_pool(arrays, sum(map(len, arrays)))))
 
     def hashes(self) -> Hashes:
@@ -146,7 +151,7 @@ class ArrowColumn:
         return np.concatenate([self._same(rows[at : at + step], other, others[at : at + step]) for at in starts])
 
     def _same(self, rows: Index, other: ArrowColumn, others: Index) -> Mask:
-        mine, theirs = self.array.take(pa.array(rows)), other.array.take(pa.array(others))
+        mine, theirs = self.take(rows).array, other.take(others).array
         if kinds.is_nested(self.array.type):
             pairs = zip(values_of(mine), values_of(theirs), strict=True)
             return np.fromiter((_same_values(a, b) for a, b in pairs), dtype=np.bool_, count=len(mine))

@@ -44,6 +44,9 @@ class Seeded:
     def has_room(self, _size: int) -> bool:
         return True
 
+    def need_room(self, _size: int) -> None:
+        """There is room."""
+
     def next(self) -> Work | None:
         while self.arrivals and (not self._ready or self.random.random() < 0.1):
             self.arrivals.pop(0)()

@@ -140,7 +140,7 @@ def test_a_single_step_can_be_stopped_between_its_parts() -> None:
         if asked == 5:
             raise ExecutionError("interrupted", reason="INTERRUPTED")
 
-    node = OperatorNode(Endless(), "here", None, Watched(check, check, lambda _: True))
+    node = OperatorNode(Endless(), "here", None, Watched(check, check, lambda _: True, lambda _: None))
     with pytest.raises(ExecutionError, match="interrupted"):
         node.receive(0, change([((1, 2), 1)]))
     assert node.rows_out == 5
