@@ -10,13 +10,14 @@ import pyarrow as pa
 
 from .closing import Closing
 from .numbers import not_negative
-from .plans import Plan, plan_bytes
+from .parameters import bound
+from .plans import Plan
 from .proto.dataset import Dataset, Hashed, Keyed, Ranged
 from .proto.errors import InvalidRequest, Problem
 from .proto.graph import Graph, GraphBuilder, RowBatches
 from .proto.service import Service
 from .proto.source_names import check_fed
-from .proto.values import Capabilities, Checkpoint, Cursor, ExecutorKind, Explanation, Split, TaskInfo
+from .proto.values import Capabilities, Checkpoint, Cursor, ExecutorKind, Explanation, PlanBytes, Split, TaskInfo
 from .run_progress import Told, watched
 from .splits import SplitLike, by_source, split
 from .task import Task, access_of
@@ -91,33 +92,37 @@ class Client(Closing):
         plan: Plan | GraphBuilder | Graph,
         *,
         tables: Mapping[str, SplitLike | Sequence[SplitLike]] | None = None,
+        parameters: Mapping[int, object] | None = None,
         restore: str | None = None,
         **options: Unpack[Options],
     ) -> Task:
         """Submit a plan once, and get the task that runs it. `tables` are static sources: whole in every epoch.
 
+        `parameters` are values for the plan's dynamic parameters, by their numbers, as in `with_parameters`.
+
         A plan is `bytes` (protobuf), `str` (JSON), a `pathlib.Path` (a file of this machine) or a Substrait message.
 
         With the id of a checkpoint to `restore` (`Epoch.checkpoint`), the task goes on behind that epoch: its next
-        epoch has the next number, and so have its sources' next splits. Plan, tables and options have to be those of
-        the task that the checkpoint was taken of.
+        epoch has the next number, and so have its sources' next splits. Plan, parameters, tables and options have to be
+        those of the task that the checkpoint was taken of.
 
         A graph of your operators runs as a plan does, in this process: its fed sources take splits, and an epoch has
-        the rows of its result. A graph takes neither `tables` nor `restore`.
+        the rows of its result. A graph takes no `tables`, `parameters` or `restore`.
 
         >>> with client.create_task(plan, channels=2) as task:
         ...     print(task.run_epoch({"sales": "sales.parquet"}).table().num_rows)
         2
         """
         if isinstance(plan, GraphBuilder | Graph):
-            if tables is not None or restore is not None:
+            if not (tables is None and parameters is None and restore is None):
                 raise InvalidRequest(
-                    "a graph has no tables (its nodes read files, iterables and Datasets) and no checkpoints (its "
-                    "executors keep nothing across a barrier): leave tables and restore out",
+                    "a graph has no tables (its nodes read files, iterables and Datasets), no parameters and no "
+                    "checkpoints (its executors keep nothing across a barrier): leave tables, parameters and restore "
+                    "out",
                     reason="GRAPH_OPTION",
                 )
             return Task(self._service, self._service.graphs.create_task(_graph(plan), self._chosen(options)))
-        return Task(self._service, self._create(plan, tables, options, restore))
+        return Task(self._service, self._create(bound(plan, parameters), tables, options, restore))
 
     def checkpoints(self, task: str) -> Sequence[Checkpoint]:
         """The checkpoints of the task of this id, by their epochs. The task itself may be gone."""
@@ -129,12 +134,14 @@ class Client(Closing):
         splits: Mapping[str, SplitLike | Sequence[SplitLike]] | None = None,
         *,
         tables: Mapping[str, SplitLike | Sequence[SplitLike]] | None = None,
+        parameters: Mapping[int, object] | None = None,
         progress: Told = False,
         **options: Unpack[Options],
     ) -> pa.Table:
         """Run a plan once: one task, one epoch, its rows. Relaxed by default; strict with `executor="spark"`.
 
-        Every source needs splits, or an empty list of them: a source without an entry is an error.
+        Every source needs splits, or an empty list of them: a source without an entry is an error. `tables` and
+        `parameters` are those of `create_task`.
 
         `progress=True` writes a line to standard error that says how much of the inputs is read. On a terminal the line
         is rewritten in its place; elsewhere a new one is written now and then. A function for `progress` is called as
@@ -144,7 +151,7 @@ class Client(Closing):
         [8, 7]
         """
         relaxed = {} if options.get("executor") in ("spark", ExecutorKind.SPARK) else {"determinism": "relaxed"}
-        info = self._create(plan, tables, {**relaxed, "durability": "none", **options})
+        info = self._create(bound(plan, parameters), tables, {**relaxed, "durability": "none", **options})
         with Task(self._service, info, eager=True, hold_bytes=math.inf) as task:
             check_fed(task.sources.values(), by_source(splits or {}), _UNFED)
             with watched(progress, task.statistics, anywhere=True):
@@ -213,7 +220,9 @@ class Client(Closing):
         """
         return self._service.list_tasks()
 
-    def validate(self, plan: Plan, **options: Unpack[Options]) -> Sequence[Problem]:
+    def validate(
+        self, plan: Plan, *, parameters: Mapping[int, object] | None = None, **options: Unpack[Options]
+    ) -> Sequence[Problem]:
         """Every problem of a plan, with its plan path; empty if a task with these options runs the plan.
 
         >>> client.validate(plan)
@@ -221,11 +230,13 @@ class Client(Closing):
         >>> [problem.reason for problem in client.validate(b"no plan")]
         ['MALFORMED']
         """
-        return self._service.validate(plan_bytes(plan), self._chosen(options))[0]
+        return self._service.validate(bound(plan, parameters), self._chosen(options))[0]
 
-    def warnings(self, plan: Plan, **options: Unpack[Options]) -> Sequence[str]:
+    def warnings(
+        self, plan: Plan, *, parameters: Mapping[int, object] | None = None, **options: Unpack[Options]
+    ) -> Sequence[str]:
         """Warnings of planning, which are not errors."""
-        return self._service.validate(plan_bytes(plan), self._chosen(options))[1]
+        return self._service.validate(bound(plan, parameters), self._chosen(options))[1]
 
     def explain(
         self,
@@ -233,6 +244,7 @@ class Client(Closing):
         *,
         static_sources: Iterable[str] = (),
         rows: Mapping[str, int] | None = None,
+        parameters: Mapping[int, object] | None = None,
         **options: Unpack[Options],
     ) -> Explanation:
         """Relations, pipelines and fragments of a plan: `.text` for people, `.json` for programs.
@@ -250,7 +262,7 @@ class Client(Closing):
             return self._service.graphs.explain(_graph(plan), chosen(options))
         for source, count in (rows or {}).items():
             not_negative(f"rows of source {source!r}", count)
-        return self._service.explain(plan_bytes(plan), self._chosen(options), tuple(static_sources), rows)
+        return self._service.explain(bound(plan, parameters), self._chosen(options), tuple(static_sources), rows)
 
     def capabilities(self) -> Capabilities:
         """The capabilities of the service: its version, a Substrait dialect document, its engines' versions."""
@@ -262,12 +274,12 @@ class Client(Closing):
 
     def _create(
         self,
-        plan: Plan,
+        plan: PlanBytes,
         tables: Mapping[str, SplitLike | Sequence[SplitLike]] | None,
         options: Mapping[str, object],
         restore: str | None = None,
     ) -> TaskInfo:
-        encoded, wanted = plan_bytes(plan), self._chosen(options)
+        wanted = self._chosen(options)
         if restore is not None and not (isinstance(restore, str) and restore):
             raise InvalidRequest(f"restore must be a checkpoint's id, not {restore!r}", reason="CHECKPOINT_ID")
         several = by_source(tables or {})
@@ -275,10 +287,10 @@ class Client(Closing):
         with Sending(self._service) as send:
 
             def create(splits: Sequence[Split]) -> TaskInfo:
-                bound: dict[str, list[Split]] = {name: [] for name in several}
+                given: dict[str, list[Split]] = {name: [] for name in several}
                 for (name, _), built in zip(fed, splits, strict=True):
-                    bound[name].append(built)
-                return self._service.create_task(encoded, wanted, bound, restore=restore or "")
+                    given[name].append(built)
+                return self._service.create_task(plan, wanted, given, restore=restore or "")
 
             return send.call([split(data, send) for _, data in fed], create)
 

@@ -26,6 +26,7 @@ Each example begins anew with these names:
 |---|---|
 | `pa`, `pc`, `pathlib`, `tidegate` | modules: `import pyarrow as pa`, `import pyarrow.compute as pc`, ... |
 | `plan` | the plan of the [README](../README.md): the total `amount` of each `item` of the source `sales` |
+| `above` | the plan of the query `SELECT item, amount FROM sales WHERE amount > $1`, by DataFusion |
 | `monday`, `tuesday` | tables with the columns `item` and `amount`, also as `monday.parquet` and `tuesday.parquet` |
 | `sales.parquet` | the rows of `monday` |
 | `samples`, `samples_plan` | a table with the column `n`, from 0 to 9, and a plan that reads the source `samples` |

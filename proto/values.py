@@ -138,10 +138,15 @@ class TaskOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanBytes:
-    """An encoded plan: exactly one of the two is set."""
+    """An encoded plan, `binary` or in `json`: exactly one of the two is set.
+
+    `parameters` has values for its dynamic parameters, as `with_parameters` writes them: an Arrow stream of one row,
+    with a column for each, called by the parameter's number.
+    """
 
     binary: bytes | None = None
     json: str | None = None
+    parameters: bytes = b""
 
 
 FileFormat: TypeAlias = Literal["", "arrow", "csv", "inline", "json", "orc", "parquet"]

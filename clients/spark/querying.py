@@ -14,6 +14,7 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 
 from ..client import Client
 from ..connecting import local
+from ..parameters import bound
 from ..plans import Plan, plan_bytes
 from ..proto.errors import InvalidRequest
 from ..proto.source_names import check_fed, fed_source
@@ -35,6 +36,7 @@ def query(
     *,
     client: Client | None = None,
     staging: str | None = None,
+    parameters: Mapping[int, object] | None = None,
     **options: Unpack[Options],
 ) -> DataFrame:
     """A plan over DataFrames, by the names of its sources, as a DataFrame.
@@ -44,12 +46,13 @@ def query(
 
     Like any DataFrame it is computed when its rows are wanted, by Spark's executors, and again when they are wanted
     again. No row passes the driver. `tidegate` must be installed on the executors. Every source needs a DataFrame.
-    `options` are those of tasks; `channels` is "auto" if it is not given.
+    `options` are those of tasks; `channels` is "auto" if it is not given. `parameters` are values for the plan's
+    dynamic parameters, as in `create_task`.
 
     With the `client` of a server, the server computes the plan at once, in a task that is gone when this returns. The
     rows then pass the server and the driver, so the answer must fit there. `staging` is for such a server.
     """
-    return over_frames(plan, frames, client=client, staging=staging, **options)
+    return over_frames(bound(plan, parameters), frames, client=client, staging=staging, **options)
 
 
 def over_frames(

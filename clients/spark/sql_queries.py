@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from ..client import Client
+from ..parameters import with_parameters
 from ..proto.errors import InvalidRequest
 from .frame_columns import arrow_type
 from .querying import over_frames
 
 
-def sql(text: str, /, *, client: Client | None = None, staging: str | None = None, **frames: DataFrame) -> DataFrame:
+def sql(
+    text: str,
+    /,
+    *,
+    client: Client | None = None,
+    staging: str | None = None,
+    parameters: Sequence[object] = (),
+    **frames: DataFrame,
+) -> DataFrame:
     """A SQL query over DataFrames, by the names of the arguments, as a DataFrame.
 
     >>> tidegate.spark.sql("SELECT sum(amount) AS total FROM sales WHERE item = 'tea'", sales=data_frame).collect()
     [Row(total=7)]
 
     The dialect is DataFusion's, which plans the query: `pip install 'tidegate[sql]'`. Write names of tables and columns
-    as the DataFrames have them, in the same upper and lower case. The plan runs as in `query`.
+    as the DataFrames have them, in the same upper and lower case. The plan runs as in `query`. `parameters` are the
+    values of `$1`, `$2` and so on in the query.
     """
-    return over_frames(_planned(text, frames), frames, client=client, staging=staging, may_be_unread=True)
+    plan = with_parameters(_planned(text, frames), dict(enumerate(parameters)))
+    return over_frames(plan, frames, client=client, staging=staging, may_be_unread=True)
 
 
 def _planned(text: str, frames: dict[str, DataFrame]) -> bytes:

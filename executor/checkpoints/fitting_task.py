@@ -18,14 +18,18 @@ from .root import KnownCheckpoint
 
 def origin_of(plan: PlanBytes, options: TaskOptions, computation: Computation, engine: Engine) -> Origin:
     """The origin of a task that is made from these."""
-    text = plan.json.encode() if plan.json is not None else plan.binary or b""
     return Origin(
-        plan=hashlib.blake2b(text, digest_size=32).hexdigest(),
+        plan=_digest(plan.json.encode() if plan.json is not None else plan.binary or b""),
+        parameters=_digest(plan.parameters) if plan.parameters else "",
         meaning=engine.meaning(plan),
         options=_options(options),
         tables=dict(sorted(computation.static_sizes().items())),
         engines={"tidegate": __version__, **engine.versions()},
     )
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=32).hexdigest()
 
 
 def restored(checkpoint: KnownCheckpoint, origin: Origin, computation: Computation) -> tuple[Start, tuple[str, ...]]:
@@ -66,6 +70,12 @@ def _check_plan(manifest: Manifest, origin: Origin) -> None:
     then = manifest.origin
     if then.meaning == origin.meaning:
         return
+    if then.plan == origin.plan and then.parameters != origin.parameters:
+        raise CheckpointError(
+            f"checkpoint {manifest.name!r} is of this plan with other values of its parameters: give the values of the "
+            "checkpoint's task",
+            reason="CHECKPOINT_OTHER_PARAMETERS",
+        )
     if then.plan != origin.plan:
         raise CheckpointError(
             f"checkpoint {manifest.name!r} is of another plan (the checkpoint's plan has the digest "

@@ -50,9 +50,10 @@ class Origin:
     """Everything that a task is made from and its rows depend on.
 
     - `plan`: a digest of the plan's bytes
-    - `meaning`: a digest of the plan's meaning
+    - `meaning`: a digest of the plan's meaning, with the values of its parameters
     - `tables`: its static sources, each with its number of rows (of bytes, if its files do not say their rows)
     - `engines`: the versions of the engines that compute
+    - `parameters`: a digest of the values of its parameters, as they came; empty if none came
     """
 
     plan: str
@@ -60,6 +61,7 @@ class Origin:
     options: Mapping[str, Any]
     tables: Mapping[str, int]
     engines: Mapping[str, str]
+    parameters: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

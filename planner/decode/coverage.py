@@ -118,7 +118,7 @@ ONEOFS: Final = (
             "selection": "columns, outer columns, lambda parameters, and steps into structs, lists and maps; no masks",
             "window_function": "in projections; bounds that are literals",
             "lambda": "as an argument of a function",
-            "dynamic_parameter": "with the value that the plan's parameter_bindings have for it",
+            "dynamic_parameter": "with the value that is given with the plan, or that its parameter_bindings have",
             "subquery": "scalar, IN, EXISTS, UNIQUE, ANY and ALL",
         },
     ),

@@ -25,6 +25,7 @@ from .encoding import limits
 from .encoding.counting import Counted
 from .encoding.message_nodes import Malformed, Message, Nodes
 from .literal_values import Literals
+from .parameter_values import Given, Parameters
 from .plan_path import PlanPath
 from .problems import Problems
 from .scope import Scope
@@ -98,6 +99,7 @@ class Decoder:
         types: Types,
         habits: Habits,
         operators: UserOperators,
+        given: Given,
     ) -> None:
         self._converters = converters
         self.nodes = nodes
@@ -109,7 +111,7 @@ class Decoder:
         self.literals = Literals(nodes, problems, types)
         self.detached: Sequence[int] = ()
         self.open_detached: set[int] = set()
-        self.parameters: dict[int, tuple[int, PlanPath]] = {}
+        self.parameters = Parameters(nodes, problems, self.literals, given)
         self.loops = Loops()
         self.subtrees: dict[int, Subtree] = {}
         self.shared: dict[int, tuple[int, ir.Relation]] = {}

@@ -23,6 +23,7 @@ from .encoding.json_nodes import JsonNodes, read_json
 from .encoding.looks_like import looks_like, unreadable
 from .encoding.message_nodes import Malformed, Message, Nodes
 from .encoding.protobuf_nodes import WireNodes
+from .parameter_values import Given, read_given
 from .plan_path import PlanPath
 from .problems import Problems
 
@@ -47,7 +48,7 @@ class Decoded:
 
 def decode_plan(plan: PlanBytes, operators: UserOperators = _NO_OPERATORS) -> Decoded:
     """Decodes a plan, binary or JSON, of any Substrait release. `operators` are the service owner's operators, which
-    the plan may name.
+    the plan may name. The values of its parameters come with it.
 
     Raises `PlanError` with every problem found, each with its place in the plan, and no other error, whatever the bytes
     are. Decoding takes time linear in the plan's size, however deep the plan nests. A plan beyond one of `limits` is
@@ -57,19 +58,20 @@ def decode_plan(plan: PlanBytes, operators: UserOperators = _NO_OPERATORS) -> De
         plan = replace(plan, json=plan.json.removeprefix(_BYTE_ORDER_MARK))
     if (other := looks_like(plan)) is not None:
         raise PlanError(Problem(place="", reason="MALFORMED", message=f"this is not a Substrait plan: {other}"))
+    given = read_given(plan.parameters)
     try:
         nodes = _counted(plan)
         message = nodes().peek(0)
     except Malformed as error:
         raise PlanError(Problem(place="", reason="MALFORMED", message=unreadable(plan, str(error)))) from error
     likeliest, *others = candidates(message)
-    reading = _decode(nodes(), operators, likeliest)
+    reading = _decode(nodes(), operators, given, likeliest)
     if isinstance(reading.result, Decoded) and not reading.unsure:
         return reading.result
     for habits in others:
         if habits.set_index is not likeliest.set_index and reading.bare_sets is None:
             continue
-        alternative = _decode(nodes(), operators, habits).result
+        alternative = _decode(nodes(), operators, given, habits).result
         if isinstance(alternative, Decoded):
             return alternative if isinstance(reading.result, PlanError) else _refuse_both(reading.bare_sets or "")
     if isinstance(reading.result, PlanError):
@@ -93,8 +95,9 @@ def _counted(plan: PlanBytes) -> Callable[[], Nodes]:
     first.
     """
     encoded = plan.binary if plan.binary is not None else plan.json or ""
-    if len(encoded) > limits.BYTES.most:
-        raise limits.BYTES.refuse(len(encoded))
+    size = len(encoded) + len(plan.parameters)
+    if size > limits.BYTES.most:
+        raise limits.BYTES.refuse(size)
     if isinstance(encoded, bytes):
         if len(encoded) > limits.least():
             count_wire(encoded)
@@ -117,16 +120,18 @@ class _Reading:
     unsure: bool
 
 
-def _decode(nodes: Nodes, operators: UserOperators, habits: Habits) -> _Reading:
+def _decode(nodes: Nodes, operators: UserOperators, given: Given, habits: Habits) -> _Reading:
     problems = Problems()
     message = nodes.take(0)
     extensions = read_extensions(message, problems)
     types = Types(nodes, problems, extensions, habits.unsigned_variation)
-    decoder = Decoder(_CONVERTERS, nodes, problems, extensions, types, habits, operators)
+    decoder = Decoder(_CONVERTERS, nodes, problems, extensions, types, habits, operators, given)
     _check_plan(decoder, message)
     plan = _root(decoder, message)
     result: Decoded | PlanError
     try:
+        problems.raise_any()
+        decoder.parameters.check_given()
         problems.raise_any()
         if plan is None:
             raise AssertionError("a plan without problems has a root")
@@ -149,11 +154,7 @@ def _check_plan(decoder: Decoder, message: Message) -> None:
             "the clock is read once per epoch, not for every record; use VARIABLE_EVALUATION_MODE_PER_PLAN",
         )
     for index, binding in enumerate(message.parameter_bindings):
-        plan_path = PlanPath().at("parameter_bindings", index)
-        if binding.parameter_anchor in decoder.parameters:
-            problem = f"parameter {binding.parameter_anchor} has two values"
-            decoder.problems.add(plan_path / "parameter_anchor", "DUPLICATE_ANCHOR", problem)
-        decoder.parameters[binding.parameter_anchor] = binding.value, plan_path / "value"
+        decoder.parameters.bind(binding, PlanPath().at("parameter_bindings", index))
     for index, alias in enumerate(message.type_aliases):
         decoder.types.aliases[alias.type_alias_anchor] = alias.type, PlanPath().at("type_aliases", index) / "type"
 

@@ -279,6 +279,6 @@ def ticks_of(time: Type) -> Ticks:
 
 def parts_of_tick(time: Type) -> int:
     """The number of Arrow's units in a unit of the type."""
-    if not isinstance(time, t.Timestamp | t.TimestampTz):
+    if not isinstance(time, t.Time | t.Timestamp | t.TimestampTz):
         return 1
     return int(10 ** (_UNIT_DIGITS[unit(time)] - time.precision))

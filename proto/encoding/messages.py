@@ -67,15 +67,17 @@ def _enum_number(table: Mapping[N, E], value: E) -> N:
 
 
 def plan_message(plan: v.PlanBytes) -> pb.PlanBytes:
-    return pb.PlanBytes(json=plan.json) if plan.binary is None else pb.PlanBytes(binary=plan.binary)
+    if plan.binary is None:
+        return pb.PlanBytes(json=plan.json, parameters=plan.parameters)
+    return pb.PlanBytes(binary=plan.binary, parameters=plan.parameters)
 
 
 def plan_value(message: pb.PlanBytes) -> v.PlanBytes:
     match message.WhichOneof("encoding"):
         case "binary":
-            return v.PlanBytes(binary=message.binary)
+            return v.PlanBytes(binary=message.binary, parameters=message.parameters)
         case "json":
-            return v.PlanBytes(json=message.json)
+            return v.PlanBytes(json=message.json, parameters=message.parameters)
         case _:
             raise InvalidRequest("the request has no plan: set plan.binary or plan.json", reason="PLAN_MISSING")
 

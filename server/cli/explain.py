@@ -14,6 +14,7 @@ def register(commands: common.Subparsers) -> None:
         description="Show how a plan would run: its relations, pipelines and fragments.",
     )
     common.add_plan(parser)
+    common.add_parameters(parser)
     parser.add_argument("--json", action="store_true", help="print JSON, for programs")
     parser.add_argument(
         "--table",
@@ -39,7 +40,10 @@ def register(commands: common.Subparsers) -> None:
 def explain(options: argparse.Namespace) -> int:
     with common.client(options) as client:
         rows, how = dict(options.rows), {**common.how(options), "executor": options.executor}
-        explanation = client.explain(options.plan, static_sources=options.table, rows=rows, **how)
+        parameters = common.parameters(options)
+        explanation = client.explain(
+            options.plan, static_sources=options.table, rows=rows, parameters=parameters, **how
+        )
     print(explanation.json if options.json else explanation.text)
     return 0
 

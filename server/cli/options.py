@@ -92,6 +92,40 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_parameters(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--parameter",
+        metavar="NUMBER=VALUE",
+        type=_parameter,
+        action="append",
+        default=[],
+        help="the value of a dynamic parameter of the plan: JSON (5, 0.05, null, true), a date, a timestamp or a time, "
+        "or any other text; write a text that looks like one of these in double quotes (1='\"5\"'); may be repeated",
+    )
+
+
+def _parameter(text: str) -> tuple[int, object]:
+    from ...parameters import numbered
+
+    number, equals, value = text.partition("=")
+    try:
+        if equals:
+            return numbered(number, value)
+    except InvalidRequest as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    raise argparse.ArgumentTypeError(f"{text!r} must have the form NUMBER=VALUE")
+
+
+def parameters(options: argparse.Namespace) -> dict[int, object]:
+    """The values by number. Refuses a number that is there twice."""
+    given: dict[int, object] = {}
+    for number, value in options.parameter:
+        if number in given:
+            options.parser.error(f"--parameter {number} has two values: leave one out")
+        given[number] = value
+    return given
+
+
 def add_server(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--server",

@@ -22,6 +22,7 @@ def register(commands: common.Subparsers) -> None:
     what = "Run a plan over splits, in this process or on a server, and write its rows."
     parser = commands.add_parser("run", help="run a plan over splits", description=what)
     common.add_plan(parser)
+    common.add_parameters(parser)
     _add_input(parser)
     parser.add_argument(
         "--splits-per-epoch",
@@ -118,10 +119,13 @@ def run(options: argparse.Namespace) -> int:
     _check_names(options)
     splits, missing = _epochs(options), dict(options.missing_columns)
     tables = {name: [_file(path, missing, name) for path in paths] for name, paths in _grouped(options.table).items()}
+    parameters = common.parameters(options)
     started = time.perf_counter()
     with (
         common.client(options) as client,
-        client.create_task(options.plan, tables=tables, restore=options.restore, **_how(options)) as task,
+        client.create_task(
+            options.plan, tables=tables, parameters=parameters, restore=options.restore, **_how(options)
+        ) as task,
     ):
         for warning in task.warnings:
             print(f"warning: {warning}")

@@ -11,15 +11,17 @@ def register(commands: common.Subparsers) -> None:
     what = "List every problem of a plan, and its warnings. The exit code is 1 if there are problems."
     parser = commands.add_parser("validate", help="list a plan's problems", description=what)
     common.add_plan(parser)
+    common.add_parameters(parser)
     common.add_mode(parser)
     common.add_server(parser)
     parser.set_defaults(command=validate, parser=parser)
 
 
 def validate(options: argparse.Namespace) -> int:
+    parameters = common.parameters(options)
     with common.client(options) as client:
-        problems = client.validate(options.plan, mode=options.mode)
-        warnings = client.warnings(options.plan, mode=options.mode)
+        problems = client.validate(options.plan, parameters=parameters, mode=options.mode)
+        warnings = client.warnings(options.plan, parameters=parameters, mode=options.mode)
     for warning in warnings:
         print(f"warning: {warning}")
     for problem in problems:

@@ -42,6 +42,12 @@ def filtered(relation: object, index: int, above: int) -> dict[str, object]:
     return {"filter": {"input": relation, "condition": condition}}
 
 
+def filtered_by_parameter(relation: object, index: int, number_: int) -> dict[str, object]:
+    """The rows whose column is above a parameter."""
+    parameter = {"dynamicParameter": {"parameterReference": number_, "type": I64}}
+    return {"filter": {"input": relation, "condition": scalar("gt:any_any", column(index), parameter, type_=_BOOL)}}
+
+
 def doubled(relation: object, width: int) -> dict[str, object]:
     """Every column times two."""
     expressions = [scalar("multiply:i64_i64", column(index), number(2)) for index in range(width)]

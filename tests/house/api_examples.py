@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import substrait.dataframe as sub
+from datafusion import SessionContext
+from datafusion.substrait import Serde
 
 import tidegate
 from development.public_names import PublicName, public_names
@@ -64,6 +66,7 @@ class Beginning:
             "monday": lambda: pa.table({"item": ["tea", "cup", "tea"], "amount": [3, 8, 4]}),
             "tuesday": lambda: pa.table({"item": ["cup"], "amount": [9]}),
             "plan": _plan,
+            "above": _above,
             "samples": lambda: pa.table({"n": range(10)}),
             "samples_plan": lambda: sub.read_named_table("samples", {"n": sub.i64}).to_plan(),
             "client": lambda: stack.enter_context(tidegate.local()),
@@ -114,6 +117,13 @@ def _plan() -> bytes:
     sales = sub.read_named_table("sales", {"item": sub.string, "amount": sub.i64})
     totals = sales.group_by("item").agg(sub.f.sum(sub.col("amount")).alias("total")).sort("item")
     return bytes(totals.to_plan().SerializeToString())
+
+
+def _above() -> bytes:
+    """The plan of a query with a parameter, by DataFusion."""
+    context: Any = SessionContext()
+    context.register_record_batches("sales", [pa.table({"item": ["tea"], "amount": [3]}).to_batches()])
+    return bytes(Serde.serialize_bytes("SELECT item, amount FROM sales WHERE amount > $1", context))
 
 
 def _count(beginning: Beginning) -> Any:

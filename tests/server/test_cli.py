@@ -29,7 +29,7 @@ from tidegate.server.setup.settings import Settings
 from ..clients import plans
 from ..clients.test_without_columns import nothing_of
 from ..executor.fakes import FakeEngine
-from ..executor.plans import I64, limited, passed_through, plan, read
+from ..executor.plans import I64, filtered_by_parameter, limited, passed_through, plan, read
 from .running import fake_server
 
 
@@ -403,6 +403,26 @@ def test_run_works_in_its_own_process_without_a_server(process: Run, tmp_path: P
     done = process("run", "totals.bin", *split, "--output", "sums.csv")
     assert done.output.startswith("2 rows in 2 epochs")
     assert csv.read_csv(tmp_path / "sums.csv").to_pylist() == [{"k": 1, "total": 10}, {"k": 2, "total": 20}]
+
+
+def test_parameters_have_the_values_of_their_texts(cli: Run, tmp_path: Path) -> None:
+    (tmp_path / "plan.json").write_text(plan(filtered_by_parameter(read("a", "x"), 0, 2), "x").json or "")
+    parquet.write_table(pa.table({"x": pa.array([1, 2, 3], pa.int64())}), tmp_path / "a.parquet")
+    done = cli("run", "plan.json", "--parameter", "2=1", "--split", "a=a.parquet", "--output", "out.csv")
+    assert done.code == 0
+    assert csv.read_csv(tmp_path / "out.csv").to_pylist() == [{"x": 2}, {"x": 3}]
+    assert cli("explain", "plan.json", "--parameter", "2=null").code == 0
+    for arguments, code, sentence in (
+        (("validate", "plan.json"), 1, "parameter 2 has no value"),
+        (("validate", "plan.json", "--parameter", "2=2024-01-01"), 1, "but its value is date32[day]"),
+        (("validate", "plan.json", "--parameter", '2="5"'), 1, "but its value is string"),
+        (("run", "plan.json", "--parameter", "2"), 2, "must have the form NUMBER=VALUE"),
+        (("run", "plan.json", "--parameter", "x=1"), 2, "must be called by its number, as 0, not 'x'"),
+        (("run", "plan.json", "--parameter", "2=1", "--parameter", "2=3"), 2, "2 has two values"),
+    ):
+        done = cli(*arguments)
+        assert done.code == code
+        assert sentence in done.output + done.error
 
 
 def test_run_writes_the_tables_of_a_plan_that_writes(cli: Run, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ from tidegate.transport.access import Access
 
 from ..clients.plans import rows as frame_of_rows
 from ..clients.test_without_columns import nothing_of
-from ..executor.plans import plan, read
+from ..executor.plans import filtered_by_parameter, plan, read
 from ..server.running import fake_server
 from .test_staged import failing_once
 
@@ -203,6 +203,13 @@ def test_a_result_is_read_from_the_files_of_the_servers_executors(
 
 def test_columns_and_limit_are_applied_to_the_plan(reading: DataFrameReader) -> None:
     assert pairs(reading.option("columns", "n").option("limit", 3).load()) == [(1000,), (1001,), (1002,)]
+
+
+def test_a_parameter_has_its_value_below_filters_and_columns(reading: DataFrameReader) -> None:
+    above = plan(filtered_by_parameter(read("a", "k", "n"), 0, 3), "k", "n").json
+    frame = reading.option("plan", above).option("parameter.3", 997).load()
+    assert pairs(frame) == [(998, 1998), (999, 1999)]
+    assert pairs(frame.where("k > 998").select("n")) == [(1999,)]
 
 
 def test_a_result_without_columns_has_its_rows(reading: DataFrameReader) -> None:

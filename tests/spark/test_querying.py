@@ -60,6 +60,12 @@ def test_a_query_has_the_answer_that_spark_gives(spark: SparkSession, text: str)
     assert sorted(map(tuple, answer.collect()), key=str) == sorted(map(tuple, expected.collect()), key=str)
 
 
+def test_a_query_has_parameters(spark: SparkSession) -> None:
+    text = "SELECT Shop, name FROM shops WHERE Shop >= $1 AND name = $2"
+    answer = tidegate.spark.sql(text, shops=spark.sql(SHOPS), parameters=[1, "shop 1"])
+    assert answer.collect() == [(1, "shop 1")]
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamWriter, DataSourceWriter
 from pyspark.sql.types import StructType
 
-from ...plans import plan_bytes
+from ...parameters import numbered, with_parameters
 from ...proto.errors import InvalidRequest
 from ...proto.values import FileSplit, PlanBytes, TaskOptions
 from ...task_options import AUTO, chosen
@@ -40,6 +40,7 @@ _WRITING: Final = _REACHING | {
 }
 _NUMBERS: Final = ("memory_limit", "spill_quota", "output_bytes")
 _TABLE: Final = "table."
+_PARAMETER: Final = "parameter."
 FILTERS: Final = "spark.sql.python.filterPushdown.enabled"
 _OF_CATALOG: Final = "provider"  # a property that the catalog adds to the options of CREATE TABLE
 
@@ -107,7 +108,7 @@ class TidegateSource(DataSource):  # type: ignore[misc]  # PySpark is not looked
         limit = _number(options, "limit") if "limit" in options else None
         return ResultOf(
             access=_access(options),
-            plan=None if plan is None else _plan(plan),
+            plan=None if plan is None else _plan(plan, options),
             task=task,
             epoch=_number(options, "epoch") if "epoch" in options else None,
             tables=_tables(options),
@@ -127,9 +128,10 @@ class TidegateSource(DataSource):  # type: ignore[misc]  # PySpark is not looked
                 reason="UNKNOWN_OPTION",
             )
         for name in self._given:
-            if name not in known and not name.startswith(_TABLE):
+            if name not in known and not name.startswith((_TABLE, _PARAMETER)):
                 raise InvalidRequest(
-                    f"{name!r} is not an option here; there are: {', '.join(sorted(known - {'path'}))} and table.NAME",
+                    f"{name!r} is not an option here; there are: {', '.join(sorted(known - {'path'}))}, table.NAME "
+                    "and parameter.NUMBER",
                     reason="UNKNOWN_OPTION",
                 )
         return self._given
@@ -149,9 +151,12 @@ def _access(options: Mapping[str, str]) -> Access:
     )
 
 
-def _plan(text: str) -> PlanBytes:
-    """The plan: JSON text, or else a file of the driver's machine."""
-    return plan_bytes(text if text.lstrip().startswith("{") else Path(text))
+def _plan(text: str, options: Mapping[str, str]) -> PlanBytes:
+    """The plan, JSON text or else a file of the driver's machine, with the values of its parameters."""
+    parameters = dict(
+        numbered(name[len(_PARAMETER) :], value) for name, value in options.items() if name.startswith(_PARAMETER)
+    )
+    return with_parameters(text if text.lstrip().startswith("{") else Path(text), parameters)
 
 
 def _tables(options: Mapping[str, str]) -> Mapping[str, FileSplit]:

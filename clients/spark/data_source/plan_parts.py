@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -35,7 +35,8 @@ def part_of(
         return plan
     names = [_names(field.type) for field in schema]
     part = _Part(chosen, names, limit, tuple(filters), pa.schema([schema.field(index) for index in chosen]))
-    return _of_json(plan.json, part) if plan.json is not None else _of_binary(plan, part)
+    whole = _of_json(plan.json, part) if plan.json is not None else _of_binary(plan, part)
+    return replace(whole, parameters=plan.parameters)
 
 
 @dataclass(frozen=True)

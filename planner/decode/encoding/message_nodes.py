@@ -52,11 +52,15 @@ class Nodes(ABC):
         """Counts a message that is taken once more."""
         if number not in self._taken:
             self._taken.add(number)
-            return
+        else:
+            self.count_repeat(message.ByteSize())
+
+    def count_repeat(self, size: int) -> None:
+        """Counts `size` bytes that are taken again."""
         self._repeats += 1
         if self._repeats > limits.REPEATS.most:
             raise limits.REPEATS.refuse()
-        self._repeated_bytes += message.ByteSize()
+        self._repeated_bytes += size
         if self._repeated_bytes > limits.REPEATED_BYTES.most:
             raise limits.REPEATED_BYTES.refuse()
 

@@ -97,12 +97,14 @@ TASK_STATE_CANCELLED: TaskState
 TASK_STATE_RECOVERING: TaskState
 
 class PlanBytes(_message.Message):
-    __slots__ = ("binary", "json")
+    __slots__ = ("binary", "json", "parameters")
     BINARY_FIELD_NUMBER: _ClassVar[int]
     JSON_FIELD_NUMBER: _ClassVar[int]
+    PARAMETERS_FIELD_NUMBER: _ClassVar[int]
     binary: bytes
     json: str
-    def __init__(self, binary: _Optional[bytes] = ..., json: _Optional[str] = ...) -> None: ...
+    parameters: bytes
+    def __init__(self, binary: _Optional[bytes] = ..., json: _Optional[str] = ..., parameters: _Optional[bytes] = ...) -> None: ...
 
 class TaskOptions(_message.Message):
     __slots__ = ("mode", "determinism", "on_error", "channels", "max_pending_epochs", "memory_limit", "queue_bytes", "output_bytes", "spill_quota", "idle_seconds", "time_zone", "spill", "broadcast", "write_format", "write_quota", "loops", "loop_rows", "loop_seconds", "executor", "missing_columns", "epoch_seconds", "parallel_threshold_seconds", "durability", "checkpoint_epochs", "checkpoint_seconds", "retries", "auto_cores", "slot_memory", "result_files")

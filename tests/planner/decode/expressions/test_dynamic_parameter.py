@@ -45,7 +45,7 @@ def test_a_null_is_a_value_of_a_parameter_that_may_be_null() -> None:
 
 def test_a_parameter_without_a_binding_is_refused() -> None:
     refusal = problem(above(parameter(9), TWO, THREE))
-    assert refusal.reason == "UNKNOWN_ANCHOR"
+    assert refusal.reason == "MISSING_PARAMETER"
     assert refusal.place.endswith("dynamic_parameter.parameter_reference")
     assert "parameter 9 has no value" in refusal.message
 
@@ -56,7 +56,14 @@ def test_a_parameter_without_a_binding_is_refused() -> None:
 )
 def test_a_value_of_another_type_is_refused(type_: Node, value: Node, shown: str) -> None:
     refusal = problem(above(parameter(7, type_), binding(7, value)))
-    assert (refusal.reason, f"its value is {shown}" in refusal.message) == ("MIXED_TYPES", True)
+    assert (refusal.reason, f"its value is {shown}" in refusal.message) == ("BAD_PARAMETER", True)
+
+
+def test_a_parameter_without_a_type_has_that_of_its_binding() -> None:
+    untyped = {"dynamicParameter": {"parameterReference": 7}}
+    with tidegate.local() as client:
+        rows = client.query(encode(above(untyped, binding(7, {"i64": "3"}))), {"t": pa.table({"a": [1, 2, 3, 4]})})
+    assert rows.column("a").to_pylist() == [4]
 
 
 def test_two_values_for_one_parameter_are_refused() -> None:

@@ -1,0 +1,125 @@
+"""The values of a plan's dynamic parameters: given beside the plan, or by its `parameter_bindings`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+
+from ...proto.arrow.arrow_ipc import read_untrusted_stream
+from ...proto.errors import PlanError, Problem, TidegateError
+from ..ir import Literal
+from ..ir.from_arrow import type_of
+from ..ir.types import Type, required
+from .arrow_literals import NoSuchValue, literal_value
+from .encoding import limits
+from .encoding.message_nodes import Message, Nodes
+from .literal_values import Literals
+from .plan_path import PlanPath
+from .poison import is_unknown
+from .problems import Problems
+
+Given = Mapping[int, pa.Array]
+"""The values that come beside a plan, by the numbers of their parameters: arrays of one value."""
+
+_MOST_NUMBER = (1 << 32) - 1
+
+
+def read_given(stream: bytes) -> Given:
+    """The values in an Arrow stream of one row, with a column for each. Raises `PlanError`."""
+    if not stream:
+        return {}
+    try:
+        schema, batches = read_untrusted_stream(stream)
+    except TidegateError as error:
+        raise _unreadable(str(error)) from error
+    rows = sum(batch.num_rows for batch in batches)
+    if rows != 1:
+        raise _unreadable(f"they must be one row, not {rows:,}")
+    batch = next(batch for batch in batches if batch.num_rows)
+    given: dict[int, pa.Array] = {}
+    for name, column in zip(schema.names, batch.columns, strict=True):
+        number = int(name) if name.isascii() and name.isdigit() and len(name) <= 10 else _MOST_NUMBER + 1
+        if number > _MOST_NUMBER:
+            raise _unreadable(f"a column must be called by its parameter's number, as 0, not {name[:40]!r}")
+        if number in given:
+            raise _unreadable(f"parameter {number} has two values")
+        given[number] = column
+    return given
+
+
+def _unreadable(why: str) -> PlanError:
+    message = f"the values of parameters cannot be read: {why}"
+    return PlanError(Problem(place="parameters", reason="BAD_PARAMETER", message=message))
+
+
+class Parameters:
+    """The parameters of one plan. A value that is given beside the plan takes the place of the plan's binding."""
+
+    def __init__(self, nodes: Nodes, problems: Problems, literals: Literals, given: Given) -> None:
+        self._nodes = nodes
+        self._problems = problems
+        self._literals = literals
+        self._given = given
+        self._bound: dict[int, tuple[int, PlanPath]] = {}
+        self._used: set[int] = set()
+        self._values: dict[tuple[int, Type], object] = {}
+
+    def bind(self, binding: Message, plan_path: PlanPath) -> None:
+        """A binding of the plan."""
+        if binding.parameter_anchor in self._bound:
+            problem = f"parameter {binding.parameter_anchor} has two values"
+            self._problems.add(plan_path / "parameter_anchor", "DUPLICATE_ANCHOR", problem)
+        self._bound[binding.parameter_anchor] = binding.value, plan_path / "value"
+
+    def value(self, number: int, declared: Type | None, plan_path: PlanPath) -> Literal | None:
+        """The value of a parameter that is declared so, or not at all; None, once reported, if it has none."""
+        self._used.add(number)
+        if number in self._given:
+            return self._from_arrow(number, declared, plan_path)
+        if number in self._bound:
+            return self._from_plan(number, declared, plan_path)
+        message = (
+            f"parameter {number} has no value: give one beside the plan (parameters={{{number}: ...}}), or add a "
+            "binding to the plan's parameter_bindings"
+        )
+        self._problems.add(plan_path / "parameter_reference", "MISSING_PARAMETER", message)
+        return None
+
+    def check_given(self) -> None:
+        """Refuses values of parameters that a plan without other problems does not have."""
+        known = sorted({*self._used, *self._bound})
+        for number in sorted(self._given.keys() - known):
+            message = f"the plan has no parameter {number}; its parameters are: {', '.join(map(str, known)) or 'none'}"
+            self._problems.add(PlanPath().at("parameters", number), "UNKNOWN_PARAMETER", message)
+
+    def _from_plan(self, number: int, declared: Type | None, plan_path: PlanPath) -> Literal | None:
+        literal = self._literals.convert(*self._bound[number])
+        if is_unknown(literal.type):
+            return None
+        type_ = literal.type if declared is None else declared
+        if required(literal.type) != required(type_) or (literal.value is None and not type_.nullable):
+            value = "null" if literal.value is None else str(literal.type)
+            return self._refuse(number, declared, f"its value is {value}", plan_path)
+        return replace(literal, type=type_)
+
+    def _from_arrow(self, number: int, declared: Type | None, plan_path: PlanPath) -> Literal | None:
+        array = self._given[number]
+        type_ = declared or type_of(pa.field("", array.type, nullable=array.null_count > 0))
+        if type_ is None:
+            return self._refuse(number, None, f"{array.type} is the type of no column: cast the value", plan_path)
+        if is_unknown(self._literals.types.carried(type_, plan_path / "type")):
+            return None
+        if (number, type_) in self._values:
+            self._nodes.count_repeat(array.nbytes)
+        else:
+            try:
+                self._values[number, type_] = literal_value(array, type_, limits.LITERALS)
+            except NoSuchValue as error:
+                return self._refuse(number, declared, str(error), plan_path)
+        return Literal(value=self._values[number, type_], type=type_)
+
+    def _refuse(self, number: int, declared: Type | None, why: str, plan_path: PlanPath) -> None:
+        stands = "has no declared type" if declared is None else f"is declared {declared}"
+        self._problems.add(plan_path / "type", "BAD_PARAMETER", f"parameter {number} {stands}, but {why}")
