@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .epoch import Epoch as Epoch
     from .graph import SPREAD as SPREAD
     from .graph import TaskGraph as TaskGraph
-    from .parameters import with_parameters as with_parameters
+    from .plans import with_parameters as with_parameters
     from .proto.dataset import Dataset as Dataset
     from .proto.dataset import Hashed as Hashed
     from .proto.dataset import KeyedDataset as KeyedDataset
@@ -88,7 +88,7 @@ _NAMES: Final = {
     "graph": ("TaskGraph", "SPREAD"),
     "run_progress": ("GraphProgress",),
     "registering": ("user_operator",),
-    "parameters": ("with_parameters",),
+    "plans": ("with_parameters",),
     "proto.dataset": ("Dataset", "KeyedDataset", "Hashed", "Ranged"),
     "proto.graph": ("Executor",),
     "proto.operator_registration": ("UserOperator",),

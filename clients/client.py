@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from .closing import Closing
 from .numbers import not_negative
-from .parameters import bound
-from .plans import Plan
+from .plans import Plan, bound
 from .proto.dataset import Dataset, Hashed, Keyed, Ranged
 from .proto.errors import InvalidRequest, Problem
 from .proto.graph import Graph, GraphBuilder, RowBatches
@@ -287,10 +286,10 @@ class Client(Closing):
         with Sending(self._service) as send:
 
             def create(splits: Sequence[Split]) -> TaskInfo:
-                given: dict[str, list[Split]] = {name: [] for name in several}
+                to_bind: dict[str, list[Split]] = {name: [] for name in several}
                 for (name, _), built in zip(fed, splits, strict=True):
-                    given[name].append(built)
-                return self._service.create_task(plan, wanted, given, restore=restore or "")
+                    to_bind[name].append(built)
+                return self._service.create_task(plan, wanted, to_bind, restore=restore or "")
 
             return send.call([split(data, send) for _, data in fed], create)
 

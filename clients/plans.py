@@ -1,11 +1,14 @@
-"""The forms of a plan, and loops for plans made with substrait's builders."""
+"""The forms of a plan, values for its parameters, and loops for plans made with substrait's builders."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from .iteration import iterate
+from .proto.encoding.plan_parameters import parameters_stream
 from .proto.errors import InvalidRequest
 from .proto.values import PlanBytes
 
@@ -54,6 +57,24 @@ def plan_bytes(plan: Plan) -> PlanBytes:
                 f"a plan must be bytes (protobuf), str (JSON), a pathlib.Path or a Substrait message, not {kind}",
                 reason="NOT_A_PLAN",
             )
+
+
+def with_parameters(plan: Plan, parameters: Mapping[int, object]) -> PlanBytes:
+    """The plan with values for its dynamic parameters, by their numbers. It can stand for a plan in every call.
+
+    A value is a Python value or a `pyarrow.Scalar`, None for null. It must have the type that the plan declares, or be
+    of a type whose values can become that type's: 5 is a value of every number type that has room for it. It takes the
+    place of a value that the plan itself binds.
+
+    >>> client.query(with_parameters(above, {0: 4}), {"sales": monday}).num_rows
+    1
+    """
+    return replace(plan_bytes(plan), parameters=parameters_stream(parameters))
+
+
+def bound(plan: Plan, parameters: Mapping[int, object] | None) -> PlanBytes:
+    """The plan; with values for its parameters if there are some."""
+    return plan_bytes(plan) if parameters is None else with_parameters(plan, parameters)
 
 
 def _read(path: Path) -> PlanBytes:

@@ -14,8 +14,7 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 
 from ..client import Client
 from ..connecting import local
-from ..parameters import bound
-from ..plans import Plan, plan_bytes
+from ..plans import Plan, bound, plan_bytes
 from ..proto.errors import InvalidRequest
 from ..proto.source_names import check_fed, fed_source
 from ..proto.spark_frames import FedFrame, Feeds, FrameFeeds, Resulting

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from ..client import Client
-from ..parameters import with_parameters
+from ..plans import with_parameters
 from ..proto.errors import InvalidRequest
 from .frame_columns import arrow_type
 from .querying import over_frames

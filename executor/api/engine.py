@@ -56,8 +56,8 @@ class Engine(Protocol):
 
     def capabilities(self) -> Capabilities: ...
 
-    def meaning(self, plan: PlanBytes) -> str:
-        """A digest of the plan's meaning, independent of its encoding."""
+    def meaning(self, plan: PlanBytes, tables: Mapping[str, Sequence[Split]], space: SpillSpace) -> str:
+        """A digest of the plan's meaning, independent of its encoding. `tables` and `space` are those of `prepare`."""
         ...
 
     def versions(self) -> Mapping[str, str]:

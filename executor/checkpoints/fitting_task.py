@@ -10,21 +10,24 @@ from ...proto.errors import CheckpointError
 from ...proto.values import Mode, PlanBytes, TaskOptions
 from ...proto.version import __version__
 from ..api.computation import Computation
-from ..api.engine import Engine
 from ..ledger.epoch import Start
 from .manifest import Manifest, Origin
 from .root import KnownCheckpoint
 
 
-def origin_of(plan: PlanBytes, options: TaskOptions, computation: Computation, engine: Engine) -> Origin:
-    """The origin of a task that is made from these."""
+def origin_of(
+    plan: PlanBytes, options: TaskOptions, computation: Computation, meaning: str, engines: Mapping[str, str]
+) -> Origin:
+    """The origin of a task that is made from these. `meaning` is the digest of the plan's meaning, `engines` are the
+    versions of the engines.
+    """
     return Origin(
         plan=_digest(plan.json.encode() if plan.json is not None else plan.binary or b""),
         parameters=_digest(plan.parameters) if plan.parameters else "",
-        meaning=engine.meaning(plan),
+        meaning=meaning,
         options=_options(options),
         tables=dict(sorted(computation.static_sizes().items())),
-        engines={"tidegate": __version__, **engine.versions()},
+        engines={"tidegate": __version__, **engines},
     )
 
 

@@ -68,6 +68,7 @@ from ..runtime.scheduler import Scheduler
 from ..runtime.side_threads import SideThreads
 from ..runtime.timers import Timers
 from .planning_bounds import bounded_time, while_caller_waits
+from .source_schemas import SourceSchemas
 from .spark_entry import SparkPlace, SparkTasks
 
 
@@ -113,7 +114,7 @@ class PlanEngine:
         space: SpillSpace,
         scheduler: Scheduler,
     ) -> Computation:
-        decoded = self._decoded(plan)
+        decoded = self._decoded(plan, tables, space)
         bound = _bound_names(decoded.plan, tables)
         splits = {source: tables[given_name] for given_name, source in bound.items()}
         roots = (*self._roots, str(space.files.folder))
@@ -280,14 +281,18 @@ class PlanEngine:
         return changes
 
     @bounded_time()
-    def _decoded(self, plan: PlanBytes) -> Decoded:
-        return decode_plan(plan, operators=self._operators)
+    def _decoded(
+        self, plan: PlanBytes, tables: Mapping[str, Sequence[Split]] | None = None, space: SpillSpace | None = None
+    ) -> Decoded:
+        roots = self._roots if space is None else (*self._roots, str(space.files.folder))
+        schemas = SourceSchemas(tables=tables or {}, roots=roots, side=self._side)
+        return decode_plan(plan, operators=self._operators, schemas=schemas)
 
     def capabilities(self) -> Capabilities:
         return Capabilities(version=__version__, dialect=dialect(), engines=self.versions())
 
-    def meaning(self, plan: PlanBytes) -> str:
-        return meaning(self._decoded(plan).plan)
+    def meaning(self, plan: PlanBytes, tables: Mapping[str, Sequence[Split]], space: SpillSpace) -> str:
+        return meaning(self._decoded(plan, tables, space).plan)
 
     def versions(self) -> Mapping[str, str]:
         return {"duckdb": duckdb.__version__, "pyarrow": pa.__version__}

@@ -60,6 +60,15 @@ class Begun:
     regular: RegularCheckpoints | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Parts:
+    """A computation, the bytes of its tables that stay in memory, and the digest of its plan's meaning."""
+
+    computation: Computation
+    held: int
+    meaning: Callable[[], str]
+
+
 class Preparing:
     """Prepares the parts of tasks. With `durable`, tasks outlive the service unless their options say otherwise."""
 
@@ -89,35 +98,39 @@ class Preparing:
         tables = self._staging.take(wanted.principal, tables, space)
         checkpoint = self._checkpoints.find(wanted.restore) if wanted.restore else None
         durable = None if wanted.options.durability is Durability.NONE else self._durable
-        computation, held = self._computation(wanted, tables, space)
+        parts = self._parts(wanted, tables, space)
         try:
-            begun = self._begun(wanted, computation, identity, checkpoint, durable)
+            begun = self._begun(wanted, parts, identity, checkpoint, durable)
             if durable is not None:
                 begun = replace(begun, journal=self._record(durable, wanted, tables, begun, identity, space))
         except BaseException:
-            computation.close()
+            parts.computation.close()
             raise
-        return replace(begun, held=held)
+        return replace(begun, held=parts.held)
 
-    def _computation(self, wanted: Wanted, tables: Tables, space: SpillSpace) -> tuple[Computation, int]:
-        """The computation, and the bytes of its tables that stay in memory."""
+    def _parts(self, wanted: Wanted, tables: Tables, space: SpillSpace) -> _Parts:
         held_tables, held = hold_tables(tables, wanted.options, space)
-        return self._engine.prepare(wanted.plan, wanted.options, held_tables, space, self._scheduler), held
+        return _Parts(
+            computation=self._engine.prepare(wanted.plan, wanted.options, held_tables, space, self._scheduler),
+            held=held,
+            meaning=lambda: self._engine.meaning(wanted.plan, held_tables, space),
+        )
 
     def _begun(
         self,
         wanted: Wanted,
-        computation: Computation,
+        parts: _Parts,
         identity: str,
         checkpoint: KnownCheckpoint | None,
         durable: DurableTasks | None,
         kept: Sequence[int] = (),
     ) -> Begun:
         """A computation with its checkpoints. It is restored if it begins with one; `kept` are those of its own."""
+        computation = parts.computation
         takes = durable is not None and has_state(wanted.options)
         if not (self._checkpoints.kept or takes):
             return Begun(computation)
-        origin = origin_of(wanted.plan, wanted.options, computation, self._engine)
+        origin = origin_of(wanted.plan, wanted.options, computation, parts.meaning(), self._engine.versions())
         start, warnings = (FIRST, ()) if checkpoint is None else restored(checkpoint, origin, computation)
         return Begun(
             computation,
@@ -199,17 +212,17 @@ class Preparing:
         # The records of a per-epoch task begin with all that it has of a checkpoint: there is no state.
         restores = own is None and wanted.restore and has_state(wanted.options)
         checkpoint = self._checkpoints.find(wanted.restore) if restores else own
-        computation, held = self._computation(wanted, tables, space)
+        parts = self._parts(wanted, tables, space)
         try:
-            check_files(creation, computation.static_files())
-            begun = self._begun(wanted, computation, stored.identity, checkpoint, durable, kept)
+            check_files(creation, parts.computation.static_files())
+            begun = self._begun(wanted, parts, stored.identity, checkpoint, durable, kept)
         except BaseException:
-            computation.close()
+            parts.computation.close()
             raise
         start = stored.start
         if own is not None:
             start = replace(begun.start, ends=start.ends, all_ended=start.all_ended)
-        return replace(begun, start=start, held=held)
+        return replace(begun, start=start, held=parts.held)
 
 
 def no_checkpoint(task: str) -> CheckpointError:

@@ -90,7 +90,7 @@ def _scalars(array: pa.Array, type_: Type) -> list[object]:
         return [_interval(value, type_) for value in _cast(array, pa.month_day_nano_interval()).to_pylist()]
     values = _cast(array, arrow_type(required(type_)))
     convert = _CONVERTERS.get(type(type_))
-    return values.to_pylist() if convert is None else [convert(value, type_) for value in values]  # type: ignore[no-any-return]
+    return values.to_pylist() if convert is None else [convert(value, type_) for value in values]
 
 
 def _cast(array: pa.Array, target: pa.DataType) -> pa.Array:

@@ -11,11 +11,11 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
-from ...proto.operator_registration import UserOperators
 from .. import ir
 from ..ir.types import Boolean
 from ..ir.walk import unroll
 from . import poison
+from .beside_plan import Beside
 from .declarations.declared_types import Types
 from .declarations.extensions import Extensions
 from .declarations.habits import Habits
@@ -25,7 +25,7 @@ from .encoding import limits
 from .encoding.counting import Counted
 from .encoding.message_nodes import Malformed, Message, Nodes
 from .literal_values import Literals
-from .parameter_values import Given, Parameters
+from .parameter_values import Parameters
 from .plan_path import PlanPath
 from .problems import Problems
 from .scope import Scope
@@ -98,20 +98,20 @@ class Decoder:
         extensions: Extensions,
         types: Types,
         habits: Habits,
-        operators: UserOperators,
-        given: Given,
+        beside: Beside,
     ) -> None:
         self._converters = converters
         self.nodes = nodes
         self.problems = problems
         self.extensions = extensions
         self.habits = habits
-        self.operators = operators
+        self.operators = beside.operators
+        self.schemas = beside.schemas
         self.types = types
         self.literals = Literals(nodes, problems, types)
         self.detached: Sequence[int] = ()
         self.open_detached: set[int] = set()
-        self.parameters = Parameters(nodes, problems, self.literals, given)
+        self.parameters = Parameters(nodes, problems, self.literals, beside.parameters)
         self.loops = Loops()
         self.subtrees: dict[int, Subtree] = {}
         self.shared: dict[int, tuple[int, ir.Relation]] = {}

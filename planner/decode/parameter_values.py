@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from ...operators.arrays.casts import plain
 from ...proto.arrow.arrow_ipc import read_untrusted_stream
 from ...proto.errors import PlanError, Problem, TidegateError
 from ..ir import Literal
@@ -38,15 +39,15 @@ def read_given(stream: bytes) -> Given:
     if rows != 1:
         raise _unreadable(f"they must be one row, not {rows:,}")
     batch = next(batch for batch in batches if batch.num_rows)
-    given: dict[int, pa.Array] = {}
+    values: dict[int, pa.Array] = {}
     for name, column in zip(schema.names, batch.columns, strict=True):
         number = int(name) if name.isascii() and name.isdigit() and len(name) <= 10 else _MOST_NUMBER + 1
         if number > _MOST_NUMBER:
             raise _unreadable(f"a column must be called by its parameter's number, as 0, not {name[:40]!r}")
-        if number in given:
+        if number in values:
             raise _unreadable(f"parameter {number} has two values")
-        given[number] = column
-    return given
+        values[number] = column
+    return values
 
 
 def _unreadable(why: str) -> PlanError:
@@ -57,11 +58,11 @@ def _unreadable(why: str) -> PlanError:
 class Parameters:
     """The parameters of one plan. A value that is given beside the plan takes the place of the plan's binding."""
 
-    def __init__(self, nodes: Nodes, problems: Problems, literals: Literals, given: Given) -> None:
+    def __init__(self, nodes: Nodes, problems: Problems, literals: Literals, beside: Given) -> None:
         self._nodes = nodes
         self._problems = problems
         self._literals = literals
-        self._given = given
+        self._given = beside
         self._bound: dict[int, tuple[int, PlanPath]] = {}
         self._used: set[int] = set()
         self._values: dict[tuple[int, Type], object] = {}
@@ -101,14 +102,16 @@ class Parameters:
         type_ = literal.type if declared is None else declared
         if required(literal.type) != required(type_) or (literal.value is None and not type_.nullable):
             value = "null" if literal.value is None else str(literal.type)
-            return self._refuse(number, declared, f"its value is {value}", plan_path)
+            self._refuse(number, declared, f"its value is {value}", plan_path)
+            return None
         return replace(literal, type=type_)
 
     def _from_arrow(self, number: int, declared: Type | None, plan_path: PlanPath) -> Literal | None:
         array = self._given[number]
-        type_ = declared or type_of(pa.field("", array.type, nullable=array.null_count > 0))
+        type_ = declared or type_of(pa.field("", plain(array.type), nullable=array.null_count > 0))
         if type_ is None:
-            return self._refuse(number, None, f"{array.type} is the type of no column: cast the value", plan_path)
+            self._refuse(number, None, f"{array.type} is the type of no column: cast the value", plan_path)
+            return None
         if is_unknown(self._literals.types.carried(type_, plan_path / "type")):
             return None
         if (number, type_) in self._values:
@@ -117,7 +120,8 @@ class Parameters:
             try:
                 self._values[number, type_] = literal_value(array, type_, limits.LITERALS)
             except NoSuchValue as error:
-                return self._refuse(number, declared, str(error), plan_path)
+                self._refuse(number, declared, str(error), plan_path)
+                return None
         return Literal(value=self._values[number, type_], type=type_)
 
     def _refuse(self, number: int, declared: Type | None, why: str, plan_path: PlanPath) -> None:

@@ -12,6 +12,7 @@ from ...proto.operator_registration import UserOperators
 from ...proto.values import PlanBytes
 from .. import ir
 from . import expressions, poison, relations
+from .beside_plan import NO_SCHEMAS, Beside, Schemas
 from .declarations.declared_types import Types
 from .declarations.extensions import read_extensions
 from .declarations.field_names import count_names, name_fields
@@ -23,7 +24,7 @@ from .encoding.json_nodes import JsonNodes, read_json
 from .encoding.looks_like import looks_like, unreadable
 from .encoding.message_nodes import Malformed, Message, Nodes
 from .encoding.protobuf_nodes import WireNodes
-from .parameter_values import Given, read_given
+from .parameter_values import read_given
 from .plan_path import PlanPath
 from .problems import Problems
 
@@ -46,9 +47,10 @@ class Decoded:
     warnings: tuple[str, ...]
 
 
-def decode_plan(plan: PlanBytes, operators: UserOperators = _NO_OPERATORS) -> Decoded:
+def decode_plan(plan: PlanBytes, operators: UserOperators = _NO_OPERATORS, schemas: Schemas = NO_SCHEMAS) -> Decoded:
     """Decodes a plan, binary or JSON, of any Substrait release. `operators` are the service owner's operators, which
     the plan may name. The values of its parameters come with it.
+    `schemas` are those of tables and files whose rows are there already.
 
     Raises `PlanError` with every problem found, each with its place in the plan, and no other error, whatever the bytes
     are. Decoding takes time linear in the plan's size, however deep the plan nests. A plan beyond one of `limits` is
@@ -58,20 +60,21 @@ def decode_plan(plan: PlanBytes, operators: UserOperators = _NO_OPERATORS) -> De
         plan = replace(plan, json=plan.json.removeprefix(_BYTE_ORDER_MARK))
     if (other := looks_like(plan)) is not None:
         raise PlanError(Problem(place="", reason="MALFORMED", message=f"this is not a Substrait plan: {other}"))
-    given = read_given(plan.parameters)
+    parameters = read_given(plan.parameters)
     try:
         nodes = _counted(plan)
         message = nodes().peek(0)
     except Malformed as error:
         raise PlanError(Problem(place="", reason="MALFORMED", message=unreadable(plan, str(error)))) from error
     likeliest, *others = candidates(message)
-    reading = _decode(nodes(), operators, given, likeliest)
+    beside = Beside(operators=operators, parameters=parameters, schemas=schemas)
+    reading = _decode(nodes(), beside, likeliest)
     if isinstance(reading.result, Decoded) and not reading.unsure:
         return reading.result
     for habits in others:
         if habits.set_index is not likeliest.set_index and reading.bare_sets is None:
             continue
-        alternative = _decode(nodes(), operators, given, habits).result
+        alternative = _decode(nodes(), beside, habits).result
         if isinstance(alternative, Decoded):
             return alternative if isinstance(reading.result, PlanError) else _refuse_both(reading.bare_sets or "")
     if isinstance(reading.result, PlanError):
@@ -120,12 +123,12 @@ class _Reading:
     unsure: bool
 
 
-def _decode(nodes: Nodes, operators: UserOperators, given: Given, habits: Habits) -> _Reading:
+def _decode(nodes: Nodes, beside: Beside, habits: Habits) -> _Reading:
     problems = Problems()
     message = nodes.take(0)
     extensions = read_extensions(message, problems)
     types = Types(nodes, problems, extensions, habits.unsigned_variation)
-    decoder = Decoder(_CONVERTERS, nodes, problems, extensions, types, habits, operators, given)
+    decoder = Decoder(_CONVERTERS, nodes, problems, extensions, types, habits, beside)
     _check_plan(decoder, message)
     plan = _root(decoder, message)
     result: Decoded | PlanError

@@ -105,7 +105,7 @@ def add_parameters(parser: argparse.ArgumentParser) -> None:
 
 
 def _parameter(text: str) -> tuple[int, object]:
-    from ...parameters import numbered
+    from ...proto.encoding.plan_parameters import numbered
 
     number, equals, value = text.partition("=")
     try:
@@ -118,12 +118,12 @@ def _parameter(text: str) -> tuple[int, object]:
 
 def parameters(options: argparse.Namespace) -> dict[int, object]:
     """The values by number. Refuses a number that is there twice."""
-    given: dict[int, object] = {}
+    values: dict[int, object] = {}
     for number, value in options.parameter:
-        if number in given:
+        if number in values:
             options.parser.error(f"--parameter {number} has two values: leave one out")
-        given[number] = value
-    return given
+        values[number] = value
+    return values
 
 
 def add_server(parser: argparse.ArgumentParser) -> None:

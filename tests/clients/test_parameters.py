@@ -18,9 +18,9 @@ from datafusion.substrait import Serde
 import tidegate
 from tidegate.client import Client
 from tidegate.executor.service.plan_engine import PlanEngine
-from tidegate.parameters import numbered
 from tidegate.planner.decode import decode_plan
 from tidegate.planner.decode.encoding import limits
+from tidegate.proto.encoding.plan_parameters import numbered
 from tidegate.proto.values import PlanBytes
 
 from ..planner.decode.plans import I64, Node, encode, plan, project, table
@@ -118,8 +118,8 @@ VALUES: Final[tuple[tuple[Node, object, object], ...]] = (
 
 
 def test_every_type_has_values(client: Client) -> None:
-    types, given, expected = zip(*VALUES, strict=True)
-    answer = client.query(projection(*types), ONE, parameters=dict(enumerate(given)))
+    types, sent, expected = zip(*VALUES, strict=True)
+    answer = client.query(projection(*types), ONE, parameters=dict(enumerate(sent)))
     got = [column[0].as_py() for column in answer.columns[1:]]
     for value, there in zip(expected, got, strict=True):
         assert value == there or list(value.values()) == list(there.values())
@@ -293,8 +293,8 @@ def test_a_request_with_other_values_is_another_request(tmp_path: Path) -> None:
         service: Any = client.service
         first, second = (tidegate.with_parameters(ABOVE, {0: value}) for value in (1, 2))
         options = client.create_task(first).options
-        made = service.create_task(first, options, {}, request="r" * 20)
-        assert service.create_task(first, options, {}, request="r" * 20).id == made.id
+        first_task = service.create_task(first, options, {}, request="r" * 20)
+        assert service.create_task(first, options, {}, request="r" * 20).id == first_task.id
         with pytest.raises(tidegate.TidegateError, match="request"):
             service.create_task(second, options, {}, request="r" * 20)
 

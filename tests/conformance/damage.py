@@ -1,4 +1,6 @@
-"""A plan with one of its fields damaged: left out, set to its default or to another value, doubled, swapped."""
+"""A plan with one of its fields damaged: left out, emptied, set to another value, doubled, cut, or swapped for a field
+beside it.
+"""
 
 from __future__ import annotations
 
@@ -72,6 +74,19 @@ def _damages(message: Any, field: FieldDescriptor) -> Iterator[tuple[str, Any]]:
         getattr(message, name).Clear()
         getattr(message, name).SetInParent()
         yield "empty", undo
+        for other in _alike(before, field):
+            getattr(message, name).CopyFrom(getattr(before, other.name))
+            getattr(message, other.name).CopyFrom(getattr(before, name))
+            yield f"swapped for {other.name}", undo
+
+
+def _alike(message: Any, field: FieldDescriptor) -> list[FieldDescriptor]:
+    """The fields behind a field that hold one message of the same kind, such as the other input of a join."""
+    return [
+        other
+        for other, _ in message.ListFields()
+        if other.number > field.number and not other.is_repeated and other.message_type is field.message_type
+    ]
 
 
 def _others(field: FieldDescriptor, value: Any) -> list[Any]:

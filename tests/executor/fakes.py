@@ -92,7 +92,7 @@ class FakeEngine:
     def capabilities(self) -> Capabilities:
         return Capabilities(version="0", dialect="", engines=self.versions())
 
-    def meaning(self, plan: PlanBytes) -> str:
+    def meaning(self, plan: PlanBytes, tables: object, space: object) -> str:
         return repr(plan)
 
     def versions(self) -> Mapping[str, str]:

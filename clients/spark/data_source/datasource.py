@@ -16,7 +16,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamWriter, DataSourceWriter
 from pyspark.sql.types import StructType
 
-from ...parameters import numbered, with_parameters
+from ...plans import with_parameters
+from ...proto.encoding.plan_parameters import numbered
 from ...proto.errors import InvalidRequest
 from ...proto.values import FileSplit, PlanBytes, TaskOptions
 from ...task_options import AUTO, chosen

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from .... import ir
 from ... import poison
@@ -40,8 +40,9 @@ def convert_local_files(
     items: list[ir.FileItem] = []
     for index, item in enumerate(message.items):
         at = plan_path.at("items", index)
-        path, file_format = _path(decoder, item, at), _format(decoder, item, at)
-        items.append(ir.FileItem(path=path, format=file_format, start=item.start, length=item.length))
+        _check_path(decoder, item, at)
+        _check_format(decoder, item, at)
+        items.append(file_item(item))
     if not items:
         decoder.problems.add(plan_path / "items", "MISSING", "a read of local files must name at least one file")
         return poison.RELATION
@@ -50,33 +51,46 @@ def convert_local_files(
     yield
 
 
-def _path(decoder: Decoder, item: Message, plan_path: PlanPath) -> str:
-    """The path, folder or glob. A file URI is taken apart; other URIs stay whole."""
+def file_item(item: Message) -> ir.FileItem:
+    """The path, folder or glob, and the format's name, empty if the plan leaves the format to the file's own name. A
+    file URI is taken apart; other URIs stay whole.
+    """
+    kind = item.WhichOneof("path_type")
+    path = str(getattr(item, kind)) if kind else ""
+    uri = _file_uri(path)
+    if uri is not None:
+        path = unquote(uri.path)
+    file_format = FORMATS.get(item.WhichOneof("file_format"), "")
+    return ir.FileItem(path=path, format=file_format, start=item.start, length=item.length)
+
+
+def _check_path(decoder: Decoder, item: Message, plan_path: PlanPath) -> None:
     kind = item.WhichOneof("path_type")
     text = str(getattr(item, kind)) if kind else ""
+    uri = _file_uri(text)
     if not text:
         decoder.problems.add(plan_path, "MISSING", "a path is missing here")
-        return ""
-    if not text.lower().startswith("file:"):
-        return text
-    uri = urlsplit(text)
-    if uri.netloc not in ("", "localhost"):
+    elif uri is None and text.lower().startswith("file:"):
+        decoder.problems.add(plan_path / str(kind), "BAD_PATH", f"{text[:200]!r} is no file URI: write file:///...")
+    elif uri is not None and uri.netloc not in ("", "localhost"):
         problem = f"the file is on the host {uri.netloc!r}: a file URI must name a file of this machine"
         decoder.problems.add(plan_path / str(kind), "BAD_PATH", problem)
-    return unquote(uri.path)
 
 
-def _format(decoder: Decoder, item: Message, plan_path: PlanPath) -> str:
-    """The format's name; empty if the plan leaves the format to the file's own name."""
+def _file_uri(text: str) -> SplitResult | None:
+    """The parts of a file URI; None if it is another one, a path, or no URI at all."""
+    try:
+        return urlsplit(text) if text.lower().startswith("file:") else None
+    except ValueError:
+        return None
+
+
+def _check_format(decoder: Decoder, item: Message, plan_path: PlanPath) -> None:
     kind = item.WhichOneof("file_format")
-    if kind is None:
-        return ""
     if kind in REFUSED_FORMATS:
         decoder.problems.add(plan_path / kind, "UNSUPPORTED_FORMAT", REFUSED_FORMATS[kind])
-        return ""
-    if kind == "text":
+    elif kind == "text":
         _check_text(decoder, item.text, plan_path / kind)
-    return FORMATS[kind]
 
 
 def _check_text(decoder: Decoder, options: Message, plan_path: PlanPath) -> None:

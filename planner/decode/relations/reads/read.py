@@ -16,6 +16,7 @@ from ...poison import is_unknown
 from ...scope import Scope
 from .local_files import convert_local_files
 from .mask import masked
+from .untyped_schema import is_untyped, types_of_source
 from .virtual_table import convert_virtual_table
 
 
@@ -31,11 +32,7 @@ ReadConverter: TypeAlias = "Callable[[Decoder, Message, PlanPath, Base, Scope | 
 
 def convert_read(decoder: Decoder, message: Message, plan_path: PlanPath, outer: Scope | None) -> Steps[ir.Relation]:
     kind = message.WhichOneof("read_type")
-    base = (
-        base_schema(decoder, message.base_schema, plan_path / "base_schema")
-        if message.HasField("base_schema")
-        else None
-    )
+    base = _base(decoder, message, plan_path / "base_schema") if message.HasField("base_schema") else None
     if kind is None:
         decoder.problems.add(plan_path, "MISSING", "a read must say what it reads")
         return poison.RELATION
@@ -59,11 +56,20 @@ def convert_read(decoder: Decoder, message: Message, plan_path: PlanPath, outer:
     return masked(decoder, message, relation, plan_path)
 
 
+def _base(decoder: Decoder, message: Message, plan_path: PlanPath) -> Base | None:
+    if not is_untyped(message.base_schema):
+        return base_schema(decoder, message.base_schema, plan_path)
+    types = types_of_source(decoder, message, plan_path)
+    return None if types is None else _columns(decoder, message.base_schema, types, plan_path)
+
+
 def base_schema(decoder: Decoder, base: Message, plan_path: PlanPath) -> Base | None:
     """The columns of a table; None, once reported, if the schema is broken."""
     types = decoder.types.row(base.struct.types, plan_path / "struct")
-    if any(map(is_unknown, types)):
-        return None
+    return None if any(map(is_unknown, types)) else _columns(decoder, base, types, plan_path)
+
+
+def _columns(decoder: Decoder, base: Message, types: ir.Schema, plan_path: PlanPath) -> Base | None:
     names = tuple(base.names)
     expected = count_names(types)
     if len(names) == expected:

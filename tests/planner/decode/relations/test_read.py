@@ -185,6 +185,12 @@ def test_text_options_that_would_be_read_otherwise_are_refused(option: Node) -> 
     assert problem(plan(read("localFiles", body, I64), ["x"])).reason == "UNSUPPORTED_FORMAT"
 
 
+def test_what_is_no_file_uri_is_refused() -> None:
+    body = {"items": [{"uriFile": "file://[", "parquet": {}}]}
+    refused = problem(plan(read("localFiles", body, I64), ["x"]))
+    assert (refused.reason, "is no file URI" in refused.message) == ("BAD_PATH", True)
+
+
 def test_a_file_on_another_host_is_refused() -> None:
     body = {"items": [{"uriFile": "file://elsewhere/x"}]}
     assert problem(plan(read("localFiles", body, I64), ["x"])).reason == "BAD_PATH"

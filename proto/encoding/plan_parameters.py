@@ -1,4 +1,4 @@
-"""Values for the dynamic parameters of a plan, from Python or from text."""
+"""Values for the dynamic parameters of a plan, from Python or from text, as an Arrow stream of one row."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ import datetime as dt
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final
 
 import pyarrow as pa
 
-from .plans import Plan, plan_bytes
-from .proto.arrow.arrow_ipc import sendable, stream_bytes
-from .proto.errors import InvalidRequest
-from .proto.values import InlineSplit, PlanBytes
+from ..arrow.arrow_ipc import sendable, stream_bytes
+from ..errors import InvalidRequest
+from ..values import InlineSplit
 
 _MOST_NUMBER: Final = (1 << 32) - 1
 _NANOS: Final = 1_000
@@ -26,27 +24,14 @@ _ISO: Final[tuple[Callable[[str], object], ...]] = (
 )
 
 
-def with_parameters(plan: Plan, parameters: Mapping[int, object]) -> PlanBytes:
-    """The plan with values for its dynamic parameters, by their numbers. It can stand for a plan in every call.
-
-    A value is a Python value or a `pyarrow.Scalar`, None for null. It must have the type that the plan declares, or be
-    of a type whose values can become that type's: 5 is a value of every number type that has room for it. It takes the
-    place of a value that the plan itself binds.
-
-    >>> client.query(with_parameters(above, {0: 4}), {"sales": monday}).num_rows
-    1
-    """
+def parameters_stream(parameters: Mapping[int, object]) -> bytes:
+    """The values, a column for each, called by its parameter's number; no bytes if there are none."""
     columns = {str(_number(number)): _array(number, value) for number, value in sorted(parameters.items(), key=_first)}
     if not columns:
-        return replace(plan_bytes(plan), parameters=b"")
+        return b""
     batch = pa.RecordBatch.from_pydict(columns)
     row = sendable(InlineSplit(schema=batch.schema, batches=(batch,)))
-    return replace(plan_bytes(plan), parameters=stream_bytes(row.schema, row.batches))
-
-
-def bound(plan: Plan, parameters: Mapping[int, object] | None) -> PlanBytes:
-    """The plan; with values for its parameters if there are some."""
-    return plan_bytes(plan) if parameters is None else with_parameters(plan, parameters)
+    return stream_bytes(row.schema, row.batches)
 
 
 def numbered(number: str, value: str) -> tuple[int, object]:
