@@ -15,8 +15,8 @@ from .window_closing import MOST, Ticks, behind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntervalClosing:
-    """Pairs of rows: the right one's tick is at least the left one's less `before`, and at most the left one's and
-    `after`. A row is late if its tick is `lateness` ticks before the watermark.
+    """Pairs of rows: the right one's tick is at least the left one's less `before`, and at most the left one's plus
+    `after`. A row is late if its tick is more than `lateness` ticks before the watermark.
     """
 
     before: int

@@ -161,8 +161,8 @@ class DatedClosing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionClosing:
-    """Sessions with less than `gap` ticks between their rows. A row is late if its tick is `lateness` ticks before the
-    watermark. So a session is final `gap` and `lateness` after its last row.
+    """Sessions with less than `gap` ticks between their rows. A row is late if its tick is more than `lateness` ticks
+    before the watermark. So a session is final `gap` and `lateness` after its last row.
     """
 
     gap: int
@@ -184,7 +184,7 @@ class SessionClosing:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountClosing:
     """Windows of `size` rows of the same keys, one every `slide` rows, in the order of their ticks. A row is late if
-    its tick is `lateness` ticks before the watermark. So the rows before that have come.
+    its tick is more than `lateness` ticks before the watermark. So the rows before that have come.
     """
 
     size: int
