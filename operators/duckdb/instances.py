@@ -13,6 +13,7 @@ import tempfile
 import threading
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Final
 
 import duckdb
 
@@ -24,6 +25,12 @@ IDLE_PER_SETTINGS = 16
 IDLE_IN_ALL = 64
 RETIRED_PER_SETTINGS = 4
 """Each takes about 3 MiB: of those whose tasks are idle few are worth that."""
+_WHOLE: Final = 64 << 20
+_BESIDE: Final = 48 << 20
+_BESIDE_SHARE: Final = 8
+"""An instance has so many bytes of its memory, and one part in so many, for all but DuckDB itself: at most half of what
+is above 64 MiB.
+"""
 _LATE_ROWS = "late_materialization_max_rows"
 #: The settings that stay adjustable. They count, or decide how many rows are handed on at once and when columns are
 #: read: they change no rows.
@@ -127,6 +134,14 @@ class Instance:
         shutil.rmtree(self._temp, ignore_errors=True)
 
 
+def engine_bytes(memory_limit: int) -> int:
+    """The bytes that DuckDB itself may take of an instance's memory. Beside them are the memory that DuckDB does not
+    count, which grows with its limit, and what a statement keeps outside of DuckDB.
+    """
+    above = max(memory_limit - _WHOLE, 0)
+    return memory_limit - min(above // 2, _BESIDE + memory_limit // _BESIDE_SHARE)
+
+
 def _open(settings: InstanceSettings, temp: str) -> Connection:
     config: dict[str, str | int] = {
         "threads": settings.threads,
@@ -134,7 +149,7 @@ def _open(settings: InstanceSettings, temp: str) -> Connection:
         # so the order of a GROUP BY over a union and the bits of its float sums. It also reserves memory, so that
         # joins, groups and sorts spill sooner or later.
         "async_threads": 0 if settings.threads == 1 else 1,
-        "memory_limit": f"{settings.memory_limit}B",
+        "memory_limit": f"{engine_bytes(settings.memory_limit)}B",
         "temp_directory": temp,
         # A cache of file contents would make memory, and so the decision to spill, depend on earlier epochs.
         "enable_external_file_cache": "false",

@@ -1,4 +1,4 @@
-"""Bytes of values at offsets: up to a number of bytes in memory, and the rest in a file.
+"""Bytes of values at offsets: in memory up to a number of bytes, and all of them in a file where there are more.
 
 Values that lie side by side are written, and read, in one call.
 """
@@ -20,7 +20,7 @@ _Numbers: TypeAlias = npt.NDArray[np.int64]
 
 
 class ValueStore:
-    """The bytes: up to `most` in memory and the rest in a file of `room`. `close` removes the file."""
+    """The bytes: in memory, or, once there are more than `most`, in a file of `room`. `close` removes the file."""
 
     def __init__(self, most: int, room: SpillRoom) -> None:
         self._room = room
@@ -39,11 +39,9 @@ class ValueStore:
         if self._path is None:
             self._path = self._room.path()
             self._file = os.open(self._path, os.O_RDWR)
-        self._room.take(len(data))
-        written = 0
-        while written < len(data):
-            written += os.pwrite(self._file, data[written:], self._file_bytes + written)
-        self._file_bytes += len(data)
+            memory, self._memory = self._memory, bytearray()  # beside it the statement takes all that it may
+            self._write(memoryview(memory))
+        self._write(data)
         return offset
 
     def values(self, offsets: _Numbers, lengths: _Numbers, type_: pa.DataType) -> pa.Array:
@@ -53,8 +51,7 @@ class ValueStore:
         bounds = np.concatenate(([0], np.cumsum(lengths)))
         data = np.empty(int(bounds[-1]), np.uint8)
         ends = offsets + lengths
-        is_apart = (offsets[1:] != ends[:-1]) | (offsets[1:] == len(self._memory))
-        starts = [0, *(np.flatnonzero(is_apart) + 1).tolist(), len(offsets)] if len(offsets) else [0]
+        starts = [0, *(np.flatnonzero(offsets[1:] != ends[:-1]) + 1).tolist(), len(offsets)] if len(offsets) else [0]
         view, into = memoryview(data.data), bounds.tolist()
         for first, last in pairwise(starts):
             self._read(int(offsets[first]), view[into[first] : into[last]])
@@ -73,11 +70,17 @@ class ValueStore:
             with suppress(FileNotFoundError):
                 os.unlink(path)
 
+    def _write(self, data: memoryview) -> None:
+        self._room.take(len(data))
+        while data:
+            written = os.pwrite(self._file, data, self._file_bytes)
+            self._file_bytes += written
+            data = data[written:]
+
     def _read(self, offset: int, into: memoryview) -> None:
-        if offset < len(self._memory):
+        if self._path is None:
             into[:] = self._memory[offset : offset + len(into)]
             return
-        offset -= len(self._memory)
         while into:
             count = os.preadv(self._file, [into], offset)
             if not count:

@@ -77,10 +77,12 @@ def test_values_that_begin_alike_are_read_together() -> None:
 
 
 @pytest.mark.parametrize("most", [0, 25, 1 << 20])
-def test_values_come_from_memory_and_from_the_file_in_the_order_asked_for(tmp_path: Path, most: int) -> None:
+def test_values_come_from_memory_or_all_from_the_file_in_the_order_asked_for(tmp_path: Path, most: int) -> None:
     values = [b"a" * 10, b"b" * 20, b"", b"c", b"d" * 30, b"e" * 7]
     store = ValueStore(most, limited_room(str(tmp_path), None, lambda: Exhausted("full")))
     offsets = [store.add(memoryview(value)) for value in values]
+    total = sum(map(len, values))
+    assert [file.stat().st_size for file in tmp_path.iterdir()] == ([] if total <= most else [total])
     for asked in ([0, 1, 3, 4, 5], [5, 3, 1], [4, 4, 0, 4], [1], []):
         read = store.values(
             np.array([offsets[at] for at in asked], np.int64), np.array([len(values[at]) for at in asked]), pa.binary()
