@@ -17,6 +17,7 @@ from .analysis.source_horizons import horizons, warnings
 from .changes.change_nodes import ChangeNode, nodes_of
 from .changes.lower_changes import lower
 from .explain.explain_changes import explain
+from .explain.state_bounds import unbounded
 from .physical.sources import PlannedSource, check, sources
 from .prepare import Decoded, columns_of, problems_of
 from .rewrite import REWRITES
@@ -89,6 +90,7 @@ def prepare_changes(decoded: Decoded, options: TaskOptions, static: Collection[s
         lowered = lower(rewritten, options.loop_rows, options.loop_seconds)
         _check_types(lowered.root)
         fed = {source.name: source.event_time for source in planned if not source.static}
+        growing = unbounded(lowered.root, fed) if any(fed.values()) else ()
     except PlanError as error:
         raise PlanError(*problems_of(plan, checks, error)) from error
     return PreparedChanges(
@@ -96,7 +98,7 @@ def prepare_changes(decoded: Decoded, options: TaskOptions, static: Collection[s
         options=options,
         columns=columns_of(rewritten),
         sources=planned,
-        warnings=(*decoded.warnings, *lowered.warnings, *warnings(rewritten, fed)),
+        warnings=(*decoded.warnings, *lowered.warnings, *warnings(rewritten, fed), *growing),
     )
 
 

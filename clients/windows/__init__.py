@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from .join_builders import as_of_join, interval_join
-from .row_builders import late_rows, watermark
+from .plan_sources import of_source
+from .row_builders import late_rows, on_time, watermark
 from .window_builders import count, days, distinct, months, session, sliding, tumbling
 
 __all__ = [
@@ -14,6 +15,8 @@ __all__ = [
     "interval_join",
     "late_rows",
     "months",
+    "of_source",
+    "on_time",
     "session",
     "sliding",
     "tumbling",

@@ -59,7 +59,8 @@ def late_rows(
     lateness: Length | None = None,
 ) -> Any:
     """The rows of `events` that come too late for final windows of this kind, in a continuous task. In a per-epoch task
-    no row is late. `count` is the number of rows of `windows.count`.
+    no row is late. `count` is the number of rows of `windows.count`. Without a size, a gap and a count, these are the
+    rows that are late for final joins, and that `windows.on_time` leaves out.
 
     >>> import substrait.dataframe as sub
     >>> from tidegate import windows
@@ -70,6 +71,34 @@ def late_rows(
     [{'at': 9, '_weight': 1}]
     """
     message = LateRows(zone=zone, count=None if count is None else RowCount(size=count))
+    set_spans(message, {"size": size, "slide": slide, "offset": offset, "gap": gap, "lateness": lateness})
+    return _over_rows(events, time, message)
+
+
+def on_time(
+    events: Any,
+    time: str,
+    *,
+    size: Length | None = None,
+    slide: Length | None = None,
+    offset: Length | None = None,
+    zone: str = "",
+    gap: Length | None = None,
+    lateness: Length | None = None,
+) -> Any:
+    """The rows of `events` that are not late, in a continuous task; in a per-epoch task all rows that have a time. With
+    a `size` or a `gap`, a row is late as for final windows of this kind; without, if the watermark is after the row's
+    time and the `lateness`. Aggregates and joins above it by this time keep only what the watermark has not passed.
+
+    >>> import substrait.dataframe as sub
+    >>> from tidegate import windows
+    >>> clicks = windows.watermark(sub.read_named_table("clicks", {"at": sub.i64}), "at")
+    >>> rows = windows.on_time(clicks, "at", lateness=5)
+    >>> with tidegate.local() as client, client.create_task(rows.to_plan(), mode="continuous") as task:
+    ...     print(task.run_epoch({"clicks": pa.table({"at": [3, 12, 9, 6]})}).table().to_pylist())
+    [{'at': 3, '_weight': 1}, {'at': 9, '_weight': 1}, {'at': 12, '_weight': 1}]
+    """
+    message = LateRows(zone=zone, on_time=True)
     set_spans(message, {"size": size, "slide": slide, "offset": offset, "gap": gap, "lateness": lateness})
     return _over_rows(events, time, message)
 

@@ -18,9 +18,10 @@ from ...operators.changes.event_time.final_counts import FinalCounts
 from ...operators.changes.event_time.final_matches import FinalMatches
 from ...operators.changes.event_time.final_sessions import FinalSessions
 from ...operators.changes.event_time.final_windows import FinalWindows, with_bounds
+from ...operators.changes.event_time.floor import Floor, Value, floor_of_slices, floors_of_sides
 from ...operators.changes.event_time.interval_closing import Near
 from ...operators.changes.event_time.on_time import OnTime
-from ...operators.changes.event_time.window_closing import CalendarClosing, DatedClosing, SliceClosing
+from ...operators.changes.event_time.window_closing import MOST, CalendarClosing, DatedClosing, SliceClosing
 from ...operators.changes.group import Group
 from ...operators.changes.join import Join
 from ...operators.changes.only_one import OnlyOne
@@ -28,9 +29,9 @@ from ...operators.changes.recompute import Recompute
 from ...operators.changes.regroup import Regroup
 from ...operators.changes.select import Select
 from ...operators.changes.top import Top
-from ...operators.changes.values.evaluator import NUMBER, Evaluator, Evaluators
+from ...operators.changes.values.evaluator import NUMBER, Evaluator, Evaluators, RowsFailed
 from ...operators.changes.values.rows import Rows
-from ...operators.changes.values.value_columns import Mask
+from ...operators.changes.values.value_columns import FixedColumn, Mask
 from ...operators.changes.window import Window, WindowByRound, read_by_windows
 from ...planner.changes.change_nodes import (
     ComputeNode,
@@ -42,6 +43,7 @@ from ...planner.changes.change_nodes import (
     FinalMatchesNode,
     FinalSessionsNode,
     FinalWindowsNode,
+    FloorSql,
     GroupNode,
     JoinNode,
     OnlyOneNode,
@@ -101,6 +103,7 @@ class ChangeOperatorFactory:
                     depth=depth,
                     once=once,
                     closing=self._closing(node),
+                    floor=self._floor(node),
                 )
             case GroupNode():
                 return Group(
@@ -111,7 +114,7 @@ class ChangeOperatorFactory:
                     plan_path=node.plan_path,
                     depth=depth,
                     always=node.always and channel == 0,
-                    closing=self._closing(node),
+                    floor=self._floor(node),
                 )
             case TopNode():
                 return Top(
@@ -122,6 +125,7 @@ class ChangeOperatorFactory:
                     count=node.count,
                     counting=node.counting,
                     depth=depth,
+                    floor=self._floor(node),
                 )
             case RegroupNode():
                 return self._regroup(node, channel, depth)
@@ -166,6 +170,7 @@ class ChangeOperatorFactory:
             kept=(late != 0, late != 1),
             depth=depth,
             closing=node.closing,
+            floors=self._floors(node),
         )
 
     def _as_of(self, node: FinalAsOfNode) -> FinalAsOf:
@@ -199,6 +204,7 @@ class ChangeOperatorFactory:
             evaluate_nothing=nothing,
             depth=depth,
             always=nothing is not None and channel == 0,
+            floor=self._floor(node),
         )
 
     def _window(self, node: WindowNode, depth: int) -> Window | WindowByRound:
@@ -209,7 +215,7 @@ class ChangeOperatorFactory:
         return (
             WindowByRound(*arguments, plan_path=node.plan_path, depth=depth)
             if depth
-            else Window(*arguments, plan_path=node.plan_path)
+            else Window(*arguments, plan_path=node.plan_path, floor=self._floor(node))
         )
 
     def _windows_of_time(self, node: FinalWindowsNode) -> FinalWindows:
@@ -233,6 +239,41 @@ class ChangeOperatorFactory:
         schema = pa.schema([NUMBER])
         evaluate = self._evaluator(node.slice_sql, [schema], schema, node.plan_path)
         return DatedClosing(node.closing, lambda tick: _number(evaluate(pa.record_batch([[tick]], schema))))
+
+    def _floor(self, node: GroupNode | DistinctOrSetOpNode | RegroupNode | TopNode | WindowNode) -> Floor | None:
+        if isinstance(node, GroupNode | DistinctOrSetOpNode):
+            closing = self._closing(node)
+            if closing is not None:
+                return floor_of_slices(closing)
+        return None if node.floor is None else self._floor_by_sql(node.floor, node.plan_path)
+
+    def _floors(self, node: JoinNode) -> tuple[Floor, Floor] | None:
+        if node.closing is not None:
+            return floors_of_sides(node.closing)
+        if node.floors is None:
+            return None
+        left, right = (self._floor_by_sql(floor, node.plan_path) for floor in node.floors)
+        return left, right
+
+    def _floor_by_sql(self, floor: FloorSql, plan_path: str) -> Floor:
+        evaluate = self._evaluator(floor.sql, [pa.schema([NUMBER])], pa.schema([("floor", floor.type)]), plan_path)
+
+        def value_at(tick: int) -> Value | None:
+            """The floor. Where a moment is beyond what its type can hold, nothing is let go."""
+            if not -MOST <= tick <= MOST:
+                return None
+            try:
+                answer = evaluate(pa.record_batch([[tick]], pa.schema([NUMBER])))
+            except RowsFailed:
+                return None
+            if answer.column(0).null_count:
+                return None
+            (value,) = Rows.of_batch(answer).columns
+            assert isinstance(value, FixedColumn)
+            number: Value = value.values[0].item()
+            return number
+
+        return Floor(floor.column, floor.ticks, value_at)
 
     def _sessions(self, node: FinalSessionsNode) -> FinalSessions:
         evaluate = self._evaluator(node.sql, [node.input.schema], node.schema, node.plan_path)

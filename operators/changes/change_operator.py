@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from ..core.operator import StateReader, StateWriter
+from .event_time.forgetting import Forgetting
 from .kept.arrangement import Arrangement
 from .kept.state_format import VERSION, load_arrangement, save_arrangement
 from .values.change import Change, Rounds
@@ -41,6 +42,9 @@ class ChangeOperator(ABC):
     schema: pa.Schema
     """The schema of the rows, without their weight."""
 
+    forgetting: Sequence[Forgetting] = ()
+    """The kept rows that the watermark bounds."""
+
     @abstractmethod
     def receive(self, port: int, change: Change) -> Iterable[Change]:
         """Take a change from input `port` and pass on all changes that can be passed on."""
@@ -56,8 +60,10 @@ class ChangeOperator(ABC):
     def settle(self) -> None:
         """End the epoch. An error here is an error of the epoch's input: a total that is below zero."""
 
-    def advance(self, watermark: int | None) -> Iterable[Change]:  # noqa: ARG002 - most operators wait for no time
+    def advance(self, watermark: int | None) -> Iterable[Change]:
         """Take the watermark of the inputs at the end of an epoch, and pass on the changes that waited for it."""
+        for kept in self.forgetting:
+            kept.passed(watermark)
         return ()
 
     def watermark(self, watermark: int | None) -> int | None:

@@ -17,8 +17,9 @@ import pyarrow as pa
 from ..core.room import need_room
 from .agenda import Agenda
 from .change_operator import ChangeOperator, Kept
+from .event_time.floor import Floor
 from .event_time.forgetting import Forgetting
-from .event_time.window_closing import IDLE, SliceClosing, after_closing
+from .event_time.window_closing import Closing, after_closing
 from .kept.arrangement import Arrangement
 from .kept.dense_counts import DenseCounts
 from .kept.history import again
@@ -62,8 +63,8 @@ class Weighing(enum.Enum):
 
 class DistinctOrSetOp(ChangeOperator):
     """The operator. It gives rows of all `inputs` with the weight that `weighing` gives them. `once` says that there is
-    only one epoch, and that state is never saved, so that state need not be the rows themselves. With `closing`, the
-    first column is a slice of final windows, and rows go with their windows.
+    only one epoch, and that state is never saved, so that state need not be the rows themselves. Rows below
+    the `floor` are let go. With `closing`, rows are those of windows, whose watermark is behind that of the input.
     """
 
     def __init__(
@@ -74,7 +75,8 @@ class DistinctOrSetOp(ChangeOperator):
         inputs: int = 1,
         depth: int = 0,
         once: bool = False,
-        closing: SliceClosing | None = None,
+        closing: Closing | None = None,
+        floor: Floor | None = None,
     ) -> None:
         self.schema = schema
         self._weighing = weighing
@@ -90,7 +92,8 @@ class DistinctOrSetOp(ChangeOperator):
         self._dense_counts = DenseCounts() if once and not depth and weighing is Weighing.DISTINCT else None
         """The state in place of the received rows, as long as it can count them."""
         self._closing = closing
-        self._forgetting = Forgetting((self._kept, 0))
+        if floor is not None:
+            self.forgetting = (Forgetting((self._kept, floor.column), floor=floor),)
 
     def receive(self, port: int, change: Change) -> Iterable[Change]:
         if not len(change):
@@ -149,12 +152,6 @@ class DistinctOrSetOp(ChangeOperator):
             changed = weights.nonzero()[0]
             rows, hashes, weights = rows.take(changed), hashes.take(changed), weights.take(changed)
         return (Change(rows.hashed(hashes), weights, constant_rounds(rounds, count), consolidated=True),)
-
-    def advance(self, watermark: int | None) -> Iterable[Change]:
-        if self._closing is not None and watermark is not None and watermark < IDLE:
-            last = self._closing.last_closed(self._closing.ticks.at(watermark))
-            self._forgetting.below((last + 1) * self._closing.step)
-        return ()
 
     def watermark(self, watermark: int | None) -> int | None:
         return watermark if self._closing is None else after_closing(self._closing, watermark)

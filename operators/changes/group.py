@@ -19,8 +19,8 @@ from pyarrow import types as kinds
 from ...proto.errors import ExecutionError
 from ..core.interrupts import beside, look
 from .change_operator import Kept
+from .event_time.floor import Floor
 from .event_time.forgetting import Forgetting
-from .event_time.window_closing import IDLE, SliceClosing
 from .kept.arrangement import Arrangement
 from .kept.present import sums_at
 from .keyed_operator import Answer, Keyed, together
@@ -59,7 +59,7 @@ GroupMeasure: TypeAlias = Count | Sum | Extreme
 
 class Group(Keyed):
     """The operator. It gives one row for each key that has rows: the key, then a value for each measure, in the types
-    of `schema`. With `closing`, the first key column is a slice of final windows, and goes with them.
+    of `schema`. Groups below the `floor`, whose column is a number of the key's columns, are let go.
     """
 
     def __init__(
@@ -72,11 +72,10 @@ class Group(Keyed):
         plan_path: str,
         depth: int = 0,
         always: bool = False,
-        closing: SliceClosing | None = None,
+        floor: Floor | None = None,
     ) -> None:
         super().__init__(input_schema, key, schema, depth=depth, always=always)
         self._always = always
-        self._closing = closing
         self._plan_path = plan_path
         self._measures = tuple(measures)
         self._types = schema.types[len(self._key) :]
@@ -88,14 +87,9 @@ class Group(Keyed):
             for at, measure in enumerate(measures)
             if isinstance(measure, Extreme)
         }
-        values = ((extremes.values, 0) for extremes in self._extremes.values())
-        self._forgetting = Forgetting((self._given, 0), (self._tallies, 0), *values)
-
-    def advance(self, watermark: int | None) -> Iterable[Change]:
-        if self._closing is not None and watermark is not None and watermark < IDLE:
-            last = self._closing.last_closed(self._closing.ticks.at(watermark))
-            self._forgetting.below((last + 1) * self._closing.step)
-        return ()
+        if floor is not None:
+            kept = (self._given, self._tallies, *(extremes.values for extremes in self._extremes.values()))
+            self.forgetting = (Forgetting(*((rows, floor.column) for rows in kept), floor=floor),)
 
     def kept(self) -> Iterable[Kept]:
         yield from super().kept()

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from .change_operator import ChangeOperator, Kept
+from .event_time.floor import Floor
 from .event_time.forgetting import Forgetting
-from .event_time.interval_closing import IntervalClosing
-from .event_time.window_closing import IDLE, after_closing
+from .event_time.window_closing import Closing, after_closing
 from .kept.arrangement import Arrangement, Run
 from .kept.pairs import PAIRS
 from .postponed import Postponed
@@ -46,8 +46,8 @@ class JoinKey:
 class Join(ChangeOperator):
     """The operator. It gives pairs of `left` and `right` rows with the columns `output`, right columns counted after
     left ones. Without keys every row matches every other one. A side that is not `kept` is not stored: after its first
-    row no row may come in on the other side. With `closing`, the first column of each side is the row's tick, and rows
-    are let go when the watermark shows that no match can come.
+    row no row may come in on the other side. Rows of each side that are below its floor are let go. With `closing`, the
+    watermark of pairs is behind that of the inputs.
     """
 
     def __init__(
@@ -60,7 +60,8 @@ class Join(ChangeOperator):
         condition: PairCondition | None = None,
         kept: tuple[bool, bool] = (True, True),
         depth: int = 0,
-        closing: IntervalClosing | None = None,
+        closing: Closing | None = None,
+        floors: tuple[Floor, Floor] | None = None,
     ) -> None:
         fields = [*left, *right]
         self.schema = pa.schema([fields[at] for at in output])
@@ -86,7 +87,9 @@ class Join(ChangeOperator):
         )
 
         self._closing = closing
-        self._forgetting = tuple(Forgetting((side, 0)) for side in self._sides)
+        if floors is not None:
+            pairs = zip(self._sides, floors, strict=True)
+            self.forgetting = tuple(Forgetting((side, floor.column), floor=floor) for side, floor in pairs)
 
     def receive(self, port: int, change: Change) -> Iterator[Change]:
         if self._met is not None and self._condition is not None:
@@ -133,13 +136,6 @@ class Join(ChangeOperator):
 
     def decide(self, rounds: Rounds) -> Iterator[Change]:
         return self._postponed.decide(rounds)
-
-    def advance(self, watermark: int | None) -> Iterable[Change]:
-        closing = self._closing
-        if closing is not None and watermark is not None and watermark < IDLE:
-            for forgetting, left in zip(self._forgetting, (True, False), strict=True):
-                forgetting.below(closing.needed(closing.ticks.at(watermark), left=left))
-        return ()
 
     def watermark(self, watermark: int | None) -> int | None:
         return watermark if self._closing is None else after_closing(self._closing, watermark)

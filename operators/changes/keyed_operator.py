@@ -21,6 +21,8 @@ from ..core.room import need_room
 from ..core.wide_rows import PassingRows
 from .agenda import Agenda
 from .change_operator import ChangeOperator, Kept
+from .event_time.floor import Floor
+from .event_time.forgetting import Forgetting
 from .kept.arrangement import Arrangement
 from .kept.history import again
 from .kept.matching_entries import History, MatchingEntries
@@ -173,7 +175,9 @@ class Keyed(ChangeOperator):
 
 
 class KeyedRows(Keyed):
-    """A keyed operator that makes its answers from `rows`: all rows of the keys, which it keeps."""
+    """A keyed operator that makes its answers from `rows`: all rows of the keys, which it keeps. Keys below the `floor`
+    are let go; its column is a number of the key's columns.
+    """
 
     def __init__(
         self,
@@ -184,9 +188,13 @@ class KeyedRows(Keyed):
         *,
         depth: int,
         always: bool = False,
+        floor: Floor | None = None,
     ) -> None:
         super().__init__(input_schema, key, schema, depth=depth, always=always)
         self._rows = rows
+        if floor is not None:
+            kept = (self._given, floor.column), (rows, self._key[floor.column])
+            self.forgetting = (Forgetting(*kept, floor=floor),)
 
     def kept(self) -> Iterable[Kept]:
         yield from super().kept()

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...proto.errors import ExecutionError
+from .event_time.floor import Floor
 from .kept.arrangement import Arrangement
 from .kept.present import present
 from .keyed_operator import Answer, KeyedRows
@@ -45,9 +46,10 @@ class Regroup(KeyedRows):
         evaluate_nothing: Evaluator | None = None,
         depth: int = 0,
         always: bool = False,
+        floor: Floor | None = None,
     ) -> None:
         rows = Arrangement(input_schema.types, key, depth=depth)
-        super().__init__(input_schema, key, schema, rows, depth=depth, always=always)
+        super().__init__(input_schema, key, schema, rows, depth=depth, always=always, floor=floor)
         self._plan_path = plan_path
         self._evaluate = evaluate
         self._evaluate_nothing = evaluate_nothing

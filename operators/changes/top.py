@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..arrays.ordering import Order
+from .event_time.floor import Floor
 from .kept.arrangement import Arrangement
 from .kept.ordered_arrangement import OrderedArrangement, weighing
 from .kept.present import Present, leading, present, same_as_before
@@ -53,11 +54,12 @@ class Top(KeyedRows):
         count: int,
         counting: Counting = Counting.ROWS,
         depth: int = 0,
+        floor: Floor | None = None,
     ) -> None:
         answer_schema = pa.schema([*(schema.field(at) for at in key), *schema])
         self._ordered = None if depth else OrderedArrangement(schema.types, key, orders)
         kept = self._ordered or Arrangement(schema.types, key, depth=depth)
-        super().__init__(schema, key, answer_schema, kept, depth=depth)
+        super().__init__(schema, key, answer_schema, kept, depth=depth, floor=floor)
         self._orders = (*orders, *canonical_orders(len(schema)))
         self._from, self._to = offset, offset + count
         self._width = 2 * self._to + 2

@@ -19,6 +19,8 @@ from ..core.interrupts import look
 from ..core.wide_rows import PassingRows
 from .agenda import Agenda
 from .change_operator import ChangeOperator, Kept
+from .event_time.floor import Floor
+from .event_time.forgetting import Forgetting
 from .kept.changed_rows import ChangedRows
 from .kept.chosen_entries import ChosenEntries
 from .kept.matching_entries import MatchingEntries
@@ -125,6 +127,7 @@ class Window(ChangeOperator):
         evaluate: Evaluator,
         *,
         plan_path: str,
+        floor: Floor | None = None,
     ) -> None:
         self.schema = schema
         self._width = len(input_schema)
@@ -137,6 +140,8 @@ class Window(ChangeOperator):
         answers = pa.schema(list(schema)[self._width :])
         self._windows = Windows(input_schema, answers, grouped, reach, evaluate)
         self._given = OrderedArrangement(schema.types, self._key, orders)
+        if floor is not None:
+            self.forgetting = (Forgetting((self._given, floor.column), floor=floor),)
         self._agenda: Agenda[Change] = Agenda()
         self._deciding = 0
         """The bytes of the changes that are being decided."""

@@ -6,8 +6,8 @@ Several nodes may read one node. A node has the columns of `schema`, by position
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 import pyarrow as pa
@@ -15,16 +15,35 @@ import pyarrow as pa
 from ...operators.arrays.ordering import Order
 from ...operators.changes.distinct_or_set_op import Weighing
 from ...operators.changes.event_time.interval_closing import IntervalClosing
-from ...operators.changes.event_time.window_closing import AnyClosing, CountClosing, SessionClosing, SlicedClosing
+from ...operators.changes.event_time.window_closing import (
+    AnyClosing,
+    CountClosing,
+    SessionClosing,
+    SlicedClosing,
+    Ticks,
+)
 from ...operators.changes.group import GroupMeasure
 from ...operators.changes.join import JoinKey
 from ...operators.changes.network.network_graph import Limits
 from ...operators.changes.top import Counting
 from ...operators.changes.window import WindowReach
+from ..analysis.rising import Rising
 from ..ir.walk import each_once
 
 MARK: Final = "\0watermark"
 """The column of a source with the watermark at each row. No column of a plan has this name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FloorSql:
+    """The floor of a column of an operator's rows, or of the key's columns: `sql` gives the least value that later rows
+    can have there. It reads the tick of the watermark as the only column, c0.
+    """
+
+    column: int
+    sql: str
+    type: pa.DataType
+    ticks: Ticks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -59,13 +78,14 @@ class SelectNode:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ComputeNode:
     """A computation on each row alone. `sql` reads the row's number behind the row's columns, and gives the number as
-    its last column.
+    its last column. `rising` has the columns that rise with a column of the input.
     """
 
     input: ChangeNode
     sql: str
     schema: pa.Schema
     plan_path: str
+    rising: Mapping[int, Rising] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -92,7 +112,7 @@ class PairCondition:
 class JoinNode:
     """Pairs with equal keys that meet the condition. `output` are the wanted columns, right columns counted after left
     columns. With `closing`, the first column of each side is the row's tick: pairs are near each other, and rows are
-    let go when no match can come.
+    let go when no match can come. Without it, rows below the `floors` of both sides' columns are let go.
     """
 
     left: ChangeNode
@@ -103,6 +123,7 @@ class JoinNode:
     schema: pa.Schema
     plan_path: str
     closing: IntervalClosing | None = None
+    floors: tuple[FloorSql, FloorSql] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -120,7 +141,7 @@ class OnlyOneNode:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DistinctOrSetOpNode:
     """Rows of all inputs, with the copies that `weighing` gives. With `closing`, the first column is a slice of final
-    windows.
+    windows. Rows below the `floor` of a column are let go.
     """
 
     inputs: tuple[ChangeNode, ...]
@@ -129,13 +150,14 @@ class DistinctOrSetOpNode:
     plan_path: str
     closing: SlicedClosing | None = None
     slice_sql: str | None = None
+    floor: FloorSql | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GroupNode:
     """Running aggregates: the columns `key`, then a value for each measure. A key without rows has no answer; without a
     key, an answer of no rows is given if it is `always` wanted. With `closing`, the first key is a slice of final
-    windows.
+    windows. Groups below the `floor` of a key's column are let go.
     """
 
     input: ChangeNode
@@ -146,12 +168,13 @@ class GroupNode:
     always: bool
     closing: SlicedClosing | None = None
     slice_sql: str | None = None
+    floor: FloorSql | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TopNode:
     """The first rows in an order, of all rows or of each key: the columns `key`, then all columns. `counting` defines
-    the first `count` rows.
+    the first `count` rows. Keys below the `floor` of one of their columns are let go.
     """
 
     input: ChangeNode
@@ -162,6 +185,7 @@ class TopNode:
     counting: Counting
     schema: pa.Schema
     plan_path: str
+    floor: FloorSql | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -177,6 +201,7 @@ class RegroupNode:
     nothing: str | None
     schema: pa.Schema
     plan_path: str
+    floor: FloorSql | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -195,6 +220,7 @@ class WindowNode:
     sql: str
     schema: pa.Schema
     plan_path: str
+    floor: FloorSql | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -18,6 +18,7 @@ from ..ir.walk import unroll
 from ..rewrite.expand_windows import MOST_COPIES, copies, windows_of_rows
 from .aggregates import lower_aggregate
 from .change_nodes import BackNode, ChangeNode, ConstantNode, SourceNode
+from .event_time.floors import with_floors
 from .event_time.lower_final_joins import lower_final_as_of, lower_final_join, ticks_of_sides, timed
 from .event_time.lower_final_windows import check_outside_of_loops, lower_final_windows, lower_late_rows, marked
 from .joins import lower_cross, lower_join, lower_merge_join
@@ -58,7 +59,7 @@ def lower(plan: ir.Plan, max_rows: int, max_seconds: float = 0) -> Lowered:
     """
     root, *shared = map(sort_below_limits, (plan.root, *plan.shared))
     lowering = _Lowering(shared, max_rows, max_seconds)
-    return Lowered(root=unroll(lowering.step, root), warnings=tuple(lowering.warnings))
+    return Lowered(root=with_floors(unroll(lowering.step, root)), warnings=tuple(lowering.warnings))
 
 
 def lower_loop(relation: ir.Rounds) -> ChangeNode:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias, TypeGuard
 
 from .. import ir
+from ..analysis.rising import Rising, rising
 from ..ir.arrow_types import arrow_schema
 from ..ir.building import columns, project
 from ..ir.visit import is_column, subqueries_of
@@ -47,8 +49,31 @@ def lower_chain(relation: Chained, base: ir.Relation, node: ChangeNode, *, alone
     for step in reversed(steps):
         carried = _carrying(step, carried)
     return ComputeNode(
-        input=node, sql=render(carried, [top]), schema=arrow_schema(relation.schema), plan_path=relation.plan_path
+        input=node,
+        sql=render(carried, [top]),
+        schema=arrow_schema(relation.schema),
+        plan_path=relation.plan_path,
+        rising=_rising(steps, base.schema),
     )
+
+
+def _rising(steps: Sequence[Chained], schema: ir.Schema) -> Mapping[int, Rising]:
+    """The columns of a chain that rise with a column of its input. The chain's last step comes first."""
+    known = rising_columns(schema)
+    for step in reversed(steps):
+        if isinstance(step, ir.Project):
+            own = ((at, rising(expression)) for at, expression in enumerate(step.expressions))
+            over = {at: value.over(known[value.column]) for at, value in own if value and value.column in known}
+            known = {at: value for at, value in over.items() if value is not None}
+        elif isinstance(step, ir.Expand):
+            return {}
+    return known
+
+
+def rising_columns(schema: ir.Schema) -> Mapping[int, Rising]:
+    """Columns as they are."""
+    own = ((at, rising(column)) for at, column in enumerate(columns(schema)))
+    return {at: value for at, value in own if value is not None}
 
 
 def compute(node: ChangeNode, schema: ir.Schema, expressions: tuple[ir.Expression, ...], plan_path: str) -> ChangeNode:

@@ -49,6 +49,7 @@ from ..changes.change_nodes import (
 from ..physical.sources import PlannedSource
 from .explain_operators import marks
 from .explanation_text import explanation
+from .state_bounds import state_of
 
 _PROMISE: Final = (
     "each epoch gives how the result has changed since the one before it, one row for each that has, in canonical order"
@@ -121,17 +122,28 @@ def _blocks(node: ChangeNode) -> bool:
 
 def _operator(node: ChangeNode, numbers: Mapping[ChangeNode, int], called: Called, *, ends: bool) -> dict[str, Any]:
     how, why = _work(node)
+    state = state_of(node)
     return {
         "number": numbers[node],
-        "operator": _name(node, called),
+        "operator": f"{_name(node, called)}{_kept_by_floor(node)}",
         "incremental": how != "everything",
         "work": how,
         "why": why,
+        "keeps": "" if state is None else state.keeps,
+        "bound": None if state is None else state.bound,
         "columns": _fields(node.schema),
         "inputs": [numbers[child] for child in inputs_of(node)],
         "place": node.plan_path,
         **marks(ends=ends, blocks=_blocks(node)),
     }
+
+
+def _kept_by_floor(node: ChangeNode) -> str:
+    """The end of the name of an operator that lets rows go by the floor of a column."""
+    if getattr(node, "floor", None) is None and getattr(node, "floors", None) is None:
+        return ""
+    state = state_of(node)
+    return "" if state is None else f", keeps {state.keeps} {state.bound}"
 
 
 def _fields(schema: pa.Schema) -> list[dict[str, Any]]:
@@ -209,6 +221,8 @@ def _name(node: ChangeNode, called: Called) -> str:  # noqa: C901 (a line per no
 def _name_of_final(node: OnTimeNode | FinalWindowsNode | FinalSessionsNode | FinalCountsNode) -> str:
     ends = _near(node.closing) if isinstance(node.closing, IntervalClosing) else _ends_of(node.closing)
     match node:
+        case OnTimeNode(closing=IntervalClosing(lateness=lateness), beside=None, late=late):
+            return f"{'late rows' if late else 'rows on time'}, lateness {lateness:,}"
         case OnTimeNode(late=late):
             return f"{'late rows' if late else 'rows on time'}, {ends}"
         case FinalWindowsNode():

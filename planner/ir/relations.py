@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, ClassVar, Final, NewType, TypeAlias, TypeVar, cast
 
+from ...operators.changes.event_time.interval_closing import IntervalClosing
 from ...operators.changes.event_time.window_closing import AnyClosing
 from . import traits as table
 from .expressions import Direction, Expression, Measure, SortKey, Subquery, WindowCall
@@ -260,14 +261,15 @@ class TimeWindows(Node):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LateRows(Node):
-    """The input's rows that are late for final windows of time; `mark`, `ends` and `closing` are those of the
-    windows.
+    """The input's rows that are late for final windows of time, or with `on_time` the other ones; `mark`, `ends` and
+    `closing` are those of the windows.
     """
 
     input: Relation
     mark: Expression
     ends: Expression | None
-    closing: AnyClosing
+    closing: AnyClosing | IntervalClosing
+    on_time: bool
     schema: Schema
     plan_path: str
     parts: ClassVar = Parts(inputs=("input",), expressions=("mark", "ends"))

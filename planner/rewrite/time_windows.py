@@ -67,6 +67,8 @@ def _without_rows_or_windows(relation: ir.Relation) -> ir.Relation:
             return join_of(relation)
         case ir.AsOfJoin():
             return as_of(relation, relation.left, relation.right, relation.right)
+        case ir.LateRows(on_time=True):
+            return relation.input
         case ir.LateRows():
             return ir.Filter(
                 input=relation.input, condition=_FALSE, schema=relation.schema, plan_path=relation.plan_path

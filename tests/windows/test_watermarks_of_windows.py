@@ -213,8 +213,9 @@ def test_windows_and_sources_without_an_end_get_a_warning(client: tidegate.Clien
     assert warned(per_ten(marked)) == []
     (none_declared,) = warned(per_ten(source()))
     assert "no watermark is declared for source 'events'" in none_declared
-    (kept,) = warned(per_ten(marked).select("rows").union(marked.group_by("k").agg(COUNT).select("rows")))
+    kept, groups = warned(per_ten(marked).select("rows").union(marked.group_by("k").agg(COUNT).select("rows")))
     assert "source 'events': the task keeps a hash of each of its rows for ever" in kept
+    assert "the task keeps numbers of groups for ever, because no watermark says" in groups
 
 
 def test_a_skipped_epoch_moves_no_watermark_and_leaves_no_row(client: tidegate.Client) -> None:
@@ -293,7 +294,7 @@ def test_a_barrier_ends_all_windows_of_a_per_epoch_task(client: tidegate.Client)
         (lambda: windows.watermark(source(), "t", ahead=0), "WRONG_SPAN"),
         (lambda: windows.watermark(source(), "k"), "NOT_A_TIME"),
         (lambda: per_ten(source(), lateness=-1), "WRONG_SPAN"),
-        (lambda: windows.late_rows(source(), "t"), "MISSING"),
+        (lambda: windows.late_rows(source(), "t", slide=2), "MISSING"),
         (
             lambda: windows.watermark(source(), "t", 1).union(windows.watermark(source(), "t", 2)),
             "WATERMARK_CONFLICT",

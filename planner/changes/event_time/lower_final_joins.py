@@ -17,7 +17,7 @@ from ...sql.relations.sliding_aggregate import floor_division
 from ..change_nodes import ChangeNode, ComputeNode, FinalAsOfNode, FinalMatchesNode, JoinNode, OnTimeNode
 from ..joins import all_of, padded
 from ..rendering import leaf, render, with_positions
-from ..rowwise import lower_chain
+from ..rowwise import lower_chain, rising_columns
 
 _OF_LEFT: Final = frozenset({ir.JoinType.LEFT_SEMI, ir.JoinType.LEFT_ANTI})
 _OF_RIGHT: Final = frozenset({ir.JoinType.RIGHT_SEMI, ir.JoinType.RIGHT_ANTI})
@@ -129,7 +129,7 @@ def _pairs(
         pair: tuple[ChangeNode, ChangeNode] = left, right
         keys.append(JoinKey(0, 0))
     else:
-        pair = _with_stretches(left, right, closing)
+        pair = _with_stretches(rows, (sides[0].types, sides[1].types), closing)
         keys.append(JoinKey(first, len(sides[1].types)))
         output = tuple(at if at < first else at + 1 for at in output)
     return JoinNode(
@@ -144,7 +144,9 @@ def _pairs(
     )
 
 
-def _with_stretches(left: ChangeNode, right: ChangeNode, closing: IntervalClosing) -> tuple[ChangeNode, ChangeNode]:
+def _with_stretches(
+    rows: tuple[ChangeNode, ChangeNode], types: tuple[ir.Schema, ir.Schema], closing: IntervalClosing
+) -> tuple[ChangeNode, ChangeNode]:
     """The rows with the number of a stretch of time behind their columns. A right row is in one stretch. A left row
     comes for each stretch with ticks that it can match, one or two. So rows that are far apart do not meet.
     """
@@ -152,10 +154,11 @@ def _with_stretches(left: ChangeNode, right: ChangeNode, closing: IntervalClosin
     ends = (f"(CAST(c0 AS HUGEINT) + {after})" for after in (-closing.before, closing.after))
     first, last = (f"TRY_CAST({floor_division(end, length)} AS BIGINT)" for end in ends)
     both = f"unnest(CASE WHEN {first} IS NOT DISTINCT FROM {last} THEN [{first}] ELSE [{first}, {last}] END)"
-    return _behind(left, both), _behind(right, floor_division("c0", length))
+    left, right = rows
+    return _behind(left, types[0], both), _behind(right, types[1], floor_division("c0", length))
 
 
-def _behind(rows: ChangeNode, value: str) -> ComputeNode:
+def _behind(rows: ChangeNode, types: ir.Schema, value: str) -> ComputeNode:
     """The rows with a number behind their columns."""
     width = len(rows.schema)
     columns_ = ", ".join(f"c{at}" for at in range(width))
@@ -164,6 +167,7 @@ def _behind(rows: ChangeNode, value: str) -> ComputeNode:
         sql=f"SELECT {columns_}, {value}, c{width} FROM in0",
         schema=rows.schema.append(pa.field(f"c{width}", pa.int64())),
         plan_path=rows.plan_path,
+        rising=rising_columns(types),
     )
 
 

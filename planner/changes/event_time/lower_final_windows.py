@@ -10,6 +10,7 @@ from collections.abc import Generator, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
+from ....operators.changes.event_time.interval_closing import IntervalClosing
 from ....operators.changes.event_time.window_closing import (
     NEVER,
     AnyClosing,
@@ -109,7 +110,7 @@ def lower_late_rows(relation: ir.LateRows, node: ChangeNode, *, marks: bool) -> 
         closing=relation.closing,
         output=range(1, 1 + len(schema)),
         marked=marks,
-        late=True,
+        late=not relation.on_time,
         schema=arrow_schema(schema),
         plan_path=relation.plan_path,
     )
@@ -195,9 +196,9 @@ def _wide(
     return lower_chain(project(rows, expressions), base, node)
 
 
-def _in_a_window(rows: ir.Relation, mark: ir.Expression, closing: AnyClosing) -> ir.Relation:
+def _in_a_window(rows: ir.Relation, mark: ir.Expression, closing: AnyClosing | IntervalClosing) -> ir.Relation:
     """The rows that are in a window, where windows leave gaps."""
-    if isinstance(closing, SessionClosing | CountClosing) or closing.length >= closing.step:
+    if isinstance(closing, SessionClosing | CountClosing | IntervalClosing) or closing.length >= closing.step:
         return rows
     step = int64(closing.step)
     number = call("time_slice", mark, step, int64(0))

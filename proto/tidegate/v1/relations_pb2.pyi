@@ -132,7 +132,7 @@ class Final(_message.Message):
     def __init__(self, lateness: _Optional[_Union[Span, _Mapping]] = ..., at_once: _Optional[bool] = ...) -> None: ...
 
 class LateRows(_message.Message):
-    __slots__ = ("time", "size", "slide", "offset", "gap", "lateness", "count", "zone")
+    __slots__ = ("time", "size", "slide", "offset", "gap", "lateness", "count", "zone", "on_time")
     TIME_FIELD_NUMBER: _ClassVar[int]
     SIZE_FIELD_NUMBER: _ClassVar[int]
     SLIDE_FIELD_NUMBER: _ClassVar[int]
@@ -141,6 +141,7 @@ class LateRows(_message.Message):
     LATENESS_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
     ZONE_FIELD_NUMBER: _ClassVar[int]
+    ON_TIME_FIELD_NUMBER: _ClassVar[int]
     time: int
     size: Span
     slide: Span
@@ -149,7 +150,8 @@ class LateRows(_message.Message):
     lateness: Span
     count: RowCount
     zone: str
-    def __init__(self, time: _Optional[int] = ..., size: _Optional[_Union[Span, _Mapping]] = ..., slide: _Optional[_Union[Span, _Mapping]] = ..., offset: _Optional[_Union[Span, _Mapping]] = ..., gap: _Optional[_Union[Span, _Mapping]] = ..., lateness: _Optional[_Union[Span, _Mapping]] = ..., count: _Optional[_Union[RowCount, _Mapping]] = ..., zone: _Optional[str] = ...) -> None: ...
+    on_time: bool
+    def __init__(self, time: _Optional[int] = ..., size: _Optional[_Union[Span, _Mapping]] = ..., slide: _Optional[_Union[Span, _Mapping]] = ..., offset: _Optional[_Union[Span, _Mapping]] = ..., gap: _Optional[_Union[Span, _Mapping]] = ..., lateness: _Optional[_Union[Span, _Mapping]] = ..., count: _Optional[_Union[RowCount, _Mapping]] = ..., zone: _Optional[str] = ..., on_time: _Optional[bool] = ...) -> None: ...
 
 class IntervalJoin(_message.Message):
     __slots__ = ("type", "left_time", "right_time", "before", "after", "keys", "final")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import gcd
 from typing import Any, Final
 
+from .....operators.changes.event_time.interval_closing import IntervalClosing
 from .....operators.changes.event_time.window_closing import AnyClosing, CalendarClosing
 from .....operators.duckdb.sql_text import is_time_zone
 from .... import ir
@@ -70,7 +71,7 @@ def calendar_start(number: ir.Expression, closing: CalendarClosing, time: TimeCo
     return call("calendar_start", number, *slices, time.literal(0))
 
 
-def ends_of(time: TimeColumn, closing: AnyClosing) -> ir.Expression | None:
+def ends_of(time: TimeColumn, closing: AnyClosing | IntervalClosing) -> ir.Expression | None:
     """The tick at which the earliest window of a row ends, for windows of a calendar."""
     if not isinstance(closing, CalendarClosing):
         return None

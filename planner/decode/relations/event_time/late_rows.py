@@ -1,10 +1,13 @@
-"""Decodes `tidegate.v1.LateRows`: the rows that come too late for final windows."""
+"""Decodes `tidegate.v1.LateRows`: the rows that come too late for final windows, or the other ones."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from .....operators.changes.event_time.interval_closing import IntervalClosing
+from .....operators.changes.event_time.window_closing import AnyClosing
 from .... import ir
+from ....ir.arrow_types import ticks_of
 from ... import poison
 from ...decoder import Decoder, Steps
 from ...encoding.message_nodes import Message
@@ -24,7 +27,13 @@ def convert_late_rows(
     below, time = rows
     detail = plan_path / "detail"
     lateness = span_from(decoder, late, "lateness", time.type, detail)
-    closing = None if lateness is None else closing_of(decoder, late, lateness, time, detail)
+    if lateness is None:
+        return poison.RELATION
+    closing: AnyClosing | IntervalClosing | None
+    if any(map(late.HasField, ("size", "slide", "offset", "gap", "count"))) or late.zone:
+        closing = closing_of(decoder, late, lateness, time, detail)
+    else:
+        closing = IntervalClosing(before=0, after=0, lateness=lateness, ticks=ticks_of(time.type))
     if closing is None:
         return poison.RELATION
     return ir.LateRows(
@@ -32,6 +41,7 @@ def convert_late_rows(
         mark=mark_of(time, closing),
         ends=ends_of(time, closing),
         closing=closing,
+        on_time=late.on_time,
         schema=below.schema,
         plan_path=str(plan_path),
     )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import gcd
 from typing import Any, Final
 
+from .....operators.changes.event_time.interval_closing import IntervalClosing
 from .....operators.changes.event_time.window_closing import (
     AnyClosing,
     CalendarClosing,
@@ -172,7 +173,7 @@ def _has_others(decoder: Decoder, message: Any, fields: Sequence[str], why: str,
     return False
 
 
-def mark_of(time: TimeColumn, closing: AnyClosing) -> ir.Expression:
+def mark_of(time: TimeColumn, closing: AnyClosing | IntervalClosing) -> ir.Expression:
     """The number of a row's slice, or its tick."""
     if isinstance(closing, CalendarClosing):
         return calendar_slice(time.value, closing)
