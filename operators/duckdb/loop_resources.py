@@ -134,7 +134,7 @@ def _too_many(bound: LoopBound) -> ExecutionError:
 def keeps_too_much(names: str, size: int, memory: int) -> Exhausted:
     """The error of loops that go round by round and keep more than they may. `names` are in quotes."""
     return Exhausted(
-        f"loop {names} keeps {size:,} bytes; at most {memory:,}, a third of memory_limit, are allowed: raise "
-        "memory_limit, or let fewer rows or columns go round",
+        f"loop {names} keeps {size:,} bytes; at most {memory:,}, a third of its share of memory_limit, are allowed: "
+        "raise memory_limit, or let fewer rows or columns go round",
         reason="MEMORY_LIMIT",
     )

@@ -47,7 +47,7 @@ def test_a_loop_whose_texts_grow_is_stopped_while_they_are_few(client: tidegate.
     plan = Query({"x": Looped(body, columns=texts)}).plan()
     with (
         client.create_task(plan, memory_limit=LIMIT) as task,
-        pytest.raises(tidegate.TaskFailed, match="a third of memory_limit") as caught,
+        pytest.raises(tidegate.TaskFailed, match="a third of its share of memory_limit") as caught,
     ):
         task.run_epoch({"seeds": table([(10**15 + at, at) for at in range(16)], SCHEMAS["seeds"])}).table()
     assert caught.value.reason == "MEMORY_LIMIT"

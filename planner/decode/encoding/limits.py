@@ -93,12 +93,13 @@ WINDOW_ORDERS: Final = Limit(
 of their number in time and memory, also for few rows. 0.5 s for 200, and 12 s for 800.
 """
 REPEATS: Final = Limit(
-    what="parts that its aliases, parameters, detached expressions and loops repeat",
+    what="parts that are written once and used several times (type aliases, parameters, detached expressions, bodies "
+    "of loops), counted at each use",
     most=20_000,
     instead="compute what is repeated once, in a relation of its own",
 )
 REPEATED_BYTES: Final = Limit(
-    what="bytes that its aliases, parameters, detached expressions and loops repeat",
+    what="bytes of parts that are written once and used several times, counted at each use",
     most=16 << 20,
     instead="put long values in tables",
 )

@@ -301,7 +301,7 @@ def test_the_bytes_that_a_plan_repeats_are_counted(make: Callable[[int, int], No
     for encoded in both(make(letters, 90)):
         decode_plan(encoded)
     for encoded in both(make(letters, 110)):
-        with pytest.raises(PlanError, match=r"more than 16,777,216 bytes that its aliases, .* repeat") as e:
+        with pytest.raises(PlanError, match=r"more than 16,777,216 bytes of parts that are written once") as e:
             decode_plan(encoded)
         assert e.value.reason == "PLAN_TOO_LARGE"
 
