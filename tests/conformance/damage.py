@@ -28,12 +28,15 @@ _FAR: Final = 1_000
 """A reference, an anchor, a field or a length beyond all that plans of these tests have."""
 
 
-def damaged(plan: bytes) -> Iterator[tuple[str, bytes]]:
-    """The damaged plans, each with its place and what was done there."""
+def damaged(plan: bytes, every: int = 1, first: int = 0) -> Iterator[tuple[str, bytes]]:
+    """The damaged plans, each with its place and what was done there; of `every` so many one, from `first` on."""
     whole = plan_class().FromString(plan)
+    number = -first
     for position, message, field in _fields(whole, ""):
         for what, undo in _damages(message, field):
-            yield f"{position}: {what}", whole.SerializeToString()
+            if number >= 0 and number % every == 0:
+                yield f"{position}: {what}", whole.SerializeToString()
+            number += 1
             undo()
 
 
