@@ -66,7 +66,7 @@ def with_parameters(plan: Plan, parameters: Mapping[int, object]) -> PlanBytes:
     of a type whose values can become that type's: 5 is a value of every number type that has room for it. It takes the
     place of a value that the plan itself binds.
 
-    >>> client.query(with_parameters(above, {0: 4}), {"sales": monday}).num_rows
+    >>> client.query(tidegate.with_parameters(above, {0: 4}), {"sales": monday}).num_rows
     1
     """
     return replace(plan_bytes(plan), parameters=parameters_stream(parameters))
