@@ -11,6 +11,7 @@ from .templates import entry, refusal
 
 _OLD_VALUES: Final = {"NONE": "NULL"}
 """Today's names of values, by the names that earlier releases gave them."""
+_FLOATS: Final = frozenset({"fp32", "fp64"})
 
 
 def choose(implementation: Implementation, asked: Mapping[str, Sequence[str]], plan_path: str) -> dict[str, str]:
@@ -41,12 +42,19 @@ def choose(implementation: Implementation, asked: Mapping[str, Sequence[str]], p
             )
         choices[option] = chosen
     for option in asked:
-        if option not in implementation.options:
+        if option not in implementation.options and not (option == "overflow" and _of_floats(implementation)):
             has = ", ".join(implementation.options) or "none"
             raise _problem(
                 plan_path, "UNKNOWN_OPTION", f"{implementation.signature} has no option {option}; there are: {has}"
             )
     return choices
+
+
+def _of_floats(implementation: Implementation) -> bool:
+    """True for a function of floats alone. These overflow to infinity, so it is all the same what a plan says of their
+    overflow: pyarrow says it of all arithmetic.
+    """
+    return set(implementation.signature.partition(":")[2].split("_")) <= _FLOATS
 
 
 def _problem(plan_path: str, reason: str, message: str) -> PlanError:
