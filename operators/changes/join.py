@@ -14,6 +14,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from ..core.sizes import rows_within
 from .change_operator import ChangeOperator, Kept
 from .event_time.floor import Floor
 from .event_time.forgetting import Forgetting
@@ -22,8 +23,9 @@ from .kept.arrangement import Arrangement, Run
 from .kept.pairs import PAIRS
 from .postponed import Postponed
 from .values.change import Change, Numbers, Rounds, all_one, later, take_weights
-from .values.consolidate import added, group_starts, sum_groups
+from .values.consolidate import Entries, added, group_starts, sum_groups
 from .values.evaluator import RowsFailed
+from .values.portions import TOGETHER
 from .values.rows import Rows
 from .values.value_columns import Index, Mask
 
@@ -124,11 +126,12 @@ class Join(ChangeOperator):
         if self._kept[port]:
             self._sides[port].insert(change, keys)
         for run, mine, theirs in self._sides[1 - port].matches(keys):
-            if len(mine) <= PAIRS:
+            step = _pairs_at_once(change, run)
+            if len(mine) <= step:
                 yield from self._pairs(port, change, mine, run, theirs, met)
                 continue
-            for start in range(0, len(mine), PAIRS):
-                part = slice(start, start + PAIRS)
+            for start in range(0, len(mine), step):
+                part = slice(start, start + step)
                 yield from self._pairs(port, change, mine[part], run, theirs[part], met)
 
     def due(self) -> Rounds | None:
@@ -204,6 +207,14 @@ class _Met:
     def _wanted(self, of: Change | Run, rows: Index) -> Rows:
         picked = _picked(of, rows, self._columns) if isinstance(of, Change) else of.pick(rows, self._columns)
         return picked.rows
+
+
+def _pairs_at_once(change: Change, run: Run) -> int:
+    """The pairs that are made at a time: a row that is long may have many."""
+    each = change.rows.quick_long_bytes // len(change)
+    if isinstance(run, Entries):
+        each += run.rows.quick_long_bytes // max(len(run), 1)
+    return rows_within(TOGETHER, each, PAIRS)
 
 
 def _picked(change: Change, rows: Index, columns: Sequence[int] | None) -> Change:

@@ -34,11 +34,12 @@ from .values.evaluator import Evaluator, RowsFailed
 from .values.order_codes import canonical_orders, orders_of
 from .values.portions import TOGETHER, portions_with_room
 from .values.rows import Rows, taken
-from .values.value_columns import Index
+from .values.value_columns import Index, fixed
 
 _FREED: Final = PassingRows(4 << 20)
-_COPIES: Final = 3
-"""The copies of a partition's rows that are in memory while it is answered, with one answer of their length."""
+_COPIES: Final = 2
+_WITH_ANSWERS: Final = 5
+"""The copies of a partition's rows that are in memory while it is answered; and with answers that may be as long."""
 _WORTH: Final = 4_096
 """A partition with more than so many rows for each changed row is not answered as a whole."""
 _FIRST: Final = 256
@@ -138,6 +139,7 @@ class Window(ChangeOperator):
         grouped = sorted({*self._key, *(order.column for order in orders)})
         self._peers = len(grouped) if reach.peers else None
         answers = pa.schema(list(schema)[self._width :])
+        self._copies = _COPIES if all(map(fixed, answers.types)) else _WITH_ANSWERS
         self._windows = Windows(input_schema, answers, grouped, reach, evaluate)
         self._given = OrderedArrangement(schema.types, self._key, orders)
         if floor is not None:
@@ -206,7 +208,7 @@ class Window(ChangeOperator):
         row_bytes = size // max(len(delta.rows), 1)
         sizes = self._given.sizes(delta.keys.hashed(delta.hashes))
         sizes += row_bytes * np.bincount(delta.asked, minlength=len(delta.keys))
-        return portions_with_room(sizes, _COPIES)
+        return portions_with_room(sizes, self._copies)
 
     def _whole(self, delta: ChangedRows) -> Change:
         """The changes of the answers of partitions, from all of their rows."""

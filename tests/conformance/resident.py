@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import datafusion
 import numpy as np
@@ -44,30 +44,33 @@ SCHEMA: Final = pa.schema([("k", pa.int64()), ("g", pa.int64()), ("t", pa.string
 SOURCES: Final = ("l", "r")
 FED: Final = "lr"
 TIMEOUT: Final = 600
+Refused: TypeAlias = Mapping[str, str | tuple[str, ...]]
 READERS: Final[Mapping[str, tuple[float, float]]] = {"fast": (0.0, 0.0), "slow": (3.0, 0.01)}
 """Seconds that a reader is away behind its first batch, and behind each other one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """A plan over `l`, and `r`, which has a fifth of its rows; or the SQL of a graph's node over `l`. `refused` is the
-    reason by which an epoch may fail at a width, because so much does not go to disk; all rows come at other widths.
+    """A plan over `l`, and `r`, which has a fifth of its rows; or the SQL of a graph's node over `l`. `refused` are the
+    reasons by which an epoch may fail at a width, because so much does not go to disk; all rows come at other widths.
     """
 
     plan: Callable[[], bytes | str]
     is_node: bool = False
     fed: str = "l"
     layout: str = "parquet"
-    refused: Mapping[str, str] = field(default_factory=dict)
+    refused: Refused = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-def refused(reason: str, *widths: str) -> Mapping[str, str]:
-    """The reason at these widths, or at every width."""
+def refused(reason: str | tuple[str, ...], *widths: str) -> Refused:
+    """The reason or reasons at these widths, or at every width."""
     return dict.fromkeys(widths or WIDTHS, reason)
 
 
 STATE: Final = refused("STATE_TOO_LARGE")
+STATEMENT: Final = refused(("STATE_TOO_LARGE", "MEMORY_LIMIT"))
+"""A statement over a large partition may need more than a quarter of the limit."""
 LOOP: Final = refused("MEMORY_LIMIT")
 LONG_ROW: Final = refused("ROW_TOO_LARGE", "10 MB")
 """What an expression makes of a row may have an eighth of the limit."""
@@ -78,9 +81,7 @@ LONG_LINE: Final = refused("ROW_TOO_LARGE", "10 MB")
 """A line of text may have a sixteenth of the limit, and at least 4 MiB."""
 
 
-def sql(
-    text: str, fed: str = "l", layout: str = "parquet", refused: Mapping[str, str] | None = None, **options: Any
-) -> Kind:
+def sql(text: str, fed: str = "l", layout: str = "parquet", refused: Refused | None = None, **options: Any) -> Kind:
     return Kind(plan=lambda: planned(text), fed=fed, layout=layout, refused=refused or {}, options=options)
 
 
@@ -93,12 +94,12 @@ def continuous(text: str, fed: str = "l") -> Kind:
     return sql(text, fed, mode="continuous", refused=STATE)
 
 
-def loop(body: str, schema: pa.Schema, refused: Mapping[str, str] = LOOP, **options: Any) -> Kind:
+def loop(body: str, schema: pa.Schema, refused: Refused = LOOP, **options: Any) -> Kind:
     query = {"x": Looped(body, columns=schema)}
     return Kind(plan=lambda: _looped(query), refused=refused, options=options)
 
 
-def node(statement: str, refused: Mapping[str, str] | None = None) -> Kind:
+def node(statement: str, refused: Refused | None = None) -> Kind:
     return Kind(plan=lambda: statement, is_node=True, refused=refused or {})
 
 
@@ -159,10 +160,10 @@ KINDS: Final[Mapping[str, Kind]] = {
         "SELECT g, count(k) AS n FROM l GROUP BY g", mode="continuous", refused=refused("STATE_TOO_LARGE", "8 B")
     ),
     "continuous window": sql(
-        "SELECT k, g, t, max(t) OVER (PARTITION BY g) AS m FROM l", mode="continuous", refused=STATE
+        "SELECT k, g, t, max(t) OVER (PARTITION BY g) AS m FROM l", mode="continuous", refused=STATEMENT
     ),
     "continuous window over the text": sql(
-        "SELECT k, g, t, lag(t) OVER (PARTITION BY g ORDER BY k) AS p FROM l", mode="continuous", refused=STATE
+        "SELECT k, g, t, lag(t) OVER (PARTITION BY g ORDER BY k) AS p FROM l", mode="continuous", refused=STATEMENT
     ),
     "continuous greatest by each key": continuous("SELECT k, max(t) AS t FROM l GROUP BY k"),
     "continuous groups of texts": continuous("SELECT t, count(k) AS n FROM l GROUP BY t"),
@@ -178,6 +179,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         "SELECT k, t FROM (SELECT k, t, row_number() OVER (PARTITION BY g ORDER BY t) AS n FROM l) AS x WHERE n <= 2"
     ),
     "continuous join": continuous("SELECT l.k, l.t, r.g FROM l JOIN r ON l.k = r.k", fed=FED),
+    "continuous join of few keys": continuous("SELECT l.k, l.t, r.t AS u FROM l JOIN r ON l.g = r.g", fed=FED),
     "continuous join with texts on both sides": continuous(
         "SELECT l.k, l.t, r.t AS u FROM l JOIN r ON l.k = r.k", fed=FED
     ),
@@ -347,8 +349,8 @@ def resident(
 
 def is_broken(kind: str, width: int, taken: Taken, limit: int) -> bool:
     """True where the run took more than it may, or failed otherwise than its kind may."""
-    reasons = [reason for name, reason in KINDS[kind].refused.items() if WIDTHS[name] == width]
-    right = taken.error.startswith(tuple(reasons)) if taken.error and reasons else not taken.error and taken.rows > 0
+    reasons = next((reasons for name, reasons in KINDS[kind].refused.items() if WIDTHS[name] == width), ())
+    right = taken.error.startswith(reasons) if taken.error and reasons else not taken.error and taken.rows > 0
     return taken.peak > allowed(KINDS[kind].layout, limit) or not right
 
 

@@ -96,3 +96,17 @@ def test_pairs_of_one_hot_key_are_made_part_by_part(kept: str, depth: int) -> No
     )
     sizes = [len(part) for part in islice(join.receive(0, many), 5)]
     assert (max(sizes) <= PAIRS, sum(sizes) >= hot) == (True, True)
+
+
+@pytest.mark.parametrize("port", [0, 1], ids=["long rows are kept", "long rows come"])
+def test_pairs_of_long_rows_are_made_some_megabytes_at_a_time(port: int) -> None:
+    schema = pa.schema([("k", pa.int64()), ("t", pa.string())])
+    join = Join(schema, LEFT, [JoinKey(0, 0)], [0, 1], depth=0)
+    texts = [str(number) * 20_000 for number in range(10, 60)]
+    changes = [
+        Change(Rows.of_arrays([pa.array([7] * 50), pa.array(texts)], 50), ones(50)),
+        Change(Rows.of_arrays([pa.array([7] * 50, pa.int32()), pa.array(list(map(str, range(50))))], 50), ones(50)),
+    ]
+    assert list(join.receive(port, changes[port])) == []
+    parts = list(join.receive(1 - port, changes[1 - port]))
+    assert (max(part.nbytes for part in parts) < 9 << 20, sum(map(len, parts))) == (True, 50 * 50)
