@@ -115,7 +115,7 @@ class DistinctOrSetOp(ChangeOperator):
         if not parts:
             return ()
         # What portions of wide rows change adds up. Rows with very many copies may cancel out, so these come together.
-        if self._depth or not any(has_wide(rows.columns, len(rows)) for rows, _ in parts) or any(map(_is_large, parts)):
+        if not any(has_wide(rows.columns, len(rows)) for rows, _ in parts) or any(map(_is_large, parts)):
             return self._decided_changes(*_joined(parts), rounds)
         return self._in_portions(parts, rounds)
 

@@ -211,10 +211,10 @@ class _Met:
 
 def _pairs_at_once(change: Change, run: Run) -> int:
     """The pairs that are made at a time: a row that is long may have many."""
-    each = change.rows.quick_long_bytes // len(change)
+    pair_bytes = change.rows.quick_long_bytes // len(change)
     if isinstance(run, Entries):
-        each += run.rows.quick_long_bytes // max(len(run), 1)
-    return rows_within(TOGETHER, each, PAIRS)
+        pair_bytes += run.rows.quick_long_bytes // max(len(run), 1)
+    return rows_within(TOGETHER, pair_bytes, PAIRS)
 
 
 def _picked(change: Change, rows: Index, columns: Sequence[int] | None) -> Change:

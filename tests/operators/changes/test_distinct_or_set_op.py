@@ -43,6 +43,23 @@ def expected(weighing: Weighing, inputs: Sequence[Bag]) -> Bag:
     return result
 
 
+@pytest.mark.parametrize("depth", [0, 1, 2])
+@pytest.mark.parametrize("weighing", [Weighing.DISTINCT, Weighing.EXCEPT_ALL])
+def test_wide_rows_are_decided_some_at_a_time(depth: int, weighing: Weighing, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Here all rows are wide, and each change is decided by itself."""
+    monkeypatch.setattr(weigh, "has_wide", lambda *_: True)
+    monkeypatch.setattr(weigh, "AT_ONCE", 1)
+    inputs = 1 if weighing is Weighing.DISTINCT else 2
+
+    @settings(max_examples=tries(40), deadline=None)
+    @given(timed_epochs([ROWS] * inputs, depth))
+    def check(epochs: list[list[Timed]]) -> None:
+        operator = DistinctOrSetOp(SCHEMA, weighing, inputs=inputs, depth=depth)
+        check_timed(operator, lambda bags: expected(weighing, bags), [SCHEMA] * inputs, epochs, depth)
+
+    check()
+
+
 @pytest.mark.parametrize("few", [0, 1, 8])
 def test_rows_decided_one_by_one_are_decided_alike(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """As they are side by side in arrays, or in turn the one way and the other."""
