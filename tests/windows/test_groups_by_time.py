@@ -20,6 +20,7 @@ from datafusion.substrait import Serde
 import tidegate
 from tidegate import windows
 from tidegate.operators.changes.event_time import forgetting
+from tidegate.planner.changes import lower_changes
 
 EVENTS = pa.schema(
     [
@@ -236,3 +237,60 @@ def test_groups_of_final_windows_go_with_their_windows(client: tidegate.Client) 
             task.run_epoch({"events": pa.table({"n": range(start, start + 1_000), "k": [0, 1] * 500})})
             sizes.append(sum(part.state_bytes for part in task.statistics().operators if part.operator == "Group"))
     assert max(sizes[1:]) <= 2 * sizes[0]
+
+
+def _read(name: str) -> Any:
+    rows = sub.read_named_table(name, {f"{name}t": sub.i64, f"{name}k": sub.i64})
+    return windows.watermark(rows, f"{name}t", 5, idle_epochs=1)
+
+
+def _tens(frame: Any, time: str) -> Any:
+    return frame.with_columns((sub.col(time) / 10).alias("ten")).group_by("ten").agg(sub.f.count().alias("c"))
+
+
+FINAL = {
+    "outer join": lambda a, b: _tens(
+        windows.interval_join(a, b, ("at", "bt"), before=3, after=7, keys=[("ak", "bk")], how="outer", final=True), "bt"
+    ),
+    "anti join": lambda a, b: _tens(
+        windows.interval_join(a, b, ("at", "bt"), after=7, keys=[("ak", "bk")], how="left_anti", final=True), "at"
+    ),
+    "as-of join": lambda a, b: _tens(
+        windows.as_of_join(a, b, ("at", "bt"), keys=[("ak", "bk")], tolerance=9, final=True), "at"
+    ),
+    "windows of two sources": lambda a, b: _tens(
+        windows.sliding(
+            a.select(sub.col("at").alias("t")).union(b.select(sub.col("bt").alias("t"))), "t", 20, 5, final=True
+        ),
+        "window_end",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FINAL)
+def test_groups_of_final_rows_are_the_same_if_nothing_is_let_go(
+    client: tidegate.Client, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    chance = random.Random(name)
+    epochs = []
+    for start in range(-60, 80, 20):
+        epoch = {}
+        for source in ("a", "b"):
+            count = chance.choice([0, 8])
+            times = [start + chance.randrange(30) - chance.choice([0, 0, 30]) for _ in range(count)]
+            keys = [chance.randrange(2) for _ in range(count)]
+            epoch[source] = pa.table(
+                {f"{source}t": pa.array(times, pa.int64()), f"{source}k": pa.array(keys, pa.int64())}
+            )
+        epochs.append(epoch)
+    plan = FINAL[name](_read("a"), _read("b")).to_plan()
+
+    def changes() -> list[list[dict[str, Any]]]:
+        with client.create_task(plan, mode="continuous") as task:
+            return [task.run_epoch(epoch).table().to_pylist() for epoch in epochs]
+
+    assert "that the watermark has not passed" in client.explain(plan, mode="continuous").text
+    let_go = changes()
+    monkeypatch.setattr(lower_changes, "with_floors", lambda root: root)
+    assert let_go == changes()
+    assert any(let_go)
