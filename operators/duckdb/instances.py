@@ -26,11 +26,8 @@ IDLE_IN_ALL = 64
 RETIRED_PER_SETTINGS = 4
 """Each takes about 3 MiB: of those whose tasks are idle few are worth that."""
 _WHOLE: Final = 64 << 20
-_BESIDE: Final = 48 << 20
-_BESIDE_SHARE: Final = 8
-"""An instance has so many bytes of its memory, and one part in so many, for all but DuckDB itself: at most half of what
-is above 64 MiB.
-"""
+_BESIDE_SHARE: Final = 4
+"""An instance has one part in so many of what is above these bytes for all but DuckDB itself."""
 _LATE_ROWS = "late_materialization_max_rows"
 #: The settings that stay adjustable. They count, or decide how many rows are handed on at once and when columns are
 #: read: they change no rows.
@@ -138,8 +135,7 @@ def engine_bytes(memory_limit: int) -> int:
     """The bytes that DuckDB itself may take of an instance's memory. Beside them are the memory that DuckDB does not
     count, which grows with its limit, and what a statement keeps outside of DuckDB.
     """
-    above = max(memory_limit - _WHOLE, 0)
-    return memory_limit - min(above // 2, _BESIDE + memory_limit // _BESIDE_SHARE)
+    return memory_limit - max(memory_limit - _WHOLE, 0) // _BESIDE_SHARE
 
 
 def _open(settings: InstanceSettings, temp: str) -> Connection:
