@@ -25,7 +25,8 @@ _POSITIONAL = re.compile(r" (when casting from source column|in expression) .*\b
 #: A text that statements put in quotation marks, so that no cast reads it: plans of some producers do not read it.
 _MARKED = re.compile(r"(convert string )'\"(.*)\"'", re.DOTALL)
 _KIND = re.compile(r"^([A-Za-z ]+?) Error: ")
-_INTERNAL: Final = frozenset({"INTERNAL", "FATAL", "Binder", "Parser", "Catalog", "Syntax"})
+_INTERNAL: Final = frozenset({"INTERNAL", "FATAL", "Binder", "Parser", "Catalog"})
+"""What only a wrong statement, or DuckDB itself, can cause. A `Syntax` error is LIKE's, of a row's pattern."""
 #: Kinds of errors that a bad file can cause, so that it is worth finding that file. DuckDB has no kind of its own for a
 #: damaged page header.
 _FILE_KINDS: Final = frozenset(
