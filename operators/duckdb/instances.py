@@ -26,8 +26,12 @@ IDLE_IN_ALL = 64
 RETIRED_PER_SETTINGS = 4
 """Each takes about 3 MiB: of those whose tasks are idle few are worth that."""
 _WHOLE: Final = 64 << 20
-_BESIDE_SHARE: Final = 4
-"""An instance has one part in so many of what is above these bytes for all but DuckDB itself."""
+_BESIDE: Final = 64 << 20
+_BESIDE_SHARE: Final = 16
+_MOST_BESIDE: Final = 3
+"""All but DuckDB itself has `_BESIDE` bytes and one part in `_BESIDE_SHARE` of an instance's memory. It has at most one
+part in `_MOST_BESIDE` of what is above `_WHOLE` bytes.
+"""
 _LATE_ROWS = "late_materialization_max_rows"
 #: The settings that stay adjustable. They count, or decide how many rows are handed on at once and when columns are
 #: read: they change no rows.
@@ -135,7 +139,8 @@ def engine_bytes(memory_limit: int) -> int:
     """The bytes that DuckDB itself may take of an instance's memory. Beside them are the memory that DuckDB does not
     count, which grows with its limit, and what a statement keeps outside of DuckDB.
     """
-    return memory_limit - max(memory_limit - _WHOLE, 0) // _BESIDE_SHARE
+    above = max(memory_limit - _WHOLE, 0)
+    return memory_limit - min(above // _MOST_BESIDE, _BESIDE + memory_limit // _BESIDE_SHARE)
 
 
 def _open(settings: InstanceSettings, temp: str) -> Connection:

@@ -27,7 +27,7 @@ def setting(instance: Instance, name: str) -> object:
 
 def test_settings_hold_on_every_connection(pool: InstancePool) -> None:
     instance = pool.take(InstanceSettings(memory_limit=1 << 28, time_zone="Asia/Tokyo", spill_limit=1 << 30))
-    expected = {"TimeZone": "Asia/Tokyo", "threads": 1, "memory_limit": "208.0 MiB", "nested_loop_join_threshold": 0}
+    expected = {"TimeZone": "Asia/Tokyo", "threads": 1, "memory_limit": "192.0 MiB", "nested_loop_join_threshold": 0}
     expected |= {"asof_loop_join_threshold": 0, "merge_join_threshold": 0, "max_temp_directory_size": "1.0 GiB"}
     assert {name: setting(instance, name) for name in expected} == expected
     instance.close()
@@ -79,7 +79,7 @@ instance.close()
 
 @pytest.mark.parametrize(
     ("memory_limit", "expected"),
-    [(32, 32), (64, 64), (128, 112), (256, 208), (4096, 3088)],
+    [(32, 32), (64, 64), (160, 128), (256, 192), (1024, 896), (4096, 3776)],
     ids=lambda mib: f"{mib} MiB",
 )
 def test_duckdb_gets_less_than_the_instances_memory_where_that_is_large(memory_limit: int, expected: int) -> None:
