@@ -84,7 +84,8 @@ def _timestamps(source: pa.DataType, target: pa.DataType) -> bool:
 
 
 def _lists(source: pa.DataType, target: pa.DataType) -> bool:
-    return _nested(source.value_type, target.value_type)
+    sizes = {type_.list_size for type_ in (source, target) if kinds.is_fixed_size_list(type_)}
+    return len(sizes) <= 1 and _nested(source.value_type, target.value_type)
 
 
 def _structs(source: pa.DataType, target: pa.DataType) -> bool:

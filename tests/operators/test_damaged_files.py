@@ -71,6 +71,17 @@ def test_offsets_inside_that_lead_past_the_buffer_are_refused(
     assert refused.value.reason == "FILE_UNREADABLE"
 
 
+@pytest.mark.parametrize("size", [0, 2, 4])
+def test_lists_of_another_fixed_size_are_refused(size: int, root: Path) -> None:
+    """A damaged size is another type of the column."""
+    lists = pa.array([["a"] * size], pa.list_(pa.string(), size))
+    with pa.ipc.new_file(root / "f.arrow", pa.schema([("s", lists.type)])) as writer:
+        writer.write_batch(pa.record_batch([lists], ["s"]))
+    columns = [column("s", pa.list_(pa.string(), 3))]
+    with pytest.raises(SplitError, match=rf"fixed_size_list<\w+: string>\[{size}\]"):
+        scanned(columns, pieces_of(root / "f.arrow", root, columns))
+
+
 def replaced(path: Path, old: bytes, new: bytes) -> Path:
     data = path.read_bytes()
     assert data.count(old) >= 1
