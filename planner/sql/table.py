@@ -43,8 +43,8 @@ class Table:
 
     @property
     def with_a_column(self) -> Table:
-        """The same rows with one column at least, which the relation may not have."""
-        return self if self.columns else replace(self, width=1, direct=None)
+        """The rows of a table without columns, with the column of its SELECT."""
+        return replace(self, width=1, direct=None)
 
 
 def gathered(select: str) -> str:

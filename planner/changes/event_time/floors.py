@@ -97,10 +97,10 @@ def _bounded(node: ChangeNode, sources: frozenset[str], lows: Sequence[_Lows]) -
             every = _of_all(lows)
             return replace(node, floor=_floor(node, every)), every
         case GroupNode(closing=None) | RegroupNode():
-            keys = _there({at: lows[0].get(column) for at, column in enumerate(node.key)})
+            keys = _of_keys(node.key, lows[0])
             return replace(node, floor=_floor(node, keys)), keys
         case TopNode():
-            keys = _there({at: lows[0].get(column) for at, column in enumerate(node.key)})
+            keys = _of_keys(node.key, lows[0])
             behind = {len(node.key) + column: keys[at] for at, column in enumerate(node.key) if at in keys}
             return replace(node, floor=_floor(node, keys)), {**keys, **behind}
         case WindowNode():
@@ -135,7 +135,7 @@ def _passed_on(  # noqa: C901 (a line per node)
             rows = _near(lows[0], node.closing, node.plan_path)
             return {at - 1: low for at, low in rows.items() if at}
         case GroupNode():
-            return _there({at: lows[0].get(column) for at, column in enumerate(node.key)})
+            return _of_keys(node.key, lows[0])
         case DistinctOrSetOpNode(closing=WindowClosing() | CalendarClosing() as closing):
             return {**_of_all(lows), 0: low_number(closing, sources)}
         case FinalWindowsNode():
@@ -157,6 +157,11 @@ def _at(lows: _Lows, column: int | None) -> Low | None:
 
 def _there(lows: Mapping[int, Low | None]) -> _Lows:
     return {at: low for at, low in lows.items() if low is not None}
+
+
+def _of_keys(key: Sequence[int], below: _Lows) -> _Lows:
+    """The least values of an operator's first columns, which are these columns of its input."""
+    return _there({at: below.get(column) for at, column in enumerate(key)})
 
 
 def _of_all(sides: Sequence[Mapping[int, Low | None]]) -> _Lows:

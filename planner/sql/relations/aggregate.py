@@ -24,7 +24,7 @@ row 1,600 of them take 3 s and 3 GB, and copies 0.1 s.
 
 
 def select_aggregate(relation: ir.Aggregate, table: Table, writer: Writer) -> str:
-    if any(map(reads_enclosing_rows_alone, relation.measures)):
+    if not table.columns and any(map(reads_enclosing_rows_alone, relation.measures)):
         table = table.with_a_column
     if len(relation.grouping_sets) > _MANY:
         return _copied_for_sets(relation, table, writer)
