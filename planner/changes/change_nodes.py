@@ -6,8 +6,8 @@ Several nodes may read one node. A node has the columns of `schema`, by position
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 import pyarrow as pa
@@ -405,6 +405,31 @@ def inputs_of(node: ChangeNode) -> tuple[ChangeNode, ...]:
             return (node.pairs, node.left)
         case LoopNode():
             return (node.body,) if node.entering is None else (node.body, node.entering)
+
+
+def with_inputs(node: ChangeNode, inputs: Sequence[ChangeNode]) -> ChangeNode:
+    """The node over other inputs, in the order of `inputs_of`."""
+    if all(new is old for new, old in zip(inputs, inputs_of(node), strict=True)):
+        return node
+    match node:
+        case SourceNode() | ConstantNode() | BackNode():
+            return node
+        case SelectNode() | DistinctOrSetOpNode() | RecomputeNode():
+            return replace(node, inputs=tuple(inputs))
+        case ComputeNode() | GroupNode() | TopNode() | RegroupNode() | WindowNode():
+            return replace(node, input=inputs[0])
+        case FinalWindowsNode() | FinalSessionsNode() | FinalCountsNode():
+            return replace(node, input=inputs[0])
+        case OnTimeNode():
+            return replace(node, input=inputs[0], beside=None if node.beside is None else inputs[1])
+        case FinalMatchesNode():
+            return replace(node, rows=inputs[0], pairs=inputs[1])
+        case DifferenceNode() | JoinNode() | FinalAsOfNode():
+            return replace(node, left=inputs[0], right=inputs[1])
+        case OnlyOneNode():
+            return replace(node, pairs=inputs[0], left=inputs[1])
+        case LoopNode():
+            return replace(node, body=inputs[0], entering=None if node.entering is None else inputs[1])
 
 
 def nodes_of(root: ChangeNode) -> Iterator[ChangeNode]:

@@ -41,9 +41,9 @@ from ..change_nodes import (
     WindowNode,
     inputs_of,
     nodes_of,
+    with_inputs,
 )
 from .lows import NO_VALUES, Low, Term, least, low_number
-from .rebuilt_nodes import with_inputs
 
 _Lows: TypeAlias = Mapping[int, Low]
 """The least values of columns that have one, by their positions."""
