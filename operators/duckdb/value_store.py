@@ -49,13 +49,13 @@ class ValueStore:
         offsets, firsts, at = np.unique(offsets, return_index=True, return_inverse=True)
         lengths = lengths[firsts]
         bounds = np.concatenate(([0], np.cumsum(lengths)))
-        data = np.empty(int(bounds[-1]), np.uint8)
+        data = pa.allocate_buffer(int(bounds[-1]))
         ends = offsets + lengths
         starts = [0, *(np.flatnonzero(offsets[1:] != ends[:-1]) + 1).tolist(), len(offsets)] if len(offsets) else [0]
-        view, into = memoryview(data.data), bounds.tolist()
+        view, into = memoryview(data).cast("B"), bounds.tolist()
         for first, last in pairwise(starts):
             self._read(int(offsets[first]), view[into[first] : into[last]])
-        buffers = [None, pa.py_buffer(bounds.astype(np.int32)), pa.py_buffer(data)]
+        buffers = [None, pa.py_buffer(bounds.astype(np.int32)), data]
         values = pa.Array.from_buffers(type_, len(offsets), buffers)
         is_in_order = len(at) == len(offsets) and bool((at == np.arange(len(at))).all())
         return values if is_in_order else values.take(pa.array(at))
