@@ -130,7 +130,7 @@ def _looked_up(below: Node, _: int) -> Node:
 
 def _iterated(below: Node, at: int) -> Node:
     name = f"loop{at}"
-    body = {"set": {"inputs": [loop_reference(name), below], "op": "SET_OP_UNION_DISTINCT"}}
+    body = {"set": {"inputs": [loop_reference(name), read(f"m{at % 3}")], "op": "SET_OP_UNION_DISTINCT"}}
     return extension("extensionMulti", "IterationRelation", body, below, iterationName=name, maxRounds="2")
 
 
