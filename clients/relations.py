@@ -54,7 +54,7 @@ tidegate.proto.errors.TaskFailed: ...
 """
 
 Final = relations_pb2.Final
-"""The choice of a `WindowAggregate` to give each window once, when the watermark has passed its end.
+"""The choice of a `WindowAggregate` to give each window once, when the watermark has reached its end.
 
 >>> from tidegate.relations import Final, Span
 >>> Final(lateness=Span(units=10)).lateness.units

@@ -49,7 +49,7 @@ def tumbling(
     `windows.months` and `windows.days` are lengths of a calendar, for dates and timestamps. They begin at midnight in
     the time zone `zone`, an IANA name, if the timestamp has a zone.
 
-    With `final`, a continuous task gives each window once: in the epoch in which the watermark passes its end and the
+    With `final`, a continuous task gives each window once: in the epoch in which the watermark reaches its end plus the
     `lateness`. A window's rows that come later change nothing.
 
     >>> import substrait.dataframe as sub
@@ -188,7 +188,7 @@ def distinct(
     zone: str = "",
     lateness: Length | None = None,
 ) -> Any:
-    """The different `keys` of each window, each once: `window_start`, `window_end`, the keys. Windows follow each other
+    """The distinct `keys` of each window, each once: `window_start`, `window_end`, the keys. Windows follow each other
     as in `tumbling`.
 
     A continuous task gives them in the epoch of their first row, and forgets them once the watermark has passed the end
