@@ -19,7 +19,6 @@ from contextlib import suppress
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 from pyarrow import orc
 
 from ....proto.arrow.pandas_import import leave_pandas_out
@@ -54,7 +53,7 @@ class _OpenFile:
         schema = self._orc.schema
         names = [schema.field(index).name for index in indices]
         # pyarrow's own reader of ORC files decodes whole stripes.
-        fragment = ds.OrcFileFormat().make_fragment(self._file)
+        fragment = pa.dataset.OrcFileFormat().make_fragment(self._file)
         scanner = fragment.scanner(
             columns=names or schema.names[:1],
             batch_size=rows,
@@ -107,6 +106,8 @@ def main() -> None:
     for number in _IGNORED:  # they are for the server, which closes the socket when it has ended
         signal.signal(number, signal.SIG_IGN)
     leave_pandas_out()
+    import pyarrow.dataset  # noqa: F401  # it brings pandas where it comes first
+
     limit_process()
     connection = socket.socket(fileno=os.dup(sys.stdin.fileno()))
     requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
