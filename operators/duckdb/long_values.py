@@ -29,6 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...proto.arrow.spill_buffer import SpillRoom
+from ..arrays.digest_offsets import DIGEST_BYTES, DigestOffsets, Digests, different, digests_of
 from ..arrays.hashing import hash_array
 from ..arrays.texts_inside import texts_in, with_texts
 from ..arrays.value_ranks import ValueRanks
@@ -50,9 +51,8 @@ _SHARE: Final = 8
 #: Inputs that are one part in so many of the memory are sorted without spilling.
 _SMALL_SHARE: Final = 8
 
-_DIGEST: Final = 16
 #: The hexadecimal digits of an offset, of a digest, and of a length.
-_OFFSET_DIGITS, _DIGEST_DIGITS, _LENGTH_DIGITS = 16, 2 * _DIGEST, 8
+_OFFSET_DIGITS, _DIGEST_DIGITS, _LENGTH_DIGITS = 16, 2 * DIGEST_BYTES, 8
 #: The end of a name, which leads to its value: a digest or an offset, and a length.
 _END: Final = _DIGEST_DIGITS + _LENGTH_DIGITS
 #: The bytes of a character beyond its first.
@@ -61,7 +61,6 @@ _RANK_DIGITS: Final = 8
 _NAMES_AT_ONCE: Final = 8_192
 
 _Numbers: TypeAlias = npt.NDArray[np.int64]
-_Keys: TypeAlias = npt.NDArray[np.bytes_]
 
 
 def sortable_text_bytes(memory_limit: int) -> int:
@@ -99,7 +98,7 @@ class LongValues:
         self.room = room
         self._long = long
         self._store = ValueStore(most, room)
-        self._offsets = _Offsets()
+        self._offsets = DigestOffsets()
         self._passing = PassingRows(2 * BATCH_BYTES)
         self._ranks = ValueRanks(partial(self._store.values, type_=pa.binary()), check)
         self._rest: list[Callable[[SpillRoom], None]] = []
@@ -188,27 +187,28 @@ class LongValues:
     def _digests(self, long: pa.Array, column: LongColumn) -> bytes:
         ends, data = _parts(long)
         digests = b"".join(
-            blake2b(data[start:stop], digest_size=_DIGEST).digest() for start, stop in pairwise(ends.tolist())
+            [blake2b(data[start:stop], digest_size=DIGEST_BYTES).digest() for start, stop in pairwise(ends.tolist())]
         )
         if column.kept or column.ordered:
-            keys, firsts = np.unique(_keys(digests), return_index=True)
-            is_new = self._offsets.of(keys) < 0
-            if is_new.any():
-                self._add(long, keys[is_new], firsts[is_new])
+            digest_rows = digests_of(digests)
+            rows = different(digest_rows)
+            offsets = self._kept_at(long, digest_rows[rows], rows)
             if column.ordered:
                 beginnings = hash_array(pc.binary_slice(_as_bytes(long), 0, self._long)).view(np.int64)
-                self._ranks.add(beginnings[firsts], self._offsets.of(keys), np.diff(ends)[firsts])
+                self._ranks.add(beginnings[rows], offsets, np.diff(ends)[rows])
         return digests
 
-    def _add(self, long: pa.Array, keys: _Keys, rows: _Numbers) -> None:
-        """Keep the values of these rows, which have these digests."""
-        in_order = np.argsort(rows)
-        values = long if len(rows) == len(long) else long.take(pa.array(rows[in_order]))
-        ends, data = _parts(values)
-        first = self._store.add(data[int(ends[0]) : int(ends[-1])])
-        offsets = np.empty(len(rows), np.int64)
-        offsets[in_order] = first + ends[:-1] - ends[0]
-        self._offsets.add(keys, offsets)
+    def _kept_at(self, long: pa.Array, digests: Digests, rows: _Numbers) -> _Numbers:
+        """The offsets of the values of these rows, which have these digests; new values are kept."""
+        offsets = self._offsets.of(digests)
+        is_new = offsets < 0
+        if is_new.any():
+            values = long if len(long) == is_new.sum() else long.take(pa.array(rows[is_new]))
+            ends, data = _parts(values)
+            first = self._store.add(data[int(ends[0]) : int(ends[-1])])
+            offsets[is_new] = first + ends[:-1] - ends[0]
+            self._offsets.add(digests[is_new], offsets[is_new])
+        return offsets
 
     def _in_order(self, array: pa.Array) -> pa.Array:
         """The column with names that have the order of their values."""
@@ -238,33 +238,35 @@ class LongValues:
             _keep_whole_characters(names[:, least:most])
         names[:, most : most + _RANK_DIGITS] = _digits(self._ranks.of(offsets), _RANK_DIGITS)
 
-    def _replaced_in(self, array: pa.Array) -> _Replaced:
-        """The names in a column of the statement's rows."""
+    def _names_in(self, array: pa.Array) -> tuple[_Numbers, npt.NDArray[np.uint8]]:
+        """The rows of a column of the statement's rows that have names, and the ends of the names."""
         rows = np.zeros(0, np.int64)
         if self._may_be_long(array):
             is_name = pc.greater(pc.binary_length(array), self._long).fill_null(False)
             rows = np.flatnonzero(is_name.to_numpy(zero_copy_only=False))
         if not rows.size:
-            return _Replaced(rows, rows, rows, np.zeros((0, _END), np.uint8))
+            return rows, np.zeros((0, _END), np.uint8)
         offsets, data = _parts(array if len(rows) == len(array) else array.filter(is_name))
         first, last = int(offsets[0]), int(offsets[-1])
         names = np.frombuffer(data, np.uint8)[first:last].reshape(len(rows), -1)  # all names of a column are as long
-        return self._looked_up(rows, names[:, -_END:])
+        return rows, names[:, -_END:]
 
-    def _looked_up(self, rows: _Numbers, ends: npt.NDArray[np.uint8]) -> _Replaced:
-        lengths = _numbers(ends[:, -_LENGTH_DIGITS:])
+    def _replaced_in(self, array: pa.Array) -> _Replaced:
+        """The names in a column of the statement's rows."""
+        rows, ends = self._names_in(array)
         before = ends[:, :-_LENGTH_DIGITS]
         if self._offsets:
-            offsets = self._offsets.of(_keys(bytes.fromhex(before.tobytes().decode())))
+            offsets = self._offsets.of(digests_of(bytes.fromhex(before.tobytes().decode())))
             passed = offsets < 0
             offsets[passed] = _numbers(before[passed, -_OFFSET_DIGITS:])
         else:
             offsets = _numbers(before[:, -_OFFSET_DIGITS:])
-        return _Replaced(rows, offsets, lengths, ends)
+        return _Replaced(rows, offsets, _lengths(ends), ends)
 
     def _restored_bytes(self, array: pa.Array) -> Sizes:
-        sizes, replaced = text_bytes(array), self._replaced_in(array)
-        sizes[replaced.rows] = replaced.lengths
+        sizes = text_bytes(array)
+        rows, ends = self._names_in(array)
+        sizes[rows] = _lengths(ends)
         return sizes
 
     def _restored(self, array: pa.Array) -> pa.Array:
@@ -285,39 +287,6 @@ class _Replaced:
     ends: npt.NDArray[np.uint8]
 
 
-class _Offsets:
-    """The offsets of values by their digests: sorted runs, merged as they grow."""
-
-    def __init__(self) -> None:
-        self._runs: list[tuple[_Keys, _Numbers]] = []
-
-    def __bool__(self) -> bool:
-        return bool(self._runs)
-
-    def of(self, keys: _Keys) -> _Numbers:
-        """The offset of each digest, -1 where there is none."""
-        offsets_found = np.full(len(keys), -1, np.int64)
-        for known, offsets in self._runs:
-            at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-            offsets_found = np.where(known[at] == keys, offsets[at], offsets_found)
-        return offsets_found
-
-    def add(self, keys: _Keys, offsets: _Numbers) -> None:
-        """Add digests that are sorted and new."""
-        if not len(keys):
-            return
-        self._runs.append((keys, offsets))
-        while len(self._runs) > 1 and len(self._runs[-2][0]) <= 2 * len(self._runs[-1][0]):
-            one, other = self._runs.pop(), self._runs.pop()
-            together = np.concatenate((one[0], other[0]))
-            order = np.argsort(together)
-            self._runs.append((together[order], np.concatenate((one[1], other[1]))[order]))
-
-
-def _keys(digests: bytes) -> _Keys:
-    return np.frombuffer(digests, f"S{_DIGEST}")
-
-
 def _digits(numbers: _Numbers, count: int) -> npt.NDArray[np.uint8]:
     """The last hexadecimal digits of each number."""
     digits = np.frombuffer(numbers.astype(">i8").tobytes().hex().encode(), np.uint8)
@@ -328,6 +297,11 @@ def _numbers(digits: npt.NDArray[np.uint8]) -> _Numbers:
     """The number of each row of 8 or 16 hexadecimal digits."""
     numbers = np.frombuffer(bytes.fromhex(digits.tobytes().decode()), f">u{digits.shape[1] // 2}")
     return numbers.astype(np.int64)
+
+
+def _lengths(ends: npt.NDArray[np.uint8]) -> _Numbers:
+    """The lengths of the values whose names end so."""
+    return _numbers(ends[:, -_LENGTH_DIGITS:])
 
 
 def _parts(array: pa.Array) -> tuple[_Numbers, memoryview]:

@@ -52,9 +52,9 @@ class ValueStore:
         data = pa.allocate_buffer(int(bounds[-1]))
         ends = offsets + lengths
         starts = [0, *(np.flatnonzero(offsets[1:] != ends[:-1]) + 1).tolist(), len(offsets)] if len(offsets) else [0]
-        view, into = memoryview(data).cast("B"), bounds.tolist()
-        for first, last in pairwise(starts):
-            self._read(int(offsets[first]), view[into[first] : into[last]])
+        view, cuts = memoryview(data).cast("B"), bounds[starts].tolist()
+        for offset, (start, stop) in zip(offsets[starts[:-1]].tolist(), pairwise(cuts), strict=True):
+            self._read(offset, view[start:stop])
         buffers = [None, pa.py_buffer(bounds.astype(np.int32)), data]
         values = pa.Array.from_buffers(type_, len(offsets), buffers)
         is_in_order = len(at) == len(offsets) and bool((at == np.arange(len(at))).all())
@@ -79,10 +79,10 @@ class ValueStore:
 
     def _read(self, offset: int, into: memoryview) -> None:
         if self._path is None:
-            into[:] = self._memory[offset : offset + len(into)]
+            with memoryview(self._memory) as memory:  # a slice of the bytes themselves would be one copy more
+                into[:] = memory[offset : offset + len(into)]
             return
-        while into:
-            count = os.preadv(self._file, [into], offset)
+        while (count := os.preadv(self._file, [into], offset)) < len(into):
             if not count:
                 raise OSError(f"{self._path} ends before byte {offset}")
             into, offset = into[count:], offset + count
