@@ -46,11 +46,17 @@ class Module:
 
     @cached_property
     def tree(self) -> ast.Module:
-        return ast.parse(self.path.read_text())
+        return parsed(self.path)
 
     @cached_property
     def imports(self) -> tuple[Import, ...]:
         return tuple(_imports(self, self.tree, late=False, run=True))
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    """The syntax of a file, which many tests look at."""
+    return ast.parse(path.read_text())
 
 
 @cache
