@@ -17,6 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -222,6 +223,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
 }
 
 
+@lru_cache(maxsize=1)
 def repeated(rows: int) -> Mapping[str, Repeated]:
     """All of them, over sources of so many rows."""
     tables = {name: _facts(seed, rows) for seed, name in enumerate(SOURCES)}
@@ -229,14 +231,15 @@ def repeated(rows: int) -> Mapping[str, Repeated]:
     queries = {name: Repeated(plan=planned(sql), sources=tables, options={}) for name, sql in SQL.items()}
     for name, plan in BY_HAND.items():
         queries[name] = Repeated(plan=plan, sources=tables, options={})
+    own_inputs = own.inputs()
     for name, text in own.over_sorted().items():
-        queries[name] = Repeated(plan=text, sources=own.inputs(), options={})
+        queries[name] = Repeated(plan=text, sources=own_inputs, options={})
     queries["kept"] = Repeated(plan=planned(KEPT), sources=tables, options={"static": ("r",)})
     for name, query in LOOPS.items():
         queries[name] = Repeated(plan=query.plan(), sources=graph, options={})
     queries["continuous"] = Repeated(plan=planned(SQL["few groups"]), sources=tables, options={"mode": "continuous"})
     queries["recomputed"] = Repeated(plan=BY_HAND["top n with ties"], sources=tables, options={"mode": "continuous"})
-    queries["unnest"] = Repeated(plan=own.unnested(), sources=own.inputs(), options={})
+    queries["unnest"] = Repeated(plan=own.unnested(), sources=own_inputs, options={})
     return queries
 
 
@@ -285,7 +288,7 @@ def digests(
     """How often which digest came. Every second run finds its files on the disk alone; every third goes on with the
     task of the one before.
     """
-    splits = {name: shape.splits(_made(folder / name), table) for name, table in query.sources.items()}
+    splits = fed(query, shape, folder)
     task_options = {**query.options, **options}
     static = {name: splits[name] for name in task_options.pop("static", ())}
     task_options = on_channels(shape.channels, task_options.get("mode", "per_epoch")) | task_options
@@ -294,11 +297,16 @@ def digests(
         if run % 2:
             forget(folder)
         with client.create_task(query.plan, tables=static, **task_options) as task:
-            fed = {name: splits[name] for name in task.sources if name not in static}
-            digest_counts[digest(task.schema, iter(task.run_epoch(fed)))] += 1
+            sources = {name: splits[name] for name in task.sources if name not in static}
+            digest_counts[digest(task.schema, iter(task.run_epoch(sources)))] += 1
             if run % 3 == 0 and task_options.get("mode") != "continuous":
-                digest_counts[digest(task.schema, iter(task.run_epoch(fed)))] += 1
+                digest_counts[digest(task.schema, iter(task.run_epoch(sources)))] += 1
     return digest_counts
+
+
+def fed(query: Repeated, shape: Shape, folder: Path) -> Mapping[str, Sequence[Any]]:
+    """The splits of each source; their files are written where they are not there."""
+    return {name: shape.splits(_made(folder / name), table) for name, table in query.sources.items()}
 
 
 def _made(folder: Path) -> Path:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import base64
 import json
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,6 +27,7 @@ import pyarrow.orc
 import pyarrow.parquet as pq
 from datafusion.substrait import Serde
 
+from .. import forked
 from ..executor import plans
 from ..loops.queries import Looped
 from ..loops.queries import Query as LoopQuery
@@ -340,8 +340,7 @@ def resident(
         "options": {"memory_limit": limit, "output_bytes": 8 * MIB, "queue_bytes": 8 * MIB, **asked.options, **options},
         "reader": READERS[reader],
     }
-    child = [sys.executable, str(Path(__file__).with_name("resident_epoch.py"))]
-    done = subprocess.run(child, input=json.dumps(epoch), capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    done = forked.run(f"{__package__}.resident_epoch", stdin=json.dumps(epoch), seconds=TIMEOUT)
     if done.returncode:
         raise RuntimeError(f"{kind} of rows of {width} bytes: {done.stderr}")
     return Taken(*json.loads(done.stdout))

@@ -183,7 +183,8 @@ def test_row_wise_rows_come_in_one_order_on_any_channels(client: tidegate.Client
 # --- large inputs, on a busy machine -----------------------------------------------------------------------------
 
 LARGE_ROWS: Final = 200_000
-SHAPES: Final = st.sampled_from(["parts of files", "files of two schemas", "three shares of parts"])
+USED_SHAPES: Final = ("parts of files", "files of two schemas", "three shares of parts")
+SHAPES: Final = st.sampled_from(USED_SHAPES)
 UNORDERED: Final = st.sampled_from(
     [
         "SELECT DISTINCT k, v, s FROM ({of}) AS t",
@@ -199,12 +200,13 @@ LargeFed: TypeAlias = Mapping[str, Mapping[str, Sequence[Any]]]
 def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, LargeFed]]:
     """Files of either source in each shape, beside processes that burn every core and the disk."""
     folder = tmp_path_factory.mktemp("large")
+    tables = {name: large_table(seed) for seed, name in enumerate(NAMES)}
     fed: dict[str, dict[str, Sequence[Any]]] = {}
-    for shape, how in repeats.SHAPES.items():
-        for seed, name in enumerate(NAMES):
+    for shape in USED_SHAPES:
+        for name, table in tables.items():
             table_folder = folder / shape / name
             table_folder.mkdir(parents=True)
-            fed.setdefault(shape, {})[name] = how.splits(table_folder, large_table(seed))
+            fed.setdefault(shape, {})[name] = repeats.SHAPES[shape].splits(table_folder, table)
     with repeats.busy(folder):
         yield folder, fed
 

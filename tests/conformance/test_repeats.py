@@ -17,7 +17,7 @@ from tidegate.planner.ir.visit import subqueries
 from tidegate.planner.prepare import prepare
 from tidegate.proto.values import PlanBytes, TaskOptions
 
-from .repeats import SHAPES, Repeated, busy, digests, repeated
+from .repeats import SHAPES, Repeated, busy, digests, fed, repeated
 
 ROWS: Final = 200_000
 RUNS: Final = 4
@@ -63,8 +63,10 @@ def client() -> Iterator[tidegate.Client]:
 def test_a_busy_machine_does_not_show_in_the_rows(
     query: str, shape: str, client: tidegate.Client, tmp_path: Path
 ) -> None:
+    asked, how, folder = repeated(ROWS)[query], SHAPES[shape], tmp_path / "splits"
+    fed(asked, how, folder)
     with busy(tmp_path):
-        digest_counts = digests(client, repeated(ROWS)[query], SHAPES[shape], tmp_path / "splits", runs=RUNS)
+        digest_counts = digests(client, asked, how, folder, runs=RUNS)
     assert len(digest_counts) == 1
 
 

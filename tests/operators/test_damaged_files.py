@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,6 +18,7 @@ from tidegate.operators.sources import page_checks
 from tidegate.operators.sources.file_relations import FileSource
 from tidegate.proto.errors import SplitError
 
+from .. import forked
 from ..searching import SEARCHES
 from . import damaged
 from .data import column, pieces_of, rows_of, scanned
@@ -34,8 +33,7 @@ TEXT = [column("s", pa.string())]
 @pytest.mark.parametrize("kind", damaged.WRITERS)
 def test_damaged_files_neither_crash_nor_show_other_memory(kind: str, first: int, tmp_path: Path) -> None:
     seeds = min(SEEDS, SEEDS_OF_A_PROCESS)
-    command = [sys.executable, "-m", "tests.operators.damaged", str(tmp_path), kind, str(first), str(seeds)]
-    ended = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2], check=False)
+    ended = forked.run("tests.operators.damaged", tmp_path, kind, first, seeds)
     assert ended.returncode == 0, (
         f"seed {ended.stdout.split()[-1:]}, status {ended.returncode}: {ended.stderr[-2_000:]}"
     )

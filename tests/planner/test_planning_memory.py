@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
-TOP = Path(__file__).resolve().parents[2]
+from .. import forked
 
 
 @pytest.mark.parametrize(
@@ -24,6 +20,6 @@ TOP = Path(__file__).resolve().parents[2]
 )
 def test_a_large_plan_takes_bounded_memory(shape: str, size: int, most: int) -> None:
     """`most` are about twice the MiB that planning takes, with its first epochs."""
-    command = [sys.executable, "-m", "benchmarks.plan_growth", "--one", shape, str(size)]
-    measured = subprocess.run(command, cwd=TOP, capture_output=True, text=True, check=True)
+    measured = forked.run("benchmarks.plan_growth", "--one", shape, size)
+    assert measured.returncode == 0, measured.stderr
     assert float(measured.stdout.split()[-1]) < most
