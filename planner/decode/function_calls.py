@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
 
 from ...proto.errors import PlanError
 from .. import functions, ir
 from ..functions.argument_types import expressions
 from ..ir import tree
-from ..ir.types import Type
+from ..ir.types import Decimal, Float, Integer, Type
 from ..sql.expression_writer import check
 from . import poison
 from .declarations.extensions import Declared
+from .declarations.habits import Habits
 from .decoder import Decoder, Steps
 from .encoding.message_nodes import Malformed, Message
 from .plan_path import PlanPath
@@ -22,6 +23,7 @@ from .scope import Scope
 
 Argument: TypeAlias = ir.Expression | str
 Options: TypeAlias = Mapping[str, tuple[str, ...]]
+IS_NULL: Final = Declared("is_null", "extension:io.substrait:functions_comparison")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -104,6 +106,7 @@ def bind_scalar(
     """
     if _poisoned(arguments, output):
         return poison.EXPRESSION
+    declared, arguments = _as_meant(decoder.habits, declared, arguments, output)
     try:
         bound = functions.bind_scalar(
             declared.name,
@@ -134,6 +137,7 @@ def bind(
     """An aggregate or window function with its arguments; None, once reported, if there is no such function."""
     if _poisoned(arguments, output):
         return None
+    declared, arguments = _as_meant(decoder.habits, declared, arguments, output)
     try:
         bound = functions.bind(
             kind,
@@ -152,6 +156,20 @@ def bind(
         _report(decoder, error, plan_path)
         return None
     return Bound(function=bound.function, arguments=converted, type=bound.type, options=bound.options)
+
+
+def _as_meant(
+    habits: Habits, declared: Declared, arguments: Sequence[Argument], output: Type | None
+) -> tuple[Declared, Sequence[Argument]]:
+    """The call, and its arguments as floats where the producer's function is one of floats."""
+    name = declared.name.partition(":")[0]
+    if name not in habits.floats_of_integers or not isinstance(output, Float):
+        return declared, arguments
+    numbers = [one for one in arguments if not isinstance(one, str) and isinstance(one.type, Integer | Decimal)]
+    if len(numbers) < len(arguments):
+        return declared, arguments
+    floats = [ir.Cast(operand=one, type=Float(bits=64, nullable=one.type.nullable)) for one in numbers]
+    return replace(declared, name=name), floats
 
 
 def _output(decoder: Decoder, output: Type | None) -> Type | None:

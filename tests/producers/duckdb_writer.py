@@ -1,8 +1,10 @@
 """Writes plans with DuckDB's Substrait extension. It runs in the producers' own environment, with the DuckDB release
 that the extension is built for, and without Tidegate: `python duckdb_writer.py FOLDER`.
 
-FOLDER has `t.parquet` and `u.parquet`. The answers of the producer go there as `N.parquet`. Writes one JSON object: for
-each query its plan (base64) and its answer's file. A query that the producer does not write has the error instead.
+FOLDER has `t.parquet` and `u.parquet`. Standard input has a JSON list of queries, or null for `QUERIES`. The answers of
+the producer go to the folder as `N.parquet`. Writes one JSON object: for each query its plan (base64), its answer's
+file, and the file of the answer that the producer itself reads out of the plan. A query that the producer does not
+write, or whose plan it does not read, has the error instead.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import base64
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import duckdb
@@ -64,23 +67,49 @@ QUERIES = (
 )
 
 
-def written(connection: duckdb.DuckDBPyConnection, query: str, file: Path) -> dict[str, str]:
-    try:
-        (plan,) = connection.execute(f"CALL get_substrait($q${query}$q$)").fetchone()
-        connection.execute(f"COPY ({query}) TO '{file}'")
-    except duckdb.Error as error:
-        return {"error": f"{type(error).__name__}: {error}"[:200]}
-    return {"plan": base64.b64encode(plan).decode(), "answer": str(file)}
+class Producer:
+    """A database with the tables of a folder; another one after a plan that ends it, which this release may write."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._connection = connected(folder)
+
+    def written(self, query: str, file: Path) -> dict[str, str]:
+        try:
+            (plan,) = self._connection.execute(f"CALL get_substrait($q${query}$q$)").fetchone()
+            self._connection.execute(f"COPY ({query}) TO '{file}'")
+        except duckdb.Error as error:
+            return {"error": self._told(error)}
+        read = self._read_back(plan, file.with_suffix(".again.parquet"))
+        return {"plan": base64.b64encode(plan).decode(), "answer": str(file), **read}
+
+    def _read_back(self, plan: bytes, file: Path) -> dict[str, str]:
+        try:
+            self._connection.from_substrait(plan).write_parquet(str(file))
+        except duckdb.Error as error:
+            return {"lost": self._told(error)}
+        return {"again": str(file)}
+
+    def _told(self, error: duckdb.Error) -> str:
+        if isinstance(error, duckdb.InternalException | duckdb.FatalException):
+            self._connection = connected(self._folder)
+        return f"{type(error).__name__}: {error}"[:200]
 
 
-def main(folder: Path) -> None:
+def connected(folder: Path) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect()
     extensions = Path(duckdb_extension_substrait.__file__).parent / "extensions"
     connection.execute(f"LOAD '{next(extensions.glob('*/substrait.duckdb_extension'))}'")
     for name in ("t", "u"):
         connection.execute(f"CREATE TABLE {name} AS FROM '{folder / name}.parquet'")
-    print(json.dumps({query: written(connection, query, folder / f"{n}.parquet") for n, query in enumerate(QUERIES)}))
+    return connection
+
+
+def main(folder: Path, queries: Sequence[str]) -> None:
+    producer = Producer(folder)
+    files = (folder / f"{number}.parquet" for number in range(len(queries)))
+    print(json.dumps({query: producer.written(query, file) for query, file in zip(queries, files, strict=True)}))
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), json.load(sys.stdin) or QUERIES)

@@ -1,13 +1,15 @@
 """Writes plans with ibis-substrait. It runs in the producers' own environment, where Tidegate is not installed.
 
-Reads nothing; writes one JSON object: for each query its plan (base64) and, for an oracle, its SQL in DuckDB's dialect.
-A query that the producer does not write has the error instead.
+Standard input has a JSON list of queries in Python, or null for `QUERIES`. Writes one JSON object: for each query its
+plan (base64) and, for an oracle, its SQL in DuckDB's dialect. A query that the producer does not write has the error
+instead.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+import sys
 from typing import Any
 
 import ibis
@@ -85,6 +87,7 @@ QUERIES: dict[str, Any] = {
 
 def written(query: Any) -> dict[str, str]:
     try:
+        query = eval(query, {"ibis": ibis, "T": T, "U": U}) if isinstance(query, str) else query
         plan = SubstraitCompiler().compile(query)
         return {
             "plan": base64.b64encode(plan.SerializeToString()).decode(),
@@ -95,4 +98,6 @@ def written(query: Any) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    print(json.dumps({name: written(query) for name, query in QUERIES.items()}))
+    asked = json.load(sys.stdin)
+    queries = dict(zip(asked, asked, strict=True)) if asked else QUERIES
+    print(json.dumps({name: written(query) for name, query in queries.items()}))

@@ -92,6 +92,10 @@ Some producers leave out a part that Substrait asks for, or write another one. T
 | DuckDB's extension | UNION is UNION ALL | UNION ALL, with a warning |
 | DuckDB's extension, ibis-substrait | declared result types are wrong | the types that Substrait's rules give |
 | ibis-substrait | the division of two integers is written as integer division, but declared as a float | a division of floats |
+| DuckDB's extension, ibis-substrait | the average of integers is written as Substrait's, which is an integer, but declared as a float | an average of floats |
+| DuckDB's extension | a null has no type, and is cast to one | a null of that type |
+| DuckDB's extension | `constant_or_null`, a function of DuckDB's optimizer | its first argument, or null if another one is null |
+| ibis-substrait | the branches of a condition are integers of several widths | integers of the widest |
 | ibis-substrait | a subquery's references to the outer query's row are written as references to its own row | [as written](plans-and-coverage.md#tpc-h). If only the outer query's row has such a column: as a reference to that row, with a warning |
 | DataFusion | EXISTS and IN are written as the same join | that join, with a warning where EXISTS and IN treat a null differently ([which](plans-and-coverage.md#tpc-h)) |
 | DataFusion | unsigned integers are written as signed ones, with a mark (a type variation) that the plan does not declare | unsigned integers |
@@ -100,9 +104,9 @@ Some producers leave out a part that Substrait asks for, or write another one. T
 
 The tests run the TPC-H plans of four producers: 22 of DataFusion, 15 of DuckDB's extension (it writes no others), 20 of
 ibis-substrait and 22 of substrait-python. All 79 run. If you have run `make producers-venv`, which makes an environment
-for ibis-substrait 4.0.1 and for DuckDB 1.1.3 with its extension, the tests also let these two write new plans, run the
-plans, and compare the answers. Neither can be in one environment with Tidegate: ibis-substrait does not import with
-today's substrait, and the extension is for DuckDB 1.1.3 alone.
+for ibis-substrait 4.0.1 and for DuckDB 1.1.3 with its extension, the tests also let these two write new plans, fixed and
+random ones, run the plans, and compare the answers. Neither can be in one environment with Tidegate: ibis-substrait does
+not import with today's substrait, and the extension is for DuckDB 1.1.3 alone.
 
 `make producers-venv` also makes an environment with the tables and the 99 queries of TPC-DS, which come with a DuckDB
 extension. The tests then let DataFusion plan each query, run the plan, and compare its rows with DuckDB's and its types

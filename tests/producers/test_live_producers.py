@@ -8,10 +8,6 @@ substrait than Tidegate. Without it the tests are skipped.
 from __future__ import annotations
 
 import base64
-import datetime as dt
-import json
-import os
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -19,37 +15,13 @@ from typing import Final
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
 import tidegate
 
+from .live_producers import TABLES, Written, needed, written
 from .outcomes import Outcome, answer, held_against
 
-HERE: Final = Path(__file__).parent
-PYTHON: Final = Path(os.environ.get("PRODUCERS_PYTHON", HERE.parent.parent / ".venv-producers" / "bin" / "python"))
-pytestmark = pytest.mark.skipif(not PYTHON.exists(), reason="the producers are not here: make producers-venv")
-
-DAYS: Final = [
-    dt.date(2024, 1, 1),
-    dt.date(2024, 2, 29),
-    dt.date(2025, 12, 31),
-    None,
-    dt.date(1969, 7, 20),
-    dt.date(2024, 3, 1),
-]
-TABLES: Final[Mapping[str, pa.Table]] = {
-    "t": pa.table(
-        {
-            "k": pa.array([1, 2, 3, 4, 5, 6]),
-            "a": pa.array([1, 2, None, -5, 1, 2]),
-            "f": pa.array([1.5, -2.5, 4.0, None, 0.25, 8.0]),
-            "s": pa.array(["apple", "Banana", None, "", "cab", "xaybz"]),
-            "d": pa.array(DAYS),
-            "b": pa.array([True, False, None, True, False, False]),
-        }
-    ),
-    "u": pa.table({"k": pa.array([2, 3, 3, 9]), "name": pa.array(["two", "three", None, "nine"])}),
-}
+pytestmark = needed
 
 IBIS_LACKS: Final = {
     "coalesce": "refused: NO_MATCHING_FUNCTION",  # the call has no arguments
@@ -64,17 +36,6 @@ DUCKDB_LACKS: Final = {"SELECT k FROM t UNION SELECT k FROM u": "wrong: "}
 
 MOST_UNWRITTEN: Final = 10
 """The queries that each producer does not write itself."""
-
-Written = Mapping[str, Mapping[str, str]]
-
-
-def written(script: str, *arguments: str) -> Written:
-    done = subprocess.run(
-        [str(PYTHON), str(HERE / script), *arguments], capture_output=True, text=True, check=False, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    plans: Written = json.loads(done.stdout)
-    return plans
 
 
 def outcomes(plans: Written, expected: Mapping[str, pa.Table]) -> dict[str, str]:

@@ -41,10 +41,13 @@ class Habits:
     union_is_union_all: bool = False
     """UNION is written as UNION ALL, and nothing tells them apart."""
 
-    quotients_are_floats: bool = False
-    """The quotient of integers is the division of integers in the plan, and a float to its producer: the declared type
-    tells.
+    floats_of_integers: tuple[str, ...] = ()
+    """The functions that are functions of integers or decimals in the plan, and of floats to their producer: the
+    declared type tells.
     """
+
+    has_constant_or_null: bool = False
+    """A plan may have `constant_or_null`: the first argument, or null if any other one is."""
 
     exists_is_in: bool = False
     """EXISTS and IN are written as one mark join, NOT EXISTS and NOT IN as one anti join, though they treat nulls
@@ -70,7 +73,12 @@ class Habits:
 
 _PRODUCERS: Final = {
     "duckdb": Habits(
-        project_replaces=True, output_types_wrong=True, not_like_is_not_equal=True, union_is_union_all=True
+        project_replaces=True,
+        output_types_wrong=True,
+        not_like_is_not_equal=True,
+        union_is_union_all=True,
+        floats_of_integers=("avg",),
+        has_constant_or_null=True,
     ),
     "datafusion": Habits(
         unsigned_variation=1,
@@ -80,7 +88,7 @@ _PRODUCERS: Final = {
     ),
     "isthmus": Habits(set_index_unsure=True),
     "substrait-java": Habits(set_index_unsure=True),
-    "ibis-substrait": Habits(outer_references_lost=True, output_types_wrong=True, quotients_are_floats=True),
+    "ibis-substrait": Habits(outer_references_lost=True, output_types_wrong=True, floats_of_integers=("avg", "divide")),
 }
 _COUNT_HAS_PRESENCE: Final = (0, 63)
 _ROWS_WERE_EXPRESSIONS: Final = (0, 58)

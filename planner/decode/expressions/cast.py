@@ -11,7 +11,7 @@ from .. import poison
 from ..comparing import castable
 from ..declarations.extensions import Declared
 from ..decoder import Decoder, Steps
-from ..encoding.message_nodes import Message
+from ..encoding.message_nodes import Malformed, Message
 from ..function_calls import bind_scalar
 from ..plan_path import PlanPath
 from ..poison import is_unknown
@@ -22,6 +22,9 @@ _RETURN_NULL: Final = 1
 
 def convert_cast(decoder: Decoder, message: Message, plan_path: PlanPath, scope: Scope) -> Steps[ir.Expression]:
     """The cast. Its result is nullable if the operand is, whatever the plan says. Unspecified failures are errors."""
+    if _is_untyped_null(decoder, message.input):
+        type_ = decoder.types.convert(message.type, plan_path / "type")
+        return poison.EXPRESSION if is_unknown(type_) else ir.Literal(value=None, type=nullable(type_))
     operand = yield from decoder.expression(message.input, plan_path / "input", scope)
     type_ = decoder.types.carried(decoder.types.convert(message.type, plan_path / "type"), plan_path / "type")
     if is_unknown(type_) or is_unknown(operand.type):
@@ -39,3 +42,17 @@ def convert_cast(decoder: Decoder, message: Message, plan_path: PlanPath, scope:
         type=nullable(type_) if null_on_failure or operand.type.nullable else type_,
         on_failure=ir.CastFailure.NULL if null_on_failure else ir.CastFailure.ERROR,
     )
+
+
+def _is_untyped_null(decoder: Decoder, number: int) -> bool:
+    """Tests whether an operand is a null without a type, as DuckDB writes it: the cast tells the type."""
+    try:
+        operand = decoder.nodes.peek(number) if number else None
+        if operand is None or operand.WhichOneof("rex_type") != "literal":
+            return False
+        literal = decoder.nodes.peek(operand.literal)
+        return (
+            literal.WhichOneof("literal_type") == "null" and decoder.nodes.peek(literal.null).WhichOneof("kind") is None
+        )
+    except Malformed:
+        return False

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeGuard
 
 from ... import ir
-from ...ir.types import Float, Integer
+from ...ir.types import nullable
 from .. import poison
 from ..declarations.extensions import Declared
 from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Message
-from ..function_calls import Argument, bind_scalar, declared_function, read_arguments, read_options
+from ..function_calls import IS_NULL, Argument, bind_scalar, declared_function, read_arguments, read_options
 from ..plan_path import PlanPath
 from ..scope import Scope
 
@@ -30,16 +29,23 @@ def convert_scalar_function(
         sentence = "the producer writes NOT LIKE as not_equal; this pattern means NOT LIKE, and Tidegate runs NOT LIKE"
         decoder.problems.warn(plan_path, sentence)
         declared = replace(declared, name="!~~")
-    if decoder.habits.quotients_are_floats and isinstance(output, Float) and _are_divided_integers(arguments, declared):
-        arguments = tuple(ir.Cast(operand=one, type=Float(bits=64, nullable=one.type.nullable)) for one in arguments)
-        declared = replace(declared, name="divide")
+    if decoder.habits.has_constant_or_null and declared.name == "constant_or_null":
+        return _constant_or_null(decoder, arguments, plan_path)
     return bind_scalar(decoder, declared, arguments, plan_path, options=options, output=output)
 
 
-def _are_divided_integers(arguments: Sequence[Argument], declared: Declared) -> TypeGuard[Sequence[ir.Expression]]:
-    return declared.name.partition(":")[0] == "divide" and all(
-        not isinstance(argument, str) and isinstance(argument.type, Integer) for argument in arguments
-    )
+def _constant_or_null(decoder: Decoder, arguments: Sequence[Argument], plan_path: PlanPath) -> ir.Expression:
+    """The first argument, or null if any other one is. DuckDB's optimizer makes such calls of conditions."""
+    match arguments:
+        case (ir.Literal() as constant, *others) if others and all(not isinstance(other, str) for other in others):
+            type_ = nullable(constant.type)
+            null = ir.Literal(value=None, type=type_)
+            nulls = [(bind_scalar(decoder, IS_NULL, [other], plan_path), null) for other in others]
+            return ir.IfThen(clauses=tuple(nulls), otherwise=constant, type=type_)
+        case _:
+            problem = "constant_or_null takes a literal, and the values that make it null"
+            decoder.problems.add(plan_path, "NO_MATCHING_FUNCTION", problem)
+            return poison.EXPRESSION
 
 
 def _is_not_like(declared: Declared, arguments: Sequence[Argument]) -> bool:

@@ -62,36 +62,86 @@ def test_a_not_equal_of_duckdb_is_itself_where_its_text_is_no_pattern() -> None:
     assert not decode("duckdb/q12.bin").warnings
 
 
-def quotient_of_integers(producer: str) -> ir.Expression:
-    declared = {"fp64": {"nullability": "NULLABILITY_NULLABLE"}}
-    whole = {"i64": {"nullability": "NULLABILITY_NULLABLE"}}
-    arguments = [{"value": {"selection": {"directReference": {"structField": {"field": n}}}}} for n in (0, 1)]
-    call = {"scalarFunction": {"functionReference": 1, "outputType": declared, "arguments": arguments}}
-    schema = {"names": ["a", "b"], "struct": {"types": [whole, whole], "nullability": "NULLABILITY_REQUIRED"}}
+WHOLE = {"i64": {"nullability": "NULLABILITY_NULLABLE"}}
+FLOAT = {"fp64": {"nullability": "NULLABILITY_NULLABLE"}}
+
+
+def of_integers(producer: str, name: str, relation: str) -> ir.Relation:
+    """A plan with a function of two columns of integers, or one, that the plan declares a float."""
+    columns = [{"value": {"selection": {"directReference": {"structField": {"field": n}}}}} for n in (0, 1)]
+    call = {"functionReference": 1, "outputType": FLOAT, "arguments": columns[: 1 + name.count("_")]}
+    schema = {"names": ["a", "b"], "struct": {"types": [WHOLE, WHOLE], "nullability": "NULLABILITY_REQUIRED"}}
     read = {"read": {"baseSchema": schema, "namedTable": {"names": ["t"]}}}
-    project = {"common": {"emit": {"outputMapping": [2]}}, "input": read, "expressions": [call]}
+    body = {
+        "project": {"common": {"emit": {"outputMapping": [2]}}, "expressions": [{"scalarFunction": call}]},
+        "aggregate": {"measures": [{"measure": {**call, "phase": "AGGREGATION_PHASE_INITIAL_TO_RESULT"}}]},
+    }[relation]
     plan = {
         "version": {"minorNumber": 56, "producer": producer},
         "extensionUrns": [{"extensionUrnAnchor": 1, "urn": "extension:io.substrait:functions_arithmetic"}],
-        "extensions": [
-            {"extensionFunction": {"extensionUrnReference": 1, "functionAnchor": 1, "name": "divide:i64_i64"}}
-        ],
-        "relations": [{"root": {"input": {"project": project}, "names": ["x"]}}],
+        "extensions": [{"extensionFunction": {"extensionUrnReference": 1, "functionAnchor": 1, "name": name}}],
+        "relations": [{"root": {"input": {relation: {**body, "input": read}}, "names": ["x"]}}],
     }
-    root = decode_plan(PlanBytes(json=json.dumps(plan))).plan.root
-    assert isinstance(root, ir.Project)
-    return root.expressions[-1]
+    return decode_plan(PlanBytes(json=json.dumps(plan))).plan.root
 
 
 def test_a_quotient_of_integers_is_a_float_where_ibis_wrote_it() -> None:
-    call = quotient_of_integers("ibis-substrait")
+    root = of_integers("ibis-substrait", "divide:i64_i64", "project")
+    assert isinstance(root, ir.Project)
+    call = root.expressions[-1]
     assert isinstance(call, ir.Call)
     assert (call.function.signature, str(call.type)) == ("divide:fp64_fp64", "fp64?")
 
 
-def test_a_quotient_of_integers_that_another_producer_declares_a_float_is_refused() -> None:
+@pytest.mark.parametrize("producer", ["ibis-substrait", "DuckDB"])
+def test_an_average_of_integers_is_a_float_where_the_producer_means_one(producer: str) -> None:
+    root = of_integers(producer, "avg:i64", "aggregate")
+    assert isinstance(root, ir.Aggregate)
+    (measure,) = root.measures
+    assert (measure.function.signature, str(measure.type)) == ("avg:fp64", "fp64?")
+
+
+@pytest.mark.parametrize(("name", "relation"), [("divide:i64_i64", "project"), ("avg:i64", "aggregate")])
+def test_a_function_of_integers_that_another_producer_declares_a_float_is_refused(name: str, relation: str) -> None:
     with pytest.raises(PlanError, match=r"gives i64\?, but the plan declares fp64"):
-        quotient_of_integers("another")
+        of_integers("another", name, relation)
+
+
+def constant_or_null(producer: str, *arguments: dict[str, object]) -> ir.Relation:
+    call = {"functionReference": 1, "outputType": WHOLE, "arguments": [{"value": one} for one in arguments]}
+    return decode_plan(
+        PlanBytes(
+            json=json.dumps(
+                {
+                    **plan({"project": {"input": table(I64), "expressions": [{"scalarFunction": call}]}}, ["x"]),
+                    "version": {"minorNumber": 53, "producer": producer},
+                    "extensions": [{"extensionFunction": {"functionAnchor": 1, "name": "constant_or_null"}}],
+                }
+            )
+        )
+    ).plan.root
+
+
+COLUMN = {"selection": {"directReference": {"structField": {"field": 0}}, "rootReference": {}}}
+ONE = {"literal": {"i64": 1}}
+
+
+def test_constant_or_null_of_duckdb_is_null_where_another_argument_is() -> None:
+    root = constant_or_null("DuckDB", ONE, COLUMN, COLUMN)
+    assert isinstance(root, ir.Project)
+    chosen = root.expressions[-1]
+    assert isinstance(chosen, ir.IfThen)
+    assert (len(chosen.clauses), str(chosen.type)) == (2, "i64?")
+
+
+@pytest.mark.parametrize(
+    ("producer", "arguments"), [("DuckDB", [ONE]), ("DuckDB", [COLUMN, ONE]), ("another", [ONE, ONE])]
+)
+def test_constant_or_null_is_refused_from_others_or_without_a_literal_first(
+    producer: str, arguments: list[dict[str, object]]
+) -> None:
+    with pytest.raises(PlanError, match="constant_or_null"):
+        constant_or_null(producer, *arguments)
 
 
 def test_a_union_all_of_duckdb_may_be_a_union_and_is_said_to_be() -> None:

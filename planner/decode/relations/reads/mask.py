@@ -10,15 +10,13 @@ from ....ir import types as t
 from ....ir.building import project
 from ... import poison
 from ...declarations.declared_types import MAX_TYPE_DEPTH
-from ...declarations.extensions import Declared
 from ...decoder import Decoder
 from ...encoding.message_nodes import Malformed, Message
-from ...function_calls import bind_scalar
+from ...function_calls import IS_NULL, bind_scalar
 from ...plan_path import PlanPath
 from ...poison import is_unknown
 from ...scope import column
 
-_IS_NULL: Final = Declared("is_null", "extension:io.substrait:functions_comparison")
 _REFUSED: Final = {
     "list": "masks of lists are not supported; read the column, and use functions of lists in a projection",
     "map": "masks of maps are not supported; read the column, and take the values of keys in a projection",
@@ -106,6 +104,6 @@ def _packed(
     packed = ir.Nested(construct=ir.Construct.STRUCT, items=tuple(kept), type=type_)
     if not type_.nullable:
         return packed
-    is_null = bind_scalar(decoder, _IS_NULL, [value], plan_path)
+    is_null = bind_scalar(decoder, IS_NULL, [value], plan_path)
     null = ir.Literal(value=None, type=type_)
     return ir.IfThen(clauses=((is_null, null),), otherwise=packed, type=type_)

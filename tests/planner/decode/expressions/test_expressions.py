@@ -136,6 +136,24 @@ def test_if_then_is_nullable_where_a_branch_is_or_where_there_is_no_else() -> No
     assert expression({"ifThen": {"ifs": [clause]}}).type.nullable is True
 
 
+@pytest.mark.parametrize("kind", [("i8", "i64", "i32"), ("fp32", "fp64", "fp32")])
+def test_branches_of_several_widths_have_the_widest(kind: tuple[str, ...]) -> None:
+    first, widest, last = ({"literal": {type_: 1}} for type_ in kind)
+    branches = {"ifs": [{"if": TRUE, "then": first}, {"if": TRUE, "then": widest}], "else": last}
+    assert str(expression({"ifThen": branches}).type) == kind[1]
+
+
+def test_a_null_without_a_type_has_that_of_its_cast() -> None:
+    null = expression({"cast": {"type": I32, "input": {"literal": {"null": {}}}}})
+    assert isinstance(null, ir.Literal)
+    assert (null.value, str(null.type)) == (None, "i32?")
+
+
+def test_a_null_without_a_type_or_a_cast_is_a_problem() -> None:
+    assert faults({"literal": {"null": {}}}) == ["MISSING"]
+    assert faults({"cast": {"type": {}, "input": {"literal": {"null": {}}}}}) == ["MISSING"]
+
+
 @pytest.mark.parametrize(
     ("node", "reason"),
     [
