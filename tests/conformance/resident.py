@@ -192,9 +192,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         "SELECT l.k, l.t, r.s FROM l CROSS JOIN (SELECT max(k) AS s FROM r) AS r", fed=FED
     ),
     "continuous loop that copies texts": loop(COPIES, LOOPED, STATE, mode="continuous"),
-    "continuous loop that joins texts": loop(
-        JOINS, LOOPED, {**STATE, **refused("MEMORY_LIMIT", "10 MB")}, mode="continuous"
-    ),
+    "continuous loop that joins texts": loop(JOINS, LOOPED, STATE, mode="continuous"),
     "loop that copies texts": loop(COPIES, LOOPED),
     "loop that joins texts": loop(JOINS, LOOPED),
     "lengths in order": sql("SELECT k, character_length(t) AS n FROM l WHERE k >= 3 ORDER BY n"),
