@@ -28,7 +28,6 @@ from .settings import Settings
 from .small_epochs import rows
 
 FEEDERS = 20
-CHANGES_A_ROUND = 200
 CHECKPOINT_SECONDS = 300.0
 STATE_BYTES_A_ROW = 512
 CHANGED_IN = 1_000
@@ -98,7 +97,7 @@ def joins(folder: Path, settings: Settings) -> Runs:
         for name, every in {NONE: 0.0, TAKES: 1.0}.items():
             task = stack.enter_context(create_join(client, checkpoint_seconds=every))
             task.run_epoch(inputs)
-            contenders[name] = partial(_change, task, Changing(inputs["rows"]), CHANGES_A_ROUND)
+            contenders[name] = partial(_change, task, Changing(inputs["rows"]), settings.durable_changes)
         return interleave(contenders, settings.rounds)
 
 

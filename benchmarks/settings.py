@@ -26,6 +26,7 @@ class Settings:
     durable_tasks: int = 200
     durable_idle_tasks: int = 1_000
     durable_rows: int = 1_000_000
+    durable_changes: int = 200
     durable_state_rows: int = 10_000_000
     throughput_bytes: int = 1_000_000_000
     checked_bytes: int = 8_000_000

@@ -141,14 +141,18 @@ def _docstring(value: Any) -> str:
 
 def _docstring_below(name: str, module: ModuleType) -> str:
     """The string below the assignment of a value."""
-    body = ast.parse(inspect.getsource(module)).body
-    for statement, after in itertools.pairwise(body):
+    for statement, after in itertools.pairwise(_body(module)):
         targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
         if any(isinstance(target, ast.Name) and target.id == name for target in targets):
             match after:
                 case ast.Expr(value=ast.Constant(value=str(text))):
                     return inspect.cleandoc(text)
     return ""
+
+
+@cache
+def _body(module: ModuleType) -> list[ast.stmt]:
+    return ast.parse(inspect.getsource(module)).body
 
 
 @cache

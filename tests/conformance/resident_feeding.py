@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from .. import forked
 from .resident import MIB, READERS, TIMEOUT, WIDTHS, allowed, planned, written
 from .resident_epoch import peak
 
@@ -90,15 +91,8 @@ def taken(run: Run, folder: Path) -> Taken:
         "reader": READERS[run.reader],
     }
     with _service(run, folder) as (address, process):
-        child = [sys.executable, str(Path(__file__).with_name("resident_feeding_run.py"))]
-        answer = subprocess.run(
-            child,
-            input=json.dumps({**asked, "address": address}),
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT,
-            check=False,
-        )
+        child = f"{__package__}.resident_feeding_run"
+        answer = forked.run(child, stdin=json.dumps({**asked, "address": address}), seconds=TIMEOUT)
         if answer.returncode:
             raise RuntimeError(f"{run}: {answer.stderr}")
         own, *rest = json.loads(answer.stdout)

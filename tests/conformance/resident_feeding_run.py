@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
-from resident_epoch import peak
 
 import tidegate
 from tidegate.proto.arrow.pandas_import import leave_pandas_out
+
+from .resident_epoch import peak
 
 Feed = Callable[[tidegate.Task, Sequence[str]], None]
 

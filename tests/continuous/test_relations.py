@@ -14,12 +14,14 @@ import pytest
 from tidegate.operators.changes import regroup, window
 from tidegate.operators.changes.values import portions
 from tidegate.planner import ir
+from tidegate.planner.prepare import prepare
 from tidegate.proto.errors import PlanError
+from tidegate.proto.values import TaskOptions
 
 from ..planner.build import I64, aggregate, asc, col, fetch, measure, plan, project, read, sort, subquery
 from ..planner.changes.epochs import recomputed_nodes
-from ..planner.running import rows as per_epoch
-from .histories import Changed, Integral, Row, multiset, total
+from ..planner.running import run_prepared
+from .histories import Changed, Integral, Row, multiset, rows_of, total
 from .network import Running, prepared
 from .relations import COUNTED, INCREMENTAL, LEFT, RECOMPUTED, SCHEMAS, unnest
 
@@ -73,6 +75,7 @@ def test_keys_that_are_answered_one_at_a_time_have_the_same_answers(name: str, m
 
 def _check(name: str, seed: int) -> None:
     integral, fed = Integral(), []
+    per_epoch = prepare(plan(ALL[name]), TaskOptions())
     reached = dict.fromkeys(SCHEMAS, 0)
     with Running(plan(ALL[name]), channels=seed) as running:
         read = [source.name for source in running.computation.sources]
@@ -83,7 +86,7 @@ def _check(name: str, seed: int) -> None:
             reached = {source: max(reached[source], watermark) for source, watermark in watermarks.items()}
             assert running.watermark == min(reached[source] for source in read)
             tables = {source: in_order(total(fed, source, schema)) for source, schema in SCHEMAS.items()}
-            assert integral.rows == multiset(per_epoch(plan(ALL[name]), tables))
+            assert integral.rows == multiset(rows_of(run_prepared(per_epoch, tables)))
 
 
 def in_order(rows: pa.Table) -> pa.Table:

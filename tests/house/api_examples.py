@@ -8,6 +8,7 @@ import doctest
 import pathlib
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -31,7 +32,8 @@ from .modules import TOP
 FLAGS: Final = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
-def examples() -> dict[str, str]:
+@cache
+def examples() -> Mapping[str, str]:
     """The docstrings that have examples, of public names and of their members, by their paths."""
     texts = {}
     for name in public_names():

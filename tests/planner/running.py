@@ -85,7 +85,10 @@ def run_plan(
     plan: ir.Plan, tables: Mapping[str, pa.Table], *, static: Sequence[str] = (), feed: Feed = Feed.FILES
 ) -> pa.Table:
     """The plan's answer over these tables."""
-    prepared = prepare(plan, TaskOptions(), static)
+    return run_prepared(prepare(plan, TaskOptions(), static), tables, feed)
+
+
+def run_prepared(prepared: Prepared, tables: Mapping[str, pa.Table], feed: Feed = Feed.FILES) -> pa.Table:
     return run(prepared.physical(shape_of(prepared, tables, feed)), tables)
 
 
