@@ -13,6 +13,7 @@ principal with many works that may step for long starts them one after the other
 from __future__ import annotations
 
 import enum
+import logging
 import os
 import sys
 import threading
@@ -23,6 +24,9 @@ from typing import Final, Protocol
 
 from .admission import Admission
 from .fair_queue import FairQueue
+from .starting import has_started
+
+_log = logging.getLogger(__name__)
 
 SLICE_NS = 20_000_000
 LENT_SLICE_NS = 50_000_000
@@ -96,6 +100,8 @@ class Scheduler:
         self._watches = False
         self._lenders: list[int] = []
         self._idle = 0
+        self._lacks_threads = False
+        """True if the system had no thread left when a worker was last to be started."""
         self._closed = False
         self._stepping = threading.local()
 
@@ -194,24 +200,33 @@ class Scheduler:
         elif len(self._threads) < self._limit:
             self._start()
 
-    def _start(self) -> None:
+    def _start(self) -> bool:
+        """Start a worker. False where the system has no thread left: the watcher asks again while works wait."""
+        thread = _Thread(self._work, f"tidegate-{self._started + 1}")
+        self._lacks_threads = not has_started(thread)
+        if self._lacks_threads:
+            return False
         self._started += 1
-        thread = _Thread(self._work, f"tidegate-{self._started}")
         self._threads.append(thread)
-        thread.start()
+        return True
 
     # ------------------------------------------------------------------------------------------------- workers
 
     def _work(self, thread: _Thread) -> None:
         while (slot := self._next(thread)) is not None:
-            self._run(slot)
+            try:
+                self._run(slot)
+            except Exception:  # noqa: BLE001  # a bug, which ends no thread that others need
+                _log.exception("a step raised")
 
     def _next(self, thread: _Thread) -> Slot | None:
         with self._lock:
+            thread.slot = None
             if thread in self._long:
                 self._long.remove(thread)
-                return None
-            thread.slot = None
+                if self._threads or not self._lacks_threads:
+                    return None
+                self._threads.append(thread)
             while not self._queue:
                 if self._closed:
                     return None
@@ -226,12 +241,13 @@ class Scheduler:
             return slot
 
     def _begin_to_watch(self) -> None:
-        self._watches = True
         if self._watcher is None:
-            self._watcher = threading.Thread(target=self._watch_steps, name="tidegate-watch", daemon=True)
-            self._watcher.start()
-        else:
-            self._watch.notify()
+            watcher = threading.Thread(target=self._watch_steps, name="tidegate-watch", daemon=True)
+            if not has_started(watcher):
+                return  # the next step of a worker asks again
+            self._watcher = watcher
+        self._watches = True
+        self._watch.notify()
 
     def _watch_steps(self) -> None:
         """Look for threads in long steps, as long as works are stepped."""
@@ -242,6 +258,8 @@ class Scheduler:
                 self._relieve()
                 for slot in self._admission.due():
                     self._put_in_line(slot)
+                if self._lacks_threads and self._queue:
+                    self._wake()
                 self._watch.wait(_LOOK_SECONDS if self._watches else None)
 
     def _relieve(self) -> None:
@@ -254,13 +272,13 @@ class Scheduler:
         ]:
             if not self._may_replace():
                 break
+            if len(self._queue) > self._idle and not self._start():
+                break
             self._threads.remove(thread)
             self._long.append(thread)
             thread.yield_to_others()
             if thread.slot is not None:
                 self._admission.is_long(thread.slot)
-            if len(self._queue) > self._idle:
-                self._start()
 
     def _may_replace(self) -> bool:
         """True if one more thread may be in a long step. A waiting principal that has none always may."""

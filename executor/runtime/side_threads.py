@@ -14,6 +14,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
+from .starting import has_started
+
 T = TypeVar("T")
 
 LOOKUP_THREADS: Final = 64
@@ -60,6 +62,10 @@ class SideThreads:
                 return
             queue.waiting.append(call)
             self._find_thread()
+            if self._threads:
+                return
+            queue.waiting.remove(call)
+        call.run()  # the system has no thread for it
 
     def _remove(self, queue: SideQueue) -> list[_Call]:
         with self._condition:
@@ -78,8 +84,8 @@ class SideThreads:
         elif len(self._threads) < self._limit:
             name = f"tidegate-{self._purpose}-{len(self._threads) + 1}"
             thread = threading.Thread(target=self._work, name=name, daemon=True)
-            self._threads.append(thread)
-            thread.start()
+            if has_started(thread):
+                self._threads.append(thread)
 
     # ------------------------------------------------------------------------------------------------- workers
 

@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from .starting import has_started
+
 _log = logging.getLogger(__name__)
 
 
@@ -63,8 +65,8 @@ class Timers:
                 return timer
             heapq.heappush(self._calls, (time.monotonic() + seconds, next(self._ordinal), timer))
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="tidegate-timers", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="tidegate-timers", daemon=True)
+                self._thread = thread if has_started(thread) else None  # else the next call asks again
             self._condition.notify()
         return timer
 

@@ -29,6 +29,7 @@ from ..checkpoints.taking import Checkpoints
 from ..ledger.epoch import Epoch, is_durable
 from ..ledger.split_book import AcceptedSplit
 from ..runtime.batch_store import Holding, SpillRun
+from ..runtime.starting import has_started
 from ..runtime.work_clock import WorkClock
 from .before_barrier import BeforeBarrier
 from .epoch_progress import EpochCheckpoint, EpochProgress, Job, error_for_user
@@ -370,5 +371,6 @@ def _pieces(splits: Sequence[AcceptedSplit]) -> tuple[Piece, ...]:
 
 
 def start_beside(call: Callable[[], None]) -> None:
-    """Make the call on a thread of its own, at the priority of the calling thread."""
-    threading.Thread(target=call, name="tidegate-beside", daemon=True).start()
+    """Make the call on a thread of its own, at the priority of the calling thread; on this one if there is no other."""
+    if not has_started(threading.Thread(target=call, name="tidegate-beside", daemon=True)):
+        call()

@@ -18,7 +18,9 @@ from typing import Any, Generic, TypeVar
 
 from ...executor.api.ownership import acts_for
 from ...executor.runtime.fair_queue import FairQueue
+from ...executor.runtime.starting import has_started
 from ...proto.current_call import work_for
+from ...proto.errors import Exhausted
 
 R = TypeVar("R")
 
@@ -118,8 +120,20 @@ class Threads:
     def _start(self, call: _Call[Any]) -> None:
         self._started += 1
         thread = _Thread(f"{self._name}-{self._started}", asyncio.get_running_loop(), self._ended)
+        if not has_started(thread):
+            self._wait_for_thread(call)
+            return
         self._all.append(thread)
         self._run(call, thread)
+
+    def _wait_for_thread(self, call: _Call[Any]) -> None:
+        """Put the call in line for a thread of another call, since the system has no other one."""
+        if self._all or self._away:
+            call.waits = True
+            self._calls.append(call)
+        elif not call.outcome.done():
+            problem = "the system has no thread left for this call: try again, or give the server more processes"
+            call.outcome.set_exception(Exhausted(problem, reason="NO_THREAD"))
 
     def _leave(self, call: _Call[Any]) -> None:
         """Take the thread of an answered call out of the pool, with its call."""
@@ -143,6 +157,8 @@ class Threads:
                 call.outcome.set_exception(error)
         if thread in self._away:
             self._away.remove(thread)
+            if not self._all and (following := self._next()) is not None:
+                self._start(following)
             return
         self._release(call)
         if (following := self._next()) is not None:
@@ -242,7 +258,6 @@ class _Thread(threading.Thread):
         self.calls: SimpleQueue[_Call[Any] | None] = SimpleQueue()
         self._loop = loop
         self._ended = ended
-        self.start()
 
     def take(self, call: _Call[Any]) -> None:
         call.thread = self
