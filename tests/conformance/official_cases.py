@@ -48,7 +48,7 @@ _SHORT = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Case:
     """`arguments` are expressions and enum values; an aggregate's read columns of `rows`. `expected` is a literal, a
     list of literals (a window's answer), `ERROR` or `UNDEFINED`.

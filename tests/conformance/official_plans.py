@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import base64
 import decimal
+import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 from google.protobuf.json_format import MessageToDict, ParseDict
@@ -293,9 +294,12 @@ def _array(values: list[object], type_: pa.DataType) -> pa.Array:
     return pa.array(values, type_)
 
 
+plan_of: Final = functools.cache(CasePlan)
+
+
 def failure(case: Case, client: tidegate.Client) -> str | None:
     """The reason why the case fails; None where it passes."""
-    written = CasePlan(case)
+    written = plan_of(case)
     try:
         answer = client.query(written.plan, written.tables)
     except PlanError as error:

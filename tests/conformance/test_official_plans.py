@@ -15,7 +15,7 @@ import pytest
 import tidegate
 
 from .official_cases import ERROR, UNDEFINED, Unreadable, files, read
-from .official_plans import CasePlan, failure
+from .official_plans import failure, plan_of
 from .test_official_function_cases import PASSING, TOTAL, expected_to_fail, surprises
 
 PAGE = Path(__file__).parents[2] / "docs" / "official-cases.md"
@@ -33,7 +33,7 @@ def test_all_plans_of_a_file_give_their_answers(file: str, client: tidegate.Clie
 
 
 def test_an_independent_reader_of_the_extensions_declares_most_results() -> None:
-    plans = [CasePlan(case) for file in files() for _, _, case in read(file) if not isinstance(case, Unreadable)]
+    plans = [plan_of(case) for file in files() for _, _, case in read(file) if not isinstance(case, Unreadable)]
     assert sum(plan.declared for plan in plans) >= 1_200
 
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -33,11 +33,26 @@ def pool(tmp_path: Path, engine: Engine) -> Iterator[InstancePool]:
     pool_.close()
 
 
+@pytest.fixture(scope="session")
+def used_pools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[type[Engine], InstancePool]]:
+    pools = {
+        kind: InstancePool(tmp_path_factory.mktemp("spill"), engine=kind()) for kind in (PrivateEngine, PublicEngine)
+    }
+    yield pools
+    for pool_ in pools.values():
+        pool_.close()
+
+
 @pytest.fixture
-def instance(pool: InstancePool, root: Path) -> Iterator[Instance]:
-    instance_ = pool.take(InstanceSettings(memory_limit=1 << 30, roots=(str(root),)))
+def instance(
+    engine: Engine, used_pools: Mapping[type[Engine], InstancePool], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Instance]:
+    """One that earlier tests may have used: to open one takes 22 ms of a core. It may read the folders of all tests."""
+    pool_ = used_pools[type(engine)]
+    folder = str(tmp_path_factory.getbasetemp())
+    instance_ = pool_.take(InstanceSettings(memory_limit=1 << 30, roots=(folder,)))
     yield instance_
-    instance_.close()
+    pool_.give_back(instance_)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
@@ -18,6 +19,14 @@ from tidegate.proto.errors import InternalError, InvalidRequest
 from .data import write
 
 SMALL = InstanceSettings(memory_limit=1 << 28)
+
+
+@pytest.fixture
+def instance(pool: InstancePool, root: Path) -> Iterator[Instance]:
+    """One that is new, and reads this test's folder alone."""
+    instance_ = pool.take(InstanceSettings(memory_limit=1 << 30, roots=(str(root),)))
+    yield instance_
+    instance_.close()
 
 
 def setting(instance: Instance, name: str) -> object:

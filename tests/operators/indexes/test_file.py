@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import duckdb
@@ -11,7 +12,7 @@ import pytest
 
 from tidegate.operators.core.piece import Piece
 from tidegate.operators.duckdb.duckdb_calls import Engine
-from tidegate.operators.duckdb.instances import Instance
+from tidegate.operators.duckdb.instances import Instance, InstancePool, InstanceSettings
 from tidegate.operators.indexes.file import FileIndex
 from tidegate.proto.errors import ExecutionError, SplitError
 
@@ -58,11 +59,12 @@ def test_other_files_than_parquet_are_refused_by_name(root: Path, instance: Inst
         over(pieces_of(root / "t.csv", root), instance)
 
 
-def test_a_path_outside_the_roots_is_refused_by_the_instance(root: Path, tmp_path: Path, instance: Instance) -> None:
+def test_a_path_outside_the_roots_is_refused_by_the_instance(root: Path, tmp_path: Path, pool: InstancePool) -> None:
     file = write(tmp_path / "outside.parquet", pa.table({"k": ["x"], "n": [1]}))
-    index = over(pieces_of(file, tmp_path), instance)
-    with pytest.raises(Exception, match="Cannot access file"):
-        numbers(index, "x")
+    with closing(pool.take(InstanceSettings(memory_limit=1 << 30, roots=(str(root),)))) as instance:
+        index = over(pieces_of(file, tmp_path), instance)
+        with pytest.raises(Exception, match="Cannot access file"):
+            numbers(index, "x")
 
 
 def test_closing_gives_its_connections_back(root: Path, instance: Instance) -> None:

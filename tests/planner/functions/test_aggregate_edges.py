@@ -158,7 +158,7 @@ def shown(sql: str, type_: t.Type) -> str:
 
 
 class Database:
-    """DuckDB with the groups of one implementation's arguments."""
+    """DuckDB with a table of the groups of one implementation's arguments, which the next one replaces."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, implementation: Implementation) -> None:
         self._connection = connection
@@ -166,7 +166,8 @@ class Database:
         self.columns = tuple(argument for argument in self.arguments if isinstance(argument, ir.Field))
         self.cases = dict(enumerate(groups(self.columns)))
         columns = "".join(f", {shown(f'c{column.index}', column.type)}" for column in self.columns)
-        read = f"SELECT c8{columns} FROM {table(self.columns, self.cases)} WHERE c7 ORDER BY c8, c9"
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE r AS SELECT * FROM {table(self.columns, self.cases)}")
+        read = f"SELECT c8{columns} FROM r WHERE c7 ORDER BY c8, c9"
         self.rows: dict[int, list[tuple[Any, ...]]] = {number: [] for number in self.cases}
         for number, *row in connection.execute(read).fetchall():
             self.rows[number].append(tuple(row))
@@ -174,12 +175,12 @@ class Database:
     def answers(self, sql: str, cases: Mapping[int, Group] | None = None) -> dict[int, Any]:
         """The aggregate of each group; of fewer groups at once if one of them is an error."""
         cases = self.cases if cases is None else cases
-        grouped = f"SELECT c8, {sql} FROM {table(self.columns, cases)} WHERE {{}} GROUP BY c8"
+        grouped = f"SELECT c8, {sql} FROM {_of(cases)} WHERE {{}} GROUP BY c8"
         filtered = "FILTER (" in sql
         try:
             answers = dict(self._connection.execute(grouped.format("true" if filtered else "c7")).fetchall())
             if not filtered and len(answers) < len(cases):  # a group without rows is the group of all rows of no table
-                none = f"SELECT {sql} FROM {table(self.columns, {0: ()})} WHERE false"
+                none = f"SELECT {sql} FROM r WHERE false"
                 [(nothing,)] = self._connection.execute(none).fetchall()
                 answers.update((number, nothing) for number in cases if number not in answers)
         except (duckdb.InternalException, duckdb.ParserException, duckdb.BinderException):
@@ -194,8 +195,13 @@ class Database:
 
     def frames(self, sql: str, cases: Mapping[int, Group]) -> dict[tuple[int, int], Any]:
         """The aggregate of the frame of each row of some groups."""
-        query = f"SELECT c8, c9, {sql} FROM {table(self.columns, cases)} WHERE c7"
+        query = f"SELECT c8, c9, {sql} FROM {_of(cases)} WHERE c7"
         return {(number, at): value for number, at, value in self._connection.execute(query).fetchall()}
+
+
+def _of(cases: Mapping[int, Group]) -> str:
+    """The rows of some groups: no others are computed."""
+    return f"(SELECT * FROM r WHERE c8 IN ({', '.join(map(str, cases)) or 'NULL'})) r"
 
 
 def same(got: Any, wanted: Any, type_: t.Type) -> bool:

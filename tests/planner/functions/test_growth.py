@@ -50,7 +50,7 @@ def values(type_):
     [overload for overload in SUPPORTED if overload.kind is ir.FunctionKind.SCALAR],
     ids=lambda implementation: f"{implementation.file}-{implementation.signature}",
 )
-def test_a_function_makes_no_more_bytes_than_its_bound(implementation) -> None:
+def test_a_function_makes_no_more_bytes_than_its_bound(implementation, connection) -> None:
     bound = bind(implementation.kind, implementation.signature, implementation.urn, arguments(implementation))
     call = ir.Call(function=bound.function, arguments=bound.arguments, type=bound.type)
     columns = {at.index: at.type for at in arguments(implementation) if isinstance(at, ir.Field)}
@@ -58,7 +58,7 @@ def test_a_function_makes_no_more_bytes_than_its_bound(implementation) -> None:
         return
     size = Guards("", ("r.c0",), None).size([call], lambda expression, _: render(expression, Columns()))
     most = f"{NARROW}" if size is None else size.sql()
-    connection, compared = duckdb.connect(), 0
+    compared = 0
     for row in itertools.islice(itertools.product(*map(values, columns.values())), 64):
         fields = (
             f"CAST({value} AS {sql_type(type_)}) AS c{at}"
