@@ -24,6 +24,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from ..proto.arrow.shown_values import shown_names
 from ..proto.errors import ExecutionError, InternalError
 from .arrays.layout import Places, take
 from .arrays.neighbours import starts
@@ -186,11 +187,14 @@ class _OrderCheck:
         broken = self._ordering.keys(heads).first_break()
         if broken is not None:
             row = self._seen + int(begins[broken - (self._last is not None)])
-            raise self._unsorted(row, heads.slice(broken - 1, 2).to_pylist())
+            raise self._unsorted(row, [self._shown(heads, broken - 1), self._shown(heads, broken)])
         self._seen += block.num_rows
         self._last = heads[-1:] if heads.num_rows else self._last
 
-    def _unsorted(self, row: int, keys: Sequence[object]) -> ExecutionError:
+    def _shown(self, heads: pa.RecordBatch, row: int) -> str:
+        return shown_names({name: heads.column(at)[row] for at, name in enumerate(self._names)})
+
+    def _unsorted(self, row: int, keys: Sequence[str]) -> ExecutionError:
         wanted = ", ".join(
             f"{name!r} {'descending' if order.descending else 'ascending'}"
             f" nulls {'first' if order.nulls_first else 'last'}"

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as kinds
 
+from ...proto.arrow.shown_values import shown
 from ...proto.arrow.unpack import packed, unpack
 from .retype import NullInside, nullable, requires, retype, same_layout
 
@@ -201,5 +202,5 @@ def _first_failing(array: pa.Array, target: pa.DataType) -> int:
 def _shown(value: pa.Scalar) -> str:
     # Python has no nanoseconds, and shows a decimal with its type.
     as_text = kinds.is_timestamp(value.type) or kinds.is_time(value.type) or kinds.is_decimal(value.type)
-    text = value.cast(pa.string()).as_py() if as_text else repr(value.as_py())
+    text = value.cast(pa.string()).as_py() if as_text else shown(value)
     return text if len(text) <= 80 else text[:77] + "..."

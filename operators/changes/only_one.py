@@ -11,6 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 import pyarrow as pa
 
+from ...proto.arrow.shown_values import shown_row
 from ...proto.errors import ExecutionError
 from .change_operator import ChangeOperator, Kept
 from .kept.arrangement import Arrangement
@@ -50,7 +51,7 @@ class OnlyOne(ChangeOperator):
         if len(many):
             row = rows.take(many[:1]).to_arrays(self._left.types)
             raise ExecutionError(
-                f"{self._plan_path}: the row {tuple(value[0].as_py() for value in row)!r} has more than one match, "
+                f"{self._plan_path}: the row {shown_row([value[0] for value in row])} has more than one match, "
                 "and must have at most one",
                 reason="MORE_THAN_ONE_ROW",
             )

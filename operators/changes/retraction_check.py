@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from ...proto.arrow.shown_values import shown_names
 from ...proto.errors import ExecutionError
 from ..core.operator import UNBOUNDED, StateReader, StateWriter
 from .change_operator import ChangeOperator, Kept
@@ -182,5 +183,5 @@ class RetractionCheck(ChangeOperator):
 
     def _not_there(self, row: Rows, total: int) -> NotThere:
         arrays = row.to_arrays(self._rows.types)
-        named = {name: array[0].as_py() for name, array in zip(self._rows.names, arrays, strict=True)}
-        return NotThere(self._source, row, total, repr(named))
+        named = {name: array[0] for name, array in zip(self._rows.names, arrays, strict=True)}
+        return NotThere(self._source, row, total, shown_names(named))

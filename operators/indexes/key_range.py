@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...proto.arrow.shown_values import shown
 from .equality import stored
 
 _LONGEST = 60
@@ -27,6 +28,5 @@ def _shown(row: pa.Table) -> str:
 
 
 def _value(value: pa.Scalar) -> str:
-    plain = value.as_py()
-    text = repr(plain) if isinstance(plain, str | bytes) else str(value)
+    text = shown(value, lambda plain: repr(plain) if isinstance(plain, str | bytes) else str(plain))
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."

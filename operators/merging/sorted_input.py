@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from ...proto.arrow.shown_values import shown
 from ...proto.errors import ExecutionError
 from ..arrays.ordering import Key, Ordering, SortedKeys
 from ..arrays.stretches import Stretch
@@ -122,5 +123,5 @@ class SortedInput:
 
 def _described(batch: pa.RecordBatch, ordering: Ordering, row: int, first_row: int) -> str:
     columns = [order.column for order in ordering.orders]
-    values = ", ".join(f"{batch.schema.field(i).name}={batch.column(i)[row].as_py()!r}" for i in columns)
+    values = ", ".join(f"{batch.schema.field(i).name}={shown(batch.column(i)[row])}" for i in columns)
     return f"row {first_row + row} ({values})"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from ...proto.arrow.shown_values import shown
 from ...proto.errors import InternalError, SplitError
 from ..arrays.ordering import Key, Order, Ordering, obstacle
 from ..core.piece import Piece
@@ -70,7 +71,7 @@ class DeclaredOrder:
 
     def _row(self, batch: pa.RecordBatch, key: Key, piece: Piece, at: int, number: int) -> _Row:
         columns = [order.column for order in self._ordering.orders]
-        values = ", ".join(f"{self._schema.field(i).name}={batch.column(i)[at].as_py()!r}" for i in columns)
+        values = ", ".join(f"{self._schema.field(i).name}={shown(batch.column(i)[at])}" for i in columns)
         return _Row(key, piece, number, values)
 
     def _broken(self, earlier: _Row, later: _Row) -> SplitError:

@@ -16,6 +16,7 @@ from typing import Final, Protocol
 import pyarrow as pa
 
 from ...operators.writing.formats import WRITE_FORMATS
+from ...proto.arrow.shown_values import shown
 
 SHOWN_ROWS: Final = 20
 FOLDER_FORMAT: Final = ".parquet"
@@ -144,6 +145,6 @@ class Screen(Output):
 
 
 def _cell(value: pa.Scalar) -> str:
-    text = "null" if not value.is_valid else str(value.as_py())
+    text = "null" if not value.is_valid else shown(value, str)
     text = text.replace("\n", "\\n").replace("\t", "\\t")
     return text if len(text) <= 60 else text[:57] + "..."

@@ -135,10 +135,14 @@ def test_a_window_that_ends_beyond_its_type_is_an_error_that_says_so(
         run(client, plan(kind, Spans(1_000, 1_000), [], ["count"]), [events(kind, [(tick, "a", 1)])])
 
 
-def test_an_infinite_time_is_an_error_that_says_so(client: tidegate.Client) -> None:
+@pytest.mark.parametrize("mode", ["per_epoch", "continuous"])
+def test_an_infinite_time_is_an_error_that_says_so(client: tidegate.Client, mode: str) -> None:
     kind = TIMES["microseconds"]
-    with pytest.raises(tidegate.TaskFailed, match="infinite"):
-        run(client, plan(kind, Spans(10, 10), [], ["count"]), [events(kind, [(2**63 - 1, "a", 1)])])
+    with (
+        client.create_task(plan(kind, Spans(10, 10), [], ["count"]), mode=mode) as task,
+        pytest.raises(tidegate.TaskFailed, match="infinite"),
+    ):
+        task.run_epoch({"events": [events(kind, [(2**63 - 1, "a", 1)])]}).table()
 
 
 def test_sums_of_windows_may_pass_through_more_than_their_type(client: tidegate.Client) -> None:

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from ....proto.arrow.shown_values import shown_row
 from ...arrays.hashing import Hashes, combine_hashes
 from ...core.batches import batch_of
 from ...core.interrupts import MANY, beside, look
@@ -140,7 +141,7 @@ class Rows:
 
     def described(self, schema: pa.Schema, at: int) -> str:
         """The values of row number `at` for a message, cut where they are long."""
-        text = repr(tuple(array[0].as_py() for array in self.take(np.array((at,))).to_arrays(schema.types)))
+        text = shown_row([array[0] for array in self.take(np.array((at,))).to_arrays(schema.types)])
         return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
     def to_batch(self, schema: pa.Schema, *more: pa.Array) -> pa.RecordBatch:
