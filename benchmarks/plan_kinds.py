@@ -219,6 +219,8 @@ EXPRESSIONS: Final[dict[str, Level]] = {
     "list of literals": lambda below, at: number_of(one_of(below, num(at), num(at + 1))),
     "list of values": lambda below, at: number_of(one_of(below, col(), num(at))),
     "list of pairs": lambda below, at: number_of(pair_of([below, col()], [num(at), num(at + 1)])),
+    "between": lambda below, at: number_of(call("between", below, num(at), num(at + 1))),
+    "search of a list": lambda below, at: number_of(call("array_has", listed(num(at), num(at + 1)), below)),
     "cast": _to_other,
     "text": _as_text(lambda value, _: value),
     "concat": _as_text(lambda value, at: call("concat", value, text(str(at)))),

@@ -19,7 +19,7 @@ from ..functions.aliases import type_of
 from ..functions.function_options import choose
 from ..functions.templates import entry
 from ..functions.templates.comparison import balanced
-from ..functions.templates.use import AggregateCall, Use
+from ..functions.templates.use import AggregateCall, Use, let_compared
 from ..functions.templates.window_functions import RANKING
 from ..ir import types as t
 from ..ir.arrow_types import sql_type
@@ -363,16 +363,16 @@ def _switch(switch: ir.Switch, part: _Part) -> _Step:
 
 
 def _one_of(one_of: ir.OneOf, part: _Part) -> _Step:
-    value = yield from _row(one_of.value, part)
+    value = yield from _each(one_of.value, part)
     rows = None if part.lambdas else _many_literals(one_of)  # DuckDB has no subqueries in lambdas
     if rows is not None:
         # Compared with true, the subquery stays a column of each row. As the filter itself it would become a semi join,
         # whose sides DuckDB may swap, and with them the order of the rows.
-        return f"(({value} IN ({rows})) = true)"
+        return f"(({_row_of(value)} IN ({rows})) = true)"
     options = []
     for option in one_of.options:
-        options.append((yield from _row(option, part)))  # noqa: PERF401  # a comprehension cannot yield
-    return f"({value} IN ({', '.join(options)}))" if options else "false"
+        options.append(_row_of((yield from _each(option, part))))  # noqa: PERF401  # a comprehension cannot yield
+    return let_compared(value, lambda named: f"({_row_of(named)} IN ({', '.join(options)}))") if options else "false"
 
 
 def _many_literals(one_of: ir.OneOf) -> str | None:
@@ -390,9 +390,8 @@ def _many_literals(one_of: ir.OneOf) -> str | None:
     return select_literals([([element.value for element in literals], type_)])
 
 
-def _row(items: Sequence[ir.Expression], part: _Part) -> _Step:
-    rendered = yield from _each(items, part)
-    return rendered[0] if len(rendered) == 1 else f"({', '.join(rendered)})"
+def _row_of(items: Sequence[str]) -> str:
+    return items[0] if len(items) == 1 else f"({', '.join(items)})"
 
 
 def _nested(nested: ir.Nested, part: _Part) -> _Step:

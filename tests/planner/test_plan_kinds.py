@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
 
+import pyarrow as pa
 import pytest
 
+import tidegate
 from benchmarks import plan_limits
 from benchmarks.plan_kinds import KINDS
 from tidegate.planner.decode import decode_plan
@@ -49,6 +52,26 @@ def test_each_is_a_plan(kind: str) -> None:
     decoded = decode_plan(PlanBytes(json=json.dumps(KINDS[kind](SMALL).plan())))
     static = [plan_limits.STATIC] if "look-up" in kind else []
     assert prepare(decoded, TaskOptions(), static).schema.names
+
+
+COMPARED: Final[Mapping[str, Callable[[int, int], bool]]] = {
+    "list of literals in each other": lambda value, at: value in (at, at + 1),
+    "list of values in each other": lambda value, at: value == at,  # or the column, which is far from all of them
+    "between in each other": lambda value, at: at <= value <= at + 1,
+    "search of a list in each other": lambda value, at: value in (at, at + 1),
+}
+
+
+@pytest.mark.parametrize("kind", COMPARED)
+def test_comparisons_with_several_values_forty_deep_are_planned_and_answered(kind: str) -> None:
+    """Class of bug: DuckDB writes such comparisons out, and their operand with them: forty levels never ended."""
+    column = [100, 1000] if "values" in kind else [*range(-3, 6)]
+    expected = [functools.reduce(lambda value, at: int(COMPARED[kind](value, at)), range(40), one) for one in column]
+    plan = json.dumps(KINDS[kind](40).plan())
+    with tidegate.local() as client:
+        rows = pa.table({"c0": column}, schema=pa.schema([pa.field("c0", pa.int64(), nullable=False)]))
+        (answer,) = client.query(plan, {"t": rows}).columns
+    assert answer.to_pylist() == expected
 
 
 @pytest.mark.parametrize("kind", ["chain of filter", "case in each column", "literals"])

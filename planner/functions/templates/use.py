@@ -87,12 +87,27 @@ def let(sql: str, body: Callable[[str], str]) -> str:
 
 def let_all(sqls: Sequence[str], body: Callable[[Sequence[str]], str]) -> str:
     """`body` of several values. Each long value gets a name."""
-    names = [sql if _ATOM.fullmatch(sql) else _name(sql) for sql in sqls]
+    return _named(sqls, [_ATOM.fullmatch(sql) is None for sql in sqls], body)
+
+
+def let_compared(sqls: Sequence[str], body: Callable[[Sequence[str]], str]) -> str:
+    """`body` of the operands of an IN list or of BETWEEN. DuckDB writes out a comparison with each bound or value, with
+    the operand in each of them. An operand that has such comparisons inside gets a name: its SQL would double with
+    each level, and twenty levels would take minutes to plan.
+    """
+    return _named(sqls, [any(mark in sql for mark in _COMPARISONS) for sql in sqls], body)
+
+
+def _named(sqls: Sequence[str], apart: Sequence[bool], body: Callable[[Sequence[str]], str]) -> str:
+    names = [_name(sql) if is_apart else sql for sql, is_apart in zip(sqls, apart, strict=True)]
     wrapped = body(names)
     for sql, name in zip(reversed(sqls), reversed(names), strict=True):
         if name != sql:
             wrapped = f"list_transform([{sql}], lambda {name}: {wrapped})[1]"
     return wrapped
+
+
+_COMPARISONS: Final = (" IN (", " BETWEEN ", "list_contains(")
 
 
 def _name(sql: str) -> str:
