@@ -154,13 +154,13 @@ def prepare(decoded: Decoded | ir.Plan, options: TaskOptions, static: Collection
 
 def _prepared(plan: ir.Plan, options: TaskOptions, is_static: IsStatic, warnings: tuple[str, ...]) -> Prepared:
     check(plan)
-    rewritten = rewrite(plan)
-    keys: Mapping[Key, int] = {}
-    if options.channels > 1:
-        rewritten = prune_columns(rewritten, narrow=True)
-        keys = equated((rewritten.root,), rewritten.shared)
+    several = options.channels > 1
+    rewritten = rewrite(plan, narrow=several)
+    keys: Mapping[Key, int] = equated((rewritten.root,), rewritten.shared) if several else {}
     rewritten = use_sorted_operators(choose_loops(rewritten, options))
-    planned = tuple(_with_keys(source, keys) for source in sources(rewritten, is_static, plan))
+    planned = sources(rewritten, is_static, plan)
+    if keys:
+        planned = tuple(_with_keys(source, keys) for source in planned)
     output = columns_of(rewritten)
     prepared = Prepared(
         plan=rewritten,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast, get_args
 
 from .. import ir
 from ..ir import types as t
@@ -17,6 +17,8 @@ from .patterns import Signature
 
 Argument: TypeAlias = ir.Expression | Type | Signature | str
 """An expression, or just the expression's type; a plain string is an enum argument."""
+
+_EXPRESSIONS: Final = frozenset(get_args(ir.Expression))
 
 Arrange: TypeAlias = Callable[[Sequence[Argument]], tuple[Argument, ...] | None]
 
@@ -93,11 +95,15 @@ def _zoned(values: Sequence[Argument]) -> Sequence[Argument]:
 
 def type_of(argument: Argument) -> Type | Signature | None:
     """The type of an argument, None for an enum argument."""
-    if isinstance(argument, str):
-        return None
-    if isinstance(argument, ir.Lambda):
-        return Signature(parameters=argument.parameters, result=argument.body.type)
-    return argument if isinstance(argument, Signature | Type) else argument.type
+    match argument:
+        case str():
+            return None
+        case ir.Lambda():
+            return Signature(parameters=argument.parameters, result=argument.body.type)
+        case _ if type(argument) in _EXPRESSIONS:
+            return cast("ir.Expression", argument).type
+        case _:
+            return cast("Type | Signature", argument)
 
 
 def _part(unit: str) -> Arrange:

@@ -16,7 +16,7 @@ overflow::
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from ...operators.core.interrupts import look
 
@@ -34,32 +34,26 @@ def unroll(step: Callable[[Node], Generator[Node, Result, Result]], root: Node) 
     """
     stack = [step(root)]
     steps = 0
-    result: Result | None = None
+    result: Any = None  # a step that begins is sent None
     error: BaseException | None = None
     while stack:
         steps += 1
         if not steps % _STEPS:
             look()
         try:
-            if error is not None:
-                pending, error = error, None
-                child = stack[-1].throw(pending)
-            elif result is None:
-                child = next(stack[-1])
-            else:
-                sent, result = result, None
-                child = stack[-1].send(sent)
+            child = stack[-1].send(result) if error is None else stack[-1].throw(error)
         except StopIteration as stop:
             stack.pop()
-            result = stop.value
+            result, error = stop.value, None
         except BaseException as raised:  # noqa: BLE001 - handed to the parent, which may add its place
             stack.pop()
             error = raised
         else:
             stack.append(step(child))
+            result = error = None
     if error is not None:
         raise error
-    return result  # type: ignore[return-value]  # the root's step has returned
+    return cast("Result", result)
 
 
 def each_once(root: Node, below: Callable[[Node], Sequence[Node]]) -> Iterator[Node]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ...operators.changes.event_time.row_watermarks import EventTime
 from ...operators.core.column import Column
@@ -74,8 +74,8 @@ def _planned(
     columns: dict[str, Column] = {}
     for read in leaves if used else ():
         for column in _columns(read, problems):
-            old = columns.get(column.name, column)
-            columns[column.name] = replace(old, nullable=old.nullable and column.nullable)
+            if column.nullable < columns.setdefault(column.name, column).nullable:
+                columns[column.name] = column
     first = leaves[0]
     return PlannedSource(
         name=name,

@@ -27,8 +27,10 @@ REWRITES: Final[tuple[Callable[[ir.Plan], ir.Plan], ...]] = (
 )
 
 
-def rewrite(plan: ir.Plan) -> ir.Plan:
-    """The plan after every rewrite. Each is linear in the plan's size and keeps the rows, their order included."""
+def rewrite(plan: ir.Plan, *, narrow: bool = False) -> ir.Plan:
+    """The plan after every rewrite. Each is linear in the plan's size and keeps the rows, their order included.
+    `narrow` is for plans on several channels: see `prune_columns`.
+    """
     for pass_ in REWRITES:
-        plan = pass_(plan)
+        plan = prune_columns(plan, narrow=narrow) if pass_ is prune_columns else pass_(plan)
     return plan

@@ -38,7 +38,7 @@ from .relations.topn import select_topn
 from .relations.values import select_values
 from .relations.window import select_window
 from .sql_scope import TextScope
-from .table import Direct, Table, gathered, select_list
+from .table import Direct, Table, gathered, numbered, select_list
 from .writer import Writer
 
 CONTEXT: Final = "context"
@@ -171,8 +171,6 @@ class Statement:
             return (yield from self._recursion(relation, visit))
         if isinstance(relation, ir.Exchange | ir.IndexTable | ir.Operated | ir.Iterate | ir.LoopInput | ir.OfTime):
             raise InternalError(f"{relation.plan_path}: {type(relation).__name__} inside a fragment")
-        scope = TextScope(rows=((), *outer), clock=self._clock, passing=self._passing, plan_path=relation.plan_path)
-        writer = Writer(scope=scope, aliases=self._aliases)
         tables: list[Table] = []
         is_joined = visit.is_joined or _joins(relation)
         for below in tree.inputs(relation):
@@ -183,16 +181,19 @@ class Statement:
             direct = (
                 None if isinstance(relation, ir.LateralJoin) else self._direct.get(select)
             )  # LATERAL asks for a SELECT
-            tables.append(writer.table(select, len(below.schema), direct))
-        row = tuple(column for table in tables for column in table.columns)
+            tables.append(numbered(self._aliases, select, len(below.schema), direct))
+        rows = (tuple(column for table in tables for column in table.columns), *outer)
         inner: dict[ir.Relation, str] = {}
         for subquery in subqueries_of(relation):
-            inner[subquery.relation] = yield _Visit(subquery.relation, (row, *outer), inside, True)
+            inner[subquery.relation] = yield _Visit(subquery.relation, rows, inside, True)
+        scope = TextScope(
+            rows=rows, clock=self._clock, subqueries=inner, passing=self._passing, plan_path=relation.plan_path
+        )
         try:
-            written = self._written(relation, tables, writer.with_subqueries(inner))
+            written = self._written(relation, tables, Writer(scope=scope, aliases=self._aliases))
         except PlanError as error:
             raise error.at(relation.plan_path) from error
-        yield from _read_again(written, inner, (row, *outer), inside)
+        yield from _read_again(written, inner, rows, inside)
         return written
 
     def _written(  # noqa: C901 (a line per relation)

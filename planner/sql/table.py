@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -45,6 +45,11 @@ class Table:
     def with_a_column(self) -> Table:
         """The rows of a table without columns, with the column of its SELECT."""
         return replace(self, width=1, direct=None)
+
+
+def numbered(aliases: Iterator[int], select: str, width: int, direct: Direct | None = None) -> Table:
+    """A table under the next of these aliases."""
+    return Table(select=select, alias=f"r{next(aliases)}", width=width, direct=direct)
 
 
 def gathered(select: str) -> str:

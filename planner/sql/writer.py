@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from .. import ir
 from ..ir.arrow_types import sql_type
 from . import expression_writer as expressions
 from .sql_scope import TextScope
-from .table import Direct, Table
+from .table import Table, numbered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,13 +47,9 @@ class Writer:
     def condition(self, condition: ir.Expression | None) -> str:
         return "true" if condition is None else self.expression(condition)
 
-    def table(self, select: str, width: int, direct: Direct | None = None) -> Table:
+    def table(self, select: str, width: int) -> Table:
         """The SELECT as a table with an alias of its own."""
-        return Table(select=select, alias=f"r{next(self.aliases)}", width=width, direct=direct)
-
-    def with_subqueries(self, selects: Mapping[ir.Relation, str]) -> Writer:
-        """A writer that knows the SELECTs of its expressions' subqueries, by the id of the subquery's relation."""
-        return replace(self, scope=replace(self.scope, subqueries=selects))
+        return numbered(self.aliases, select, width)
 
     def over(self, *tables: Table) -> Writer:
         """A writer whose current row is the row of these tables, side by side."""

@@ -59,8 +59,9 @@ class Types:
             return self.problem(plan_path / kind, "UNSUPPORTED_TYPE", REFUSED[kind])
         body = getattr(message, kind)
         type_ = CONVERTERS[kind](self, body, plan_path / kind, depth)
-        nullable = body.nullability != _NULLABILITY_REQUIRED
-        return type_ if is_unknown(type_) or type_.nullable is nullable else replace(type_, nullable=nullable)
+        if is_unknown(type_):
+            return type_
+        return t.required(type_) if body.nullability == _NULLABILITY_REQUIRED else t.nullable(type_)
 
     def carried(self, type_: Type, plan_path: PlanPath) -> Type:
         """The type of a value that the plan makes; `UNKNOWN`, once reported, if no value can have it. A type that a

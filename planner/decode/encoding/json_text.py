@@ -20,6 +20,8 @@ Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | Non
 
 _SPACE: Final = re.compile(r"(?:[ \t\n\r]++|(?://|#)[^\n]*+){0,4096}+")
 """The space between tokens, or the first part of a very long one; the pattern always matches."""
+_BEFORE_TOKENS: Final = frozenset(" \t\n\r/#")
+"""The first characters of what stands between tokens."""
 _SCALAR: Final = re.compile(r"(-?(?:0|[1-9]\d*))(\.\d+)?([eE][-+]?\d+)?|true|false|null", re.ASCII)
 _STRING: Final = re.compile(r'"((?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+)"')
 _WORDS: Final[dict[str, bool | None]] = {"true": True, "false": False, "null": None}
@@ -143,8 +145,11 @@ class _Reader:
 
     def _next(self) -> str:
         """The next character that is not space; empty at the end of the text."""
-        self._at = after_space(self._text, self._at)
-        return self._text[self._at : self._at + 1]
+        found = self._text[self._at : self._at + 1]
+        if found in _BEFORE_TOKENS:
+            self._at = after_space(self._text, self._at)
+            found = self._text[self._at : self._at + 1]
+        return found
 
     def _value(self) -> Json:
         match self._next():

@@ -81,16 +81,16 @@ class WireMessage(NamedTuple):
             out += data[copied:field_start]
             copied = position
             match rule:
-                case Hoist(name) if wire_type == LENGTH_DELIMITED:
+                case Hoist() if wire_type == LENGTH_DELIMITED:
                     _put_varint(out, tag & ~7 | VARINT)
-                    _put_varint(out, put(WireMessage(name, data, value_start, position)))
-                case Descend(below) if wire_type == LENGTH_DELIMITED:
-                    inner = self._rewrite(value_start, position, below, put)
+                    _put_varint(out, put(WireMessage(rule.message, data, value_start, position)))
+                case Descend() if wire_type == LENGTH_DELIMITED:
+                    inner = self._rewrite(value_start, position, rule.shape, put)
                     _put_varint(out, tag)
                     _put_varint(out, len(inner))
                     out += inner
-                case Retype(number) if wire_type == VARINT:
-                    _put_varint(out, number << 3 | VARINT)
+                case Retype() if wire_type == VARINT:
+                    _put_varint(out, rule.number << 3 | VARINT)
                     out += data[value_start:position]
                 case Retype():
                     out += data[field_start:position]
@@ -146,6 +146,8 @@ def _tag(data: bytes, position: int, end: int) -> tuple[int, int]:
 
 def read_varint(data: bytes, position: int, end: int) -> tuple[int, int]:
     """The number at `position`, and the position of its end. Raises `Malformed`."""
+    if position < end and data[position] < 0x80:  # most numbers are one byte
+        return data[position], position + 1
     result = shift = 0
     while position < end and shift < 70:
         byte = data[position]

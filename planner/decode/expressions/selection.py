@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
 from ... import ir
@@ -88,30 +87,31 @@ def _column(
     path = _path(decoder, message, plan_path)
     if not path:
         return poison.EXPRESSION
-    (first, at), *rest = path
+    first, *steps = path
     if not isinstance(first, int):
-        decoder.problems.add(at, "BAD_REFERENCE", "a reference begins with a struct field: the row is a struct")
+        decoder.problems.add(
+            _place(plan_path, path), "BAD_REFERENCE", "a reference begins with a struct field: the row is a struct"
+        )
         return poison.EXPRESSION
     type_ = column(row.schema, first)
     if type_ is None and decoder.habits.outer_references_lost:
-        row = _around(decoder, row, first, scope, at)
+        row = _around(decoder, row, first, scope, _place(plan_path, path))
         type_ = column(row.schema, first)
     if type_ is None:
         what = "parameters" if row.is_lambda else "columns"
         problem = f"there is no field {first}; there are {len(row.schema)} {what}, counted from 0"
-        decoder.problems.add(at / "field", "OUT_OF_RANGE", problem)
+        decoder.problems.add(_place(plan_path, path) / "field", "OUT_OF_RANGE", problem)
         return poison.EXPRESSION
-    end = _follow(decoder, type_, rest)
+    end = _follow(decoder, type_, path, plan_path, first=1)
     if end is None:
         return poison.EXPRESSION
-    steps = tuple(step for step, _ in rest)
     if not row.is_lambda:
-        return ir.Field(index=row.first + first, type=end, steps=steps, outer=row.outer)
+        return ir.Field(index=row.first + first, type=end, steps=tuple(steps), outer=row.outer)
     if row.is_packed:
         struct = ir.Parameter(index=0, type=t.Struct(fields=row.schema, nullable=False), outer=row.outer)
         return ir.NestedField(operand=struct, steps=(first, *steps), type=end)
     parameter = ir.Parameter(index=first, type=type_, outer=row.outer)
-    return ir.NestedField(operand=parameter, steps=steps, type=end) if steps else parameter
+    return ir.NestedField(operand=parameter, steps=tuple(steps), type=end) if steps else parameter
 
 
 def _around(decoder: Decoder, row: _Row, index: int, scope: Scope | None, plan_path: PlanPath) -> _Row:
@@ -129,10 +129,10 @@ def _into(decoder: Decoder, message: Message, operand: ir.Expression, plan_path:
     path = _path(decoder, message, plan_path)
     if not path or is_unknown(operand.type):
         return poison.EXPRESSION
-    end = _follow(decoder, operand.type, path)
+    end = _follow(decoder, operand.type, path, plan_path)
     if end is None:
         return poison.EXPRESSION
-    return ir.NestedField(operand=operand, steps=tuple(step for step, _ in path), type=end)
+    return ir.NestedField(operand=operand, steps=tuple(path), type=end)
 
 
 def convert_key(decoder: Decoder, message: Message, relation: ir.Relation, plan_path: PlanPath) -> ir.Expression:
@@ -150,8 +150,8 @@ def convert_key(decoder: Decoder, message: Message, relation: ir.Relation, plan_
 # ------------------------------------------------------------------------------------------------------- paths
 
 
-def _path(decoder: Decoder, message: Message, plan_path: PlanPath) -> Sequence[tuple[Step, PlanPath]]:
-    """The steps of a reference, each with its place. Empty, once reported, if the reference is broken."""
+def _path(decoder: Decoder, message: Message, plan_path: PlanPath) -> Sequence[Step]:
+    """The steps of a reference. Empty, once reported, if the reference is broken."""
     if message.WhichOneof("reference_type") != "direct_reference":
         if message.WhichOneof("reference_type") == "masked_reference":
             problem = "masked references are supported in reads only; write a reference for each field"
@@ -159,51 +159,81 @@ def _path(decoder: Decoder, message: Message, plan_path: PlanPath) -> Sequence[t
         else:
             decoder.problems.add(plan_path, "MISSING", "a reference is missing here")
         return ()
-    path: list[tuple[Step, PlanPath]] = []
-    number, at = message.direct_reference, plan_path / "direct_reference"
+    path: list[Step] = []
+    number = message.direct_reference
     while number:
         if len(path) > MAX_TYPE_DEPTH:
-            decoder.problems.add(at, "TOO_DEEP", f"a reference of more than {MAX_TYPE_DEPTH} steps")
+            problem = f"a reference of more than {MAX_TYPE_DEPTH} steps"
+            decoder.problems.add(_behind(plan_path, path), "TOO_DEEP", problem)
             return ()
         try:
             segment = decoder.nodes.take(number)
         except Malformed as error:
-            decoder.problems.add(at, "MALFORMED", str(error))
+            decoder.problems.add(_behind(plan_path, path), "MALFORMED", str(error))
             return ()
         kind = segment.WhichOneof("reference_type")
         if kind is None:
-            decoder.problems.add(at, "MISSING", "a reference is missing here")
+            decoder.problems.add(_behind(plan_path, path), "MISSING", "a reference is missing here")
             return ()
         body = getattr(segment, kind)
-        at = at / kind
         match kind:
             case "struct_field":
-                path.append((body.field, at))
+                path.append(body.field)
             case "list_element":
-                path.append((ir.ListElement(offset=body.offset), at))
+                path.append(ir.ListElement(offset=body.offset))
             case _:
-                path.append((ir.MapKey(key=decoder.literals.convert(body.map_key, at / "map_key")), at))
-        number, at = body.child, at / "child"
+                at = _behind(plan_path, path) / kind / "map_key"
+                path.append(ir.MapKey(key=decoder.literals.convert(body.map_key, at)))
+        number = body.child
     if not path:
         decoder.problems.add(plan_path / "direct_reference", "MISSING", "a reference is missing here")
     return path
 
 
-def _follow(decoder: Decoder, type_: Type, path: Sequence[tuple[Step, PlanPath]]) -> Type | None:
-    """The type at the end of `path` into a value of `type_`: nullable if anything on the way is nullable."""
+def _behind(plan_path: PlanPath, path: Sequence[Step]) -> PlanPath:
+    """The place of what comes behind these steps of a reference. Only a problem asks for places: most columns have
+    none.
+    """
+    at = plan_path / "direct_reference"
+    for step in path:
+        at = at / _member(step) / "child"
+    return at
+
+
+def _place(plan_path: PlanPath, path: Sequence[Step], index: int = 0) -> PlanPath:
+    """The place of a step of a reference."""
+    return _behind(plan_path, path[:index]) / _member(path[index])
+
+
+def _member(step: Step) -> str:
+    match step:
+        case int():
+            return "struct_field"
+        case ir.ListElement():
+            return "list_element"
+        case ir.MapKey():
+            return "map_key"
+
+
+def _follow(decoder: Decoder, type_: Type, path: Sequence[Step], plan_path: PlanPath, first: int = 0) -> Type | None:
+    """The type at the end of `path`, from its step `first` on, into a value of `type_`: nullable if anything on the way
+    is nullable.
+    """
     may_be_null = type_.nullable
-    for step, at in path:
+    for index in range(first, len(path)):
+        step = path[index]
         inner = _inside(type_, step)
         if inner is None:
             if not is_unknown(type_) and not (isinstance(step, ir.MapKey) and is_unknown(step.key.type)):
-                decoder.problems.add(at, "BAD_REFERENCE", f"{type_} has no {_name(step)}")
+                place = _place(plan_path, path, index)
+                decoder.problems.add(place, "BAD_REFERENCE", f"{type_} has no {_name(step)}")
             return None
         # an element or a key may be absent
         may_be_null = may_be_null or inner.nullable or not isinstance(step, int)
         type_ = inner
     if is_unknown(type_):
         return None
-    return replace(type_, nullable=True) if may_be_null else type_
+    return t.nullable(type_) if may_be_null else type_
 
 
 def _inside(type_: Type, step: Step) -> Type | None:

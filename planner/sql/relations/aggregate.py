@@ -26,14 +26,14 @@ row 1,600 of them take 3 s and 3 GB, and copies 0.1 s.
 def select_aggregate(relation: ir.Aggregate, table: Table, writer: Writer) -> str:
     if not table.columns and any(map(reads_enclosing_rows_alone, relation.measures)):
         table = table.with_a_column
+        writer = writer.over(table)
     if len(relation.grouping_sets) > _MANY:
         return _copied_for_sets(relation, table, writer)
     if len(relation.grouping_sets) > 1:
         return _grouping_sets(relation, table, writer)
     grouped = set(relation.grouping_sets[0]) if relation.grouping_sets else set()
-    row = writer.over(table)
-    keys = [row.column(key) if at in grouped else _null(key) for at, key in enumerate(relation.keys)]
-    measures = [row.measure(measure) for measure in relation.measures]
+    keys = [writer.column(key) if at in grouped else _null(key) for at, key in enumerate(relation.keys)]
+    measures = [writer.measure(measure) for measure in relation.measures]
     if not grouped and not measures:
         return f"SELECT {select_list((*keys, 'count(*)')[: max(len(keys), 1)])} FROM {table.item} HAVING count(*) >= 0"
     return f"SELECT {select_list((*keys, *measures))} FROM {table.item}{group_by(sorted(grouped))}"
@@ -47,9 +47,8 @@ def _grouping_sets(relation: ir.Aggregate, table: Table, writer: Writer) -> str:
     """The SELECT of several grouping sets. Keys become columns first, so that equal keys are still two. GROUPING gives
     the set's number and is called once: DuckDB makes a column, in every set, of each call.
     """
-    row = writer.over(table)
-    keyed = row.table(
-        f"SELECT {select_list((*table.columns, *map(row.column, relation.keys)))} FROM {table.item}",
+    keyed = writer.table(
+        f"SELECT {select_list((*table.columns, *map(writer.column, relation.keys)))} FROM {table.item}",
         table.width + len(relation.keys),
     )
     names = keyed.columns[table.width :]
@@ -63,7 +62,9 @@ def _grouping_sets(relation: ir.Aggregate, table: Table, writer: Writer) -> str:
     parts = [sorted(used)[at : at + _ASKED] for at in range(0, len(used), _ASKED)]
     masks = [f"GROUPING({', '.join(names[at] for at in part)})" for part in parts]
     columns = (*keys, *measures, *masks)
-    grouped = row.table(f"SELECT {', '.join(columns)} FROM {keyed.item} GROUP BY GROUPING SETS ({sets})", len(columns))
+    grouped = writer.table(
+        f"SELECT {', '.join(columns)} FROM {keyed.item} GROUP BY GROUPING SETS ({sets})", len(columns)
+    )
     own, mask_names = grouped.columns[: -len(masks) or None], grouped.columns[len(keys) + len(measures) :]
     return f"SELECT {', '.join((*own, _set_number(numbers, parts, mask_names)))} FROM {grouped.item}"
 
@@ -74,9 +75,8 @@ def _copied_for_sets(relation: ir.Aggregate, table: Table, writer: Writer) -> st
     the row of each empty set of the plan.
     """
     sets = [frozenset(grouping_set) for grouping_set in relation.grouping_sets]
-    row = writer.over(table)
-    numbered = row.table(
-        f"SELECT {select_list((*table.columns, *map(row.column, relation.keys)))}, unnest(range({len(sets)})) "
+    numbered = writer.table(
+        f"SELECT {select_list((*table.columns, *map(writer.column, relation.keys)))}, unnest(range({len(sets)})) "
         f"FROM {table.item}",
         table.width + len(relation.keys) + 1,
     )
@@ -86,7 +86,7 @@ def _copied_for_sets(relation: ir.Aggregate, table: Table, writer: Writer) -> st
         f"CAST({number} AS INTEGER)) = 1 THEN {key} END"
         for at, key in enumerate(numbered.columns[table.width : -1])
     )
-    copied = row.table(
+    copied = writer.table(
         f"SELECT {', '.join((*numbered.columns[: table.width], *members, number))} FROM {numbered.item}", numbered.width
     )
     *keys, number = copied.columns[table.width :]

@@ -17,7 +17,7 @@ many are one term.
 
 
 def select_filter(relation: ir.Filter, table: Table, writer: Writer) -> str:
-    condition = _condition(relation.condition, writer.over(table))
+    condition = _condition(relation.condition, writer)
     return f"SELECT {select_list(table.columns)} FROM {table.item} WHERE {condition}"
 
 

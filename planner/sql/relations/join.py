@@ -25,7 +25,7 @@ _KEYWORDS: Final = {
 
 
 def select_join(relation: ir.Join, left: Table, right: Table, writer: Writer) -> str:
-    on = writer.over(left, right).condition(relation.condition)
+    on = writer.condition(relation.condition)
     match relation.type:
         case ir.JoinType.INNER | ir.JoinType.OUTER | ir.JoinType.LEFT | ir.JoinType.RIGHT:
             columns = select_list((*left.columns, *right.columns))
@@ -39,9 +39,9 @@ def select_join(relation: ir.Join, left: Table, right: Table, writer: Writer) ->
         case ir.JoinType.RIGHT_SINGLE:
             return single(right, left, on, writer, other_first=True)
         case ir.JoinType.LEFT_MARK:
-            return mark(relation.condition, left, right, writer.over(left, right))
+            return mark(relation.condition, left, right, writer)
         case ir.JoinType.RIGHT_MARK:
-            return mark(relation.condition, right, left, writer.over(left, right))
+            return mark(relation.condition, right, left, writer)
         case _:
             assert_never(relation.type)
 

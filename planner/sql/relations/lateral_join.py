@@ -10,8 +10,7 @@ from .join import mark, single
 
 
 def select_lateral_join(relation: ir.LateralJoin, left: Table, right: Table, writer: Writer) -> str:
-    row = writer.over(left, right)
-    on = row.condition(relation.condition)
+    on = writer.condition(relation.condition)
     matches = f"SELECT {select_list(right.columns)} FROM {right.item} WHERE {on}"
     match relation.type:
         case ir.JoinType.INNER:
@@ -28,7 +27,7 @@ def select_lateral_join(relation: ir.LateralJoin, left: Table, right: Table, wri
         case ir.JoinType.LEFT_SINGLE:
             return single(left, right, on, writer, other_first=False)
         case ir.JoinType.LEFT_MARK:
-            return mark(relation.condition, left, right, row)
+            return mark(relation.condition, left, right, writer)
         case _:
             raise PlanError(
                 Problem(

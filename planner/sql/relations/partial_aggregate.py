@@ -9,7 +9,6 @@ from ..writer import Writer
 
 
 def select_partial_aggregate(relation: ir.PartialAggregate, table: Table, writer: Writer) -> str:
-    row = writer.over(table)
-    keys = [row.column(key) for key in relation.keys]
-    states = [column for measure in relation.measures for column in render_states(measure, row.scope)]
+    keys = [writer.column(key) for key in relation.keys]
+    states = [column for measure in relation.measures for column in render_states(measure, writer.scope)]
     return f"SELECT {select_list((*keys, *states))} FROM {table.item}{group_by(range(len(keys)))}"

@@ -9,11 +9,10 @@ from ..writer import Writer
 
 
 def select_project(relation: ir.Project, table: Table, writer: Writer) -> str:
-    row = writer.over(table)
     together = not any(map(has_subquery, relation.expressions))
-    test = row.guard(relation.expressions) if together else None
+    test = writer.guard(relation.expressions) if together else None
     if test is None:
-        column = row.unguarded_column if together else row.column
+        column = writer.unguarded_column if together else writer.column
         return f"SELECT {select_list(map(column, relation.expressions))} FROM {table.item}"
     tested = writer.table(f"SELECT {select_list((*table.columns, test))} FROM {table.item}", table.width + 1)
     row, stopped = writer.over(tested), tested.columns[-1]

@@ -21,9 +21,8 @@ _RUN: Final = 1024
 
 
 def select_sliding_aggregate(relation: ir.SlidingAggregate, table: Table, writer: Writer) -> str:
-    row = writer.over(table)
-    keys = [row.column(relation.slice), *(row.column(key) for key in relation.keys)]
-    states = [column for measure in relation.measures for column in render_states(measure, row.scope)]
+    keys = [writer.column(relation.slice), *(writer.column(key) for key in relation.keys)]
+    states = [column for measure in relation.measures for column in render_states(measure, writer.scope)]
     slices = f"SELECT {select_list((*keys, *states))} FROM {table.item}{group_by(range(len(keys)))}"
     over = _Windows(relation.length, relation.step, len(relation.keys), writer)
     return over.select(writer.table(slices, len(keys) + len(states)), relation.measures)

@@ -8,5 +8,4 @@ from ..writer import Writer
 
 
 def select_sort(relation: ir.Sort, table: Table, writer: Writer) -> str:
-    order = writer.over(table).order(relation.keys)
-    return f"SELECT {select_list(table.columns)} FROM {table.item}{order}"
+    return f"SELECT {select_list(table.columns)} FROM {table.item}{writer.order(relation.keys)}"

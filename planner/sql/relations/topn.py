@@ -9,12 +9,11 @@ from .fetch import limit
 
 
 def select_topn(relation: ir.TopN, table: Table, writer: Writer) -> str:
-    row = writer.over(table)
-    order = row.order(relation.keys)
+    order = writer.order(relation.keys)
     if not relation.ties or relation.count is None:
         columns = select_list(table.columns)
-        return f"SELECT {columns} FROM {table.item}{order}{limit(relation.offset, relation.count, row)}"
-    return _with_ties(relation, relation.count, table, row)
+        return f"SELECT {columns} FROM {table.item}{order}{limit(relation.offset, relation.count, writer)}"
+    return _with_ties(relation, relation.count, table, writer)
 
 
 def _with_ties(relation: ir.TopN, count: ir.Expression, table: Table, row: Writer) -> str:

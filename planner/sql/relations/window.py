@@ -8,5 +8,4 @@ from ..writer import Writer
 
 
 def select_window(relation: ir.Window, table: Table, writer: Writer) -> str:
-    row = writer.over(table)
-    return f"SELECT {select_list((*table.columns, *map(row.call, relation.calls)))} FROM {table.item}"
+    return f"SELECT {select_list((*table.columns, *map(writer.call, relation.calls)))} FROM {table.item}"
