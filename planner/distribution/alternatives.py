@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, fsum
 from typing import Final, NamedTuple
@@ -105,7 +105,8 @@ class Alternatives:
     @property
     def one(self) -> Alternative:
         """The best alternative on one channel: rows that are whole in every channel are whole in one channel."""
-        return replace(self.best(Placement.ONE, Placement.WHOLE), placement=Placement.ONE)
+        best = self.best(Placement.ONE, Placement.WHOLE)
+        return best if best.placement is Placement.ONE else replace(best, placement=Placement.ONE)
 
     @property
     def shares(self) -> tuple[Alternative, ...]:
@@ -121,6 +122,8 @@ class Alternatives:
     @property
     def wholly_read(self) -> Alternatives:
         """The same alternatives for a reader that needs all rows in any case."""
+        if all(alternative.reading is Reading.ALL for alternative in self.choices):
+            return self
         return replace(self, choices=tuple(replace(alternative, reading=Reading.ALL) for alternative in self.choices))
 
 
@@ -154,13 +157,14 @@ class Movement:
     def closed(self, estimate: Estimate, offered: Iterable[Alternative]) -> Alternatives:
         """The cheapest of these alternatives, and the alternatives that an exchange makes of them."""
         alternatives = list(offered)
-        shares = [alternative for alternative in alternatives if alternative.placement is Placement.SHARES]
-        gathered = [self.gathered(alternative, estimate) for alternative in shares]
+        # An exchange costs all alternatives alike that are placed alike, and forgets how their rows were in shares.
+        moved = _cheapest_each(alternatives, lambda one: (one.placement, bool(one.order), _beyond(one))).values()
+        gathered = [self.gathered(one, estimate) for one in moved if one.placement is Placement.SHARES]
         # Broadcast from several channels, rows would lose the order that they have in each channel.
-        sent = [alternative for alternative in alternatives if alternative.placement is Placement.ONE] + [
-            alternative for alternative in shares if not alternative.order
+        sent = [one for one in moved if one.placement is Placement.ONE] + [
+            one for one in moved if one.placement is Placement.SHARES and not one.order
         ]
-        broadcast = [self._broadcast(alternative, estimate) for alternative in sent]
+        broadcast = [self._broadcast(one, estimate) for one in sent]
         return Alternatives(estimate=estimate, choices=tuple(_cheapest([*alternatives, *gathered, *broadcast])))
 
     def gathered(self, alternative: Alternative, estimate: Estimate) -> Alternative:
@@ -263,21 +267,24 @@ def _beyond(alternative: Alternative) -> Reading:
 
 def _cheapest(alternatives: Iterable[Alternative]) -> Iterator[Alternative]:
     """The cheapest alternative of each kind."""
-    cheapest: dict[tuple[object, ...], Alternative] = {}
-    for alternative in alternatives:
-        kind = (
-            alternative.placement,
-            alternative.hashed,
-            alternative.ranged,
-            bool(alternative.order),
-            alternative.in_turn,
-            alternative.reading,
-        )
-        if kind not in cheapest or alternative.cost < cheapest[kind].cost:
-            cheapest[kind] = alternative
+    cheapest = _cheapest_each(
+        alternatives, lambda one: (one.placement, one.hashed, one.ranged, bool(one.order), one.in_turn, one.reading)
+    )
     shares = sorted(
         (alternative for alternative in cheapest.values() if alternative.placement is Placement.SHARES),
         key=lambda alternative: alternative.cost,
     )
     yield from (alternative for alternative in cheapest.values() if alternative.placement is not Placement.SHARES)
     yield from shares[:_MOST]
+
+
+def _cheapest_each(
+    alternatives: Iterable[Alternative], kind_of: Callable[[Alternative], Hashable]
+) -> dict[Hashable, Alternative]:
+    """The cheapest alternative of each kind, by kind; of equal ones the first."""
+    cheapest: dict[Hashable, Alternative] = {}
+    for alternative in alternatives:
+        kind = kind_of(alternative)
+        if kind not in cheapest or alternative.cost < cheapest[kind].cost:
+            cheapest[kind] = alternative
+    return cheapest

@@ -52,10 +52,13 @@ class Spread:
 
 def spread(root: ir.Relation, spreading: Spreading) -> Spread:
     """The cheapest alternative for the root's rows, whose order is that of the channels' rows, one channel after the
-    other. A single channel has all rows unless several channels save enough.
+    other. A single channel has all rows unless several channels save enough. Sources without rows, for which every task
+    is planned first, leave them nothing to save.
     """
     alone = _Finding(root, replace(spreading, channels=1))
     one = unroll(alone.step, root).one
+    if one.cost < spreading.least_saved and not any(spreading.rows.values()):
+        return Spread(one.relation, 1, alone.shared(), 0.0)
     finding = _Finding(root, spreading)
     alternatives = unroll(finding.step, root)
     best = min(
@@ -133,9 +136,10 @@ class _Finding:
         alternatives = Alternatives(estimate=estimate, choices=tuple(self._of(relation, below, estimate)))
         if relation.traits.takes != "asked":
             alternatives = alternatives.wholly_read
-        return self._movement.closed(
-            estimate, [replace(alternative, cost=alternative.cost + cost) for alternative in alternatives.choices]
-        )
+        choices = alternatives.choices
+        if cost:
+            choices = tuple(replace(alternative, cost=alternative.cost + cost) for alternative in choices)
+        return self._movement.closed(estimate, choices)
 
     def _of_loop(self, relation: ir.Recursion | ir.Rounds) -> Generator[ir.Relation, Alternatives, Alternatives]:
         """The alternatives of a loop: all of it in one place, from which its sorted rows may be dealt out."""
@@ -231,8 +235,8 @@ class _Finding:
         computed = [expression for expression in tree.expressions(relation) if not isinstance(expression, ir.Field)]
         work = _COMPUTE * (1 + len(computed)) + _MATCH * sum(map(_matches, computed))
         work += BYTE * below.estimate.wide if computed else 0.0
+        moved = output_positions(relation)
         for alternative in below.choices:
-            moved = output_positions(relation)
             order = moved_order(alternative.order, moved)
             if order is None and alternative.placement is Placement.SHARES:
                 continue  # the channels' rows could no longer be merged

@@ -4,14 +4,15 @@ Python's own reader recurses, so the interpreter limits its depth. The reader he
 JSON of RFC 8259, and comments, because Substrait's own examples begin with comments: from `//` or `#` to the end of the
 line, wherever space may stand. NaN and trailing commas are errors. If a key is given twice, the last one counts.
 
-Python's reader is ten times as fast. It reads the texts that nest little and that both readers read alike.
+Python's reader is ten times as fast. It reads the texts that nest little and that both readers read alike, and of other
+texts the objects and lists that nest little.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final, NoReturn, TypeAlias
 
 import numpy as np
@@ -30,6 +31,8 @@ _LITTLE_NESTED: Final = 200
 _HALF_PAIR: Final = re.compile(r"\\u[dD][89a-fA-F]")
 """An escape that stands for half of a character, as Python's reader takes it."""
 _TEXT_OR_COMMENT: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"?+|(?://|#)[^\n]*+', re.DOTALL)
+_TO_BRACKET: Final = re.compile(r'(?:[^][{}"/#]++|"(?:[^"\\]++|\\.)*+"?+|(?://|#)[^\n]*+|/)*+([][{}])', re.DOTALL)
+"""A bracket, and the strings, the comments and all else before it."""
 _WHOLE_TOKENS: Final = re.compile(r'(?:[^"/#]++|"(?:[^"\\]++|\\.)*+"|(?://|#)[^\n]*+\n|/(?=[^/]))*+', re.DOTALL)
 """Strings and comments that have an end, and what stands between them; the pattern always matches."""
 _WINDOW: Final = 1 << 18
@@ -45,9 +48,11 @@ class JsonError(Exception):
 
 def parse_json(text: str) -> Json:
     """The value that `text` holds. Raises `JsonError`, which gives the position."""
-    if _HALF_PAIR.search(text) is None and deepest("".join(without_texts(text))) <= _LITTLE_NESTED:
+    if _HALF_PAIR.search(text) is None:
         try:
-            return _PYTHONS.decode(text)  # type: ignore[no-any-return]
+            if deepest("".join(without_texts(text))) <= _LITTLE_NESTED:
+                return _PYTHONS.decode(text)  # type: ignore[no-any-return]
+            return _Reader(text, _little_nested(text)).read()
         except (ValueError, RecursionError):
             """It has comments, or is no JSON: our reader says where."""
     return _Reader(text).read()
@@ -80,6 +85,28 @@ def deepest(bare: str) -> int:
     return int(np.cumsum(np.where(opens, np.int8(1), np.int8(-1)), dtype=np.int32).max(initial=0))
 
 
+def _little_nested(text: str) -> Collection[int]:
+    """The positions of the objects and lists that nest little."""
+    little: set[int] = set()
+    starts: list[int] = []
+    heights = [0]
+    end = 0
+    while (bracket := _TO_BRACKET.match(text, end)) is not None:
+        end = bracket.end()
+        if text[end - 1] in "{[":
+            starts.append(end - 1)
+            heights.append(0)
+        elif starts:
+            height = heights.pop() + 1
+            if height > heights[-1]:
+                heights[-1] = height
+            if height <= _LITTLE_NESTED:
+                little.add(starts.pop())
+            else:
+                starts.pop()
+    return little
+
+
 def _no_number(text: str) -> NoReturn:
     raise ValueError(f"{text} is not JSON")
 
@@ -96,8 +123,11 @@ _PYTHONS: Final = json.JSONDecoder(parse_constant=_no_number, parse_int=_whole, 
 
 
 class _Reader:
-    def __init__(self, text: str) -> None:
+    """Reads a text. Python's reader reads the objects and lists at the positions `little`."""
+
+    def __init__(self, text: str, little: Collection[int] = ()) -> None:
         self._text = text
+        self._little = little
         self._at = 0
 
     def read(self) -> Json:
@@ -106,13 +136,14 @@ class _Reader:
         open_: list[dict[str, Json] | list[Json]] = [root]
         keys: list[str] = [""]
         while True:
-            value = self._value()
+            whole = self._next() and self._at in self._little
+            value = self._whole_value() if whole else self._value()
             container = open_[-1]
             if isinstance(container, dict):
                 container[keys[-1]] = value
             else:
                 container.append(value)
-            if isinstance(value, dict | list) and not self._closes_at_once(value):
+            if not whole and isinstance(value, dict | list) and not self._closes_at_once(value):
                 open_.append(value)
                 keys.append(self._key() if isinstance(value, dict) else "")
                 continue
@@ -145,11 +176,11 @@ class _Reader:
 
     def _next(self) -> str:
         """The next character that is not space; empty at the end of the text."""
-        found = self._text[self._at : self._at + 1]
-        if found in _BEFORE_TOKENS:
+        character = self._text[self._at : self._at + 1]
+        if character in _BEFORE_TOKENS:
             self._at = after_space(self._text, self._at)
-            found = self._text[self._at : self._at + 1]
-        return found
+            character = self._text[self._at : self._at + 1]
+        return character
 
     def _value(self) -> Json:
         match self._next():
@@ -163,6 +194,11 @@ class _Reader:
                 return self._string()
             case _:
                 return self._scalar()
+
+    def _whole_value(self) -> Json:
+        value: Json
+        value, self._at = _PYTHONS.raw_decode(self._text, self._at)
+        return value
 
     def _closes_at_once(self, container: dict[str, Json] | list[Json]) -> bool:
         if self._next() != ("}" if isinstance(container, dict) else "]"):

@@ -225,8 +225,8 @@ def _follow(decoder: Decoder, type_: Type, path: Sequence[Step], plan_path: Plan
         inner = _inside(type_, step)
         if inner is None:
             if not is_unknown(type_) and not (isinstance(step, ir.MapKey) and is_unknown(step.key.type)):
-                place = _place(plan_path, path, index)
-                decoder.problems.add(place, "BAD_REFERENCE", f"{type_} has no {_name(step)}")
+                step_path = _place(plan_path, path, index)
+                decoder.problems.add(step_path, "BAD_REFERENCE", f"{type_} has no {_name(step)}")
             return None
         # an element or a key may be absent
         may_be_null = may_be_null or inner.nullable or not isinstance(step, int)

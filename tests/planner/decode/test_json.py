@@ -120,6 +120,28 @@ def test_text_without_its_strings_is_the_same_in_windows_of_any_size(tokens: lis
         assert "".join(without_texts(text)) == "".join(kept)
 
 
+@given(inner=VALUES, depth=st.integers(190, 230), space=st.sampled_from(["", " ", "\n"]), cut=st.integers(0, 9))
+def test_what_nests_little_in_deep_json_is_read_as_everywhere_else(
+    inner: object, depth: int, space: str, cut: int
+) -> None:
+    text = f'{{"a": [{json.dumps(inner)}, "q]}}{{"],{space} "b": ' * depth + "0" + "}" * depth
+    value = parse_json(text)
+    for _ in range(depth):
+        assert isinstance(value, dict)
+        assert value["a"] == [inner, "q]}{"]
+        value = value["b"]
+    assert value == 0
+    if cut:
+        with pytest.raises(JsonError, match="line "):
+            parse_json(text[:-cut])
+
+
+def test_deep_json_takes_no_steps_for_what_nests_little_in_it() -> None:
+    wide = json.dumps([["x"] * 100] * 10)
+    deep = f'{{"a": {wide}, "b": ' * 300 + "0" + "}" * 300
+    assert steps.of(lambda: parse_json(deep)) < 300 * 1_000
+
+
 def test_json_of_any_depth_is_read() -> None:
     depth = 20_000
     value = parse_json("[" * depth + "]" * depth)
