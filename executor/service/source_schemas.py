@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -14,11 +14,14 @@ from ...proto.values import FileSplit, InlineSplit, Split, as_format
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SourceSchemas:
-    """The schemas of a task's tables, and of files that its plan names. The first split of each counts."""
+    """The schemas of a task's tables, and of files that its plan names. The first split of each counts. A file that a
+    plan names several times is opened once, and has the same schema each time.
+    """
 
     tables: Mapping[str, Sequence[Split]]
     roots: Sequence[str]
     side: str
+    _known: dict[FileSplit, pa.Schema | None] = field(default_factory=dict, init=False, repr=False)
 
     def table(self, name: str) -> pa.Schema | None:
         """The schema of the table of this name, or of the one whose name differs by case alone."""
@@ -37,5 +40,7 @@ class SourceSchemas:
         return next((self._of_file(split, f"file {split.path!r}") for split in named), None)
 
     def _of_file(self, split: FileSplit, origin: str) -> pa.Schema | None:
-        pieces = expand(split, self.roots, origin, side=self.side)
-        return open_pieces(pieces[:1])[0].schema if pieces else None
+        if split not in self._known:
+            pieces = expand(split, self.roots, origin, side=self.side)
+            self._known[split] = open_pieces(pieces[:1])[0].schema if pieces else None
+        return self._known[split]

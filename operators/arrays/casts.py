@@ -202,5 +202,13 @@ def _first_failing(array: pa.Array, target: pa.DataType) -> int:
 def _shown(value: pa.Scalar) -> str:
     # Python has no nanoseconds, and shows a decimal with its type.
     as_text = kinds.is_timestamp(value.type) or kinds.is_time(value.type) or kinds.is_decimal(value.type)
-    text = value.cast(pa.string()).as_py() if as_text else shown(value)
+    text = _written(value) if as_text else shown(value)
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _written(value: pa.Scalar) -> str:
+    try:
+        text: str = value.cast(pa.string()).as_py()
+    except pa.ArrowInvalid:  # no such time zone
+        text = value.cast(pa.timestamp(value.type.unit)).cast(pa.string()).as_py()
+    return text

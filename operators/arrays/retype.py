@@ -5,8 +5,6 @@ Values are not copied. A required field may be null only below a null; then its 
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 import pyarrow as pa
 from pyarrow import types as kinds
@@ -64,7 +62,6 @@ def unnamed(type_: pa.DataType) -> pa.DataType:
     return type_
 
 
-@cache
 def requires(type_: pa.DataType) -> bool:
     """True where a field inside values of a type is required, apart from the keys of maps."""
     if kinds.is_struct(type_):

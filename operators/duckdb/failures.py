@@ -17,7 +17,8 @@ from ...proto.errors import ExecutionError, InternalError, TidegateError
 ENGINE_ERRORS: Final = (duckdb.Error, pa.ArrowException, OSError)
 
 _HINT = re.compile(
-    r"\s*(\. Use TRY\(|, or SET |; SET |Possible solutions?:|Candidate functions:|\bLINE \d+:|Detail: Python ).*",
+    r"\s*(\. Use TRY\(|, or SET |; SET |Possible solutions?:|Candidate functions:|\bLINE \d+:|Detail: Python "
+    r"|\bStack Trace:).*",
     re.DOTALL,
 )
 #: DuckDB's words for columns of the statement, whose names are not the plan's.
@@ -25,6 +26,8 @@ _POSITIONAL = re.compile(r" (when casting from source column|in expression) .*\b
 #: A text that statements put in quotation marks, so that no cast reads it: plans of some producers do not read it.
 _MARKED = re.compile(r"(convert string )'\"(.*)\"'", re.DOTALL)
 _KIND = re.compile(r"^([A-Za-z ]+?) Error: ")
+#: DuckDB's words where a row's value fails in a function that DuckDB takes for one that cannot fail.
+_UNEXPECTED: Final = re.compile(r"is not marked as fallible - .*? Error: (.*)$", re.MULTILINE)
 _INTERNAL: Final = frozenset({"INTERNAL", "FATAL", "Binder", "Parser", "Catalog"})
 """What only a wrong statement, or DuckDB itself, can cause. A `Syntax` error is LIKE's, of a row's pattern."""
 #: Kinds of errors that a bad file can cause, so that it is worth finding that file. DuckDB has no kind of its own for a
@@ -75,6 +78,8 @@ def translate(error: BaseException, plan_path: str, memory_limit: int, text: str
     if is_of_spilling(error):  # without the file, whose path is the server's
         cause = sentence(str(error)).rpartition(": ")[2]
         return ExecutionError(_at(plan_path, f"spilling to disk failed: {cause}"), reason="SPILL_FAILED")
+    if (unexpected := _UNEXPECTED.search(str(error))) is not None:
+        return ExecutionError(_at(plan_path, sentence(unexpected[1])))
     cause = sentence(str(error) if text is None else text)
     if kind in _INTERNAL:
         return InternalError(_at(plan_path, f"DuckDB refused the fragment: {cause}"))

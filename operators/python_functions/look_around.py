@@ -22,6 +22,8 @@ LOOK_AROUND: Final = "look_around"
 MOST_STEPS: Final = 100_000_000
 """The most steps for one text: some tenths of a second."""
 
+LONGEST_PATTERN: Final = 10_000
+"""The most characters of a pattern: `re` takes 7 s to read a million of them."""
 _MOST_PATHS: Final = 1_000_000
 _MANY: Final = 65_535
 _TOKENS: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?<?[=!]|\$", re.DOTALL)
@@ -64,6 +66,10 @@ def has_look_around(pattern: str) -> bool:
 @lru_cache(maxsize=256)
 def read(pattern: str, flags: str) -> LookAround:
     """The pattern. Raises `ValueError`, with the reason, if it is none or may take too many steps."""
+    if len(pattern) > LONGEST_PATTERN:
+        raise ValueError(
+            f"a pattern with look-around has {len(pattern):,} characters; at most {LONGEST_PATTERN:,} are allowed"
+        )
     written = pattern
     if "m" not in flags:
         written = _TOKENS.sub(lambda token: _ALIKE.get(token.group(), token.group()), pattern)

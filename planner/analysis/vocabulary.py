@@ -9,7 +9,6 @@ from __future__ import annotations
 import enum
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import fields
-from functools import cache
 from typing import Any, Final, cast, get_args
 
 from .. import ir
@@ -39,7 +38,7 @@ def _of_relation(relation: ir.Relation) -> Iterator[Hashable]:
     kind = type(relation)
     own = (*relation.parts.columns, *relation.parts.expressions)
     choices = (getattr(relation, name) for name in _names(kind) if name not in own)
-    types = frozenset(map(_nullable, relation.schema)) if relation.parts.inputs and not own else None
+    types = frozenset(map(nullable, relation.schema)) if relation.parts.inputs and not own else None
     yield (kind, types, *(choice for choice in choices if isinstance(choice, enum.Enum | bool)))
     for name in own:
         value = getattr(relation, name)
@@ -57,16 +56,16 @@ def _word(node: object) -> Hashable:
 
 
 def _kinds(row: tuple[ir.Expression, ...]) -> Hashable:
-    return tuple((type(item), _nullable(item.type)) for item in row)
+    return tuple((type(item), nullable(item.type)) for item in row)
 
 
 def _part(value: object) -> Hashable:
     match value:
         case ir.Literal(value=str() | bytes() as text):
             # DuckDB looks at some texts when it plans: formats and patterns.
-            return ir.Literal, _nullable(value.type), text
+            return ir.Literal, nullable(value.type), text
         case ir.Literal():
-            return ir.Literal, _nullable(value.type), value.value is None
+            return ir.Literal, nullable(value.type), value.value is None
         case tuple():
             return tuple(map(_part, value))
         case ir.SortKey() | ir.Measure() | ir.WindowCall() | ir.Bound():
@@ -74,18 +73,13 @@ def _part(value: object) -> Hashable:
         case Mapping():
             return tuple(sorted(value.items()))
         case _ if type(value) in _EXPRESSIONS:
-            return type(value), _nullable(value.type)  # type: ignore[attr-defined]  # every expression has a type
+            return type(value), nullable(value.type)  # type: ignore[attr-defined]  # every expression has a type
         case _ if type(value) in _TYPES:
-            return _nullable(cast("Type", value))
+            return nullable(cast("Type", value))
         case Hashable():
             return value
         case _:
             return type(value)
-
-
-@cache
-def _nullable(type_: Type) -> Type:
-    return nullable(type_)
 
 
 def _names(kind: type[Any]) -> tuple[str, ...]:

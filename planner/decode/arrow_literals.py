@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -10,9 +10,8 @@ from pyarrow import types as kinds
 
 from ...operators.arrays.casts import LossyCast, cast, castable, plain
 from ..ir import types as t
-from ..ir.arrow_types import arrow_type, parts_of_tick
+from ..ir.arrow_types import arrow_type, instants, parts_of_tick
 from ..ir.types import Type, required
-from .encoding.limits import Limit
 
 _LONGEST_TYPE: Final = 200
 _NANOS_DIGITS: Final = 9
@@ -22,65 +21,77 @@ class NoSuchValue(Exception):
     """The value is none of the type; the message says what it is."""
 
 
-def literal_value(array: pa.Array, type_: Type, most: Limit) -> object:
-    """The one value of an array, as `ir.Literal` has it. Raises `NoSuchValue`, and `PlanError` for a nested value of
-    more than `most` values.
+def literal_value(array: pa.Array, type_: Type) -> object:
+    """The one value of an array, as `ir.Literal` has it. Raises `NoSuchValue`.
 
     A value is converted where it stays the same value. A decimal also becomes the nearest float, as in SQL.
     """
-    return _Conversion(most).values(array, type_)[0]
+    return _values(array, type_)[0]
 
 
-class _Conversion:
-    """Converts a value with all values in it. Recurses as deep as the declared type, which has a limit."""
+def literals_in(array: pa.Array) -> int:
+    """The number of values in an array, those inside of values too. Recurses as deep as the array's type, which has a
+    limit. It looks at no value: an array of nulls may have 2**31 of them in a few bytes.
+    """
+    type_ = array.type
+    inside: Sequence[pa.Array] = ()
+    if kinds.is_map(type_):
+        first, end = array.offsets[0].as_py(), array.offsets[-1].as_py()
+        inside = [part.slice(first, end - first) for part in (array.keys, array.items)]
+    elif kinds.is_struct(type_):
+        inside = array.flatten()
+    elif kinds.is_list(type_) or kinds.is_large_list(type_) or kinds.is_fixed_size_list(type_):
+        inside = [array.flatten()]
+    return len(array) + sum(map(literals_in, inside))
 
-    def __init__(self, most: Limit) -> None:
-        self._most = most
-        self._count = 0
 
-    def values(self, array: pa.Array, type_: Type) -> list[object]:
-        self._count += len(array)
-        if self._count > self._most.most:
-            raise self._most.refuse()
-        if array.null_count and not type_.nullable:
-            raise NoSuchValue("its value is null" if len(array) == 1 else f"there is a null in its value, {type_}")
-        valid = array.drop_null()
-        match type_:
-            case _ if not len(valid):
-                there: list[object] = []
-            case t.Struct(fields=fields):
-                there = self._structs(valid, fields)
-            case t.List(element=element):
-                _expect(kinds.is_list(plain(valid.type)) or kinds.is_fixed_size_list(valid.type), valid)
-                there = [tuple(self.values(item.values, element)) for item in valid]
-            case t.Map(key=key, value=value):
-                _expect(kinds.is_map(valid.type), valid)
-                there = [self._pairs(item.values, key, value) for item in valid]
-            case _:
-                there = _scalars(valid, type_)
-        if len(there) == len(array):
-            return there
-        left = iter(there)
-        return [next(left) if value.is_valid else None for value in array]
+def _values(array: pa.Array, type_: Type) -> list[object]:
+    """All values of an array. Recurses as deep as the declared type, which has a limit."""
+    if array.null_count and not type_.nullable:
+        raise NoSuchValue("its value is null" if len(array) == 1 else f"there is a null in its value, {type_}")
+    valid = array.drop_null()
+    match type_:
+        case _ if not len(valid):
+            there: list[object] = []
+        case t.Struct(fields=fields):
+            there = _structs(valid, fields)
+        case t.List(element=element):
+            _expect(kinds.is_list(plain(valid.type)) or kinds.is_fixed_size_list(valid.type), valid)
+            there = [tuple(_values(item.values, element)) for item in valid]
+        case t.Map(key=key, value=value):
+            _expect(kinds.is_map(valid.type), valid)
+            there = [_pairs(item.values, key, value) for item in valid]
+        case _:
+            there = _scalars(valid, type_)
+    if len(there) == len(array):
+        return there
+    left = iter(there)
+    return [next(left) if value.is_valid else None for value in array]
 
-    def _structs(self, array: pa.Array, fields: tuple[Type, ...]) -> list[object]:
-        """A struct's fields go by their positions: the types of a plan need not have names."""
-        _expect(kinds.is_struct(array.type) and array.type.num_fields == len(fields), array)
-        if not fields:
-            return [()] * len(array)
-        return list(zip(*map(self.values, array.flatten(), fields), strict=True))
 
-    def _pairs(self, entries: pa.Array, key: Type, value: Type) -> tuple[object, ...]:
-        keys, values = entries.flatten()
-        return tuple(zip(self.values(keys, key), self.values(values, value), strict=True))
+def _structs(array: pa.Array, fields: tuple[Type, ...]) -> list[object]:
+    """A struct's fields go by their positions: the types of a plan need not have names."""
+    _expect(kinds.is_struct(array.type) and array.type.num_fields == len(fields), array)
+    if not fields:
+        return [()] * len(array)
+    return list(zip(*map(_values, array.flatten(), fields), strict=True))
+
+
+def _pairs(entries: pa.Array, key: Type, value: Type) -> tuple[object, ...]:
+    keys, values = entries.flatten()
+    there = _values(keys, key)
+    if len(set(there)) < len(there):
+        raise NoSuchValue("it has a key twice")
+    return tuple(zip(there, _values(values, value), strict=True))
 
 
 def _expect(fits: bool, array: pa.Array) -> None:
     if not fits:
-        raise NoSuchValue(f"its value is {_shown(array.type)}")
+        raise NoSuchValue(f"its value is {shown(array.type)}")
 
 
-def _shown(type_: pa.DataType) -> str:
+def shown(type_: pa.DataType) -> str:
+    """A type for a sentence: its beginning where it is long."""
     text = str(type_)
     return text if len(text) <= _LONGEST_TYPE else f"{text[:_LONGEST_TYPE]}..."
 
@@ -107,6 +118,8 @@ def _instant(value: pa.Scalar, type_: t.Time | t.Timestamp | t.TimestampTz) -> i
     units, rest = divmod(value.value, parts_of_tick(type_))
     if rest:
         raise NoSuchValue(f"{value} has more places than its type, {type_}")
+    if units not in instants(type_):
+        raise NoSuchValue(f"{units} is beyond the range of {type_}")
     return int(units)
 
 

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Context, Decimal
 from functools import reduce
-from typing import Final
+from typing import Final, TypeAlias
 
 from ..ir import Literal
 from ..ir import types as t
+from ..ir.arrow_types import instants
 from ..ir.types import Type
 from .comparing import either_nullable, same_type
 from .declarations.declared_types import MAX_TYPE_DEPTH, Types
@@ -24,6 +25,8 @@ REFUSED: Final[Mapping[str, str]] = {
 
 _EXACT: Final = Context(prec=60)
 _POISON: Final = Literal(value=None, type=UNKNOWN)
+
+Moment: TypeAlias = t.Time | t.Timestamp | t.TimestampTz
 
 
 class Literals:
@@ -108,9 +111,16 @@ class Literals:
             return self.problem(plan_path, "BAD_LITERAL", f"{unscaled} has more than {precision} digits")
         return Literal(value=Decimal(unscaled).scaleb(-scale, _EXACT), type=type_)
 
-    def instant(self, value: int, make: Callable[..., Type], precision: int, plan_path: PlanPath) -> Literal:
+    def instant(self, value: int, make: Callable[..., Moment], precision: int, plan_path: PlanPath) -> Literal:
         checked = self.types.precision(precision, plan_path)
-        return _POISON if checked is None else Literal(value=value, type=make(precision=checked))
+        if checked is None:
+            return _POISON
+        type_ = make(precision=checked)
+        known = instants(type_)
+        if value not in known:
+            message = f"{value} is no {type_}, which has values from {known[0]} to {known[-1]}"
+            return self.problem(plan_path, "BAD_LITERAL", message)
+        return Literal(value=value, type=type_)
 
     def days(self, body: Message, plan_path: PlanPath) -> tuple[tuple[int, int, int], int] | None:
         """An interval of days and seconds, and its precision.
@@ -140,11 +150,11 @@ def _plain(type_: Type) -> Converter:
     return lambda _, body, __, ___: Literal(value=body, type=required)
 
 
-def _precise(make: Callable[..., Type]) -> Converter:
+def _precise(make: Callable[..., Moment]) -> Converter:
     return lambda literals, body, plan_path, _: literals.instant(body.value, make, body.precision, plan_path)
 
 
-def _microseconds(make: Callable[..., Type]) -> Converter:
+def _microseconds(make: Callable[..., Moment]) -> Converter:
     return lambda literals, body, plan_path, _: literals.instant(body, make, 6, plan_path)
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Final
 
 import pyarrow as pa
 
 from ...operators.arrays.casts import plain
-from ...proto.arrow.arrow_ipc import read_untrusted_stream
-from ...proto.errors import PlanError, Problem, TidegateError
+from ...proto.arrow.arrow_ipc import read_schema, read_untrusted_stream
+from ...proto.errors import PlanError, Problem, RequestError
 from ..ir import Literal
 from ..ir.from_arrow import type_of
 from ..ir.types import Type, required
-from .arrow_literals import NoSuchValue, literal_value
+from .arrow_literals import NoSuchValue, literal_value, literals_in, shown
 from .encoding import limits
 from .encoding.message_nodes import Message, Nodes
 from .literal_values import Literals
@@ -21,32 +22,56 @@ from .plan_path import PlanPath
 from .poison import is_unknown
 from .problems import Problems
 
-Given = Mapping[int, pa.Array]
-"""The values that come beside a plan, by the numbers of their parameters: arrays of one value."""
 
-_MOST_NUMBER = (1 << 32) - 1
+@dataclass(frozen=True, slots=True, eq=False)
+class GivenValue:
+    """A value that comes beside a plan, as an array of one, and the number of literals that it stands for."""
+
+    array: pa.Array
+    literals: int
+
+    @property
+    def size(self) -> int:
+        """The bytes that each further use of the value counts as: about those of the literals in a plan."""
+        return int(self.array.nbytes) + _LITERAL_BYTES * self.literals
+
+
+Given = Mapping[int, GivenValue]
+"""The values that come beside a plan, by the numbers of their parameters."""
+
+_MOST_NUMBER: Final = (1 << 32) - 1
+_LITERAL_BYTES: Final = 4
+_LISTED: Final = 20
 
 
 def read_given(stream: bytes) -> Given:
     """The values in an Arrow stream of one row, with a column for each. Raises `PlanError`."""
     if not stream:
         return {}
+    if len(stream) > limits.BYTES.most:
+        raise limits.BYTES.refuse(len(stream))
     try:
+        columns = len(read_schema(stream))
+        if columns > limits.COLUMNS.most:
+            raise limits.COLUMNS.refuse(columns)
         schema, batches = read_untrusted_stream(stream)
-    except TidegateError as error:
+    except RequestError as error:
         raise _unreadable(str(error)) from error
     rows = sum(batch.num_rows for batch in batches)
     if rows != 1:
         raise _unreadable(f"they must be one row, not {rows:,}")
     batch = next(batch for batch in batches if batch.num_rows)
-    values: dict[int, pa.Array] = {}
+    values: dict[int, GivenValue] = {}
     for name, column in zip(schema.names, batch.columns, strict=True):
         number = int(name) if name.isascii() and name.isdigit() and len(name) <= 10 else _MOST_NUMBER + 1
         if number > _MOST_NUMBER:
             raise _unreadable(f"a column must be called by its parameter's number, as 0, not {name[:40]!r}")
         if number in values:
             raise _unreadable(f"parameter {number} has two values")
-        values[number] = column
+        values[number] = GivenValue(column, literals_in(column))
+    literals = sum(value.literals for value in values.values())
+    if literals > limits.LITERALS.most:
+        raise limits.LITERALS.refuse(literals)
     return values
 
 
@@ -63,6 +88,7 @@ class Parameters:
         self._problems = problems
         self._literals = literals
         self._given = beside
+        self._read: set[int] = set()
         self._bound: dict[int, tuple[int, PlanPath]] = {}
         self._used: set[int] = set()
         self._values: dict[tuple[int, Type], object] = {}
@@ -91,8 +117,10 @@ class Parameters:
     def check_given(self) -> None:
         """Refuses values of parameters that a plan without other problems does not have."""
         known = sorted({*self._used, *self._bound})
+        more = f", and {len(known) - _LISTED:,} more" if len(known) > _LISTED else ""
+        listed = (", ".join(map(str, known[:_LISTED])) or "none") + more
         for number in sorted(self._given.keys() - known):
-            message = f"the plan has no parameter {number}; its parameters are: {', '.join(map(str, known)) or 'none'}"
+            message = f"the plan has no parameter {number}; its parameters are: {listed}"
             self._problems.add(PlanPath().at("parameters", number), "UNKNOWN_PARAMETER", message)
 
     def _from_plan(self, number: int, declared: Type | None, plan_path: PlanPath) -> Literal | None:
@@ -107,18 +135,19 @@ class Parameters:
         return replace(literal, type=type_)
 
     def _from_arrow(self, number: int, declared: Type | None, plan_path: PlanPath) -> Literal | None:
-        array = self._given[number]
+        array = self._given[number].array
+        if number in self._read:
+            self._nodes.count_repeat(self._given[number].size)
+        self._read.add(number)
         type_ = declared or type_of(pa.field("", plain(array.type), nullable=array.null_count > 0))
         if type_ is None:
-            self._refuse(number, None, f"{array.type} is the type of no column: cast the value", plan_path)
+            self._refuse(number, None, f"{shown(array.type)} is the type of no column: cast the value", plan_path)
             return None
         if is_unknown(self._literals.types.carried(type_, plan_path / "type")):
             return None
-        if (number, type_) in self._values:
-            self._nodes.count_repeat(array.nbytes)
-        else:
+        if (number, type_) not in self._values:
             try:
-                self._values[number, type_] = literal_value(array, type_, limits.LITERALS)
+                self._values[number, type_] = literal_value(array, type_)
             except NoSuchValue as error:
                 self._refuse(number, declared, str(error), plan_path)
                 return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, NoReturn
@@ -19,14 +20,14 @@ from .declarations.field_names import count_names, name_fields
 from .declarations.habits import Habits, candidates
 from .decoder import Converters, Decoder, Subtree
 from .encoding import limits
-from .encoding.counting import count_json, count_text, count_wire
+from .encoding.counting import Counted, count_json, count_text, count_wire
 from .encoding.json_nodes import JsonNodes, read_json
 from .encoding.looks_like import looks_like, unreadable
 from .encoding.message_nodes import Malformed, Message, Nodes
 from .encoding.protobuf_nodes import WireNodes
 from .parameter_values import read_given
 from .plan_path import PlanPath
-from .problems import Problems
+from .problems import Problems, TooManyProblems
 
 _BYTE_ORDER_MARK: Final = "\ufeff"
 _PER_RECORD: Final = 2
@@ -62,7 +63,7 @@ def decode_plan(plan: PlanBytes, operators: UserOperators = _NO_OPERATORS, schem
         raise PlanError(Problem(place="", reason="MALFORMED", message=f"this is not a Substrait plan: {other}"))
     parameters = read_given(plan.parameters)
     try:
-        nodes = _counted(plan)
+        nodes = _counted(plan, sum(value.literals for value in parameters.values()))
         message = nodes().peek(0)
     except Malformed as error:
         raise PlanError(Problem(place="", reason="MALFORMED", message=unreadable(plan, str(error)))) from error
@@ -93,22 +94,23 @@ def _refuse_both(plan_path: str) -> NoReturn:
     )
 
 
-def _counted(plan: PlanBytes) -> Callable[[], Nodes]:
-    """A factory of tables of the plan's messages, one for each reading of the plan. Refuses a plan that is too large
-    first.
+def _counted(plan: PlanBytes, literals: int) -> Callable[[], Nodes]:
+    """A factory of tables of the plan's messages, one for each reading of the plan. Refuses a plan that is too large,
+    with the literals of its parameters, first.
     """
+    counted = Counted(literals)
     encoded = plan.binary if plan.binary is not None else plan.json or ""
     size = len(encoded) + len(plan.parameters)
     if size > limits.BYTES.most:
         raise limits.BYTES.refuse(size)
     if isinstance(encoded, bytes):
-        if len(encoded) > limits.least():
-            count_wire(encoded)
+        if literals or len(encoded) > limits.least():
+            count_wire(encoded, counted=counted)
         return partial(WireNodes, encoded)
     count_text(encoded)
     value = read_json(encoded)
-    if len(encoded) > limits.least():
-        count_json(value)
+    if literals or len(encoded) > limits.least():
+        count_json(value, counted)
     return partial(JsonNodes, value)
 
 
@@ -129,12 +131,14 @@ def _decode(nodes: Nodes, beside: Beside, habits: Habits) -> _Reading:
     extensions = read_extensions(message, problems)
     types = Types(nodes, problems, extensions, habits.unsigned_variation)
     decoder = Decoder(_CONVERTERS, nodes, problems, extensions, types, habits, beside)
-    _check_plan(decoder, message)
-    plan = _root(decoder, message)
+    plan = None
+    with suppress(TooManyProblems):
+        _check_plan(decoder, message)
+        plan = _root(decoder, message)
+        if not len(problems):
+            decoder.parameters.check_given()
     result: Decoded | PlanError
     try:
-        problems.raise_any()
-        decoder.parameters.check_given()
         problems.raise_any()
         if plan is None:
             raise AssertionError("a plan without problems has a root")

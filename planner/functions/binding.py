@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from ...proto.errors import PlanError, Problem
 from .. import ir
@@ -22,6 +23,9 @@ from .function_options import choose
 from .overloads import choose_overload
 from .result_types import reconcile
 from .templates import entry
+
+_LONGEST_NAME: Final = 100
+"""The longest name that similar ones are looked up for. No function has a longer one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +147,8 @@ def _unbound(
             reason="NO_MATCHING_FUNCTION",
             message=f"there is no {kind.value} function {shown}{origin}; there are: {', '.join(have)}",
         )
-    near = difflib.get_close_matches(base, sorted(registry.names(kind) | aliases.known(kind)), n=3, cutoff=0.5)
+    known = registry.names(kind) | aliases.known(kind)
+    near = difflib.get_close_matches(base, sorted(known), n=3, cutoff=0.5) if len(base) <= _LONGEST_NAME else ()
     hint = f"; did you mean {', '.join(near)}?" if near else ""
     return Problem(
         place=plan_path, reason="UNKNOWN_FUNCTION", message=f"there is no {kind.value} function {shown}{origin}{hint}"

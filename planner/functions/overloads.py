@@ -25,6 +25,7 @@ from . import aliases, coercion, registry
 from .aliases import Alias, Argument, type_of
 from .argument_types import fit, match_types
 from .derivation import READS_ARGUMENT
+from .patterns import is_remembered
 from .producer_meanings import meanings
 from .registry import Implementation
 from .result_types import castable, literal_values, result_type
@@ -57,10 +58,13 @@ def choose_overload(
     output: Type | None,
     dialect: str,
 ) -> Choice | None:
-    """The best candidate, remembered: plans repeat themselves, and trying twenty overloads takes a millisecond."""
+    """The best candidate, remembered where no type is nested: plans repeat themselves, and trying twenty overloads
+    takes a millisecond.
+    """
     reads = _reads(kind, base, dialect)
     kinds = tuple(_kind_of_argument(argument, reads) for argument in arguments)
-    key = (kind, base, compound, file, kinds, output, dialect)
+    remembers = all(map(is_remembered, (output, *map(type_of, arguments))))
+    key = (kind, base, compound, file, kinds, output, dialect) if remembers else ()
     known = _KNOWN.get(key)
     if known is None:
         candidates = list(_candidates(kind, base, compound, file, arguments, output, dialect))
@@ -69,7 +73,8 @@ def choose_overload(
         known = min(candidates, key=lambda candidate: candidate.rank)
         if len(_KNOWN) >= _MOST_KNOWN:
             _KNOWN.clear()
-        _KNOWN[key] = known
+        if remembers:
+            _KNOWN[key] = known
     return known
 
 

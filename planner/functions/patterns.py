@@ -28,6 +28,11 @@ class Signature:
 ArgumentType: TypeAlias = Type | Signature
 
 
+def is_remembered(type_: ArgumentType | None) -> bool:
+    """False for the types that nothing is remembered by."""
+    return not (isinstance(type_, Signature) or t.is_nested(type_))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern:
     """A type pattern. `name` is in lower case; `parameters` are patterns, or for numbers a name or a digit string.

@@ -21,7 +21,7 @@ from . import coercion, registry
 from .aliases import Argument, type_of
 from .argument_types import match_types
 from .derivation import derive
-from .patterns import ArgumentType, Bindings, Signature
+from .patterns import ArgumentType, Bindings, Signature, is_remembered
 from .registry import Implementation
 
 _NUMBERS: Final = (t.Integer, t.Float, t.Decimal)
@@ -37,10 +37,10 @@ _FAMILIES: Final[tuple[tuple[type[Type], ...], ...]] = (_NUMBERS, _TEXTS, _DATES
 def derived_type(function: ir.Function, arguments: Sequence[Argument]) -> Type:
     """The result type that a bound function derives from its converted arguments, before the plan's own declaration."""
     constants = tuple(literal_values(implementation_of(function), arguments).items())
-    return _derived(function, tuple(type_of(argument) for argument in arguments), constants)
+    types = tuple(type_of(argument) for argument in arguments)
+    return (_remembered if all(map(is_remembered, types)) else _derived)(function, types, constants)
 
 
-@lru_cache(maxsize=4096)
 def _derived(
     function: ir.Function, types: tuple[ArgumentType | None, ...], constants: tuple[tuple[str, int], ...]
 ) -> Type:
@@ -49,6 +49,9 @@ def _derived(
     if bindings is None:
         raise ValueError(f"{function.signature} does not take {', '.join(map(str, types))}")
     return result_type(implementation, types, bindings, dict(constants))
+
+
+_remembered: Final = lru_cache(maxsize=4096)(_derived)
 
 
 @lru_cache(maxsize=1024)

@@ -25,6 +25,11 @@ from .walk import unroll
 _FINEST: Final = 9
 _MICROS: Final = 6
 _DAY: Final = 86_400_000_000
+_LEAST: Final = {_MICROS: -9_223_372_022_400_000_000, _FINEST: 2 - (1 << 63)}
+_MOST: Final = (1 << 63) - 2
+"""The timestamps that DuckDB has, in microseconds and in nanoseconds: the numbers next to them are its infinities, and
+texts of smaller ones are an internal error of DuckDB.
+"""
 _UNITS: Final = ("s", "ms", "ms", "ms", "us", "us", "us", "ns", "ns", "ns")
 _UNIT_DIGITS: Final[dict[str, int]] = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _ARROW_INTEGERS: Final[dict[tuple[int, bool], pa.DataType]] = {
@@ -282,3 +287,11 @@ def parts_of_tick(time: Type) -> int:
     if not isinstance(time, t.Time | t.Timestamp | t.TimestampTz):
         return 1
     return int(10 ** (_UNIT_DIGITS[unit(time)] - time.precision))
+
+
+def instants(type_: t.Time | t.Timestamp | t.TimestampTz) -> range:
+    """The values that a type has in DuckDB, as counts of its units."""
+    finest = _MICROS if type_.precision <= _MICROS else _FINEST
+    parts = 10 ** (finest - type_.precision)
+    least, most = (0, _DAY * 10 ** (finest - _MICROS)) if isinstance(type_, t.Time) else (_LEAST[finest], _MOST)
+    return range(-(-least // parts), most // parts + 1)

@@ -41,7 +41,7 @@ def _type(type_: pa.DataType, nullable: bool, depth: int) -> Type | None:
         return replace(plain, nullable=nullable)
     if kinds.is_fixed_size_binary(type_):
         return t.FixedBinary(length=type_.byte_width, nullable=nullable)
-    if kinds.is_decimal128(type_):
+    if kinds.is_decimal128(type_) and 0 <= type_.scale <= type_.precision:
         return t.Decimal(precision=type_.precision, scale=type_.scale, nullable=nullable)
     if kinds.is_time(type_):
         return t.Time(precision=_DIGITS[type_.unit], nullable=nullable)

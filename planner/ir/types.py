@@ -216,15 +216,28 @@ def spell(type_: _Type) -> str:
 
 def nullable(type_: T) -> T:
     """The same type, with nulls allowed."""
-    return type_ if type_.nullable else cast("T", _other(type_))
+    return type_ if type_.nullable else _other(type_)
 
 
 def required(type_: T) -> T:
     """The same type, with nulls not allowed."""
-    return cast("T", _other(type_)) if type_.nullable else type_
+    return _other(type_) if type_.nullable else type_
+
+
+def _other(type_: T) -> T:
+    if is_nested(type_):
+        return replace(type_, nullable=not type_.nullable)
+    return cast("T", _other_scalar(type_))
 
 
 @lru_cache(maxsize=4096)
-def _other(type_: _Type) -> _Type:
+def _other_scalar(type_: _Type) -> _Type:
     """The same type with the other nullability. A plan asks for few types, and for each of them often."""
     return replace(type_, nullable=not type_.nullable)
+
+
+def is_nested(type_: object) -> bool:
+    """True for a type with types in it. The process remembers nothing by such a type: it may have thousands of fields,
+    and a look-up walks all of them.
+    """
+    return isinstance(type_, Struct | List | Map)

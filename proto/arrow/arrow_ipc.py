@@ -21,7 +21,7 @@ from ..errors import Exhausted, InvalidRequest
 from ..values import MIB, InlineSplit
 from .flatbuffers import field, root, table
 from .unpack import CODES, LIST_VIEWS, TEXT_VIEWS, packed, unpack, unpacked_type
-from .validation import validated, viewed_bytes
+from .validation import validated, validated_schema, viewed_bytes
 
 MAX_INLINE_BYTES: Final = 1024 * MIB  # of one split, once dictionaries and views are unpacked
 KNOWN_SCHEMA_BYTES: Final = 16_384  # a schema up to this size is remembered: it comes again with the next split
@@ -185,7 +185,7 @@ def _read_messages(stream: pa.BufferReader) -> list[pa.ipc.Message]:
 def _shape(metadata: bytes) -> _Shape:
     """The shape that a schema message (without its framing) describes."""
     framed = _CONTINUATION + len(metadata).to_bytes(4, "little") + metadata
-    schema = pa.ipc.read_schema(pa.py_buffer(framed))
+    schema = validated_schema(pa.ipc.read_schema(pa.py_buffer(framed)))
     _refuse_types(schema)
     plain = pa.schema([_plain_field(field) for field in schema], schema.metadata)
     view = memoryview(metadata)

@@ -59,7 +59,7 @@ def validated(rows: Rows) -> Rows:
 
 
 def validated_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema itself; `pa.ArrowInvalid` where the name of a field, at any depth, is not UTF-8."""
+    """The schema itself; `pa.ArrowInvalid` where the name of a field or a time zone, at any depth, is not UTF-8."""
     for field in schema:
         _check_names(field)
     return schema
@@ -71,12 +71,19 @@ def each_validated(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
 
 
 def _check_names(field: pa.Field) -> None:
-    try:
-        field.name  # noqa: B018 - it is decoded only here
+    type_ = field.type
+    try:  # they are decoded only here
+        field.name  # noqa: B018
+        if kinds.is_timestamp(type_):
+            type_.tz  # noqa: B018
     except UnicodeDecodeError as error:
-        raise pa.ArrowInvalid(f"the name of a field is not UTF-8: {error}") from error
-    for index in range(field.type.num_fields):
-        _check_names(field.type.field(index))
+        raise pa.ArrowInvalid(f"the name of a field or a time zone is not UTF-8: {error}") from error
+    if kinds.is_dictionary(type_):
+        _check_names(pa.field("", type_.value_type))
+    elif isinstance(type_, pa.BaseExtensionType):
+        _check_names(pa.field("", type_.storage_type))
+    for index in range(type_.num_fields):
+        _check_names(type_.field(index))
 
 
 def viewed_bytes(array: pa.Array) -> int:
@@ -105,6 +112,27 @@ def _check_views(array: pa.Array) -> None:
         _check_views(child)
 
 
+def _check_least_decimals(array: pa.Array) -> None:
+    """Raise `pa.ArrowInvalid` for a decimal, at any depth, whose bits are the least number that they can be. Arrow's
+    own check lets it pass in every precision: its absolute value overflows.
+    """
+    if not kinds.is_decimal(array.type):
+        for child in _children(array):
+            _check_least_decimals(child)
+        return
+    buffer = array.buffers()[1]
+    if buffer is None or not len(array):
+        return
+    width = array.type.byte_width
+    least = bytes(width - 1) + b"\x80"
+    there = np.frombuffer(buffer, np.dtype((np.void, width)), len(array), width * array.offset)
+    is_least = there == np.frombuffer(least, there.dtype)
+    if array.null_count:
+        is_least &= array.is_valid().to_numpy(zero_copy_only=False)
+    if is_least.any():
+        raise pa.ArrowInvalid(f"decimal value -2^{8 * width - 1} does not fit in precision of {array.type}")
+
+
 def _children(array: pa.Array) -> Iterator[pa.Array]:
     """The arrays inside of an array, as they are, without its offset."""
     type_ = array.type
@@ -129,6 +157,7 @@ def _check(array: pa.Array) -> None:
     elif not (_nulls_are_counted(array) and is_proved_right(array)):
         _check_views(array)
         array.validate(full=True)
+        _check_least_decimals(array)
 
 
 def is_proved_right(array: pa.Array) -> bool:

@@ -3,8 +3,8 @@
 Every gRPC client sees the status code and its sentence. Metadata carries the rest: `tidegate-error` is the class in
 `proto.errors`, then come `tidegate-reason`, `tidegate-epoch`, and `tidegate-problems-bin`, a plan's problems as a
 `ValidateResponse`. gRPC refuses large metadata, so long texts and lists are cut there and say so; `Validate` returns
-texts in full, and every problem that has a place. `tidegate-traceback-bin` is the traceback of user code: its last
-lines where it is long. The server's log has the whole traceback.
+every problem that has a place, and cuts texts only beyond 4,000 characters. `tidegate-traceback-bin` is the traceback
+of user code: its last lines where it is long. The server's log has the whole traceback.
 """
 
 from __future__ import annotations

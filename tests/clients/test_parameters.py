@@ -159,6 +159,11 @@ REFUSED: Final[tuple[tuple[Node, object, str], ...]] = (
     (required("varchar", length=2), "äöü", "a text of 3 characters is not a varchar<2>"),
     (required("fixedChar", length=4), "äöü", "a text of 3 characters is not a fixedchar<4>"),
     (required("intervalYear"), dt.timedelta(days=1), "is not a value of type interval_year"),
+    (required("precisionTimestamp", precision=0), pa.scalar(2**60, pa.timestamp("s")), "beyond the range of"),
+    (required("precisionTimestampTz", precision=6), pa.scalar(-(2**63), pa.timestamp("us", "UTC")), "beyond the range"),
+    (required("precisionTimestamp", precision=9), pa.scalar(2**63 - 1, pa.timestamp("ns")), "beyond the range of"),
+    (required("precisionTimestampTz", precision=6), pa.scalar(1, pa.timestamp("ns", "+99:99")), "000000001 is not"),
+    (WORDS, pa.scalar([("k", 1), ("k", 2)], pa.map_(pa.string(), pa.int64())), "it has a key twice"),
     (required("list", type=required("i64")), [1, None], "there is a null in its value, i64"),
     (required("list", type=required("i64")), 1, "but its value is int64"),
     (PAIR, {"only": 1}, "but its value is struct<only: int64>"),
@@ -236,7 +241,7 @@ def stream(**columns: pa.Array) -> bytes:
 @pytest.mark.parametrize(
     ("sent", "sentence"),
     [
-        (b"\x00", "cannot be read: the inline data"),
+        (b"\x00", "cannot be read: this is not an Arrow IPC schema message"),
         (stream(**{"0": pa.array([1, 2])}), "must be one row, not 2"),
         (stream(**{"0": pa.array([], pa.int64())}), "must be one row, not 0"),
         (stream(zero=pa.array([1])), "called by its parameter's number, as 0, not 'zero'"),
@@ -251,21 +256,50 @@ def test_malformed_values_are_a_problem_of_the_plan(client: Client, sent: bytes,
 
 
 def test_the_size_of_values_is_bounded() -> None:
-    """All of them together, how often the plan repeats one, and the values inside of one."""
+    """All of them together, how often the plan repeats one, also as several types, and the values inside of them."""
     text = tidegate.with_parameters(b"", {0: "x" * (limits.BYTES.most - 100)}).parameters
     lists = projection(required("list", type=required("i64")))
     many = tidegate.with_parameters(lists, {0: list(range(limits.LITERALS.most))})
     uses = [parameter(0, required("string"))] * 40
     often = plan(project(table(I64), *uses), [f"c{number}" for number in range(41)])
     half = "x" * (limits.REPEATED_BYTES.most // 38)
+    kinds = [parameter(0, required("varchar", length=limits.REPEATED_BYTES.most + kind)) for kind in range(40)]
+    as_kinds = plan(project(table(I64), *kinds), [f"c{number}" for number in range(41)])
+    bools = required("list", type=required("bool"))
+    literal = {"literal": {"i64": 5}}
+    flags = [True] * (limits.LITERALS.most // 2)
+    one_list = plan(project(table(I64), *[parameter(0, bools)] * 100), [f"c{number}" for number in range(101)])
+    with_own = plan(project(table(I64), parameter(0, bools), *[literal] * 1_000), [f"c{at}" for at in range(1_002)])
+    nulls = pa.FixedSizeListArray.from_arrays(pa.nulls(2**31 - 1), 2**31 - 1)
+    columns = {str(number): pa.array([1]) for number in range(limits.COLUMNS.most + 1)}
     for sent, sentence in (
         (PlanBytes(binary=b"\x00" * 200, parameters=text), r"bytes; at most 16,777,216"),
-        (many, r"more than 100,000 literals"),
+        (many, r"100,001 literals"),
+        (tidegate.with_parameters(projection(bools, bools), {0: flags, 1: flags}), r"100,002 literals"),
+        (tidegate.with_parameters(encode(with_own), {0: [True] * 99_500}), r"more than 100,000 literals"),
+        (PlanBytes(binary=lists, parameters=stream(**{"0": nulls})), r"2,147,483,648 literals"),
+        (PlanBytes(binary=lists, parameters=stream(**columns)), r"10,001 columns"),
+        (tidegate.with_parameters(encode(as_kinds), {0: half}), r"bytes of parts that are written once"),
+        (tidegate.with_parameters(encode(one_list), {0: flags}), r"bytes of parts that are written once"),
         (tidegate.with_parameters(encode(often), {0: half}), r"bytes of parts that are written once"),
     ):
         with pytest.raises(tidegate.PlanError, match=sentence) as refused:
             decode_plan(sent)
         assert refused.value.reason == "PLAN_TOO_LARGE"
+
+
+def test_a_value_without_a_declared_type_has_one_that_columns_have(client: Client) -> None:
+    untyped = encode(plan(project(table(I64), {"dynamicParameter": {"parameterReference": 0}}), ["c0", "p"]))
+    wide = pa.array([{f"field {at}": at for at in range(500)}])
+    negative = pa.scalar(Decimal(5_000), pa.decimal128(5, -3))
+    for value, there in ((negative, r"decimal128(5, -3)"), (wide[0], "struct<field 0")):
+        (problem,) = client.validate(untyped, parameters={0: value})
+        assert (problem.reason, problem.place) == (
+            "BAD_PARAMETER",
+            "relations[0].root.input.project.expressions[0].dynamic_parameter.type",
+        )
+        assert f"{there}" in problem.message
+        assert len(problem.message) < 400
 
 
 def test_a_durable_task_keeps_its_values(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,6 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import tidegate
+from tidegate.executor.service import source_schemas
+from tidegate.operators.sources.split_pieces import expand
 
 ROWS: Final = pa.table(
     {
@@ -65,11 +68,41 @@ def test_a_durable_task_and_its_checkpoints_have_the_types_again(tmp_path: Path,
         assert client.task(task.id).read_epoch().num_rows == 2
 
 
+def test_a_file_that_a_plan_names_often_is_looked_at_once(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = []
+
+    def counted(split: Any, *rest: Any, **more: Any) -> Any:
+        listed.append(split)
+        return expand(split, *rest, **more)
+
+    monkeypatch.setattr(source_schemas, "expand", counted)
+    items = {"items": [{"uriFolder": file.parent.as_uri(), "parquet": {}}]}
+    read = {"read": {"baseSchema": {"names": ["k"]}, "localFiles": items}}
+    union = {"set": {"op": "SET_OP_UNION_ALL", "inputs": [read] * 20}}
+    with tidegate.local() as client:
+        assert not client.validate(json.dumps({"relations": [{"root": {"input": union, "names": ["k"]}}]}))
+    assert len(listed) == 1
+
+
+def test_many_names_of_a_wide_table_take_no_long_time_and_no_long_sentences() -> None:
+    """Before, each name was compared with each column, and each problem listed all columns: 20 s and 10 MB."""
+    width = 4_000
+    wide = pa.schema([(f"column {at}", pa.int64()) for at in range(width)]).empty_table()
+    there, strange = ([f"{word} {at}" for at in range(width)] for word in ("column", "field"))
+    began = time.process_time()
+    with tidegate.local() as client:
+        assert client.query(named(*there), tables={"rows": wide}).num_columns == width
+        with pytest.raises(tidegate.PlanError, match=r"'column 0', .* more") as refused:
+            client.create_task(named(*strange), tables={"rows": wide})
+    assert time.process_time() - began < 5
+    assert len(str(refused.value)) < 200_000
+
+
 @pytest.mark.parametrize(
     ("names", "tables", "sentence"),
     [
         (["k"], {}, "names and no types: declare the types, or bind the table"),
-        (["k", "x"], {"rows": ROWS}, "the source has no column 'x'; there are: k, s, d, t, u"),
+        (["k", "x"], {"rows": ROWS}, "the source has no column 'x'; there are: 'k', 's', 'd', 't', 'u'"),
         (["u"], {"rows": ROWS}, "column 'u' is duration\\[s\\], which is no Substrait type"),
         (["k", "k"], {"rows": ROWS}, "two columns are called 'k'"),
     ],

@@ -23,6 +23,25 @@ def test_a_rows_pattern_or_escape_that_like_cannot_use_is_no_bug(pattern: str, e
     assert message in translated.message
 
 
+def test_a_value_that_fails_where_duckdb_expects_no_failure_is_no_bug() -> None:
+    """DuckDB's own message has a trace of the stack, with addresses of the process and paths of the machine."""
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE t AS SELECT make_timestamp(-9223372036854775808) AS a")
+        with pytest.raises(duckdb.Error, match="Stack Trace") as caught:
+            connection.execute("SELECT CAST(a AS VARCHAR) FROM t").fetchall()
+    translated = failures.translate(caught.value, "place", 1 << 30)
+    assert failures.is_fatal(caught.value)
+    assert translated.reason == "EXECUTION_FAILED"
+    assert translated.message == "place: Date out of range in timestamp conversion"
+
+
+def test_a_bug_of_duckdb_is_one_without_the_trace_of_its_stack() -> None:
+    text = "INTERNAL Error: it broke\n\nStack Trace:\n\n/usr/lib/duckdb.so(+0x1d08be1) [0x7f096db08be1]\n"
+    translated = failures.translate(duckdb.InternalException(text), "place", 1 << 30)
+    assert isinstance(translated, InternalError)
+    assert translated.message == "place: DuckDB refused the fragment: it broke"
+
+
 @pytest.mark.parametrize("sql", ["SELEKT 1", "SELECT missing FROM range(1)", "SELECT * FROM missing"])
 def test_a_statement_that_duckdb_does_not_understand_is_a_bug(sql: str) -> None:
     with duckdb.connect() as connection, pytest.raises(duckdb.Error) as caught:

@@ -103,6 +103,7 @@ def test_not_every_bracket_looks_around(pattern: str) -> None:
         ("(?=a", "cannot be read"),
         ("(?<=a+)b", "cannot be read"),
         ("[[:alpha:]](?=b)", "class of characters inside"),
+        ("a" * 10_000 + "(?=b)", "10,005 characters; at most 10,000"),
     ],
 )
 def test_a_pattern_that_might_take_long_is_refused(pattern: str, why: str) -> None:

@@ -109,6 +109,25 @@ def test_noise_and_cut_streams_are_read_or_refused(data: bytes) -> None:
         read(data)
 
 
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([1], pa.timestamp("s", "XXXXX")),
+        pa.array([1], pa.timestamp("s", "XXXXX")).dictionary_encode(),
+        pa.array([[1]], pa.list_(pa.timestamp("s", "XXXXX"))),
+        pa.array([{"XXXXX": 1}]),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_names_and_time_zones_in_types_are_utf8(column: pa.Array) -> None:
+    batch = pa.record_batch({"a": column})
+    sent = arrow_ipc.stream_bytes(batch.schema, (batch,))
+    assert arrow_ipc.read_untrusted_stream(sent)[1][0].num_rows == 1
+    with pytest.raises(InvalidRequest, match="is not UTF-8") as refused:
+        arrow_ipc.read_untrusted_stream(sent.replace(b"XXXXX", b"XX\xffXX"))
+    assert refused.value.reason == "MALFORMED_ARROW"
+
+
 def test_schemas_survive() -> None:
     schema = pa.schema([pa.field("a", pa.decimal128(12, 2), nullable=False)])
     assert arrow_ipc.read_schema(arrow_ipc.schema_bytes(schema)) == schema

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 import struct
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
@@ -117,6 +118,22 @@ def test_sound_rows_and_slices_of_them_pass(array: pa.Array, few: int, monkeypat
     for start in range(len(array) + 1):
         for length in range(len(array) + 1 - start):
             assert validated(batch.slice(start, length)).num_rows == length
+
+
+@pytest.mark.parametrize("make", [pa.decimal32, pa.decimal64, pa.decimal128, pa.decimal256])
+def test_the_least_number_of_a_decimals_bits_has_too_many_digits(make: Callable[[int], pa.DataType]) -> None:
+    """Arrow's own check takes it in every precision: its absolute value overflows."""
+    type_ = make(5)
+    width = type_.byte_width
+    bits = b"".join(number.to_bytes(width, "little", signed=True) for number in (7, -(1 << (8 * width - 1)), -7))
+    least = pa.Array.from_buffers(type_, 3, [None, pa.py_buffer(bits)])
+    lists = pa.ListArray.from_arrays(pa.array([0, 3], pa.int32()), least)
+    maps = pa.MapArray.from_arrays(pa.array([0, 3], pa.int32()), pa.array([1, 2, 3]), least)
+    for array in (least, least.slice(1, 1), lists, maps):
+        assert is_refused(pa.record_batch({"x": array}))
+    behind_null = pa.Array.from_buffers(type_, 3, [pa.py_buffer(b"\x05"), pa.py_buffer(bits)])
+    for array in (least.slice(2), least.slice(0, 1), behind_null):
+        assert not is_refused(pa.record_batch({"x": array}))
 
 
 def test_tables_are_checked_chunk_by_chunk() -> None:

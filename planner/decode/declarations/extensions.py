@@ -8,7 +8,7 @@ from typing import Final
 
 from ..encoding.message_nodes import Message
 from ..plan_path import PlanPath
-from ..problems import Problems
+from ..problems import Problems, shortened
 
 _KINDS: Final = {
     "extension_type": ("type", "type_anchor"),
@@ -19,7 +19,9 @@ _KINDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """A declared name, and the URN or URI of its extension if the plan gives one."""
+    """A declared name, and the URN or URI of its extension if the plan gives one. Both are cut where they are longer
+    than any that Tidegate knows: each use may show them.
+    """
 
     name: str
     source: str | None
@@ -51,13 +53,13 @@ def read_extensions(plan: Message, problems: Problems) -> Extensions:
         source = urns.get(entry.extension_urn_reference) or uris.get(entry.extension_uri_reference) or None
         what, anchor_field = _KINDS[kind]
         anchor = getattr(entry, anchor_field)
-        declared = Declared(entry.name, source)
+        declared = Declared(shortened(entry.name), source and shortened(source))
         if tables[kind].setdefault(anchor, declared) != declared:
             problems.add(
                 plan_path / kind,
                 "DUPLICATE_ANCHOR",
-                f"the {what} anchor {anchor} is declared as {entry.name!r} here and as {tables[kind][anchor].name!r} "
-                f"before: give every {what} another anchor",
+                f"the {what} anchor {anchor} is declared as {declared.name!r} here and as "
+                f"{tables[kind][anchor].name!r} before: give every {what} another anchor",
             )
     return Extensions(
         types=tables["extension_type"],

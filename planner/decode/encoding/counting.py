@@ -79,8 +79,9 @@ def _below(message: str, field_: FieldDescriptor) -> str | None:
 class Counted:
     """The relations, expressions, literals and parts counted so far. Raises `PlanError` once there are too many."""
 
-    def __init__(self) -> None:
-        self.nodes = self.relations = self.literals = self.parts = 0
+    def __init__(self, literals: int = 0) -> None:
+        self.literals = literals
+        self.nodes = self.relations = self.parts = 0
 
     def literal(self) -> None:
         self.literals += 1

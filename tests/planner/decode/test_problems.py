@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidegate.planner.decode.plan_path import PlanPath
-from tidegate.planner.decode.problems import MAX_PROBLEMS
+from tidegate.planner.decode.problems import LONGEST_MESSAGE, MAX_PROBLEMS, MOST_COUNTED
 
 from .plans import (
     I32,
@@ -68,6 +68,22 @@ def test_a_great_many_problems_are_counted_beyond_a_hundred() -> None:
     reported = problems(plan(project(table(I64), *[field(9)] * 250), ["a"] * 251))
     assert len(reported) == MAX_PROBLEMS + 1
     assert reported[-1].message == "150 more problems"
+
+
+def test_a_plan_that_names_a_large_part_in_many_problems_is_refused_in_few_words() -> None:
+    """The name is in the plan once, and in the problem of each call."""
+    name, urn = "equal" * 100_000, "extension:" + "x" * 500_000
+    declared = {
+        "extensionUrns": [{"extensionUrnAnchor": 1, "urn": urn}],
+        "extensions": [{"extensionFunction": {"extensionUrnReference": 1, "functionAnchor": 9, "name": name}}],
+    }
+    unknown = {"scalarFunction": {"functionReference": 9, "arguments": [{"value": field(0)}], "outputType": I64}}
+    width = 2_000
+    reported = problems(plan(project(table(I64), *[unknown] * width), ["a"] * (width + 1), **declared))
+    assert len(reported) == MAX_PROBLEMS + 1
+    assert reported[0].message.endswith("... (500,010 characters)")
+    assert max(len(one.message) for one in reported) <= LONGEST_MESSAGE
+    assert reported[-1].message == f"at least {MOST_COUNTED} more problems"
 
 
 @pytest.mark.parametrize(("names", "widths"), [(["a"], 1), (["a", "b", "c"], 3), ([], 0)])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from .....operators.arrays.casts import plain
+from .....operators.sources.formats.matching import listed
 from .... import ir
 from ....ir.from_arrow import type_of
 from ....ir.types import Type
@@ -50,16 +51,15 @@ def _schema(decoder: Decoder, message: Message) -> pa.Schema | None:
 
 
 def _type(decoder: Decoder, name: str, schema: pa.Schema, plan_path: PlanPath) -> Type | None:
-    fields = [field for field in schema if field.name == name]
-    if len(fields) != 1:
-        there = (
-            f"{'several columns' if fields else 'no column'} {name!r}; there are: {', '.join(schema.names) or 'none'}"
-        )
+    columns = schema.get_all_field_indices(name)
+    if len(columns) != 1:
+        there = f"{'several columns' if columns else 'no column'} {name!r}; there are: {listed(schema.names)}"
         problem = f"the columns have names and no types, and the source has {there}"
         decoder.problems.add(plan_path, _REASON, problem)
         return None
-    type_ = type_of(fields[0].with_type(plain(fields[0].type)))
+    field = schema.field(columns[0])
+    type_ = type_of(field.with_type(plain(field.type)))
     if type_ is None:
-        problem = f"column {name!r} is {fields[0].type}, which is no Substrait type: declare the column's type"
+        problem = f"column {name!r} is {field.type}, which is no Substrait type: declare the column's type"
         decoder.problems.add(plan_path, _REASON, problem)
     return type_
