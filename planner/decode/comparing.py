@@ -31,7 +31,7 @@ _FAMILIES: Final[dict[type, str]] = {
 
 def same_type(left: Type, right: Type) -> bool:
     """Tests whether types are equal but for nullability and field names, at every level. Poison equals any type."""
-    if is_unknown(left) or is_unknown(right):
+    if left is right or is_unknown(left) or is_unknown(right):
         return True
     match left, right:
         case t.Struct(fields=these), t.Struct(fields=those):
@@ -46,6 +46,8 @@ def same_type(left: Type, right: Type) -> bool:
 
 def either_nullable(left: Type, right: Type) -> Type:
     """`left`, nullable where `right` is nullable, at every level. Both are the same type."""
+    if left is right:
+        return left
     nullable = left.nullable or right.nullable
     match left, right:
         case t.Struct(fields=these, names=names), t.Struct(fields=those, names=other_names):

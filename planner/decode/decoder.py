@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 from .. import ir
-from ..ir.types import Boolean
+from ..ir.types import Boolean, Type
 from ..ir.walk import unroll
 from . import poison
 from .beside_plan import Beside
 from .declarations.declared_types import Types
 from .declarations.extensions import Extensions
 from .declarations.habits import Habits
+from .declarations.type_sizes import TypeSizes
 from .emit import emit
 from .enclosing_loops import Loops
 from .encoding import limits
@@ -123,6 +124,7 @@ class Decoder:
         self._anchored: dict[ir.Relation, int] = {}
         self._depth = 0
         self._columns = 0
+        self._sizes = TypeSizes()
         self._counts: Counter[limits.Limit] = Counter()
         self._refused_depth = self._refused_columns = False
 
@@ -277,6 +279,13 @@ class Decoder:
             self.problems.add(plan_path, limits.REASON, limit.message())
         return False
 
+    def _has_sizes(self, types: Sequence[Type], plan_path: PlanPath) -> bool:
+        """Tests the sizes of nested types against their limits, and reports an excess."""
+        excess = self._sizes.excess(types)
+        if excess is not None:
+            self.problems.add(plan_path, limits.REASON, excess)
+        return excess is None
+
     def _take(self, number: int, plan_path: PlanPath) -> Message | None:
         try:
             return self.nodes.take(number)
@@ -298,7 +307,8 @@ class Decoder:
             return poison.RELATION
         converter = self._converters.relations[kind]
         relation = yield from converter(self, body, plan_path, request.outer)
-        if not self._count_columns(len(relation.schema), plan_path):
+        fits = self._count_columns(len(relation.schema), plan_path) and self._has_sizes(relation.schema, plan_path)
+        if not fits:
             return poison.RELATION
         if kind in ("reference", "write"):
             return relation
@@ -323,7 +333,9 @@ class Decoder:
         if kind in self._converters.refused_expressions:
             self.problems.add(plan_path, "UNSUPPORTED_EXPRESSION", self._converters.refused_expressions[kind])
             return poison.EXPRESSION
-        return (yield from self._converters.expressions[kind](self, getattr(message, kind), plan_path, request.scope))
+        body = getattr(message, kind)
+        expression: ir.Expression = yield from self._converters.expressions[kind](self, body, plan_path, request.scope)
+        return expression if self._has_sizes((expression.type,), plan_path) else poison.EXPRESSION
 
     def _shared(self, request: SharedRequest) -> Steps[ir.Relation]:
         ordinal = request.ordinal

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from ...operators.core.interrupts import look
 from .. import ir
 from ..ir import types as t
 from ..ir.types import Type
@@ -26,6 +27,7 @@ def fit(implementation: Implementation, arguments: Sequence[Argument]) -> tuple[
     targets: list[Type | None] = []
     total = 0
     for index, argument in enumerate(arguments):
+        look()
         parameter = implementation.parameter(index)
         type_ = type_of(argument)
         if parameter.pattern is None:

@@ -146,7 +146,7 @@ DOORS: Final = {
     "planner/choose": "choose_loops sorted_operators",
     "planner/cut": "column_selection cut divide fragments kernels operated",
     "planner/decode": "__init__",
-    "planner/decode/declarations": "declared_types details extensions field_names habits",
+    "planner/decode/declarations": "declared_types details extensions field_names habits type_sizes",
     "planner/decode/expressions": "__init__ selection window_function",
     "planner/decode/relations": "__init__ extension write",
     "planner/decode/relations/event_time": "",

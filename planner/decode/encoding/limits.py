@@ -56,6 +56,11 @@ ALL_COLUMNS: Final = Limit(
     most=100_000,
     instead="drop unused columns before relations are joined or projected",
 )
+FIELDS: Final = Limit(
+    what="fields inside of the types of one row",
+    most=100_000,
+    instead="choose the fields that are needed before structs are put into structs",
+)
 DEPTH: Final = Limit(
     what="relations and expressions nested in one another",
     most=10_000,
@@ -110,7 +115,7 @@ BRACKETS: Final = Limit(
 )
 
 LIMITS: Final = (
-    *(BYTES, PARTS, NODES, RELATIONS, LITERALS, COLUMNS, ALL_COLUMNS, DEPTH, GROUPING),
+    *(BYTES, PARTS, NODES, RELATIONS, LITERALS, COLUMNS, ALL_COLUMNS, FIELDS, DEPTH, GROUPING),
     *(SUBTREES, SUBQUERIES, MULTISET_INPUTS, WINDOW_ORDERS, REPEATS, REPEATED_BYTES, BRACKETS),
 )
 

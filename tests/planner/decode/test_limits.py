@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
+from tidegate.operators.core.interrupts import Watch, looking
 from tidegate.planner.decode import decode_plan
 from tidegate.planner.decode.encoding import counting, json_nodes, limits
 from tidegate.planner.decode.encoding import protobuf_nodes as wire
@@ -22,6 +23,7 @@ from .plans import (
     Node,
     call,
     decode,
+    emit,
     encode,
     field,
     filter_,
@@ -314,6 +316,48 @@ def test_columns_of_all_relations_are_counted_together(monkeypatch: pytest.Monke
     reported = problem(plan(relation, ["a"] * 10))
     assert reported.reason == "PLAN_TOO_LARGE"
     assert "columns in all of its relations together" in reported.message
+
+
+def in_each_other(levels: int, nested: Callable[[Node], Node]) -> Node:
+    """Projections on top of each other, each of one column that is made of the column below."""
+    relation = table(I64)
+    for _ in range(levels):
+        relation = project(relation, {"nested": nested(field(0))}, common=emit(1))
+    return plan(relation, ["a"])
+
+
+@pytest.mark.parametrize(
+    "nested",
+    [
+        lambda column: {"struct": {"fields": [column, column]}},
+        lambda column: {
+            "map": {"keyValues": [{"key": number(1), "value": {"nested": {"struct": {"fields": [column] * 3}}}}]}
+        },
+    ],
+    ids=["structs", "maps of structs"],
+)
+def test_types_that_double_with_each_projection_are_refused_unwalked(nested: Callable[[Node], Node]) -> None:
+    """Before, 60 projections kept a core busy for ever: their type has 2**60 fields."""
+    assert problem(in_each_other(28, nested)).message.endswith(limits.FIELDS.instead)
+
+
+def test_types_that_nest_without_end_are_refused() -> None:
+    """Before, a recursion over the type ended the request."""
+    refused = problem(in_each_other(400, lambda column: {"list": {"values": [column]}}))
+    assert (refused.reason, refused.message) == (limits.REASON, "its type nests deeper than 64 levels")
+    assert decode(in_each_other(64, lambda column: {"list": {"values": [column]}}))
+
+
+def test_a_call_with_many_wide_arguments_can_be_stopped() -> None:
+    """Fitting one argument takes as long as its type is wide."""
+    wide = {"struct": {"types": [I64] * 500}}
+    names = ["s", *(f"f{at}" for at in range(500))]
+    read = {"read": {"baseSchema": {"names": names, "struct": {"types": [wide]}}, "namedTable": {"names": ["t"]}}}
+    looks = []
+    coalesce = {"extensionFunction": {"functionAnchor": 1, "name": "coalesce"}}  # in place of "equal"
+    with looking(Watch(lambda: looks.append(1))):
+        decode(plan(project(read, call("equal", *[field(0)] * 100), common=emit(0)), names, extensions=[coalesce]))
+    assert len(looks) >= 100
 
 
 def test_depth_that_references_add_up_is_refused_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
