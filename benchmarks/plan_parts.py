@@ -24,7 +24,8 @@ STATIC: Final = "static"
 """A source that is bound when a task is made."""
 _FUNCTIONS: Final = (
     *("equal", "gt", "and", "or", "not", "add", "multiply", "coalesce", "concat", "like", "is_not_null"),
-    *("sum", "count", "string_agg", "row_number", "lag", "transform", "regexp_replace", "between", "array_has"),
+    *("sum", "count", "string_agg", "row_number", "lag", "transform", "regexp_replace", "between"),
+    *("array_has", "nullif"),
 )
 _FAILS: Final = {"failureBehavior": "FAILURE_BEHAVIOR_THROW_EXCEPTION"}
 _EXTENSION: Final = "type.googleapis.com/tidegate.v1."

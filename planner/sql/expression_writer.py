@@ -19,7 +19,7 @@ from ..functions.aliases import type_of
 from ..functions.function_options import choose
 from ..functions.templates import entry
 from ..functions.templates.comparison import balanced
-from ..functions.templates.use import AggregateCall, Use, let_compared
+from ..functions.templates.use import LONG, WRITTEN_OUT, AggregateCall, Use, let_long
 from ..functions.templates.window_functions import RANKING
 from ..ir import types as t
 from ..ir.arrow_types import sql_type
@@ -205,7 +205,25 @@ def _call(call: ir.Call, part: _Part) -> _Step:
     if is_connective(call):
         connected = yield from _each(terms(call), part)
         return balanced(f" {call.function.name.upper()} ", connected) if connected else applied(call, (), None)
-    return applied(call, (yield from _each(call.arguments, part)), None)
+    return _once(call, (yield from _each(call.arguments, part)))
+
+
+def _once(call: ir.Call, arguments: Sequence[str]) -> str:
+    """A call whose long arguments DuckDB writes out once."""
+    values = [not isinstance(argument, str | ir.Lambda) for argument in call.arguments]
+    long = [at for at, sql in enumerate(arguments) if values[at] and len(sql) > LONG]
+    if not long:
+        return applied(call, arguments, None)
+    own = ""
+
+    def of_names(names: Sequence[str]) -> str:
+        nonlocal own
+        named = dict(zip(long, names, strict=True))
+        own = applied(call, [named.get(at, sql) for at, sql in enumerate(arguments)], None)
+        return own
+
+    once = let_long([arguments[at] for at in long], of_names)
+    return once if WRITTEN_OUT.search(own) else applied(call, arguments, None)
 
 
 def applied(
@@ -359,7 +377,10 @@ def _switch(switch: ir.Switch, part: _Part) -> _Step:
     otherwise = literal(None, t.nullable(switch.type))
     if switch.otherwise is not None:
         otherwise = yield _Part(switch.otherwise, part.lambdas)
-    return f"CASE {subject} {' '.join(clauses)} ELSE {otherwise} END" if clauses else otherwise
+    if not clauses:
+        return otherwise
+    cases = f"{' '.join(clauses)} ELSE {otherwise} END"
+    return let_long([subject], lambda named: f"CASE {named[0]} {cases}")
 
 
 def _one_of(one_of: ir.OneOf, part: _Part) -> _Step:
@@ -372,7 +393,7 @@ def _one_of(one_of: ir.OneOf, part: _Part) -> _Step:
     options = []
     for option in one_of.options:
         options.append(_row_of((yield from _each(option, part))))  # noqa: PERF401  # a comprehension cannot yield
-    return let_compared(value, lambda named: f"({_row_of(named)} IN ({', '.join(options)}))") if options else "false"
+    return let_long(value, lambda named: f"({_row_of(named)} IN ({', '.join(options)}))") if options else "false"
 
 
 def _many_literals(one_of: ir.OneOf) -> str | None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ...ir import types as t
-from .use import Entry, Table, Template, Use, let_all, let_compared
+from .use import Entry, Table, Template, Use, let_all
 
 
 def balanced(symbol: str, parts: Sequence[str]) -> str:
@@ -44,14 +44,11 @@ def _between(use: Use) -> str:
     """BETWEEN. SQL's is false if one bound alone decides; Substrait's is null if either bound is."""
     maybe = [i for i in (1, 2) if use.type(i).nullable and use.constant(i) is None]
     if not maybe:
-        low, high = comparable(use, 1), comparable(use, 2)
-        return let_compared([comparable(use, 0)], lambda named: f"({named[0]} BETWEEN {low} AND {high})")
+        return f"({comparable(use, 0)} BETWEEN {comparable(use, 1)} AND {comparable(use, 2)})"
 
     def guarded(bounds: Sequence[str]) -> str:
         nulls = " OR ".join(f"{bounds[i - 1]} IS NULL" for i in maybe)
-        inside = f"{bounds[0]} AND {bounds[1]}"
-        compared = let_compared([comparable(use, 0)], lambda named: f"{named[0]} BETWEEN {inside}")
-        return f"CASE WHEN {nulls} THEN NULL ELSE {compared} END"
+        return f"CASE WHEN {nulls} THEN NULL ELSE {comparable(use, 0)} BETWEEN {bounds[0]} AND {bounds[1]} END"
 
     return let_all([comparable(use, 1), comparable(use, 2)], guarded)
 

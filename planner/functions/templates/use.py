@@ -24,6 +24,13 @@ from ..patterns import ArgumentType, Signature
 
 _ATOM: Final = re.compile(r"[\w.\"]+|'[^']{0,40}'|CAST\('?[-\w.: ]{0,40}'? AS [\w(), ]{0,24}\)")
 
+LONG: Final = 200
+"""The characters of SQL from which on a value has a nest of other expressions inside."""
+WRITTEN_OUT: Final = re.compile(
+    r"\b(?:nullif|fmod|split_part|array_to_string|array_pop_back|list_contains)\(| IN \(| BETWEEN "
+)
+"""The SQL whose operands DuckDB writes out several times: macros, comparisons with several values."""
+
 AggregateCall: TypeAlias = Callable[..., str]
 
 
@@ -90,12 +97,16 @@ def let_all(sqls: Sequence[str], body: Callable[[Sequence[str]], str]) -> str:
     return _named(sqls, [_ATOM.fullmatch(sql) is None for sql in sqls], body)
 
 
-def let_compared(sqls: Sequence[str], body: Callable[[Sequence[str]], str]) -> str:
-    """`body` of the operands of an IN list or of BETWEEN. DuckDB writes out a comparison with each bound or value, with
-    the operand in each of them. An operand that has such comparisons inside gets a name: its SQL would double with
-    each level, and twenty levels would take minutes to plan.
+def let_long(sqls: Sequence[str], body: Callable[[Sequence[str]], str]) -> str:
+    """`body` of values that DuckDB writes out several times. Each long one gets a name: a nest of them would double
+    with each level, and twenty levels take minutes to plan. A body with a subquery has no names: DuckDB has no
+    subqueries in lambdas.
     """
-    return _named(sqls, [any(mark in sql for mark in _COMPARISONS) for sql in sqls], body)
+    long = [len(sql) > LONG for sql in sqls]
+    if not any(long):
+        return body(sqls)
+    others = body(["" if is_long else sql for sql, is_long in zip(sqls, long, strict=True)])
+    return body(sqls) if "SELECT" in others else _named(sqls, long, body)
 
 
 def _named(sqls: Sequence[str], apart: Sequence[bool], body: Callable[[Sequence[str]], str]) -> str:
@@ -105,9 +116,6 @@ def _named(sqls: Sequence[str], apart: Sequence[bool], body: Callable[[Sequence[
         if name != sql:
             wrapped = f"list_transform([{sql}], lambda {name}: {wrapped})[1]"
     return wrapped
-
-
-_COMPARISONS: Final = (" IN (", " BETWEEN ", "list_contains(")
 
 
 def _name(sql: str) -> str:

@@ -1,6 +1,8 @@
 """Every implementation in the table, with every option value it supports, on columns of its own types."""
 
 import itertools
+import re
+from pathlib import Path
 
 import duckdb
 import pytest
@@ -10,9 +12,9 @@ from tidegate.planner import ir
 from tidegate.planner.functions import Signature, bind, bind_scalar, coverage_rows, registry
 from tidegate.planner.functions.function_options import choose
 from tidegate.planner.functions.patterns import Bindings, fill
-from tidegate.planner.functions.templates import TABLES, entry
+from tidegate.planner.functions.templates import TABLES, entry, use
 from tidegate.planner.functions.templates.refused import REFUSED
-from tidegate.planner.functions.templates.use import Use
+from tidegate.planner.functions.templates.use import WRITTEN_OUT, Use
 from tidegate.planner.ir import types as t
 from tidegate.planner.ir.arrow_types import sql_type
 from tidegate.planner.sql.expression_writer import render, render_measure, render_window_call
@@ -215,3 +217,20 @@ def test_a_zone_of_a_plan_is_a_text_and_no_sql(connection):
     call = bind_scalar("calendar_slice", None, (moment, *numbers, *texts))
     with pytest.raises(duckdb.Error, match=r"Unknown TimeZone 'x'\) \+ sum\(\('1'"):
         connection.execute(f"SELECT {render(call, Columns())}").fetchall()
+
+
+def test_macros_of_duckdb_that_write_an_argument_twice_are_known() -> None:
+    """The names of templates' functions whose long arguments get a name."""
+    query = (
+        "SELECT function_name, parameters, macro_definition FROM duckdb_functions() WHERE macro_definition IS NOT NULL"
+    )
+    twice = {
+        name
+        for name, parameters, body in duckdb.sql(query).fetchall()
+        if any(len(re.findall(rf"\b{re.escape(parameter)}\b", body)) > 1 for parameter in parameters)
+    }
+    folder = Path(use.__file__).parent
+    templates = "".join(file.read_text() for file in folder.rglob("*.py"))
+    used = {name for name in twice if re.search(rf"\b{name}\(|\"{name}\"", templates)}
+    assert used
+    assert {name for name in used if not WRITTEN_OUT.search(f"{name}(")} == set()

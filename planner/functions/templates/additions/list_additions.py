@@ -6,16 +6,11 @@ from collections.abc import Callable
 from typing import Final
 
 from ....ir import types as t
-from ..use import Entry, Table, Template, Use, error, let, let_all, let_compared
+from ..use import Entry, Table, Template, Use, error, let, let_all
 
 
 def _call(function: str) -> Template:
     return lambda use: use.cast(f"{function}({', '.join(use.arguments)})")
-
-
-def _has(use: Use) -> str:
-    x, value = use.arguments
-    return use.cast(let_compared([value], lambda named: f"list_contains({x}, {named[0]})"))
 
 
 def _with(body: Callable[..., str]) -> Template:
@@ -278,7 +273,7 @@ TABLE: Final[Table] = {
     ("lists", "array_except"): Entry(_with(_except)),
     ("lists", "array_intersect"): Entry(_with(_intersect)),
     ("lists", "array_union"): Entry(_with(_union)),
-    ("lists", "array_has"): Entry(_has),
+    ("lists", "array_has"): Entry(_call("list_contains")),
     ("lists", "array_has_all"): Entry(_with(_has_all)),
     ("lists", "array_has_any"): Entry(_with(_has_any)),
     ("lists", "array_position"): Entry(_with(lambda x, wanted: f"{_positions(x, wanted)}[1]")),
