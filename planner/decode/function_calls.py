@@ -10,7 +10,7 @@ from ...proto.errors import PlanError
 from .. import functions, ir
 from ..functions.argument_types import expressions
 from ..ir import tree
-from ..ir.types import Decimal, Float, Integer, Type
+from ..ir.types import Float, Integer, Type
 from ..sql.expression_writer import check
 from . import poison
 from .declarations.extensions import Declared
@@ -165,7 +165,7 @@ def _as_meant(
     name = declared.name.partition(":")[0]
     if name not in habits.floats_of_integers or not isinstance(output, Float):
         return declared, arguments
-    numbers = [one for one in arguments if not isinstance(one, str) and isinstance(one.type, Integer | Decimal)]
+    numbers = [one for one in arguments if not isinstance(one, str) and isinstance(one.type, Integer)]
     if len(numbers) < len(arguments):
         return declared, arguments
     floats = [ir.Cast(operand=one, type=Float(bits=64, nullable=one.type.nullable)) for one in numbers]

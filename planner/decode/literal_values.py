@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from ..ir import Literal
 from ..ir import types as t
-from ..ir.arrow_types import instants
+from ..ir.arrow_types import FINEST, instants
 from ..ir.types import Type
 from .comparing import either_nullable, same_type
 from .declarations.declared_types import MAX_TYPE_DEPTH, Types
@@ -116,8 +116,8 @@ class Literals:
         if checked is None:
             return _POISON
         type_ = make(precision=checked)
-        known = instants(type_)
-        if value not in known:
+        known = instants(type_) if checked <= FINEST else None  # a finer type is refused where its values are used
+        if known is not None and value not in known:
             message = f"{value} is no {type_}, which has values from {known[0]} to {known[-1]}"
             return self.problem(plan_path, "BAD_LITERAL", message)
         return Literal(value=value, type=type_)

@@ -22,10 +22,10 @@ from . import types as t
 from .types import Type
 from .walk import unroll
 
-_FINEST: Final = 9
+FINEST: Final = 9
 _MICROS: Final = 6
 _DAY: Final = 86_400_000_000
-_LEAST: Final = {_MICROS: -9_223_372_022_400_000_000, _FINEST: 2 - (1 << 63)}
+_LEAST: Final = {_MICROS: -9_223_372_022_400_000_000, FINEST: 2 - (1 << 63)}
 _MOST: Final = (1 << 63) - 2
 """The timestamps that DuckDB has, in microseconds and in nanoseconds: the numbers next to them are its infinities, and
 texts of smaller ones are an internal error of DuckDB.
@@ -69,8 +69,8 @@ class UnsupportedType(PlanError):
 
 def unit(type_: t.Time | t.Timestamp | t.TimestampTz) -> str:
     """The Arrow unit that holds a type's precision: the coarsest that loses nothing."""
-    if not 0 <= type_.precision <= _FINEST:
-        raise UnsupportedType(type_, f"precisions 0 to {_FINEST} can be carried")
+    if not 0 <= type_.precision <= FINEST:
+        raise UnsupportedType(type_, f"precisions 0 to {FINEST} can be carried")
     return _UNITS[type_.precision]
 
 
@@ -290,8 +290,8 @@ def parts_of_tick(time: Type) -> int:
 
 
 def instants(type_: t.Time | t.Timestamp | t.TimestampTz) -> range:
-    """The values that a type has in DuckDB, as counts of its units."""
-    finest = _MICROS if type_.precision <= _MICROS else _FINEST
+    """The values that a type of at most nine digits has in DuckDB, as counts of its units."""
+    finest = _MICROS if type_.precision <= _MICROS else FINEST
     parts = 10 ** (finest - type_.precision)
     least, most = (0, _DAY * 10 ** (finest - _MICROS)) if isinstance(type_, t.Time) else (_LEAST[finest], _MOST)
     return range(-(-least // parts), most // parts + 1)

@@ -37,11 +37,12 @@ def test_a_node_is_equal_to_itself_alone(kind: type) -> None:
 
 
 def test_no_pass_keeps_the_id_of_a_node_that_may_be_gone() -> None:
-    """`meaning` numbers values that are no nodes, too, and holds on to the plan."""
+    """`meaning` numbers values that are no nodes, too, and holds on to the plan; `type_sizes` holds on to the types."""
+    holding = {"tidegate.planner.meaning", "tidegate.planner.decode.declarations.type_sizes"}
     calls = {
         (name, node.lineno)
         for name, module in modules().items()
-        if name.startswith("tidegate.planner.") and name != "tidegate.planner.meaning"
+        if name.startswith("tidegate.planner.") and name not in holding
         for node in ast.walk(ast.parse(module.path.read_text()))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "id"
     }

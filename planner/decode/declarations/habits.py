@@ -42,7 +42,7 @@ class Habits:
     """UNION is written as UNION ALL, and nothing tells them apart."""
 
     floats_of_integers: tuple[str, ...] = ()
-    """The functions that are functions of integers or decimals in the plan, and of floats to their producer: the
+    """The functions that are functions of integers in the plan, and of floats to their producer: the
     declared type tells.
     """
 
