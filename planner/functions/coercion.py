@@ -92,21 +92,8 @@ def cost(source: Type, target: Type, value: Literal | None) -> int | None:  # no
             return None
 
 
-def _parts(type_: Type) -> tuple[Type, ...]:
-    """The types of the values inside a nested value."""
-    match type_:
-        case t.Struct(fields=fields):
-            return fields
-        case t.List(element=element):
-            return (element,)
-        case t.Map(key=key, value=value):
-            return key, value
-        case _:
-            return ()
-
-
 def _nested_cost(source: Type, target: Type) -> int | None:
-    these, those = _parts(source), _parts(target)
+    these, those = t.types_inside(source), t.types_inside(target)
     if type(source) is not type(target) or len(these) != len(those):
         return None
     costs = [cost(this, that, None) for this, that in zip(these, those, strict=True)]

@@ -241,3 +241,16 @@ def is_nested(type_: object) -> bool:
     and a look-up walks all of them.
     """
     return isinstance(type_, Struct | List | Map)
+
+
+def types_inside(type_: Type) -> tuple[Type, ...]:
+    """The types of the values inside a nested value; none for other types."""
+    match type_:
+        case Struct(fields=fields):
+            return fields
+        case List(element=element):
+            return (element,)
+        case Map(key=key, value=value):
+            return key, value
+        case _:
+            return ()

@@ -19,7 +19,7 @@ from ..functions.aliases import type_of
 from ..functions.function_options import choose
 from ..functions.templates import entry
 from ..functions.templates.comparison import balanced
-from ..functions.templates.use import LONG, WRITTEN_OUT, AggregateCall, Use, let_long
+from ..functions.templates.use import WRITTEN_OUT, AggregateCall, Use, let_long
 from ..functions.templates.window_functions import RANKING
 from ..ir import types as t
 from ..ir.arrow_types import sql_type
@@ -30,7 +30,7 @@ from ..ir.walk import unroll
 from . import cast_expressions as casts
 from . import window_frames as frames
 from .growth_guards import Guards
-from .literal_rows import MANY, select_literals
+from .literal_rows import many_literals
 from .literal_sql import literal
 
 _CHECKED: Final[set[Hashable]] = set()
@@ -210,20 +210,13 @@ def _call(call: ir.Call, part: _Part) -> _Step:
 
 def _once(call: ir.Call, arguments: Sequence[str]) -> str:
     """A call whose long arguments DuckDB writes out once."""
-    values = [not isinstance(argument, str | ir.Lambda) for argument in call.arguments]
-    long = [at for at, sql in enumerate(arguments) if values[at] and len(sql) > LONG]
-    if not long:
-        return applied(call, arguments, None)
-    own = ""
+    values = [at for at, argument in enumerate(call.arguments) if not isinstance(argument, str | ir.Lambda)]
 
-    def of_names(names: Sequence[str]) -> str:
-        nonlocal own
-        named = dict(zip(long, names, strict=True))
-        own = applied(call, [named.get(at, sql) for at, sql in enumerate(arguments)], None)
-        return own
+    def of_values(sqls: Sequence[str]) -> str:
+        named = dict(zip(values, sqls, strict=True))
+        return applied(call, [named.get(at, sql) for at, sql in enumerate(arguments)], None)
 
-    once = let_long([arguments[at] for at in long], of_names)
-    return once if WRITTEN_OUT.search(own) else applied(call, arguments, None)
+    return let_long([arguments[at] for at in values], of_values, WRITTEN_OUT)
 
 
 def applied(
@@ -385,7 +378,7 @@ def _switch(switch: ir.Switch, part: _Part) -> _Step:
 
 def _one_of(one_of: ir.OneOf, part: _Part) -> _Step:
     value = yield from _each(one_of.value, part)
-    rows = None if part.lambdas else _many_literals(one_of)  # DuckDB has no subqueries in lambdas
+    rows = None if part.lambdas else many_literals(one_of)  # DuckDB has no subqueries in lambdas
     if rows is not None:
         # Compared with true, the subquery stays a column of each row. As the filter itself it would become a semi join,
         # whose sides DuckDB may swap, and with them the order of the rows.
@@ -394,21 +387,6 @@ def _one_of(one_of: ir.OneOf, part: _Part) -> _Step:
     for option in one_of.options:
         options.append(_row_of((yield from _each(option, part))))  # noqa: PERF401  # a comprehension cannot yield
     return let_long(value, lambda named: f"({_row_of(named)} IN ({', '.join(options)}))") if options else "false"
-
-
-def _many_literals(one_of: ir.OneOf) -> str | None:
-    """A SELECT of the options, if they are many literals of one type."""
-    if len(one_of.options) < MANY or len(one_of.value) != 1:
-        return None
-    literals = [option for (option,) in one_of.options if isinstance(option, ir.Literal)]
-    if len(literals) < len(one_of.options):
-        return None
-    first = literals[0].type
-    type_ = t.nullable(first)
-    # literals of one list share their type: to compare each of them by value would take longer than all else here
-    if any(one.type is not first and t.nullable(one.type) != type_ for one in literals):
-        return None
-    return select_literals([([element.value for element in literals], type_)])
 
 
 def _row_of(items: Sequence[str]) -> str:

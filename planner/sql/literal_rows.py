@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from ...operators.core import quoting
+from .. import ir
 from ..ir import types as t
 from ..ir.arrow_types import sql_type
 from ..ir.types import Type
@@ -78,3 +79,18 @@ def _conversion(type_: Type) -> tuple[Callable[[Any], str], Callable[[str], str]
             return lambda value: str(uuid.UUID(bytes=value)), cast
         case _:
             return None
+
+
+def many_literals(one_of: ir.OneOf) -> str | None:
+    """A SELECT of the options, if they are many literals of one type."""
+    if len(one_of.options) < MANY or len(one_of.value) != 1:
+        return None
+    literals = [option for (option,) in one_of.options if isinstance(option, ir.Literal)]
+    if len(literals) < len(one_of.options):
+        return None
+    first = literals[0].type
+    type_ = t.nullable(first)
+    # literals of one list share their type: to compare each of them by value would take longer than all else here
+    if any(one.type is not first and t.nullable(one.type) != type_ for one in literals):
+        return None
+    return select_literals([([element.value for element in literals], type_)])

@@ -38,21 +38,9 @@ class TypeSizes:
         known = self._known.get(id(type_))
         if known is None:
             fields, depth = 0, 0
-            for part in _parts(type_):
+            for part in t.types_inside(type_):
                 _, inside, deep = self._measured(part) if t.is_nested(part) else (part, 0, 0)
                 fields += 1 + inside
                 depth = max(depth, deep)
             known = self._known[id(type_)] = type_, fields, depth + 1
         return known
-
-
-def _parts(type_: Type) -> tuple[Type, ...]:
-    match type_:
-        case t.Struct(fields=fields):
-            return fields
-        case t.List(element=element):
-            return (element,)
-        case t.Map(key=key, value=value):
-            return key, value
-        case _:
-            return ()

@@ -6,7 +6,7 @@ from typing import Final
 
 from ... import ir
 from ...functions import before_cast
-from ...ir.types import nullable
+from ...ir.types import Type, nullable
 from .. import poison
 from ..comparing import castable
 from ..declarations.extensions import Declared
@@ -23,10 +23,10 @@ _RETURN_NULL: Final = 1
 def convert_cast(decoder: Decoder, message: Message, plan_path: PlanPath, scope: Scope) -> Steps[ir.Expression]:
     """The cast. Its result is nullable if the operand is, whatever the plan says. Unspecified failures are errors."""
     if _is_untyped_null(decoder, message.input):
-        type_ = decoder.types.convert(message.type, plan_path / "type")
+        type_ = _target(decoder, message, plan_path)
         return poison.EXPRESSION if is_unknown(type_) else ir.Literal(value=None, type=nullable(type_))
     operand = yield from decoder.expression(message.input, plan_path / "input", scope)
-    type_ = decoder.types.carried(decoder.types.convert(message.type, plan_path / "type"), plan_path / "type")
+    type_ = _target(decoder, message, plan_path)
     if is_unknown(type_) or is_unknown(operand.type):
         return poison.EXPRESSION
     if not castable(operand.type, type_):
@@ -42,6 +42,11 @@ def convert_cast(decoder: Decoder, message: Message, plan_path: PlanPath, scope:
         type=nullable(type_) if null_on_failure or operand.type.nullable else type_,
         on_failure=ir.CastFailure.NULL if null_on_failure else ir.CastFailure.ERROR,
     )
+
+
+def _target(decoder: Decoder, message: Message, plan_path: PlanPath) -> Type:
+    at = plan_path / "type"
+    return decoder.types.carried(decoder.types.convert(message.type, at), at)
 
 
 def _is_untyped_null(decoder: Decoder, number: int) -> bool:

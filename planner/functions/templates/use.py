@@ -94,28 +94,29 @@ def let(sql: str, body: Callable[[str], str]) -> str:
 
 def let_all(sqls: Sequence[str], body: Callable[[Sequence[str]], str]) -> str:
     """`body` of several values. Each long value gets a name."""
-    return _named(sqls, [_ATOM.fullmatch(sql) is None for sql in sqls], body)
+    names = [sql if _ATOM.fullmatch(sql) else _name(sql) for sql in sqls]
+    return _around(sqls, names, body(names))
 
 
-def let_long(sqls: Sequence[str], body: Callable[[Sequence[str]], str]) -> str:
-    """`body` of values that DuckDB writes out several times. Each long one gets a name: a nest of them would double
-    with each level, and twenty levels take minutes to plan. A body with a subquery has no names: DuckDB has no
-    subqueries in lambdas.
+def let_long(sqls: Sequence[str], body: Callable[[Sequence[str]], str], where: re.Pattern[str] | None = None) -> str:
+    """`body` of values that DuckDB writes out several times, if `where` is in it. Each long value gets a name: a nest
+    of them would double with each level, and twenty levels take minutes to plan. A body with a subquery has no names:
+    DuckDB has no subqueries in lambdas.
     """
-    long = [len(sql) > LONG for sql in sqls]
-    if not any(long):
-        return body(sqls)
-    others = body(["" if is_long else sql for sql, is_long in zip(sqls, long, strict=True)])
-    return body(sqls) if "SELECT" in others else _named(sqls, long, body)
+    names = [_name(sql) if len(sql) > LONG else sql for sql in sqls]
+    inside = body(names)
+    if names == [*sqls]:
+        return inside
+    is_written_out = where is None or where.search(inside) is not None
+    return _around(sqls, names, inside) if is_written_out and "SELECT" not in inside else body(sqls)
 
 
-def _named(sqls: Sequence[str], apart: Sequence[bool], body: Callable[[Sequence[str]], str]) -> str:
-    names = [_name(sql) if is_apart else sql for sql, is_apart in zip(sqls, apart, strict=True)]
-    wrapped = body(names)
+def _around(sqls: Sequence[str], names: Sequence[str], inside: str) -> str:
+    """What is made of the names, with their values around it."""
     for sql, name in zip(reversed(sqls), reversed(names), strict=True):
         if name != sql:
-            wrapped = f"list_transform([{sql}], lambda {name}: {wrapped})[1]"
-    return wrapped
+            inside = f"list_transform([{sql}], lambda {name}: {inside})[1]"
+    return inside
 
 
 def _name(sql: str) -> str:

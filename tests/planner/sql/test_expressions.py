@@ -124,7 +124,7 @@ def test_many_options_find_the_same_as_few(type_, options, other, nulls, monkeyp
 
     few = looked_up()
     assert few == [*[True] * len(options), None if nulls else False, None]
-    monkeypatch.setattr("tidegate.planner.sql.expression_writer.MANY", 1)
+    monkeypatch.setattr("tidegate.planner.sql.literal_rows.MANY", 1)
     assert looked_up() == few
 
 
