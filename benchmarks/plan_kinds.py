@@ -47,6 +47,7 @@ from .plan_parts import (
     plus,
     project,
     read,
+    scalar,
     sort,
     struct_of,
     switch,
@@ -201,6 +202,11 @@ def _as_text(change: Callable[[Node, int], Node]) -> Level:
     return lambda below, at: cast(I64, change(cast(TEXT, below), at))
 
 
+def _asked(at: int) -> Node:
+    """A subquery of one row."""
+    return scalar({"fetch": {"input": filtered(read(f"m{at % 3}"), more_than(at)), "count": "1"}})
+
+
 def _called(below: Node, _: int) -> Node:
     function = function_of_one(call("add", parameter(), parameter()))
     return {"lambdaInvocation": {**function, "arguments": {"fields": [below]}}}
@@ -222,6 +228,12 @@ EXPRESSIONS: Final[dict[str, Level]] = {
     "between": lambda below, at: number_of(call("between", below, num(at), num(at + 1))),
     "search of a list": lambda below, at: number_of(call("array_has", listed(num(at), num(at + 1)), below)),
     "nullif": lambda below, at: call("nullif", below, num(at)),
+    "list with a subquery": lambda below, at: number_of(one_of(below, _asked(at), num(at))),
+    "between a subquery and a number": lambda below, at: number_of(call("between", below, _asked(at), num(at + 1))),
+    "search of a list with a subquery": lambda below, at: number_of(
+        call("array_has", listed(_asked(at), num(at)), below)
+    ),
+    "nullif with a subquery": lambda below, at: call("nullif", below, _asked(at)),
     "cast": _to_other,
     "text": _as_text(lambda value, _: value),
     "concat": _as_text(lambda value, at: call("concat", value, text(str(at)))),
@@ -236,6 +248,9 @@ EXPRESSIONS: Final[dict[str, Level]] = {
         call("transform", listed(below), function_of_one(call("add", parameter(), num(at))))
     ),
     "call of a lambda": _called,
+    "lambda with a lambda": lambda below, at: first_of(
+        call("transform", listed(num(at)), function_of_one(call("add", parameter(), below)))
+    ),
     "conditions": lambda below, at: number_of(call("and", more_than(at, below), call("not", more_than(at)))),
     "clock": _now,
 }

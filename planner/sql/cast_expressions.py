@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from .. import ir
-from ..functions.templates.use import error, let
+from ..functions.templates.named_values import let
+from ..functions.templates.use import error
 from ..ir import types as t
 from ..ir.arrow_types import sql_type
 from ..ir.types import Type

@@ -17,9 +17,10 @@ from .. import ir
 from ..functions import result_types
 from ..functions.aliases import type_of
 from ..functions.function_options import choose
-from ..functions.templates import entry
+from ..functions.templates import entry, named_values
 from ..functions.templates.comparison import balanced
-from ..functions.templates.use import WRITTEN_OUT, AggregateCall, Use, let_long
+from ..functions.templates.named_values import let_bound, let_compared, let_written_out, written
+from ..functions.templates.use import AggregateCall, Use
 from ..functions.templates.window_functions import RANKING
 from ..ir import types as t
 from ..ir.arrow_types import sql_type
@@ -28,6 +29,7 @@ from ..ir.tree import measured
 from ..ir.visit import parts
 from ..ir.walk import unroll
 from . import cast_expressions as casts
+from . import subquery_expressions as subqueries
 from . import window_frames as frames
 from .growth_guards import Guards
 from .literal_rows import many_literals
@@ -92,7 +94,7 @@ def render(expression: ir.Expression, scope: Scope) -> str:
     """The expression as SQL. Raises `PlanError` for a value that cannot be carried and for an unsupported
     expression.
     """
-    return _at(expression, scope, 0)
+    return written(_at(expression, scope, 0))
 
 
 def _at(expression: ir.Expression, scope: Scope, lambdas: int) -> str:
@@ -101,7 +103,7 @@ def _at(expression: ir.Expression, scope: Scope, lambdas: int) -> str:
 
 def guarded(expression: ir.Expression, scope: Scope) -> str:
     """The expression as SQL that stops the statement before it makes more bytes than fit into memory."""
-    return _guarded(expression, scope, 0)
+    return written(_guarded(expression, scope, 0))
 
 
 def _guarded(expression: ir.Expression, scope: Scope, nesting: int) -> str:
@@ -111,7 +113,7 @@ def _guarded(expression: ir.Expression, scope: Scope, nesting: int) -> str:
     if not is_connective(expression):
         return _guarded_term(expression, scope, nesting)
     connected = [_guarded_term(term, scope, nesting) for term in terms(expression)]
-    return balanced(f" {expression.function.name.upper()} ", connected) if connected else render(expression, scope)
+    return balanced(f" {expression.function.name.upper()} ", connected) if connected else _at(expression, scope, 0)
 
 
 def _guarded_term(term: ir.Expression, scope: Scope, nesting: int) -> str:
@@ -125,13 +127,14 @@ def _guarded_term(term: ir.Expression, scope: Scope, nesting: int) -> str:
 
 def _guarded_whole(expression: ir.Expression, scope: Scope, nesting: int) -> str:
     test = None if isinstance(expression, ir.Literal) else _guard((expression,), scope, nesting)
-    sql = render(expression, scope)
+    sql = _at(expression, scope, 0)
     return sql if test is None else f"CASE WHEN {test} THEN NULL ELSE {sql} END"
 
 
 def guard(row: Sequence[ir.Expression], scope: Scope) -> str | None:
     """A condition that stops the statement where these columns of a row are too large; None if none is needed."""
-    return _guard(row, scope, 0)
+    test = _guard(row, scope, 0)
+    return None if test is None else written(test)
 
 
 def _guard(row: Sequence[ir.Expression], scope: Scope, nesting: int) -> str | None:
@@ -172,13 +175,13 @@ def _render(part: _Part, scope: Scope) -> _Step:  # noqa: C901  # a line per kin
             return (yield from _nested(nested, part))
         case ir.Lambda(parameters=parameters, body=body):
             names = ", ".join(_parameter(part.lambdas, i) for i in range(len(parameters)))
-            return f"lambda {names}: {yield _Part(body, part.lambdas + 1)}"
+            return f"lambda {names}: {named_values.in_lambda((yield _Part(body, part.lambdas + 1)))}"
         case ir.Parameter(index=index, outer=outer):
             return _parameter(part.lambdas - 1 - outer, index)
-        case ir.Subquery() as subquery:
-            return (yield from _subquery(subquery, part, scope))
+        case ir.Subquery(needles=needles, relation=relation) as subquery:
+            return subqueries.subquery(subquery, (yield from _each(needles, part)), scope.subquery(relation))
         case ir.ContextVariable(variable=variable, type=type_):
-            return f"CAST({scope.context(variable)} AS {sql_type(type_)})"
+            return f"CAST({named_values.subquery(scope.context(variable))} AS {sql_type(type_)})"
 
 
 def _parameter(depth: int, index: int) -> str:
@@ -216,7 +219,7 @@ def _once(call: ir.Call, arguments: Sequence[str]) -> str:
         named = dict(zip(values, sqls, strict=True))
         return applied(call, [named.get(at, sql) for at, sql in enumerate(arguments)], None)
 
-    return let_long([arguments[at] for at in values], of_values, WRITTEN_OUT)
+    return let_written_out([arguments[at] for at in values], of_values)
 
 
 def applied(
@@ -373,7 +376,7 @@ def _switch(switch: ir.Switch, part: _Part) -> _Step:
     if not clauses:
         return otherwise
     cases = f"{' '.join(clauses)} ELSE {otherwise} END"
-    return let_long([subject], lambda named: f"CASE {named[0]} {cases}")
+    return let_bound([subject], lambda named: f"CASE {named[0]} {cases}")
 
 
 def _one_of(one_of: ir.OneOf, part: _Part) -> _Step:
@@ -382,11 +385,11 @@ def _one_of(one_of: ir.OneOf, part: _Part) -> _Step:
     if rows is not None:
         # Compared with true, the subquery stays a column of each row. As the filter itself it would become a semi join,
         # whose sides DuckDB may swap, and with them the order of the rows.
-        return f"(({_row_of(value)} IN ({rows})) = true)"
+        return f"({named_values.subquery(f'({written(_row_of(value))} IN ({rows}))')} = true)"
     options = []
     for option in one_of.options:
         options.append(_row_of((yield from _each(option, part))))  # noqa: PERF401  # a comprehension cannot yield
-    return let_long(value, lambda named: f"({_row_of(named)} IN ({', '.join(options)}))") if options else "false"
+    return let_compared(value, lambda named: f"({_row_of(named)} IN ({', '.join(options)}))") if options else "false"
 
 
 def _row_of(items: Sequence[str]) -> str:
@@ -403,36 +406,3 @@ def _nested(nested: ir.Nested, part: _Part) -> _Step:
             return f"CAST([{', '.join(items)}] AS {wanted})"
         case ir.Construct.MAP:
             return f"CAST(map([{', '.join(items[::2])}], [{', '.join(items[1::2])}]) AS {wanted})"
-
-
-# -------------------------------------------------------------------------------------------------- subqueries
-
-
-def _subquery(subquery: ir.Subquery, part: _Part, scope: Scope) -> _Step:
-    needles = yield from _each(subquery.needles, part)
-    inner = scope.subquery(subquery.relation)
-    match subquery.kind:
-        case ir.SubqueryKind.SCALAR:
-            return f"({inner})"
-        case ir.SubqueryKind.EXISTS:
-            return f"(EXISTS ({inner}))"
-        case ir.SubqueryKind.UNIQUE:
-            return _unique(inner, len(subquery.relation.schema))
-        case ir.SubqueryKind.IN:
-            row = needles[0] if len(needles) == 1 else f"({', '.join(needles)})"
-            return f"({row} IN ({inner}))"
-        case ir.SubqueryKind.ANY | ir.SubqueryKind.ALL:
-            if subquery.comparison is None:
-                raise PlanError(
-                    Problem(place=subquery.plan_path, reason="NO_COMPARISON", message="the subquery has no comparison")
-                )
-            return f"({needles[0]} {subquery.comparison.value} {subquery.kind.value.upper()} ({inner}))"
-
-
-def _unique(inner: str, width: int) -> str:
-    """SQL's UNIQUE: no two rows are equal, and a row with a null in it equals no row."""
-    columns = [f"u.c{at}" for at in range(width)]
-    present = " AND ".join(f"{column} IS NOT NULL" for column in columns)
-    table = f"({inner}) AS u({', '.join(f'c{at}' for at in range(width))})"
-    by = ", ".join(columns)
-    return f"(NOT EXISTS (SELECT 1 FROM {table} WHERE {present} GROUP BY {by} HAVING count(*) > 1))"

@@ -18,6 +18,7 @@ from ...proto.errors import LONGEST_PLACE, PlanError, Problem
 from .. import ir
 from ..functions import result_types
 from ..functions.growth import ITEM, Grown, Size, Sum, is_variable, rule_of, total
+from ..functions.templates.named_values import in_lambda
 from ..ir import types as t
 from ..ir.types import Type
 from ..ir.walk import unroll
@@ -336,7 +337,7 @@ def _of_list(
         operand = call.arguments[0]
         if isinstance(operand, str):
             raise TypeError("a list that is no expression")
-        of_items_sql = f"list_transform({rendered(operand, part.lambdas)}, lambda {names}: {inside.sql()})"
+        of_items_sql = f"list_transform({rendered(operand, part.lambdas)}, lambda {names}: {in_lambda(inside.sql())})"
         size = Size(products=[f"coalesce(list_sum({of_items_sql}),0e0)"])
     else:
         of_items = max((times for term, times in inside.terms.items() if own in term), default=0.0) * inside.scale

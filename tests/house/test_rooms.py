@@ -155,7 +155,7 @@ DOORS: Final = {
     "planner/decode/relations/reads": "declared_order declared_read local_files read",
     "planner/distribution": "distribute distributed_stages joins origins spreading",
     "planner/explain": "explain_changes explain_channels explain_plan explanation_text state_bounds",
-    "planner/functions/templates": "__init__ comparison use window_functions",
+    "planner/functions/templates": "__init__ comparison named_values use window_functions",
     "planner/functions/templates/additions": "__init__",
     "planner/graph": "graph_structure lower_graph prepare_graph",
     "planner/ordering": "form",
@@ -234,7 +234,7 @@ MORE_DOORS: Final = {
     "operators/indexes": "the table of kinds, and the values in which the planner and Spark describe an index",
     "operators/sources/formats": "the table of formats, and the parts of one format that others read by themselves",
     "planner/decode/relations/reads": "a file for each kind of read; two tables and another relation name them",
-    "planner/functions/templates": "the table of functions, and the values that a template gets and gives",
+    "planner/functions/templates": "the table of functions, the values that a template gets and gives, and their names",
     "planner/rewrite": "the table of rewrites, and the rewrites that also run in the middle of another pass",
 }
 """Rooms with more than `FEW_DOORS`, and why."""

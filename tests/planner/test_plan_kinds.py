@@ -62,6 +62,15 @@ WRITTEN_OUT: Final[Mapping[str, Callable[[Any, int], int | None]]] = {
     "switch in each other": lambda value, _: {0: 1, 1: 2}.get(value, -1),
     "nullif in each other": lambda value, at: None if value == at else value,
 }
+ASKED: Final = 5
+"""What each subquery gives."""
+WITH_SUBQUERIES: Final[Mapping[str, Callable[[Any, int], int | None]]] = {
+    "list with a subquery in each other": lambda value, at: int(value in (ASKED, at)),
+    "between a subquery and a number in each other": lambda value, at: int(ASKED <= value <= at + 1),
+    "search of a list with a subquery in each other": lambda value, at: int(value in (ASKED, at)),
+    "nullif with a subquery in each other": lambda value, _: None if value == ASKED else value,
+}
+NUMBER: Final = pa.schema([pa.field("c0", pa.int64(), nullable=False)])
 
 
 @pytest.mark.parametrize("kind", WRITTEN_OUT)
@@ -71,8 +80,19 @@ def test_operands_that_duckdb_writes_out_several_times_are_planned_and_answered_
     expected = [functools.reduce(WRITTEN_OUT[kind], range(40), one) for one in column]
     plan = json.dumps(KINDS[kind](40).plan())
     with tidegate.local() as client:
-        rows = pa.table({"c0": column}, schema=pa.schema([pa.field("c0", pa.int64(), nullable=False)]))
-        (answer,) = client.query(plan, {"t": rows}).columns
+        (answer,) = client.query(plan, {"t": pa.table({"c0": column}, schema=NUMBER)}).columns
+    assert answer.to_pylist() == expected
+
+
+@pytest.mark.parametrize("kind", WITH_SUBQUERIES)
+def test_operands_beside_subqueries_are_planned_and_answered_twenty_deep(kind: str) -> None:
+    """Class of bug: what has a subquery beside it got no name, because DuckDB has no subqueries in lambdas."""
+    column = [*range(-3, 8)]
+    expected = [functools.reduce(WITH_SUBQUERIES[kind], range(20), one) for one in column]
+    asked = {f"m{at}": pa.table({"c0": [ASKED]}, schema=NUMBER) for at in range(3)}
+    with tidegate.local() as client:
+        rows = {"t": pa.table({"c0": column}, schema=NUMBER), **asked}
+        (answer,) = client.query(json.dumps(KINDS[kind](20).plan()), rows).columns
     assert answer.to_pylist() == expected
 
 

@@ -7,7 +7,8 @@ from typing import Final
 from ...ir import types as t
 from .arithmetic import OVERFLOW, ROUNDING, overflowing
 from .decimals import decimal, quotient, unscaled
-from .use import Entry, Table, Template, Use, let
+from .named_values import let
+from .use import Entry, Table, Template, Use
 
 _OVERFLOW: Final = {"overflow": OVERFLOW}
 _EXACT: Final = {"overflow": ("ERROR",)}

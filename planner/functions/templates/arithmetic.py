@@ -8,7 +8,8 @@ from typing import Final
 from ...ir import types as t
 from ...ir.arrow_types import sql_type
 from ...ir.types import Type
-from .use import Entry, Table, Template, Use, error, let, let_all
+from .named_values import let, let_all
+from .use import Entry, Table, Template, Use, error
 
 OVERFLOW: Final = ("ERROR", "SATURATE", "SILENT")
 ROUNDING: Final = ("TIE_TO_EVEN",)

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from ...ir import types as t
-from .use import Entry, Table, Template, Use, let_all
+from .named_values import let_all
+from .use import Entry, Table, Template, Use
 
 
 def balanced(symbol: str, parts: Sequence[str]) -> str:

@@ -6,7 +6,8 @@ from typing import Final
 
 from ...ir import types as t
 from .comparison import comparisons
-from .use import Entry, Table, Template, Use, let
+from .named_values import let
+from .use import Entry, Table, Template, Use
 
 _FIELDS: Final[dict[str, str]] = {
     "YEAR": "date_part('year', {x})",

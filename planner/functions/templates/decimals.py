@@ -7,7 +7,8 @@ from typing import Final
 from ...ir import types as t
 from ...ir.arrow_types import sql_type
 from ...ir.types import Type
-from .use import Entry, Table, Template, Use, error, let
+from .named_values import let
+from .use import Entry, Table, Template, Use, error
 
 MAX_DIGITS: Final = 38
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from ...ir import types as t
-from .use import Entry, Table, Template, Use, let
+from .named_values import let
+from .use import Entry, Table, Template, Use
 
 
 def _sort(use: Use) -> str:

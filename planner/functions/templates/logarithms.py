@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Final
 
 from .arithmetic import ROUNDING
-from .use import Entry, Table, Template, Use, error, let
+from .named_values import let
+from .use import Entry, Table, Template, Use, error
 
 _OPTIONS: Final = {
     "rounding": ROUNDING,

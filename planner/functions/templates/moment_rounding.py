@@ -11,7 +11,8 @@ from typing import Final
 
 from ...ir import types as t
 from .datetimes import local
-from .use import Entry, Table, Use, error, let, let_all
+from .named_values import let, let_all
+from .use import Entry, Table, Use, error
 
 _DAY: Final = 86_400_000_000
 _MICROS: Final = 6

@@ -11,7 +11,8 @@ from typing import Final
 from ....operators.core import quoting
 from ....operators.python_functions import LOOK_AROUND
 from ....operators.python_functions.look_around import has_look_around, read
-from .use import Entry, Table, Use, error, let, let_all, maybe_null
+from .named_values import let, let_all
+from .use import Entry, Table, Use, error, maybe_null
 
 _OPTIONS: Final = {
     "case_sensitivity": ("CASE_SENSITIVE", "CASE_INSENSITIVE"),

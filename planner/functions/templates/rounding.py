@@ -6,7 +6,8 @@ from typing import Final
 
 from ...ir import types as t
 from .decimals import decimal, scaled, unscaled
-from .use import Entry, Table, Template, Use, let, let_all
+from .named_values import let, let_all
+from .use import Entry, Table, Template, Use
 
 _MODES: Final = (
     "TIE_AWAY_FROM_ZERO",  # the meaning of SQL's round

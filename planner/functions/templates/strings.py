@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from .use import Entry, Table, Template, Use, error, let, let_all, maybe_null
+from .named_values import let, let_all
+from .use import Entry, Table, Template, Use, error, maybe_null
 
 _UPPER: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _LOWER: Final = _UPPER.lower()

@@ -1,8 +1,8 @@
 """A template's view of one use of a function, and the table's entries.
 
 A template turns the arguments' SQL into the function's SQL, of exactly the result's type. A template must not mention a
-long argument twice (nested uses would grow exponentially: `let` names the argument instead), and must not swallow an
-option.
+long argument twice (nested uses would grow exponentially: `named_values.let` names the argument instead), and must not
+swallow an option.
 
 A decimal may have fewer digits in SQL than its type says, with the same scale: the result of DuckDB's own arithmetic is
 often a digit narrower than Substrait's rule, and a cast on every row would cost more than it is worth.
@@ -10,26 +10,15 @@ often a digit narrower than Substrait's rule, and a cast on every row would cost
 
 from __future__ import annotations
 
-import hashlib
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, NoReturn, TypeAlias
+from typing import NoReturn, TypeAlias
 
 from ....operators.core import quoting
 from ....proto.errors import PlanError, Problem
 from ...ir.arrow_types import sql_type
 from ...ir.types import Type
 from ..patterns import ArgumentType, Signature
-
-_ATOM: Final = re.compile(r"[\w.\"]+|'[^']{0,40}'|CAST\('?[-\w.: ]{0,40}'? AS [\w(), ]{0,24}\)")
-
-LONG: Final = 200
-"""The characters of SQL from which on a value has a nest of other expressions inside."""
-WRITTEN_OUT: Final = re.compile(
-    r"\b(?:nullif|fmod|split_part|array_to_string|array_pop_back|list_contains)\(| IN \(| BETWEEN "
-)
-"""The SQL whose operands DuckDB writes out several times: macros, comparisons with several values."""
 
 AggregateCall: TypeAlias = Callable[..., str]
 
@@ -81,46 +70,6 @@ class Use:
 def maybe_null(use: Use, index: int) -> bool:
     """Tests whether an argument may be null."""
     return use.type(index).nullable and use.constant(index) is None
-
-
-def let(sql: str, body: Callable[[str], str]) -> str:
-    """`body(sql)`, with `sql` named first if it is more than a column or a constant.
-
-    The name is a parameter of a one-element list's lambda: DuckDB evaluates the value once, or not at all if a CASE
-    skips it. The name is made from the value's SQL, so nested uses cannot confuse names.
-    """
-    return let_all([sql], lambda names: body(names[0]))
-
-
-def let_all(sqls: Sequence[str], body: Callable[[Sequence[str]], str]) -> str:
-    """`body` of several values. Each long value gets a name."""
-    names = [sql if _ATOM.fullmatch(sql) else _name(sql) for sql in sqls]
-    return _around(sqls, names, body(names))
-
-
-def let_long(sqls: Sequence[str], body: Callable[[Sequence[str]], str], where: re.Pattern[str] | None = None) -> str:
-    """`body` of values that DuckDB writes out several times, if `where` is in it. Each long value gets a name: a nest
-    of them would double with each level, and twenty levels take minutes to plan. A body with a subquery has no names:
-    DuckDB has no subqueries in lambdas.
-    """
-    names = [_name(sql) if len(sql) > LONG else sql for sql in sqls]
-    inside = body(names)
-    if names == [*sqls]:
-        return inside
-    is_written_out = where is None or where.search(inside) is not None
-    return _around(sqls, names, inside) if is_written_out and "SELECT" not in inside else body(sqls)
-
-
-def _around(sqls: Sequence[str], names: Sequence[str], inside: str) -> str:
-    """What is made of the names, with their values around it."""
-    for sql, name in zip(reversed(sqls), reversed(names), strict=True):
-        if name != sql:
-            inside = f"list_transform([{sql}], lambda {name}: {inside})[1]"
-    return inside
-
-
-def _name(sql: str) -> str:
-    return "v" + hashlib.blake2s(sql.encode(), digest_size=8).hexdigest()
 
 
 def error(message: str) -> str:

@@ -12,7 +12,8 @@ from typing import Final
 from .....operators.core import quoting
 from ....ir import types as t
 from ....ir.arrow_types import digits
-from ..use import Entry, Table, Use, error, let
+from ..named_values import let
+from ..use import Entry, Table, Use, error
 from .event_time_additions import range_of, ticks_sql
 
 _DAY_0: Final = "DATE '1970-01-01'"

@@ -9,7 +9,8 @@ from typing import Final
 
 from ....ir import types as t
 from ....ir.arrow_types import digits
-from ..use import Entry, Table, Use, error, let
+from ..named_values import let
+from ..use import Entry, Table, Use, error
 
 _DAY_0: Final = "DATE '1970-01-01'"
 _COUNTED: Final = {0: "(epoch_ms({0}) // 1000)", 3: "epoch_ms({0})", 6: "epoch_us({0})", 9: "epoch_ns({0})"}

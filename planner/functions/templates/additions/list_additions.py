@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Final
 
 from ....ir import types as t
-from ..use import Entry, Table, Template, Use, error, let, let_all
+from ..named_values import let, let_all
+from ..use import Entry, Table, Template, Use, error
 
 
 def _call(function: str) -> Template:

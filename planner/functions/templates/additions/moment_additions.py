@@ -7,7 +7,8 @@ from typing import Final
 
 from .....operators.core import quoting
 from ....ir import types as t
-from ..use import Entry, Table, Template, Use, error, let
+from ..named_values import let
+from ..use import Entry, Table, Template, Use, error
 
 _UNITS: Final = frozenset(
     {"year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond", "microsecond"}

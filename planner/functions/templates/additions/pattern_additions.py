@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from .....operators.core import quoting
-from ..use import Entry, Table, Use, error, let, let_all
+from ..named_values import let, let_all
+from ..use import Entry, Table, Use, error
 from . import rust_patterns
 from .rust_patterns import RustPattern
 

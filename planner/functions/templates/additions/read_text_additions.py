@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from .....operators.core import quoting
-from ..use import Entry, Table, Use, let
+from ..named_values import let
+from ..use import Entry, Table, Use
 
 _QUOTED: Final = "'\"' || {x} || '\"'"
 

@@ -7,7 +7,8 @@ from typing import Final
 
 from .....operators.python_functions import EDIT_DISTANCE, EDIT_DISTANCE_STEPS, SHA2
 from ....ir import types as t
-from ..use import Entry, Table, Template, Use, error, let, let_all
+from ..named_values import let, let_all
+from ..use import Entry, Table, Template, Use, error
 from .list_additions import joined
 
 _HASHES: Final = {

@@ -91,6 +91,21 @@ def test_an_argument_is_computed_once_however_often_the_body_reads_it(client: ti
     assert answer(client, expression) == [3 << 20, None, -5 << 20]
 
 
+def test_calls_in_the_bodies_of_one_another_have_a_limit(client: tidegate.Client) -> None:
+    """Class of bug: DuckDB takes twice the time and memory to plan a body with each lambda around it."""
+
+    def nested(levels: int) -> Node:
+        body = parameter(0)
+        for _ in range(levels):
+            body = called(plus(parameter(0), body), column(0))
+        return body
+
+    assert answer(client, nested(5)) == [18, None, -30]
+    (problem,) = client.validate(plan(nested(6)))
+    assert problem.reason == "PLAN_TOO_LARGE"
+    assert "more than 5 lambdas in the bodies of one another" in problem.message
+
+
 @pytest.mark.parametrize(
     ("expression", "reason", "path"),
     [
