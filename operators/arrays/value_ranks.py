@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -10,7 +10,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...proto.arrow.spill_buffer import SpillBuffer
+
 _Numbers: TypeAlias = npt.NDArray[np.int64]
+_NONE: Final[_Numbers] = np.zeros(0, np.int64)
 
 _FIRST_BYTES: Final = 8 << 10
 _MOST_BYTES: Final = 1 << 20
@@ -18,6 +21,11 @@ _MOST_BYTES: Final = 1 << 20
 _LEAST_BYTES: Final = 32
 _BYTES_AT_ONCE: Final = 4 << 20
 """The bytes of all parts that are read at once, unless so many values begin alike that each part has the least."""
+
+_ROWS_AT_ONCE: Final = 1 << 15
+_ROWS_OF_A_PASS: Final = 1 << 18
+"""Values that wait to be ranked are put together by so many, and looked through by so many."""
+_COLUMNS: Final = ("beginning", "offset", "length")
 
 Read: TypeAlias = Callable[[_Numbers, _Numbers], pa.Array]
 """Reads bytes: so many from each offset on."""
@@ -36,18 +44,24 @@ class _Alike(NamedTuple):
 
 class ValueRanks:
     """The ranks of values that are at different offsets where they are different. `add` takes the values, `of` gives
-    the ranks. No value is added after the first `of`.
+    the ranks. No value is added after the first `of`. Values wait in `waiting`, in memory or on disk, until they are
+    ranked. Then those alone that others begin like are in memory.
     """
 
-    def __init__(self, read: Read, check: Callable[[], None]) -> None:
+    def __init__(self, read: Read, check: Callable[[], None], waiting: SpillBuffer) -> None:
         self._read = read
         self._check = check
+        self._waiting = waiting
         self._parts: list[tuple[_Numbers, _Numbers, _Numbers]] = []
+        self._rows = 0
         self._ranked: tuple[_Numbers, _Numbers] | None = None
 
     def add(self, beginnings: _Numbers, offsets: _Numbers, lengths: _Numbers) -> None:
         """Add values, by hashes of their beginnings. A value may be added again."""
         self._parts.append((beginnings, offsets, lengths))
+        self._rows += len(offsets)
+        if self._rows >= _ROWS_AT_ONCE:
+            self._wait()
 
     def of(self, offsets: _Numbers) -> _Numbers:
         """The rank of each value: 0 for the least one of those that begin alike."""
@@ -59,20 +73,45 @@ class ValueRanks:
         at = np.minimum(np.searchsorted(ranked, offsets), len(ranked) - 1)
         return np.where(ranked[at] == offsets, ranks[at], 0)
 
+    def close(self) -> None:
+        self._waiting.close()
+
+    def _wait(self) -> None:
+        """Put the latest values behind those that wait."""
+        if self._rows:
+            columns = [pa.array(np.concatenate(column)) for column in zip(*self._parts, strict=True)]
+            self._parts, self._rows = [], 0
+            self._waiting.add(pa.record_batch(columns, _COLUMNS))
+
     def _ranks(self) -> tuple[_Numbers, _Numbers]:
         """The values, in order of their offsets, that others begin like, and their ranks."""
-        beginnings, offsets, lengths = (
-            np.concatenate(column) if column else np.zeros(0, np.int64)
-            for column in (zip(*self._parts, strict=True) if self._parts else ((), (), ()))
-        )
-        self._parts = []
-        offsets, firsts = np.unique(offsets, return_index=True)
-        rows, groups = _shared(beginnings[firsts])
-        offsets, lengths = offsets[rows], lengths[firsts][rows]
+        self._wait()
+        self._waiting.seal()
+        passes = -(-self._waiting.rows // _ROWS_OF_A_PASS)
+        alike = [self._shared_in(number, passes) for number in range(passes)]
+        self._waiting.close()
+        offsets, lengths, sizes = (_joined(column) for column in zip(*alike, strict=True)) if alike else [_NONE] * 3
+        groups = np.repeat(np.arange(len(sizes)), sizes)
         self._sort(offsets, lengths, groups)
         ranks = np.arange(len(groups)) - np.searchsorted(groups, groups)
         by_offset = np.argsort(offsets)
         return offsets[by_offset], ranks[by_offset]
+
+    def _shared_in(self, number: int, passes: int) -> tuple[_Numbers, _Numbers, _Numbers]:
+        """The offsets and lengths of the values of a pass that others begin like, group by group, and the groups'
+        sizes. Values that begin alike are of the same pass.
+        """
+        parts = []
+        for batch in self._waiting.batches():
+            self._check()
+            columns = [column.to_numpy() for column in batch.columns]
+            mine = columns[0] % passes == number
+            parts.append([column[mine] for column in columns])
+        beginnings, offsets, lengths = map(_joined, zip(*parts, strict=True))
+        offsets, firsts = np.unique(offsets, return_index=True)
+        rows, groups = _shared(beginnings[firsts])
+        sizes = np.bincount(groups)
+        return offsets[rows], lengths[firsts][rows], sizes[sizes > 0]
 
     def _sort(self, offsets: _Numbers, lengths: _Numbers, groups: _Numbers) -> None:
         """Put the values of each group in order."""
@@ -94,6 +133,10 @@ class ValueRanks:
                 again, again_groups = _repeated(alike.groups[order], words[order])
                 if len(again):
                     stack.append(_Alike(at[again], again_groups, start + count, min(2 * alike.step, _MOST_BYTES)))
+
+
+def _joined(arrays: Sequence[_Numbers]) -> _Numbers:
+    return np.concatenate(arrays)
 
 
 def _shared(beginnings: _Numbers) -> tuple[_Numbers, _Numbers]:

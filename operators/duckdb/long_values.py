@@ -28,7 +28,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...proto.arrow.spill_buffer import SpillRoom
+from ...proto.arrow.spill_buffer import SpillBuffer, SpillRoom
 from ..arrays.digest_offsets import DIGEST_BYTES, DigestOffsets, Digests, different, digests_of
 from ..arrays.hashing import hash_array
 from ..arrays.texts_inside import texts_in, with_texts
@@ -58,6 +58,8 @@ _END: Final = _DIGEST_DIGITS + _LENGTH_DIGITS
 #: The bytes of a character beyond its first.
 _REST_OF_CHARACTER: Final = 3
 _RANK_DIGITS: Final = 8
+#: The bytes in memory of what is known about values until they are ranked.
+_WAITING_BYTES: Final = 4 << 20
 _NAMES_AT_ONCE: Final = 8_192
 
 _Numbers: TypeAlias = npt.NDArray[np.int64]
@@ -100,7 +102,8 @@ class LongValues:
         self._store = ValueStore(most, room)
         self._offsets = DigestOffsets()
         self._passing = PassingRows(2 * BATCH_BYTES)
-        self._ranks = ValueRanks(partial(self._store.values, type_=pa.binary()), check)
+        waiting = SpillBuffer(room, _WAITING_BYTES)
+        self._ranks = ValueRanks(partial(self._store.values, type_=pa.binary()), check, waiting)
         self._rest: list[Callable[[SpillRoom], None]] = []
 
     def before_ranks(self, take: Callable[[SpillRoom], None]) -> None:
@@ -151,6 +154,7 @@ class LongValues:
 
     def close(self) -> None:
         self._store.close()
+        self._ranks.close()
 
     def _may_be_long(self, array: pa.Array) -> bool:
         """False where no value is long. A look at the offsets alone, for the many columns without long values."""

@@ -16,6 +16,7 @@ from tidegate.operators.arrays import value_ranks
 from tidegate.operators.arrays.value_ranks import ValueRanks
 from tidegate.operators.duckdb.held import limited_room
 from tidegate.operators.duckdb.value_store import ValueStore
+from tidegate.proto.arrow.spill_buffer import SpillBuffer, SpillRoom
 from tidegate.proto.errors import Exhausted
 
 BEGINNING = 2
@@ -35,12 +36,14 @@ class Reads:
         return pa.array([self.data[at : at + size] for at, size in zip(offsets, lengths, strict=True)], pa.binary())
 
 
-def ranks(values: list[bytes], reads: Reads) -> list[int]:
-    of = ValueRanks(reads, lambda: None)
+def ranks(values: list[bytes], reads: Reads, room: SpillRoom | None = None) -> list[int]:
+    of = ValueRanks(reads, lambda: None, SpillBuffer(room or SpillRoom(None), 0 if room else 1 << 20))
     beginnings = [hash(value[:BEGINNING]) for value in values]
     for part in (slice(0, 7), slice(7, None), slice(3, 9)):  # some are added twice
         of.add(*(np.array(column[part], np.int64) for column in (beginnings, reads.offsets, [len(v) for v in values])))
-    return of.of(np.array(reads.offsets, np.int64)).tolist()
+    ranked = of.of(np.array(reads.offsets, np.int64)).tolist()
+    of.close()
+    return ranked
 
 
 def expected(values: list[bytes]) -> list[int]:
@@ -67,6 +70,21 @@ def test_ranks_do_not_depend_on_the_bytes_that_are_read_at_once(
         patch.setattr(value_ranks, "_MOST_BYTES", 2 * first)
         patch.setattr(value_ranks, "_LEAST_BYTES", least)
         assert ranks(values, Reads(values)) == expected(values)
+
+
+@pytest.mark.parametrize("rows_of_a_pass", [1, 3, 100])
+def test_values_wait_on_disk_and_are_looked_through_in_passes(
+    tmp_path: Path, rows_of_a_pass: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(value_ranks, "_ROWS_AT_ONCE", 4)
+    monkeypatch.setattr(value_ranks, "_ROWS_OF_A_PASS", rows_of_a_pass)
+    values = [b"%02d%d" % (number % 5, number * 7919 % 100) for number in range(40)]
+    taken: list[int] = []
+    room = SpillRoom(tmp_path, take=lambda size: taken.append(size) is None, give=lambda size: taken.append(-size))
+    assert ranks(values, Reads(values), room) == expected(values)
+    assert max(taken) > 0
+    assert sum(taken) == 0
+    assert not list(tmp_path.iterdir())
 
 
 def test_values_that_begin_alike_are_read_together() -> None:
