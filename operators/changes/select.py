@@ -20,11 +20,9 @@ class Select(ChangeOperator):
     def __init__(self, schema: pa.Schema, columns: Sequence[int | None]) -> None:
         self.schema = schema
         self._columns = tuple(columns)
-        self._nulls = {
-            at: Rows.of_arrays([pa.nulls(1, schema.field(at).type)], 1).columns[0]
-            for at, column in enumerate(columns)
-            if column is None
-        }
+        types = {at: schema.field(at).type for at, column in enumerate(columns) if column is None}
+        null_of = {type_: Rows.of_arrays([pa.nulls(1, type_)], 1).columns[0] for type_ in set(types.values())}
+        self._nulls = {at: null_of[type_] for at, type_ in types.items()}
 
     def receive(self, port: int, change: Change) -> Iterable[Change]:  # noqa: ARG002 - inputs are alike
         nothing = np.zeros(len(change) if self._nulls else 0, dtype=np.int64)
