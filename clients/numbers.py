@@ -34,24 +34,31 @@ def check_place(name: str, cursor: Cursor | None) -> None:
     """Check a cursor."""
     if cursor is not None and not isinstance(cursor, Cursor):
         raise InvalidRequest(f"{name} must be a tidegate.Cursor(epoch, row), not {cursor!r}")
-    if cursor is not None and not (1 <= cursor.epoch < BEYOND and 0 <= cursor.row < BEYOND):
+    if cursor is not None and not (_within((cursor.epoch, cursor.row), BEYOND) and cursor.epoch):
         raise InvalidRequest(
-            f"{name} is row {cursor.row} of epoch {cursor.epoch}; epochs count from 1, and the rows of an epoch from 0"
+            f"{name} is row {cursor.row!r} of epoch {cursor.epoch!r}; these are whole numbers: epochs count from 1, "
+            "and the rows of an epoch from 0"
         )
 
 
-def check_watermark(value: int | None) -> None:
+def check_watermark(value: int) -> None:
     """Check a watermark, in microseconds since 1970."""
-    if value is not None and not (_whole(value) and -BEYOND <= value < BEYOND):
+    if not (_whole(value) and -BEYOND <= value < BEYOND):
         raise InvalidRequest(
             f"watermark={value!r} must be a whole number of microseconds since 1970, of at most 64 bits"
         )
 
 
-def not_negative(name: str, value: float | None) -> None:
-    """Check a number of bytes or seconds."""
-    if value is not None and not (isinstance(value, Real) and 0 <= value < BEYOND):
-        raise InvalidRequest(f"{name}={value!r} must be a number from 0 on")
+def not_negative(name: str, value: int | None) -> None:
+    """Check a number of bytes, rows or batches."""
+    if value is not None and not (_whole(value) and 0 <= value < BEYOND):
+        raise InvalidRequest(f"{name}={value!r} must be a whole number from 0 on")
+
+
+def check_seconds(name: str, value: float) -> None:
+    """Check how long a caller waits."""
+    if not (isinstance(value, Real) and value >= 0):  # NaN, too: it would never end
+        raise InvalidRequest(f"{name}={value!r} must be a number of seconds from 0 on")
 
 
 def checked_file(split: FileSplit) -> FileSplit:

@@ -131,7 +131,8 @@ def split(
         built = replace(built, watermark=watermark)
     if missing_columns is not None:
         built = replace(built, missing_columns=member("missing_columns", MissingColumns, missing_columns))
-    check_watermark(built.watermark)
+    if built.watermark is not None:
+        check_watermark(built.watermark)
     return built if change_column is None else replace(built, change_column=change_column)
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from .batch_reader import Batches, Part, closed
 from .epoch import HOLD_BYTES, Epoch
-from .numbers import check_place, checked_file, from_one, last_numbers, not_negative
+from .numbers import check_place, check_seconds, checked_file, from_one, last_numbers, not_negative
 from .numbers import version as check_version
 from .proto.errors import Exhausted, InvalidRequest, NotFound, Refused
 from .proto.service import Service
@@ -341,6 +341,8 @@ class Task:
         ...     print(epoch.number, epoch.table().num_rows)
         1 2
         """
+        if timeout is not None:
+            check_seconds("timeout", timeout)
         return self._epochs(timeout)
 
     def _epochs(self, timeout: float | None, ahead: _Ahead | None = None) -> Iterator[Epoch]:
@@ -387,7 +389,7 @@ class Task:
         check_place("cursor", cursor)
         check_place("acknowledge", acknowledge)
         not_negative("max_bytes", max_bytes)
-        not_negative("wait", wait)
+        check_seconds("wait", wait)
         with self._lock:
             self._stand()
             left = None if self._is_out else self._open

@@ -115,7 +115,7 @@ def decode(data: bytes, what: str) -> Manifest:
         if document["digest"] != _digest(body):
             raise damaged(what, "its manifest has changed since it was written: the digest differs")
         return _manifest(body)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise damaged(what, f"its manifest cannot be read ({error})") from error
 
 

@@ -14,7 +14,10 @@ import pyarrow as pa
 
 from ...proto.errors import ExecutionError, InternalError, TidegateError
 
-ENGINE_ERRORS: Final = (duckdb.Error, pa.ArrowException, OSError)
+ENGINE_ERRORS: Final = (duckdb.Error, pa.ArrowException, OSError, UnicodeDecodeError)
+"""Some of DuckDB's messages have one byte of a longer character. Python cannot read them: it raises
+`UnicodeDecodeError` with the message's bytes in place of DuckDB's error.
+"""
 
 _HINT = re.compile(
     r"\s*(\. Use TRY\(|, or SET |; SET |Possible solutions?:|Candidate functions:|\bLINE \d+:|Detail: Python "
@@ -40,9 +43,15 @@ _FILE_KINDS: Final = frozenset(
 _SPILLING: Final = ("duckdb_temp_", "Failed to create directory")
 
 
+def text_of(error: BaseException) -> str:
+    """DuckDB's message, with U+FFFD for bytes that are no characters."""
+    message = error.object.decode(errors="replace") if isinstance(error, UnicodeDecodeError) else ""
+    return message if _KIND.match(message) else str(error)
+
+
 def kind_of(error: BaseException) -> str:
     """DuckDB's own word for the error: `Conversion`, `IO`, `Out of Memory`, ..."""
-    matched = _KIND.match(str(error))
+    matched = _KIND.match(text_of(error))
     return matched[1] if matched else ""
 
 
@@ -52,7 +61,7 @@ def may_be_a_file(error: BaseException) -> bool:
 
 def is_of_spilling(error: BaseException) -> bool:
     """True where DuckDB could not make its temp folder, or write or read a file there."""
-    return kind_of(error) == "IO" and any(words in str(error) for words in _SPILLING)
+    return kind_of(error) == "IO" and any(words in text_of(error) for words in _SPILLING)
 
 
 def is_interrupt(error: BaseException) -> bool:
@@ -76,12 +85,12 @@ def translate(error: BaseException, plan_path: str, memory_limit: int, text: str
     if kind == "Out of Memory":
         return out_of_memory(plan_path, memory_limit)
     if is_of_spilling(error):  # without the file, whose path is the server's
-        cause = sentence(str(error)).rpartition(": ")[2]
+        cause = sentence(text_of(error)).rpartition(": ")[2]
         return ExecutionError(_at(plan_path, f"spilling to disk failed: {cause}"), reason="SPILL_FAILED")
-    if (unexpected := _UNEXPECTED.search(str(error))) is not None:
+    if (unexpected := _UNEXPECTED.search(text_of(error))) is not None:
         return ExecutionError(_at(plan_path, sentence(unexpected[1])))
-    cause = sentence(str(error) if text is None else text)
-    if kind in _INTERNAL:
+    cause = sentence(text_of(error) if text is None else text)
+    if kind in _INTERNAL or (isinstance(error, UnicodeDecodeError) and not kind):  # not kind: no message of DuckDB
         return InternalError(_at(plan_path, f"DuckDB refused the fragment: {cause}"))
     return ExecutionError(_at(plan_path, cause))
 

@@ -436,7 +436,7 @@ class Fragment(Operator):
             if blamed is not None:
                 return blamed
         return self._watch.named(
-            failures.translate(error, self._plan_path, self._memory, self._files.named(str(error)))
+            failures.translate(error, self._plan_path, self._memory, self._files.named(failures.text_of(error)))
         )
 
 

@@ -201,7 +201,7 @@ def refusal(instance: Instance, sql: str, streams: Sequence[StreamSource], conte
         instance.engine.prepare(connection, "trial", with_definitions(counting.named(sql), definitions))
     except failures.ENGINE_ERRORS as error:
         instance.broken = instance.broken or failures.is_fatal(error)
-        return failures.sentence(str(error))
+        return failures.sentence(failures.text_of(error))
     finally:
         counting.close()
         instance.disconnect(connection)
@@ -215,7 +215,7 @@ def failure(instance: Instance, values: Sequence[str]) -> str | None:
         connection.execute(f"SELECT {', '.join(values)}").fetchall()
     except failures.ENGINE_ERRORS as error:
         instance.broken = instance.broken or failures.is_fatal(error)
-        return failures.sentence(str(error))
+        return failures.sentence(failures.text_of(error))
     finally:
         instance.disconnect(connection)
     return None

@@ -140,7 +140,7 @@ class FileIndex(Index):
 
     def _failure(self, error: BaseException) -> _EngineError:
         limit = self._instance.settings.memory_limit
-        message = failures.translate(error, "", limit, self._held.named(str(error))).message
+        message = failures.translate(error, "", limit, self._held.named(failures.text_of(error))).message
         return _EngineError(message, kind=failures.kind_of(error))
 
     @contextmanager

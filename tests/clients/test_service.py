@@ -237,7 +237,7 @@ def test_explain_is_for_as_many_rows_as_are_given(client: Client) -> None:
     with pytest.raises(tidegate.NotFound, match="nothing") as refused:
         client.explain(plans.totals(), channels=2, rows={"nothing": 1})
     assert refused.value.reason == "UNKNOWN_SOURCE"
-    with pytest.raises(tidegate.InvalidRequest, match="must be a number from 0 on"):
+    with pytest.raises(tidegate.InvalidRequest, match="must be a whole number from 0 on"):
         client.explain(plans.totals(), channels=2, rows={"rows": -1})
 
 

@@ -89,6 +89,29 @@ def test_versions_that_are_no_whole_numbers_are_refused(start: Start, numbers: d
     assert refused.value.reason == "BAD_TRANSACTION"
 
 
+@pytest.mark.parametrize("number", [-1, 1.5, float("nan"), float("inf"), "1", True, None])
+def test_places_and_sizes_that_are_no_whole_numbers_are_refused(start: Start, number: Any) -> None:
+    task = start()
+    for cursor in (tidegate.Cursor(number, 0), tidegate.Cursor(1, number)):
+        for use in (task.next, task.acknowledge, lambda cursor: tidegate.Task(task.service, task.info(), cursor)):
+            with pytest.raises(tidegate.InvalidRequest, match=r"cursor is row .* these are whole numbers"):
+                use(cursor)
+    with pytest.raises(tidegate.InvalidRequest, match=r"watermark=.* must be a whole number of microseconds"):
+        task.request_barrier(watermarks={"a": "1" if number in (-1, True) else number})
+    if number is not None:
+        for use in (lambda most: task.next(max_bytes=most), lambda ahead: task.batches(prefetch=ahead)):
+            with pytest.raises(tidegate.InvalidRequest, match=r"=.* must be a whole number from 0 on"):
+                use(number)
+
+
+@pytest.mark.parametrize("seconds", [-1, float("nan"), float("-inf"), "1", 1j])
+def test_times_that_are_no_seconds_are_refused(start: Start, seconds: Any) -> None:
+    task = start()
+    for use in (lambda: task.next(wait=seconds), lambda: task.epochs(timeout=seconds)):
+        with pytest.raises(tidegate.InvalidRequest, match=r"=.* must be a number of seconds from 0 on"):
+            use()
+
+
 def test_a_place_thousands_of_levels_deep_is_told_by_its_ends() -> None:
     problem = Problem(place="relations[0]" + ".fetch.input" * 10_000 + ".read", reason="TOO_DEEP", message="too deep")
     sentence = str(tidegate.PlanError(problem))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import duckdb
 import pytest
 
@@ -33,6 +35,23 @@ def test_a_value_that_fails_where_duckdb_expects_no_failure_is_no_bug() -> None:
     assert failures.is_fatal(caught.value)
     assert translated.reason == "EXECUTION_FAILED"
     assert translated.message == "place: Date out of range in timestamp conversion"
+
+
+@pytest.mark.parametrize("call", ["from_hex(x)", "unbin(x)", "CAST(x AS BIT)"])
+def test_a_message_that_is_no_text_is_told_all_the_same(call: str) -> None:
+    """DuckDB's message has the first byte of a character of two."""
+    with duckdb.connect() as connection, pytest.raises(failures.ENGINE_ERRORS) as caught:
+        connection.execute(f"SELECT {call} FROM (VALUES ('\u00e9')) v(x)").fetchall()
+    assert isinstance(caught.value, UnicodeDecodeError)
+    translated = failures.translate(caught.value, "place", 1 << 30)
+    assert translated.reason == "EXECUTION_FAILED"
+    assert re.fullmatch(r"place: Invalid (input|character) .*\ufffd'?", translated.message)
+
+
+def test_a_text_of_anything_else_that_cannot_be_read_is_a_bug() -> None:
+    with pytest.raises(UnicodeDecodeError) as caught:
+        b"\xc3".decode()
+    assert isinstance(failures.translate(caught.value, "place", 1 << 30), InternalError)
 
 
 def test_a_bug_of_duckdb_is_one_without_the_trace_of_its_stack() -> None:

@@ -190,7 +190,7 @@ FEATURES: Final[Mapping[str, Sequence[str]]] = {
         "SELECT id, regexp_replace(s, '([a-z])', '<\\1>'), regexp_replace(s, '[AEIOU]', '*', 'gi') FROM t",
         "SELECT id, regexp_like(s, 'WORLD', 'i'), regexp_count(s, 'a'), regexp_match(s, '[a-z]+') FROM t",
         "SELECT id, ascii(s), chr(97), to_hex(i), md5(s), substr_index(s, ',', 1) FROM t",
-        "SELECT id, encode(s, 'hex'), sha256(s) FROM t",
+        "SELECT id, encode(s, 'hex'), decode(encode(s, 'base64'), 'base64'), sha256(s) FROM t",
         "SELECT id, initcap(s), upper(s), lower(s) FROM w",
         "SELECT id, concat(d, r, f, b) FROM w",
     ),

@@ -138,6 +138,15 @@ def test_a_manifest_of_which_any_byte_differs_is_damaged(folder: CheckpointFolde
     assert raised.value.reason == "CHECKPOINT_DAMAGED"
 
 
+@pytest.mark.parametrize("text", ["", "[]", "null", "{}", '{"a":' * 100_000, '{"format": 1e400}'])
+def test_a_manifest_of_other_json_is_damaged(folder: CheckpointFolder, tmp_path: Path, text: str) -> None:
+    take(folder, "one", 1, table(1))
+    (tmp_path / "task" / "one.json").write_text(text)
+    with pytest.raises(CheckpointError) as raised:
+        folder.manifest("one")
+    assert raised.value.reason == "CHECKPOINT_DAMAGED"
+
+
 def test_a_newer_format_is_refused_by_its_number(folder: CheckpointFolder, tmp_path: Path) -> None:
     take(folder, "one", 1, table(1))
     path = tmp_path / "task" / "one.json"

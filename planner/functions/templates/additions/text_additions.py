@@ -54,7 +54,7 @@ _ENCODINGS: Final[dict[str, tuple[Callable[[str], str], Callable[[str], str]]]] 
     "hex": (lambda x: f"lower(hex({x}))", lambda x: f"from_hex({x})"),
     "base64": (
         lambda x: f"rtrim(to_base64({x}), '=')",
-        lambda x: let(x, lambda v: f"from_base64(rpad({v}, (length({v}) + 3) // 4 * 4, '='))"),
+        lambda x: let(x, lambda v: f"from_base64(rpad({v}, ((length({v}) + 3) // 4 * 4)::INTEGER, '='))"),
     ),
 }
 """Writer and reader of each encoding."""
