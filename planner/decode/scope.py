@@ -31,7 +31,7 @@ class Scope:
     `schema` is None if the input is broken: every field of it is poison. `anchors` gives the columns of each anchor,
     for outer references by relation: the operator's own anchor, and its inputs'. `parameters` are those of the
     enclosing lambdas, innermost first. `packed` has, for each of these lambdas, whether its parameters are the fields
-    of one struct.
+    of one struct. `unreadable` counts the outermost of them that the operand of a subquery cannot read.
     """
 
     schema: ir.Schema | None
@@ -39,10 +39,22 @@ class Scope:
     anchors: Mapping[int, range] = field(default_factory=dict)
     parameters: tuple[ir.Schema, ...] = ()
     packed: tuple[bool, ...] = ()
+    unreadable: int = 0
     windows: Windows | None = None
 
     def inside_lambda(self, parameters: ir.Schema, *, packed: bool = False) -> Scope:
         return replace(self, parameters=(parameters, *self.parameters), packed=(packed, *self.packed), windows=None)
+
+    def in_subquery_operand(self) -> Scope:
+        """The scope of a value that a subquery's rows are compared with: DuckDB has no subqueries in lambdas."""
+        return replace(self, unreadable=len(self.parameters))
+
+    def has_lambda_outside(self, steps: int) -> bool:
+        """Tests whether the lambda `steps` steps out is around a subquery that this expression is in."""
+        left, scope = steps, self
+        while left >= len(scope.parameters) and scope.outer is not None:
+            left, scope = left - len(scope.parameters), scope.outer
+        return left < len(scope.parameters)
 
     def without_windows(self) -> Scope:
         return self if self.windows is None else replace(self, windows=None)

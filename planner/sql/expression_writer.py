@@ -8,7 +8,7 @@ Relations know where a column, an enclosing row or a subquery is in SQL, and pas
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Iterable, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
@@ -102,17 +102,17 @@ def _at(expression: ir.Expression, scope: Scope, lambdas: int) -> str:
 
 
 def guarded(expression: ir.Expression, scope: Scope) -> str:
-    """The expression as SQL that stops the statement before it makes more bytes than fit into memory."""
-    return written(_guarded(expression, scope, 0))
-
-
-def _guarded(expression: ir.Expression, scope: Scope, nesting: int) -> str:
-    """The guarded SQL. A condition keeps its form, with guards around the operands of its terms: DuckDB joins by hash
-    where it sees an equation.
+    """The expression as SQL that stops the statement before it makes more bytes than fit into memory. A condition keeps
+    its form: DuckDB joins by hash where it sees an equation.
     """
+    return _guarded(expression, scope, 0, written)
+
+
+def _guarded(expression: ir.Expression, scope: Scope, nesting: int, finish: Callable[[str], str] = str) -> str:
+    """The guarded SQL, with guards around the operands of a condition's terms. `finish` changes each term's SQL."""
     if not is_connective(expression):
-        return _guarded_term(expression, scope, nesting)
-    connected = [_guarded_term(term, scope, nesting) for term in terms(expression)]
+        return finish(_guarded_term(expression, scope, nesting))
+    connected = [finish(_guarded_term(term, scope, nesting)) for term in terms(expression)]
     return balanced(f" {expression.function.name.upper()} ", connected) if connected else _at(expression, scope, 0)
 
 

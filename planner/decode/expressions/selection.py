@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from ... import ir
 from ...ir import types as t
@@ -18,6 +18,11 @@ from ..poison import is_unknown
 from ..scope import Scope, column
 
 Step: TypeAlias = "int | ir.ListElement | ir.MapKey"
+
+_OF_SUBQUERY: Final = (
+    "a subquery inside of a lambda cannot read the lambda's parameters: join the items of the list with what the "
+    "subquery reads"
+)
 
 
 class _Row(NamedTuple):
@@ -50,13 +55,17 @@ def _row(decoder: Decoder, message: Message, plan_path: PlanPath, scope: Scope) 
             return _outer_row(decoder, message.outer_reference, plan_path / "outer_reference", scope)
         case "lambda_parameter_reference":
             steps = message.lambda_parameter_reference.steps_out
-            if steps < len(scope.parameters):
+            if steps < len(scope.parameters) - scope.unreadable:
                 return _Row(scope.parameters[steps], steps, is_lambda=True, is_packed=scope.packed[steps])
+            plan_path = plan_path / "lambda_parameter_reference"
+            if scope.has_lambda_outside(steps):
+                decoder.problems.add(plan_path, "UNSUPPORTED_REFERENCE", _OF_SUBQUERY)
+                return None
             problem = (
                 f"there is no lambda {steps} steps out; there are {len(scope.parameters)} lambdas around this "
                 "expression"
             )
-            decoder.problems.add(plan_path / "lambda_parameter_reference", "OUT_OF_RANGE", problem)
+            decoder.problems.add(plan_path, "OUT_OF_RANGE", problem)
             return None
         case _:
             # producers leave the root out if it is the row itself

@@ -58,7 +58,7 @@ def _scalar(decoder: Decoder, body: Message, plan_path: PlanPath, scope: Scope) 
 
 
 def _in(decoder: Decoder, body: Message, plan_path: PlanPath, scope: Scope) -> Steps[ir.Expression]:
-    needles = yield from decoder.expressions(body.needles, plan_path, "needles", scope)
+    needles = yield from decoder.expressions(body.needles, plan_path, "needles", scope.in_subquery_operand())
     relation = yield from decoder.relation(body.haystack, plan_path / "haystack", scope)
     if not needles:
         decoder.problems.add(plan_path, "MISSING", "the IN predicate must have at least one needle")
@@ -78,7 +78,7 @@ def _exists(decoder: Decoder, body: Message, plan_path: PlanPath, scope: Scope) 
 
 
 def _comparison(decoder: Decoder, body: Message, plan_path: PlanPath, scope: Scope) -> Steps[ir.Expression]:
-    left = yield from decoder.expression(body.left, plan_path / "left", scope)
+    left = yield from decoder.expression(body.left, plan_path / "left", scope.in_subquery_operand())
     relation = yield from decoder.relation(body.right, plan_path / "right", scope)
     kind, comparison = _REDUCTIONS.get(body.reduction_op), _COMPARISONS.get(body.comparison_op)
     if kind is None or comparison is None:

@@ -32,7 +32,6 @@ _END: Final = "\udc03"
 """Halves of characters, which no text of a plan can have: it came as UTF-8."""
 _SUBQUERY: Final = re.compile(f"[{_BEGIN}{_IN_LAMBDA}][^{_END}]*{_END}")
 _MARKS: Final = re.compile(f"[{_BEGIN}{_IN_LAMBDA}{_END}]")
-_PARAMETER: Final = re.compile(r"\bp\d+_\d+\b")
 
 
 def let(sql: str, body: Callable[[str], str]) -> str:
@@ -80,8 +79,8 @@ def in_lambda(sql: str) -> str:
 
 
 def written(sql: str) -> str:
-    """SQL as DuckDB reads it, without marks. Where a lambda has a subquery, all subqueries are computed first; but one
-    that reads a lambda's parameters stays.
+    """SQL as DuckDB reads it, without marks. Where a lambda has a subquery, all subqueries are computed first: none
+    reads a lambda's parameters.
     """
     if _END not in sql:
         return sql
@@ -89,17 +88,11 @@ def written(sql: str) -> str:
 
 
 def _first_subqueries(sql: str) -> str:
-    subqueries = dict.fromkeys(_MARKS.sub("", one) for one in _SUBQUERY.findall(sql))
-    moved = [one for one in subqueries if not _PARAMETER.search(one)]
+    moved = [*dict.fromkeys(_MARKS.sub("", one) for one in _SUBQUERY.findall(sql))]
 
     def inside(names: Sequence[str]) -> str:
         named = dict(zip(moved, names, strict=True))
-
-        def name(match: re.Match[str]) -> str:
-            one = _MARKS.sub("", match.group())
-            return named.get(one, one)
-
-        return _SUBQUERY.sub(name, sql)
+        return _SUBQUERY.sub(lambda match: named[_MARKS.sub("", match.group())], sql)
 
     return _named(moved, [True] * len(moved), inside)
 
