@@ -19,7 +19,7 @@ from ..functions.aliases import type_of
 from ..functions.function_options import choose
 from ..functions.templates import entry, named_values
 from ..functions.templates.comparison import balanced
-from ..functions.templates.named_values import let_bound, let_compared, let_written_out, written
+from ..functions.templates.named_values import let_bound, let_compared, let_lazy, let_written_out, written
 from ..functions.templates.use import AggregateCall, Use
 from ..functions.templates.window_functions import RANKING
 from ..ir import types as t
@@ -71,21 +71,31 @@ _NESTED: Final = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
-    """An expression at some depth of lambdas. The depth names the lambda's parameters."""
+    """An expression at some depth of lambdas. The depth names the lambda's parameters. `skipped`: some rows are not to
+    compute it, because a CASE or a COALESCE around it does not ask for it.
+    """
 
     expression: ir.Expression
     lambdas: int
+    skipped: bool = False
+
+    def inside(self, expression: ir.Expression, *, lambdas: int = 0, skipped: bool = False) -> _Part:
+        return _Part(expression, self.lambdas + lambdas, self.skipped or skipped)
 
 
 _Step: TypeAlias = Generator[_Part, str, str]
 
 
-def _each(expressions: Iterable[ir.Expression | str], part: _Part) -> Generator[_Part, str, list[str]]:
-    """The SQL of all expressions, in order. A plain string is an enum argument and stays."""
-    rendered = []
+def _each(
+    expressions: Iterable[ir.Expression | str], part: _Part, *, lazy: bool = False
+) -> Generator[_Part, str, list[str]]:
+    """The SQL of all expressions, in order. A plain string is an enum argument and stays. `lazy`: some rows skip those
+    behind the first.
+    """
+    rendered: list[str] = []
     for expression in expressions:
         if not isinstance(expression, str):
-            expression = yield _Part(expression, part.lambdas)  # noqa: PLW2901  # now as SQL
+            expression = yield part.inside(expression, skipped=lazy and bool(rendered))  # noqa: PLW2901  # now as SQL
         rendered.append(expression)
     return rendered
 
@@ -160,11 +170,11 @@ def _render(part: _Part, scope: Scope) -> _Step:  # noqa: C901  # a line per kin
         case ir.Field(index=index, outer=outer, steps=steps):
             return _stepped(scope.column(index, outer), steps)
         case ir.NestedField(operand=operand, steps=steps):
-            return _stepped((yield _Part(operand, part.lambdas)), steps)
+            return _stepped((yield part.inside(operand)), steps)
         case ir.Call() as call:
             return (yield from _call(call, part))
         case ir.Cast(operand=operand, type=type_, on_failure=failure):
-            return casts.cast((yield _Part(operand, part.lambdas)), operand.type, type_, failure)
+            return casts.cast((yield part.inside(operand)), operand.type, type_, failure)
         case ir.IfThen() as conditional:
             return (yield from _if_then(conditional, part))
         case ir.Switch() as switch:
@@ -175,7 +185,7 @@ def _render(part: _Part, scope: Scope) -> _Step:  # noqa: C901  # a line per kin
             return (yield from _nested(nested, part))
         case ir.Lambda(parameters=parameters, body=body):
             names = ", ".join(_parameter(part.lambdas, i) for i in range(len(parameters)))
-            return f"lambda {names}: {named_values.in_lambda((yield _Part(body, part.lambdas + 1)))}"
+            return f"lambda {names}: {named_values.in_lambda((yield part.inside(body, lambdas=1)))}"
         case ir.Parameter(index=index, outer=outer):
             return _parameter(part.lambdas - 1 - outer, index)
         case ir.Subquery(needles=needles, relation=relation) as subquery:
@@ -208,7 +218,7 @@ def _call(call: ir.Call, part: _Part) -> _Step:
     if is_connective(call):
         connected = yield from _each(terms(call), part)
         return balanced(f" {call.function.name.upper()} ", connected) if connected else applied(call, (), None)
-    return _once(call, (yield from _each(call.arguments, part)))
+    return _once(call, (yield from _each(call.arguments, part, lazy=call.function.name == "coalesce")))
 
 
 def _once(call: ir.Call, arguments: Sequence[str]) -> str:
@@ -357,22 +367,22 @@ def _over(call: ir.WindowCall, scope: Scope) -> str:
 def _if_then(conditional: ir.IfThen, part: _Part) -> _Step:
     clauses = []
     for condition, result in conditional.clauses:
-        when = yield _Part(condition, part.lambdas)
-        clauses.append(f"WHEN {when} THEN {yield _Part(result, part.lambdas)}")
+        when = yield part.inside(condition, skipped=bool(clauses))
+        clauses.append(f"WHEN {when} THEN {yield part.inside(result, skipped=True)}")
     otherwise = literal(None, t.nullable(conditional.type))
     if conditional.otherwise is not None:
-        otherwise = yield _Part(conditional.otherwise, part.lambdas)
+        otherwise = yield part.inside(conditional.otherwise, skipped=True)
     return f"CASE {' '.join(clauses)} ELSE {otherwise} END" if clauses else otherwise
 
 
 def _switch(switch: ir.Switch, part: _Part) -> _Step:
     clauses = []
     for match, result in switch.clauses:
-        clauses.append(f"WHEN {literal(match.value, match.type)} THEN {yield _Part(result, part.lambdas)}")
-    subject = yield _Part(switch.match, part.lambdas)
+        clauses.append(f"WHEN {literal(match.value, match.type)} THEN {yield part.inside(result, skipped=True)}")
+    subject = yield part.inside(switch.match)
     otherwise = literal(None, t.nullable(switch.type))
     if switch.otherwise is not None:
-        otherwise = yield _Part(switch.otherwise, part.lambdas)
+        otherwise = yield part.inside(switch.otherwise, skipped=True)
     if not clauses:
         return otherwise
     cases = f"{' '.join(clauses)} ELSE {otherwise} END"
@@ -381,7 +391,10 @@ def _switch(switch: ir.Switch, part: _Part) -> _Step:
 
 def _one_of(one_of: ir.OneOf, part: _Part) -> _Step:
     value = yield from _each(one_of.value, part)
-    rows = None if part.lambdas else many_literals(one_of)  # DuckDB has no subqueries in lambdas
+    # DuckDB joins with a list of constants, before a CASE around it chooses the rows: the value of a row that the CASE
+    # skips must not fail. It does not do so in lambdas.
+    is_lazy = part.skipped and not all(isinstance(operand, ir.Field | ir.Literal) for operand in one_of.value)
+    rows = None if part.lambdas or is_lazy else many_literals(one_of)
     if rows is not None:
         # Compared with true, the subquery stays a column of each row. As the filter itself it would become a semi join,
         # whose sides DuckDB may swap, and with them the order of the rows.
@@ -389,7 +402,10 @@ def _one_of(one_of: ir.OneOf, part: _Part) -> _Step:
     options = []
     for option in one_of.options:
         options.append(_row_of((yield from _each(option, part))))  # noqa: PERF401  # a comprehension cannot yield
-    return let_compared(value, lambda named: f"({_row_of(named)} IN ({', '.join(options)}))") if options else "false"
+    if not options:
+        return "false"
+    let = let_lazy if is_lazy else let_compared
+    return let(value, lambda named: f"({_row_of(named)} IN ({', '.join(options)}))")
 
 
 def _row_of(items: Sequence[str]) -> str:

@@ -68,6 +68,11 @@ def let_compared(sqls: Sequence[str], body: Callable[[Sequence[str]], str]) -> s
     return _named(sqls, [*map(_is_long, sqls)], body)
 
 
+def let_lazy(sqls: Sequence[str], body: Callable[[Sequence[str]], str]) -> str:
+    """`body` of values that DuckDB is not to compute in front of a CASE that skips them: each gets a name."""
+    return _named(sqls, [True] * len(sqls), body)
+
+
 def subquery(sql: str) -> str:
     """The SQL of a subquery, with marks around it."""
     return f"{_BEGIN}{sql}{_END}"

@@ -107,6 +107,21 @@ def test_a_value_is_one_of_its_options_or_perhaps(options, expected):
     assert value_of(ir.OneOf(value=(number(1),), options=rows, type=t.Boolean())) is expected
 
 
+@pytest.mark.parametrize("count", [2, 6, 1_200])
+def test_a_value_that_is_looked_for_in_a_list_is_not_computed_where_it_is_not_asked_for(count):
+    """Class of bug: DuckDB joins with a list of constants, and computes the value of every row for that."""
+    column, bigint = ir.Field(index=0, type=t.String()), t.Integer(bits=64)
+    options = tuple((ir.Literal(value=option, type=bigint),) for option in range(count))
+    found = ir.OneOf(value=(ir.Cast(operand=column, type=bigint),), options=options, type=t.Boolean())
+    is_letter = bind_scalar("equal", None, (column, text("a")))
+    of_case = ir.IfThen(clauses=((is_letter, number(None, t.Boolean())),), otherwise=found, type=t.Boolean())
+    letter_or_null = ir.IfThen(clauses=((is_letter, number(False, t.Boolean())),), otherwise=None, type=t.Boolean())
+    of_coalesce = bind_scalar("coalesce", None, (letter_or_null, found))
+    rows = "(SELECT * FROM unnest(['a', '1', '7000']) AS r(c0)) AS r0"
+    for expression, of_letter in ((of_case, None), (of_coalesce, False)):
+        assert fetched(f"SELECT {render(expression, OneRow())} FROM {rows}") == [(of_letter,), (True,), (False,)]
+
+
 OPTIONS_OF_TYPES = {
     "numbers": (t.Integer(bits=64), [1, -(2**63), 2**63 - 1, 7], 2),
     "large numbers": (t.Integer(bits=64, signed=False), [0, 2**64 - 1], 5),
