@@ -365,7 +365,7 @@ def _over(call: ir.WindowCall, scope: Scope) -> str:
 
 
 def _if_then(conditional: ir.IfThen, part: _Part) -> _Step:
-    clauses = []
+    clauses: list[str] = []
     for condition, result in conditional.clauses:
         when = yield part.inside(condition, skipped=bool(clauses))
         clauses.append(f"WHEN {when} THEN {yield part.inside(result, skipped=True)}")

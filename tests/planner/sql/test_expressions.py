@@ -112,11 +112,11 @@ def test_a_value_that_is_looked_for_in_a_list_is_not_computed_where_it_is_not_as
     """Class of bug: DuckDB joins with a list of constants, and computes the value of every row for that."""
     column, bigint = ir.Field(index=0, type=t.String()), t.Integer(bits=64)
     options = tuple((ir.Literal(value=option, type=bigint),) for option in range(count))
-    found = ir.OneOf(value=(ir.Cast(operand=column, type=bigint),), options=options, type=t.Boolean())
+    is_listed = ir.OneOf(value=(ir.Cast(operand=column, type=bigint),), options=options, type=t.Boolean())
     is_letter = bind_scalar("equal", None, (column, text("a")))
-    of_case = ir.IfThen(clauses=((is_letter, number(None, t.Boolean())),), otherwise=found, type=t.Boolean())
+    of_case = ir.IfThen(clauses=((is_letter, number(None, t.Boolean())),), otherwise=is_listed, type=t.Boolean())
     letter_or_null = ir.IfThen(clauses=((is_letter, number(False, t.Boolean())),), otherwise=None, type=t.Boolean())
-    of_coalesce = bind_scalar("coalesce", None, (letter_or_null, found))
+    of_coalesce = bind_scalar("coalesce", None, (letter_or_null, is_listed))
     rows = "(SELECT * FROM unnest(['a', '1', '7000']) AS r(c0)) AS r0"
     for expression, of_letter in ((of_case, None), (of_coalesce, False)):
         assert fetched(f"SELECT {render(expression, OneRow())} FROM {rows}") == [(of_letter,), (True,), (False,)]
