@@ -83,8 +83,8 @@ class Passing:
 
 @dataclass(frozen=True, slots=True)
 class Guards:
-    """The guards of a relation at `plan_path`, over rows with these columns. `passing` counts what the statement makes
-    without a guard; None where everything needs guards.
+    """The guards of a relation at `plan_path`, over rows with these columns, or in an enclosing row with them where its
+    own rows have none. `passing` counts what the statement makes without a guard; None where everything needs guards.
     """
 
     plan_path: str

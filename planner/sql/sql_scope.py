@@ -27,7 +27,8 @@ class TextScope:
 
     @property
     def guards(self) -> Guards:
-        return Guards(self.plan_path, self.rows[0], self.passing)
+        row = next((row for row in self.rows if row), ())  # an enclosing one, where all columns of its own are pruned
+        return Guards(self.plan_path, row, self.passing)
 
     def column(self, index: int, outer: int) -> str:
         return self.rows[outer][index]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import duckdb
@@ -11,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tidegate
+from benchmarks import plan_parts as parts
 
 from ..conformance.resident import SCHEMA, planned
 from ..on_channels import on_channels
@@ -149,3 +151,15 @@ def test_a_subquery_in_an_expression_that_makes_texts_is_answered(query: str, ch
         assert sorted(map(repr, answer.to_pylist())) == sorted(
             map(repr, connection.sql(query).to_arrow_table().to_pylist())
         )
+
+
+def test_a_subquery_that_makes_texts_of_the_enclosing_row_alone_is_a_partition() -> None:
+    """Class of bug: its guard was volatile where its own rows have no columns; DuckDB refuses that."""
+    texts = parts.project(parts.read("m"), parts.call("concat", *[parts.cast(parts.TEXT, parts.outer())] * 40))
+    longest = parts.scalar(parts.aggregate(texts, 0, parts.measure("string_agg", parts.col(), parts.text(","))))
+    numbered = parts.project(parts.read(), parts.windowed("row_number", partition=longest))
+    number = pa.schema([pa.field("c0", pa.int64(), nullable=False)])
+    fed = {name: pa.table({"c0": column}, schema=number) for name, column in (("t", [7, 8, 7]), ("m", [1, 2]))}
+    with tidegate.local() as client:
+        table = client.query(json.dumps(parts.Made(numbered).plan()), fed)
+    assert sorted(table["c0"].to_pylist()) == [1, 1, 2]
