@@ -15,6 +15,21 @@ BEYOND: Final = 2**63
 MOST_GROUPS: Final = 2**32
 
 
+def named_values(name: str, values: Mapping[str, int] | None) -> Mapping[str, int]:
+    """The numbers of sources that a caller gives; none for None."""
+    if not isinstance(values, Mapping | None):
+        raise InvalidRequest(f"{name}={values!r:.80} must be a dict of numbers by source name")
+    for source in values or ():
+        check_text("a source's name", source)
+    return values or {}
+
+
+def check_text(name: str, value: object) -> None:
+    """Check a name."""
+    if not isinstance(value, str):
+        raise InvalidRequest(f"{name} must be text, not {value!r:.80}")
+
+
 def from_one(name: str, value: int | None) -> None:
     """Check a sequence number or an epoch."""
     if value is not None and not (_whole(value) and 1 <= value < BEYOND):
@@ -23,7 +38,7 @@ def from_one(name: str, value: int | None) -> None:
 
 def last_numbers(through: Mapping[str, int] | None) -> None:
     """Check the last sequence number of each source; 0 for a source without splits."""
-    for source, value in (through or {}).items():
+    for source, value in named_values("through", through).items():
         if not (_whole(value) and 0 <= value < BEYOND):
             raise InvalidRequest(
                 f"through={value!r} of source {source!r} must be a split's number, or 0 if the source has no splits"

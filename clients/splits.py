@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import pyarrow as pa
 
-from .numbers import check_watermark, checked_file
+from .numbers import check_text, check_watermark, checked_file
 from .proto.arrow.arrow_ipc import sendable
 from .proto.arrow.validation import validated
 from .proto.errors import Exhausted, InvalidRequest
@@ -133,7 +133,10 @@ def split(
         built = replace(built, missing_columns=member("missing_columns", MissingColumns, missing_columns))
     if built.watermark is not None:
         check_watermark(built.watermark)
-    return built if change_column is None else replace(built, change_column=change_column)
+    if change_column is None:
+        return built
+    check_text("change_column", change_column)
+    return replace(built, change_column=change_column)
 
 
 def file_split(file: FileSplit) -> FileSplit:
@@ -239,4 +242,6 @@ def by_source(splits: Mapping[str, SplitLike | Sequence[SplitLike]]) -> Mapping[
             f"splits must be given by source name, as {{'sales': 'sales.parquet'}}, not as {splits!r:.80}",
             reason="NOT_A_SPLIT",
         )
+    for name in splits:
+        check_text("a source's name", name)
     return {name: several(data) for name, data in splits.items()}

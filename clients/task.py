@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from .batch_reader import Batches, Part, closed
 from .epoch import HOLD_BYTES, Epoch
-from .numbers import check_place, check_seconds, checked_file, from_one, last_numbers, not_negative
+from .numbers import check_place, check_seconds, check_text, checked_file, from_one, last_numbers, not_negative
 from .numbers import version as check_version
 from .proto.errors import Exhausted, InvalidRequest, NotFound, Refused
 from .proto.service import Service
@@ -230,6 +230,7 @@ class Task:
         wanted = checkpoint_name(checkpoint)
         if wanted is not None and not seal:
             raise InvalidRequest("a checkpoint is taken at a barrier: give seal=True, too")
+        check_text("application", application)
         check_version("version", version)
         check_version("follows", follows)
         transaction = Transaction(application=application, version=version, follows=follows)
@@ -252,10 +253,13 @@ class Task:
 
     def last_transaction(self, application: str) -> Committed | None:
         """The last version of an application, and its epoch; None if the task knows no transaction of it."""
+        check_text("application", application)
         return self._service.last_transaction(self.id, application)
 
     def no_more_splits(self, source: str | None = None, *, through: Mapping[str, int] | None = None) -> None:
         """End a source, or all of them."""
+        if source is not None:
+            check_text("a source's name", source)
         last_numbers(through)
         self._service.no_more_splits(self.id, source, through)
 

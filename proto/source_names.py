@@ -29,6 +29,8 @@ def fed_source(name: str, fed: Collection[str], static: Collection[str]) -> str:
     """The plan's spelling of a source that takes splits. Raises an error that says what is wrong where no source of
     this name takes any.
     """
+    if not isinstance(name, str):
+        raise InvalidRequest(f"a source's name must be text, not {name!r:.80}")
     if name in fed:
         return name
     if name in static:

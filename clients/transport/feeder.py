@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import pyarrow as pa
 
-from ..numbers import check_watermark, from_one, last_numbers
+from ..numbers import check_text, check_watermark, from_one, last_numbers, named_values
 from ..proto.errors import InvalidRequest, Refused
 from ..proto.service import Service
 from ..proto.source_names import fed_source
@@ -61,13 +61,14 @@ def seal_of(
     through: Mapping[str, int] | None = None,
 ) -> Seal:
     """The wish for a barrier, from what a caller says."""
-    for watermark in (watermarks or {}).values():
+    said = dict(named_values("watermarks", watermarks))
+    for watermark in said.values():
         check_watermark(watermark)
-    if isinstance(idle, str):
-        raise InvalidRequest(f"idle={idle!r} must be a sequence of names of sources")
-    return Seal(
-        through=through, checkpoint=checkpoint_name(checkpoint), watermarks=dict(watermarks or {}), idle=tuple(idle)
-    )
+    if isinstance(idle, str | bytes) or not isinstance(idle, Collection):
+        raise InvalidRequest(f"idle={idle!r:.80} must be a sequence of names of sources")
+    for source in idle:
+        check_text("a source's name", source)
+    return Seal(through=through, checkpoint=checkpoint_name(checkpoint), watermarks=said, idle=tuple(idle))
 
 
 class Feed:

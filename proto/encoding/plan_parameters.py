@@ -26,6 +26,10 @@ _ISO: Final[tuple[Callable[[str], object], ...]] = (
 
 def parameters_stream(parameters: Mapping[int, object]) -> bytes:
     """The values, a column for each, called by its parameter's number; no bytes if there are none."""
+    if not isinstance(parameters, Mapping):
+        raise InvalidRequest(
+            f"parameters must be a dict of values by number, not {parameters!r:.80}", reason="BAD_PARAMETER"
+        )
     columns = {str(_number(number)): _array(number, value) for number, value in sorted(parameters.items(), key=_first)}
     if not columns:
         return b""

@@ -35,6 +35,8 @@ def test_splits_without_their_sources_name_are_refused(start: Start) -> None:
 def test_tables_without_their_names_are_refused(client: Client) -> None:
     with pytest.raises(tidegate.InvalidRequest, match="given by source name"):
         client.create_task(PLAN, tables=[TABLE])  # type: ignore[arg-type]
+    with pytest.raises(tidegate.InvalidRequest, match="a source's name must be text, not 5"):
+        client.create_task(PLAN, tables={5: TABLE})  # type: ignore[dict-item]
 
 
 @pytest.mark.parametrize(
@@ -110,6 +112,46 @@ def test_times_that_are_no_seconds_are_refused(start: Start, seconds: Any) -> No
     for use in (lambda: task.next(wait=seconds), lambda: task.epochs(timeout=seconds)):
         with pytest.raises(tidegate.InvalidRequest, match=r"=.* must be a number of seconds from 0 on"):
             use()
+
+
+NAMED = {
+    "split": lambda task, name: task.add_split(name, TABLE),
+    "splits": lambda task, name: task.run_epoch({name: TABLE}),
+    "transaction": lambda task, name: task.transact("app", 1, {name: TABLE}, seal=True),
+    "end": lambda task, name: task.no_more_splits(name),
+    "idle": lambda task, name: task.request_barrier(idle=[name]),
+    "watermark": lambda task, name: task.request_barrier(watermarks={name: 5}),
+    "last split": lambda task, name: task.request_barrier(through={name: 1}),
+}
+
+
+@pytest.mark.parametrize("use", NAMED.values(), ids=NAMED)
+@pytest.mark.parametrize("name", [5, b"a", 1.5, ("a",)])
+def test_names_that_are_no_text_are_refused(
+    start: Start, use: Callable[[tidegate.Task, Any], object], name: Any
+) -> None:
+    with pytest.raises(tidegate.InvalidRequest, match="a source's name must be text, not"):
+        use(start(), name)
+
+
+@pytest.mark.parametrize("value", [5, b"a", ("a",), ["a"]])
+def test_what_is_given_by_name_or_number_is_refused_without_them(client: Client, start: Start, value: Any) -> None:
+    task = start()
+    for use in (
+        lambda: task.request_barrier(watermarks=value),
+        lambda: task.request_barrier(through=value),
+        lambda: task.no_more_splits(through=value),
+        lambda: client.create_task(PLAN, parameters=value),
+    ):
+        with pytest.raises(tidegate.InvalidRequest, match=r"must be a dict of"):
+            use()
+    for called in (
+        lambda: task.add_split("a", TABLE, change_column=value),
+        lambda: task.transact(value, 1, {"a": TABLE}, seal=True),
+        lambda: task.last_transaction(value),
+    ):
+        with pytest.raises(tidegate.InvalidRequest, match="must be text, not"):
+            called()
 
 
 def test_a_place_thousands_of_levels_deep_is_told_by_its_ends() -> None:
