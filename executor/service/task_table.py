@@ -125,11 +125,13 @@ class TaskTable:
 
     def infos(self) -> Sequence[TaskInfo]:
         """The descriptions of the caller's tasks."""
+        owns = self._ownership.has
+        infos = {identity: info for identity, info in self._recovering.infos().items() if owns(identity)}
         with self._lock:
             self.check_open()
-            tasks = dict(self._tasks)
-        infos = {**self._recovering.infos(), **{identity: task.info() for identity, task in tasks.items()}}
-        return [info for identity, info in infos.items() if self._ownership.has(identity)]
+            tasks = {identity: task for identity, task in self._tasks.items() if owns(identity)}
+        infos.update({identity: task.info() for identity, task in tasks.items()})
+        return [*infos.values()]
 
     # --------------------------------------------------------------------------------------------------- ending
 
