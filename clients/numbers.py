@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Final
@@ -19,9 +19,14 @@ def named_values(name: str, values: Mapping[str, int] | None) -> Mapping[str, in
     """The numbers of sources that a caller gives; none for None."""
     if not isinstance(values, Mapping | None):
         raise InvalidRequest(f"{name}={values!r:.80} must be a dict of numbers by source name")
-    for source in values or ():
-        check_text("a source's name", source)
+    check_sources(values or ())
     return values or {}
+
+
+def check_sources(names: Iterable[object]) -> None:
+    """Check names of sources."""
+    for name in names:
+        check_text("a source's name", name)
 
 
 def check_text(name: str, value: object) -> None:

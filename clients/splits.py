@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import pyarrow as pa
 
-from .numbers import check_text, check_watermark, checked_file
+from .numbers import check_sources, check_text, check_watermark, checked_file
 from .proto.arrow.arrow_ipc import sendable
 from .proto.arrow.validation import validated
 from .proto.errors import Exhausted, InvalidRequest
@@ -242,6 +242,5 @@ def by_source(splits: Mapping[str, SplitLike | Sequence[SplitLike]]) -> Mapping[
             f"splits must be given by source name, as {{'sales': 'sales.parquet'}}, not as {splits!r:.80}",
             reason="NOT_A_SPLIT",
         )
-    for name in splits:
-        check_text("a source's name", name)
+    check_sources(splits)
     return {name: several(data) for name, data in splits.items()}

@@ -14,7 +14,16 @@ import pyarrow as pa
 
 from .batch_reader import Batches, Part, closed
 from .epoch import HOLD_BYTES, Epoch
-from .numbers import check_place, check_seconds, check_text, checked_file, from_one, last_numbers, not_negative
+from .numbers import (
+    check_place,
+    check_seconds,
+    check_sources,
+    check_text,
+    checked_file,
+    from_one,
+    last_numbers,
+    not_negative,
+)
 from .numbers import version as check_version
 from .proto.errors import Exhausted, InvalidRequest, NotFound, Refused
 from .proto.service import Service
@@ -258,8 +267,7 @@ class Task:
 
     def no_more_splits(self, source: str | None = None, *, through: Mapping[str, int] | None = None) -> None:
         """End a source, or all of them."""
-        if source is not None:
-            check_text("a source's name", source)
+        check_sources([] if source is None else [source])
         last_numbers(through)
         self._service.no_more_splits(self.id, source, through)
 

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 import pyarrow as pa
 
-from ..numbers import check_text, check_watermark, from_one, last_numbers, named_values
+from ..numbers import check_sources, check_watermark, from_one, last_numbers, named_values
 from ..proto.errors import InvalidRequest, Refused
 from ..proto.service import Service
 from ..proto.source_names import fed_source
@@ -66,8 +66,7 @@ def seal_of(
         check_watermark(watermark)
     if isinstance(idle, str | bytes) or not isinstance(idle, Collection):
         raise InvalidRequest(f"idle={idle!r:.80} must be a sequence of names of sources")
-    for source in idle:
-        check_text("a source's name", source)
+    check_sources(idle)
     return Seal(through=through, checkpoint=checkpoint_name(checkpoint), watermarks=said, idle=tuple(idle))
 
 

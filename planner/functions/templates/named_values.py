@@ -48,7 +48,9 @@ def let_written_out(sqls: Sequence[str], body: Callable[[Sequence[str]], str]) -
     """`body` of several values, of which long ones get a name if DuckDB writes out operands of what is in `body`: a
     nest of them would double with each level, and twenty levels take minutes to plan.
     """
-    inside = body([_name(sql) if _is_long(sql) or _BEGIN in sql else sql for sql in sqls])
+    if not any(map(_is_nest, sqls)):
+        return body(sqls)
+    inside = body([_name(sql) if _is_nest(sql) else sql for sql in sqls])
     if MACROS.search(inside):
         return let_bound(sqls, body)
     return let_compared(sqls, body) if _OTHERS.search(inside) else body(sqls)
@@ -58,7 +60,7 @@ def let_bound(sqls: Sequence[str], body: Callable[[Sequence[str]], str]) -> str:
     """`body` of values that DuckDB writes out several times when it reads a statement. Each long value gets a name, and
     so does one with a subquery: it would be run several times.
     """
-    return _named(sqls, [_is_long(sql) or _BEGIN in sql for sql in sqls], body)
+    return _named(sqls, [*map(_is_nest, sqls)], body)
 
 
 def let_compared(sqls: Sequence[str], body: Callable[[Sequence[str]], str]) -> str:
@@ -119,6 +121,10 @@ def _named(sqls: Sequence[str], has_name: Sequence[bool], body: Callable[[Sequen
 
 def _is_long(sql: str) -> bool:
     return len(sql) > LONG
+
+
+def _is_nest(sql: str) -> bool:
+    return _is_long(sql) or _BEGIN in sql
 
 
 def _name(sql: str) -> str:
