@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from ...proto.errors import ExecutionError, TidegateError
 from ...proto.statistics import NodeStatistics, OperatorStatistics
 
 _SUMMED: Final = ("rows_in", "rows_out", "bytes_in", "bytes_out", "runs", "spilled_bytes")
+_counts: Final = attrgetter(*_SUMMED)
 
 
 class Meter:
@@ -97,15 +99,10 @@ class Meters:
 
 
 def _sum(meters: Sequence[Meter]) -> dict[str, Any]:
-    first, *others = meters
-    sums = {name: getattr(first, name) for name in _SUMMED}
-    for meter in others:
-        for name in _SUMMED:
-            sums[name] += getattr(meter, name)
     return {
-        "operator": first.operator,
-        "place": first.plan_path,
-        **sums,
+        "operator": meters[0].operator,
+        "place": meters[0].plan_path,
+        **dict(zip(_SUMMED, map(sum, zip(*map(_counts, meters), strict=True)), strict=True)),
         "run_us": sum(meter.run_ns for meter in meters) // 1000,
         "at_least": any(meter.at_least for meter in meters),
         "busy": max(meter.busy for meter in meters),

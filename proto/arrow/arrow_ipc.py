@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -31,9 +32,23 @@ _CONTINUATION: Final = b"\xff\xff\xff\xff"
 _END: Final = _CONTINUATION + bytes(4)
 
 
+_schema_bytes: Final[dict[int, tuple[weakref.ref[pa.Schema], bytes]]] = {}
+"""The schemas that are alive and were encoded, by identity: schemas with other metadata are equal to Arrow."""
+
+
 def schema_bytes(schema: pa.Schema) -> bytes:
-    """The schema as an IPC message."""
-    return schema.serialize().to_pybytes()  # type: ignore[no-any-return]
+    """The schema as an IPC message.
+
+    It is encoded once for each schema object. Encoding lets go of the interpreter's lock, and a list of tasks has
+    hundreds of schemas: beside busy threads the list would wait for the lock as often.
+    """
+    identity = id(schema)
+    known = _schema_bytes.get(identity)
+    if known is not None and known[0]() is schema:
+        return known[1]
+    data: bytes = schema.serialize().to_pybytes()
+    _schema_bytes[identity] = weakref.ref(schema, lambda _: _schema_bytes.pop(identity, None)), data
+    return data
 
 
 def read_schema(data: bytes) -> pa.Schema:

@@ -133,6 +133,22 @@ def test_schemas_survive() -> None:
     assert arrow_ipc.read_schema(arrow_ipc.schema_bytes(schema)) == schema
 
 
+def test_a_schema_is_encoded_once_as_long_as_it_lives() -> None:
+    schema = pa.schema({"a": pa.int64()})
+    assert arrow_ipc.schema_bytes(schema) is arrow_ipc.schema_bytes(schema)
+    known = len(arrow_ipc._schema_bytes)
+    del schema
+    assert len(arrow_ipc._schema_bytes) == known - 1
+
+
+def test_schemas_that_are_equal_but_for_their_metadata_stay_apart() -> None:
+    plain = pa.schema({"a": pa.int64()})
+    marked = plain.with_metadata({"made": "by hand"})
+    assert plain == marked
+    encoded = [arrow_ipc.schema_bytes(schema) for schema in (plain, marked)]
+    assert [arrow_ipc.read_schema(data).metadata for data in encoded] == [None, {b"made": b"by hand"}]
+
+
 def test_a_malformed_schema_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="schema"):
         arrow_ipc.read_schema(b"nonsense")

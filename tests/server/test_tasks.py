@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from tidegate.client import Client
+from tidegate.proto.arrow import arrow_ipc
 from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
 from tidegate.server.endpoints import task_service
 from tidegate.transport.access import Access
@@ -328,6 +329,16 @@ def test_tasks_that_fill_several_answers_are_listed_part_by_part(stubs: Stubs, m
     with pytest.raises(grpc.RpcError) as failure:
         stubs.tasks.ListTasks(pb.ListTasksRequest(after=ids[2]))
     assert failure.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+def test_lists_of_tasks_encode_no_schema_that_they_have_encoded_before(stubs: Stubs) -> None:
+    for _ in range(3):
+        stubs.create()
+    stubs.tasks.ListTasks(pb.ListTasksRequest())
+    encoded = set(arrow_ipc._schema_bytes)
+    stubs.tasks.ListTasks(pb.ListTasksRequest())
+    assert encoded
+    assert encoded >= set(arrow_ipc._schema_bytes)
 
 
 def test_a_client_lists_the_tasks_of_all_answers(stubs: Stubs, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
