@@ -13,7 +13,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -51,10 +51,20 @@ def largest(kind: str) -> int:
     bounds = (limit.most for limit in (limits.RELATIONS, limits.NODES, limits.LITERALS, limits.BYTES))
     grown = zip(bounds, counts(kind, _SMALL), counts(kind, 2 * _SMALL), strict=True)
     sizes = (_SMALL + (bound - few) * _SMALL // (more - few) for bound, few, more in grown if more > few)
-    size = min((limits.PARTS.most, *sizes))
-    while size > 1 and not _fits(kind, size):
-        size = size * 9 // 10
-    return size
+    return _greatest(lambda size: _fits(kind, size), min((limits.PARTS.most, *sizes)))
+
+
+def _greatest(fits: Callable[[int], bool], most: int) -> int:
+    """The greatest size up to `most` that fits, within a tenth. Small sizes are cheap to try, and 1 fits."""
+    if fits(most):
+        return most
+    least = most // 2
+    while least > 1 and not fits(least):
+        least, most = least // 2, least
+    while most - least > max(1, least // 10):
+        middle = (least + most) // 2
+        least, most = (middle, most) if fits(middle) else (least, middle)
+    return max(1, least)
 
 
 def _fits(kind: str, size: int) -> bool:
@@ -107,6 +117,18 @@ def beside(kind: str, size: int, options: tidegate.Options) -> dict[str, Any]:
     return measured
 
 
+def greatest_accepted(kind: str, options: tidegate.Options) -> tuple[int, dict[str, Any]]:
+    """The size of the largest plan that is not refused for a limit, and its measures. The decoder has limits, too."""
+    measured: dict[int, dict[str, Any]] = {}
+
+    def is_accepted(size: int) -> bool:
+        measured[size] = beside(kind, size, options)
+        return measured[size].get("reason") != limits.REASON or measured[size]["refused"] >= _MOST_REFUSED
+
+    size = _greatest(is_accepted, largest(kind))
+    return size, measured.get(size) or beside(kind, size, options)
+
+
 def row(kind: str, size: int, measured: dict[str, Any]) -> str:
     task, epoch = (f"{measured[part]:8.2f} s" if part in measured else " " * 10 for part in ("task", "epoch"))
     after = f" after {measured['refused']:.2f} s" if "refused" in measured else ""
@@ -125,15 +147,10 @@ def main(arguments: Sequence[str]) -> None:
     if chosen.size:
         print(json.dumps(measure(chosen.kinds[0], chosen.size, chosen.options)))
         return
+    options: tidegate.Options = {"mode": chosen.mode, "channels": chosen.channels}
     print(f"{'plan':46} {'size':>8} {'task':>10} {'epoch':>10} {'memory':>11}")
     for kind in chosen.kinds or KINDS:
-        options: tidegate.Options = {"mode": chosen.mode, "channels": chosen.channels}
-        size = largest(kind)
-        measured = beside(kind, size, options)
-        while measured.get("reason") == limits.REASON and measured["refused"] < _MOST_REFUSED and size > 1:
-            size = size * 3 // 4  # a limit that the decoder counts
-            measured = beside(kind, size, options)
-        print(row(kind, size, measured), flush=True)
+        print(row(kind, *greatest_accepted(kind, options)), flush=True)
 
 
 if __name__ == "__main__":
