@@ -112,6 +112,7 @@ FEATURES: Final[Mapping[str, Sequence[str]]] = {
         "SELECT id, s FROM t ORDER BY s, id LIMIT 4",
         "SELECT id FROM t ORDER BY abs(i), id",
         "SELECT id FROM t ORDER BY g DESC NULLS LAST, id LIMIT 0",
+        "SELECT id FROM t ORDER BY id LIMIT 9223372036854775807 OFFSET 1",
     ),
     "conditions": (
         "SELECT id, CASE WHEN i > 0 THEN 'pos' WHEN i < 0 THEN 'neg' ELSE 'none' END FROM t",

@@ -99,6 +99,7 @@ Some producers leave out a part that Substrait asks for, or write another one. T
 | ibis-substrait | a subquery's references to the outer query's row are written as references to its own row | [as written](plans-and-coverage.md#tpc-h). If only the outer query's row has such a column: as a reference to that row, with a warning |
 | DataFusion | EXISTS and IN are written as the same join | that join, with a warning where EXISTS and IN treat a null differently ([which](plans-and-coverage.md#tpc-h)) |
 | DataFusion | unsigned integers are written as signed ones, with a mark (a type variation) that the plan does not declare | unsigned integers |
+| DataFusion | the sum of a very large limit and an offset is a negative number of rows | all rows |
 | pyarrow (Acero) | `if_else` with a condition that is null, where pyarrow gives null; `is_in` of a null, where pyarrow gives false | as written: the value of the else, and null |
 | all, before Substrait 0.63 | a limit of 0 rows looks like a limit without a number | a limit of 0 rows |
 

@@ -62,6 +62,9 @@ class Habits:
     dialect: str = ""
     """The producer whose meaning functions and casts have, where it is not Substrait's; empty for none."""
 
+    row_counts_wrap: bool = False
+    """Numbers of rows are unsigned, written as signed ones: the sum of the largest limit and an offset is negative."""
+
     zero_count_absent: bool = False
     """A fetch without a count asks for no rows: the count is a zero, which protobuf did not write then."""
 
@@ -83,6 +86,7 @@ _PRODUCERS: Final = {
     "datafusion": Habits(
         unsigned_variation=1,
         exists_is_in=True,
+        row_counts_wrap=True,
         set_index=SetIndex.MASK,
         dialect="datafusion",
     ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ... import ir
 from ...ir.building import int64
 from ...ir.types import Integer
@@ -11,6 +13,8 @@ from ..encoding.message_nodes import Message
 from ..plan_path import PlanPath
 from ..poison import is_unknown
 from ..scope import Scope
+
+_MOST_ROWS: Final = 2**63 - 1
 
 
 def convert_fetch(decoder: Decoder, message: Message, plan_path: PlanPath, outer: Scope | None) -> Steps[ir.Relation]:
@@ -42,6 +46,8 @@ def row_count(decoder: Decoder, number: int, plan_path: PlanPath, scope: Scope) 
         problem = f"a number of rows must be an integer, not {expression.type}"
         decoder.problems.add(plan_path, "NOT_INTEGER", problem)
     if isinstance(expression, ir.Literal) and isinstance(expression.value, int) and expression.value < 0:
+        if decoder.habits.row_counts_wrap:
+            return int64(_MOST_ROWS)
         _negative(decoder, expression.value, plan_path)
     return expression
 
