@@ -238,6 +238,18 @@ class Durable(RuleBasedStateMachine):
         self.ends.update(through)
         self.settle()
 
+    def end_all(self, values: list[int]) -> None:
+        """Fill all gaps, and end the sources that have not ended."""
+        for source in SOURCES:
+            for number in range(1, self.ends.get(source, self.last(source)) + 1):
+                if number not in self.splits[source]:
+                    self.give(source, number, values)
+        through = {source: self.last(source) for source in SOURCES if source not in self.ends}
+        if through:
+            self.task.end(None, **through)
+            self.ends.update(through)
+            self.settle()
+
     @precondition(lambda self: not self.cancelled and self.seals)
     @rule(data=st.data())
     def read_epoch(self, data: st.DataObject) -> None:
@@ -264,11 +276,22 @@ class Durable(RuleBasedStateMachine):
     @precondition(lambda self: not self.cancelled and not self.ended and len(self.seals) >= 8)
     @rule()
     def cancel(self) -> None:
-        """A task that has ended may have finished by itself, or not yet."""
         self.service.manager.cancel_task(self.task.id)
         self.cancelled = True
         with pytest.raises(TaskCancelled):
             self.task.add(1)
+
+    @precondition(lambda self: not self.cancelled and len(self.seals) >= 5)
+    @rule(values=VALUES, killed=st.booleans())
+    def cancel_once_it_has_finished(self, values: list[int], killed: bool) -> None:
+        """A task that has ended finishes by itself, when it has computed all epochs. It then stays finished."""
+        self.end_all(values)
+        for kills in (False, True) if killed else (False,):
+            if kills:
+                self.kill()
+            assert self.task.finished(len(self.seals) + 1)
+            self.service.manager.cancel_task(self.task.id)
+            assert self.task.info().state is TaskPhase.FINISHED
 
     # ---------------------------------------------------------------------------------------- what always holds
 
@@ -280,6 +303,7 @@ class Durable(RuleBasedStateMachine):
         if self.cancelled:
             assert info.state is TaskPhase.CANCELLED
             return
+        assert info.state not in (TaskPhase.CANCELLED, TaskPhase.FAILED)
         assert info.sealed_epoch == len(self.seals)
         assert info.acknowledged == self.acknowledged
         for source in info.sources:
