@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+import pyarrow as pa
+
 from ...operators.changes.event_time.window_closing import SlicedClosing
 from ...operators.changes.group import Count, Extreme, GroupMeasure, Sum
 from .. import ir
@@ -34,31 +36,43 @@ def lower_aggregate(relation: ir.Aggregate, node: ChangeNode) -> ChangeNode:
     if len(relation.grouping_sets) == 1 or not relation.grouping_sets:
         return _one_set(relation, node)
     schema = arrow_schema(relation.schema)
-    sets = tuple(_numbered_set(relation, node, number) for number in range(len(relation.grouping_sets)))
+    sets = tuple(_numbered_set(relation, node, number, schema) for number in range(len(relation.grouping_sets)))
     return SelectNode(inputs=sets, columns=tuple(range(len(schema))), schema=schema, plan_path=relation.plan_path)
 
 
-def _numbered_set(relation: ir.Aggregate, node: ChangeNode, number: int) -> ChangeNode:
-    """The groups of one of several sets. Keys of other sets are null, and the set's number is the last column."""
-    single = replace(relation, grouping_sets=(relation.grouping_sets[number],), schema=relation.schema[:-1])
-    groups = _one_set(single, node)
+def _numbered_set(relation: ir.Aggregate, node: ChangeNode, number: int, schema: pa.Schema) -> ChangeNode:
+    """The groups of one of several sets. Keys of other sets are null, and the set's number is the last column. The
+    number is computed before there are columns of other keys: a statement of all columns for each of many sets would
+    be slow to prepare.
+    """
+    used, own = relation.grouping_sets[number], relation.schema[:-1]
+    groups, narrow = _narrow(replace(relation, grouping_sets=(used,), schema=own), used, node)
     value = ir.Literal(value=number, type=relation.schema[-1])
-    return compute(groups, single.schema, (*columns(single.schema), value), relation.plan_path)
+    numbered = compute(groups, narrow, (*columns(narrow), value), relation.plan_path)
+    return _widened(relation, used, numbered, schema)
 
 
 def _one_set(relation: ir.Aggregate, node: ChangeNode) -> ChangeNode:
     """The groups by the keys of the set. The columns of other keys are null."""
     used = relation.grouping_sets[0] if relation.grouping_sets else ()
-    keys = tuple(relation.keys[at] for at in used)
-    schema = (*(relation.schema[at] for at in used), *relation.schema[len(relation.keys) :])
-    groups = _groups(relation, keys, schema, node)
+    groups, _ = _narrow(relation, used, node)
     if used == tuple(range(len(relation.keys))):
         return groups
+    return _widened(relation, used, groups, arrow_schema(relation.schema))
+
+
+def _narrow(relation: ir.Aggregate, used: Sequence[int], node: ChangeNode) -> tuple[ChangeNode, ir.Schema]:
+    """The groups by these keys, without the columns of other keys, and the types of their columns."""
+    schema = (*(relation.schema[at] for at in used), *relation.schema[len(relation.keys) :])
+    return _groups(relation, tuple(relation.keys[at] for at in used), schema, node), schema
+
+
+def _widened(relation: ir.Aggregate, used: Sequence[int], groups: ChangeNode, schema: pa.Schema) -> ChangeNode:
+    """The groups with a column for each key of the relation, which is null for the keys that are not used."""
     positions = {key: at for at, key in enumerate(used)}
-    wanted = (*(positions.get(at) for at in range(len(relation.keys))), *range(len(used), len(schema)))
-    return SelectNode(
-        inputs=(groups,), columns=wanted, schema=arrow_schema(relation.schema), plan_path=relation.plan_path
-    )
+    own = range(len(used), len(used) + len(schema) - len(relation.keys))
+    wanted = (*(positions.get(at) for at in range(len(relation.keys))), *own)
+    return SelectNode(inputs=(groups,), columns=wanted, schema=schema, plan_path=relation.plan_path)
 
 
 def _groups(relation: ir.Aggregate, keys: tuple[ir.Expression, ...], schema: ir.Schema, node: ChangeNode) -> ChangeNode:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from tidegate.planner import ir
+from tidegate.planner.changes.change_nodes import ComputeNode, nodes_of
 from tidegate.planner.ir import types as t
 from tidegate.planner.physical.pipelines import Feed, FragmentNode, SourceShape
 from tidegate.planner.prepare import prepare
@@ -198,6 +199,14 @@ def test_width_costs_in_proportion_over_changes(make: Make) -> None:
         return steps.of(lambda: prepare_changes(decoded, TaskOptions(mode=Mode.CONTINUOUS)))
 
     assert not grows(work, 20)
+
+
+def test_a_set_of_keys_over_changes_has_statements_of_its_own_columns_alone() -> None:
+    sets = aggregate(wide(20), [col(at) for at in range(20)], measure("avg", col(0)), sets=[[at] for at in range(20)])
+    prepared = prepare_changes(Given(plan(sets)), TaskOptions(mode=Mode.CONTINUOUS))
+    computed = [node for node in nodes_of(prepared.root) if isinstance(node, ComputeNode)]
+    assert len(computed) >= 20
+    assert max(len(node.schema) for node in computed) < 5
 
 
 @pytest.mark.parametrize("make", [DEPTH["joins"], DEPTH["filters"]], ids=["joins", "filters"])
