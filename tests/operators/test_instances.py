@@ -38,6 +38,7 @@ def test_settings_hold_on_every_connection(pool: InstancePool) -> None:
     instance = pool.take(InstanceSettings(memory_limit=1 << 28, time_zone="Asia/Tokyo", spill_limit=1 << 30))
     expected = {"TimeZone": "Asia/Tokyo", "threads": 1, "memory_limit": "192.0 MiB", "nested_loop_join_threshold": 0}
     expected |= {"asof_loop_join_threshold": 0, "merge_join_threshold": 0, "max_temp_directory_size": "1.0 GiB"}
+    expected |= {"disabled_optimizers": "projection_placement"}
     assert {name: setting(instance, name) for name in expected} == expected
     instance.close()
 
