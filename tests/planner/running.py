@@ -22,6 +22,7 @@ from tidegate.operators.core.operator import Operator
 from tidegate.operators.core.streams import BatchStream
 from tidegate.operators.duckdb.canonical_order import in_canonical_order
 from tidegate.operators.duckdb.conform import Conform
+from tidegate.operators.duckdb.duckdb_private import PrivateEngine
 from tidegate.operators.duckdb.instances import Instance, InstanceSettings
 from tidegate.operators.merge_join import MergeJoin
 from tidegate.operators.select import Select
@@ -110,6 +111,16 @@ def _database() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(config={"threads": 1})
     connection.execute("SET GLOBAL TimeZone = 'UTC'")
     return connection
+
+
+def _without(optimizers: str) -> None:
+    """Turn these optimizers off, if others are: it holds for the whole database until the next time."""
+    if _optimizers_off != [optimizers]:
+        _database().execute(f"SET GLOBAL disabled_optimizers = '{optimizers}'")
+        _optimizers_off[:] = [optimizers]
+
+
+_optimizers_off: list[str] = []
 
 
 class _Once:
@@ -218,8 +229,8 @@ def _run_fragment(
         sql = node.ordered.sql if form.ordered and node.ordered else node.sql
         assert sql.startswith("SELECT")
         with_ = f"WITH {', '.join(definitions)} " if definitions else ""
-        connection.execute(f"SET disabled_optimizers = '{form.without}'")
-        batches = connection.sql(with_ + sql).to_arrow_table().to_batches()
+        _without(form.without)
+        batches = list(PrivateEngine().stream(connection, with_ + sql, ()))  # a relation would be planned twice
         stream_table = pa.Table.from_batches(map(Conform(node.schema, node.plan_path), batches), node.schema)
     if node.result is None:
         return stream_table
