@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from google.protobuf.json_format import MessageToJson
+from pyspark.sql.types import StructType
 
 import tidegate
 import tidegate.spark
@@ -24,6 +25,7 @@ from tidegate.executor.service.spark_entry import SparkPlace
 from tidegate.executor.spark.staged_files import StagedRows
 from tidegate.plans import plan_bytes
 from tidegate.proto.values import Barrier, Committed, PlanBytes
+from tidegate.spark.data_source.catalog_tables import with_options
 from tidegate.spark.data_source.datasource import FILTERS
 from tidegate.spark.data_source.plan_parts import _names, part_of
 from tidegate.spark.data_source.writing import Sent, Sink
@@ -135,19 +137,6 @@ def test_rows_of_two_states_of_a_table_are_not_mixed(
         loaded.collect()
 
 
-def test_a_result_is_a_view_of_sql_and_never_a_table_of_the_catalog(
-    registered: SparkSession, address: str, client: Client
-) -> None:
-    options = f"server '{address}', plan '{PAIRS}', `table.a` '{served[address] / 'rows.parquet'}', partitions 2"
-    registered.sql(f"CREATE TEMPORARY VIEW pairs USING tidegate OPTIONS ({options})")
-    for _ in range(2):
-        assert registered.sql("SELECT sum(n) AS s FROM pairs WHERE k < 10").head()["s"] == sum(range(1000, 1010))
-        assert none_left(client)
-    registered.catalog.dropTempView("pairs")
-    with pytest.raises(Exception, match="use CREATE TEMPORARY VIEW"):
-        registered.sql(f"CREATE TABLE pairs USING tidegate OPTIONS ({options})")
-
-
 @pytest.fixture
 def complete(monkeypatch: pytest.MonkeyPatch) -> list[Barrier]:
     """The BARRIERs that the server hands out."""
@@ -161,6 +150,67 @@ def complete(monkeypatch: pytest.MonkeyPatch) -> list[Barrier]:
 
     monkeypatch.setattr(TaskManager, "poll", watched)
     return seen
+
+
+def options_of(address: str, between: str = " ") -> str:
+    """Those of a read of PAIRS, as they stand in SQL."""
+    options = {"server": address, "plan": PAIRS, "`table.a`": served[address] / "rows.parquet", "partitions": 2}
+    return ", ".join(f"{name}{between}'{value}'" for name, value in options.items())
+
+
+def test_a_result_is_a_view_of_sql(registered: SparkSession, address: str, client: Client) -> None:
+    registered.sql(f"CREATE TEMPORARY VIEW pairs USING tidegate OPTIONS ({options_of(address)})")
+    for _ in range(2):
+        assert registered.sql("SELECT sum(n) AS s FROM pairs WHERE k < 10").head()["s"] == sum(range(1000, 1010))
+        assert none_left(client)
+    registered.catalog.dropTempView("pairs")
+
+
+@pytest.fixture
+def in_catalog(registered: SparkSession, address: str) -> Iterator[SparkSession]:
+    """A session whose catalog has the table `pairs`."""
+    registered.sql(f"CREATE TABLE pairs USING tidegate OPTIONS ({options_of(address)})")
+    yield registered
+    registered.sql("DROP TABLE pairs")
+
+
+def test_a_result_is_a_table_of_the_catalog(in_catalog: SparkSession, complete: list[Barrier]) -> None:
+    session = in_catalog
+    assert pairs(session.sql("SELECT n, k FROM pairs WHERE k < 2")) == [(1000, 0), (1001, 1)]
+    assert {barrier.rows for barrier in complete} == {2}
+    session.sql("CREATE VIEW sums AS SELECT sum(n) AS s FROM pairs WITH (`limit` = 3)")
+    assert pairs(session.table("sums")) == [(3003,)]
+    session.sql("DROP VIEW sums")
+
+
+def test_what_a_table_of_the_catalog_cannot_do_is_refused(in_catalog: SparkSession, address: str) -> None:
+    for insert in ("SELECT 1L AS k, 2L AS n", "VALUES (1, 2)"):  # the first one has the table's columns as they are
+        with pytest.raises(Exception, match="a table of Spark's catalog cannot be written"):
+            in_catalog.sql(f"INSERT INTO pairs {insert}")
+    with pytest.raises(Exception, match="a table of Spark's catalog cannot be written"):
+        in_catalog.sql(f"CREATE TABLE more USING tidegate OPTIONS ({options_of(address)}) AS SELECT 1L AS k, 2L AS n")
+    assert not in_catalog.catalog.tableExists("more")
+    in_catalog.sql("ALTER TABLE pairs ADD COLUMN m INT")
+    with pytest.raises(Exception, match="reads a column 'm', which the result does not have; it has: k, n"):
+        in_catalog.table("pairs").collect()
+    with pytest.raises(tidegate.InvalidRequest, match="a result without columns cannot be a table"):
+        with_options(StructType(), {})
+
+
+def test_a_table_without_options_gets_them_in_each_query(
+    registered: SparkSession, address: str, client: Client
+) -> None:
+    registered.sql("CREATE TABLE plain (k BIGINT, n BIGINT) USING tidegate OPTIONS (server 'nowhere:1', plan 'x.json')")
+    try:
+        with pytest.raises(Exception, match="if CREATE TABLE names no columns"):
+            registered.table("plain").collect()
+        assert pairs(registered.sql(f"SELECT max(n) FROM plain WITH ({options_of(address, ' = ')})")) == [(1999,)]
+        with client.create_task(PAIRS) as task:
+            options = f"server = '{address}', task = '{task.id}', source = 'a'"
+            registered.sql(f"INSERT INTO plain WITH ({options}) SELECT 1L AS k, 2L AS n")
+            assert task.read_epoch().to_pylist() == [{"k": 1, "n": 2}]
+    finally:
+        registered.sql("DROP TABLE plain")
 
 
 def test_filters_of_the_frame_are_applied_in_the_plan(reading: DataFrameReader, complete: list[Barrier]) -> None:

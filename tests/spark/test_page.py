@@ -84,9 +84,8 @@ def tables(spark: SparkSession, tmp_path: Path) -> Iterator[None]:
     spark.conf.set("spark.tidegate.staging", str(tmp_path))
     yield
     spark.conf.unset("spark.tidegate.staging")
-    spark.catalog.dropTempView("totals")
-    for table in TABLES:
-        spark.sql(f"DROP TABLE {table}")
+    for table in (*TABLES, "totals"):
+        spark.sql(f"DROP TABLE IF EXISTS {table}")
 
 
 @pytest.mark.usefixtures("tables")
@@ -110,7 +109,7 @@ def test_the_blocks_of_the_page_run(spark: SparkSession, tmp_path: Path, address
 
     totals = page.run('spark.read.format("tidegate")')["totals"]
     assert [row[0] for row in totals.collect()] == [0, 1, 2, 3]
-    page.run("CREATE TEMPORARY VIEW totals")
+    page.run("CREATE TABLE totals")
     assert spark.sql("SELECT count(*) FROM totals").first()[0] == 4
 
     names = page.run('spark.table("orders").write.format')

@@ -22,6 +22,7 @@ from ...proto.errors import InvalidRequest
 from ...proto.values import FileSplit, PlanBytes, TaskOptions
 from ...task_options import AUTO, chosen
 from ...transport.access import Access, access
+from .catalog_tables import check_written, of_clause, options_to_read, with_options
 from .reading import EpochReader, FilteringPlanReader, PlanReader, ResultOf, pushes_filters
 from .shared_results import KEPT_SECONDS
 from .writing import Sink, StreamSinkWriter, TableWriter
@@ -43,7 +44,6 @@ _NUMBERS: Final = ("memory_limit", "spill_quota", "output_bytes")
 _TABLE: Final = "table."
 _PARAMETER: Final = "parameter."
 FILTERS: Final = "spark.sql.python.filterPushdown.enabled"
-_OF_CATALOG: Final = "provider"  # a property that the catalog adds to the options of CREATE TABLE
 
 
 def register(session: SparkSession) -> None:
@@ -68,16 +68,18 @@ class TidegateSource(DataSource):  # type: ignore[misc]  # PySpark is not looked
         return "tidegate"
 
     def schema(self) -> StructType:
-        return self._result().spark_schema()
+        created = of_clause(self._given)
+        schema = self._result(self._given if created is None else created).spark_schema()
+        return schema if created is None else with_options(schema, created)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        result = self._result()
+        result = self._result(options_to_read(self._given, schema))
         if result.task is not None:
             return EpochReader(result, schema)
         return FilteringPlanReader(result, schema) if pushes_filters() else PlanReader(result, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        options = self._checked(_WRITING)
+        options = _checked(self._given, _WRITING)
         if overwrite:
             raise InvalidRequest(
                 "a write adds splits to a task and cannot overwrite the task's splits: write with mode('append')"
@@ -89,7 +91,7 @@ class TidegateSource(DataSource):  # type: ignore[misc]  # PySpark is not looked
         return TableWriter(_sink(options, schema), job, options.get("txnappid", f"spark-write-{job}"), version)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
-        options = self._checked((_WRITING | {"gaps"}) - {"txnversion"})
+        options = _checked(self._given, (_WRITING | {"gaps"}) - {"txnversion"})
         if overwrite:
             raise InvalidRequest(
                 "a batch adds splits to a task and cannot overwrite its splits, as outputMode('complete') would: write "
@@ -98,8 +100,8 @@ class TidegateSource(DataSource):  # type: ignore[misc]  # PySpark is not looked
         sink, gaps = _sink(options, schema), _flag(options, "gaps", False)
         return StreamSinkWriter(sink, secrets.token_hex(8), options.get("txnappid"), gaps=gaps)
 
-    def _result(self) -> ResultOf:
-        options = self._checked(_READING | set(_NUMBERS) | {"time_zone", "idle_seconds", "executor"})
+    def _result(self, read_options: Mapping[str, str]) -> ResultOf:
+        options = _checked(read_options, _READING | set(_NUMBERS) | {"time_zone", "idle_seconds", "executor"})
         task, plan = options.get("task"), options.get("plan", options.get("path"))
         if (task is None) == (plan is None):
             raise InvalidRequest(
@@ -120,22 +122,16 @@ class TidegateSource(DataSource):  # type: ignore[misc]  # PySpark is not looked
             timeout=_timeout(options),
         )
 
-    def _checked(self, known: set[str]) -> Mapping[str, str]:
-        if _OF_CATALOG in self._given:
+
+def _checked(options: Mapping[str, str], known: set[str]) -> Mapping[str, str]:
+    for name in options:
+        if name not in known and not name.startswith((_TABLE, _PARAMETER)):
             raise InvalidRequest(
-                "a table of Spark's catalog cannot be read or written by tidegate, because Spark keeps the options of "
-                "such a table to itself: use CREATE TEMPORARY VIEW ... USING tidegate OPTIONS (...) to read, and "
-                'format("tidegate") to write',
+                f"{name!r} is not an option here; there are: {', '.join(sorted(known - {'path'}))}, table.NAME "
+                "and parameter.NUMBER",
                 reason="UNKNOWN_OPTION",
             )
-        for name in self._given:
-            if name not in known and not name.startswith((_TABLE, _PARAMETER)):
-                raise InvalidRequest(
-                    f"{name!r} is not an option here; there are: {', '.join(sorted(known - {'path'}))}, table.NAME "
-                    "and parameter.NUMBER",
-                    reason="UNKNOWN_OPTION",
-                )
-        return self._given
+    return options
 
 
 def _access(options: Mapping[str, str]) -> Access:
@@ -213,9 +209,9 @@ def _flag(options: Mapping[str, str], name: str, default: bool) -> bool:
 
 
 def _sink(options: Mapping[str, str], schema: StructType) -> Sink:
-    for name in ("task", "source"):
-        if name not in options:
-            raise InvalidRequest(f"name the {name} to feed: option({name!r}, ...)")
+    check_written(options)
+    if "source" not in options:
+        raise InvalidRequest("name the source to feed: option('source', ...)")
     sink = Sink(
         access=_access(options),
         task=options["task"],

@@ -129,6 +129,17 @@ def spark_schema(schema: pa.Schema) -> StructType:
     return StructType(fields)
 
 
+def check_columns(wanted: StructType, result: pa.Schema) -> None:
+    """Raise `Refused` if a table of Spark's catalog, or a schema that was given, has columns that the result lacks."""
+    missing = [name for name in wanted.names if name not in result.names]
+    if missing:
+        raise Refused(
+            f"Spark reads a column {missing[0]!r}, which the result does not have; it has: {', '.join(result.names)}: "
+            "if Spark's table was made of another plan, make it again with CREATE OR REPLACE TABLE ... USING tidegate",
+            reason="RESULT_CHANGED",
+        )
+
+
 class PlanReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not looked into
     """Runs the plan on the service when Spark plans the first query of a loaded DataFrame; its rows, cut into ranges.
 
@@ -148,6 +159,7 @@ class PlanReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not look
         wanted: Sequence[Range | FileRows]
         with self._result.service() as service:
             task = self._begin(service)
+            check_columns(self._schema, service.get_task(task).schema)
             if self._result.options.result_files:
                 wanted = files_of(task, barrier_of(service, task).files)
             else:
@@ -195,6 +207,7 @@ class EpochReader(DataSourceReader):  # type: ignore[misc]  # PySpark is not loo
         task = self._result.task or ""
         with self._result.service() as service:
             info = service.get_task(task)
+            check_columns(self._schema, info.schema)
             epoch = self._result.epoch or info.completed_epoch or min(info.sealed_epoch, 1)  # computed as it is read
         if not epoch:
             raise Refused(
