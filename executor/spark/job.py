@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 SETTINGS: Final = {
     "spark.sql.adaptive.enabled": "false",  # the number of a stage's tasks is the number of its channels, never a guess
     "spark.sql.execution.arrow.maxRecordsPerBatch": "64",  # of rows that hold a block each
+    # Parcels tell times and names of files, too, so that those of a second attempt differ although its rows do not. By
+    # their checksums Spark would take the rows for other ones, and fail a job that has some of its results.
+    "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
+    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
+    "spark.sql.shuffle.orderIndependentChecksum.enableQueryLevelRollbackOnMismatch": "false",
     "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "true",
 }
 

@@ -9,10 +9,12 @@ import shlex
 import signal
 import subprocess
 import sys
+import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -49,11 +51,9 @@ def on_spark(query: Query, spark: SparkSession) -> Query:
 
 
 @contextlib.contextmanager
-def session(master: str, folder: Path) -> Iterator[SparkSession]:
-    more = (
-        {} if master.startswith("local[") else {"spark__executorEnv__JAVA_HOME": _java_with_a_folder_of_its_own(folder)}
-    )
-    spark = sparks.start(master, folder, **more)
+def session(master: str, folder: Path, **more: str) -> Iterator[SparkSession]:
+    cluster = {"spark__executorEnv__JAVA_HOME": _java_elsewhere(folder)} if master.startswith("local-cluster") else {}
+    spark = sparks.start(master, folder, **cluster, **more)
     try:
         yield spark
     finally:
@@ -84,13 +84,40 @@ class LosesItsExecutor(Sums):
         super().execute(batches, stream, channel)
 
 
-def _java_with_a_folder_of_its_own(folder: Path) -> str:
-    """A home of Java whose processes have a folder `hidden` of their own, where they may make one."""
+_SPECULATION = {
+    "spark__speculation": "true",
+    "spark__speculation__quantile": "0.5",
+    "spark__speculation__multiplier": "1.1",
+    "spark__speculation__minTaskRuntime": "1s",
+    "spark__speculation__efficiency__enabled": "false",
+    "spark__locality__wait": "0s",
+}
+_DOWN_TO_NONE = {
+    "spark__dynamicAllocation__enabled": "true",
+    "spark__dynamicAllocation__maxExecutors": "1",
+    "spark__dynamicAllocation__executorIdleTimeout": "1s",
+    "spark__dynamicAllocation__shuffleTracking__timeout": "1s",
+}
+
+
+def _java_elsewhere(folder: Path) -> str:
+    """A home of Java whose processes have a folder `hidden` of their own, where they may make one, and each executor a
+    host of its own: Spark does not speculate on the host of the first attempt.
+    """
     (hidden := folder / "hidden").mkdir(parents=True)
     (java := folder / "java" / "bin" / "java").parent.mkdir(parents=True)
     real = sparks.java()
     java.write_text(
         f"""#!/bin/sh
+for argument; do
+  shift
+  case "$before" in
+    --executor-id) executor=$argument;;
+    --hostname) argument=127.0.0.$((executor % 250 + 2));;
+  esac
+  set -- "$@" "$argument"
+  before=$argument
+done
 unshare -m true && exec unshare -m sh -c 'mount -t tmpfs none "$0" && exec "$@"' {shlex.quote(str(hidden))} {real} "$@"
 exec {real} "$@"
 """
@@ -122,6 +149,64 @@ def run_a_graph(spark: SparkSession, folder: Path) -> None:
         assert client.run_graph(again, executor="spark", spark=spark).table() == there.table()
 
 
+class Straggles(Sums):
+    """The first of its instances never goes on, and leaves the id of its process."""
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self.marker = Path(str(options["marker"]))
+        self.goes_on = False
+
+    def execute(self, batches: Sequence[pa.RecordBatch], stream: str, channel: int) -> None:
+        with contextlib.suppress(FileExistsError):
+            if not self.goes_on:
+                self.marker.open("x").write(str(os.getpid()))
+                time.sleep(_LONG)
+                raise AssertionError("Spark has not ended the first attempt")
+        self.goes_on = True
+        super().execute(batches, stream, channel)
+
+
+def outrun_a_straggler(spark: SparkSession, folder: Path) -> None:
+    """Spark runs a second attempt of the channel, takes that one, and ends the process of the first."""
+    straggles = tidegate.user_operator(Straggles, schema=SUMS, partition="c0")
+    marker = folder / "straggler"
+    with (
+        tidegate.local(operators={"straggles": straggles}) as client,
+        client.create_task(
+            summed("straggles", marker=str(marker)), **on_channels(2), executor="spark", spark=spark
+        ) as task,
+    ):
+        _check_sums(task)
+        _wait(lambda: not Path(f"/proc/{marker.read_text()}").exists())
+
+
+def run_without_executors(spark: SparkSession) -> None:
+    """Between two epochs of a task Spark lets all executors go; the second epoch has new ones."""
+    with (
+        tidegate.local(operators={"sums": tidegate.user_operator(Sums, schema=SUMS, partition="c0")}) as client,
+        client.create_task(summed(), **on_channels(2), executor="spark", spark=spark) as task,
+    ):
+        for _ in range(2):
+            assert rows_in_order(task.run_epoch({"numbers": ROWS}).table()) == expected(ROWS)
+            _wait(lambda: not _executors(spark))
+
+
+def _executors(spark: SparkSession) -> int:
+    context: Any = spark.sparkContext._jsc.sc()
+    return len(context.statusTracker().getExecutorInfos()) - 1  # the driver is one of them
+
+
+def _wait(until: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _LONG
+    while not until():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+_LONG = 100.0
+
+
 def _parent(process: int) -> int:
     return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
 
@@ -130,13 +215,19 @@ def lose_an_executor(spark: SparkSession, folder: Path) -> None:
     """It is read from a shuffle that is lost with it."""
     lost = tidegate.user_operator(LosesItsExecutor, schema=SUMS, partition="c0")
     marker = folder / "lost"
-    rows = ROWS.slice(0, 20_000)
     with (
         tidegate.local(operators={"lost": lost}) as client,
         client.create_task(summed("lost", marker=str(marker)), **on_channels(2), executor="spark", spark=spark) as task,
     ):
-        assert rows_in_order(task.run_epoch({"numbers": rows}).table()) == expected(rows)
+        _check_sums(task)
     assert marker.exists()
+
+
+def _check_sums(task: tidegate.Task) -> None:
+    """The sums of an epoch of two stages on two channels, each of which counts once."""
+    assert rows_in_order(task.run_epoch({"numbers": ROWS}).table()) == expected(ROWS)
+    stages = [operator for operator in task.statistics().operators if operator.operator == "Stage"]
+    assert [stage.runs for stage in stages] == [2, 2]
 
 
 def main(masters: str, tpch_folder: str, folder: str, *names: str) -> None:
@@ -144,7 +235,7 @@ def main(masters: str, tpch_folder: str, folder: str, *names: str) -> None:
     chosen = [query for query in queries(Path(folder), Path(tpch_folder)) if query.name in names]
     digests_by_master = {}
     for master in masters.split():
-        with session(master, Path(folder) / "spark") as spark:
+        with session(master, Path(folder) / "spark", **_SPECULATION) as spark:
             digests_by_master[master] = digests(spark, chosen)
             if master.startswith(("local-cluster", "connect")):
                 run_a_graph(spark, Path(folder))
@@ -153,6 +244,9 @@ def main(masters: str, tpch_folder: str, folder: str, *names: str) -> None:
                 with tidegate.local(roots=()) as client:
                     differing(client, spark, examples=3)
                 lose_an_executor(spark, Path(folder))
+                outrun_a_straggler(spark, Path(folder))
+    with session("local-cluster[1,1,1024]", Path(folder) / "emptied", **_DOWN_TO_NONE) as spark:
+        run_without_executors(spark)
     print(json.dumps(digests_by_master))
 
 

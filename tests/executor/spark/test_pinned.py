@@ -67,7 +67,7 @@ def test_spark_connect_does_not_show(
 
 def test_where_the_channels_run_does_not_show(tpch_folder: Path, tmp_path: Path, project: Path) -> None:
     """Neither on 1 core (other tests have 2; a search has 4, too), nor in executors of their own, which also run random
-    plans and of which one is lost.
+    plans. One of these is lost, one hangs, and all of them go between two epochs.
     """
     command = [sys.executable, "-m", f"{__package__}.elsewhere", " ".join(ELSEWHERE), str(tpch_folder), str(tmp_path)]
     path = os.pathsep.join([str(project), os.environ.get("PYTHONPATH", "")])
