@@ -29,7 +29,8 @@ BEGINNING: Final = Position()
 class Batch(dict[str, Any]):
     """The columns of a batch by name: this rank's share of global batch `number` of `epoch`.
 
-    The last `padding` rows repeat others, with `pad=True` alone. `source` is the name of its loader in a mixture.
+    The last `padding` rows repeat others, with `pad=True` alone. `after` is the position behind the batch. `source` is
+    the name of its loader in a mixture.
 
     >>> batch = tidegate.training.Batch({"n": [1, 2]}, epoch=0, number=3, rows=2)
     >>> batch["n"], batch.number
@@ -40,6 +41,7 @@ class Batch(dict[str, Any]):
     number: int
     rows: int
     padding: int
+    after: Position = BEGINNING
     source: str = ""
 
     def __init__(

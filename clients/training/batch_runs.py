@@ -122,6 +122,7 @@ class Run:
             ready.batch.update(
                 self.layout.delivered(ready.columns) if names is None else zip(names, ready.columns, strict=True)
             )
+            ready.batch.after = ready.after
             yield ready.batch, ready.after
         if self.end is not None:
             yield None, self.end
@@ -167,7 +168,8 @@ class BatchRuns:
                 f"{count} rows: the data or the plan is another one",
                 reason="STATE_MISMATCH",
             )
-        cut = WindowCut(wanted=self._wanted, rows=count, start=self._start, carried=self._carried, first=self._batch)
+        wanted = self._wanted.of_epoch(window.epoch)
+        cut = WindowCut(wanted=wanted, rows=count, start=self._start, carried=self._carried, first=self._batch)
         chosen = order.at(cut.positions())
         rows = tuple(self._gathering.taken(parts, chosen) for parts in columns)
         ready, used = self._full_batches(window, cut, rows)
@@ -219,7 +221,7 @@ class BatchRuns:
         rows, self._epoch_rows = self._epoch_rows, 0
         self._carry, self._batch = None, 0
         check_has_batches(window.epoch, rows, self._tail.batches(number, left))
-        if left == 0 or self._tail is Tail.DROP or not self._wanted.takes(number):
+        if left == 0 or self._tail is Tail.DROP or not self._wanted.of_epoch(window.epoch).takes(number):
             return []
         size = self._wanted.size if self._tail is Tail.PAD else left
         first, end = share(size, self._wanted.rank, self._wanted.ranks)

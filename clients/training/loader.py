@@ -6,6 +6,7 @@ import hashlib
 import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import cache, partial
 from itertools import count
 from typing import Any, Final, Literal, Unpack
@@ -26,11 +27,11 @@ from .batch_columns import ROW, SPLIT, Arrays, dense_forms, forms
 from .batch_runs import BatchRuns, Layout, Run, Tail
 from .loader_arguments import check_among, check_columns, check_numbers, check_options, check_shards
 from .loader_reading import MOST_SECONDS, Reading
-from .loader_state import State, check_fits, position_of, skipped_of, state_of
+from .loader_state import State, check_fits, position_of, skipped_of, state_of, turns_of, with_turns
 from .loader_statistics import LoaderStatistics, Meter
 from .order.rank_shares import Wanted
 from .order.rows_of_plan import PlanRows, rows_of_plan
-from .order.shards import EpochShards, ShardShares
+from .order.shards import EpochShards, Grid
 from .order.shuffle import Shuffle
 from .packing import POSITION, SEGMENT, Pack
 from .shard_runs import ShardRuns
@@ -66,6 +67,7 @@ class Loader(Closing):
     | `shuffle` | a `Shuffle`; None keeps the order of the data |
     | `rank`, `ranks` | which share of each batch this loader has |
     | `shards` | parts of an epoch that ranks read on their own: a rank reads those that it has rows of |
+    | `turns` | parts of an epoch that workers read on their own: batch b is of part b % turns alone |
     | `worker`, `workers` | which batches this loader has: every `workers`-th from number `worker` on |
     | `drop_last`, `pad` | leave the epoch's last, short batch out, or fill it by repeating its rows |
     | `columns`, `shapes` | the result's columns that batches have; the shape of a row for columns of lists |
@@ -93,6 +95,7 @@ class Loader(Closing):
         rank: int = 0,
         ranks: int = 1,
         shards: int = 1,
+        turns: int = 1,
         worker: int = 0,
         workers: int = 1,
         drop_last: bool = False,
@@ -111,7 +114,8 @@ class Loader(Closing):
         progress: bool = False,
         **options: Unpack[SharedOptions],
     ) -> None:
-        check_numbers(batch_size=batch_size, ranks=ranks, shards=shards, workers=workers, readers=readers)
+        check_numbers(batch_size=batch_size, ranks=ranks, shards=shards, turns=turns)
+        check_numbers(workers=workers, readers=readers)
         check_among("rank", rank, ranks)
         check_among("worker", worker, workers)
         check_columns(columns)
@@ -123,15 +127,17 @@ class Loader(Closing):
             raise InvalidRequest("drop_last and pad are two answers to one question: give one of them")
         if on_error not in ("fail", "skip"):
             raise InvalidRequest(f"on_error must be fail or skip, not {on_error!r}", reason="UNKNOWN_OPTION")
-        if shards > 1:
-            check_shards(batch_size, shards, weight=weight is not None, pack=pack is not None, skips=on_error == "skip")
+        self._grid = Grid(shards, turns)
+        if self._grid.count > 1:
+            check_shards(
+                batch_size, self._grid, weight=weight is not None, pack=pack is not None, skips=on_error == "skip"
+            )
         check_options(options)
         self._client = client
         self._plan = plan_bytes(plan)
         self._plan_rows = cache(partial(_plan_rows, client, self._plan))
         self._source = TrainingSource(data, shuffle, self._plan_rows, skips=on_error == "skip")
         self._wanted = Wanted(size=batch_size, rank=rank, ranks=ranks, stride=workers, offset=worker)
-        self._shards = shards
         self._epochs = epochs
         self._shuffle = shuffle
         self._tail = Tail.DROP if drop_last else Tail.PAD if pad else Tail.SHORT
@@ -203,7 +209,7 @@ class Loader(Closing):
         if self._weight is not None or self._pack is not None:  # only the rows say how many they become
             return Position(epoch)
         with self._reader() as reader:
-            if self._shards > 1:
+            if self._grid.count > 1:
                 shards = self._epoch_shards(reader, epoch)
                 return Position(epoch, number) if number < self._tail.batches(shards.full, shards.tail) else None
             return self._source.position_of(reader, epoch, number, self._wanted.size)
@@ -225,17 +231,34 @@ class Loader(Closing):
         >>> [batch["n"].tolist() for batch in other]
         [[9]]
         """
-        identity = self._identity(self._position)
-        return state_of(self._position, self._source.skipped(self._position), identity)
+        return self._state_at(self._position)
+
+    def state_after(self, batch: Batch) -> State:
+        """The state behind a batch that this loader, or another one with the same arguments, gave.
+
+        >>> loader = tidegate.training.Loader(client, samples_plan, {"samples": samples}, batch_size=4)
+        >>> first, second, third = loader
+        >>> other = tidegate.training.Loader(client, samples_plan, {"samples": samples}, batch_size=4)
+        >>> other.load_state_dict(loader.state_after(second))
+        >>> [batch["n"].tolist() for batch in other]
+        [[8, 9]]
+        """
+        return self._state_at(batch.after)
+
+    def _state_at(self, position: Position) -> State:
+        state = state_of(position, self._source.skipped(position), self._identity(position))
+        return with_turns(state, self._wanted.begun) if self._wanted.stride > 1 else state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a state. Refused, with the differences named, if the state is of another plan, data or order."""
         position = position_of(state)
         check_fits(state, self._identity(position))
+        begun = turns_of(state)
         self._turn += 1
         self.close()
         self._source.skip(position, skipped_of(state))
         self._position = position
+        self._wanted = replace(self._wanted, begun=begun)
 
     def set_epoch(self, epoch: int) -> None:
         """Go on with the beginning of an epoch, whatever the position was."""
@@ -243,6 +266,7 @@ class Loader(Closing):
         self._turn += 1
         self.close()
         self._position = Position(epoch)
+        self._wanted = replace(self._wanted, begun=(0, 0))
 
     def statistics(self) -> LoaderStatistics:
         """The loader's counters: rows, time, time that its user waited, splits that were skipped."""
@@ -302,7 +326,7 @@ class Loader(Closing):
     ) -> Iterator[Run]:
         layout = self._layout(reader.task.schema)
         self._source.windows(reader.task, start.epoch)  # refuses data that cannot be listed before a thread reads
-        if self._shards > 1:
+        if self._grid.count > 1:
             return self._runs_of_shards(reader, start, epochs, layout, wanted)
         windows = self._source.read(reader, start, epochs, meter)
         return BatchRuns(layout, wanted, self._tail, start).of(windows)
@@ -316,12 +340,13 @@ class Loader(Closing):
             (epoch, self._epoch_shards(reader, epoch), self._source.splits(reader.task, epoch).splits)
             for epoch in numbers
         )
-        shares = ShardShares.among(wanted, self._shards)
-        return ShardRuns(layout, shares, self._tail, start).read(reader, self._source.name, epochs_of_shards)
+        return ShardRuns(layout, wanted, self._grid, self._tail, start).read(
+            reader, self._source.name, epochs_of_shards
+        )
 
     def _epoch_shards(self, reader: SplitReader, epoch: int) -> EpochShards:
         size, keeps = self._wanted.size, self._plan_rows().keeps_rows
-        return self._source.epoch_shards(self._reader, reader.task, epoch, size, self._shards, keeps=keeps)
+        return self._source.epoch_shards(self._reader, reader.task, epoch, size, self._grid, keeps=keeps)
 
     def _layout(self, schema: pa.Schema) -> Layout:
         if self._weight is not None and self._weight not in schema.names:
@@ -367,7 +392,8 @@ class Loader(Closing):
             if self._shuffle is None
             else [self._shuffle.seed, self._shuffle.rows, self._shuffle.splits],
             "batch_size": self._wanted.size,
-            "shards": self._shards,
+            "shards": self._grid.shards,
+            "turns": self._grid.turns,
             "tail": self._tail.value,
             "weight": self._weight,
             "pack": None if self._pack is None else [self._pack.column, self._pack.length, self._pack.padding],

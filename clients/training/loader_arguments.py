@@ -11,6 +11,7 @@ from ..task_options import SharedOptions
 if TYPE_CHECKING:
     from ..splits import SplitLike
     from .batch_columns import Arrays
+    from .order.shards import Grid
     from .order.shuffle import Shuffle
     from .packing import Pack
 
@@ -24,6 +25,7 @@ class LoaderArguments(SharedOptions, total=False):
     rank: int
     ranks: int
     shards: int
+    turns: int
     drop_last: bool
     pad: bool
     columns: Sequence[str] | None
@@ -65,14 +67,17 @@ def check_options(options: Mapping[str, object]) -> None:
         )
 
 
-def check_shards(batch_size: int, shards: int, **without: bool) -> None:
+def check_shards(batch_size: int, grid: Grid, **without: bool) -> None:
     """Shards are cut at rows that are known beforehand, and each gives as many rows to a batch."""
-    if batch_size % shards:
-        raise InvalidRequest(f"batch_size={batch_size} must be a multiple of shards={shards}: each gives as many rows")
+    if batch_size % grid.shards:
+        raise InvalidRequest(
+            f"batch_size={batch_size} must be a multiple of shards={grid.shards}: each gives as many rows"
+        )
     unknown = [name for name, is_given in without.items() if is_given]
     if unknown:
         names = {"weight": "weight", "pack": "pack", "skips": "on_error='skip'"}
+        asked = f"shards={grid.shards}" if grid.shards > 1 else f"turns={grid.turns}"
         raise InvalidRequest(
-            f"shards={shards} needs the number of rows of each split beforehand, which nobody knows with "
+            f"{asked} needs the number of rows of each split beforehand, which nobody knows with "
             f"{', '.join(names[name] for name in unknown)}: leave one of them out"
         )

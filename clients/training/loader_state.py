@@ -13,6 +13,10 @@ Identity: TypeAlias = Mapping[str, Any]
 
 VERSION: Final = 1
 _POSITION: Final = ("epoch", "batch", "window", "row")
+_TURNS: Final = "workers_from"
+"""The epoch and the batch from which workers take batches in turns, in the state of a worker that began in between."""
+_ADDED: Final = {"turns": 1}
+"""The meaning of what the states of earlier releases lack."""
 
 
 def state_of(position: Position, skipped: Sequence[int], identity: Identity) -> State:
@@ -43,6 +47,19 @@ def skipped_of(state: Mapping[str, Any]) -> Sequence[int]:
     return skipped
 
 
+def with_turns(state: Mapping[str, Any], begun: tuple[int, int]) -> State:
+    """The state with the epoch and the batch from which workers take batches in turns."""
+    return {**state, _TURNS: list(begun)}
+
+
+def turns_of(state: Mapping[str, Any]) -> tuple[int, int]:
+    """The epoch and the batch from which workers take batches in turns: the first ones, if the state has none."""
+    begun = state.get(_TURNS, [0, 0])
+    if not isinstance(begun, list) or [type(number) for number in begun] != [int, int] or min(begun) < 0:
+        raise InvalidRequest(f"the state's {_TURNS} must be an epoch and a batch: {begun!r:.200}", reason="BAD_STATE")
+    return begun[0], begun[1]
+
+
 def check_fits(state: Mapping[str, Any], identity: Identity) -> None:
     """Raise `Refused`, which names the differences, unless the state is of a loader with the same order.
 
@@ -53,7 +70,7 @@ def check_fits(state: Mapping[str, Any], identity: Identity) -> None:
     different = [
         f"{name} (the state's: {state.get(name)!r}, this loader's: {value!r})"
         for name, value in identity.items()
-        if state.get(name) != value and not (name == "engines" and begins)
+        if state.get(name, _ADDED.get(name)) != value and not (name == "engines" and begins)
     ]
     if different:
         raise Refused(

@@ -12,8 +12,8 @@ import pyarrow as pa
 from ..proto.errors import Refused
 from .batch import Batch, Position
 from .batch_runs import Columns, Layout, Ready, RowOrder, Run, SplitRows, Tail, check_has_batches
-from .order.rank_shares import share
-from .order.shards import EpochShards, ShardShares, ShardWindow, SplitPart
+from .order.rank_shares import Wanted, share
+from .order.shards import EpochShards, Grid, ShardShares, ShardWindow, SplitPart
 from .row_gathering import RowGathering, Values, joined, part, size_of
 from .split_reader import SplitReader
 from .training_splits import TrainingSplit
@@ -24,10 +24,10 @@ Epochs = Iterable[tuple[int, EpochShards, Sequence[TrainingSplit]]]
 class ShardRuns:
     """The batches of a loader of shards from a position on, as runs."""
 
-    def __init__(self, layout: Layout, shares: ShardShares, tail: Tail, start: Position) -> None:
+    def __init__(self, layout: Layout, wanted: Wanted, grid: Grid, tail: Tail, start: Position) -> None:
         self._layout = layout
-        self._shares = shares
-        self._wanted = shares.wanted
+        self._wanted = wanted
+        self._grid = grid
         self._tail = tail
         self._start = start
         self._gathering = RowGathering()
@@ -43,9 +43,13 @@ class ShardRuns:
     def _first(self, epoch: int) -> int:
         return self._start.batch if epoch == self._start.epoch else 0
 
+    def _shares(self, epoch: int) -> ShardShares:
+        return ShardShares.among(self._wanted.of_epoch(epoch), self._grid)
+
     def _windows(self, epoch: int, shards: EpochShards) -> list[ShardWindow]:
-        windows = self._shares.windows(shards, self._first(epoch))
-        has_tail = self._tail.batches(0, shards.tail) and self._wanted.takes(shards.full)
+        shares = self._shares(epoch)
+        windows = shares.windows(shards, self._first(epoch))
+        has_tail = self._tail.batches(0, shards.tail) and shares.wanted.takes(shards.full)
         return [*windows, shards.tail_window] if has_tail else windows
 
     def _epoch(
@@ -56,7 +60,8 @@ class ShardRuns:
         results: Iterator[list[pa.RecordBatch]],
     ) -> Iterator[Run]:
         number = first = self._first(epoch)
-        queues = {shard: _Queue() for shard in self._shares.of}
+        shares = self._shares(epoch)
+        queues = {shard: _Queue(shares.first_row(shard, first)) for shard in shares.of}
         count = self._tail.batches(shards.full, shards.tail)
         check_has_batches(epoch, sum(shards.counts), count)
         for window in windows:
@@ -65,20 +70,21 @@ class ShardRuns:
             if window is shards.tail_window:
                 yield self._last(epoch, shards, columns, order)
                 continue
-            chosen = order.at(self._shares.positions(window, first))
+            chosen = order.at(shares.positions(window, first))
             queue = queues[window.shard]
             queue.add(tuple(self._gathering.taken(parts, chosen) for parts in columns))
             queue.reached = window.first + window.rows
-            end = min(queue.reached for queue in queues.values()) // self._shares.width
-            ready = [self._ready(epoch, at, queues, count) for at in range(number, end) if self._wanted.takes(at)]
+            end = min(shares.ready({shard: queue.reached for shard, queue in queues.items()}), shards.full)
+            taken = [at for at in range(number, end) if shares.wanted.takes(at)]
+            ready = [self._ready(epoch, at, queues, shares, count) for at in taken]
             number = max(number, end)
             if ready:
                 yield Run(self._layout, tuple(ready), sum(map(_ready_bytes, ready)), None)
         yield Run(self._layout, (), 0, Position(epoch + 1))
 
-    def _ready(self, epoch: int, number: int, queues: Mapping[int, _Queue], count: int) -> Ready:
-        shares = [queues[shard].take(high - low) for shard, (low, high) in self._shares.of.items()]
-        columns = tuple(map(joined, zip(*shares, strict=True)))
+    def _ready(self, epoch: int, number: int, queues: Mapping[int, _Queue], shares: ShardShares, count: int) -> Ready:
+        parts = [queues[shard].take(rows) for shard, rows in shares.shards_of(number)]
+        columns = tuple(map(joined, zip(*parts, strict=True)))
         low, high = share(self._wanted.size, self._wanted.rank, self._wanted.ranks)
         after = Position(epoch + 1) if number + 1 == count else Position(epoch, number + 1)
         return Ready(columns, Batch(epoch=epoch, number=number, rows=high - low), after)
@@ -97,8 +103,8 @@ class ShardRuns:
 class _Queue:
     """The rows of a shard that wait for those of other shards. They come up to row `reached` of the shard."""
 
-    def __init__(self) -> None:
-        self.reached = 0
+    def __init__(self, reached: int) -> None:
+        self.reached = reached
         self._rows: deque[Columns] = deque()
         self._used = 0
 

@@ -17,7 +17,7 @@ from ..proto.errors import InvalidRequest
 from .batch import Batch
 from .loader import Loader
 from .loader_arguments import LoaderArguments
-from .loader_state import State
+from .loader_state import State, with_turns
 from .training_source import Data
 
 if TYPE_CHECKING:
@@ -77,6 +77,17 @@ class _LoaderDataset:
             self._loader = self._open()
         return self._loader.state_dict()
 
+    def state_after(self, batch: Batch) -> State:
+        """The state behind a batch, in the process of the `DataLoader`: it fits any number of workers and ranks."""
+        if self._options.get("on_error") == "skip":
+            raise InvalidRequest(
+                "with on_error='skip' only the worker that read a batch knows the splits that it skipped: take the "
+                "states of a StatefulDataLoader, or of a Loader"
+            )
+        if self._loader is None:
+            self._loader = self._open()
+        return self._loader.state_after(batch)
+
     def load_state_dict(self, state: State) -> None:
         """Go on from a state, as `Loader.load_state_dict`."""
         self._state, self._epoch = state, None
@@ -117,8 +128,9 @@ class _LoaderDataset:
         return Client(RemoteService(self._access, 20.0))
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state without what belongs to a process."""
-        return {**vars(self), "_client": None, "_loader": None}
+        """The state without what belongs to a process. A `DataLoader` asks worker 0 first, wherever an epoch begins."""
+        begins = self._state and with_turns(self._state, (self._state["epoch"], self._state["batch"]))
+        return {**vars(self), "_client": None, "_loader": None, "_state": begins}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, _process=os.getpid())

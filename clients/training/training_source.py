@@ -16,7 +16,7 @@ from .batch import Position
 from .batch_runs import ReadWindow
 from .loader_statistics import Meter
 from .order.rows_of_plan import PlanRows
-from .order.shards import EpochShards, epoch_shards
+from .order.shards import EpochShards, Grid, epoch_shards
 from .order.shuffle import Shuffle, Window, windows
 from .split_reader import SplitReader
 from .training_splits import SplitList, TrainingSplit, list_splits
@@ -124,7 +124,7 @@ class TrainingSource:
             yield rows
 
     def epoch_shards(
-        self, reader: Callable[[], SplitReader], task: Task, epoch: int, batch_size: int, shards: int, *, keeps: bool
+        self, reader: Callable[[], SplitReader], task: Task, epoch: int, batch_size: int, grid: Grid, *, keeps: bool
     ) -> EpochShards:
         """The shards of an epoch. With `keeps`, the plan gives a row for each row of a split. Otherwise splits that
         were never read are read for the number of their rows, by a reader of their own.
@@ -139,7 +139,7 @@ class TrainingSource:
                 for split, result in zip(unread, results, strict=True):
                     self._result_rows[number, split] = sum(batch.num_rows for batch in result)
         counts = [self._result_rows[number, split] for split in range(len(listed.splits))]
-        return epoch_shards(counts, self._shuffle, epoch, batch_size, shards)
+        return epoch_shards(counts, self._shuffle, epoch, batch_size, grid)
 
     def position_of(self, reader: SplitReader, epoch: int, batch: int, size: int) -> Position | None:
         """The position of a batch of `size` rows; None if the epoch has none of this number.

@@ -7,7 +7,7 @@ turn out to be the last, short one, whose shares are others.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,13 +21,23 @@ def share(count: int, rank: int, ranks: int) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """The batches that a loader takes: every `stride`-th from `offset` on, and of each a rank's share."""
+    """The batches that a loader takes: every `stride`-th from `offset` on, and of each a rank's share.
+
+    In epoch `begun[0]`, the count of `offset` begins with batch `begun[1]`: there a loader of workers went on.
+    """
 
     size: int
     rank: int = 0
     ranks: int = 1
     stride: int = 1
     offset: int = 0
+    begun: tuple[int, int] = (0, 0)
+
+    def of_epoch(self, epoch: int) -> Wanted:
+        """The batches of an epoch, with their offset from batch 0 on."""
+        if epoch != self.begun[0]:
+            return self
+        return replace(self, offset=(self.offset + self.begun[1]) % self.stride, begun=(0, 0))
 
     def takes(self, batch: int) -> bool:
         return batch % self.stride == self.offset

@@ -47,28 +47,41 @@ def epoch_rows(
 
 
 def sharded_batches(
-    splits: Sequence[Sequence[int]], seed: int, window_rows: int, epoch: int, size: int, shards: int, tail: str
+    splits: Sequence[Sequence[int]],
+    seed: int,
+    window_rows: int,
+    epoch: int,
+    size: int,
+    shards: int,
+    tail: str,
+    turns: int = 1,
 ) -> list[list[int]]:
-    """The batches of an epoch in shards: each has as many rows of every shard. The rest of the rows is behind them."""
+    """The batches of an epoch in shards. Batch b is of part b % turns: it has as many rows of every shard of the part.
+    The rest of the rows is behind them.
+    """
     order = [(split, row) for split in permuted(len(splits), mixed(seed, 1, epoch)) for row in splits[split]]
-    full = len(order) // size
-    length = full * size // shards
-    parts = []
-    for shard in range(shards):
+    full, width = len(order) // size, size // shards
+    parts: list[list[int]] = []
+    begin = 0
+    for shard in range(shards * turns):
+        of_shard = order[begin : begin + sum(b % turns == shard // shards for b in range(full)) * width]
+        begin += len(of_shard)
         windows: list[list[int]] = [[]]
-        for at, (split, row) in enumerate(order[shard * length : (shard + 1) * length]):
-            before = order[shard * length + at - 1][0] if at else split
-            if split != before and len(windows[-1]) >= window_rows // shards:
+        for at, (split, row) in enumerate(of_shard):
+            before = of_shard[at - 1][0] if at else split
+            if split != before and len(windows[-1]) >= window_rows // (shards * turns):
                 windows.append([])
             windows[-1].append(row)
         rows: list[int] = []
         for number, window in enumerate(windows):
             rows += [window[at] for at in permuted(len(window), mixed(seed, 4, epoch, shard, number))]
         parts.append(rows)
-    width = size // shards
-    cut = [[row for part in parts for row in part[at * width : (at + 1) * width]] for at in range(full)]
+    cut = []
+    for b in range(full):
+        of_batch = parts[b % turns * shards : (b % turns + 1) * shards]
+        cut.append([row for part in of_batch for row in part[b // turns * width : (b // turns + 1) * width]])
     last = [row for _, row in order[full * size :]]
-    return cut + batches([last[at] for at in permuted(len(last), mixed(seed, 4, epoch, shards, 0))], size, tail)
+    return cut + batches([last[at] for at in permuted(len(last), mixed(seed, 4, epoch, shards * turns, 0))], size, tail)
 
 
 def batches(rows: Sequence[int], size: int, tail: str) -> list[list[int]]:

@@ -1,4 +1,6 @@
-"""With shards, a rank reads only the splits that its share of batches comes from. The order is that of plain Python."""
+"""With shards and turns, ranks and workers read only the splits that their rows come from. The order is that of plain
+Python.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ import tidegate
 from tidegate.client import Client
 from tidegate.training import Loader, Shuffle
 from tidegate.training.order.rank_shares import Wanted
-from tidegate.training.order.shards import ShardShares, epoch_shards
+from tidegate.training.order.shards import Grid, ShardShares, epoch_shards
 
 from . import oracle
 from .conftest import SPLIT_ROWS, kept, numbers
@@ -37,13 +39,15 @@ def rows_of(batches: Iterator[tidegate.training.Batch] | Loader) -> list[list[in
     return [batch["n"].tolist() for batch in batches]
 
 
-def expected(epochs: int = 1, tail: str = "short", first: int = 0, shards: int = SHARDS) -> list[list[int]]:
+def expected(
+    epochs: int = 1, tail: str = "short", first: int = 0, shards: int = SHARDS, turns: int = 1
+) -> list[list[int]]:
     ends = [sum(SPLIT_ROWS[:at]) for at in range(len(SPLIT_ROWS) + 1)]
     splits = [[n for n in range(*ends[at : at + 2]) if n > 40 and n % 10 != 7] for at in range(len(SPLIT_ROWS))]
     return [
         batch
         for epoch in range(first, epochs)
-        for batch in oracle.sharded_batches(splits, 11, 60, epoch, SIZE, shards, tail)
+        for batch in oracle.sharded_batches(splits, 11, 60, epoch, SIZE, shards, tail, turns)
     ]
 
 
@@ -51,10 +55,12 @@ def joined(shares: list[list[list[int]]]) -> list[list[int]]:
     return [list(chain.from_iterable(parts)) for parts in zip(*shares, strict=True)]
 
 
-@pytest.mark.parametrize("tail", TAILS)
-def test_batches_of_shards_come_in_the_order_of_plain_python(client: Client, folder: Path, tail: str) -> None:
-    ends = {"drop_last": tail == "drop", "pad": tail == "pad"}
-    assert rows_of(loader(client, folder, epochs=3, prefetch=3, **ends)) == expected(3, tail)
+@pytest.mark.parametrize(("tail", "shards", "turns"), [*((tail, SHARDS, 1) for tail in TAILS), ("pad", 2, 3)])
+def test_batches_of_shards_come_in_the_order_of_plain_python(
+    client: Client, folder: Path, tail: str, shards: int, turns: int
+) -> None:
+    ends = {"drop_last": tail == "drop", "pad": tail == "pad", "shards": shards, "turns": turns}
+    assert rows_of(loader(client, folder, epochs=3, prefetch=3, **ends)) == expected(3, tail, 0, shards, turns)
 
 
 @pytest.mark.parametrize("tail", TAILS)
@@ -67,26 +73,40 @@ def test_global_batches_are_the_same_for_any_number_of_ranks(
     assert joined(shares) == expected(1, tail)
 
 
-def test_workers_take_the_batches_of_shards_in_turns(local_client: Client, folder: Path) -> None:
+@pytest.mark.parametrize("grid", [{}, {"turns": 3}, {"shards": 1, "turns": 6}])
+def test_workers_take_the_batches_of_shards_in_turns(local_client: Client, folder: Path, grid: dict[str, int]) -> None:
     for rank in range(2):
-        whole = rows_of(loader(local_client, folder, rank=rank, ranks=2))
+        whole = rows_of(loader(local_client, folder, rank=rank, ranks=2, **grid))
         shares = [
-            rows_of(loader(local_client, folder, rank=rank, ranks=2, worker=number, workers=3)) for number in range(3)
+            rows_of(loader(local_client, folder, rank=rank, ranks=2, worker=number, workers=3, **grid))
+            for number in range(3)
         ]
         assert shares == [whole[number::3] for number in range(3)]
 
 
-def test_every_state_of_shards_goes_on_exactly_with_another_number_of_ranks(local_client: Client, folder: Path) -> None:
-    batches = expected(2)
-    whole = loader(local_client, folder, epochs=2, prefetch=3)
-    states = [whole.state_dict(), *(whole.state_dict() for _ in whole)]
+@pytest.mark.parametrize(("shards", "turns"), [(SHARDS, 1), (2, 3)])
+def test_every_state_of_shards_goes_on_exactly_with_another_number_of_ranks_and_workers(
+    local_client: Client, folder: Path, shards: int, turns: int
+) -> None:
+    batches = expected(2, shards=shards, turns=turns)
+    whole = loader(local_client, folder, epochs=2, prefetch=3, shards=shards, turns=turns)
+    states = [whole.state_dict()]
+    for batch in whole:
+        states.append(whole.state_dict())
+        assert whole.state_after(batch) == states[-1]
     assert len(states) == len(batches) + 1
+    per_epoch = len(batches) // 2
     for number, state in enumerate(states[:-1]):
         shares = []
+        workers = 1 + number % turns
         for rank in range(ranks := 1 + number % 4):
-            resumed = loader(local_client, folder, epochs=2, rank=rank, ranks=ranks)
-            resumed.load_state_dict(json.loads(json.dumps(state)))
-            shares.append(rows_of(resumed))
+            read: dict[int, list[int]] = {}
+            for worker in range(workers):
+                options = {"rank": rank, "ranks": ranks, "worker": worker, "workers": workers}
+                resumed = loader(local_client, folder, epochs=2, shards=shards, turns=turns, **options)
+                resumed.load_state_dict(json.loads(json.dumps(state)))
+                read |= {batch.epoch * per_epoch + batch.number: batch["n"].tolist() for batch in resumed}
+            shares.append([read[at] for at in range(number, len(batches))])
         assert joined(shares) == batches[number:]
 
 
@@ -141,6 +161,25 @@ def test_a_rank_reads_the_files_of_its_shards_alone(local_client: Client, many: 
     assert sorted(read) == list(range(1_600))
 
 
+@pytest.mark.parametrize(
+    ("turns", "ranks", "workers", "files"), [(2, 2, 2, 4), (4, 1, 4, 4), (4, 1, 2, 8), (2, 1, 4, 8)]
+)
+def test_a_worker_reads_the_files_of_its_turns_alone(
+    local_client: Client, many: Path, fed: list[str], turns: int, ranks: int, workers: int, files: int
+) -> None:
+    read: list[int] = []
+    for rank in range(ranks):
+        for worker in range(workers):
+            fed.clear()
+            options = {"rank": rank, "ranks": ranks, "worker": worker, "workers": workers}
+            of_worker = rows_of(
+                loader(local_client, many, numbers(), shards=ranks, turns=turns, batch_size=20, **options)
+            )
+            read += chain.from_iterable(of_worker)
+            assert len(fed) == len(set(fed)) == files
+    assert sorted(read) == list(range(1_600))
+
+
 def test_the_splits_of_a_filter_are_counted_once_for_all_epochs(
     local_client: Client, many: Path, fed: list[str]
 ) -> None:
@@ -163,6 +202,8 @@ def test_a_plan_whose_splits_change_their_rows_is_refused(local_client: Client, 
     [
         ({"batch_size": 18}, "multiple of shards=4"),
         ({"shards": 0}, "shards"),
+        ({"turns": 0}, "turns"),
+        ({"shards": 1, "turns": 2, "weight": "n"}, "turns=2 needs"),
         ({"weight": "n"}, "weight"),
         ({"on_error": "skip"}, "on_error"),
     ],
@@ -179,20 +220,29 @@ def test_a_state_of_another_number_of_shards_is_refused(local_client: Client, fo
         loader(local_client, folder, shards=2).load_state_dict(loader(local_client, folder).state_dict())
 
 
+def test_a_state_of_another_number_of_turns_is_refused(local_client: Client, folder: Path) -> None:
+    state = loader(local_client, folder).state_dict()
+    with pytest.raises(tidegate.Refused, match=r"turns \(the state's: 1, this loader's: 2\)"):
+        loader(local_client, folder, turns=2).load_state_dict(state)
+    earlier = {name: value for name, value in state.items() if name != "turns"}
+    loader(local_client, folder).load_state_dict(earlier)
+
+
 @settings(max_examples=200, deadline=None)
 @given(
     counts=st.lists(st.integers(0, 30), min_size=1, max_size=12),
     width=st.integers(1, 5),
-    shards=st.integers(2, 6),
-    ranks=st.integers(1, 9),
+    grid=st.builds(Grid, shards=st.integers(1, 5), turns=st.integers(1, 5)),
+    ranks=st.integers(1, 7),
+    workers=st.integers(1, 5),
     seed=st.integers(0, 99),
     start=st.integers(0, 4),
 )
-def test_the_ranks_have_each_row_of_the_shards_once(
-    counts: list[int], width: int, shards: int, ranks: int, seed: int, start: int
+def test_the_ranks_and_workers_have_each_row_of_the_shards_once(
+    counts: list[int], width: int, grid: Grid, ranks: int, workers: int, seed: int, start: int
 ) -> None:
-    size = width * shards
-    epoch = epoch_shards(counts, Shuffle(seed, rows=20), 0, size, shards)
+    size = width * grid.shards
+    epoch = epoch_shards(counts, Shuffle(seed, rows=20), 0, size, grid)
     rows = [
         (part.split, row) for window in epoch.windows for part in window.parts for row in range(part.first, part.end)
     ]
@@ -201,10 +251,17 @@ def test_the_ranks_have_each_row_of_the_shards_once(
     assert sorted(rows + tail) == [(split, row) for split, count in enumerate(counts) for row in range(count)]
     taken = []
     for rank in range(ranks):
-        shares = ShardShares.among(Wanted(size=size, rank=rank, ranks=ranks), shards)
-        for window in shares.windows(epoch, start):
-            positions = shares.positions(window, start)
-            of_window = range(window.rows)[positions] if isinstance(positions, slice) else positions.tolist()
-            taken += [(window.shard, window.first + row) for row in of_window]
-    first = min(start, epoch.full) * width
-    assert sorted(taken) == [(shard, row) for shard in range(shards) for row in range(first, epoch.full * width)]
+        for worker in range(workers):
+            wanted = Wanted(size=size, rank=rank, ranks=ranks, stride=workers, offset=worker)
+            shares = ShardShares.among(wanted, grid)
+            for window in shares.windows(epoch, start):
+                positions = shares.positions(window, start)
+                of_window = range(window.rows)[positions] if isinstance(positions, slice) else positions.tolist()
+                taken += [(window.shard, window.first + row) for row in of_window]
+    left = [
+        (shard, batch // grid.turns * width + row)
+        for batch in range(start, epoch.full)
+        for shard in range(batch % grid.turns * grid.shards, (batch % grid.turns + 1) * grid.shards)
+        for row in range(width)
+    ]
+    assert sorted(taken) == sorted(left)

@@ -97,6 +97,63 @@ def test_workers_of_a_server_share_the_batches_in_order(client: Client, folder: 
     assert shares == [batches[0::2], batches[1::2]]
 
 
+@pytest.mark.parametrize("turns", [1, 2])
+def test_workers_go_on_behind_any_batch_in_any_number(
+    client: Client, folder: Path, worker: dict[str, Any], turns: int
+) -> None:
+    """A `DataLoader` takes a batch of each worker in turn, and asks worker 0 first, wherever the epoch goes on."""
+    if client.address is None:
+        pytest.skip("a service in this process has no workers")
+    with dataset_of(client, folder, turns=turns) as dataset:
+        batches = list(dataset)
+        states = [dataset.state_after(pickle.loads(pickle.dumps(batch))) for batch in batches]
+    batches = [batch["n"][1].tolist() for batch in batches]
+    with dataset_of(client, folder, turns=turns) as dataset:
+        dataset.set_epoch(1)
+        following = rows_of(dataset)
+    for number, workers in [(0, 2), (1, 2), (2, 3), (3, 2)]:
+        resumed = dataset_of(client, folder, turns=turns)
+        resumed.load_state_dict(states[number])
+        sent, shares = pickle.dumps(resumed), []
+        for at in range(workers):
+            worker["now"] = WorkerInfo(id=at, num_workers=workers)
+            with pickle.loads(sent) as copy:
+                shares.append([rows_of(copy), rows_of(copy)])
+        for epoch, whole in enumerate([batches[number + 1 :], following]):
+            assert [shares[at][epoch] for at in range(workers)] == [whole[at::workers] for at in range(workers)]
+        worker["now"] = None
+
+
+def test_the_state_of_a_worker_says_where_its_turns_began(client: Client, folder: Path, worker: dict[str, Any]) -> None:
+    """`StatefulDataLoader` saves the state of each worker, and gives each its own state back."""
+    if client.address is None:
+        pytest.skip("a service in this process has no workers")
+    first = dataset_of(client, folder)
+    with first:
+        first.load_state_dict(first.state_after(next(iter(first))))
+        sent = pickle.dumps(first)
+    for at in range(2):
+        worker["now"] = WorkerInfo(id=at, num_workers=2)
+        with pickle.loads(sent) as copy:
+            read = [next(iter(copy))["n"][1].tolist()]
+            state = copy.state_dict()
+        with pickle.loads(pickle.dumps(dataset_of(client, folder))) as other:
+            other.load_state_dict(state)
+            assert read + rows_of(other) == expected()[1 + at :: 2]
+    with pytest.raises(tidegate.InvalidRequest, match="workers_from"):
+        other.load_state_dict({**state, "workers_from": [1]})
+    worker["now"] = None
+
+
+def test_a_batch_of_a_worker_does_not_tell_what_was_skipped(
+    local_client: Client, folder: Path, worker: dict[str, Any]
+) -> None:
+    with dataset_of(local_client, folder, on_error="skip") as dataset:
+        batch = next(iter(dataset))
+        with pytest.raises(tidegate.InvalidRequest, match="on_error='skip'"):
+            dataset.state_after(batch)
+
+
 def test_a_worker_that_is_a_fork_is_refused(
     client: Client, folder: Path, worker: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
