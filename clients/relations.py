@@ -18,6 +18,7 @@ __all__ = [
     "IterationReferenceReadRelation",
     "IterationRelation",
     "LateRows",
+    "PackLists",
     "RowCount",
     "Span",
     "Unnest",
@@ -110,6 +111,15 @@ LateRows = relations_pb2.LateRows
 >>> from tidegate.relations import LateRows, Span
 >>> LateRows(time=0, size=Span(units=10)).size.units
 10
+"""
+
+PackLists = relations_pb2.PackLists
+"""Rows of one length, filled with the lists of a column, in an `ExtensionSingleRel`. `tidegate.training.pack_lists`
+writes it.
+
+>>> from tidegate.relations import PackLists
+>>> PackLists(column=1, length=2048, window_rows=4096).length
+2048
 """
 
 RowCount = relations_pb2.RowCount

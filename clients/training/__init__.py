@@ -8,6 +8,17 @@ from .loader import Loader
 from .loader_statistics import LoaderStatistics, SkippedSplit
 from .mixture import Mixture
 from .order.shuffle import Shuffle
-from .packing import Pack
+from .packing import Pack, pack_lists
 
-__all__ = ["Batch", "Loader", "LoaderStatistics", "Mixture", "Pack", "Position", "Ragged", "Shuffle", "SkippedSplit"]
+__all__ = [
+    "Batch",
+    "Loader",
+    "LoaderStatistics",
+    "Mixture",
+    "Pack",
+    "Position",
+    "Ragged",
+    "Shuffle",
+    "SkippedSplit",
+    "pack_lists",
+]

@@ -1,21 +1,31 @@
-"""Packs lists of tokens into rows of one length: first fit within a window, so the packing repeats with the order."""
+"""Packs lists of tokens into rows of one length: first fit within a window, so the packing repeats with the order.
+
+A loader packs the rows of its windows; `pack_lists` is a relation of a plan.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
+from google.protobuf.any_pb2 import Any as AnyMessage
 
+from ..proto.arrow.first_fit import FilledRows, filled_rows
 from ..proto.errors import ExecutionError, InvalidRequest
-from .order.shuffle import Positions
+from ..proto.tidegate.v1.relations_pb2 import PackLists
+from ..windows.named_columns import position
+from ..windows.window_builders import Resolve, of_kind, scoped
+
+if TYPE_CHECKING:
+    from substrait.extension_registry import ExtensionRegistry
+    from substrait.plan_pb2 import Plan
+    from substrait.type_pb2 import NamedStruct, Type
 
 SEGMENT: Final = "_segment"
 POSITION: Final = "_position"
-
-Array: TypeAlias = npt.NDArray[Any]
+WINDOW_ROWS: Final = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +50,7 @@ class Pack:
             raise InvalidRequest(f"length={self.length!r} of a packing must be a whole number from 1 on")
 
 
-def packed(lists: pa.Array, pack: Pack) -> tuple[Array, Array, Array]:
+def packed(lists: pa.Array, pack: Pack) -> FilledRows:
     """Tokens, segments and positions of the rows that the lists fill, in the order in which rows were begun."""
     if lists.null_count or lists.values.null_count:
         raise ExecutionError(
@@ -48,52 +58,75 @@ def packed(lists: pa.Array, pack: Pack) -> tuple[Array, Array, Array]:
             reason="NULLS_IN_BATCH",
         )
     offsets = lists.offsets.to_numpy().astype(np.int64)
-    starts, lengths = _cut(offsets[:-1], np.diff(offsets), pack.length)
-    rows, places_in_row, segments = _first_fit(lengths, pack.length)
-    count = int(rows.max()) + 1 if len(rows) else 0
-    within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-    targets = np.repeat(rows * pack.length + places_in_row, lengths) + within
-    values = lists.values.to_numpy(zero_copy_only=False)
-    columns = (
-        np.full(count * pack.length, pack.padding, values.dtype),
-        np.zeros(count * pack.length, np.int32),
-        np.zeros(count * pack.length, np.int32),
-    )
-    sources = values[np.repeat(starts, lengths) + within], np.repeat(segments, lengths), within
-    for column, source in zip(columns, sources, strict=True):
-        column[targets] = source
-    tokens, numbers, positions = (column.reshape(count, pack.length) for column in columns)
-    return tokens, numbers, positions
+    items = lists.values.to_numpy(zero_copy_only=False)
+    return filled_rows(items, offsets[:-1], np.diff(offsets), pack.length, pack.padding)
 
 
-def _cut(starts: Positions, lengths: Positions, most: int) -> tuple[Positions, Positions]:
-    """Lists of at most `most` tokens, without empty ones."""
-    parts = -(-lengths // most)
-    number = np.arange(int(parts.sum())) - np.repeat(np.cumsum(parts) - parts, parts)
-    cut_lengths = np.minimum(np.repeat(lengths, parts) - number * most, most)
-    return np.repeat(starts, parts) + number * most, cut_lengths
+def pack_lists(rows: Any, column: str, length: int, *, padding: int = 0, window_rows: int = WINDOW_ROWS) -> Any:
+    """Rows of `length` tokens, filled with the lists of a column: first fit within windows of so many rows, in any
+    per-epoch task. The result has three columns of lists, with the names and the meaning that `Pack` gives batches.
+
+    `rows` is a plan of substrait's builders, or a data frame; the result is of the same kind. A list goes to the first
+    row of its window that has room; a longer one is cut into lists of `length` tokens and the rest.
+
+    >>> import substrait.dataframe as sub
+    >>> texts = sub.read_named_table("texts", {"tokens": sub.list_(sub.i32())})
+    >>> from tidegate.training import pack_lists
+    >>> packed = pack_lists(texts, "tokens", 4).to_plan()
+    >>> table = pa.table({"tokens": pa.array([[1, 2, 3], [4, 5], [6]], pa.list_(pa.int32()))})
+    >>> client.query(packed, {"texts": table}).to_pydict()["tokens"]
+    [[1, 2, 3, 6], [4, 5, 0, 0]]
+    """
+    for name, number in {"length": length, "padding": padding, "window_rows": window_rows}.items():
+        if not isinstance(number, int) or isinstance(number, bool) or (number < 1 and name != "padding"):
+            raise InvalidRequest(f"{name}={number!r} of a packing must be a whole number from 1 on")
+    message = PackLists(length=length, padding=padding, window_rows=window_rows)
+    return of_kind(rows, lambda unbound: _unbound(unbound, column, message))
 
 
-def _first_fit(lengths: Positions, room: int) -> tuple[Positions, Positions, Positions]:
-    """(row, first position in the row, number in the row) of each list."""
-    rows, firsts, numbers = (np.empty(len(lengths), np.int64) for _ in range(3))
-    shortest = int(lengths.min()) if len(lengths) else 0
-    left = np.empty(0, np.int64)  # the room of the rows that are open, in their order
-    opened: list[int] = []
-    counts: list[int] = []
-    for at, length in enumerate(lengths.tolist()):
-        fits = left >= length
-        slot = int(fits.argmax()) if len(fits) else 0
-        if not len(fits) or not fits[slot]:
-            slot = len(opened)
-            opened.append(len(counts))
-            counts.append(0)
-            left = np.append(left, room)
-        row = opened[slot]
-        counts[row] += 1
-        rows[at], firsts[at], numbers[at] = row, room - left[slot], counts[row]
-        left[slot] -= length
-        if left[slot] < shortest:
-            left = np.delete(left, slot)
-            del opened[slot]
-    return rows, firsts, numbers
+def _unbound(rows: Any, column: str, message: PackLists) -> Resolve:
+    def resolve(registry: ExtensionRegistry) -> Plan:
+        from substrait.plan_pb2 import Plan
+        from substrait.type_inference import infer_plan_schema
+
+        registry.register_extension_relation(_Packed)
+        bound = rows(registry) if callable(rows) else rows
+        detail = PackLists()
+        detail.CopyFrom(message)
+        detail.column = position(infer_plan_schema(bound, registry=registry), column)
+        changed = Plan()
+        changed.CopyFrom(bound)
+        root = changed.relations[-1].root
+        below = type(root.input).FromString(root.input.SerializeToString())
+        root.input.extension_single.input.CopyFrom(below)
+        root.input.extension_single.detail.Pack(detail)
+        del root.names[:]
+        root.names.extend((column, SEGMENT, POSITION))
+        return changed
+
+    return scoped(resolve)
+
+
+@dataclass(frozen=True)
+class _Packed:
+    """An `ExtensionSingleDetail` of substrait's builders."""
+
+    message: PackLists
+    type_url: ClassVar[str] = f"type.googleapis.com/{PackLists.DESCRIPTOR.full_name}"
+
+    def derive_schema(self, input_struct: Type.Struct) -> NamedStruct:
+        from substrait.type_pb2 import NamedStruct, Type
+
+        required = Type.NULLABILITY_REQUIRED
+        tokens, number = Type(), Type(i32=Type.I32(nullability=required))
+        tokens.CopyFrom(input_struct.types[self.message.column])
+        tokens.list.nullability = required
+        item = tokens.list.type
+        getattr(item, str(item.WhichOneof("kind"))).nullability = required
+        numbers = Type(list=Type.List(type=number, nullability=required))
+        struct = Type.Struct(types=[tokens, numbers, numbers], nullability=required)
+        return NamedStruct(names=["c0", "c1", "c2"], struct=struct)
+
+    @classmethod
+    def from_any(cls, detail: AnyMessage) -> _Packed:
+        return cls(PackLists.FromString(detail.value))

@@ -22,6 +22,7 @@ from ...operators.indexes.sql import Database
 from ...operators.kernels import Kernels
 from ...operators.loop import Loop
 from ...operators.merge_join import MergeJoin
+from ...operators.pack_lists import PackLists
 from ...operators.select import Select
 from ...operators.sources.file_relations import FileSource
 from ...operators.sources.files_ahead import FilesAhead
@@ -39,6 +40,7 @@ from ...planner.physical.pipelines import (
     LookupNode,
     MergeJoinNode,
     OperatorNode,
+    PackNode,
     PhysicalNode,
     ReceiveNode,
     RoundsNode,
@@ -163,6 +165,8 @@ def make(node: RunNode, factory: OperatorFactory) -> Made:
             return Made(node, fragment, meter, inputs(node), sources, node.context, statement=fragment)
         case UnnestNode():
             return Made(node, _unnest(node), factory.meter("Unnest", node.plan_path), inputs(node))
+        case PackNode():
+            return Made(node, _packing(node), factory.meter("PackLists", node.plan_path), inputs(node))
         case LookupNode():
             return Made(node, _lookup(node, factory), factory.meter("IndexLookupJoin", node.plan_path), inputs(node))
         case MergeJoinNode():
@@ -281,6 +285,17 @@ def _unnest(node: UnnestNode) -> Unnest:
         schema=node.schema,
         ordinality=node.ordinality,
         outer=node.outer,
+        plan_path=node.plan_path,
+    )
+
+
+def _packing(node: PackNode) -> PackLists:
+    return PackLists(
+        node.input.schema,
+        length=node.length,
+        padding=node.padding,
+        window_rows=node.window_rows,
+        schema=node.schema,
         plan_path=node.plan_path,
     )
 

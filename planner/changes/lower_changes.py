@@ -159,6 +159,8 @@ class _Lowering:
                 raise PlanError(_lookup_in_outside(relation))
             case ir.User():
                 raise PlanError(_user_over_changes(relation))
+            case ir.PackLists():
+                raise PlanError(_packing_over_changes(relation))
             case ir.Iterate():
                 body = yield relation.body
                 entering = None if relation.input is None else (yield relation.input)
@@ -236,6 +238,14 @@ def _lookup_in_outside(relation: ir.IndexLookup | ir.IndexTable) -> Problem:
         "a source, and join with the source"
     )
     return Problem(place=relation.plan_path, reason="LOOKUP_OVER_CHANGES", message=message)
+
+
+def _packing_over_changes(relation: ir.PackLists) -> Problem:
+    message = (
+        "a packing places each list by the rows before it, so in a continuous task, whose rows come in no order, "
+        "and in a loop, it has no meaning: run the plan in per-epoch mode, and pack outside of loops"
+    )
+    return Problem(place=relation.plan_path, reason="PACKING_OVER_CHANGES", message=message)
 
 
 def _user_over_changes(relation: ir.User) -> Problem:

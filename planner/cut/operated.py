@@ -21,6 +21,7 @@ from ..physical.pipelines import (
     LookupNode,
     OpenedIndex,
     OperatorNode,
+    PackNode,
     PhysicalNode,
     RoundsNode,
     SelectNode,
@@ -94,6 +95,16 @@ def operator_node(
                 lists=tuple(column.index for column in relation.lists),
                 ordinality=relation.ordinality,
                 outer=relation.outer,
+                schema=arrow_schema(relation.schema),
+                size_class=inputs[0].size_class,
+                plan_path=relation.plan_path,
+            )
+        case ir.PackLists():
+            return PackNode(
+                input=inputs[0],
+                length=relation.length,
+                padding=relation.padding,
+                window_rows=relation.window_rows,
                 schema=arrow_schema(relation.schema),
                 size_class=inputs[0].size_class,
                 plan_path=relation.plan_path,

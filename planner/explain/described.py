@@ -54,6 +54,8 @@ def described(relation: ir.Relation) -> str:  # noqa: C901 (a line per relation)
         case ir.Unnest():
             marks = [text for text, holds in (("outer", relation.outer), ("ordinality", relation.ordinality)) if holds]
             return ", ".join(["unnest", *marks, f"{len(relation.lists)} lists"])
+        case ir.PackLists():
+            return f"packing into rows of {relation.length} items, first fit within {relation.window_rows} rows"
         case ir.IndexLookup():
             return f"look-up, {relation.type.value}, {len(relation.keys)} keys, {relation.index.kind} index"
         case ir.MergeJoin():

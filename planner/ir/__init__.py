@@ -68,6 +68,7 @@ from .planned import (
     IndexUse,
     MergeJoin,
     MergeKey,
+    PackLists,
     PartialAggregate,
     Routing,
     StreamingAggregate,
@@ -105,7 +106,7 @@ from .relations import (
 )
 from .time_joins import AsOfJoin, IntervalJoin
 
-Operated: TypeAlias = Unnest | IndexLookup | MergeJoin | StreamingAggregate | Rounds | User
+Operated: TypeAlias = Unnest | PackLists | IndexLookup | MergeJoin | StreamingAggregate | Rounds | User
 """Relations that have an operator of their own. The relations above and below them are fragments."""
 
 OfTime: TypeAlias = TimeWindows | LateRows | IntervalJoin | AsOfJoin
@@ -204,6 +205,7 @@ OwnChanges: TypeAlias = (
     | Reference
     | LoopInput
     | Unnest
+    | PackLists
     | IndexTable
     | IndexLookup
     | MergeJoin
@@ -272,6 +274,7 @@ __all__ = [
     "OwnOrder",
     "OwnRows",
     "Parameter",
+    "PackLists",
     "PartialAggregate",
     "Plan",
     "Project",

@@ -123,6 +123,25 @@ class Unnest(Node):
     traits: ClassVar = table.UNNEST
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PackLists(Node):
+    """Rows of `length` items, filled with the lists of the input's one column: first fit, within windows of
+    `window_rows` input rows.
+
+    Columns out: the items, with `padding` behind the last list; the number of each item's list in its row, from 1 (0:
+    padding); the item's position in its list.
+    """
+
+    input: Relation
+    length: int
+    padding: int
+    window_rows: int
+    schema: Schema
+    plan_path: str
+    parts: ClassVar = Parts(inputs=("input",))
+    traits: ClassVar = table.PACK_LISTS
+
+
 KEPT_KIND: Final = "arrow"
 """The kind of index that a task builds from a static source and keeps."""
 

@@ -101,6 +101,7 @@ RECURSION: Final = Traits(
 ROUNDS: Final = Traits("loop in rounds",     F, "more",  "own",  "never",    "input", "never",    "never",      "never")
 # Relations with an operator of their own
 UNNEST: Final = Traits("unnest",             T, "asked", "own",  "computed", "input", "never",    "row by row", "own")
+PACK_LISTS: Final = Traits("packing",        F, "more",  "none", "all",   "input", "never",    "one place",  "own")
 INDEX_TABLE: Final = Traits("index table",   F, "more",  "none", "computed", "never", "never",    "never",      "own")
 INDEX_LOOKUP: Final = Traits("look-up",      T, "asked", "kept", "sides",    "input", "never",    "row by row", "own")
 MERGE_JOIN: Final = Traits("merge join",     F, "asked", "own",  "never",    "own",   "never",    "own",        "own")

@@ -193,6 +193,19 @@ class UnnestNode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PackNode:
+    """Rows of `length` items, filled with the lists of the input's one column, within windows of input rows."""
+
+    input: PhysicalNode
+    length: int
+    padding: int
+    window_rows: int
+    schema: pa.Schema
+    size_class: int
+    plan_path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class OpenedIndex:
     """An index that each instance of a pipeline opens for itself."""
 
@@ -269,7 +282,14 @@ class RoundsNode:
 
 
 OperatorNode: TypeAlias = (
-    UnnestNode | LookupNode | MergeJoinNode | StreamingAggregateNode | SelectNode | RoundsNode | UserOperatorNode
+    UnnestNode
+    | PackNode
+    | LookupNode
+    | MergeJoinNode
+    | StreamingAggregateNode
+    | SelectNode
+    | RoundsNode
+    | UserOperatorNode
 )
 """Nodes that have an operator of their own, neither a scan nor a fragment."""
 
@@ -283,7 +303,7 @@ def inputs(node: PhysicalNode) -> tuple[PhysicalNode, ...]:
             return ()
         case FragmentNode():
             return tuple(stream.node for stream in node.streams)
-        case UnnestNode() | LookupNode() | StreamingAggregateNode() | SelectNode() | BatchFunctionNode():
+        case UnnestNode() | PackNode() | LookupNode() | StreamingAggregateNode() | SelectNode() | BatchFunctionNode():
             return (node.input,)
         case MergeJoinNode():
             return (node.left, node.right)

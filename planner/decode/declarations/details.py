@@ -13,6 +13,7 @@ MESSAGES: Final[Mapping[str, type[Message]]] = {
     message.DESCRIPTOR.full_name: message
     for message in (
         relations_pb2.Unnest,
+        relations_pb2.PackLists,
         relations_pb2.DeclaredOrder,
         relations_pb2.IndexLookupJoin,
         relations_pb2.IterationRelation,

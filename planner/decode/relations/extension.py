@@ -22,6 +22,7 @@ from .event_time.window_aggregate import convert_window_aggregate
 from .joins.index_lookup_join import convert_index_lookup_join
 from .loops.iteration import convert_iteration
 from .loops.iteration_reference import convert_iteration_reference
+from .pack_lists import convert_pack_lists
 from .reads.declared_order import convert_declared_order
 from .unnest import convert_unnest
 from .user_operator import convert_user_operator, convert_user_operator_of_several
@@ -31,6 +32,7 @@ ExtensionConverter: TypeAlias = "Callable[[Decoder, Any, Message, PlanPath, Scop
 CONVERTERS: Final[Mapping[str, Mapping[str, ExtensionConverter]]] = {
     "extension_single": {
         "tidegate.v1.Unnest": convert_unnest,
+        "tidegate.v1.PackLists": convert_pack_lists,
         "tidegate.v1.DeclaredOrder": convert_declared_order,
         "tidegate.v1.UserOperator": convert_user_operator,
         "tidegate.v1.WindowAggregate": convert_window_aggregate,

@@ -18,6 +18,18 @@ class Unnest(_message.Message):
     outer: bool
     def __init__(self, columns: _Optional[_Iterable[int]] = ..., ordinality: _Optional[bool] = ..., outer: _Optional[bool] = ...) -> None: ...
 
+class PackLists(_message.Message):
+    __slots__ = ("column", "length", "padding", "window_rows")
+    COLUMN_FIELD_NUMBER: _ClassVar[int]
+    LENGTH_FIELD_NUMBER: _ClassVar[int]
+    PADDING_FIELD_NUMBER: _ClassVar[int]
+    WINDOW_ROWS_FIELD_NUMBER: _ClassVar[int]
+    column: int
+    length: int
+    padding: int
+    window_rows: int
+    def __init__(self, column: _Optional[int] = ..., length: _Optional[int] = ..., padding: _Optional[int] = ..., window_rows: _Optional[int] = ...) -> None: ...
+
 class IndexLookupJoin(_message.Message):
     __slots__ = ("keys", "type", "index", "options", "prefetch", "retries")
     class Type(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):

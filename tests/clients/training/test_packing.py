@@ -1,4 +1,4 @@
-"""Lists are packed first fit, every token once, and packed rows are batched and resumed like others."""
+"""Lists are packed first fit, every token once, in loaders and in plans. Packed rows are batched and resumed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import tidegate
 from tidegate.client import Client
-from tidegate.training import Loader, Pack, Shuffle
+from tidegate.relations import PackLists
+from tidegate.training import Loader, Pack, Shuffle, pack_lists
 from tidegate.training.packing import packed
 
 PLAN = sub.read_named_table("samples", {"tokens": sub.list_(sub.i32()), "n": sub.i64}).to_plan()
@@ -80,3 +81,89 @@ def test_packings_that_make_no_sense_are_refused(local_client: Client, wrong: di
         next(iter(loader(local_client, **wrong)))
     with pytest.raises(tidegate.InvalidRequest, match="length"):
         Pack("tokens", 0)
+
+
+TEXTS = sub.read_named_table("samples", {"tokens": sub.list_(sub.i32()), "n": sub.i64})
+
+
+def rows_of(packed: pa.Table) -> list[tuple[list[list[int]], ...]]:
+    """The lists of each row, by its segments."""
+    return [
+        tuple([t for t, s in zip(tokens, segments, strict=True) if s == at] for at in range(1, max(segments) + 1))
+        for tokens, segments in zip(packed["tokens"].to_pylist(), packed["_segment"].to_pylist(), strict=True)
+    ]
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_plan_packs_each_epoch_on_its_own(client: Client, channels: int) -> None:
+    plan = pack_lists(TEXTS.filter(sub.col("n") >= 2), "tokens", 8, padding=-1, window_rows=10).to_plan()
+    kept = LISTS[2:]
+    expected = [tuple(row) for at in range(0, len(kept), 10) for row in first_fit(kept[at : at + 10], 8)]
+    with client.create_task(plan, channels=channels) as task:
+        for _ in range(2):
+            packed = task.run_epoch({"samples": SAMPLES}).table()
+            assert rows_of(packed) == expected
+            assert {len(tokens) for tokens in packed["tokens"].to_pylist()} == {8}
+    assert "packing into rows of 8 items, first fit within 10 rows" in client.explain(plan).text
+
+
+def test_a_loader_of_a_plan_that_packs_goes_on_from_every_state(local_client: Client) -> None:
+    plan = pack_lists(TEXTS, "tokens", 8).to_plan()
+
+    def loader() -> Loader:
+        return Loader(
+            local_client,
+            plan,
+            {"samples": [SAMPLES.slice(at, 20) for at in range(0, 60, 20)]},
+            batch_size=4,
+            shuffle=Shuffle(3, rows=10),
+            shapes={"tokens": (8,)},
+            columns=["tokens"],
+            prefetch=0,
+        )
+
+    whole = loader()
+    states, batches = [], []
+    for batch in whole:
+        states.append(whole.state_dict())
+        batches.append(batch["tokens"].tolist())
+    tokens = [token for batch in batches for row in batch for token in row if token]
+    assert sorted(tokens) == sorted(token for tokens in LISTS for token in tokens if token)
+    for number, state in enumerate(states[:-1], 1):
+        resumed = loader()
+        resumed.load_state_dict(state)
+        assert [batch["tokens"].tolist() for batch in resumed] == batches[number:]
+
+
+def test_further_steps_know_the_types_of_packed_columns(local_client: Client) -> None:
+    packed = pack_lists(TEXTS, "tokens", 8)
+    longest = packed.select(sub.col("_position"), sub.col("tokens"))
+    result = local_client.query(longest.to_plan(), {"samples": SAMPLES})
+    assert result.schema.types == [pa.list_(pa.field("item", pa.int32(), nullable=False))] * 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"column": 1}, "NOT_A_LIST"),
+        ({"column": 2}, "OUT_OF_RANGE"),
+        ({"length": 0}, "BAD_PACKING"),
+        ({"window_rows": 1 << 21}, "BAD_PACKING"),
+        ({"padding": 1 << 31}, "BAD_PACKING"),
+    ],
+)
+def test_packings_of_plans_that_make_no_sense_are_refused(
+    local_client: Client, changes: dict[str, int], reason: str
+) -> None:
+    plan = pack_lists(TEXTS, "tokens", 8).to_plan()
+    detail = plan.relations[0].root.input.extension_single.detail
+    detail.Pack(PackLists(**{"column": 0, "length": 8, "window_rows": 10, **changes}))
+    [problem] = local_client.validate(plan)
+    assert problem.reason == reason
+
+
+def test_a_packing_is_refused_where_rows_come_as_changes(local_client: Client) -> None:
+    [problem] = local_client.validate(pack_lists(TEXTS, "tokens", 8).to_plan(), mode="continuous")
+    assert problem.reason == "PACKING_OVER_CHANGES"
+    with pytest.raises(tidegate.InvalidRequest, match="window_rows"):
+        pack_lists(TEXTS, "tokens", 8, window_rows=0)
