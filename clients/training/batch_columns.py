@@ -84,7 +84,12 @@ class Form:
 
 
 def forms(
-    schema: pa.Schema, columns: Sequence[str] | None, shapes: Mapping[str, Sequence[int]], arrays: Arrays
+    schema: pa.Schema,
+    columns: Sequence[str] | None,
+    shapes: Mapping[str, Sequence[int]],
+    arrays: Arrays,
+    *,
+    pin: bool = False,
 ) -> tuple[Form, ...]:
     """A form for each column that batches have. Raises `InvalidRequest` for columns that the result does not have."""
     if arrays not in _ARRAYS:
@@ -100,13 +105,13 @@ def forms(
             f"columns of the result share a name: {', '.join(schema.names)}; give each a name of its own in the plan",
             reason="SAME_COLUMN_NAMES",
         )
-    convert = _conversion(arrays)
+    convert = _conversion(arrays, pin=pin)
     return tuple(_form(schema.field(name), shapes.get(name), convert) for name in names)
 
 
-def dense_forms(names: Sequence[str], arrays: Arrays) -> tuple[Form, ...]:
+def dense_forms(names: Sequence[str], arrays: Arrays, *, pin: bool = False) -> tuple[Form, ...]:
     """The forms of columns that the loader makes itself."""
-    convert = _arrow if arrays == "arrow" else _conversion(arrays)
+    convert = _arrow if arrays == "arrow" else _conversion(arrays, pin=pin)
     return tuple(Form(name, True, None, convert) for name in names)
 
 
@@ -121,7 +126,7 @@ def _form(field: pa.Field, shape: Sequence[int] | None, convert: Callable[[Any],
     return Form(field.name, dense, None if shape is None else tuple(shape), convert)
 
 
-def _conversion(arrays: Arrays) -> Callable[[Any], Any]:
+def _conversion(arrays: Arrays, *, pin: bool) -> Callable[[Any], Any]:
     match arrays:
         case "numpy":
             return _numpy
@@ -130,7 +135,7 @@ def _conversion(arrays: Arrays) -> Callable[[Any], Any]:
         case "torch":
             import torch
 
-            return lambda values: _torch(values, torch)
+            return lambda values: _torch(values, torch, pin=pin)
         case "jax":
             import jax.numpy
 
@@ -145,11 +150,14 @@ def _numpy(values: Any) -> Any:
     return values
 
 
-def _torch(values: npt.NDArray[Any], torch: Any) -> Any:
-    """A tensor over the same memory. Memory of the engine is copied, because tensors can be written to."""
+def _torch(values: npt.NDArray[Any], torch: Any, *, pin: bool) -> Any:
+    """A tensor over the same memory, or with `pin` a copy in pinned memory. Memory of the engine is copied, because
+    tensors can be written to.
+    """
     if values.dtype.kind in "mM":
         return values
-    return torch.from_numpy(values if values.flags.writeable else values.copy())
+    tensor = torch.from_numpy(values if values.flags.writeable else values.copy())
+    return tensor.pin_memory() if pin else tensor
 
 
 def _is_number(type_: pa.DataType) -> bool:

@@ -72,6 +72,7 @@ class Loader(Closing):
     | `drop_last`, `pad` | leave the epoch's last, short batch out, or fill it by repeating its rows |
     | `columns`, `shapes` | the result's columns that batches have; the shape of a row for columns of lists |
     | `as_` | `"numpy"`, `"torch"`, `"jax"` or `"arrow"` |
+    | `pin_memory` | True, with `as_="torch"`: tensors in pinned memory, from which copies to a GPU need not wait |
     | `weight` | a column: rows come so often, on average |
     | `pack` | a `Pack`: rows of one length from lists of tokens |
     | `provenance` | batches have `_split` and `_row`, the origin of each row |
@@ -103,6 +104,7 @@ class Loader(Closing):
         columns: Sequence[str] | None = None,
         shapes: Mapping[str, Sequence[int]] | None = None,
         as_: Arrays = "numpy",
+        pin_memory: bool = False,
         weight: str | None = None,
         pack: Pack | None = None,
         provenance: bool = False,
@@ -123,6 +125,10 @@ class Loader(Closing):
         check_numbers(0, prefetch=0 if prefetch is None else prefetch)
         if pack is not None and (columns is not None or shapes or provenance):
             raise InvalidRequest("a packed row has tokens of several rows: leave columns, shapes and provenance out")
+        if pin_memory and as_ != "torch":
+            raise InvalidRequest(
+                f"only tensors of PyTorch can be pinned: give as_='torch', not {as_!r}, or no pin_memory"
+            )
         if drop_last and pad:
             raise InvalidRequest("drop_last and pad are two answers to one question: give one of them")
         if on_error not in ("fail", "skip"):
@@ -142,6 +148,7 @@ class Loader(Closing):
         self._shuffle = shuffle
         self._tail = Tail.DROP if drop_last else Tail.PAD if pad else Tail.SHORT
         self._columns, self._shapes, self._arrays = columns, dict(shapes or {}), as_
+        self._pin = pin_memory
         self._weight, self._pack, self._provenance = weight, pack, provenance
         self._prefetch = _window_batches(shuffle, batch_size) if prefetch is None else prefetch
         self._prefetch_bytes = prefetch_bytes
@@ -361,12 +368,13 @@ class Loader(Closing):
                 reason="SAME_COLUMN_NAMES",
             )
         columns = self._columns if self._pack is None else (self._pack.column,)
+        own_forms = partial(dense_forms, arrays=self._arrays, pin=self._pin)
         return Layout(
             schema=schema,
-            forms=forms(schema, columns, self._shapes, self._arrays),
+            forms=forms(schema, columns, self._shapes, self._arrays, pin=self._pin),
             pack=self._pack,
-            packed=() if self._pack is None else dense_forms((self._pack.column, SEGMENT, POSITION), self._arrays),
-            provenance=dense_forms((SPLIT, ROW), self._arrays) if self._provenance else (),
+            packed=() if self._pack is None else own_forms((self._pack.column, SEGMENT, POSITION)),
+            provenance=own_forms((SPLIT, ROW)) if self._provenance else (),
             weight=self._weight,
             seed=0 if self._shuffle is None else self._shuffle.seed,
         )

@@ -50,6 +50,8 @@ class _LoaderDataset:
     ) -> None:
         if {"worker", "workers"} & set(options):
             raise InvalidRequest("PyTorch says which worker a data set is in: leave worker and workers out")
+        if "pin_memory" in options:
+            raise InvalidRequest("the DataLoader pins what its workers send: give pin_memory to the DataLoader")
         self._client: Client | None = client
         self._access: Access | None = client.access
         self._plan = plan_bytes(plan)

@@ -99,6 +99,17 @@ def test_numbers_without_a_shuffle_are_not_copied() -> None:
     assert batch_of(np.array([0, 1]))["small"].flags.writeable
 
 
+@pytest.mark.parametrize("positions", [slice(0, 3), np.array([2, 0, 1])])
+def test_other_libraries_take_arrays_by_dlpack_without_a_copy(positions: Any) -> None:
+    """A shuffled array may be written to; memory of the engine stays read-only."""
+    batch = batch_of(positions, {"pair": (2,)})
+    for values in (batch["small"], batch["score"], batch["pair"], batch["fixed"], batch["tokens"].values):
+        taken = np.from_dlpack(values)
+        assert np.shares_memory(taken, values)
+        assert taken.flags.writeable == values.flags.writeable
+        np.testing.assert_array_equal(taken, values)
+
+
 @pytest.mark.parametrize(
     ("column", "shapes", "named"),
     [

@@ -314,6 +314,24 @@ def test_a_plan_without_rows_is_an_error_and_not_an_endless_loop(local_client: C
         next(iter(Loader(local_client, kept(), {"samples": empty}, batch_size=4, epochs=None)))
 
 
+@pytest.mark.parametrize("kind", ["glob", "paths", "files", "tables", "mixed"])
+def test_the_same_rows_in_other_forms_come_in_the_same_order(client: Client, folder: Path, kind: str) -> None:
+    paths = sorted(folder.iterdir())
+    tables = [pq.read_table(path) for path in paths]
+    data: dict[str, Any] = {
+        "glob": str(folder / "*.parquet"),
+        "paths": [str(path) for path in paths],
+        "files": [tidegate.FileSplit(str(path)) for path in paths],
+        "tables": [table for table in tables if len(table)],
+        "mixed": [paths[0], *(table for table in tables[1:4] if len(table)), *paths[4:]],
+    }
+    splits = [table["n"].to_pylist() for table in tables if len(table) or kind not in ("tables", "mixed")]
+    wanted = [[n for n in rows if n > 40 and n % 10 != 7] for rows in splits]
+    order = oracle.epoch_rows(wanted, list(map(len, splits)), 11, 60, 0)
+    read = Loader(client, kept(), {"samples": data[kind]}, batch_size=SIZE, shuffle=SHUFFLE, prefetch=0)
+    assert rows_of(read) == oracle.batches(order, SIZE, "short")
+
+
 def test_new_files_join_at_the_next_epoch(local_client: Client, tmp_path: Path) -> None:
     def day(epoch: int) -> Path:
         pq.write_table(pa.table({"n": [100 + epoch]}), tmp_path / f"day-{epoch}.parquet")

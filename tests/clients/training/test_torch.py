@@ -11,7 +11,9 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
+import substrait.dataframe as sub
 
 import tidegate
 from tidegate.client import Client
@@ -173,6 +175,30 @@ def test_pinning_a_batch_pins_its_lists() -> None:
     assert (pinned.offsets, pinned.values) == ("pinned", "pinned")
 
 
+def test_a_loader_pins_the_memory_of_its_tensors(
+    local_client: Client, worker: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stand-in notes that `Tensor.pin_memory`, which needs an accelerator, is called for each column."""
+
+    def tensor(values: Any) -> Any:
+        return SimpleNamespace(pin_memory=lambda: ("pinned", values.tolist()))
+
+    monkeypatch.setattr(sys.modules["torch"], "from_numpy", tensor)
+    samples = pa.table({"n": [1, 2], "tokens": pa.array([[5], [6, 7]]), "text": ["a", "b"]})
+    schema = {"n": sub.i64, "tokens": sub.list_(sub.i64()), "text": sub.string}
+    plan = sub.read_named_table("samples", schema).to_plan()
+    [batch] = Loader(
+        local_client, plan, {"samples": samples}, batch_size=2, as_="torch", pin_memory=True, provenance=True
+    )
+    assert (batch["n"], batch["_row"]) == (("pinned", [1, 2]), ("pinned", [0, 1]))
+    assert (batch["tokens"].offsets, batch["tokens"].values) == (("pinned", [0, 1, 3]), ("pinned", [5, 6, 7]))
+    assert batch["text"].to_pylist() == ["a", "b"]
+    with pytest.raises(tidegate.InvalidRequest, match="as_='torch'"):
+        Loader(local_client, plan, {"samples": samples}, batch_size=2, pin_memory=True)
+    with pytest.raises(tidegate.InvalidRequest, match="DataLoader"):
+        dataset_of(local_client, Path("/"), pin_memory=True)
+
+
 def test_workers_that_are_made_anew_are_told_the_epoch(
     local_client: Client, folder: Path, worker: dict[str, Any]
 ) -> None:
@@ -200,9 +226,9 @@ def test_without_pytorch_the_missing_package_is_named(monkeypatch: pytest.Monkey
 
 
 def test_the_arguments_that_type_checkers_know_are_those_of_a_loader() -> None:
-    """But for the worker, which PyTorch says."""
+    """But for the worker, which PyTorch says, and pinned memory, which its `DataLoader` has."""
     of_loader = set(inspect.signature(Loader.__init__).parameters) - {"self", "client", "plan", "data", "options"}
-    assert set(LoaderArguments.__annotations__) == of_loader - {"worker", "workers"} | set(
+    assert set(LoaderArguments.__annotations__) == of_loader - {"worker", "workers", "pin_memory"} | set(
         SharedOptions.__annotations__
     )
     assert set(Options.__annotations__) == {field.name for field in dataclasses.fields(TaskOptions)}
