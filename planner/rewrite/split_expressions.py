@@ -5,10 +5,13 @@ part moves out only if it is evaluated for every row anyway: never from behind a
 of `and` or `or`, which may keep the part from failing. Chains of one `and` or `or` count as the balanced trees as which
 they are rendered. A CASE in another CASE's ELSE becomes one CASE with it, and a COALESCE that is another's last operand
 becomes one COALESCE with it, so none of these needs the pass.
+
+A clock value that a relation reads often is computed once, too: DuckDB joins the rows with the value at each reading.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeGuard
@@ -27,6 +30,9 @@ LEVELS: Final = 40
 levels take two to three times as long where values have names.
 """
 
+READINGS: Final = 4
+"""The readings of a clock value that stay in the expressions of a relation. All others read one column."""
+
 LIMIT: Final = 250
 """The most levels of an expression out of which nothing can be moved. A level is up to three of the parser's levels, of
 which the parser takes 1,000.
@@ -43,9 +49,12 @@ def split_expressions(plan: ir.Plan) -> ir.Plan:
 
 def _split(relation: ir.Relation) -> ir.Relation:
     width = sum(len(child.schema) for child in tree.inputs(relation))
-    splitting = _Splitting(width)
     movable = _movable(relation)
-    new = [splitting.split(expression, movable(expression)) for expression in tree.expressions(relation)]
+    splitting = _Splitting(width, has_room_below=movable is not None)
+    new = [
+        splitting.split(expression, movable is not None and movable(expression))
+        for expression in tree.expressions(relation)
+    ]
     deepest = max((split.depth for split in (*new, *splitting.moved)), default=0)
     if deepest > LIMIT:
         return _above_the_join(relation)
@@ -53,8 +62,10 @@ def _split(relation: ir.Relation) -> ir.Relation:
     return splitting.under(changed) if splitting.moved else changed
 
 
-def _movable(relation: ir.Relation) -> Callable[[ir.Expression], bool]:
-    """A test for the expressions whose parts can be computed below the relation, for each row of its input."""
+def _movable(relation: ir.Relation) -> Callable[[ir.Expression], bool] | None:
+    """A test for the expressions whose parts can be computed below the relation, for each row of its input; None if
+    nothing can be computed there.
+    """
     match relation:
         case ir.Filter() | ir.Project() | ir.Sort() | ir.Window() | ir.Expand():
             return lambda _: True
@@ -67,7 +78,7 @@ def _movable(relation: ir.Relation) -> Callable[[ir.Expression], bool]:
             }
             return lambda expression: expression not in guarded
         case _:
-            return lambda _: False
+            return None
 
 
 def _above_the_join(relation: ir.Relation) -> ir.Relation:
@@ -119,18 +130,25 @@ class _Split(NamedTuple):
 class _Splitting:
     """Moves parts out of the expressions of one relation, whose input has `width` columns."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, *, has_room_below: bool = False) -> None:
         self._width = width
+        self._has_room_below = has_room_below
+        self._readings: Counter[ir.Clock] = Counter()
+        self._clocks: dict[ir.Clock, _Split] = {}
         self.moved: list[_Split] = []
 
     def split(self, expression: ir.Expression, move: bool) -> _Split:
         return unroll(self._step, _Part(expression, move))
 
     def _step(self, part: _Part) -> Generator[_Part, _Split, _Split]:
+        if isinstance(part.expression, ir.ContextVariable):
+            return self._reading(part.expression)
         expression = _flat_coalesce(_one_case(part.expression))
         operands: list[_Split] = []
         for at, operand in enumerate(tree.operands(expression)):
-            if type(operand) in tree.LEAVES:
+            if isinstance(operand, ir.ContextVariable):
+                operands.append(self._reading(operand))
+            elif type(operand) in tree.LEAVES:
                 operands.append(_Split(operand, 1, 0))
             else:
                 operands.append((yield _Part(operand, part.move and _always(expression, at))))
@@ -142,9 +160,22 @@ class _Splitting:
         split = _Split(rebuilt, depth, layer)
         if not part.move or depth < LEVELS or isinstance(rebuilt, ir.Lambda):
             return split
-        self.moved.append(split._replace(layer=layer + 1))
-        column = ir.Field(index=self._width + len(self.moved) - 1, type=rebuilt.type)
-        return _Split(column, 1, layer + 1)
+        return self._moved(split)
+
+    def _moved(self, split: _Split) -> _Split:
+        """The column that has the expression's values once it is moved out."""
+        self.moved.append(split._replace(layer=split.layer + 1))
+        column = ir.Field(index=self._width + len(self.moved) - 1, type=split.expression.type)
+        return _Split(column, 1, split.layer + 1)
+
+    def _reading(self, clock: ir.ContextVariable) -> _Split:
+        """A clock value, or the column that has it. It never fails, so it may move out from anywhere."""
+        self._readings[clock.variable] += 1
+        if not self._has_room_below or self._readings[clock.variable] <= READINGS:
+            return _Split(clock, 1, 0)
+        if clock.variable not in self._clocks:
+            self._clocks[clock.variable] = self._moved(_Split(clock, 1, 0))
+        return self._clocks[clock.variable]
 
     def placed(self, expressions: Iterable[ir.Expression]) -> list[ir.Expression]:
         """The expressions with the moved parts' columns at the positions that `under` gives them."""

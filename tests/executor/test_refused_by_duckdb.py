@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+import substrait.dataframe as sub
 
 import tidegate
 from tidegate.operators.duckdb.instances import Instance, InstanceSettings
@@ -43,6 +45,14 @@ def joined_texts(*, distinct: bool, by: int = 0, separator: str = ",") -> PlanBy
 
 def words(plan: PlanBytes) -> frozenset[int]:
     return vocabulary(decode_plan(plan).plan)
+
+
+def test_a_concat_of_more_texts_than_duckdb_nests_expressions_runs() -> None:
+    texts = sub.read_named_table("s", {"x": sub.string})
+    plan = texts.select(sub.f.concat(*(sub.col("x") for _ in range(1_200))).alias("y")).to_plan()
+    with tidegate.local() as client:
+        answer = client.query(plan, {"s": pa.table({"x": ["a", None]})}, determinism="strict")
+        assert answer.to_pydict() == {"y": ["a" * 1_200, None]}
 
 
 @pytest.mark.parametrize("mode", list(Mode))

@@ -8,8 +8,10 @@ import pytest
 
 from tidegate.planner import ir
 from tidegate.planner.cut.divide import DEPTH
+from tidegate.planner.ir import types as t
 from tidegate.planner.physical.pipelines import Feed, FragmentNode, PhysicalPlan, Start
 from tidegate.planner.prepare import prepare
+from tidegate.planner.rewrite.split_expressions import READINGS
 from tidegate.proto.errors import PlanError
 from tidegate.proto.values import TaskOptions
 
@@ -33,7 +35,7 @@ from .build import (
     subquery,
     table,
 )
-from .running import rows, shape_of
+from .running import CLOCKS, rows, shape_of
 
 LEVELS = 1_200
 NUMBERS = read("n", k=I64)
@@ -121,6 +123,32 @@ def test_a_deep_sum_runs() -> None:
     expression = deep(lambda below, at: call("add", below, lit(at)))
     expected = sum(range(LEVELS))
     assert rows(plan(project(NUMBERS, expression)), DATA) == [(expected + 1,), (expected + 2,), (None,)]
+
+
+TODAY = ir.ContextVariable(variable=ir.Clock.DATE, type=t.Date(nullable=False))
+LATER = call("gt", TODAY, lit(0, t.Date(nullable=False)))
+OVER_MANY_READINGS = {
+    "project": lambda: (project(NUMBERS, *[TODAY] * LEVELS), [(CLOCKS[ir.Clock.DATE].as_py(),) * LEVELS] * 3),
+    "filter": lambda: (filtered(NUMBERS, call("and", *[LATER] * LEVELS, eq(col(0), lit(2)))), [(2,)]),
+    "sort": lambda: (sort(NUMBERS, *(asc(case(LATER, col(0), lit(at))) for at in range(99))), [(1,), (2,), (None,)]),
+    "aggregate": lambda: (
+        aggregate(NUMBERS, [], *(measure("count", case(LATER, col(0), lit(at))) for at in range(99))),
+        [(2,) * 99],
+    ),
+    "behind a condition": lambda: (
+        project(NUMBERS, *(case(eq(col(0), lit(1)), case(LATER, lit(at), lit(0)), lit(-1)) for at in range(LEVELS))),
+        [tuple(range(LEVELS)), (-1,) * LEVELS, (-1,) * LEVELS],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", OVER_MANY_READINGS)
+def test_a_clock_that_a_relation_reads_often_is_joined_a_few_times(kind: str) -> None:
+    relation, expected = OVER_MANY_READINGS[kind]()
+    assert rows(plan(relation), DATA) == expected
+    prepared = prepare(plan(relation), TaskOptions())
+    nodes = fragments(prepared.physical(shape_of(prepared, DATA)))
+    assert sum(node.sql.count("FROM clock)") for node in nodes) <= READINGS + 1
 
 
 @pytest.mark.parametrize("name", ["and", "or"])

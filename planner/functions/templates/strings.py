@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from .comparison import balanced
 from .named_values import let, let_all
 from .use import Entry, Table, Template, Use, error, maybe_null
 
@@ -43,7 +44,7 @@ def _call(function: str) -> Template:
 def _concat(use: Use) -> str:
     if use.choices["null_handling"] == "IGNORE_NULLS":
         return f"concat({', '.join(use.arguments)})"
-    return f"({' || '.join(use.arguments)})"
+    return balanced(" || ", use.arguments)
 
 
 def _substring(use: Use) -> str:
