@@ -33,14 +33,21 @@ _MOST_BESIDE: Final = 3
 part in `_MOST_BESIDE` of what is above `_WHOLE` bytes.
 """
 _LATE_ROWS = "late_materialization_max_rows"
-#: The settings that stay adjustable. They count, or decide how many rows are handed on at once and when columns are
-#: read: they change no rows.
+_DISABLED: Final = "disabled_optimizers"
+_SLOW: Final = "projection_placement"
+"""It looks at every pair of a projection's columns: a minute to plan 5,000 columns that each choose by a condition."""
+_SLOW_FOR_DISTINCT: Final = f"{_SLOW},distinct_aggregate_rewrite"
+"""The second one makes a join for each DISTINCT, and takes the fifth power of their number: a minute for 200."""
+MANY_DISTINCT: Final = 32
+#: The settings that stay adjustable. They count, or decide how many rows are handed on at once, when columns are read,
+#: and how groups find their distinct values.
 _ADJUSTABLE = [
     "enable_profiling",
     "enable_progress_bar",
     "enable_progress_bar_print",
     "enable_caching_operators",
     _LATE_ROWS,
+    _DISABLED,
 ]
 
 
@@ -67,7 +74,7 @@ class Instance:
         self._connections: list[Connection] = []
         self._temp = tempfile.mkdtemp(prefix="duckdb-", dir=spill_directory)
         try:
-            self._reads_late = True
+            self._reads_late, self._joins_distinct = True, True
             self._database = _open(settings, self._temp)
             self.engine = engine or default_engine(self._database)
         except BaseException:
@@ -117,6 +124,17 @@ class Instance:
         with self._lock:
             self._database.execute(f"{'RESET' if late else 'SET'} GLOBAL {_LATE_ROWS}{'' if late else ' = 0'}")
         self._reads_late = late
+
+    def join_distinct(self, sql: str) -> None:
+        """Set how this statement, which is planned next, finds the distinct values that its aggregates ask for: by a
+        join for each aggregate, or, if they are many, in a hash table for each.
+        """
+        joins = sql.count("(DISTINCT ") <= MANY_DISTINCT
+        if joins is self._joins_distinct:
+            return
+        with self._lock:
+            self._database.execute(f"SET GLOBAL {_DISABLED} = '{_SLOW if joins else _SLOW_FOR_DISTINCT}'")
+        self._joins_distinct = joins
 
     def hash_table_bytes(self) -> int:
         """The bytes that hash tables (of joins and of aggregates) hold in memory now."""
@@ -176,8 +194,7 @@ def _lock_down(database: Connection, settings: InstanceSettings) -> None:
         raise InvalidRequest(f"unknown time zone {settings.time_zone!r}", reason="UNKNOWN_TIME_ZONE") from error
     for threshold in ("asof_loop_join_threshold", "nested_loop_join_threshold", "merge_join_threshold"):
         database.execute(f"SET GLOBAL {threshold} = 0")
-    # It looks at every pair of a projection's columns: a minute to plan 5,000 columns that each choose by a condition.
-    database.execute("SET GLOBAL disabled_optimizers = 'projection_placement'")
+    database.execute(f"SET GLOBAL {_DISABLED} = '{_SLOW}'")
     database.execute("SET GLOBAL preserve_insertion_order = true")
     if settings.spill_limit is not None:  # among the options of `connect` it shows, and does nothing
         database.execute(f"SET GLOBAL max_temp_directory_size = '{settings.spill_limit:d}B'")

@@ -93,6 +93,7 @@ class Statement:
         if not files:
             run = self._sql
             if self.prepared:
+                self._begin_planning()
                 engine.prepare(connection, _PREPARED, self._sql)
                 self.planned += 1
                 run = engine.prepared(_PREPARED, self._sql)  # the kept plan is explained: DuckDB does not plan again
@@ -167,6 +168,7 @@ class Statement:
         """Settle how the instance plans the statement. Call it last before the statement is planned: the inputs are
         other statements of the instance.
         """
+        self._instance.join_distinct(self._text)
         if self._files:
             self._instance.read_late(self._reads_late)
 
@@ -198,6 +200,7 @@ def refusal(instance: Instance, sql: str, streams: Sequence[StreamSource], conte
     clock = None if context is None else (context.relation, ContextInput(context))
     try:
         definitions = register(instance.engine, connection, inputs, clock)
+        instance.join_distinct(sql)
         instance.engine.prepare(connection, "trial", with_definitions(counting.named(sql), definitions))
     except failures.ENGINE_ERRORS as error:
         instance.broken = instance.broken or failures.is_fatal(error)

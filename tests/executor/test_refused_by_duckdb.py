@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import datafusion
 import pyarrow as pa
 import pytest
 import substrait.dataframe as sub
+from datafusion.substrait import Serde
 
 import tidegate
 from tidegate.operators.duckdb.instances import Instance, InstanceSettings
@@ -53,6 +55,21 @@ def test_a_concat_of_more_texts_than_duckdb_nests_expressions_runs() -> None:
     with tidegate.local() as client:
         answer = client.query(plan, {"s": pa.table({"x": ["a", None]})}, determinism="strict")
         assert answer.to_pydict() == {"y": ["a" * 1_200, None]}
+
+
+@pytest.mark.parametrize("by", [" GROUP BY k", ""])
+def test_hundreds_of_distinct_counts_run(by: str) -> None:
+    """The service would not get beyond their planning if DuckDB made a join for each."""
+    counts = range(1, 400)
+    sql = f"SELECT {', '.join(f'count(DISTINCT x % {at}) AS c{at}' for at in counts)} FROM n{by}"
+    rows = pa.table({"k": [at % 2 for at in range(20)], "x": [*range(20)]})
+    context = datafusion.SessionContext()
+    context.register_record_batches("n", [rows.to_batches()])
+    groups = ([*range(0, 20, 2)], [*range(1, 20, 2)]) if by else ([*range(20)],)
+    with tidegate.local() as client:
+        answer = client.query(Serde.serialize_bytes(sql, context), {"n": rows}, determinism="strict").to_pylist()
+    expected = [{f"c{at}": len({x % at for x in group}) for at in counts} for group in groups]
+    assert sorted(answer, key=repr) == sorted(expected, key=repr)
 
 
 @pytest.mark.parametrize("mode", list(Mode))

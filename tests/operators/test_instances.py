@@ -13,7 +13,7 @@ import pytest
 from tidegate.operators.duckdb import instances
 from tidegate.operators.duckdb.choose_engine import choose, default_engine, works
 from tidegate.operators.duckdb.duckdb_calls import PublicEngine, opened
-from tidegate.operators.duckdb.instances import Instance, InstancePool, InstanceSettings
+from tidegate.operators.duckdb.instances import MANY_DISTINCT, Instance, InstancePool, InstanceSettings
 from tidegate.proto.errors import InternalError, InvalidRequest
 
 from .data import write
@@ -41,6 +41,18 @@ def test_settings_hold_on_every_connection(pool: InstancePool) -> None:
     expected |= {"disabled_optimizers": "projection_placement"}
     assert {name: setting(instance, name) for name in expected} == expected
     instance.close()
+
+
+@pytest.mark.parametrize(("count", "joins"), [(2, True), (MANY_DISTINCT, True), (MANY_DISTINCT + 1, False)])
+def test_only_a_few_distinct_aggregates_are_joined(instance: Instance, count: int, joins: bool) -> None:
+    """DuckDB takes the fifth power of their number to plan the joins."""
+    distinct = ", ".join(f"count(DISTINCT x + {at})" for at in range(count))
+    sql = f"SELECT k, {distinct} FROM (SELECT range AS k, range % 3 AS x FROM range(9)) GROUP BY k"
+    for planned in (sql.replace(distinct, ", ".join([distinct] * 40)), sql):
+        instance.join_distinct(planned)
+    row = instance.connect().execute(f"EXPLAIN {sql}").fetchone()
+    assert row is not None
+    assert ("JOIN" in row[1].upper()) is joins
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts the threads that Linux lists")
