@@ -117,6 +117,13 @@ def _unnested(below: Node, _: int) -> Node:
     return project(extension("extensionSingle", "Unnest", project(below, listed(col())), columns=[0]), col())
 
 
+def _packed(below: Node, _: int) -> Node:
+    packed = extension(
+        "extensionSingle", "PackLists", project(below, listed(col())), column=0, length=4, windowRows="9"
+    )
+    return project(extension("extensionSingle", "Unnest", packed, columns=[0]), col(), width=3)
+
+
 def _in_time(name: str, **detail: object) -> Level:
     more = {"type": "TYPE_INNER", "leftTime": 0, "rightTime": 0, **detail}
     return lambda below, at: project(
@@ -173,6 +180,7 @@ RELATIONS: Final[dict[str, Level]] = {
     "difference": _combined("MINUS_PRIMARY"),
     "difference all": _combined("MINUS_PRIMARY_ALL"),
     "unnest": _unnested,
+    "packing": _packed,
     "windows of time": _windows_of_time,
     "late rows": lambda below, _: extension("extensionSingle", "LateRows", below, time=0, size={"units": "5"}),
     "as-of join": _in_time("AsOfJoin"),

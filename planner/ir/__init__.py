@@ -106,7 +106,7 @@ from .relations import (
 )
 from .time_joins import AsOfJoin, IntervalJoin
 
-Operated: TypeAlias = Unnest | PackLists | IndexLookup | MergeJoin | StreamingAggregate | Rounds | User
+Operated: TypeAlias = PackLists | Unnest | IndexLookup | MergeJoin | StreamingAggregate | Rounds | User
 """Relations that have an operator of their own. The relations above and below them are fragments."""
 
 OfTime: TypeAlias = TimeWindows | LateRows | IntervalJoin | AsOfJoin

@@ -303,7 +303,7 @@ def inputs(node: PhysicalNode) -> tuple[PhysicalNode, ...]:
             return ()
         case FragmentNode():
             return tuple(stream.node for stream in node.streams)
-        case UnnestNode() | PackNode() | LookupNode() | StreamingAggregateNode() | SelectNode() | BatchFunctionNode():
+        case UnnestNode() | LookupNode() | PackNode() | StreamingAggregateNode() | SelectNode() | BatchFunctionNode():
             return (node.input,)
         case MergeJoinNode():
             return (node.left, node.right)

@@ -36,6 +36,7 @@ from . import (
     test_adopting_write,
     test_index_lookup_join,
     test_merge_join,
+    test_pack_lists,
     test_streaming_aggregate,
     test_unnest,
     test_write,
@@ -145,6 +146,11 @@ def unnested(*_: object) -> Specimen:
     return Specimen(test_unnest.unnest(test_unnest.ONE, 1, rows=1), [one(rows)])
 
 
+def packed(*_: object) -> Specimen:
+    lists = pa.record_batch({"tokens": pa.array([[1, 2, 3], [4]])})
+    return Specimen(test_pack_lists.packing(lists.schema, 4, 5), [endless(lists)])
+
+
 def looked_up(*_: object) -> Specimen:
     """An index that never answers."""
     operator = test_index_lookup_join.squares(submit=test_index_lookup_join.ByHand())
@@ -166,6 +172,7 @@ SPECIMENS: dict[str, Make] = {
     "Iterate": lambda *_: Specimen(Iterate("i", lambda: itertools.repeat(numbers()), schema=X)),
     "Loop": lambda *_: Specimen(Loop(X, Round, Without())),
     "MergeJoin": joined,
+    "PackLists": packed,
     "Scan": scan,
     "Select": lambda *_: Specimen(Select(X, columns=[0], schema=X), [endless(numbers(1))]),
     "StreamingAggregate": aggregated,

@@ -119,7 +119,7 @@ WITH_AN_OPERATOR = {
     "operators/<name>.py": OPERATOR,
     "planner/physical/pipelines.py": [
         ("OperatorNode: TypeAlias", NODE),
-        ("UnnestNode | LookupNode | MergeJoinNode", "TwiceNode | "),
+        ("    UnnestNode\n", "    TwiceNode\n    | "),
         ("        case UnnestNode() | Lookup", "        case TwiceNode():\n            return (node.input,)\n"),
     ],
     "planner/cut/operated.py": [("        case ir.Unnest():", MADE)],
