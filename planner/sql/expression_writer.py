@@ -31,6 +31,7 @@ from ..ir.walk import unroll
 from . import cast_expressions as casts
 from . import subquery_expressions as subqueries
 from . import window_frames as frames
+from .aggregate_calls import aggregate_call
 from .growth_guards import Guards
 from .literal_rows import many_literals
 from .literal_sql import literal
@@ -308,10 +309,10 @@ def render_measure(measure: ir.Measure, scope: Scope) -> str:
     conditions = [] if measure.condition is None else [guarded(measure.condition, scope)]
     if reads_enclosing_rows_alone(measure):
         conditions.append(f"({scope.column(0, 0)} IS NULL OR true)")
-    condition = f" FILTER (WHERE {' AND '.join(conditions)})" if conditions else ""
+    condition = " AND ".join(conditions) or None
 
     def aggregate(name: str, *arguments: str) -> str:
-        return f"{name}({distinct}{', '.join(arguments)}{order}){condition}"
+        return aggregate_call(name, arguments, condition, distinct=distinct, order=order)
 
     return applied(measure, render_arguments(measure.arguments, scope), aggregate)
 

@@ -16,6 +16,7 @@ from .. import ir
 from ..ir import types as t
 from ..ir.arrow_types import sql_type
 from . import expression_writer as expressions
+from .aggregate_calls import aggregate_call
 
 _COUNT: Final = t.Integer(bits=64)
 _DOUBLE: Final = t.Float(bits=64)
@@ -106,11 +107,11 @@ def states_of(measure: ir.Measure) -> Sequence[State] | None:
 
 def render_states(measure: ir.Measure, scope: expressions.Scope) -> list[str]:
     """The measure's state columns, for the SELECT list of the query that groups the rows."""
-    condition = f" FILTER (WHERE {expressions.guarded(measure.condition, scope)})" if measure.condition else ""
+    condition = expressions.guarded(measure.condition, scope) if measure.condition else None
     columns = []
     for name, arguments in _uses(measure, expressions.render_arguments(measure.arguments, scope)):
         for state in _PARTS[name].states(_argument_type(measure)) or ():
-            column = f"{state.function}({', '.join(arguments)}){condition}"
+            column = aggregate_call(state.function, arguments, condition)
             columns.append(f"CAST({column} AS {sql_type(state.type)})")
     return columns
 
