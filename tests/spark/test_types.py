@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -12,6 +12,7 @@ import substrait.dataframe as sub
 import tidegate
 from tidegate.client import Client
 from tidegate.spark import feed, query
+from tidegate.training import Loader, Shuffle
 
 from .conftest import handed_on
 
@@ -43,6 +44,19 @@ FED = {
 
 def columns() -> dict[str, object]:
     return {name: type_ for name, (_, type_) in FED.items()}
+
+
+def test_a_sorted_frame_feeds_a_training_loader(spark: SparkSession, remote: Client) -> None:
+    frame = spark.range(20).selectExpr("19 - id AS n").orderBy("n")
+    options: dict[str, Any] = {"batch_size": 6, "shuffle": Shuffle(2), "prefetch": 0}
+    plan = sub.read_named_table("rows", {"n": sub.i64}).to_plan()
+    whole = Loader(remote, plan, {"rows": frame}, **options)
+    batches, states = zip(*((batch["n"].tolist(), whole.state_dict()) for batch in whole), strict=True)
+    plain = Loader(remote, plan, {"rows": pa.table({"n": range(20)})}, **options)
+    assert list(batches) == [batch["n"].tolist() for batch in plain]
+    resumed = Loader(remote, plan, {"rows": spark.range(20).selectExpr("id AS n").orderBy("n")}, **options)
+    resumed.load_state_dict(states[1])
+    assert [batch["n"].tolist() for batch in resumed] == list(batches[2:])
 
 
 @pytest.mark.parametrize("how", ["staged", "pushed"])
