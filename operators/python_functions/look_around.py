@@ -1,13 +1,17 @@
 """Regular expressions with look-around, which DuckDB's engine does not have, by Python's `re`.
 
 While `re` looks at a text, no other Python thread runs, and nothing can stop it. So a pattern is taken only if its
-steps grow as a power of the text's length, and a text only if the steps are few enough.
+steps grow as a power of the text's length, and a text only if the steps are few enough. Behind each long text, the
+other threads have their turn.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -19,12 +23,17 @@ LOOK_AROUND: Final = "look_around"
 `replace`, a colon, and flags. The argument is the number of a group for `all`, the new text for `replace`.
 """
 
-MOST_STEPS: Final = 100_000_000
-"""The most steps for one text: some tenths of a second."""
+MOST_STEPS: Final = 20_000_000
+"""The most steps for one text: some hundredths of a second."""
+
+_AT_A_TIME: Final = threading.Lock()
+"""One thread at a time looks at a text. Behind a long look it waits as long as it has kept all others from running:
+a thread that needs the interpreter often would wait for a whole text each time.
+"""
 
 LONGEST_PATTERN: Final = 10_000
 """The most characters of a pattern: `re` takes 7 s to read a million of them."""
-_MOST_PATHS: Final = 1_000_000
+_MOST_PATHS: Final = MOST_STEPS
 _MANY: Final = 65_535
 _TOKENS: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\(\?<?[=!]|\$", re.DOTALL)
 _ALIKE: Final = {"$": r"\Z", r"\z": r"\Z"}
@@ -38,17 +47,37 @@ _REFERENCE: Final = re.compile(r"\\([0-9\\])")
 
 
 @dataclass(frozen=True, slots=True)
-class Paths:
-    """A bound on the ways through a part of a pattern: `factor * (n + 1) ** power` for a text of n characters."""
+class Bound:
+    """A bound on a number for a text of n characters: `factor * (n + 1) ** power`."""
 
     factor: int = 1
     power: int = 0
 
+    def times(self, other: Bound) -> Bound:
+        return Bound(_few(self.factor * other.factor), self.power + other.power)
+
+    def plus(self, other: Bound) -> Bound:
+        return Bound(_few(self.factor + other.factor), max(self.power, other.power))
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """The ways through a part of a pattern, and the steps that all of them take together from one place of the text.
+    Each way into a part takes the steps of the part again.
+    """
+
+    ways: Bound = Bound()
+    steps: Bound = Bound()
+
     def then(self, other: Paths) -> Paths:
-        return Paths(_few(self.factor * other.factor), self.power + other.power)
+        return Paths(self.ways.times(other.ways), self.steps.plus(self.ways.times(other.steps)))
 
     def either(self, other: Paths) -> Paths:
-        return Paths(_few(self.factor + other.factor), max(self.power, other.power))
+        return Paths(self.ways.plus(other.ways), self.steps.plus(other.steps))
+
+
+_LOOK: Final = Bound(4)
+"""The steps of a look at what comes before or behind, beside those of what is looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +114,8 @@ def read(pattern: str, flags: str) -> LookAround:
         raise ValueError(f"the pattern {pattern!r} cannot be read: {error}") from error
     if parsed.getwidth()[0] == 0:
         raise ValueError(f"the pattern {pattern!r} has look-around and may match an empty text")
-    paths = _sequence(parsed)
-    steps = paths.factor * len(pattern)
-    return LookAround(expression, int((MOST_STEPS / steps) ** (1 / (paths.power + 1))))
+    steps = _sequence(parsed).steps
+    return LookAround(expression, int((MOST_STEPS / steps.factor) ** (1 / (steps.power + 1))))
 
 
 def _few(factor: int) -> int:
@@ -106,14 +134,18 @@ def _sequence(items: Iterable[tuple[Any, Any]]) -> Paths:
 def _item(kind: str, value: Any) -> Paths:
     """The paths through an item as Python's parser has it."""
     match kind:
-        case "LITERAL" | "NOT_LITERAL" | "ANY" | "IN" | "AT":
+        case "LITERAL" | "NOT_LITERAL" | "ANY" | "AT":
             return Paths()
+        case "IN":
+            # Python may compare with the characters of a class one after the other.
+            return Paths(steps=Bound(_few(len(value))))
         case "SUBPATTERN":
             return _sequence(value[3])
         case "ASSERT" | "ASSERT_NOT":
-            return _sequence(value[1])
+            inside = _sequence(value[1])
+            return Paths(inside.ways, inside.steps.plus(_LOOK))
         case "BRANCH":
-            paths = Paths(0)
+            paths = Paths(Bound(0))
             for alternative in value[1]:
                 paths = paths.either(_sequence(alternative))
             return paths
@@ -126,15 +158,16 @@ def _item(kind: str, value: Any) -> Paths:
 def _repeat(least: int, most: int, items: Any) -> Paths:
     inside = _sequence(items)
     if most >= _MANY:
-        if inside != Paths() or items.getwidth()[0] == 0:
+        if inside.ways != Bound() or inside.steps.power or items.getwidth()[0] == 0:
             raise ValueError("a pattern with look-around may repeat without a bound only what matches in one way")
-        return Paths(1, 1)
-    if inside == Paths():
-        return Paths(_few(most - least + 1))
-    paths = Paths(_few(most - least + 1))
+        return Paths(Bound(1, 1), Bound(inside.steps.factor, 1))
+    stops = Bound(_few(most - least + 1))
+    if inside.ways == Bound():
+        return Paths(stops, inside.steps.times(Bound(_few(most + 1))))
+    paths = Paths()
     for _ in range(most):
         paths = paths.then(inside)
-    return paths
+    return Paths(stops.times(paths.ways), stops.times(paths.steps))
 
 
 def look_around(
@@ -157,7 +190,6 @@ def _row(
 ) -> list[str | None] | None:
     if text is None or pattern is None or argument is None:
         return None
-    check()
     kind, _, flags = how.partition(":")
     looking = read(pattern, flags)
     if len(text) > looking.most:
@@ -165,24 +197,41 @@ def _row(
             f"a text of {len(text):,} characters is too long for the look-around of {pattern!r}, which takes at most "
             f"{looking.most:,}"
         )
-    matches = list(looking.expression.finditer(text))
+    with _AT_A_TIME:
+        check()
+        begun = time.perf_counter()
+        found = _found(kind, looking.expression, text, argument)
+        taken = time.perf_counter() - begun
+        if taken > sys.getswitchinterval():
+            time.sleep(taken)
+    return found
+
+
+def _found(kind: str, expression: re.Pattern[str], text: str, argument: str) -> list[str | None]:
+    matches = expression.finditer(text)
     match kind:
         case "all":
             return [match.group(int(argument)) for match in matches]
         case "split":
-            ends = [0, *(match.end() for match in matches)]
-            starts = [*(match.start() for match in matches), len(text)]
-            return [text[end:start] for end, start in zip(ends, starts, strict=True)]
+            return list(_between(text, matches))
         case _:
-            return [_replaced(text, matches[:1], argument)]
+            return [_replaced(text, next(matches, None), argument)]
 
 
-def _replaced(text: str, matches: Sequence[re.Match[str]], new: str) -> str:
-    """The text with the matches replaced. In `new` a backslash and a digit stand for a group."""
+def _between(text: str, matches: Iterable[re.Match[str]]) -> Iterator[str]:
+    end = 0
     for match in matches:
+        yield text[end : match.start()]
+        end = match.end()
+    yield text[end:]
 
-        def part(reference: re.Match[str], match: re.Match[str] = match) -> str:
-            return "\\" if reference[1] == "\\" else match.group(int(reference[1])) or ""
 
-        text = text[: match.start()] + _REFERENCE.sub(part, new) + text[match.end() :]
-    return text
+def _replaced(text: str, match: re.Match[str] | None, new: str) -> str:
+    """The text with the match replaced. In `new` a backslash and a digit stand for a group."""
+    if match is None:
+        return text
+
+    def part(reference: re.Match[str]) -> str:
+        return "\\" if reference[1] == "\\" else match.group(int(reference[1])) or ""
+
+    return text[: match.start()] + _REFERENCE.sub(part, new) + text[match.end() :]

@@ -5,7 +5,6 @@ first rows of its sort.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final
 
 import pyarrow as pa
 
@@ -15,12 +14,10 @@ from ...proto.errors import PlanError, Problem
 from .. import ir
 from ..ir.arrow_types import arrow_schema
 from ..ir.building import columns
+from ..ir.relations import MOST_ROWS
 from ..ir.visit import is_column, subqueries, transform_relations
 from .change_nodes import ChangeNode, DifferenceNode, TopNode
 from .rowwise import compute, select
-
-_ALL: Final = (1 << 63) - 1
-"""The largest count of a plan: producers write it for no limit."""
 
 
 def sort_below_limits(relation: ir.Relation) -> ir.Relation:
@@ -114,7 +111,7 @@ def limit_without_order(relation: ir.Fetch) -> Problem:
 def lower_top(relation: ir.TopN, node: ChangeNode) -> ChangeNode:
     skipped, wanted = _number(relation.offset, relation.plan_path), _number(relation.count, relation.plan_path)
     counting = Counting.RANK if relation.ties and wanted else Counting.ROWS
-    limit = Limit(skipped or 0, _ALL if wanted is None else wanted, counting)
+    limit = Limit(skipped or 0, MOST_ROWS if wanted is None else wanted, counting)
     return first_rows(node, relation.input.schema, (), relation.keys, limit, relation.plan_path)
 
 
@@ -138,7 +135,7 @@ def first_rows(
     """The rows of each partition that the limit lets through. Without a count these are all rows but the first ones, so
     that the cost of a change follows the offset alone.
     """
-    if limit.count < _ALL:
+    if limit.count < MOST_ROWS:
         return _top(node, schema, partitions, sorts, limit, plan_path)
     whole = select(node, tuple(range(len(schema))), schema, plan_path)
     if not limit.offset:

@@ -12,6 +12,7 @@ from ...operators.arrays.casts import LossyCast, cast, castable, plain
 from ..ir import types as t
 from ..ir.arrow_types import arrow_type, instants, parts_of_tick
 from ..ir.types import Type, required
+from .map_keys import wrong_key
 
 _LONGEST_TYPE: Final = 200
 _NANOS_DIGITS: Final = 9
@@ -80,8 +81,9 @@ def _structs(array: pa.Array, fields: tuple[Type, ...]) -> list[object]:
 def _pairs(entries: pa.Array, key: Type, value: Type) -> tuple[object, ...]:
     keys, values = entries.flatten()
     there = _values(keys, key)
-    if len(set(there)) < len(there):
-        raise NoSuchValue("it has a key twice")
+    wrong = wrong_key(enumerate(there), key)
+    if wrong is not None:
+        raise NoSuchValue(wrong[1])
     return tuple(zip(there, _values(values, value), strict=True))
 
 

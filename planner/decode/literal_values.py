@@ -15,6 +15,7 @@ from ..ir.types import Type
 from .comparing import either_nullable, same_type
 from .declarations.declared_types import MAX_TYPE_DEPTH, Types
 from .encoding.message_nodes import Malformed, Message, Nodes
+from .map_keys import wrong_key
 from .plan_path import PlanPath
 from .poison import UNKNOWN, is_unknown
 from .problems import Problems
@@ -229,6 +230,9 @@ def _map(literals: Literals, body: Message, plan_path: PlanPath, depth: int) -> 
     value = _common(literals, values, plan_path, "values")
     if key is None or value is None:
         return _POISON
+    wrong = wrong_key(enumerate(literal.value for literal in keys), key)
+    if wrong is not None:
+        return literals.problem(at[wrong[0]] / "key", "BAD_LITERAL", wrong[1])
     pairs = tuple((k.value, v.value) for k, v in zip(keys, values, strict=True))
     return Literal(value=pairs, type=t.Map(key=key, value=value))
 

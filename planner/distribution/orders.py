@@ -97,8 +97,7 @@ def _at_most(relation: ir.TopN | ir.Fetch) -> ir.Literal | None:
         return count
     if not isinstance(offset, ir.Literal) or not isinstance(offset.value, int):
         return None
-    total = offset.value + count.value
-    return replace(count, value=total) if total < 2**63 else None
+    return replace(count, value=offset.value + count.value)
 
 
 def _value(count: ir.Literal) -> int:

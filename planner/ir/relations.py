@@ -156,9 +156,13 @@ class Project(Node):
     traits: ClassVar = table.PROJECT
 
 
+MOST_ROWS: Final = 1 << 62
+"""The most rows that DuckDB counts in a limit. No input has as many: such a count is no limit."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Fetch(Node):
-    """A range of the input's rows. `count=None` is no limit."""
+    """A range of the input's rows. `count=None` is no limit. Literals are at most `MOST_ROWS`."""
 
     input: Relation
     offset: Expression | None

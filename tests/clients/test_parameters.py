@@ -23,7 +23,7 @@ from tidegate.planner.decode.encoding import limits
 from tidegate.proto.encoding.plan_parameters import numbered
 from tidegate.proto.values import PlanBytes
 
-from ..planner.decode.plans import I64, Node, encode, plan, project, table
+from ..planner.decode.plans import I64, Node, emit, encode, field, plan, project, table
 
 ROWS: Final = pa.table({"a": pa.array([1, 2, 3, 4], pa.int64()), "s": ["x", "y", "x", None]})
 ONE: Final = {"t": pa.table({"a": pa.array([0], pa.int64())})}
@@ -144,6 +144,62 @@ def test_parameters_of_sql_mean_what_datafusion_means() -> None:
             assert client.query(planned(sql), {"t": ROWS}, parameters=dict(enumerate(values))).to_pylist() == expected
 
 
+def computed(at: int) -> Node:
+    """A parameter out of a subquery: DuckDB knows its value only when the statement runs."""
+    one = table(I64)
+    del one["read"]["namedTable"]
+    one["read"]["virtualTable"] = {"expressions": [{"fields": [{"literal": {"i64": 1}}]}]}
+    value = {"dynamicParameter": {"parameterReference": at}}
+    return {"subquery": {"scalar": {"input": project(one, value, common=emit(1))}}}
+
+
+@pytest.mark.parametrize("rows", [2**62, 2**63 - 1, 2**64 - 1])
+@pytest.mark.parametrize("written", [lambda at: {"dynamicParameter": {"parameterReference": at}}, computed])
+def test_a_limit_beyond_all_rows_is_none(client: Client, rows: int, written: Callable[[int], Node]) -> None:
+    keys = {"input": table(I64), "sorts": [{"expr": field(0), "direction": "SORT_DIRECTION_ASC_NULLS_LAST"}]}
+    values = {0: pa.scalar(rows, pa.uint64()), 1: 1}
+    for skipped, left in ((1, [2, 3, 4]), (0, [])):
+        numbers = {"count": written(0), "offset": written(skipped)}
+        given = values if skipped else {0: values[0]}
+        for relation in (
+            {"fetch": {"input": {"sort": keys}, **{f"{name}Expr": number for name, number in numbers.items()}}},
+            {"topN": {**keys, **numbers, "mode": "FETCH_MODE_ROWS_ONLY"}},
+            {"topN": {**keys, **numbers, "mode": "FETCH_MODE_WITH_TIES"}},
+        ):
+            answer = client.query(encode(plan(relation, ["a"])), {"t": ROWS}, parameters=given)
+            assert answer["a"].to_pylist() == left
+
+
+def test_negative_numbers_of_ties_are_refused(client: Client) -> None:
+    keys = {"input": table(I64), "sorts": [{"expr": field(0), "direction": "SORT_DIRECTION_ASC_NULLS_LAST"}]}
+    top = {"topN": {**keys, "count": computed(0), "mode": "FETCH_MODE_WITH_TIES"}}
+    with pytest.raises(tidegate.TaskFailed, match="LIMIT/OFFSET cannot be negative"):
+        client.query(encode(plan(top, ["a"])), {"t": ROWS}, parameters={0: -1})
+
+
+def test_keys_that_no_map_can_have_are_refused_at_their_place(client: Client) -> None:
+    def literal(**kind: object) -> Node:
+        return {"literal": kind}
+
+    null = literal(null={"string": {"nullability": "NULLABILITY_NULLABLE"}})
+    month = {"intervalYearToMonth": {"months": 1}, "intervalDayToSecond": {"precision": 6}}
+    days = {"intervalYearToMonth": {}, "intervalDayToSecond": {"days": 30, "precision": 6}}
+    for keys, sentence in (
+        ([literal(string="k"), literal(string="k")], "a map must not have a key twice"),
+        ([literal(fp64=0.0), literal(fp64=-0.0)], "a map must not have a key twice"),
+        ([literal(fp64="NaN"), literal(fp64="NaN")], "a map must not have a key twice"),
+        ([literal(intervalCompound=month), literal(intervalCompound=days)], "a map must not have a key twice"),
+        ([literal(string="k"), null], "a key of a map must not be null"),
+    ):
+        pairs = [{"key": key["literal"], "value": {"i64": 1}} for key in keys]
+        nested = [{"key": key, "value": literal(i64=1)} for key in keys]
+        written = literal(map={"keyValues": pairs}), {"nested": {"map": {"keyValues": nested}}}
+        for expression, kind in zip(written, ("literal", "nested"), strict=True):
+            (problem,) = client.validate(encode(plan(project(table(I64), expression), ["a", "m"])))
+            assert (problem.reason, problem.message) == ("BAD_LITERAL", sentence)
+            assert problem.place.endswith(f"expressions[0].{kind}.map.key_values[1].key")
+
+
 REFUSED: Final[tuple[tuple[Node, object, str], ...]] = (
     (required("i64"), "5", "parameter 0 is declared i64, but its value is string"),
     (required("i8"), 128, "128 is not a value of type int8"),
@@ -163,7 +219,7 @@ REFUSED: Final[tuple[tuple[Node, object, str], ...]] = (
     (required("precisionTimestampTz", precision=6), pa.scalar(-(2**63), pa.timestamp("us", "UTC")), "beyond the range"),
     (required("precisionTimestamp", precision=9), pa.scalar(2**63 - 1, pa.timestamp("ns")), "beyond the range of"),
     (required("precisionTimestampTz", precision=6), pa.scalar(1, pa.timestamp("ns", "+99:99")), "000000001 is not"),
-    (WORDS, pa.scalar([("k", 1), ("k", 2)], pa.map_(pa.string(), pa.int64())), "it has a key twice"),
+    (WORDS, pa.scalar([("k", 1), ("k", 2)], pa.map_(pa.string(), pa.int64())), "a map must not have a key twice"),
     (required("list", type=required("i64")), [1, None], "there is a null in its value, i64"),
     (required("list", type=required("i64")), 1, "but its value is int64"),
     (PAIR, {"only": 1}, "but its value is struct<only: int64>"),

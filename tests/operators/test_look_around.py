@@ -116,9 +116,31 @@ def test_a_pattern_that_might_take_long_is_refused(pattern: str, why: str) -> No
 )
 def test_the_longest_text_falls_with_the_power_of_the_steps(pattern: str, power: int) -> None:
     most = read(pattern, "").most
-    assert most**power <= MOST_STEPS <= (most + 1) ** power * 2 * len(pattern)
+    assert most**power <= MOST_STEPS <= (most + 1) ** power * 4 * len(pattern)
     with pytest.raises(ValueError, match="too long for the look-around"):
         answered("all:", "x" * (most + 1), pattern)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "steps"),
+    [
+        ("(?=a)(?:(?:aa){100}){100}b", 20_000),
+        ("a(?<=(?:aa){3000}b)", 6_000),
+        ("a(?=(?:(?=a)){3000}b)", 3_000),
+        ("(?=(?:(?=(?:(?=(?:(?=a)){100})){100})){100}b)a", 1_000_000),
+        ("(?=a)(?:[" + "".join(map(chr, range(0x10000, 0x10400, 2))) + "]){1000}b", 512_000),
+    ],
+)
+def test_what_is_repeated_counts_each_time(pattern: str, steps: int) -> None:
+    assert read(pattern, "").most * steps <= MOST_STEPS
+
+
+def test_the_other_threads_have_as_long_as_a_long_text_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, slept = iter([1.0, 1.25, 2.0, 2.001]), []
+    monkeypatch.setattr("time.perf_counter", lambda: next(now))
+    monkeypatch.setattr("time.sleep", slept.append)
+    look_around(["all:"] * 2, ["ab"] * 2, ["a(?=b)"] * 2, ["0"] * 2, nothing)
+    assert slept == [0.25]
 
 
 def test_an_interruption_ends_the_work_between_two_texts() -> None:

@@ -26,8 +26,6 @@ _EQUALITIES: Final = ("equal", "is_not_distinct_from")
 _ZERO: Final = ("count", "approx_count_distinct", "sum0", "regr_count")
 """Measures whose value for no rows is zero."""
 _ONE_OF_NONE: Final = ("product",)
-_MOST_ROWS: Final = (1 << 63) - 1
-"""The largest number of a row: a limit that lets as many rows through lets all of them through."""
 _LEFT: Final = (
     ir.JoinType.LEFT,
     ir.JoinType.LEFT_SEMI,
@@ -358,9 +356,8 @@ def _limited(relation: ir.TopN | ir.Fetch, keys: Sequence[ir.SortKey], pulled: P
     windowed = ir.Window(input=below, calls=(numbering,), schema=schema, plan_path=relation.plan_path)
     position = columns(schema)[-1]
     limits = [call("gt", position, int64(skipped))] if skipped else []
-    last = None if wanted is None else (skipped or 0) + wanted
-    if last is not None and last < _MOST_ROWS:
-        limits.append(call("lte", position, int64(last)))
+    if wanted is not None:
+        limits.append(call("lte", position, int64((skipped or 0) + wanted)))
     condition = conjunction(limits)
     if condition is None:
         return pulled

@@ -12,6 +12,7 @@ from .. import poison
 from ..comparing import either_nullable, same_type
 from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Message
+from ..map_keys import wrong_key
 from ..plan_path import PlanPath
 from ..poison import is_unknown
 from ..scope import Scope
@@ -52,6 +53,11 @@ def _map(decoder: Decoder, body: Message, plan_path: PlanPath, scope: Scope, *, 
     key = _common(decoder, keys, plan_path, "keys")
     value = _common(decoder, values, plan_path, "values") if keys else None
     if key is None or value is None:
+        return poison.EXPRESSION
+    literals = ((at, expression.value) for at, expression in enumerate(keys) if isinstance(expression, ir.Literal))
+    wrong = wrong_key(literals, key)
+    if wrong is not None:
+        decoder.problems.add(plan_path.at("key_values", wrong[0]) / "key", "BAD_LITERAL", wrong[1])
         return poison.EXPRESSION
     items = tuple(expression for pair in zip(keys, values, strict=True) for expression in pair)
     return ir.Nested(construct=ir.Construct.MAP, items=items, type=t.Map(key=key, value=value, nullable=nullable))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from ... import ir
 from ...ir.building import int64
+from ...ir.relations import MOST_ROWS
 from ...ir.types import Integer
 from .. import poison
 from ..decoder import Decoder, Steps
@@ -14,8 +13,6 @@ from ..plan_path import PlanPath
 from ..poison import is_unknown
 from ..scope import Scope
 
-_MOST_ROWS: Final = 2**63 - 1
-
 
 def convert_fetch(decoder: Decoder, message: Message, plan_path: PlanPath, outer: Scope | None) -> Steps[ir.Relation]:
     below = yield from decoder.relation(message.input, plan_path / "input", outer)
@@ -23,21 +20,43 @@ def convert_fetch(decoder: Decoder, message: Message, plan_path: PlanPath, outer
     scope = Scope(schema=(), outer=outer)
     offset: ir.Expression | None
     if message.offset_expr:
-        offset = yield from row_count(decoder, message.offset_expr, plan_path / "offset_expr", scope)
+        offset = yield from rows_skipped(decoder, message.offset_expr, plan_path / "offset_expr", scope)
     else:
-        offset = _number(decoder, message.offset, plan_path / "offset") if message.offset else None
+        offset = _skipped(_number(decoder, message.offset, plan_path / "offset")) if message.offset else None
     count: ir.Expression | None = None
     if message.count_expr:
-        count = yield from row_count(decoder, message.count_expr, plan_path / "count_expr", scope)
+        count = yield from rows_wanted(decoder, message.count_expr, plan_path / "count_expr", scope)
     elif message.HasField("count") or decoder.habits.zero_count_absent:
         # before 0.63 -1 stood for all rows
-        count = _number(decoder, message.count, plan_path / "count") if message.count != -1 else None
+        count = _wanted(_number(decoder, message.count, plan_path / "count")) if message.count != -1 else None
     if below is poison.RELATION:
         return below
     return ir.Fetch(input=below, offset=offset, count=count, schema=below.schema, plan_path=str(plan_path))
 
 
-def row_count(decoder: Decoder, number: int, plan_path: PlanPath, scope: Scope) -> Steps[ir.Expression]:
+def rows_wanted(decoder: Decoder, number: int, plan_path: PlanPath, scope: Scope) -> Steps[ir.Expression | None]:
+    """The count of a limit; None for one that no input reaches."""
+    return _wanted((yield from _row_count(decoder, number, plan_path, scope)))
+
+
+def rows_skipped(decoder: Decoder, number: int, plan_path: PlanPath, scope: Scope) -> Steps[ir.Expression]:
+    """The offset of a limit."""
+    return _skipped((yield from _row_count(decoder, number, plan_path, scope)))
+
+
+def _wanted(count: ir.Expression) -> ir.Expression | None:
+    return None if _beyond(count) else count
+
+
+def _skipped(offset: ir.Expression) -> ir.Expression:
+    return int64(MOST_ROWS) if _beyond(offset) else offset
+
+
+def _beyond(expression: ir.Expression) -> bool:
+    return isinstance(expression, ir.Literal) and isinstance(expression.value, int) and expression.value >= MOST_ROWS
+
+
+def _row_count(decoder: Decoder, number: int, plan_path: PlanPath, scope: Scope) -> Steps[ir.Expression]:
     """An expression for a number of rows: an integer, and a literal must not be negative."""
     expression = yield from decoder.expression(number, plan_path, scope)
     if is_unknown(expression.type):
@@ -47,7 +66,7 @@ def row_count(decoder: Decoder, number: int, plan_path: PlanPath, scope: Scope) 
         decoder.problems.add(plan_path, "NOT_INTEGER", problem)
     if isinstance(expression, ir.Literal) and isinstance(expression.value, int) and expression.value < 0:
         if decoder.habits.row_counts_wrap:
-            return int64(_MOST_ROWS)
+            return int64(MOST_ROWS)
         _negative(decoder, expression.value, plan_path)
     return expression
 

@@ -11,7 +11,7 @@ from ..encoding.message_nodes import Message
 from ..plan_path import PlanPath
 from ..scope import Scope
 from ..sorting import convert_sorts
-from .fetch import row_count
+from .fetch import rows_skipped, rows_wanted
 
 _ROWS_ONLY: Final = 1
 _WITH_TIES: Final = 2
@@ -24,9 +24,9 @@ def convert_top_n(decoder: Decoder, message: Message, plan_path: PlanPath, outer
     offset: ir.Expression | None = None
     count: ir.Expression | None = None
     if message.offset:
-        offset = yield from row_count(decoder, message.offset, plan_path / "offset", counts)
+        offset = yield from rows_skipped(decoder, message.offset, plan_path / "offset", counts)
     if message.count:
-        count = yield from row_count(decoder, message.count, plan_path / "count", counts)
+        count = yield from rows_wanted(decoder, message.count, plan_path / "count", counts)
     if not keys:
         decoder.problems.add(plan_path / "sorts", "MISSING", "a top-n must have at least one sort field")
     if message.mode not in (_ROWS_ONLY, _WITH_TIES):

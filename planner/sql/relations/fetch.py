@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ... import ir
+from ...ir.relations import MOST_ROWS
 from ..table import Table, select_list
 from ..writer import Writer
 
@@ -13,13 +14,23 @@ def select_fetch(relation: ir.Fetch, table: Table, writer: Writer) -> str:
 
 def limit(offset: ir.Expression | None, count: ir.Expression | None, writer: Writer) -> str:
     """A LIMIT clause, or nothing. A null count is no limit, a null offset is none; DuckDB refuses negative values."""
-    clause = "" if count is None else f" LIMIT {_rows(count, writer)}"
-    return clause if offset is None else f"{clause} OFFSET {_rows(offset, writer)}"
+    clause = "" if count is None else f" LIMIT {wanted_rows(count, writer)}"
+    return clause if offset is None else f"{clause} OFFSET {skipped_rows(offset, writer)}"
 
 
-def _rows(expression: ir.Expression, writer: Writer) -> str:
-    match expression:
+def wanted_rows(count: ir.Expression, writer: Writer) -> str:
+    """The SQL of a count. A null is `MOST_ROWS`."""
+    match count:
         case ir.Literal(value=int(value)):
             return str(value)
         case _:
-            return f"CAST({writer.expression(expression)} AS BIGINT)"
+            return f"CAST(least({writer.expression(count)}, {MOST_ROWS}) AS BIGINT)"
+
+
+def skipped_rows(offset: ir.Expression, writer: Writer) -> str:
+    """The SQL of an offset. A null is 0."""
+    match offset:
+        case ir.Literal(value=int(value)):
+            return str(value)
+        case _:
+            return f"CAST(least(coalesce({writer.expression(offset)}, 0), {MOST_ROWS}) AS BIGINT)"

@@ -70,6 +70,13 @@ def test_a_fetch_by_numbers(how: Node, count: int | None) -> None:
     assert (root.count.value if root.count else None) == count
 
 
+@pytest.mark.parametrize(("rows", "wanted", "skipped"), [(2**62 - 1, 2**62 - 1, 2**62 - 1), (2**63 - 1, None, 2**62)])
+def test_a_count_that_no_input_reaches_is_no_limit(rows: int, wanted: int | None, skipped: int) -> None:
+    for how in ({"offset": str(rows), "count": str(rows)}, {"offsetExpr": number(rows), "countExpr": number(rows)}):
+        root = only(decode_binary(plan(fetch(**how), ["a"])).plan.root, ir.Fetch)
+        assert (root.count.value if root.count else None, root.offset.value) == (wanted, skipped)
+
+
 @pytest.mark.parametrize(("minor", "count"), [(53, 0), (62, 0), (63, None), (106, None)])
 def test_an_absent_count_was_a_zero_until_it_could_be_absent(minor: int, count: int | None) -> None:
     root = only(decode_binary(plan(fetch(offset="2"), ["a"], version={"minorNumber": minor})).plan.root, ir.Fetch)
