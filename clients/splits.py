@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from .numbers import check_sources, check_text, check_watermark, checked_file
 from .proto.arrow.arrow_ipc import sendable
+from .proto.arrow.levels import check_levels
 from .proto.arrow.validation import validated
 from .proto.errors import Exhausted, InvalidRequest
 from .proto.values import MIB, FileFormat, FileSplit, InlineSplit, MissingColumns, Split
@@ -166,7 +167,7 @@ def _split(data: Any, uploader: Uploader) -> Split:
         case pa.Table():
             return _checked(InlineSplit(schema=data.schema, batches=tuple(data.to_batches())))
         case _ if hasattr(data, "__arrow_c_stream__"):  # checking for a protocol's methods takes ten times as long
-            return _streamed(pa.RecordBatchReader.from_stream(data), uploader)
+            return _streamed(_reader(data), uploader)
         case _ if hasattr(data, "__arrow_c_array__"):
             batch = pa.record_batch(data)
             return _checked(InlineSplit(schema=batch.schema, batches=(batch,)))
@@ -181,6 +182,7 @@ def _split(data: Any, uploader: Uploader) -> Split:
 
 def _checked(split: InlineSplit) -> InlineSplit:
     """The split itself, after checking that its rows are what their schema says, since they are read or sent."""
+    check_levels(split.schema)
     try:
         for batch in split.batches:
             validated(batch)
@@ -189,6 +191,13 @@ def _checked(split: InlineSplit) -> InlineSplit:
             f"the rows of a split are not valid Arrow data: {error}", reason="MALFORMED_ARROW"
         ) from error
     return split
+
+
+def _reader(stream: Any) -> pa.RecordBatchReader:
+    try:
+        return pa.RecordBatchReader.from_stream(stream)
+    except pa.ArrowInvalid as error:  # of more levels than Arrow hands on from one program to another, for example
+        raise InvalidRequest(f"Arrow cannot read the rows of a split: {error}", reason="MALFORMED_ARROW") from error
 
 
 def _streamed(reader: pa.RecordBatchReader, uploader: Uploader) -> Split:

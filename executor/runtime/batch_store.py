@@ -11,6 +11,7 @@ Batches here are freed one by one, in any order, and share a quota. Rows that on
 from __future__ import annotations
 
 import itertools
+import secrets
 import shutil
 import threading
 from array import array
@@ -65,10 +66,14 @@ class Quota:
 
 
 class SpillFiles:
-    """The task's folder, made when the first file needs it. `remove` deletes the folder with its files for good."""
+    """The task's folder, made when the first file needs it. `remove` deletes the folder with its files for good.
 
-    def __init__(self, folder: Path) -> None:
+    Files are numbered. Where principals share a folder, their names are `unguessable`.
+    """
+
+    def __init__(self, folder: Path, *, unguessable: bool = False) -> None:
         self.folder = folder
+        self._unguessable = unguessable
         self._made = 0
         self._removed = False
         self._lock = threading.Lock()
@@ -83,7 +88,8 @@ class SpillFiles:
             except OSError as error:
                 raise _failed(error) from error
             self._made += 1
-            return self.folder / f"{self._made}{ending}"
+            name = secrets.token_hex(16) if self._unguessable else self._made
+            return self.folder / f"{name}{ending}"
 
     def write(self, run: SpillRun) -> SpillFile:
         path = self.new_path(".arrow")

@@ -29,11 +29,12 @@ class _Staged:
 class Staging:
     """Uploaded files, at most `limit` bytes of each owner.
 
-    Files that no task of their owner has taken for ten minutes go.
+    Files that no task of their owner has taken for ten minutes go. Their names tell an owner nothing of the files of
+    others.
     """
 
     def __init__(self, folder: Path, limit: int, timers: Timers) -> None:
-        self._files = SpillFiles(folder)
+        self._files = SpillFiles(folder, unguessable=True)
         self._limit = limit
         self._quotas: dict[str, Quota] = {}
         self._timers = timers
@@ -65,8 +66,8 @@ class Staging:
         with self._lock:
             known = {path: self._staged[path] for path in paths.keys() & self._staged.keys()}
         named = {path: staged.size for path, staged in known.items() if staged.owner == owner}
-        for path in paths.keys() - known.keys():
-            check_there(path, self._files.folder, paths[path])
+        for path in paths.keys() - named.keys():
+            check_there(path, self._files.folder, paths[path], foreign=path in known)
         total = sum(named.values())
         if not space.quota.take(total):
             message = (

@@ -29,7 +29,7 @@ UNNAMED_SECONDS: Final = 3600.0
 FILE_BYTES: Final = 4096
 """The least size that a file counts with, because a file without bytes takes room, too."""
 
-_UPLOAD: Final = re.compile(r"[0-9]+\.upload(\..*)?", re.DOTALL)
+_UPLOAD: Final = re.compile(r"[0-9a-f]+\.upload(\..*)?", re.DOTALL)
 _LONGEST_ENDING: Final = 32
 _LONGEST_GROUP: Final = 200
 _SHOWN: Final = 100
@@ -197,14 +197,15 @@ def _on_disk(name: str) -> Iterator[None]:
         ) from error
 
 
-def check_there(path: str, folder: Path, origin: str) -> None:
-    """Raise `NotFound` for a path that an upload to a folder of this name was answered with, and that is gone.
+def check_there(path: str, folder: Path, origin: str, *, foreign: bool = False) -> None:
+    """Raise `NotFound` for a path that an upload to a folder of this name was answered with, and that is gone. The
+    `foreign` file of another principal is gone for all others.
 
     Each run of a service has a folder of its own.
     """
     file = Path(path)
     was_uploaded = file.parent.name == folder.name and _UPLOAD.fullmatch(file.name) is not None
-    if was_uploaded and not os.path.exists(file):
+    if was_uploaded and (foreign or not os.path.exists(file)):
         raise NotFound(
             f"{path} was uploaded, and is not there any more ({origin}): the server has started again since, or no "
             "call named the file in time; upload the file again",

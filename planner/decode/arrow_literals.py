@@ -12,7 +12,7 @@ from ...operators.arrays.casts import LossyCast, cast, castable, plain
 from ..ir import types as t
 from ..ir.arrow_types import arrow_type, instants, parts_of_tick
 from ..ir.types import Type, required
-from .map_keys import wrong_key
+from .comparing import wrong_key
 
 _LONGEST_TYPE: Final = 200
 _NANOS_DIGITS: Final = 9

@@ -12,10 +12,9 @@ from ..ir import Literal
 from ..ir import types as t
 from ..ir.arrow_types import FINEST, instants
 from ..ir.types import Type
-from .comparing import either_nullable, same_type
+from .comparing import either_nullable, same_type, wrong_key
 from .declarations.declared_types import MAX_TYPE_DEPTH, Types
 from .encoding.message_nodes import Malformed, Message, Nodes
-from .map_keys import wrong_key
 from .plan_path import PlanPath
 from .poison import UNKNOWN, is_unknown
 from .problems import Problems

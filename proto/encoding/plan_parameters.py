@@ -12,6 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from ..arrow.arrow_ipc import sendable, stream_bytes
+from ..arrow.levels import check_levels
 from ..errors import InvalidRequest
 from ..values import InlineSplit
 
@@ -34,6 +35,7 @@ def parameters_stream(parameters: Mapping[int, object]) -> bytes:
     if not columns:
         return b""
     batch = pa.RecordBatch.from_pydict(columns)
+    check_levels(batch.schema)
     row = sendable(InlineSplit(schema=batch.schema, batches=(batch,)))
     return stream_bytes(row.schema, row.batches)
 

@@ -13,8 +13,10 @@ import pytest
 
 import tidegate
 from tidegate.client import Client
-from tidegate.executor.runtime.batch_store import SpillSpace
+from tidegate.executor.runtime.batch_store import Quota, SpillFiles, SpillSpace
+from tidegate.executor.runtime.timers import Timers
 from tidegate.executor.service.embedded import open_service
+from tidegate.executor.service.static_uploads import Staging
 from tidegate.executor.tasks.task_uploads import FILE_BYTES
 from tidegate.proto.values import FileSplit, Split
 from tidegate.transport import inline_files
@@ -58,6 +60,23 @@ def file(tmp_path: Path) -> Path:
     path = tmp_path / "odd-name.v1-x.csv"
     path.write_bytes(b"x\n" * 3_000_000)
     return path
+
+
+def test_uploads_of_tables_tell_nothing_of_those_of_others(tmp_path: Path) -> None:
+    """Before, files were numbered over all principals, and the path of another one's was answered in another way."""
+    timers = Timers()
+    staging = Staging(tmp_path / "staged", 1 << 20, timers)
+    space = SpillSpace(SpillFiles(tmp_path / "task"), Quota(1 << 20))
+    theirs, own = (staging.begin_upload(owner, "x.csv").receive([b"a"]) for owner in ("alice", "mallory"))
+    assert {len(Path(path).name.split(".")[0]) for path in (theirs, own)} == {32}
+    timers.close()
+    refusals = []
+    for path in (theirs, str(Path(theirs).with_name("0" * 32 + ".upload.csv"))):
+        with pytest.raises(tidegate.NotFound) as gone:
+            staging.take("mallory", {"t": [FileSplit(path)]}, space)
+        refusals.append((gone.value.reason, str(gone.value).replace(path, "")))
+    assert refusals[0] == refusals[1]
+    assert staging.take("mallory", {"t": [FileSplit(own)]}, space)["t"] != [FileSplit(own)]
 
 
 def test_an_uploaded_file_is_a_split(open_client: Open, file: Path) -> None:

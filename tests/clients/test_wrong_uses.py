@@ -12,6 +12,7 @@ import pytest
 import tidegate
 from tidegate.client import Client
 from tidegate.executor.service.plan_engine import PlanEngine
+from tidegate.proto.arrow.levels import check_levels
 from tidegate.proto.errors import LONGEST_PLACE, Problem
 
 from .conftest import PLAN, Start
@@ -37,6 +38,30 @@ def test_tables_without_their_names_are_refused(client: Client) -> None:
         client.create_task(PLAN, tables=[TABLE])  # type: ignore[arg-type]
     with pytest.raises(tidegate.InvalidRequest, match="a source's name must be text, not 5"):
         client.create_task(PLAN, tables={5: TABLE})  # type: ignore[dict-item]
+
+
+def nested(levels: int, around: Callable[[pa.DataType], pa.DataType]) -> pa.Table:
+    type_: pa.DataType = pa.int64()
+    for _ in range(levels):
+        type_ = around(type_)
+    return pa.table({"x": pa.array([None], type_)})
+
+
+def test_tables_and_values_of_more_levels_than_can_be_sent_are_refused(start: Start, client: Client) -> None:
+    around = {2: lambda inner: pa.map_(pa.int64(), inner), 1: pa.list_, 0: lambda inner: pa.struct({"s": inner})}
+    for kind, wrap in around.items():
+        table = nested(32 if kind == 2 else 64, wrap)
+        for use in (
+            lambda rows: start().add_split("a", rows),
+            lambda rows: client.create_task(PLAN, tables={"a": rows}),
+            lambda rows: client.validate(PLAN, parameters={0: rows["x"][0]}),
+        ):
+            with pytest.raises(tidegate.InvalidRequest, match="nests deeper than 63 levels") as refused:
+                use(table)
+            assert refused.value.reason == "TOO_DEEP"
+        with pytest.raises(tidegate.InvalidRequest, match="Recursion level"):
+            start().add_split("a", table.to_reader())
+    check_levels(nested(63, pa.list_).schema)
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,14 @@ ever. So the sizes are counted without a walk: those of the parts are known when
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from ...ir import types as t
 from ...ir.types import Type
 from ..encoding import limits
-from .declared_types import MAX_TYPE_DEPTH
+
+MOST_LEVELS: Final = 62
+"""DuckDB hands out rows of 64 levels, of which the row and the innermost value are two. A map is a list of structs."""
 
 
 class TypeSizes:
@@ -29,8 +32,8 @@ class TypeSizes:
                 _, inside, deep = self._measured(type_)
                 fields += inside
                 depth = max(depth, deep)
-        if depth > MAX_TYPE_DEPTH:
-            return f"its type nests deeper than {MAX_TYPE_DEPTH} levels"
+        if depth > MOST_LEVELS:
+            return f"its type nests deeper than {MOST_LEVELS} levels, of which a map counts as two"
         return limits.FIELDS.message(fields) if fields > limits.FIELDS.most else None
 
     def _measured(self, type_: Type) -> tuple[Type, int, int]:
@@ -42,5 +45,5 @@ class TypeSizes:
                 _, inside, deep = self._measured(part) if t.is_nested(part) else (part, 0, 0)
                 fields += 1 + inside
                 depth = max(depth, deep)
-            known = self._known[id(type_)] = type_, fields, depth + 1
+            known = self._known[id(type_)] = type_, fields, depth + (2 if isinstance(type_, t.Map) else 1)
         return known

@@ -9,10 +9,9 @@ from ... import ir
 from ...ir import types as t
 from ...ir.types import Type
 from .. import poison
-from ..comparing import either_nullable, same_type
+from ..comparing import either_nullable, same_type, wrong_key
 from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Message
-from ..map_keys import wrong_key
 from ..plan_path import PlanPath
 from ..poison import is_unknown
 from ..scope import Scope

@@ -343,9 +343,13 @@ def test_types_that_double_with_each_projection_are_refused_unwalked(nested: Cal
 
 def test_types_that_nest_without_end_are_refused() -> None:
     """Before, a recursion over the type ended the request."""
-    refused = problem(in_each_other(400, lambda column: {"list": {"values": [column]}}))
-    assert (refused.reason, refused.message) == (limits.REASON, "its type nests deeper than 64 levels")
-    assert decode(in_each_other(64, lambda column: {"list": {"values": [column]}}))
+    pair = {"map": {"keyValues": [{"key": number(1), "value": field(0)}]}}
+    for levels, nested in ((400, {"list": {"values": [field(0)]}}), (63, {"list": {"values": [field(0)]}}), (32, pair)):
+        refused = problem(in_each_other(levels, lambda _, nested=nested: nested))
+        assert refused.reason == limits.REASON
+        assert refused.message == "its type nests deeper than 62 levels, of which a map counts as two"
+    assert decode(in_each_other(31, lambda _: pair))
+    assert decode(in_each_other(62, lambda column: {"list": {"values": [column]}}))
 
 
 def test_a_call_with_many_wide_arguments_can_be_stopped() -> None:
