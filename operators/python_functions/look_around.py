@@ -200,14 +200,14 @@ def _row(
     with _AT_A_TIME:
         check()
         begun = time.perf_counter()
-        found = _found(kind, looking.expression, text, argument)
+        answer = _answer(kind, looking.expression, text, argument)
         taken = time.perf_counter() - begun
         if taken > sys.getswitchinterval():
             time.sleep(taken)
-    return found
+    return answer
 
 
-def _found(kind: str, expression: re.Pattern[str], text: str, argument: str) -> list[str | None]:
+def _answer(kind: str, expression: re.Pattern[str], text: str, argument: str) -> list[str | None]:
     matches = expression.finditer(text)
     match kind:
         case "all":

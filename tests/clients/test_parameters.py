@@ -160,13 +160,13 @@ def test_a_limit_beyond_all_rows_is_none(client: Client, rows: int, written: Cal
     values = {0: pa.scalar(rows, pa.uint64()), 1: 1}
     for skipped, left in ((1, [2, 3, 4]), (0, [])):
         numbers = {"count": written(0), "offset": written(skipped)}
-        given = values if skipped else {0: values[0]}
+        parameters = values if skipped else {0: values[0]}
         for relation in (
             {"fetch": {"input": {"sort": keys}, **{f"{name}Expr": number for name, number in numbers.items()}}},
             {"topN": {**keys, **numbers, "mode": "FETCH_MODE_ROWS_ONLY"}},
             {"topN": {**keys, **numbers, "mode": "FETCH_MODE_WITH_TIES"}},
         ):
-            answer = client.query(encode(plan(relation, ["a"])), {"t": ROWS}, parameters=given)
+            answer = client.query(encode(plan(relation, ["a"])), {"t": ROWS}, parameters=parameters)
             assert answer["a"].to_pylist() == left
 
 
