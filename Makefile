@@ -5,7 +5,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 CORE := $(VENV)/.core
 DEVELOPMENT := $(VENV)/.development
-WORKERS ?= 2
+# One more than the cores of a small machine: the tests of Spark wait for its processes.
+WORKERS ?= 3
 
 .DEFAULT_GOAL := help
 .PHONY: help run test api producers producers-venv docs coverage constraints search repeats resident feeding fuzz attack soak crash matrix digests check lint types proto bench clean

@@ -11,6 +11,7 @@ from math import log2
 from typing import Final
 
 from .. import ir
+from ..ir.relations import MOST_ROWS
 from ..ir.visit import is_column
 from .alternatives import Alternative, Alternatives, Movement, Placement
 
@@ -97,7 +98,8 @@ def _at_most(relation: ir.TopN | ir.Fetch) -> ir.Literal | None:
         return count
     if not isinstance(offset, ir.Literal) or not isinstance(offset.value, int):
         return None
-    return replace(count, value=offset.value + count.value)
+    total = offset.value + count.value
+    return replace(count, value=total) if total < MOST_ROWS else None
 
 
 def _value(count: ir.Literal) -> int:

@@ -156,8 +156,8 @@ class Project(Node):
     traits: ClassVar = table.PROJECT
 
 
-MOST_ROWS: Final = 1 << 62
-"""The most rows that DuckDB counts in a limit. No input has as many: such a count is no limit."""
+MOST_ROWS: Final = (1 << 63) - 1
+"""The largest number of a row. Producers write it for no limit, and no input has as many rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -35,6 +35,7 @@ WITHOUT_A_QUERY: Final[dict[type[ir.Relation], str]] = {
     ir.LoopInput: "is the engine's name for what a loop reads",
     ir.Iterate: "becomes one recursive statement, or rounds",
     ir.User: "is the owner's operator",
+    ir.PackLists: "is an operator of its own, window after window",
     ir.TimeWindows: "becomes aggregates, or an operator of continuous tasks",
     ir.LateRows: "is an operator of continuous tasks",
     ir.AsOfJoin: "becomes joins and windows, or an operator of continuous tasks",

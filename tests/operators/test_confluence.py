@@ -34,6 +34,7 @@ from tidegate.operators.index_lookup_join import IndexLookupJoin
 from tidegate.operators.loop import Loop
 from tidegate.operators.merge_join import MergeJoin
 from tidegate.operators.merging.kinds import MergeJoinType
+from tidegate.operators.pack_lists import PackLists
 from tidegate.operators.select import Select
 from tidegate.operators.sources.scan import Scan
 from tidegate.operators.streaming_aggregate import StreamingAggregate
@@ -272,6 +273,7 @@ OF_ONE_AT_MOST = {
     BatchFunctionOperator,
     IndexLookupJoin,
     Iterate,
+    PackLists,
     Scan,
     Select,
     StreamingAggregate,

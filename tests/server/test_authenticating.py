@@ -248,9 +248,11 @@ def test_what_another_has_uploaded_is_no_file(tmp_path: Path) -> None:
         task = alice.create_task(plan)
         for_a_table = tidegate.FileSplit(alice.service.upload("", "table.arrow", [rows]))
         for_a_split = tidegate.FileSplit(alice.service.upload(task.id, "split.arrow", [rows]))
+        with pytest.raises(tidegate.NotFound, match="is not there any more"):
+            bob.create_task(plan, tables={"a": for_a_table})
+        with pytest.raises(tidegate.Forbidden, match="outside of the folders"):
+            bob.create_task(plan, tables={"a": for_a_split})
         for upload in (for_a_table, for_a_split):
-            with pytest.raises(tidegate.Forbidden, match="outside of the folders"):
-                bob.create_task(plan, tables={"a": upload})
             with pytest.raises(tidegate.Forbidden, match="outside of the folders"):
                 bob.create_task(plan).add_split("a", upload)
         task.add_split("a", for_a_split)

@@ -19,6 +19,7 @@ from ...ir import tree
 from ...ir import types as t
 from ...ir.boolean import conjuncts
 from ...ir.building import columns, filtered, int64, project
+from ...ir.relations import MOST_ROWS
 from ...ir.visit import is_column, parts, subqueries_of
 from .bound_calls import is_inner, is_open, placed
 
@@ -356,8 +357,9 @@ def _limited(relation: ir.TopN | ir.Fetch, keys: Sequence[ir.SortKey], pulled: P
     windowed = ir.Window(input=below, calls=(numbering,), schema=schema, plan_path=relation.plan_path)
     position = columns(schema)[-1]
     limits = [call("gt", position, int64(skipped))] if skipped else []
-    if wanted is not None:
-        limits.append(call("lte", position, int64((skipped or 0) + wanted)))
+    last = None if wanted is None else (skipped or 0) + wanted
+    if last is not None and last < MOST_ROWS:
+        limits.append(call("lte", position, int64(last)))
     condition = conjunction(limits)
     if condition is None:
         return pulled

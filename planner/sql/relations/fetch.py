@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ... import ir
-from ...ir.relations import MOST_ROWS
 from ..table import Table, select_list
 from ..writer import Writer
+
+_COUNTED: Final = 1 << 62
+"""The most rows that DuckDB counts in a limit. No input has as many."""
 
 
 def select_fetch(relation: ir.Fetch, table: Table, writer: Writer) -> str:
@@ -19,18 +23,18 @@ def limit(offset: ir.Expression | None, count: ir.Expression | None, writer: Wri
 
 
 def wanted_rows(count: ir.Expression, writer: Writer) -> str:
-    """The SQL of a count. A null is `MOST_ROWS`."""
+    """The SQL of a count. A null is no limit."""
     match count:
         case ir.Literal(value=int(value)):
-            return str(value)
+            return str(min(value, _COUNTED))
         case _:
-            return f"CAST(least({writer.expression(count)}, {MOST_ROWS}) AS BIGINT)"
+            return f"CAST(least({writer.expression(count)}, {_COUNTED}) AS BIGINT)"
 
 
 def skipped_rows(offset: ir.Expression, writer: Writer) -> str:
     """The SQL of an offset. A null is 0."""
     match offset:
         case ir.Literal(value=int(value)):
-            return str(value)
+            return str(min(value, _COUNTED))
         case _:
-            return f"CAST(least(coalesce({writer.expression(offset)}, 0), {MOST_ROWS}) AS BIGINT)"
+            return f"CAST(least(coalesce({writer.expression(offset)}, 0), {_COUNTED}) AS BIGINT)"

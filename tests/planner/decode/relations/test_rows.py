@@ -70,11 +70,11 @@ def test_a_fetch_by_numbers(how: Node, count: int | None) -> None:
     assert (root.count.value if root.count else None) == count
 
 
-@pytest.mark.parametrize(("rows", "wanted", "skipped"), [(2**62 - 1, 2**62 - 1, 2**62 - 1), (2**63 - 1, None, 2**62)])
-def test_a_count_that_no_input_reaches_is_no_limit(rows: int, wanted: int | None, skipped: int) -> None:
+@pytest.mark.parametrize(("rows", "wanted"), [(2**63 - 2, 2**63 - 2), (2**63 - 1, None)])
+def test_a_count_that_no_input_reaches_is_no_limit(rows: int, wanted: int | None) -> None:
     for how in ({"offset": str(rows), "count": str(rows)}, {"offsetExpr": number(rows), "countExpr": number(rows)}):
         root = only(decode_binary(plan(fetch(**how), ["a"])).plan.root, ir.Fetch)
-        assert (root.count.value if root.count else None, root.offset.value) == (wanted, skipped)
+        assert (root.count.value if root.count else None, root.offset.value) == (wanted, rows)
 
 
 @pytest.mark.parametrize(("minor", "count"), [(53, 0), (62, 0), (63, None), (106, None)])
