@@ -34,11 +34,14 @@ part in `_MOST_BESIDE` of what is above `_WHOLE` bytes.
 """
 _LATE_ROWS = "late_materialization_max_rows"
 _DISABLED: Final = "disabled_optimizers"
-_SLOW: Final = "projection_placement"
+_PLACEMENT: Final = "projection_placement"
 """It looks at every pair of a projection's columns: a minute to plan 5,000 columns that each choose by a condition."""
-_SLOW_FOR_DISTINCT: Final = f"{_SLOW},distinct_aggregate_rewrite"
-"""The second one makes a join for each DISTINCT, and takes the fifth power of their number: a minute for 200."""
+_DISTINCT: Final = "distinct_aggregate_rewrite"
+"""It makes a join for each DISTINCT of an aggregation, and takes the fifth power of their number: a minute for 200."""
 MANY_DISTINCT: Final = 32
+_REPEATED: Final = "common_subexpressions"
+"""It takes the second power of the expressions that a projection repeats: a minute for 5,000."""
+LONG_STATEMENT: Final = 1 << 16
 #: The settings that stay adjustable. They count, or decide how many rows are handed on at once, when columns are read,
 #: and how groups find their distinct values.
 _ADJUSTABLE = [
@@ -74,7 +77,7 @@ class Instance:
         self._connections: list[Connection] = []
         self._temp = tempfile.mkdtemp(prefix="duckdb-", dir=spill_directory)
         try:
-            self._reads_late, self._joins_distinct = True, True
+            self._reads_late, self._left_out = True, _PLACEMENT
             self._database = _open(settings, self._temp)
             self.engine = engine or default_engine(self._database)
         except BaseException:
@@ -125,16 +128,16 @@ class Instance:
             self._database.execute(f"{'RESET' if late else 'SET'} GLOBAL {_LATE_ROWS}{'' if late else ' = 0'}")
         self._reads_late = late
 
-    def join_distinct(self, sql: str) -> None:
-        """Set how this statement, which is planned next, finds the distinct values that its aggregates ask for: by a
-        join for each aggregate, or, if they are many, in a hash table for each.
+    def tune_for(self, sql: str) -> None:
+        """Leave out what DuckDB's planner would take far too long for in this statement, which is planned next. That
+        depends on the statement alone, and so does the order of its rows.
         """
-        joins = sql.count("(DISTINCT ") <= MANY_DISTINCT
-        if joins is self._joins_distinct:
+        disabled = _left_out(sql)
+        if disabled == self._left_out:
             return
         with self._lock:
-            self._database.execute(f"SET GLOBAL {_DISABLED} = '{_SLOW if joins else _SLOW_FOR_DISTINCT}'")
-        self._joins_distinct = joins
+            self._database.execute(f"SET GLOBAL {_DISABLED} = '{disabled}'")
+        self._left_out = disabled
 
     def hash_table_bytes(self) -> int:
         """The bytes that hash tables (of joins and of aggregates) hold in memory now."""
@@ -159,6 +162,16 @@ def engine_bytes(memory_limit: int) -> int:
     """
     above = max(memory_limit - _WHOLE, 0)
     return memory_limit - min(above // _MOST_BESIDE, _BESIDE + memory_limit // _BESIDE_SHARE)
+
+
+def _left_out(sql: str) -> str:
+    """The optimizers that the statement is planned without."""
+    names = [_PLACEMENT]
+    if sql.count("(DISTINCT ") > MANY_DISTINCT:
+        names.append(_DISTINCT)
+    if len(sql) > LONG_STATEMENT:
+        names.append(_REPEATED)
+    return ",".join(names)
 
 
 def _open(settings: InstanceSettings, temp: str) -> Connection:
@@ -194,7 +207,7 @@ def _lock_down(database: Connection, settings: InstanceSettings) -> None:
         raise InvalidRequest(f"unknown time zone {settings.time_zone!r}", reason="UNKNOWN_TIME_ZONE") from error
     for threshold in ("asof_loop_join_threshold", "nested_loop_join_threshold", "merge_join_threshold"):
         database.execute(f"SET GLOBAL {threshold} = 0")
-    database.execute(f"SET GLOBAL {_DISABLED} = '{_SLOW}'")
+    database.execute(f"SET GLOBAL {_DISABLED} = '{_PLACEMENT}'")
     database.execute("SET GLOBAL preserve_insertion_order = true")
     if settings.spill_limit is not None:  # among the options of `connect` it shows, and does nothing
         database.execute(f"SET GLOBAL max_temp_directory_size = '{settings.spill_limit:d}B'")

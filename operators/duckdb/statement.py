@@ -168,7 +168,7 @@ class Statement:
         """Settle how the instance plans the statement. Call it last before the statement is planned: the inputs are
         other statements of the instance.
         """
-        self._instance.join_distinct(self._text)
+        self._instance.tune_for(self._text)
         if self._files:
             self._instance.read_late(self._reads_late)
 
@@ -200,7 +200,7 @@ def refusal(instance: Instance, sql: str, streams: Sequence[StreamSource], conte
     clock = None if context is None else (context.relation, ContextInput(context))
     try:
         definitions = register(instance.engine, connection, inputs, clock)
-        instance.join_distinct(sql)
+        instance.tune_for(sql)
         instance.engine.prepare(connection, "trial", with_definitions(counting.named(sql), definitions))
     except failures.ENGINE_ERRORS as error:
         instance.broken = instance.broken or failures.is_fatal(error)

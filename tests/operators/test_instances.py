@@ -13,7 +13,7 @@ import pytest
 from tidegate.operators.duckdb import instances
 from tidegate.operators.duckdb.choose_engine import choose, default_engine, works
 from tidegate.operators.duckdb.duckdb_calls import PublicEngine, opened
-from tidegate.operators.duckdb.instances import MANY_DISTINCT, Instance, InstancePool, InstanceSettings
+from tidegate.operators.duckdb.instances import LONG_STATEMENT, MANY_DISTINCT, Instance, InstancePool, InstanceSettings
 from tidegate.proto.errors import InternalError, InvalidRequest
 
 from .data import write
@@ -49,10 +49,21 @@ def test_only_a_few_distinct_aggregates_are_joined(instance: Instance, count: in
     distinct = ", ".join(f"count(DISTINCT x + {at})" for at in range(count))
     sql = f"SELECT k, {distinct} FROM (SELECT range AS k, range % 3 AS x FROM range(9)) GROUP BY k"
     for planned in (sql.replace(distinct, ", ".join([distinct] * 40)), sql):
-        instance.join_distinct(planned)
+        instance.tune_for(planned)
     row = instance.connect().execute(f"EXPLAIN {sql}").fetchone()
     assert row is not None
     assert ("JOIN" in row[1].upper()) is joins
+
+
+@pytest.mark.parametrize("length", [100, LONG_STATEMENT + 1])
+def test_only_statements_of_some_length_are_searched_for_what_they_repeat(instance: Instance, length: int) -> None:
+    """DuckDB takes the second power of the number of repeated expressions."""
+    sql = "SELECT sin(x + 1), cos(x + 1) FROM (SELECT range + 0.5 AS x FROM range(9))"
+    for planned in (sql.ljust(2 * LONG_STATEMENT - length), sql.ljust(length)):
+        instance.tune_for(planned)
+    row = instance.connect().execute(f"EXPLAIN {sql}").fetchone()
+    assert row is not None
+    assert row[1].count("+ 1") == (1 if length == 100 else 2)
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts the threads that Linux lists")
