@@ -16,7 +16,7 @@ from ..proto.arrow.first_fit import FilledRows, filled_rows
 from ..proto.errors import ExecutionError, InvalidRequest
 from ..proto.tidegate.v1.relations_pb2 import PackLists
 from ..windows.named_columns import position
-from ..windows.window_builders import Resolve, of_kind, scoped
+from ..windows.window_builders import Resolve, extended, of_kind, scoped
 
 if TYPE_CHECKING:
     from substrait.extension_registry import ExtensionRegistry
@@ -86,7 +86,6 @@ def pack_lists(rows: Any, column: str, length: int, *, padding: int = 0, window_
 
 def _unbound(rows: Any, column: str, message: PackLists) -> Resolve:
     def resolve(registry: ExtensionRegistry) -> Plan:
-        from substrait.plan_pb2 import Plan
         from substrait.type_inference import infer_plan_schema
 
         registry.register_extension_relation(_Packed)
@@ -94,12 +93,8 @@ def _unbound(rows: Any, column: str, message: PackLists) -> Resolve:
         detail = PackLists()
         detail.CopyFrom(message)
         detail.column = position(infer_plan_schema(bound, registry=registry), column)
-        changed = Plan()
-        changed.CopyFrom(bound)
+        changed = extended(bound, detail)
         root = changed.relations[-1].root
-        below = type(root.input).FromString(root.input.SerializeToString())
-        root.input.extension_single.input.CopyFrom(below)
-        root.input.extension_single.detail.Pack(detail)
         del root.names[:]
         root.names.extend((column, SEGMENT, POSITION))
         return changed

@@ -8,7 +8,7 @@ from google.protobuf.any_pb2 import Any as AnyMessage
 
 from ..proto.tidegate.v1.relations_pb2 import LateRows, RowCount, Watermark
 from .named_columns import position
-from .window_builders import Length, Resolve, of_kind, scoped, set_spans
+from .window_builders import Length, Resolve, extended, of_kind, scoped, set_spans
 
 if TYPE_CHECKING:
     from substrait.extension_registry import ExtensionRegistry
@@ -110,7 +110,6 @@ def _over_rows(events: Any, time: str, message: Any) -> Any:
 
 def _unbound_rows(events: Any, time: str, message: Any) -> Resolve:
     def resolve(registry: ExtensionRegistry) -> Plan:
-        from substrait.plan_pb2 import Plan
         from substrait.type_inference import infer_plan_schema
 
         registry.register_extension_relation(_MarkedRows)
@@ -119,13 +118,7 @@ def _unbound_rows(events: Any, time: str, message: Any) -> Resolve:
         detail = type(message)()
         detail.CopyFrom(message)
         detail.time = position(infer_plan_schema(bound, registry=registry), time)
-        changed = Plan()
-        changed.CopyFrom(bound)
-        root = changed.relations[-1].root
-        rows = type(root.input).FromString(root.input.SerializeToString())
-        root.input.extension_single.input.CopyFrom(rows)
-        root.input.extension_single.detail.Pack(detail)
-        return changed
+        return extended(bound, detail)
 
     return scoped(resolve)
 

@@ -268,6 +268,17 @@ def scoped(resolve: Resolve) -> Resolve:
     return resolved
 
 
+def extended(plan: Plan, detail: Any) -> Plan:
+    """The plan with an `ExtensionSingleRel` of this detail above the relation of its root."""
+    changed = type(plan)()
+    changed.CopyFrom(plan)
+    root = changed.relations[-1].root
+    below = type(root.input).FromString(root.input.SerializeToString())
+    root.input.extension_single.input.CopyFrom(below)
+    root.input.extension_single.detail.Pack(detail)
+    return changed
+
+
 def _unbound(events: Any, time: str, message: WindowAggregate, keys: Sequence[Any], measures: Sequence[Any]) -> Resolve:
     def resolve(registry: ExtensionRegistry) -> Plan:
         from substrait.builders import plan as builders

@@ -83,3 +83,8 @@ class Scope:
 def column(schema: ir.Schema, index: int) -> Type | None:
     """The type of a column, None beyond the last column or before the first."""
     return schema[index] if 0 <= index < len(schema) else None
+
+
+def no_column(schema: ir.Schema, index: int) -> str:
+    """The problem with the position of a column for which `column` gives None."""
+    return f"there is no column {index}; there are {len(schema)} columns, counted from 0"

@@ -12,7 +12,7 @@ from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Message
 from ..plan_path import PlanPath
 from ..poison import is_unknown
-from ..scope import Scope, column
+from ..scope import Scope, column, no_column
 
 MOST_ITEMS: Final = 1 << 20
 """The most items of a row, and rows of a window: the operator holds a window in memory."""
@@ -49,8 +49,7 @@ def _item(decoder: Decoder, schema: ir.Schema, index: int, plan_path: PlanPath) 
         case List(element=Integer() | Float() as item):
             return item
         case None:
-            problem = f"there is no column {index}; there are {len(schema)} columns, counted from 0"
-            decoder.problems.add(plan_path, "OUT_OF_RANGE", problem)
+            decoder.problems.add(plan_path, "OUT_OF_RANGE", no_column(schema, index))
         case _ if not is_unknown(type_):
             problem = f"column {index} is {type_}: only lists of integers or floats can be packed"
             decoder.problems.add(plan_path, "NOT_A_LIST", problem)

@@ -12,7 +12,7 @@ from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Message
 from ..plan_path import PlanPath
 from ..poison import is_unknown
-from ..scope import Scope, column
+from ..scope import Scope, column, no_column
 
 
 def convert_unnest(
@@ -53,11 +53,7 @@ def _item(decoder: Decoder, schema: ir.Schema, index: int, plan_path: PlanPath) 
         case Map(key=key, value=value):
             return Struct(fields=(key, value), nullable=False)
         case None:
-            decoder.problems.add(
-                plan_path,
-                "OUT_OF_RANGE",
-                f"there is no column {index}; there are {len(schema)} columns, counted from 0",
-            )
+            decoder.problems.add(plan_path, "OUT_OF_RANGE", no_column(schema, index))
         case _ if not is_unknown(type_):
             decoder.problems.add(
                 plan_path, "NOT_A_LIST", f"column {index} is {type_}: only lists and maps can be unnested"

@@ -24,17 +24,17 @@ def limit(offset: ir.Expression | None, count: ir.Expression | None, writer: Wri
 
 def wanted_rows(count: ir.Expression, writer: Writer) -> str:
     """The SQL of a count. A null is no limit."""
-    match count:
-        case ir.Literal(value=int(value)):
-            return str(min(value, _COUNTED))
-        case _:
-            return f"CAST(least({writer.expression(count)}, {_COUNTED}) AS BIGINT)"
+    return _rows(count, _COUNTED, writer)
 
 
 def skipped_rows(offset: ir.Expression, writer: Writer) -> str:
     """The SQL of an offset. A null is 0."""
-    match offset:
+    return _rows(offset, 0, writer)
+
+
+def _rows(number: ir.Expression, null: int, writer: Writer) -> str:
+    match number:
         case ir.Literal(value=int(value)):
             return str(min(value, _COUNTED))
         case _:
-            return f"CAST(least(coalesce({writer.expression(offset)}, 0), {_COUNTED}) AS BIGINT)"
+            return f"CAST(least(coalesce({writer.expression(number)}, {null}), {_COUNTED}) AS BIGINT)"

@@ -25,7 +25,7 @@ from ...decoder import Decoder, Steps
 from ...encoding.message_nodes import Message
 from ...plan_path import PlanPath
 from ...poison import is_unknown
-from ...scope import Scope, column
+from ...scope import Scope, column, no_column
 from .calendars import CALENDAR_UNITS, calendar_closing, calendar_slice
 from .time_columns import TimeColumn
 
@@ -57,8 +57,7 @@ def time_column(decoder: Decoder, schema: ir.Schema, index: int, plan_path: Plan
         case t.Date() | t.Timestamp() | t.TimestampTz():
             return TimeColumn(ir.Field(index=index, type=t.required(type_)), type_.nullable)
         case None:
-            problem = f"there is no column {index}; there are {len(schema)} columns, counted from 0"
-            decoder.problems.add(plan_path, "OUT_OF_RANGE", problem)
+            decoder.problems.add(plan_path, "OUT_OF_RANGE", no_column(schema, index))
         case _ if not is_unknown(type_):
             problem = f"column {index} is {type_}: a time column must be an integer, a date or a timestamp"
             decoder.problems.add(plan_path, "NOT_A_TIME", problem)

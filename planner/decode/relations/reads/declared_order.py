@@ -14,7 +14,7 @@ from ... import poison
 from ...decoder import Decoder, Steps
 from ...encoding.message_nodes import Message
 from ...plan_path import PlanPath
-from ...scope import Scope
+from ...scope import Scope, no_column
 from .declared_read import with_declared
 
 _DIRECTIONS: Final = {
@@ -48,8 +48,7 @@ def _order(
         at = plan_path.at("keys", index)
         direction = _DIRECTIONS.get(key.direction)
         if key.column >= len(schema):
-            problem = f"there is no column {key.column}; there are {len(schema)} columns, counted from 0"
-            decoder.problems.add(at / "column", "OUT_OF_RANGE", problem)
+            decoder.problems.add(at / "column", "OUT_OF_RANGE", no_column(schema, key.column))
             return None
         if direction is None:
             decoder.problems.add(at / "direction", "MISSING", "a key of a declared order needs a direction")

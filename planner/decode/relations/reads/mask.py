@@ -15,7 +15,7 @@ from ...encoding.message_nodes import Malformed, Message
 from ...function_calls import IS_NULL, bind_scalar
 from ...plan_path import PlanPath
 from ...poison import is_unknown
-from ...scope import column
+from ...scope import column, no_column
 
 _REFUSED: Final = {
     "list": "masks of lists are not supported; read the column, and use functions of lists in a projection",
@@ -34,8 +34,7 @@ def masked(decoder: Decoder, message: Message, relation: ir.Relation, plan_path:
         where = at.at("struct_items", index)
         type_ = column(relation.schema, item.field)
         if type_ is None:
-            problem = f"there is no column {item.field}; there are {len(relation.schema)} columns, counted from 0"
-            decoder.problems.add(where / "field", "OUT_OF_RANGE", problem)
+            decoder.problems.add(where / "field", "OUT_OF_RANGE", no_column(relation.schema, item.field))
         whole = ir.Field(index=item.field, type=type_ or poison.UNKNOWN)
         columns.append(_inside(decoder, item.child, whole, where / "child", keeps_structs=keeps_structs))
     return project(relation, columns, str(plan_path / "projection"))
