@@ -44,7 +44,7 @@ SECTIONS: Final = {
         "spark",
         "spark-executor",
     ),
-    "Run it": ("operations", "monitoring", "sizing", "security", "operators-in-plans", "compatibility"),
+    "Run it": ("operations", "monitoring", "sizing", "security", "attacks", "operators-in-plans", "compatibility"),
     "Look it up": ("reasons", "api", "coverage", "official-cases", "producers", "glossary"),
     "Work on it": ("where-to-change", "architecture", "channels", "exchanges", "add-a-relation", "add-an-operator"),
 }

@@ -139,7 +139,7 @@ AT_THE_END = (
 #: Pages that are lists, examples or descriptions of the code.
 WITHOUT_LIMITS = frozenset(
     [
-        *("api", "architecture", "coverage", "glossary", "official-cases", "producers", "reasons"),
+        *("api", "architecture", "attacks", "coverage", "glossary", "official-cases", "producers", "reasons"),
         *("task-graph-examples", "where-to-change"),
     ]
 )
