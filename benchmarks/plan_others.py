@@ -210,6 +210,13 @@ def _subqueries(make: Callable[[int], Node]) -> Make:
     return lambda size: Made(filtered(read(), call("and", *map(make, range(max(size, 2))))))
 
 
+def _wide(subqueries: int) -> Make:
+    """As many columns, and a condition of so many correlated subqueries."""
+    return lambda size: Made(
+        filtered(read("t", *[I64] * size), call("and", *(exists(correlated(at)) for at in range(subqueries)))), size
+    )
+
+
 def _in_each_other(subquery: Callable[[Node], Node]) -> Make:
     def level(below: Node, at: int) -> Node:
         return filtered(read(f"m{at}"), call("and", call("equal", plus(at), outer()), subquery(below)))
@@ -312,6 +319,8 @@ OTHERS: Final[dict[str, Make]] = {
     "subqueries: all, correlated": _subqueries(lambda at: less_than_all(correlated(at))),
     "subqueries: one value": _columns(lambda at: _sum_of(filtered(read("m"), more_than(at)))),
     "subqueries: one value, correlated": _columns(lambda at: _sum_of(correlated(at))),
+    "columns beside two correlated subqueries": _wide(2),
+    "columns beside eight correlated subqueries": _wide(8),
     "subqueries in each other: in": _in_each_other(in_subquery),
     "subqueries in each other: exists": _in_each_other(exists),
     "subqueries in each other: all": _in_each_other(less_than_all),

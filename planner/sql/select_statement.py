@@ -19,6 +19,7 @@ from ..ir import tree
 from ..ir import types as t
 from ..ir.visit import subqueries_of
 from ..ir.walk import unroll
+from .correlated_subqueries import CorrelatedSubqueries
 from .growth_guards import Passing
 from .relations.aggregate import select_aggregate
 from .relations.cross import select_cross
@@ -131,6 +132,7 @@ class Statement:
         self._passing: Passing | None = None
         self._common: dict[int, str] = {}
         self._direct: dict[str, Direct] = {}
+        self._correlated = CorrelatedSubqueries()
         self.relations = 0
         self.collects = False
         self.loops: dict[int, ir.Recursion] = {}
@@ -186,6 +188,7 @@ class Statement:
         inner: dict[ir.Relation, str] = {}
         for subquery in subqueries_of(relation):
             inner[subquery.relation] = yield _Visit(subquery.relation, rows, inside, True)
+        self._correlated.count(relation)
         scope = TextScope(
             rows=rows, clock=self._clock, subqueries=inner, passing=self._passing, plan_path=relation.plan_path
         )

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 import pytest
 
 from tidegate.planner.decode.encoding import limits
+from tidegate.planner.sql import correlated_subqueries
 from tidegate.proto import errors
 from tidegate.proto.values import GIB, MIB, TaskOptions
 from tidegate.server.cli.serve_options import add_options
@@ -156,6 +157,8 @@ def test_the_limits_of_plans_are_in_the_operations_page_in_their_order() -> None
     assert re.findall(r"^\| \w.*? \| ([\d,]+) \|", table, re.MULTILINE) == [
         f"{limit.most:,}" for limit in limits.LIMITS
     ]
+    of_columns = "; " + ", ".join(str(correlated_subqueries.most(width)) for width in (100, 1_000, 2_000))
+    assert f"| {correlated_subqueries.most(1)}{of_columns} |" in table
 
 
 def test_the_shares_of_memory_are_those_of_the_code() -> None:
