@@ -26,7 +26,7 @@ search: $(DEVELOPMENT) ## Look for bugs with 20 times as many examples, and run 
 digests: $(DEVELOPMENT) ## Pin the digests of strict answers for the versions of the engines that are installed.
 	$(BIN)/python -m tests.conformance.pinned_digests
 
-repeats: $(DEVELOPMENT) ## Run every relation over every shape of splits 50 times on a busy machine: hours.
+repeats: $(DEVELOPMENT) ## Run every relation over every shape of splits 50 times on a busy machine: hours. REPEATS="--record FILE" goes on where an earlier one ended.
 	$(BIN)/python -m tests.conformance.repeats $(REPEATS)
 
 resident: $(DEVELOPMENT) ## Measure what each operator kind has resident with rows of 8 B to 10 MB: an hour. RESIDENT="--limit 256 --size 600" gives the tasks more memory, and more rows: longer.

@@ -2,24 +2,26 @@
 
 An engine may start the source pipelines of a statement (the inputs of a union, both sides of a join, the parts of files
 of a channel's share) in another order on every run. `repeated` has a query for each kind of relation, over such inputs,
-and `SHAPES` each way to feed it. Run as a program it runs all of them: `make repeats`, for hours.
+and `SHAPES` each way to feed it. Run as a program it runs all of them: `make repeats`, for hours. With a record it goes
+on where runs before it ended, and their digests must be the same.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import datafusion
 import numpy as np
@@ -223,6 +225,10 @@ SHAPES: Final[Mapping[str, Shape]] = {
 }
 
 
+Pair: TypeAlias = tuple[str, str, int]
+"""A query, a shape, and the rows of its sources."""
+
+
 @lru_cache(maxsize=1)
 def repeated(rows: int) -> Mapping[str, Repeated]:
     """All of them, over sources of so many rows."""
@@ -352,15 +358,33 @@ def busy(folder: Path) -> Iterator[None]:
             process.wait()
 
 
+def recorded(path: Path | None) -> Mapping[Pair, Counter[str]]:
+    """How often which digest came for a query and a shape, in all runs that a record has."""
+    known: defaultdict[Pair, Counter[str]] = defaultdict(Counter)
+    if path is not None and path.exists():
+        for line in path.read_text().splitlines():
+            query, shape, rows, digest_counts = json.loads(line)
+            known[query, shape, rows].update(digest_counts)
+    return known
+
+
+def record(path: Path, pair: Pair, digest_counts: Counter[str]) -> None:
+    """Adds runs to a record. Several processes may do so at once."""
+    with path.open("a") as lines:
+        lines.write(json.dumps([*pair, digest_counts]) + "\n")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=50)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--query", action="append", help="only these")
     parser.add_argument("--shape", action="append", help="only these", choices=list(SHAPES))
+    parser.add_argument("--record", type=Path, help="a file of the runs so far, which count; it gets these runs, too")
     parser.add_argument("--idle", action="store_true", help="without the processes beside it")
     asked = parser.parse_args()
     broken = 0
+    known = recorded(asked.record)
     with tempfile.TemporaryDirectory() as temporary, contextlib.ExitStack() as stack:
         folder = Path(temporary)
         client = stack.enter_context(tidegate.local(roots=(temporary,)))
@@ -370,11 +394,16 @@ def main() -> int:
             if asked.query and name not in asked.query:
                 continue
             for title in asked.shape or SHAPES:
+                pair = (name, title, asked.rows)
+                runs = max(asked.runs - known[pair].total(), 0)
                 begun = time.monotonic()
-                digest_counts = digests(client, query, SHAPES[title], folder / f"{id(query)}", runs=asked.runs)
+                digest_counts = digests(client, query, SHAPES[title], folder / f"{id(query)}", runs=runs)
+                if asked.record is not None and runs:
+                    record(asked.record, pair, digest_counts)
+                seconds = (time.monotonic() - begun) / max(runs, 1)
+                digest_counts += known[pair]
                 broken += len(digest_counts) > 1
                 counts = sorted(digest_counts.values(), reverse=True)
-                seconds = (time.monotonic() - begun) / asked.runs
                 print(f"{name:28}{title:24}{len(digest_counts):3} digests {counts} {seconds:.2f} s a run", flush=True)
     return min(broken, 1)
 
