@@ -380,6 +380,32 @@ def test_tasks_lists_them(cli: Run, address: str) -> None:
     assert [row.split() for row in rows] == [[task.id, "running", "1", "1", "2", "0"]]
 
 
+def test_tasks_are_cancelled_and_deleted_by_their_ids(cli: Run, address: str) -> None:
+    with tidegate.connect(address) as client:
+        task = client.create_task(b"plan")
+        assert cli("tasks", "cancel", task.id, "--server", address) == Done(0, f"task {task.id} is cancelled\n", "")
+        assert task.info().state.value == "cancelled"
+        assert cli("tasks", "delete", task.id, "--server", address) == Done(0, f"task {task.id} is deleted\n", "")
+        assert client.tasks() == []
+        gone = cli("tasks", "delete", task.id, "--server", address)
+    assert gone.code == 1
+    assert gone.error.startswith(f"tidegate: there is no task '{task.id}'")
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (["stop", "1"], "'stop 1' must be recover ID, cancel ID or delete ID"),
+        (["cancel"], "'cancel' must be recover ID, cancel ID or delete ID"),
+        (["cancel", "1", "--skip", "a=1"], "--skip needs recover ID"),
+    ],
+)
+def test_a_word_that_tasks_does_not_know_is_refused(cli: Run, words: list[str], wanted: str) -> None:
+    refused = cli("tasks", *words)
+    assert refused.code == 2
+    assert refused.error == f"tidegate tasks: {wanted}; see tidegate tasks --help\n"
+
+
 def test_a_server_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     import tidegate.connecting
 

@@ -57,7 +57,9 @@ def planned(relation: ir.Relation) -> None:
     [lambda number: some(number, read("s", x=I64)), of_two_filters, in_one_another, as_columns],
     ids=["of one filter", "of two filters", "in one another", "as columns"],
 )
-def test_as_many_as_the_bound_says_are_planned_and_one_more_is_refused(relation_of: Callable[[int], ir.Relation]) -> None:
+def test_as_many_as_the_bound_says_are_planned_and_one_more_is_refused(
+    relation_of: Callable[[int], ir.Relation],
+) -> None:
     planned(relation_of(most(1)))
     with pytest.raises(PlanError, match=rf"{most(1) + 1} correlated subqueries .* at most {most(1)} are allowed"):
         planned(relation_of(most(1) + 1))
