@@ -43,7 +43,8 @@ SCHEMA: Final = pa.schema([("k", pa.int64()), ("g", pa.int64()), ("t", pa.string
 """`k` is the row's number, `g` one of seven, `t` a text of the width."""
 SOURCES: Final = ("l", "r")
 FED: Final = "lr"
-TIMEOUT: Final = 600
+SECONDS: Final = 600
+"""Of a run on a machine that does nothing else."""
 Refused: TypeAlias = Mapping[str, str | tuple[str, ...]]
 READERS: Final[Mapping[str, tuple[float, float]]] = {"fast": (0.0, 0.0), "slow": (3.0, 0.01)}
 """Seconds that a reader is away behind its first batch, and behind each other one."""
@@ -324,9 +325,17 @@ class Taken:
 
 
 def resident(
-    kind: str, width: int, folder: Path, *, limit: int, size: int, reader: str = "fast", **options: object
+    kind: str,
+    width: int,
+    folder: Path,
+    *,
+    limit: int,
+    size: int,
+    reader: str = "fast",
+    seconds: int = SECONDS,
+    **options: object,
 ) -> Taken:
-    """One run in a child process, over `size` bytes of rows."""
+    """One run in a child process, over `size` bytes of rows, of at most so many seconds."""
     asked = KINDS[kind]
     files = {name: written(folder, asked.layout, width, size if name == "l" else size // 5) for name in asked.fed}
     plan = asked.plan()
@@ -338,7 +347,7 @@ def resident(
         "options": {"memory_limit": limit, "output_bytes": 8 * MIB, "queue_bytes": 8 * MIB, **asked.options, **options},
         "reader": READERS[reader],
     }
-    done = forked.run(f"{__package__}.resident_epoch", stdin=json.dumps(epoch), seconds=TIMEOUT)
+    done = forked.run(f"{__package__}.resident_epoch", stdin=json.dumps(epoch), seconds=seconds)
     if done.returncode:
         raise RuntimeError(f"{kind} of rows of {width} bytes: {done.stderr}")
     return Taken(*json.loads(done.stdout))
@@ -368,6 +377,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--limit", type=int, default=64, help="MiB")
     parser.add_argument("--size", type=int, default=256, help="MiB of rows")
     parser.add_argument("--reader", default="fast", choices=list(READERS))
+    parser.add_argument("--seconds", type=int, default=SECONDS, help="the most for one run; more beside other work")
     parser.add_argument("--relaxed", action="store_true", help="relaxed tasks, of the kinds without options")
     parser.add_argument("--folder", type=Path, help="where the files of rows are kept")
     asked = parser.parse_args(arguments)
@@ -375,11 +385,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     broken = 0
     with tempfile.TemporaryDirectory() as temporary:
         folder = asked.folder or Path(temporary)
-        options = {"determinism": "relaxed"} if asked.relaxed else {}
+        how: dict[str, Any] = {"determinism": "relaxed"} if asked.relaxed else {}
+        how |= {"limit": limit, "size": asked.size * MIB, "reader": asked.reader, "seconds": asked.seconds}
         for kind in asked.kind or [name for name, kind in KINDS.items() if not (asked.relaxed and kind.options)]:
             for width in asked.width or WIDTHS:
-                size = asked.size * MIB
-                taken = resident(kind, WIDTHS[width], folder, limit=limit, size=size, reader=asked.reader, **options)
+                taken = resident(kind, WIDTHS[width], folder, **how)
                 is_wrong = is_broken(kind, WIDTHS[width], taken, limit)
                 broken += is_wrong
                 spilled = f"{taken.spilled >> 20} MiB spilled"

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from .. import forked
-from .resident import MIB, READERS, TIMEOUT, WIDTHS, allowed, planned, written
+from .resident import MIB, READERS, SECONDS, WIDTHS, allowed, planned, written
 from .resident_epoch import peak
 
 PLANS: Final[Mapping[str, str]] = {
@@ -92,7 +92,7 @@ def taken(run: Run, folder: Path) -> Taken:
     }
     with _service(run, folder) as (address, process):
         child = f"{__package__}.resident_feeding_run"
-        answer = forked.run(child, stdin=json.dumps({**asked, "address": address}), seconds=TIMEOUT)
+        answer = forked.run(child, stdin=json.dumps({**asked, "address": address}), seconds=SECONDS)
         if answer.returncode:
             raise RuntimeError(f"{run}: {answer.stderr}")
         own, *rest = json.loads(answer.stdout)

@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from datafusion.substrait import Serde
 
-from .resident import ELSE, MIB, READERS, TIMEOUT, Taken
+from .resident import ELSE, MIB, READERS, SECONDS, Taken
 
 ADDRESSES: Final = 6 << 30
 REFUSED: Final = ("ROW_TOO_LARGE", "PART_TOO_LARGE", "FILE_UNREADABLE")
@@ -277,7 +277,7 @@ def read(bomb: Bomb, folder: Path, limit: int) -> Taken:
     }
     done = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("resident_epoch.py"))],
-        input=json.dumps(epoch), capture_output=True, text=True, timeout=TIMEOUT, check=False,
+        input=json.dumps(epoch), capture_output=True, text=True, timeout=SECONDS, check=False,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES)),
     )  # fmt: skip
     if done.returncode:
