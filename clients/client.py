@@ -11,6 +11,7 @@ import pyarrow as pa
 from .closing import Closing
 from .numbers import not_negative
 from .plans import Plan, bound
+from .proto.arrow.arrow_streams import with_a_stream
 from .proto.dataset import Dataset, Hashed, Keyed, Ranged
 from .proto.errors import InvalidRequest, Problem
 from .proto.graph import Graph, GraphBuilder, RowBatches
@@ -198,7 +199,7 @@ class Client(Closing):
                 f"a Dataset must be made from Arrow data (anything with __arrow_c_stream__), not {type(rows).__name__}",
                 reason="NOT_ROWS",
             )
-        reader = pa.RecordBatchReader.from_stream(rows)
+        reader = pa.RecordBatchReader.from_stream(with_a_stream(rows))
         return self._service.graphs.keep(RowBatches(schema=reader.schema, batches=reader), _keyed(keyed))
 
     def task(self, id: str, *, cursor: Cursor | None = None) -> Task:  # noqa: A002 (what a task's handle is called)

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from .numbers import check_sources, check_text, check_watermark, checked_file
 from .proto.arrow.arrow_ipc import sendable
+from .proto.arrow.arrow_streams import with_a_stream
 from .proto.arrow.levels import check_levels
 from .proto.arrow.validation import validated
 from .proto.errors import Exhausted, InvalidRequest
@@ -195,7 +196,7 @@ def _checked(split: InlineSplit) -> InlineSplit:
 
 def _reader(stream: Any) -> pa.RecordBatchReader:
     try:
-        return pa.RecordBatchReader.from_stream(stream)
+        return pa.RecordBatchReader.from_stream(with_a_stream(stream))
     except pa.ArrowInvalid as error:  # of more levels than Arrow hands on from one program to another, for example
         raise InvalidRequest(f"Arrow cannot read the rows of a split: {error}", reason="MALFORMED_ARROW") from error
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias, Unpack
 import pyarrow as pa
 
 from ..partitions import UNSAID, check_streams, partitions_of
+from ..proto.arrow.arrow_streams import with_a_stream
 from ..proto.dataset import Dataset
 from ..proto.encoding.number_ranges import RANGES
 from ..proto.errors import InvalidRequest, TransientError
@@ -124,7 +125,7 @@ class TaskGraph(StockNodes, GraphBuilder):
         """Arrow IPC files, or Arrow data of this process: any object with the Arrow C stream protocol."""
         if not hasattr(data, "__arrow_c_stream__"):
             return self._files(data, "arrow", name, columns, schema, stride)
-        table = pa.table(data)
+        table = pa.table(with_a_stream(data))
         table = table if columns is None else table.select(list(columns))
         table = table if schema is None else table.cast(schema)
         return self.read_iterable(table.to_batches(), table.schema, name=name, stride=stride)

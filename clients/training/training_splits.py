@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from ..proto.arrow.arrow_streams import with_a_stream
 from ..proto.errors import InvalidRequest
 from ..proto.values import FileSplit, FoundFile, as_format
 from ..splits import SplitLike, several
@@ -70,7 +71,7 @@ def list_splits(
                     digest.update(f"{file.size} {file.ending} {file.pieces}\n".encode())
                     splits.extend(_of_file(file, item, len(splits)))
             case _ if hasattr(item, "__arrow_c_stream__") or hasattr(item, "__arrow_c_array__"):
-                table = _rows(item).combine_chunks()
+                table = pa.table(with_a_stream(item)).combine_chunks()
                 digest.update(_content(table))
                 splits.extend(_of_table(table, len(splits), reads))
             case _:
@@ -90,7 +91,7 @@ def digest_of(data: SplitLike | Sequence[SplitLike]) -> str:
     digest = hashlib.sha256()
     for item in several(data):
         is_rows = hasattr(item, "__arrow_c_stream__") or hasattr(item, "__arrow_c_array__")
-        digest.update(_content(_rows(item).combine_chunks()) if is_rows else f"{item}\n".encode())
+        digest.update(_content(pa.table(with_a_stream(item)).combine_chunks()) if is_rows else f"{item}\n".encode())
     return str(digest.hexdigest()[:32])
 
 
@@ -131,12 +132,6 @@ def _of_table(table: pa.Table, number: int, reads: frozenset[str]) -> Iterator[T
         for name in sorted(reads & numbers.keys() - set(data.column_names)):
             data = data.append_column(name, pa.array(numbers[name]))
         yield TrainingSplit(f"table {number}, rows {first} to {first + data.num_rows}", data, data.num_rows)
-
-
-def _rows(data: Any) -> pa.Table:
-    """The rows of Arrow data. PySpark 4.3 fails in its own `__arrow_c_stream__` of a DataFrame."""
-    collect = getattr(data, "toArrow", None)
-    return pa.table(data if collect is None else collect())
 
 
 def _content(table: pa.Table) -> bytes:

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 
 import pyarrow as pa
 
+from ...proto.arrow.arrow_streams import with_a_stream
 from ...proto.errors import NodeError
 from ..arrays.casts import cast, plain, stored
 from ..core.batches import batch_of
@@ -162,7 +163,7 @@ def arrow_batches(data: Any) -> Iterable[pa.RecordBatch]:
         case pa.Table():
             return data.to_batches()  # type: ignore[no-any-return]
         case _ if hasattr(data, "__arrow_c_stream__"):
-            return pa.RecordBatchReader.from_stream(data)  # type: ignore[no-any-return]
+            return pa.RecordBatchReader.from_stream(with_a_stream(data))  # type: ignore[no-any-return]
         case _:
             return (pa.record_batch(data),)
 

@@ -158,12 +158,13 @@ def options_of(address: str, between: str = " ") -> str:
     return ", ".join(f"{name}{between}'{value}'" for name, value in options.items())
 
 
-def test_a_result_is_a_view_of_sql(registered: SparkSession, address: str, client: Client) -> None:
-    registered.sql(f"CREATE TEMPORARY VIEW pairs USING tidegate OPTIONS ({options_of(address)})")
+def test_a_result_is_a_view_of_sql_in_a_second_session(registered: SparkSession, address: str, client: Client) -> None:
+    session = registered.newSession()
+    tidegate.spark.register(session)
+    session.sql(f"CREATE TEMPORARY VIEW pairs USING tidegate OPTIONS ({options_of(address)})")
     for _ in range(2):
-        assert registered.sql("SELECT sum(n) AS s FROM pairs WHERE k < 10").head()["s"] == sum(range(1000, 1010))
+        assert session.sql("SELECT sum(n) AS s FROM pairs WHERE k < 10").head()["s"] == sum(range(1000, 1010))
         assert none_left(client)
-    registered.catalog.dropTempView("pairs")
 
 
 @pytest.fixture

@@ -59,6 +59,19 @@ def test_a_sorted_frame_feeds_a_training_loader(spark: SparkSession, remote: Cli
     assert [batch["n"].tolist() for batch in resumed] == list(batches[2:])
 
 
+def test_a_frame_is_taken_where_arrow_data_is_taken(spark: SparkSession, client: Client) -> None:
+    frame = spark.range(20).selectExpr("id AS n", "timestamp_micros(id * 1000) AS t").orderBy("id")
+    plan = handed_on({"n": sub.i64, "t": sub.precision_timestamp_tz(6)})
+    graph = tidegate.TaskGraph()
+    graph.collect(graph.read_arrow(frame))
+    taken = [
+        client.query(plan, {"rows": tidegate.MissingAsNull(frame)}),
+        client.dataset(frame).table(),
+        client.run_graph(graph).table(),
+    ]
+    assert [table.to_pydict() for table in taken] == [frame.toArrow().to_pydict()] * 3
+
+
 @pytest.mark.parametrize("how", ["staged", "pushed"])
 def test_values_of_every_type_are_those_that_spark_collects(
     spark: SparkSession, remote: Client, tmp_path: Path, how: str

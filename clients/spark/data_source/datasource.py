@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from ...proto.errors import InvalidRequest
 from ...proto.values import FileSplit, PlanBytes, TaskOptions
 from ...task_options import AUTO, chosen
 from ...transport.access import Access, access
+from ..data_frames import is_classic
 from .catalog_tables import check_written, of_clause, options_to_read, with_options
 from .reading import EpochReader, FilteringPlanReader, PlanReader, ResultOf, pushes_filters
 from .shared_results import KEPT_SECONDS
@@ -52,8 +54,30 @@ def register(session: SparkSession) -> None:
     >>> tidegate.spark.register(session)
     >>> reader = session.read.format("tidegate").options(server=address, task=task.id, epoch=1)
     """
-    session.dataSource.register(TidegateSource)
+    with _active(session):
+        session.dataSource.register(TidegateSource)
     session.conf.set(FILTERS, "true")
+
+
+@contextmanager
+def _active(session: Any) -> Iterator[None]:
+    """A context in which the session is the thread's active one.
+
+    Spark looks there for a source of the same name, and refuses to register a source that another session has.
+    """
+    if not is_classic(session):
+        yield
+        return
+    of_jvm = session._jvm.SparkSession
+    before = of_jvm.getActiveSession()
+    of_jvm.setActiveSession(session._jsparkSession)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            of_jvm.setActiveSession(before.get())
+        else:
+            of_jvm.clearActiveSession()
 
 
 class TidegateSource(DataSource):  # type: ignore[misc]  # PySpark is not looked into

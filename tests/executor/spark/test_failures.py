@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -14,6 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import tidegate
+import tidegate.spark
 from tests.continuous.histories import planned, table
 from tests.executor.test_user_operators import ROWS, SUMS, Sums, expected, rows_in_order, summed
 from tests.loops.queries import SCHEMAS, Looped, Query
@@ -23,7 +25,8 @@ from tidegate.proto.operator_registration import Options
 
 from ...on_channels import on_channels
 
-FEW = ROWS.slice(0, 20_000)
+ENOUGH = ROWS.slice(0, 70_000)
+"""Rows of which two channels get a share: they pass a shuffle."""
 
 
 class KilledOnce(Sums):
@@ -53,9 +56,28 @@ class Endless(Sums):
             time.sleep(0.01)  # until its process is told to end
 
 
+class LosesShuffledRows(Sums):
+    """All rows that Spark has shuffled are lost, the first time that one has done its channel."""
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self.marker = Path(str(options["marker"]))
+        self.folder = Path(str(options["folder"]))
+
+    def done(self, channel: int) -> pa.Table | None:
+        with contextlib.suppress(FileExistsError):
+            self.marker.touch(exist_ok=False)
+            lost = list(self.folder.rglob("shuffle_*.data"))
+            for file in lost:
+                file.unlink()
+            self.marker.write_text(f"{len(lost)} files")
+        return super().done(channel)
+
+
 @pytest.fixture(scope="module")
 def client() -> Iterator[tidegate.Client]:
     operators = {
+        "loses": tidegate.user_operator(LosesShuffledRows, schema=SUMS, partition="c0"),
         "sums": tidegate.user_operator(Sums, schema=SUMS, partition="c0"),
         "endless": tidegate.user_operator(Endless, schema=SUMS, partition="c0"),
         "killed": tidegate.user_operator(KilledOnce, schema=SUMS, partition="c0"),
@@ -72,13 +94,35 @@ def test_a_process_that_is_killed_in_the_middle_does_not_show(
     for name, options in (("sums", {}), ("killed", {"executor": "spark", "spark": spark})):
         operator_options = {} if name == "sums" else {"marker": str(marker)}
         with client.create_task(summed(name, **operator_options), **on_channels(2), **options) as task:
-            rows = rows_in_order(task.run_epoch({"numbers": FEW}).table())
-            outcomes.append(
-                (rows, [operator.runs for operator in task.statistics().operators if operator.operator == "User"])
-            )
+            rows = rows_in_order(task.run_epoch({"numbers": ENOUGH}).table())
+            outcomes.append((rows, runs(task, "User")))
+            stages = runs(task, "Stage")
     assert marker.exists()
+    assert stages == [2, 2]
     assert outcomes[0] == outcomes[1]
-    assert outcomes[0][0] == expected(FEW)
+    assert outcomes[0][0] == expected(ENOUGH)
+
+
+def runs(task: tidegate.Task, operator: str) -> list[int]:
+    """How often the operators of this name have run, in all of their channels."""
+    return [counted.runs for counted in task.statistics().operators if counted.operator == operator]
+
+
+def test_shuffled_rows_that_are_lost_behind_a_channel_that_has_ended_do_not_show(
+    client: tidegate.Client, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark computes them again for the other channels, and fails a job whose rows are other ones then. The last of
+    three channels waits for one of two cores, so that it comes too late for the first ones.
+    """
+    lost = {"folder": spark.conf.get("spark.local.dir"), "marker": str(tmp_path / "by a task")}
+    with client.create_task(summed("loses", **lost), **on_channels(3), executor="spark", spark=spark) as task:
+        assert rows_in_order(task.run_epoch({"numbers": ENOUGH}).table()) == expected(ENOUGH)
+        assert runs(task, "Stage") == [3, 3]
+    lost["marker"] = str(tmp_path / "by a query")
+    numbers = spark.range(0, ENOUGH.num_rows, 1, 2).selectExpr("id % 700 AS k", "id AS v")
+    answer = tidegate.spark.query(summed("loses", **lost), {"numbers": numbers}, client=client, **on_channels(3))
+    assert rows_in_order(answer.toArrow()) == expected(ENOUGH)
+    assert all(not marker.read_text().startswith("0") for marker in tmp_path.iterdir())
 
 
 def test_an_attempt_that_speculation_has_run_twice_counts_and_is_read_once(
@@ -101,13 +145,14 @@ def test_an_attempt_that_speculation_has_run_twice_counts_and_is_read_once(
     with client.create_task(summed(), **on_channels(2), executor="spark", spark=spark) as task:
         assert rows_in_order(task.run_epoch({"numbers": ROWS}).table()) == expected(ROWS)
         statistics = task.statistics()
+        stages = runs(task, "Stage")
     counted = [
         (operator.operator, operator.rows_in)
         for operator in statistics.operators
         if operator.operator in ("Stage", "Exchange")
     ]
     assert sorted(counted) == [("Exchange", ROWS.num_rows), ("Stage", 0), ("Stage", ROWS.num_rows)]
-    assert [operator.runs for operator in statistics.operators if operator.operator == "Stage"] == [2, 2]
+    assert stages == [2, 2]
     assert [(stage.tasks, stage.rows_in) for stage in statistics.stages] == [(2, ROWS.num_rows), (2, 0)]
 
 
@@ -116,7 +161,7 @@ def test_an_error_of_the_plan_is_the_same_as_here(client: tidegate.Client, spark
     for options in ({}, {"executor": "spark", "spark": spark}):
         with client.create_task(summed(times=0), **on_channels(2), **options) as task:
             with pytest.raises(tidegate.TidegateError) as error:
-                task.run_epoch({"numbers": FEW}).table()
+                task.run_epoch({"numbers": ENOUGH}).table()
             raised.append((type(error.value), error.value.reason, str(error.value).partition("\nTraceback")[0]))
     assert raised[0] == raised[1]
 
@@ -126,8 +171,8 @@ def test_an_epoch_after_one_that_failed_is_run(client: tidegate.Client, spark: S
         summed(times=0), executor="spark", spark=spark, on_error="skip_epoch", **on_channels(2)
     ) as task:
         with pytest.raises(tidegate.EpochError):
-            task.run_epoch({"numbers": FEW}).table()
-        assert task.run_epoch({"numbers": FEW.slice(0, 0)}).table().num_rows == 0
+            task.run_epoch({"numbers": ENOUGH}).table()
+        assert task.run_epoch({"numbers": ENOUGH.slice(0, 0)}).table().num_rows == 0
 
 
 def test_nothing_is_left_of_an_epoch(spark: SparkSession, tmp_path: Path) -> None:
@@ -136,7 +181,7 @@ def test_nothing_is_left_of_an_epoch(spark: SparkSession, tmp_path: Path) -> Non
         tidegate.local(operators=operators, spark_staging=tmp_path) as client,
         client.create_task(summed(), executor="spark", spark=spark, **on_channels(2)) as task,
     ):
-        task.run_epoch({"numbers": FEW}).table()
+        task.run_epoch({"numbers": ENOUGH}).table()
         (service,) = tmp_path.iterdir()
         assert [path.name for path in service.rglob("*") if path.is_file()] == ["in-use"]
     assert list(tmp_path.iterdir()) == []
@@ -152,7 +197,7 @@ def test_a_job_that_runs_is_cancelled_with_its_task(
     with client.create_task(
         summed("endless", marker=str(marker)), **on_channels(2), executor="spark", spark=session
     ) as task:
-        task.add_split("numbers", FEW)
+        task.add_split("numbers", ENOUGH)
         task.request_barrier()
         while not marker.exists():
             assert task.info().error is None
@@ -163,13 +208,13 @@ def test_a_job_that_runs_is_cancelled_with_its_task(
     while spark.sparkContext.statusTracker().getActiveJobsIds():
         time.sleep(0.01)  # a job is cancelled behind the call's back
     with client.create_task(summed(), **on_channels(2), executor="spark", spark=session) as other:
-        assert rows_in_order(other.run_epoch({"numbers": FEW}).table()) == expected(FEW)
+        assert rows_in_order(other.run_epoch({"numbers": ENOUGH}).table()) == expected(ENOUGH)
 
 
 def test_a_driver_that_is_gone_between_epochs_does_not_show(spark: SparkSession) -> None:
     """Another service, with a session of its own, is fed the splits of the epochs that nobody has read."""
     operators = {"sums": tidegate.user_operator(Sums, schema=SUMS, partition="c0")}
-    parts = [FEW.slice(at * 5_000, 5_000) for at in range(4)]
+    parts = [ROWS.slice(at * 50_000, 50_000) for at in range(4)]
 
     def digests(parts: Sequence[pa.Table], **options: object) -> list[str]:
         with (
@@ -192,7 +237,7 @@ def failed_on_spark(client: tidegate.Client, spark: SparkSession, sql: str, rows
             with pytest.raises(tidegate.EpochError) as error:
                 task.run_epoch({"l": [rows.slice(0, 1), rows]}).table()
             failures.append((str(error.value), task.statistics()))
-            task.run_epoch({"l": rows.slice(0, 1)}).table()
+            task.run_epoch({"l": rows.slice(0, rows.num_rows - 1)}).table()
             assert {operator.health for operator in task.statistics().operators} == {1.0}
     return failures
 
@@ -201,11 +246,12 @@ def failed_on_spark(client: tidegate.Client, spark: SparkSession, sql: str, rows
 def test_an_error_of_rows_names_their_splits_and_the_operator_that_failed(
     client: tidegate.Client, spark: SparkSession, channels: int
 ) -> None:
-    rows = pa.table({"k": [at % 7 for at in range(20_000)], "s": ["5"] * 19_999 + ["x"]})
+    rows = pa.table({"k": [at % 7 for at in range(300_000)], "s": ["5"] * 299_999 + ["x"]})
     sql = "SELECT k, count(DISTINCT CAST(s AS BIGINT)) AS n FROM l GROUP BY k"
     (here, local), (there, remote) = failed_on_spark(client, spark, sql, rows, **on_channels(channels))
     assert here == there
     assert there.endswith(", in splits 1 to 2 of source 'l'")
+    assert len([counted for counted in remote.operators if counted.operator == "Stage"]) == (1 if channels == 1 else 3)
     for statistics in (local, remote):
         failed = {operator.operator for operator in statistics.operators if operator.health == 0}
         assert failed == {"Fragment"}
