@@ -29,9 +29,9 @@ def convert_aggregate(
     below = yield from decoder.relation(message.input, plan_path / "input", outer)
     scope = decoder.scope([below], message, outer)
     if message.grouping_expressions or not any(grouping.grouping_expressions for grouping in message.groupings):
-        # producers that fill both forms mean the same with both
         keys = yield from decoder.expressions(message.grouping_expressions, plan_path, "grouping_expressions", scope)
         sets = _sets(decoder, message, len(keys), plan_path)
+        _compare_forms(decoder, message, sets, plan_path)
         if decoder.habits.set_index is SetIndex.MASK:
             keys, sets = once(keys, sets, [*map(decoder.nodes.content, message.grouping_expressions)])
     else:
@@ -92,6 +92,20 @@ def _sets(decoder: Decoder, message: Message, keys: int, plan_path: PlanPath) ->
         problem = f"the grouping expressions {sorted(unused)} are in no grouping set"
         decoder.problems.add(plan_path / "grouping_expressions", "UNUSED_GROUPING", problem)
     return tuple(sets) or _SETS
+
+
+def _compare_forms(decoder: Decoder, message: Message, sets: tuple[tuple[int, ...], ...], plan_path: PlanPath) -> None:
+    """Producers may fill both forms of a grouping. Neither goes before the other, so they must be the same."""
+    content = decoder.nodes.content
+    keys = [content(number) for number in message.grouping_expressions]
+    for index, (grouping, members) in enumerate(zip(message.groupings, sets, strict=False)):
+        inside = [content(number) for number in grouping.grouping_expressions]
+        if inside and [*dict.fromkeys(inside)] != [*dict.fromkeys(keys[at] for at in members)]:
+            decoder.problems.add(
+                plan_path.at("groupings", index),
+                "DIFFERENT_GROUPINGS",
+                "the grouping has expressions of its own, and references to others: both forms must say the same",
+            )
 
 
 def old_groupings(

@@ -192,6 +192,11 @@ def test_old_arguments_are_plain_expressions() -> None:
     [
         (aggregate(refers(3), keys=(field(0),)), "OUT_OF_RANGE"),
         (aggregate(refers(), keys=(field(0),)), "UNUSED_GROUPING"),
+        (aggregate({**refers(0), **old(number(1))}, keys=(field(0),)), "DIFFERENT_GROUPINGS"),
+        (
+            aggregate({**refers(0, 1), **old(field(1), field(0))}, keys=(field(0), field(1))),
+            "DIFFERENT_GROUPINGS",
+        ),
         (aggregate(measures=()), "MISSING"),
         (aggregate(measures=({"measure": function("sum", field(0), phase=1)},)), "UNSUPPORTED_PHASE"),
         (aggregate(measures=({**SUM, "filter": number(1)},)), "NOT_BOOLEAN"),
