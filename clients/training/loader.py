@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from functools import cache, partial
 from itertools import count
@@ -18,16 +18,16 @@ from ..closing import Closing
 from ..plans import Plan, plan_bytes
 from ..progress import line_shown
 from ..proto.errors import InvalidRequest, Refused
-from ..proto.values import PlanBytes
+from ..proto.values import FoundFile, PlanBytes
 from ..splits import SplitLike
 from ..task import Task
-from ..task_options import Options, SharedOptions
+from ..task_options import SharedOptions
 from .batch import Batch, Position
 from .batch_columns import ROW, SPLIT, Arrays, dense_forms, forms
 from .batch_runs import BatchRuns, Layout, Run, Tail
 from .loader_arguments import check_among, check_columns, check_numbers, check_options, check_shards
-from .loader_reading import MOST_SECONDS, Reading
-from .loader_state import State, check_fits, position_of, skipped_of, state_of, turns_of, with_turns
+from .loader_reading import Reading, new_task
+from .loader_state import State, as_now, check_fits, ordering, position_of, skipped_of, state_of, turns_of, with_turns
 from .loader_statistics import LoaderStatistics, Meter
 from .order.rank_shares import Wanted
 from .order.rows_of_plan import PlanRows, rows_of_plan
@@ -35,15 +35,11 @@ from .order.shards import EpochShards, Grid
 from .order.shuffle import Shuffle
 from .packing import POSITION, SEGMENT, Pack
 from .shard_runs import ShardRuns
-from .split_reader import AHEAD_ROWS, AHEAD_SPLITS, SplitReader
+from .split_reader import AHEAD_ROWS, SplitReader
 from .training_source import Data, TrainingSource
 from .training_splits import digest_of
 
 PREFETCH_BYTES: Final = 256 << 20
-_UNORDERED: Final = frozenset(
-    ("max_pending_epochs", "idle_seconds", "epoch_seconds", "output_bytes", "queue_bytes", "spill_quota")
-)
-"""Options of tasks on which no order of rows depends."""
 
 
 class Loader(Closing):
@@ -155,7 +151,7 @@ class Loader(Closing):
         self._tables = tables
         self._readers = readers
         self._create_task: Callable[[], Task] = partial(  # does not keep this loader alive, which its thread would
-            client.create_task, self._plan, tables=tables, **_of_task(options, skips=on_error == "skip")
+            new_task, client, self._plan, tables, options, skips=on_error == "skip"
         )
         self._options = options
         self._progress = progress
@@ -259,7 +255,7 @@ class Loader(Closing):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a state. Refused, with the differences named, if the state is of another plan, data or order."""
         position = position_of(state)
-        check_fits(state, self._identity(position))
+        check_fits(as_now(state, row_wise=self._plan_rows().row_wise), self._identity(position))
         begun = turns_of(state)
         self._turn += 1
         self.close()
@@ -387,14 +383,11 @@ class Loader(Closing):
 
     def _constant_identity(self) -> dict[str, Any]:
         plan = self._plan.binary if self._plan.json is None else self._plan.json.encode()
-        ordering = {name: value for name, value in self._options.items() if name not in _UNORDERED}
-        if self._plan_rows().row_wise:
-            ordering.pop("channels", None)
         return {
             "plan": _digest(plan or b""),
             "source": self._source.name,
-            "tables": {name: digest_of(rows) for name, rows in (self._tables or {}).items()},
-            "options": {name: str(value) for name, value in sorted(ordering.items())},
+            "tables": self._table_digests(),
+            "options": ordering(self._options, row_wise=self._plan_rows().row_wise),
             "engines": dict(self._client.capabilities().engines),
             "shuffle": None
             if self._shuffle is None
@@ -407,20 +400,22 @@ class Loader(Closing):
             "pack": None if self._pack is None else [self._pack.column, self._pack.length, self._pack.padding],
         }
 
+    def _table_digests(self) -> dict[str, str]:
+        """Digests of the tables. A service lists files for sources that take splits, and lists them for all alike."""
+        with ExitStack() as opened:
+
+            @cache
+            def task() -> Task:
+                return self._open[0].task if self._open else opened.enter_context(self._create_task())
+
+            def find_files(item: Any) -> Sequence[FoundFile]:
+                return task().find_files(self._source.name, item, pieces=True)
+
+            return {name: digest_of(data, find_files) for name, data in (self._tables or {}).items()}
+
 
 def _plan_rows(client: Client, plan: PlanBytes) -> PlanRows:
     return rows_of_plan(client.explain(plan))
-
-
-def _of_task(options: SharedOptions, *, skips: bool) -> Options:
-    return {
-        "idle_seconds": MOST_SECONDS,
-        "max_pending_epochs": AHEAD_SPLITS + 1,
-        **options,
-        "on_error": "skip_epoch" if skips else "fail",
-        "determinism": "strict",
-        "mode": "per_epoch",
-    }
 
 
 def _close(readings: list[Reading]) -> None:

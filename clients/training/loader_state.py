@@ -18,6 +18,17 @@ _TURNS: Final = "workers_from"
 _ADDED: Final = {"turns": 1}
 """The meaning of what the states of earlier releases lack."""
 
+ROWS: Final = frozenset(("time_zone", "missing_columns", "write_format"))
+"""Options of tasks on which the rows of every plan depend."""
+
+ORDER: Final = frozenset(
+    (
+        *("channels", "auto_cores", "parallel_threshold_seconds", "executor", "broadcast"),
+        *("memory_limit", "slot_memory", "spill", "loops"),
+    )
+)
+"""Options of tasks on which the order of rows depends, unless the plan is row-wise."""
+
 
 def state_of(position: Position, skipped: Sequence[int], identity: Identity) -> State:
     """The state as values of JSON. `skipped` are the splits of the epoch that had no rows before the position."""
@@ -58,6 +69,18 @@ def turns_of(state: Mapping[str, Any]) -> tuple[int, int]:
     if not isinstance(begun, list) or [type(number) for number in begun] != [int, int] or min(begun) < 0:
         raise InvalidRequest(f"the state's {_TURNS} must be an epoch and a batch: {begun!r:.200}", reason="BAD_STATE")
     return begun[0], begun[1]
+
+
+def ordering(options: Mapping[str, object], *, row_wise: bool) -> dict[str, str]:
+    """Those of the options on which the loader's order depends, as texts."""
+    depended = ROWS if row_wise else ROWS | ORDER
+    return {name: str(options[name]) for name in sorted(depended & options.keys())}
+
+
+def as_now(state: Mapping[str, Any], *, row_wise: bool) -> Mapping[str, Any]:
+    """The state without the options that earlier releases put in it, although no order depends on them."""
+    options = state.get("options")
+    return {**state, "options": ordering(options, row_wise=row_wise)} if isinstance(options, Mapping) else state
 
 
 def check_fits(state: Mapping[str, Any], identity: Identity) -> None:

@@ -45,6 +45,7 @@ class SplitReader(Closing):
         self._row_bytes = AHEAD_BYTES / AHEAD_ROWS  # of the last result
         self._tasks: list[tuple[Task, Iterator[Epoch]]] = []
         self._task(0)
+        self._ahead = min(AHEAD_SPLITS, count * self.task.options.max_pending_epochs)
 
     @property
     def task(self) -> Task:
@@ -84,7 +85,7 @@ class SplitReader(Closing):
 
     def _feed(self, source: str, coming: Iterator[tuple[int, TrainingSplit]], fed: deque[_Fed]) -> None:
         while len(fed) < self._count or (
-            len(fed) < AHEAD_SPLITS and sum(one.split.rows or 0 for one in fed) * self._row_bytes < AHEAD_BYTES
+            len(fed) < self._ahead and sum(one.split.rows or 0 for one in fed) * self._row_bytes < AHEAD_BYTES
         ):
             item = next(coming, None)
             if item is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -61,14 +61,14 @@ def list_splits(
             case FileSplit(rows=rows, row_groups=groups) if rows is not None or groups is not None:
                 [file] = task.find_files(source, item, pieces=True)
                 folders.add(file)
-                digest.update(f"{file.size} {file.ending} {rows} {groups}\n".encode())
+                digest.update(_fingerprint(file, rows, groups))
                 size = None if rows is None else rows[1] - rows[0]
                 part = replace(item, version=file.version, number=len(splits))
                 splits.append(TrainingSplit(f"{file.path}, rows {rows}, row groups {groups}", part, size))
             case str() | os.PathLike() | FileSplit():
                 for file in task.find_files(source, item, pieces=True):
                     folders.add(file)
-                    digest.update(f"{file.size} {file.ending} {file.pieces}\n".encode())
+                    digest.update(_fingerprint(file, file.pieces))
                     splits.extend(_of_file(file, item, len(splits)))
             case _ if hasattr(item, "__arrow_c_stream__") or hasattr(item, "__arrow_c_array__"):
                 table = pa.table(with_a_stream(item)).combine_chunks()
@@ -86,13 +86,25 @@ def list_splits(
     return SplitList(tuple(splits), digest.hexdigest()[:32])
 
 
-def digest_of(data: SplitLike | Sequence[SplitLike]) -> str:
-    """A digest of a static source: of its rows, or of the names of its files."""
+def digest_of(data: SplitLike | Sequence[SplitLike], find_files: Callable[[Any], Sequence[FoundFile]]) -> str:
+    """A digest of a static source: of its rows, or of the names, sizes and ends of its files."""
     digest = hashlib.sha256()
+    folders = _FolderNames()
     for item in several(data):
-        is_rows = hasattr(item, "__arrow_c_stream__") or hasattr(item, "__arrow_c_array__")
-        digest.update(_content(pa.table(with_a_stream(item)).combine_chunks()) if is_rows else f"{item}\n".encode())
+        if hasattr(item, "__arrow_c_stream__") or hasattr(item, "__arrow_c_array__"):
+            digest.update(_content(pa.table(with_a_stream(item)).combine_chunks()))
+            continue
+        part = (item.rows, item.row_groups) if isinstance(item, FileSplit) else ()
+        for file in find_files(item):
+            folders.add(file)
+            digest.update(_fingerprint(file, file.pieces, *part))
+    digest.update(folders.text().encode())
     return str(digest.hexdigest()[:32])
+
+
+def _fingerprint(file: FoundFile, *parts: object) -> bytes:
+    """The size and end of a file, and the parts of it that are read: all that a digest has beside its name."""
+    return " ".join(map(str, (file.size, file.ending, *parts))).encode() + b"\n"
 
 
 class _FolderNames:
