@@ -7,7 +7,6 @@ either what there was before, or that and the new checkpoint.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import re
 from collections.abc import Callable, Sequence
@@ -20,7 +19,7 @@ import pyarrow as pa
 from ...proto.arrow.validation import validated
 from ...proto.errors import InvalidRequest, NotFound
 from .disk import Disk
-from .manifest import Manifest, Part, damaged, decode, encode
+from .manifest import Manifest, Part, damaged, decode, digest, encode
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 _MANIFEST: Final = ".json"
@@ -64,7 +63,7 @@ class CheckpointFolder:
             raise damaged(what, f"its file {part.file} cannot be read ({error})") from error
         if data.size != part.size:
             raise damaged(what, f"its file {part.file} has {data.size} bytes instead of {part.size}")
-        if hashlib.blake2b(data, digest_size=32).hexdigest() != part.digest:
+        if digest(data).hexdigest() != part.digest:
             raise damaged(what, f"the bytes of its file {part.file} differ from the bytes that were written")
         try:
             return validated(pa.ipc.open_file(data).read_all())
@@ -81,23 +80,23 @@ class CheckpointFolder:
 
         The part survives a crash once a manifest that names it is committed.
         """
-        digest = _Digest()
-        write_table(table, digest)
-        part = digest.part(table.num_rows)
+        written = _Digest()
+        write_table(table, written)
+        part = written.part(table.num_rows)
         if not self.has(part):
             self._write(lambda: part.file, lambda sink: write_table(table, sink))
         return part
 
     def add(self, table: pa.Table) -> Part:
         """Write the table as a part, in one pass: for a table that is unlikely to be in the folder already."""
-        digest = _Digest()
+        written = _Digest()
 
         def fill(sink: BinaryIO) -> None:
-            digest.sink = sink
-            write_table(table, digest)
+            written.sink = sink
+            write_table(table, written)
 
-        self._write(lambda: digest.part(table.num_rows).file, fill)
-        return digest.part(table.num_rows)
+        self._write(lambda: written.part(table.num_rows).file, fill)
+        return written.part(table.num_rows)
 
     def commit(self, manifest: Manifest) -> None:
         """Write the manifest, all of whose parts have been put. It replaces another checkpoint of its name."""
@@ -194,7 +193,7 @@ class _Digest:
 
     def __init__(self) -> None:
         self.sink: BinaryIO | None = None
-        self._digest = hashlib.blake2b(digest_size=32)
+        self._digest = digest()
         self._size = 0
 
     def part(self, rows: int) -> Part:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +10,7 @@ from ...proto.values import Mode, PlanBytes, TaskOptions
 from ...proto.version import __version__
 from ..api.computation import Computation
 from ..ledger.epoch import Start
-from .manifest import Manifest, Origin
+from .manifest import Manifest, Origin, digest
 from .root import KnownCheckpoint
 
 
@@ -22,17 +21,13 @@ def origin_of(
     versions of the engines.
     """
     return Origin(
-        plan=_digest(plan.json.encode() if plan.json is not None else plan.binary or b""),
-        parameters=_digest(plan.parameters) if plan.parameters else "",
+        plan=digest(plan.json.encode() if plan.json is not None else plan.binary or b"").hexdigest(),
+        parameters=digest(plan.parameters).hexdigest() if plan.parameters else "",
         meaning=meaning,
         options=_options(options),
         tables=dict(sorted(computation.static_sizes().items())),
         engines={"tidegate": __version__, **engines},
     )
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.blake2b(data, digest_size=32).hexdigest()
 
 
 def restored(checkpoint: KnownCheckpoint, origin: Origin, computation: Computation) -> tuple[Start, tuple[str, ...]]:

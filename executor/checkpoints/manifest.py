@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+import pyarrow as pa
+
 from ...proto.errors import CheckpointError
 from ..ledger.transactions import Record
 
@@ -134,5 +136,9 @@ def _manifest(body: Mapping[str, Any]) -> Manifest:
 
 
 def _digest(body: Mapping[str, Any]) -> str:
-    text = json.dumps(body, sort_keys=True, separators=(",", ":"))
-    return hashlib.blake2b(text.encode(), digest_size=32).hexdigest()
+    return digest(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def digest(data: bytes | pa.Buffer = b"") -> hashlib.blake2b:
+    """The digest of a checkpoint's bytes, to which more can be added."""
+    return hashlib.blake2b(data, digest_size=32)

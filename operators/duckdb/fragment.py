@@ -52,7 +52,7 @@ _TEXT_ROWS = 16_384
 #: Inputs that are held so that their rows may be fetched at once take one part in so many of the instance's memory.
 _FETCHED_SHARE = 8
 #: The long values beside a statement may take one part in so many of the instance's memory before they go to disk.
-_BESIDE_SHARE = 16
+_LONG_SHARE = 16
 
 
 class Fragment(Operator):
@@ -243,7 +243,7 @@ class Fragment(Operator):
             raise InternalError(f"{self._plan_path}: the fragment runs without its context row")
 
     def _put_long_values_aside(self) -> None:
-        room, most = self._spill_room(), self._memory // _BESIDE_SHARE
+        room, most = self._spill_room(), self._memory // _LONG_SHARE
         long = long_bytes(self._inputs, sum(len(source.long) for source in self._sources), self._memory)
         self._beside = LongValues(most, room, self._stop_if_interrupted, long=long)
         for relation in self._inputs:

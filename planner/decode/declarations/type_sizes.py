@@ -14,7 +14,7 @@ from ...ir import types as t
 from ...ir.types import Type
 from ..encoding import limits
 
-MOST_LEVELS: Final = 62
+MOST_LEVELS_IN_PLANS: Final = 62
 """DuckDB hands out rows of 64 levels, of which the row and the innermost value are two. A map is a list of structs."""
 
 
@@ -32,8 +32,8 @@ class TypeSizes:
                 _, inside, deep = self._measured(type_)
                 fields += inside
                 depth = max(depth, deep)
-        if depth > MOST_LEVELS:
-            return f"its type nests deeper than {MOST_LEVELS} levels, of which a map counts as two"
+        if depth > MOST_LEVELS_IN_PLANS:
+            return f"its type nests deeper than {MOST_LEVELS_IN_PLANS} levels, of which a map counts as two"
         return limits.FIELDS.message(fields) if fields > limits.FIELDS.most else None
 
     def _measured(self, type_: Type) -> tuple[Type, int, int]:
