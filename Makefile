@@ -81,7 +81,7 @@ producers-venv: ## Make .venv-producers and .venv-tpcds: what needs other releas
 	$(PYTHON) -m venv .venv-tpcds
 	.venv-tpcds/bin/pip install --quiet duckdb==1.5.5 duckdb-extension-tpcds==1.5.5
 
-producers: $(DEVELOPMENT) ## Write docs/producers.md again, from the answers to DataFusion's plans.
+producers: $(DEVELOPMENT) ## Write docs/producers.md and docs/datafusion-functions.md again, from the answers to DataFusion's plans.
 	$(BIN)/python -m tests.producers.page
 
 docs: $(DEVELOPMENT) ## Make a site of the pages in build/site. A link that leads nowhere fails it.

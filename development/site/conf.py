@@ -45,7 +45,7 @@ SECTIONS: Final = {
         "spark-executor",
     ),
     "Run it": ("operations", "monitoring", "sizing", "security", "attacks", "operators-in-plans", "compatibility"),
-    "Look it up": ("reasons", "api", "coverage", "official-cases", "producers", "glossary"),
+    "Look it up": ("reasons", "api", "coverage", "official-cases", "producers", "datafusion-functions", "glossary"),
     "Work on it": ("where-to-change", "architecture", "channels", "exchanges", "add-a-relation", "add-an-operator"),
 }
 

@@ -1,4 +1,7 @@
-"""Writes docs/producers.md: what becomes of the plans of other producers. `python -m tests.producers.page`."""
+"""Writes docs/producers.md and docs/datafusion-functions.md: what becomes of the plans of other producers.
+
+`python -m tests.producers.page` writes both again.
+"""
 
 from __future__ import annotations
 
@@ -19,28 +22,45 @@ from .datafusion_tables import session
 from .outcomes import Outcome, Result
 
 PATH: Final = Path("docs") / "producers.md"
+LISTS: Final = Path("docs") / "datafusion-functions.md"
 _LONGEST: Final = 160
+_VERSION: Final = datafusion.__version__.partition(".")[0]
 _HEAD: Final = """\
 # Producers
 
-This page says how Tidegate reads the plans of other producers, and then which functions and queries of DataFusion it
-runs. DataFusion ran each of these functions and queries and wrote it as a plan; Tidegate ran the plan. Then the values,
-types and nulls of both answers were compared. [Coverage](coverage.md) lists what Substrait itself defines.
+Use this page if another program writes your plans. It says where Tidegate reads a plan otherwise than Substrait says,
+where plans do not mean what their SQL means, and which functions and queries of DataFusion do not run.
+[Coverage](coverage.md) lists what Substrait itself defines.
 
-| Runs | Meaning |
-|---|---|
-| yes | Tidegate and DataFusion give the same answer |
-| refused | Tidegate refuses the plan, for the reason in the note |
-| as written | DataFusion's plan lacks a part of the query. Tidegate runs the plan, and gives what DataFusion gives when it reads the plan back |
-| not written | DataFusion itself does not run the query, or cannot write it as a plan |
+```python runnable
+import datafusion
+import pyarrow as pa
+from datafusion.substrait import Serde
 
-The page is made by `make producers`. The tests plan and run every function and query again.
+import tidegate
+
+orders = pa.table({"item": ["tea", "cup", "tea"], "price": [3, 8, 4]})
+context = datafusion.SessionContext()
+context.register_record_batches("orders", [orders.to_batches()])
+plan = bytes(Serde.serialize_bytes("SELECT item, sum(price) AS total FROM orders GROUP BY item ORDER BY item", context))
+
+with tidegate.local() as client:
+    print(client.query(plan, {"orders": orders}).to_pylist())
+```
+
+```text output
+[{'item': 'cup', 'total': 8}, {'item': 'tea', 'total': 7}]
+```
+
+Tested: the TPC-H plans of DataFusion (22), DuckDB 1.1.3's extension (15, it writes no others), ibis-substrait 4.0.1 (20)
+and substrait-python (22), and all 99 queries of TPC-DS by DataFusion. All run.
 
 ## What a name means
 
 A plan that takes a function from an extension means that extension's function. Some producers write a name without an
-extension, and mean their own function of that name. A plan's `version` has the name of the program that wrote it. By
-this name Tidegate recognises the producer, and then runs the producer's function:
+extension, and mean their own function of that name. So Tidegate looks at the field `producer` of the plan's `version`.
+It knows names that begin with `datafusion`, `duckdb`, `ibis-substrait`, `isthmus` or `substrait-java`, in upper or lower
+case, and runs the producer's function. A plan without such a name is read as Substrait says.
 
 | Producer | Written | Meant |
 |---|---|---|
@@ -50,7 +70,9 @@ this name Tidegate recognises the producer, and then runs the producer's functio
 | DataFusion | `initcap` | every run of letters and digits is a word |
 | DataFusion | `substring` | a start below 1 is a position before the text, and the length counts from there: `substring('abc', -1, 3)` is `a` |
 | DataFusion | `upper`, `lower` | `ß` becomes `SS`, a `Σ` at the end of a word `ς`, and so on |
-| DataFusion | `/`, `avg` and `median` of decimals | the result has four decimal places more than the argument (of `/`: than the dividend; of `median`: as many as the argument). Further places are cut off, not rounded |
+| DataFusion | `/` of decimals | four decimal places more than the dividend; further places are cut off, not rounded |
+| DataFusion | `avg` of decimals | four decimal places more than the argument; further places are cut off |
+| DataFusion | `median` of decimals | as many decimal places as the argument; further places are cut off |
 | DataFusion | `date_part('epoch', x)` | seconds with their fraction |
 | DataFusion | `regexp_replace` | the first match is replaced, with the flag `g` every match |
 | DataFusion | the pattern and the new text of `regexp_*`, `~` | [as Rust reads them](#datafusions-patterns) |
@@ -62,33 +84,33 @@ this name Tidegate recognises the producer, and then runs the producer's functio
 | DataFusion | a cast of a double to a float of 32 bits | infinite, where the value is too large |
 | DataFusion | a cast of a text to another type | fails for texts that DuckDB would read: `1.5` as an integer, `1e3` as a decimal, `2024-1-2` as a timestamp. A timestamp with an offset is taken to UTC |
 | DataFusion | several grouping sets | the result has one more column, between keys and measures: an integer with one bit for each key |
-| Isthmus (Substrait's producer in Java), and plans without a producer's name | several grouping sets | some of these plans count on a column with the set's number, some do not. Tidegate takes the reading whose columns fit the relations above. If both readings fit, it refuses the plan (`AMBIGUOUS_GROUPING`) |
+| Isthmus (Substrait's producer in Java), substrait-java, and plans that name no producer | several grouping sets | some of these plans count on a column with the set's number, some do not. Tidegate takes the reading whose columns fit the relations above. If both readings fit, it refuses the plan (`AMBIGUOUS_GROUPING`) |
 
 ## DataFusion's patterns
 
-DataFusion's patterns are those of Rust's `regex`. DuckDB's engine, RE2, has the same signs, but reads some of them
-otherwise. Tidegate writes constant patterns anew, so that they mean the same:
+DataFusion's patterns are those of Rust's `regex`. DuckDB's engine, RE2, has the same syntax, but gives some of it
+another meaning. Tidegate rewrites constant patterns, so that they mean the same:
 
 | In a pattern | Tidegate |
 |---|---|
-| `\\d`, `\\w`, `\\s` and their opposites | they know all letters and digits, not only those of ASCII |
+| `\\d`, `\\w`, `\\s` and their opposites | match all letters and digits of Unicode, as in Rust |
 | `\\b`, `\\B` | runs for texts without letters beyond ASCII; a text with such letters is an error |
 | a class in a class, `&&`, `--`, `~~`, the flags `x`, `u`, `R` and `U`, `\\<`, `\\>` | refused |
-| `$1`, `${1}`, `$name`, `$$` and `\\1` in the new text of a replacement | written anew for RE2, for the first nine groups; refused for a reference to a later group |
-| a group that `regexp_match` may leave out, or find empty | refused: DuckDB does not tell the two apart |
+| `$1`, `${1}`, `$name`, `$$` and `\\1` in the new text of a replacement | rewritten for RE2, for the first nine groups; refused for a reference to a later group |
+| a group that may match nothing or an empty text, in `regexp_match` | refused, because DuckDB gives the same answer for both |
 
-Tidegate does not write a pattern from a column anew. If such a pattern has `\\d`, `\\w`, `\\s` or one of their opposites,
-`\\b`, `\\B`, `\\u`, `\\U`, `&&`, `--`, `~~`, or one of the flags `x`, `u`, `R` and `U`, each text that is not ASCII is an
-error. A new text from a column must not have a `$`.
+Tidegate cannot rewrite a pattern that comes from a column. If such a pattern has one of these signs, every text that is
+not ASCII is an error: `\\d`, `\\w`, `\\s` and their opposites, `\\b`, `\\B`, `\\u`, `\\U`, `&&`, `--`, `~~`, and the flags `x`,
+`u`, `R` and `U`. A new text from a column must not have a `$`.
 
 ## What a plan lacks
 
-Some producers leave out a part that Substrait asks for, or write another one. Tidegate reads these plans so:
+Some producers do not write what Substrait asks for. Tidegate reads their plans so:
 
 | Producer | Its plans | Read as |
 |---|---|---|
 | DuckDB's extension | a projection stands for its expressions alone. Substrait has the input's columns before them | the expressions alone, if the plan's references and the number of its result's names fit that; else as Substrait has it |
-| DuckDB's extension | NOT LIKE is `not_equal` | NOT LIKE for [some texts](plans-and-coverage.md#tpc-h) |
+| DuckDB's extension | NOT LIKE is `not_equal` | NOT LIKE for [some texts](#what-plans-lose) |
 | DuckDB's extension | UNION is UNION ALL | UNION ALL, with a warning |
 | DuckDB's extension, ibis-substrait | declared result types are wrong | the types that Substrait's rules give |
 | ibis-substrait | the division of two integers is written as integer division, but declared as a float | a division of floats |
@@ -96,23 +118,71 @@ Some producers leave out a part that Substrait asks for, or write another one. T
 | DuckDB's extension | a null has no type, and is cast to one | a null of that type |
 | DuckDB's extension | `constant_or_null`, a function of DuckDB's optimizer | its first argument, or null if another one is null |
 | ibis-substrait | the branches of a condition are integers of several widths | integers of the widest |
-| ibis-substrait | a subquery's references to the outer query's row are written as references to its own row | [as written](plans-and-coverage.md#tpc-h). If only the outer query's row has such a column: as a reference to that row, with a warning |
-| DataFusion | EXISTS and IN are written as the same join | that join, with a warning where EXISTS and IN treat a null differently ([which](plans-and-coverage.md#tpc-h)) |
+| ibis-substrait | a subquery's references to the outer query's row are written as references to its own row | [as written](#what-plans-lose). If only the outer query's row has such a column: as a reference to that row, with a warning |
+| DataFusion | EXISTS and IN are written as the same join | that join, with a warning where EXISTS and IN treat a null differently ([which](#what-plans-lose)) |
 | DataFusion | unsigned integers are written as signed ones, with a mark (a type variation) that the plan does not declare | unsigned integers |
 | DataFusion | the sum of a very large limit and an offset is a negative number of rows | all rows |
 | pyarrow (Acero) | `if_else` with a condition that is null, where pyarrow gives null; `is_in` of a null, where pyarrow gives false | as written: the value of the else, and null |
-| all, before Substrait 0.63 | a limit of 0 rows looks like a limit without a number | a limit of 0 rows |
+| every plan that states a version of Substrait below 0.63 | a limit of 0 rows looks like a limit without a number | a limit of 0 rows |
 
-The tests run the TPC-H plans of four producers: 22 of DataFusion, 15 of DuckDB's extension (it writes no others), 20 of
-ibis-substrait and 22 of substrait-python. All 79 run. If you have run `make producers-venv`, which makes an environment
-for ibis-substrait 4.0.1 and for DuckDB 1.1.3 with its extension, the tests also let these two write new plans, fixed and
-random ones, run the plans, and compare the answers. Neither can be in one environment with Tidegate: ibis-substrait does
-not import with today's substrait, and the extension is for DuckDB 1.1.3 alone.
+## What plans lose
 
-`make producers-venv` also makes an environment with the tables and the 99 queries of TPC-DS, which come with a DuckDB
-extension. The tests then let DataFusion plan each query, run the plan, and compare its rows with DuckDB's and its types
-with DataFusion's. All 99 are right. Columns that are ratios of decimals are compared to a millionth: DataFusion divides
-decimals to a fixed number of places, DuckDB divides them as floats.
+Seven plans of ibis-substrait do not mean the same as their SQL, because the producer lost a part of the meaning.
+Tidegate runs these plans as they are written. The tests compare their rows with those of an SQL that says what the plan
+says:
+
+| Plan | The plan says |
+|---|---|
+| `ibis/q02` | the minimum is of all parts, not of the outer query's part: ps_partkey is compared with itself |
+| `ibis/q04` | EXISTS asks for any line item, not for one of the outer order: l_orderkey is compared with itself |
+| `ibis/q07` | columns 44 and 45 (key and name of the customer's nation) are written as 0 and 1 (key and name of the supplier). So the plan joins c_nationkey with s_suppkey, and gives s_name as the customer's nation |
+| `ibis/q11` | the fraction 0.0001 is cast to decimal(38, 2), where it is 0.00 |
+| `ibis/q20` | the sum is not of the outer part and supplier: l_partkey is compared with l_orderkey, l_suppkey with l_partkey |
+| `ibis/q21` | EXISTS asks for any order, and compares l_suppkey with l_quantity |
+| `ibis/q22` | EXISTS compares o_custkey with o_orderkey, not with the outer customer's key. The country code is a substring of two characters from position 0, as in ibis. Substrait counts from 1, so the plan gets only the first character |
+
+Sometimes Tidegate has to guess what a plan means. One case needs care, in plans that DuckDB's extension wrote alone: it
+writes both `<>` and NOT LIKE as `not_equal`. If the text that is compared has a `%` at its start or its end, and
+another one between other characters, Tidegate runs NOT LIKE, and warns with the plan path. `%special%requests%` and
+`%a%b` are such texts; `%abc%` and `a%b` are not. If you mean such a text literally, Tidegate misreads it. It reads
+every other `not_equal` as written.
+
+DataFusion loses the meaning of some SQL operations before it writes a plan. Tidegate runs these plans as written, too:
+
+| SQL | DataFusion's plan says |
+|---|---|
+| `INTERSECT ALL`, `EXCEPT ALL` | a semi or an anti join. These keep, or drop, all copies of a row if the other side has one copy; SQL counts the copies. DataFusion's own answer is that of the semi or anti join, not SQL's |
+| `... OR NOT EXISTS (...)` | This may lose rows: those for which the subquery's condition is null for some inner row and true for none. DataFusion writes the [mark join](glossary.md#from-a-plan-to-work) of `NOT IN`, and the two differ in this case. The plan gets a warning |
+| `NOT IN (...)` as a filter | the anti join of `NOT EXISTS`. It keeps a row whose own value is null, and keeps rows even if one of the values in the list is null; SQL keeps neither. The plan gets a warning if the condition of an anti join may be null. A correct `NOT EXISTS` gets this warning, too |
+
+Six plans that DuckDB wrote (3, 5, 7, 8, 10 and 18) have the filter `o_custkey <= 7499`: the largest key in the data
+that DuckDB had. On larger data they return rows of those customers alone.
+"""  # noqa: E501 - a row of a table is one line
+
+
+_NOT_RUN: Final = """\
+Tidegate runs every other function and query of [the list](datafusion-functions.md), and gives DataFusion's answer.
+
+| Instead of | Write |
+|---|---|
+| `random`, `uuid` | a column that you feed: a strict task has to give the same rows on every run |
+| `unnest` | the relation [`Unnest`](plans-and-coverage.md#custom-relations) |
+| `WITH RECURSIVE` | a [loop](loops.md), with substrait's builders |
+| `SELECT NULL` | `CAST(NULL AS BIGINT)`, or another type |
+
+`i64?` in a note is an `i64` that may be null."""
+
+_LISTS_HEAD: Final = """\
+This page lists functions and queries of DataFusion, and whether Tidegate runs them. DataFusion ran each of them and
+wrote it as a plan. Tidegate ran the plan. Then the values, types and nulls of both answers were compared.
+[Producers](producers.md) lists what does not run, and what to write instead.
+
+| Runs | Meaning |
+|---|---|
+| yes | Tidegate and DataFusion give the same answer |
+| refused | Tidegate refuses the plan, for the reason in the note |
+| as written | DataFusion's plan lacks a part of the query. Tidegate runs the plan, and gives what DataFusion gives when it reads the plan back |
+| not written | DataFusion itself does not run the query, or cannot write it as a plan |
 """  # noqa: E501 - a row of a table is one line
 
 
@@ -127,23 +197,39 @@ def outcomes() -> tuple[Mapping[Call, Result], Mapping[str, Mapping[str, Result]
         return function_outcomes(client), features
 
 
-def page(functions: Mapping[Call, Result], features: Mapping[str, Mapping[str, Result]]) -> str:
-    """The text of docs/producers.md."""
-    return "\n".join(_lines(functions, features)) + "\n"
+def pages(functions: Mapping[Call, Result], features: Mapping[str, Mapping[str, Result]]) -> Mapping[Path, str]:
+    """The texts of docs/producers.md, and of the page with every function and query."""
+    heading = f"# Functions and queries of DataFusion {_VERSION}"
+    texts = {
+        PATH: (_HEAD, *_what_does_not_run(functions, features)),
+        LISTS: (heading, "", _LISTS_HEAD, *_all(functions, features)),
+    }
+    return {path: "\n".join(lines) + "\n" for path, lines in texts.items()}
 
 
-def _lines(functions: Mapping[Call, Result], features: Mapping[str, Mapping[str, Result]]) -> Iterator[str]:
-    version = datafusion.__version__.partition(".")[0]
-    yield from (_HEAD, f"## DataFusion {version}: functions", "")
-    yield from ("The functions of DataFusion's own list. " + _count(functions.values()), "")
+def _what_does_not_run(functions: Mapping[Call, Result], features: Mapping[str, Mapping[str, Result]]) -> Iterator[str]:
+    yield from (f"## What does not run of DataFusion {_VERSION}", "", _NOT_RUN, "")
+    yield from ("| Function or query | Runs | Note |", "|---|---|---|")
+    queries = (item for chapter in features.values() for item in chapter.items())
+    for sql, result in (*((call.sql, result) for call, result in functions.items()), *queries):
+        if result.outcome is not Outcome.RIGHT:
+            yield _row(sql, result)
+
+
+def _all(functions: Mapping[Call, Result], features: Mapping[str, Mapping[str, Result]]) -> Iterator[str]:
+    yield from ("## Functions", "", "The functions of DataFusion's own list. " + _count(functions.values()), "")
     yield from ("| Function | Kind | Runs | Note |", "|---|---|---|---|")
     for call, result in functions.items():
         yield f"| `{_cell(call.sql)}` | {call.kind} | {result.outcome} | {_note(result)} |"
-    yield from ("", f"## DataFusion {version}: features", "")
+    yield from ("", "## Queries", "")
     yield _count(result for chapter in features.values() for result in chapter.values())
     for chapter, results in features.items():
         yield from ("", f"### {chapter.capitalize()}", "", "| Query | Runs | Note |", "|---|---|---|")
-        yield from (f"| `{_cell(sql)}` | {result.outcome} | {_note(result)} |" for sql, result in results.items())
+        yield from (_row(sql, result) for sql, result in results.items())
+
+
+def _row(sql: str, result: Result) -> str:
+    return f"| `{_cell(sql)}` | {result.outcome} | {_note(result)} |"
 
 
 def _count(results: Iterable[Result]) -> str:
@@ -161,8 +247,9 @@ def _cell(text: str) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Write the page to the given path, by default to docs/producers.md in the current folder."""
-    Path(arguments[0] if arguments else PATH).write_text(page(*outcomes()), encoding="utf-8")
+    """Write the pages below the given folder, by default the current one."""
+    for path, text in pages(*outcomes()).items():
+        (Path(*arguments) / path).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
