@@ -2,7 +2,7 @@
 
 ::
 
-    {"format": 2, "digest": "<of the rest>", "checkpoint": {"name": "epoch-12", "epoch": 12, ...}}
+    {"format": 3, "digest": "<of the rest>", "checkpoint": {"name": "epoch-12", "epoch": 12, ...}}
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ import pyarrow as pa
 from ...proto.errors import CheckpointError
 from ..ledger.transactions import Record
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """The format of the manifest and of the folder around it. Every table in it has its own version besides.
 
-Format 1 had no transactions.
+Format 1 had no transactions, and format 2 no task.
 """
+
+NO_TASK: Final = ""
+"""The task in manifests that do not name one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +71,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """A checkpoint at the barrier of `epoch`.
+    """A checkpoint of `task` at the barrier of `epoch`.
 
     `sources` has the last sealed split number of each source, `transactions` the last transaction of each application.
     """
@@ -81,6 +84,7 @@ class Manifest:
     origin: Origin
     tables: tuple[StateTable, ...]
     transactions: tuple[Record, ...] = ()
+    task: str = NO_TASK
 
     @property
     def parts(self) -> tuple[Part, ...]:

@@ -46,6 +46,7 @@ class Checkpoints:
             state = TablesWriter(self._written)
             save(state)
             manifest = Manifest(
+                task=self._task,
                 name=name,
                 epoch=position.epoch,
                 taken_us=time.time_ns() // 1000,

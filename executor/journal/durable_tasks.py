@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import itertools
 import logging
+import secrets
 import sqlite3
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Final
 
-from ...proto.errors import TidegateError
+from ...proto.errors import Refused, TidegateError
 from ...proto.values import Cursor
 from ..checkpoints.disk import Disk, LocalDisk
 from ..checkpoints.regular_checkpoints import has_state, usable_of
@@ -19,15 +21,20 @@ from ..ledger.epoch import Start
 from ..ledger.ledger_change import LeftOut
 from .data_folder import DataFolder
 from .group_commit import Journal
-from .journal_database import JournalDatabase, Statement, TaskRows, insert_task, set_base
+from .journal_database import RESTORE, JournalDatabase, Statement, TaskRows, insert_task, set_base
 from .kept_bytes import KeptBytes
-from .kept_reader import Kept
+from .kept_reader import Kept, digest_in
 from .own_checkpoints import OwnCheckpoints
 from .read_task import read_task
 from .records import Base, Creation, base_message, creation_message, with_checksum
 from .task_journal import DurableTask, Recorded
 
 _log = logging.getLogger("tidegate.server")
+
+_FIRST_BITS: Final = 60
+"""The bits of the first task's number, which is drawn. A checksum covers the number of the record's task, so a record
+of another data folder does not pass.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +48,7 @@ class StoredTask:
     identity: str
     creation: Creation
     start: Start
+    sealed: int
     cut: bool
     acknowledged: Cursor
     records: tuple[Recorded, ...]
@@ -79,7 +87,7 @@ class DurableTasks:
         self._folder = DataFolder(path)
         disk = disk or LocalDisk()
         try:
-            database = JournalDatabase(self._folder.journal)
+            database = JournalDatabase(self._folder.journal, self._there(disk))
             try:
                 disk.sync_names(self._folder.path)
                 tasks = tuple(database.tasks())
@@ -92,19 +100,34 @@ class DurableTasks:
             except BaseException:
                 self._journal.close()
                 raise
+        except OSError as error:
+            self._folder.release()
+            raise Refused(
+                f"the data folder {self._folder.path} is damaged: {error.filename or path} cannot be read or written "
+                f"({error.strerror}): {RESTORE}",
+                reason="DATA_DAMAGED",
+            ) from error
         except BaseException:
             self._folder.release()
             raise
+
+    def _there(self, disk: Disk) -> list[str]:
+        """What a journal names, and no folder has before it has a journal."""
+        rows = any(digest_in(name) is not None for name in disk.sizes(self._folder.rows))
+        return ["kept rows"] * rows + ["checkpoints"] * bool(disk.folders(self._folder.checkpoints))
 
     def _open(self, tasks: Sequence[TaskRows], database: JournalDatabase, disk: Disk) -> None:
         uses: Counter[bytes] = Counter()
         self.rows = KeptBytes(self._journal, database, disk, self._folder.rows, uses)
         self.checkpoints = OwnCheckpoints(disk, self._folder.checkpoints)
         self._database = database
-        self._numbers = itertools.count(max((rows.number for rows in tasks), default=0) + 1)
+        self._numbers = itertools.count(max((rows.number for rows in tasks), default=secrets.randbits(_FIRST_BITS)) + 1)
         self._stored = tuple(self._read(rows, uses) for rows in tasks)
+        if self.rows.lost():
+            _log.warning("the data folder lacks kept rows that its journal names: nothing in it is removed")
+            return
         self.rows.collect()
-        self.checkpoints.collect({task.identity for task in self._stored})
+        self.checkpoints.collect({task.identity: task.sealed for task in self._stored})
 
     def read_again(self, journal: DurableTask) -> StoredTask:
         """The task as the journal has it now. It goes on with the journal of the answer, not with this one."""
@@ -115,6 +138,7 @@ class DurableTasks:
     def _read(self, rows: TaskRows, uses: Counter[bytes]) -> StoredTask:
         read = read_task(rows, self.rows)
         uses.update(read.digests)
+        taken = self.checkpoints.epochs(rows.identity) if has_state(read.creation.options) else ()
         return StoredTask(
             identity=rows.identity,
             creation=read.creation,
@@ -123,7 +147,8 @@ class DurableTasks:
             acknowledged=read.acknowledged,
             records=read.records,
             left_out=read.left_out,
-            checkpoints=self.checkpoints.epochs(rows.identity) if has_state(read.creation.options) else (),
+            sealed=read.sealed,
+            checkpoints=[epoch for epoch in taken if epoch <= read.sealed],
             journal=self._task(
                 rows.number, rows.identity, read.creation, len(rows.body), read.base, read.acknowledged, read.records
             ),

@@ -14,12 +14,22 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from ...proto.errors import InvalidRequest, Refused, TidegateError
+from ...proto.errors import InvalidRequest, TidegateError
 from ...proto.values import Cursor, Mode
 from ..checkpoints.checkpoint_folder import CheckpointFolder, is_manifest
 from ..checkpoints.disk import LocalDisk
 from .data_folder import checkpoints_in, journal_in, rows_in
-from .journal_database import TaskRows, blob_in, check_format, check_whole, task_rows, unusable
+from .journal_database import (
+    UNREADABLE,
+    TaskRows,
+    blob_in,
+    blob_sizes,
+    check_format,
+    check_owners,
+    check_whole,
+    task_rows,
+    unusable,
+)
 from .kept_reader import KeptReader, digest_in
 from .read_task import ReadTask, read_task
 
@@ -72,6 +82,7 @@ class DataInspection:
         check_whole(self._journal)
         with self._snapshot() as connection:
             check_format(self._journal, connection)
+            check_owners(connection)
             reader = self._reader(connection)
             sizes = self._sizes(connection)
             return [
@@ -81,7 +92,7 @@ class DataInspection:
 
     def _sizes(self, connection: sqlite3.Connection) -> dict[bytes, int]:
         """The sizes of all kept bytes, by their digests."""
-        sizes = dict(connection.execute("SELECT digest, length(body) FROM blobs").fetchall())
+        sizes = blob_sizes(connection)
         for name, size in LocalDisk().sizes(self._rows).items():
             if (digest := digest_in(name)) is not None:
                 sizes[digest] = size
@@ -92,12 +103,12 @@ class DataInspection:
     def check(self) -> Verified:
         """Read everything, and compare it with its checksums."""
         problems: list[str] = []
-        try:
+        with _noted(problems):
             check_whole(self._journal)
-        except Refused as error:
-            problems.append(error.message)
         with self._snapshot() as connection:
             check_format(self._journal, connection)
+            with _noted(problems):
+                check_owners(connection)
             problems += _integrity(connection)
             tasks = self._read_all(connection, problems)
             uses = Counter(digest for task in tasks for digest in task.digests)
@@ -118,10 +129,8 @@ class DataInspection:
         reader = self._reader(connection)
         tasks = []
         for rows in task_rows(connection):
-            try:
+            with _noted(problems, f"task {rows.identity}: "):
                 tasks.append(read_task(rows, reader))
-            except TidegateError as error:
-                problems.append(f"task {rows.identity}: {error.message}")
         return tasks
 
     def _read_kept(
@@ -172,7 +181,7 @@ class DataInspection:
             with closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_BUSY_SECONDS)) as connection:
                 connection.execute("BEGIN")
                 yield connection
-        except sqlite3.Error as error:
+        except UNREADABLE as error:
             raise unusable(self._journal, error) from error
 
 
@@ -192,6 +201,15 @@ def _entry(
         checkpoints=sum(map(is_manifest, checkpoint_files)),
         checkpoint_bytes=sum(checkpoint_files.values()),
     )
+
+
+@contextmanager
+def _noted(problems: list[str], of: str = "") -> Iterator[None]:
+    """Add what a check raises to the problems."""
+    try:
+        yield
+    except TidegateError as error:
+        problems.append(f"{of}{error.message}")
 
 
 def _integrity(connection: sqlite3.Connection) -> list[str]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +47,9 @@ RESTORE: Final = (
     "(`tidegate data check` lists all that is damaged)"
 )
 """The advice for a damaged folder, without which no service can start."""
+
+UNREADABLE: Final = (sqlite3.Error, UnicodeDecodeError)
+"""The errors of a read of a damaged database. SQLite's messages repeat names in it, which may be no text any more."""
 
 Statement: TypeAlias = tuple[str, tuple[object, ...]]
 """SQL with its parameters."""
@@ -102,22 +105,23 @@ class TaskRows:
 
 
 class JournalDatabase:
-    """The database at `path`, made if there is none."""
+    """The database at `path`. It is made if there is none, unless what it should name is `there` already."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, there: Sequence[str] = ()) -> None:
         self._path = path
+        self._there = there
         self._reading = threading.Lock()
         check_whole(path)
         with suppress(OSError):  # SQLite says why the file cannot be used
             path.touch(mode=0o600)
         try:
             self._writer = self._connect()
-        except sqlite3.Error as error:
+        except UNREADABLE as error:
             raise unusable(self._path, error) from error
         try:
             self._check_format()
             self._reader = self._connect()
-        except sqlite3.Error as error:
+        except UNREADABLE as error:
             self._writer.close()
             raise unusable(self._path, error) from error
         except BaseException:
@@ -138,6 +142,12 @@ class JournalDatabase:
     def _check_format(self) -> None:
         """Make the tables in a new database. Raises `Refused` for a database of another format."""
         if _is_new(self._writer):
+            if self._there:
+                raise Refused(
+                    f"{self._path} has no tables, and there are {' and '.join(self._there)} beside it, which would be "
+                    f"removed because no task names them: {RESTORE}",
+                    reason="DATA_DAMAGED",
+                )
             self.commit((statement, ()) for statement in _SCHEMA)
         else:
             check_format(self._path, self._writer)
@@ -158,17 +168,24 @@ class JournalDatabase:
     def tasks(self) -> Iterator[TaskRows]:
         """All tasks with their records, in the order in which they were made."""
         try:
+            check_owners(self._writer)
             yield from task_rows(self._writer)
-        except sqlite3.Error as error:
+        except UNREADABLE as error:
             raise unusable(self._path, error) from error
 
     def task(self, number: int) -> TaskRows:
         """A task with its records, as committed. On any thread."""
-        with self._reading:
-            return next(rows for rows in task_rows(self._reader, number))
+        try:
+            with self._reading:
+                return next(rows for rows in task_rows(self._reader, number))
+        except (*UNREADABLE, StopIteration) as error:
+            raise unusable(self._path, error) from error
 
     def blob_sizes(self) -> dict[bytes, int]:
-        return dict(self._writer.execute("SELECT digest, length(body) FROM blobs").fetchall())
+        try:
+            return blob_sizes(self._writer)
+        except UNREADABLE as error:
+            raise unusable(self._path, error) from error
 
     def blob(self, digest: bytes) -> bytes | None:
         """Kept rows; None if there are none of this digest. On any thread."""
@@ -182,7 +199,7 @@ class JournalDatabase:
         self._writer.close()
 
 
-def unusable(path: Path, error: sqlite3.Error) -> Refused | InvalidRequest:
+def unusable(path: Path, error: Exception) -> Refused | InvalidRequest:
     """The error that says why a database cannot be opened or read."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in (0, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):  # Python's own errors have no code
@@ -227,6 +244,19 @@ def check_format(path: Path, connection: sqlite3.Connection) -> None:
         )
 
 
+def check_owners(connection: sqlite3.Connection) -> None:
+    """Raise `Refused` if a row belongs to a task that is not there: it was that of another one, whose row is lost."""
+    row = connection.execute(
+        "SELECT task FROM (SELECT task FROM records UNION SELECT task FROM bases UNION SELECT task FROM cursors) "
+        "EXCEPT SELECT number FROM tasks LIMIT 1"
+    ).fetchone()
+    if row is not None:
+        raise Refused(
+            f"the journal is damaged: it has rows of a task {row[0]!r}, which is not in it: {RESTORE}",
+            reason="DATA_DAMAGED",
+        )
+
+
 def task_rows(connection: sqlite3.Connection, number: int | None = None) -> Iterator[TaskRows]:
     """All tasks with their records, in the order in which they were made; or the one of this `number`."""
     rows = connection.execute(
@@ -247,8 +277,15 @@ def task_rows(connection: sqlite3.Connection, number: int | None = None) -> Iter
 
 
 def blob_in(connection: sqlite3.Connection, digest: bytes) -> bytes | None:
+    """Kept rows; None if there are none of this digest, or if what is there are no bytes."""
     row = connection.execute("SELECT body FROM blobs WHERE digest = ?", (digest,)).fetchone()
-    return None if row is None else row[0]
+    return row[0] if row is not None and isinstance(row[0], bytes) else None
+
+
+def blob_sizes(connection: sqlite3.Connection) -> dict[bytes, int]:
+    """The sizes of kept rows, by their digests."""
+    rows = connection.execute("SELECT digest, length(body) FROM blobs WHERE typeof(digest) = 'blob'")
+    return dict(rows.fetchall())
 
 
 def _is_new(connection: sqlite3.Connection) -> bool:

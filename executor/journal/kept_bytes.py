@@ -57,6 +57,10 @@ class KeptBytes:
         self._threads = ThreadPoolExecutor(_THREADS, "tidegate-kept")
         disk.make_folder(folder)
 
+    def lost(self) -> bool:
+        """True if there are no bytes of a digest that a record names."""
+        return not self._sizes.keys() >= self._uses.keys()
+
     def collect(self) -> None:
         """Remove all kept bytes that no record names. Called once, before anything is kept."""
         for name in self._disk.sizes(self._folder):

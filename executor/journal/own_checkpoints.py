@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -13,7 +13,7 @@ from pathlib import Path
 from ...proto.values import TaskOptions
 from ..checkpoints.checkpoint_folder import CheckpointFolder
 from ..checkpoints.disk import Disk
-from ..checkpoints.manifest import Origin
+from ..checkpoints.manifest import NO_TASK, Origin, damaged
 from ..checkpoints.regular_checkpoints import EndingError, RegularCheckpoints, epochs_of, name_of
 from ..checkpoints.root import KnownCheckpoint
 from ..checkpoints.taking import Checkpoints
@@ -38,9 +38,13 @@ class OwnCheckpoints:
         return epochs_of(self.folder(task).names())
 
     def known(self, task: str, epoch: int) -> KnownCheckpoint:
-        """The checkpoint at the barrier of an epoch. Raises `CheckpointError` if it is damaged."""
-        folder = self.folder(task)
-        return KnownCheckpoint(folder, folder.manifest(name_of(epoch)))
+        """The checkpoint at the barrier of an epoch. Raises `CheckpointError` if it is damaged, or is another one."""
+        folder, name = self.folder(task), name_of(epoch)
+        manifest = folder.manifest(name)
+        if manifest.task not in (task, NO_TASK) or (manifest.name, manifest.epoch) != (name, epoch):
+            of = f"checkpoint {manifest.name!r} of task {manifest.task!r}"
+            raise damaged(f"'{task}/{name}'", f"it is {of}, at epoch {manifest.epoch}")
+        return KnownCheckpoint(folder, manifest)
 
     def drop(self, task: str, epoch: int) -> None:
         """Remove a checkpoint that is damaged."""
@@ -50,11 +54,18 @@ class OwnCheckpoints:
         """The checkpoints of a task of this origin, which has `kept` ones already."""
         return RegularCheckpoints(Checkpoints(task, self.folder(task), origin), self, options, kept)
 
-    def collect(self, tasks: Collection[str]) -> None:
-        """Remove the folders of other tasks than these."""
+    def collect(self, sealed: Mapping[str, int]) -> None:
+        """Remove the folders of other tasks than these, and checkpoints of epochs that these have not sealed: they
+        belong to a newer journal, and would be taken for those that the tasks get there.
+        """
         for task in self._disk.folders(self._path):
-            if task not in tasks:
+            if task not in sealed:
                 self._remove(task)
+                continue
+            for epoch in self.epochs(task):
+                if epoch > sealed[task]:
+                    _log.warning("task %s has a checkpoint at epoch %d, which is not sealed: removed", task, epoch)
+                    self.drop(task, epoch)
 
     def remove(self, task: str) -> None:
         """Remove the checkpoints of a task that is deleted. Never blocks."""

@@ -58,12 +58,15 @@ def read_task(rows: TaskRows, kept: KeptByDigest) -> ReadTask:
 
 def _read(rows: TaskRows, kept: KeptByDigest) -> ReadTask:
     number = rows.number
+    creation = creation_value(checked("task", number, 0, rows.body, pb.Creation))
+    if creation.info.id != rows.identity:
+        raise damaged(f"the task that was made as {creation.info.id!r} is called {rows.identity!r}")
     base = Base() if rows.base is None else base_value(checked("base", number, 0, rows.base, pb.Base))
     cursor = Cursor(base.start.epoch + 1)
     if rows.cursor is not None:
         cursor = messages.cursor_value(checked("cursor", number, 0, rows.cursor, wire.Cursor))
     return ReadTask(
-        creation=creation_value(checked("task", number, 0, rows.body, pb.Creation)),
+        creation=creation,
         base=base,
         acknowledged=cursor,
         records=tuple(_records(rows, base.position, kept)),

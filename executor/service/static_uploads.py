@@ -67,7 +67,7 @@ class Staging:
             known = {path: self._staged[path] for path in paths.keys() & self._staged.keys()}
         named = {path: staged.size for path, staged in known.items() if staged.owner == owner}
         for path in paths.keys() - named.keys():
-            check_there(path, self._files.folder, paths[path], foreign=path in known)
+            check_there(path, self._files.folder, paths[path], foreign=True)
         total = sum(named.values())
         if not space.quota.take(total):
             message = (

@@ -198,14 +198,15 @@ def _on_disk(name: str) -> Iterator[None]:
 
 
 def check_there(path: str, folder: Path, origin: str, *, foreign: bool = False) -> None:
-    """Raise `NotFound` for a path that an upload to a folder of this name was answered with, and that is gone. The
-    `foreign` file of another principal is gone for all others.
+    """Raise `NotFound` for a path that an upload to a folder of this name was answered with, and that is gone. If what
+    is in `folder` is `foreign`, it is gone, too, however the path is spelled: the caller learns nothing of it.
 
     Each run of a service has a folder of its own.
     """
     file = Path(path)
     was_uploaded = file.parent.name == folder.name and _UPLOAD.fullmatch(file.name) is not None
-    if was_uploaded and (foreign or not os.path.exists(file)):
+    hidden = foreign and os.path.exists(file) and os.path.realpath(file.parent) == os.path.realpath(folder)
+    if was_uploaded and (hidden or not os.path.exists(file)):
         raise NotFound(
             f"{path} was uploaded, and is not there any more ({origin}): the server has started again since, or no "
             "call named the file in time; upload the file again",

@@ -70,12 +70,14 @@ def test_uploads_of_tables_tell_nothing_of_those_of_others(tmp_path: Path) -> No
     theirs, own = (staging.begin_upload(owner, "x.csv").receive([b"a"]) for owner in ("alice", "mallory"))
     assert {len(Path(path).name.split(".")[0]) for path in (theirs, own)} == {32}
     timers.close()
-    refusals = []
-    for path in (theirs, str(Path(theirs).with_name("0" * 32 + ".upload.csv"))):
-        with pytest.raises(tidegate.NotFound) as gone:
-            staging.take("mallory", {"t": [FileSplit(path)]}, space)
-        refusals.append((gone.value.reason, str(gone.value).replace(path, "")))
-    assert refusals[0] == refusals[1]
+    for spelled in ("{0}/{1}", "{0}/./{1}", "{0}//{1}", "{0}/../staged/{1}", "{0}/{1}/"):
+        refusals = []
+        for name in (Path(theirs).name, "0" * 32 + ".upload.csv"):
+            path = spelled.format(tmp_path / "staged", name)
+            with pytest.raises(tidegate.NotFound) as gone:
+                staging.take("mallory", {"t": [FileSplit(path)]}, space)
+            refusals.append((gone.value.reason, str(gone.value).replace(path, "")))
+        assert refusals[0] == refusals[1]
     assert staging.take("mallory", {"t": [FileSplit(own)]}, space)["t"] != [FileSplit(own)]
 
 

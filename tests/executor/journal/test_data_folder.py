@@ -8,8 +8,8 @@ import signal
 import sqlite3
 import stat
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from tidegate.executor.journal.inspection import DataInspection
 from tidegate.executor.journal.kept_reader import KeptReader
 from tidegate.executor.journal.records import with_checksum
 from tidegate.executor.ledger.split_digest import bytes_digest
-from tidegate.proto.errors import Exhausted, InvalidRequest, Refused
+from tidegate.proto.errors import Exhausted, InvalidRequest, Refused, TaskFailed
 from tidegate.proto.tidegate.v1 import journal_pb2 as pb
 from tidegate.proto.values import TaskPhase
 from tidegate.server.cli.text_table import text_table
@@ -145,12 +145,20 @@ def test_a_table_on_the_terminal_has_no_control_characters() -> None:
 def rewritten(service: Restarts, table: str, change: Callable[[Any], None]) -> None:
     """Change the first message in a table, and give it the checksum that belongs to it."""
     kind, number, message = ("task", 0, pb.Creation) if table == "tasks" else ("record", 1, pb.Change)
-    with closing(sqlite3.connect(service.data / "journal.sqlite")) as connection, connection:
+    with journal(service.data) as connection:
+        (task,) = connection.execute("SELECT min(number) FROM tasks").fetchone()
         (body,) = connection.execute(f"SELECT body FROM {table} LIMIT 1").fetchone()
         value = message.FromString(body[8:])
         change(value)
-        where = " WHERE task = 1 AND position = 1" if table == "records" else ""
-        connection.execute(f"UPDATE {table} SET body = ?{where}", (with_checksum(kind, 1, number, value),))
+        where = " WHERE task = ? AND position = 1" if table == "records" else " WHERE number = ?"
+        connection.execute(f"UPDATE {table} SET body = ?{where}", (with_checksum(kind, task, number, value), task))
+
+
+@contextmanager
+def journal(folder: Path) -> Iterator[sqlite3.Connection]:
+    """A connection that changes the journal in a folder, as if the disk had."""
+    with closing(sqlite3.connect(folder / "journal.sqlite")) as connection, connection:
+        yield connection
 
 
 @pytest.mark.parametrize(
@@ -185,3 +193,128 @@ def test_a_task_whose_changes_do_not_fit_together_fails_alone(tmp_path: Path) ->
         service.start()
         assert service.attach(other).epoch(1) == [1]
         assert service.attach(odd).info().state is TaskPhase.FAILED
+
+
+_FIRST = "(SELECT min(number) FROM tasks)"
+
+
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        ("UPDATE tasks SET id = substr(id, 2) || 'x'", "is called"),
+        (f"UPDATE tasks SET id = x'00' WHERE number = {_FIRST}", "is called"),
+        (f"DELETE FROM tasks WHERE number = {_FIRST}", "which is not in it"),
+        ("UPDATE records SET task = NULL", "which is not in it"),
+        (f"UPDATE bases SET task = 7 WHERE task = {_FIRST}", "which is not in it"),
+    ],
+    ids=["id", "id that is no text", "task", "records", "bases"],
+)
+def test_rows_of_the_journal_that_have_lost_their_task_are_damage(tmp_path: Path, change: str, match: str) -> None:
+    with Restarts(tmp_path) as service:
+        for _ in range(2):
+            service.create().add(1)
+        service.kill()
+        with journal(service.data) as connection:
+            connection.execute(change)
+        for look in (DurableTasks, lambda folder: DataInspection(folder).tasks()):
+            with pytest.raises(Refused, match=match) as refused:
+                look(service.data)
+            assert refused.value.reason == "DATA_DAMAGED"
+        assert any(match in problem for problem in DataInspection(service.data).check().problems)
+
+
+def test_tasks_whose_ids_are_exchanged_are_damage(tmp_path: Path) -> None:
+    with Restarts(tmp_path) as service:
+        one, two = service.create().id, service.create().id
+        service.kill()
+        with journal(service.data) as connection:
+            for old, new in ((one, "x"), (two, one), ("x", two)):
+                connection.execute("UPDATE tasks SET id = ? WHERE id = ?", (new, old))
+        with pytest.raises(Refused, match=f"was made as '{one}' is called '{two}'"):
+            DurableTasks(service.data)
+
+
+def test_records_of_another_data_folder_are_damage(tmp_path: Path) -> None:
+    with Restarts(tmp_path / "a") as one, Restarts(tmp_path / "b") as two:
+        for service, value in ((one, 1), (two, 2)):
+            service.create().add(value)
+            service.kill()
+        with journal(two.data) as connection:
+            stolen = connection.execute("SELECT position, body FROM records").fetchall()
+        with journal(one.data) as connection:
+            connection.executemany("UPDATE records SET body = ?2 WHERE position = ?1", stolen)
+        with pytest.raises(Refused, match=r"record 1 of its task .* differs from what was written"):
+            DurableTasks(one.data)
+
+
+def test_a_blob_that_is_no_bytes_is_damage_of_its_split(tmp_path: Path) -> None:
+    with Restarts(tmp_path) as service:
+        task = service.create()
+        task.add(1)
+        task.seal()
+        service.kill()
+        with journal(service.data) as connection:
+            connection.execute("UPDATE blobs SET body = 'text'")
+            connection.execute("INSERT INTO blobs VALUES (5, x'00')")
+        service.start()
+        with pytest.raises(TaskFailed) as failed:
+            service.attach(task).epoch(1)
+        assert failed.value.reason == "DATA_DAMAGED"
+
+
+def test_a_page_of_zeros_in_the_journal_is_damage(tmp_path: Path) -> None:
+    with Restarts(tmp_path) as service:
+        service.create().add(1)
+        service.kill()
+        path = service.data / "journal.sqlite"
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        whole = path.read_bytes()
+        reasons = set()
+        for start in range(0, len(whole), 4096):
+            path.write_bytes(whole[:start] + bytes(4096) + whole[start + 4096 :])
+            with pytest.raises(Refused) as refused:
+                DurableTasks(service.data)
+            reasons.add(refused.value.reason)
+        assert reasons == {"DATA_DAMAGED"}
+
+
+@pytest.mark.parametrize("part", ["rows", "journal.sqlite-wal"])
+def test_a_part_of_the_folder_that_is_something_else_is_damage(tmp_path: Path, part: str) -> None:
+    with Restarts(tmp_path) as service:
+        service.create()
+        service.kill()
+        path = service.data / part
+        if path.is_dir():
+            path.rename(tmp_path / "moved")
+            path.write_bytes(b"")
+        else:
+            path.unlink()
+            path.mkdir()
+        with pytest.raises(Refused, match=f"{part} cannot be read or written") as refused:
+            DurableTasks(service.data)
+        assert refused.value.reason == "DATA_DAMAGED"
+
+
+def test_rows_beside_a_journal_without_tables_stay(tmp_path: Path) -> None:
+    with Restarts(tmp_path) as service:
+        service.create().add(*range(20_000))
+        service.kill()
+        for name in ("journal.sqlite", "journal.sqlite-wal", "journal.sqlite-shm"):
+            (service.data / name).unlink(missing_ok=True)
+        for _ in range(2):
+            with pytest.raises(Refused, match="there are kept rows beside it") as refused:
+                DurableTasks(service.data)
+            assert refused.value.reason == "DATA_DAMAGED"
+        assert len([*(service.data / "rows").iterdir()]) == 1
+
+
+def test_rows_of_others_stay_if_those_of_the_journal_are_lost(tmp_path: Path) -> None:
+    with Restarts(tmp_path) as service:
+        service.create().add(*range(20_000))
+        service.kill()
+        rows = service.data / "rows"
+        [kept] = rows.iterdir()
+        kept.rename(rows / ("0" * 32))
+        DurableTasks(service.data).close()
+        assert [path.name for path in rows.iterdir()] == ["0" * 32]

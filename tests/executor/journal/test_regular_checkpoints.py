@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -224,6 +225,65 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(service: Restart
     assert not DataInspection(service.data).check().problems
     run(service, task, 9, 10, 11)
     assert computed(service) == 7
+
+
+def test_checkpoints_of_another_task_are_damaged_ones(service: Restarts) -> None:
+    one, two = create(service), create(service)
+    run(service, one, *range(1, 8))
+    for epoch in range(1, 8):
+        two.add(epoch + 100)
+        two.seal()
+        two.epoch(epoch, acknowledge=True)
+        service.manager.acknowledge(two.id, Cursor(epoch + 1))
+        service.settle()
+    service.kill()
+    folder = service.data / "checkpoints"
+    shutil.rmtree(folder / one.id)
+    (folder / two.id).rename(folder / one.id)
+    service.start()
+    for task in (one, two):
+        with pytest.raises(TaskFailed) as failed:
+            service.attach(task).epoch(8)
+        assert failed.value.reason == "CHECKPOINT_DAMAGED"
+
+
+def test_a_manifest_under_the_name_of_another_one_is_damaged(service: Restarts) -> None:
+    task = create(service)
+    run(service, task, *range(1, 8))
+    run(service, task, 8, reads=False)
+    service.kill()
+    folder = service.data / "checkpoints" / task.id
+    shutil.copy(folder / "epoch-8.json", folder / "epoch-6.json")
+    service.start()
+    assert service.attach(task).epoch(8) == [counting(8, 7)]
+    assert computed(service) == 4  # 5 to 8
+
+
+def test_checkpoints_of_a_newer_journal_are_not_those_of_an_older_one(service: Restarts) -> None:
+    task = create(service)
+    run(service, task, 1, 2)
+    service.kill()
+    older, service.data = service.data, service.data.with_name("newer")
+    shutil.copytree(older, service.data)
+    service.start()
+    run(service, service.attach(task), *range(3, 8))
+    service.kill()
+    shutil.rmtree(older / "checkpoints")
+    shutil.copytree(service.data / "checkpoints", older / "checkpoints")
+    service.data = older
+    service.start()
+    task = service.attach(task)
+    assert checkpoints(service, task) == []
+    for epoch in range(3, 8):
+        task.add(0, 0)
+        task.seal()
+        task.epoch(epoch)
+        service.manager.acknowledge(task.id, Cursor(epoch + 1))
+        service.settle()
+    task = service.restart(task)
+    task.add(8)
+    task.seal()
+    assert task.epoch(8) == [counting(8, 2 + 5 * 2)]
 
 
 def test_a_task_without_a_whole_checkpoint_fails_alone_and_says_why(service: Restarts) -> None:
