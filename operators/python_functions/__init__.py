@@ -5,14 +5,25 @@ from __future__ import annotations
 from typing import Final
 
 from .edit_distance import EDIT_DISTANCE, EDIT_DISTANCE_STEPS, edit_distance
+from .like import LIKE, LIKE_STEPS, like
 from .look_around import LOOK_AROUND, look_around
 from .python_function import PythonFunction
 from .sha2 import SHA2, sha2
 
-__all__ = ["EDIT_DISTANCE", "EDIT_DISTANCE_STEPS", "LOOK_AROUND", "PYTHON_FUNCTIONS", "SHA2", "PythonFunction"]
+__all__ = [
+    "EDIT_DISTANCE",
+    "EDIT_DISTANCE_STEPS",
+    "LIKE",
+    "LIKE_STEPS",
+    "LOOK_AROUND",
+    "PYTHON_FUNCTIONS",
+    "SHA2",
+    "PythonFunction",
+]
 
 PYTHON_FUNCTIONS: Final = (
     PythonFunction(LOOK_AROUND, ("VARCHAR",) * 4, "VARCHAR[]", look_around),
     PythonFunction(SHA2, ("VARCHAR", "BLOB"), "BLOB", sha2),
     PythonFunction(EDIT_DISTANCE, ("VARCHAR", "VARCHAR"), "BIGINT", edit_distance),
+    PythonFunction(LIKE, ("VARCHAR",) * 3, "BOOLEAN", like),
 )

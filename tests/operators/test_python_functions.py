@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import re
 
+import duckdb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.operators.python_functions.edit_distance import EDIT_DISTANCE_STEPS, edit_distance
+from tidegate.operators.python_functions.like import like
 from tidegate.operators.python_functions.sha2 import sha2
 
 TEXTS = st.text("abäß😀", max_size=12)
@@ -41,6 +44,39 @@ def test_a_distance_from_a_null_is_null() -> None:
 def test_texts_that_would_take_long_are_refused_with_their_lengths() -> None:
     with pytest.raises(ValueError, match="texts of 100,001 and 1,000 characters are too long for levenshtein"):
         edit_distance(["a" * 100_001], ["b" * (EDIT_DISTANCE_STEPS // 100_000)], nothing)
+
+
+LIKES = st.text("aab_%\\é", max_size=8)
+
+
+@given(text=st.text("aab_\\é", max_size=12), pattern=LIKES, escape=st.sampled_from(["", "\\", "a", "_", "%"]))
+def test_like_is_that_of_duckdb(text: str, pattern: str, escape: str) -> None:
+    """Where an escape ends the pattern, DuckDB has an error only if it gets that far in the text."""
+    sign = re.escape(escape)
+    if escape and re.fullmatch(f"(?:{sign}.|[^{sign}])*{sign}", pattern):
+        with pytest.raises(ValueError, match="ends with its escape character"):
+            like([text], [pattern], [escape], nothing)
+        return
+    ((expected,),) = duckdb.execute("SELECT $1 LIKE $2 ESCAPE $3", [text, pattern, escape]).fetchall()
+    assert like([text], [pattern], [escape], nothing).to_pylist() == [expected]
+
+
+def test_like_of_long_texts_takes_few_steps_or_can_be_stopped() -> None:
+    def checks(length: int, pattern: str) -> int:
+        looks: list[None] = []
+        assert like(["a" * length], [pattern], [""], lambda: looks.append(None)).to_pylist() == [False]
+        return len(looks)
+
+    assert checks(500_000, "%" + "a" * 100_000 + "b%") < 10
+    assert checks(3_000, "%" + "a" * 1_000 + "_b%") > 3
+    assert checks(3_000, "%" + "a_" * 500 + "b%") > 1_000
+    assert checks(3_000, "%a" * 1_500 + "_b") > 1_000
+
+
+def test_like_of_nulls_is_null_and_of_a_long_escape_an_error() -> None:
+    assert like([None, "a", "a"], ["a", None, "%%"], [""] * 3, nothing).to_pylist() == [None, None, True]
+    with pytest.raises(ValueError, match="one character of ASCII"):
+        like(["a"], ["a"], ["ab"], nothing)
 
 
 @pytest.mark.parametrize("algorithm", ["sha224", "sha384", "sha512"])

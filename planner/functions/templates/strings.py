@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
+from ....operators.python_functions import LIKE, LIKE_STEPS
 from .comparison import balanced
 from .named_values import let, let_all
 from .use import Entry, Table, Template, Use, error, maybe_null
@@ -13,6 +14,8 @@ _UPPER: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _LOWER: Final = _UPPER.lower()
 CASES: Final = ("CASE_SENSITIVE", "CASE_INSENSITIVE", "CASE_INSENSITIVE_ASCII")
 _CASE: Final = {"case_sensitivity": CASES}
+_SHORT_PATTERN: Final = 100
+"""The characters of a pattern that takes few steps with a text of any length."""
 _CHARACTERS: Final = {"char_set": ("UTF8", "ASCII_ONLY")}
 
 
@@ -34,7 +37,19 @@ def _test(function: str) -> Template:
 
 def _like(use: Use) -> str:
     """LIKE. No character escapes another, in Substrait's pattern as in DuckDB's LIKE without an ESCAPE clause."""
-    return f"({folded(use, 0)} LIKE {folded(use, 1)})"
+    x, pattern = folded(use, 0), folded(use, 1)
+    return bounded_like(use, [x, pattern], lambda v: f"({v[0]} LIKE {v[1]})", lambda v: f"{LIKE}({v[0]}, {v[1]}, '')")
+
+
+def bounded_like(
+    use: Use, sqls: Sequence[str], short: Callable[[Sequence[str]], str], long: Callable[[Sequence[str]], str]
+) -> str:
+    """DuckDB's LIKE of a text and a pattern, the first two of the values; for those that would take long, ours."""
+    constant = use.constant(1)
+    if isinstance(constant, str) and len(constant) <= _SHORT_PATTERN:
+        return short(sqls)
+    steps = "strlen({0}) * CAST(strlen({1}) AS DOUBLE)"
+    return let_all(sqls, lambda v: f"CASE WHEN {steps.format(*v)} > {LIKE_STEPS} THEN {long(v)} ELSE {short(v)} END")
 
 
 def _call(function: str) -> Template:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from .....operators.python_functions import EDIT_DISTANCE, EDIT_DISTANCE_STEPS, SHA2
+from .....operators.python_functions import EDIT_DISTANCE, EDIT_DISTANCE_STEPS, LIKE, SHA2
 from ....ir import types as t
 from ..named_values import let, let_all
+from ..strings import bounded_like
 from ..use import Entry, Table, Template, Use, error
 from .list_additions import joined
 
@@ -114,9 +115,20 @@ def _upper_letter(letter: str) -> str:
 
 
 def _like_escaped(use: Use) -> str:
-    word = "ILIKE" if use.choices["case_sensitivity"] == "CASE_INSENSITIVE" else "LIKE"
-    x, pattern, escape = use.arguments
-    return f"({x} {word} {pattern} ESCAPE {escape})"
+    folds = use.choices["case_sensitivity"] == "CASE_INSENSITIVE"
+
+    def short(v: Sequence[str]) -> str:
+        return f"({v[0]} {'ILIKE' if folds else 'LIKE'} {v[1]} ESCAPE {v[2]})"
+
+    def long(v: Sequence[str]) -> str:
+        x, pattern, escape = v
+        if not folds:
+            return f"{LIKE}({x}, {pattern}, {escape})"
+        failure = error("a letter as the escape character of a long pattern of ILIKE")
+        sign = f"CASE WHEN lower({escape}) = upper({escape}) THEN {escape} ELSE {failure} END"
+        return f"{LIKE}(lower({x}), lower({pattern}), {sign})"
+
+    return bounded_like(use, use.arguments, short, long)
 
 
 def _levenshtein(use: Use) -> str:
