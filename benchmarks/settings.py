@@ -50,6 +50,7 @@ class Settings:
     view_changes: int = 1_000
     view_peer_nodes: int = 20_000
     spark_rows: int = 10_000_000
+    spark_read_rows: int = 20_000_000
 
     @property
     def threads(self) -> int:

@@ -215,6 +215,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Settings:
         view_peer_nodes=50,
         changes_rows=5_000,
         spark_rows=5_000,
+        spark_read_rows=5_000,
         data=data,
     )
 
