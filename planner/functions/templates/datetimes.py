@@ -117,23 +117,15 @@ def _local_timestamp(use: Use) -> str:
     return use.cast(local(use, use.arguments[0], 0, use.arguments[1]))
 
 
-def _constant_format(use: Use) -> str:
-    """The format's value: DuckDB takes no format from a column."""
-    known = use.constant(1)
-    if not isinstance(known, str):
-        use.refuse("the format must be a constant")
-    return known
-
-
 def _parse(use: Use) -> str:
-    _constant_format(use)
+    use.constant_format()
     return use.cast(f"strptime({use.arguments[0]}, {use.arguments[1]})")
 
 
 def _parse_timestamp(use: Use) -> str:
     """A timestamp from text. A zone in the text wins, then the given zone; without either the text is in UTC."""
     text, format_, *rest = use.arguments
-    known = _constant_format(use)
+    known = use.constant_format()
     parsed = f"strptime({text}, {format_})"
     if "%z" in known or "%Z" in known:
         return use.cast(parsed)
@@ -143,7 +135,7 @@ def _parse_timestamp(use: Use) -> str:
 
 def _format(use: Use) -> str:
     x, format_, *zone = use.arguments
-    if "%n" in _constant_format(use).replace("%%", ""):
+    if "%n" in use.constant_format().replace("%%", ""):
         use.refuse("the directive %n is not supported: DuckDB leaves places behind it unwritten; %f are microseconds")
     match use.type(0):
         case t.Time():

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import NoReturn, TypeAlias
+from typing import Final, NoReturn, TypeAlias
 
 from ....operators.core import quoting
 from ....proto.errors import PlanError, Problem
@@ -21,6 +21,9 @@ from ...ir.types import Type
 from ..patterns import ArgumentType, Signature
 
 AggregateCall: TypeAlias = Callable[..., str]
+
+LONGEST_FORMAT: Final = 1_000
+"""The characters of a format of dates and times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +54,17 @@ class Use:
     def constant(self, index: int) -> object:
         """The value of an argument that is a literal; None for a null literal and for everything else."""
         return self.constants[index] if index < len(self.constants) else None
+
+    def constant_format(self) -> str:
+        """The format of a date or time, which is the second argument. DuckDB takes none from a column, and cannot be
+        stopped while it works through a long one for the rows that it computes at once.
+        """
+        known = self.constant(1)
+        if not isinstance(known, str):
+            self.refuse("the format must be a constant")
+        if len(known) > LONGEST_FORMAT:
+            self.refuse(f"the format has {len(known):,} characters; at most {LONGEST_FORMAT:,} are allowed")
+        return known
 
     def refuse(self, why: str) -> NoReturn:
         """Refuses this use of the function. Other uses of the function can be honoured."""

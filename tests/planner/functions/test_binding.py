@@ -152,6 +152,17 @@ def test_a_format_from_a_column_is_refused(name, type_):
         check(use)
 
 
+@pytest.mark.parametrize(
+    ("name", "type_"),
+    [("strptime_date", t.String()), ("strftime", t.Date()), ("to_char", t.Date()), ("to_date", t.String())],
+)
+def test_a_format_of_more_than_1_000_characters_is_refused(name, type_):
+    moment = ir.Field(index=0, type=type_)
+    check(bind_scalar(name, None, [moment, text("%Y" * 500)]))
+    with pytest.raises(PlanError, match="the format has 1,001 characters; at most 1,000 are allowed"):
+        check(bind_scalar(name, None, [moment, text("%Y" * 500 + "-")]))
+
+
 @pytest.mark.parametrize("name", ["regexp_match_substring", "replace_slice"])
 def test_a_function_that_may_have_no_result_is_nullable_whatever_its_file_says(name):
     numbers = [ir.Literal(value=1, type=t.required(I64))] * 2

@@ -114,9 +114,6 @@ def _cut(use: Use) -> str:
 
 def _format(use: Use, unknown: frozenset[str] = frozenset()) -> str:
     """A constant format whose directives have one meaning everywhere, in DuckDB's directives."""
-    format_ = use.constant(1)
-    if not isinstance(format_, str):
-        use.refuse("the format must be a constant")
 
     def translated(match: re.Match[str]) -> str:
         if match[1] not in _DIRECTIVES or match[1] in unknown:
@@ -124,7 +121,7 @@ def _format(use: Use, unknown: frozenset[str] = frozenset()) -> str:
             use.refuse(f"the directive {match.group()} is not supported; there are: {have}")
         return _DIRECTIVES[match[1]]
 
-    return quoting.text(_DIRECTIVE.sub(translated, format_))
+    return quoting.text(_DIRECTIVE.sub(translated, use.constant_format()))
 
 
 def _to_char(use: Use) -> str:
