@@ -114,7 +114,7 @@ def test_shuffled_rows_that_are_lost_behind_a_channel_that_has_ended_do_not_show
     """Spark computes them again for the other channels, and fails a job whose rows are other ones then. The last of
     three channels waits for one of two cores, so that it comes too late for the first ones.
     """
-    lost = {"folder": spark.conf.get("spark.local.dir"), "marker": str(tmp_path / "by a task")}
+    lost = {"folder": spark.sparkContext.getConf().get("spark.local.dir"), "marker": str(tmp_path / "by a task")}
     with client.create_task(summed("loses", **lost), **on_channels(3), executor="spark", spark=spark) as task:
         assert rows_in_order(task.run_epoch({"numbers": ENOUGH}).table()) == expected(ENOUGH)
         assert runs(task, "Stage") == [3, 3]
