@@ -7,11 +7,10 @@ plans tells what was meant.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from google.protobuf.message import Message
+from ..messages import messages
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,19 +93,11 @@ def texts(plan: Any) -> set[str]:
     names = {
         extension.extension_function.function_anchor: extension.extension_function.name for extension in plan.extensions
     }
-    return {_text(message, names) for message in _messages(plan) if message.DESCRIPTOR.name == "Expression"}
+    return {_text(message, names) for message in messages(plan) if message.DESCRIPTOR.name == "Expression"}
 
 
 def outer_references(plan: Any) -> int:
-    return sum(message.DESCRIPTOR.name == "OuterReference" for message in _messages(plan))
-
-
-def _messages(message: Message) -> Iterator[Message]:
-    yield message
-    for descriptor, value in message.ListFields():
-        for part in value if descriptor.is_repeated else [value]:
-            if isinstance(part, Message):
-                yield from _messages(part)
+    return sum(message.DESCRIPTOR.name == "OuterReference" for message in messages(plan))
 
 
 def _text(expression: Any, names: dict[int, str]) -> str:

@@ -20,6 +20,7 @@ from substrait.plan_pb2 import Plan
 
 from ..continuous.histories import Changed, Row, multiset, planned, table
 from ..duckdb_oracle import oracle
+from ..messages import messages
 
 NUMBERS: Final = pa.schema([("a", pa.int64()), ("b", pa.int64())])
 """What goes round in a loop of a test, two columns, where it does not say otherwise."""
@@ -92,7 +93,7 @@ class _Planning:
             extension.extension_function.function_anchor = first + at
         self.extensions.extend(part.extensions)
         relation = part.relations[0].root.input
-        for message in list(_messages(relation)):
+        for message in list(messages(relation)):
             if "function_reference" in message.DESCRIPTOR.fields_by_name:
                 message.function_reference = anchors[message.function_reference]
             elif isinstance(message, Rel) and message.WhichOneof("rel_type") == "read":
@@ -135,15 +136,6 @@ def _limit(loop: Looped) -> bytes:
 
 def _varint(number: int) -> bytes:
     return bytes([number]) if number < 128 else bytes([number % 128 + 128]) + _varint(number // 128)
-
-
-def _messages(message: Any) -> Iterator[Any]:
-    yield message
-    for descriptor, value in message.ListFields():
-        if descriptor.message_type is None:
-            continue
-        for part in value if descriptor.is_repeated else (value,):
-            yield from _messages(part)
 
 
 @dataclass(slots=True)

@@ -96,11 +96,12 @@ def _sets(decoder: Decoder, message: Message, keys: int, plan_path: PlanPath) ->
 
 def _compare_forms(decoder: Decoder, message: Message, sets: tuple[tuple[int, ...], ...], plan_path: PlanPath) -> None:
     """Producers may fill both forms of a grouping. Neither goes before the other, so they must be the same."""
-    content = decoder.nodes.content
-    keys = [content(number) for number in message.grouping_expressions]
-    for index, (grouping, members) in enumerate(zip(message.groupings, sets, strict=False)):
-        inside = [content(number) for number in grouping.grouping_expressions]
-        if inside and [*dict.fromkeys(inside)] != [*dict.fromkeys(keys[at] for at in members)]:
+    if not any(grouping.grouping_expressions for grouping in message.groupings):
+        return
+    keys = [*map(decoder.nodes.content, message.grouping_expressions)]
+    for index, (grouping, members) in enumerate(zip(message.groupings, sets, strict=True)):
+        inside = dict.fromkeys(map(decoder.nodes.content, grouping.grouping_expressions))
+        if inside and [*inside] != [*dict.fromkeys(keys[at] for at in members)]:
             decoder.problems.add(
                 plan_path.at("groupings", index),
                 "DIFFERENT_GROUPINGS",

@@ -34,9 +34,7 @@ def of_two_filters(number: int) -> ir.Relation:
 def in_one_another(number: int) -> ir.Relation:
     inner = read("m", x=I64)
     for _ in range(number):
-        inner = filtered(
-            read("m", x=I64), subquery(ir.SubqueryKind.EXISTS, filtered(inner, eq(col(0), col(0, outer=1))))
-        )
+        inner = filtered(read("m", x=I64), exists(inner))
     return inner
 
 
