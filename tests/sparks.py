@@ -9,7 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -118,6 +118,18 @@ def only_process(folder: Path, run: str | None) -> Iterator[None]:
         yield
 
 
+def end(session: SparkSession, stop: Callable[[], None]) -> None:
+    """Stop what runs in the session's JVM. A JVM that something has killed behind the last test of Spark fails no test
+    that happens to be the last one of the process: the log has how it ended.
+    """
+    gateway: Any = session.sparkContext._gateway
+    status = gateway.proc.poll()
+    if status is None:
+        stop()
+    else:
+        print(f"the JVM of the tests' Spark session ended with {status} before the tests", file=sys.__stderr__)
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Two cores, and up to four attempts of a task."""
@@ -126,7 +138,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         session = start("local[2,4]", tmp_path_factory.mktemp("spark"), **daemon)
         write_archive(session)
         yield session
-        session.stop()
+        end(session, session.stop)
 
 
 @pytest.fixture(scope="session")
@@ -136,7 +148,7 @@ def connect_address(spark: SparkSession) -> Iterator[str]:
     server = getattr(getattr(services, "SparkConnectService$"), "MODULE$")
     server.start(spark.sparkContext._jsc.sc())
     yield f"sc://127.0.0.1:{server.localPort()}"
-    server.stop(getattr(server, "stop$default$1")(), getattr(server, "stop$default$2")())
+    end(spark, lambda: server.stop(getattr(server, "stop$default$1")(), getattr(server, "stop$default$2")()))
 
 
 @pytest.fixture
