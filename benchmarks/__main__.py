@@ -29,6 +29,7 @@ from . import (
     loops,
     on_spark,
     pagerank,
+    planning,
     profit,
     small_epochs,
     sorted_inputs,
@@ -47,6 +48,7 @@ from .settings import TOP, Settings
 
 CASES: dict[str, Callable[[Settings], Report]] = {
     "tpch": tpch_queries.run,
+    "planning": planning.run,
     "channels": channels.run,
     "answers": answers.run,
     "epochs": small_epochs.run,

@@ -17,7 +17,18 @@ import pyarrow.parquet as pq
 import pytest
 from substrait.proto import Plan
 
-from benchmarks import answers, exchange, loop_peers, loop_plans, loops, pagerank, services, tpch, tpch_queries
+from benchmarks import (
+    answers,
+    exchange,
+    loop_peers,
+    loop_plans,
+    loops,
+    pagerank,
+    planning,
+    services,
+    tpch,
+    tpch_queries,
+)
 from benchmarks.__main__ import CASES, main
 from benchmarks.measure import Runs, Spread, interleave, summed
 from benchmarks.report import Report, Target
@@ -224,6 +235,13 @@ def test_the_tpch_case_runs_every_contender_that_can(tiny: Settings) -> None:
     report = CASES["tpch"](tiny)
     assert [row[0] for row in report.rows] == ["q01", "q06", "total"]
     assert [name for name in tpch_queries.CONTENDERS if name in str(report.notes)] == [tpch_queries.ACERO]
+    assert all(target.value is not None for target in report.targets)
+
+
+def test_the_planning_case_measures_every_contender_and_long_plans(tiny: Settings) -> None:
+    report = CASES["planning"](tiny)
+    assert [row[0] for row in report.rows] == ["q01", "q06", *planning.LITERALS, *planning.PROJECTIONS]
+    assert not report.notes
     assert all(target.value is not None for target in report.targets)
 
 

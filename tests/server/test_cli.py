@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import pty
@@ -13,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -22,6 +24,7 @@ from pyarrow import csv, parquet
 import tidegate
 from tidegate.executor.service.plan_engine import PlanEngine
 from tidegate.proto.values import TaskOptions
+from tidegate.server import serving
 from tidegate.server.cli import main
 from tidegate.server.cli.options import size
 from tidegate.server.setup.settings import Settings
@@ -561,6 +564,24 @@ def test_a_server_is_not_started_with_what_cannot_be(
 ) -> None:
     assert main(["serve", "--listen", "127.0.0.1:0", option]) == 1
     assert capsys.readouterr().err == f"tidegate: {sentence}\n"
+
+
+def test_what_a_server_has_loaded_is_left_out_of_later_collections_of_garbage(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    frozen = []
+
+    async def serve_and_end(_service: object, _settings: object, ready: Callable[[object], None]) -> bool:
+        ready(SimpleNamespace(address="here:1", flight_address=None))
+        frozen.append(gc.get_freeze_count())
+        return True
+
+    before = gc.get_freeze_count()
+    monkeypatch.setattr(serving, "serve", serve_and_end)
+    assert main(["serve", "--listen", "127.0.0.1:0"]) == 0
+    assert frozen[0] > before
+    assert gc.get_freeze_count() == 0
+    gc.freeze()  # as all other tests are run
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", "arrow"])
