@@ -2,8 +2,9 @@
 
 An engine may start the source pipelines of a statement (the inputs of a union, both sides of a join, the parts of files
 of a channel's share) in another order on every run. `repeated` has a query for each kind of relation, over such inputs,
-and `SHAPES` each way to feed it. Run as a program it runs all of them: `make repeats`, for hours. With a record it goes
-on where runs before it ended, and their digests must be the same.
+and `SHAPES` each way to feed it. Run as a program it runs all of them: `make repeats`, for hours. Two processes a core
+do so at once, so that each has its cores and its disk taken away by others. With a record it goes on where runs before
+it ended, and their digests must be the same.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import lru_cache
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -299,14 +302,16 @@ def digests(
     static = {name: splits[name] for name in task_options.pop("static", ())}
     task_options = on_channels(shape.channels, task_options.get("mode", "per_epoch")) | task_options
     digest_counts: Counter[str] = Counter()
-    for run in range(runs):
-        if run % 2:
+    task_number = 0
+    while digest_counts.total() < runs:
+        if task_number % 2:
             forget(folder)
         with client.create_task(query.plan, tables=static, **task_options) as task:
             sources = {name: splits[name] for name in task.sources if name not in static}
             digest_counts[digest(task.schema, iter(task.run_epoch(sources)))] += 1
-            if run % 3 == 0 and task_options.get("mode") != "continuous":
+            if task_number % 3 == 0 and digest_counts.total() < runs and task_options.get("mode") != "continuous":
                 digest_counts[digest(task.schema, iter(task.run_epoch(sources)))] += 1
+        task_number += 1
     return digest_counts
 
 
@@ -332,6 +337,7 @@ def forget(folder: Path) -> None:
 
 _BURN: Final = """
 import os, sys
+os.nice(int(sys.argv[3]))
 while os.getppid() == int(sys.argv[1]):
     sum(range(100_000))
 """
@@ -344,10 +350,12 @@ while os.getppid() == int(sys.argv[1]):
 
 
 @contextlib.contextmanager
-def busy(folder: Path) -> Iterator[None]:
-    """Processes that burn every core, and one that burns the disk. They end with this one, however it ends."""
+def busy(folder: Path, nice: int = 0) -> Iterator[None]:
+    """Processes that burn every core, and one that burns the disk. They end with this one, however it ends. Nice ones
+    take what others leave.
+    """
     commands = [[_BURN]] * (os.cpu_count() or 1) + [[_WRITE]]
-    arguments = [str(os.getpid()), str(folder / "burnt")]
+    arguments = [str(os.getpid()), str(folder / "burnt"), str(nice)]
     running = [subprocess.Popen([sys.executable, "-S", "-c", *command, *arguments]) for command in commands]
     try:
         yield
@@ -369,9 +377,26 @@ def recorded(path: Path | None) -> Mapping[Pair, Counter[str]]:
 
 
 def record(path: Path, pair: Pair, digest_counts: Counter[str]) -> None:
-    """Adds runs to a record. Several processes may do so at once."""
+    """Adds runs to a record."""
     with path.open("a") as lines:
         lines.write(json.dumps([*pair, digest_counts]) + "\n")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """Runs that a process is asked for: their pair, how many, and the folder for the files that they read."""
+
+    pair: Pair
+    runs: int
+    folder: Path
+
+    def digests(self) -> tuple[Counter[str], float]:
+        """How often which digest came, and the seconds of one run."""
+        query, shape, rows = self.pair
+        with tempfile.TemporaryDirectory(dir=self.folder) as temporary, tidegate.local(roots=(temporary,)) as client:
+            begun = time.monotonic()
+            digest_counts = digests(client, repeated(rows)[query], SHAPES[shape], Path(temporary), runs=self.runs)
+            return digest_counts, (time.monotonic() - begun) / max(self.runs, 1)
 
 
 def main() -> int:
@@ -381,30 +406,31 @@ def main() -> int:
     parser.add_argument("--query", action="append", help="only these")
     parser.add_argument("--shape", action="append", help="only these", choices=list(SHAPES))
     parser.add_argument("--record", type=Path, help="a file of the runs so far, which count; it gets these runs, too")
-    parser.add_argument("--idle", action="store_true", help="without the processes beside it")
-    asked = parser.parse_args()
+    parser.add_argument("--processes", type=int, default=2 * (os.cpu_count() or 1), help="that run at once")
+    parser.add_argument("--idle", action="store_true", help="without processes that burn what these leave")
+    options = parser.parse_args()
+    known = recorded(options.record)
+    pairs = [
+        (name, title, options.rows)
+        for name in options.query or repeated(options.rows)
+        for title in options.shape or SHAPES
+    ]
     broken = 0
-    known = recorded(asked.record)
-    with tempfile.TemporaryDirectory() as temporary, contextlib.ExitStack() as stack:
-        folder = Path(temporary)
-        client = stack.enter_context(tidegate.local(roots=(temporary,)))
-        if not asked.idle:
-            stack.enter_context(busy(folder))
-        for name, query in repeated(asked.rows).items():
-            if asked.query and name not in asked.query:
-                continue
-            for title in asked.shape or SHAPES:
-                pair = (name, title, asked.rows)
-                runs = max(asked.runs - known[pair].total(), 0)
-                begun = time.monotonic()
-                digest_counts = digests(client, query, SHAPES[title], folder / f"{id(query)}", runs=runs)
-                if asked.record is not None and runs:
-                    record(asked.record, pair, digest_counts)
-                seconds = (time.monotonic() - begun) / max(runs, 1)
-                digest_counts += known[pair]
-                broken += len(digest_counts) > 1
-                counts = sorted(digest_counts.values(), reverse=True)
-                print(f"{name:28}{title:24}{len(digest_counts):3} digests {counts} {seconds:.2f} s a run", flush=True)
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        pool = stack.enter_context(ProcessPoolExecutor(options.processes, get_context("spawn")))
+        if not options.idle:
+            stack.enter_context(busy(folder, nice=19))
+        wanted = [Asked(pair=pair, runs=max(options.runs - known[pair].total(), 0), folder=folder) for pair in pairs]
+        running = {pool.submit(Asked.digests, wish): wish.pair for wish in wanted}
+        for done in as_completed(running):
+            pair, (digest_counts, seconds) = running[done], done.result()
+            if options.record is not None and digest_counts:
+                record(options.record, pair, digest_counts)
+            digest_counts += known[pair]
+            broken += len(digest_counts) > 1
+            counts = sorted(digest_counts.values(), reverse=True)
+            print(f"{pair[0]:28}{pair[1]:24}{len(digest_counts):3} digests {counts} {seconds:.2f} s a run", flush=True)
     return min(broken, 1)
 
 

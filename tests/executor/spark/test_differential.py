@@ -45,8 +45,8 @@ def test_a_union_of_parts_of_files_has_the_local_rows_in_the_local_order(
 ) -> None:
     """Whatever reads which of its files first."""
     query, shape = repeats.repeated(100_000)["union"], repeats.SHAPES["three shares of parts"]
-    here = repeats.digests(client, query, shape, tmp_path, runs=2)
-    there = repeats.digests(client, query, shape, tmp_path, runs=1, executor="spark", spark=spark)
+    here = repeats.digests(client, query, shape, tmp_path, runs=3)
+    there = repeats.digests(client, query, shape, tmp_path, runs=2, executor="spark", spark=spark)
     assert len(here.keys() | there.keys()) == 1
 
 
