@@ -39,8 +39,16 @@ def connect(
     from .transport.access import access
     from .transport.remote import RemoteService
 
-    wanted = access(address, token=token, token_file=token_file, tls=tls, plaintext_token=plaintext_token)
-    return Client(RemoteService(wanted, reconnect_seconds, flight=flight))
+    wanted = access(
+        address,
+        token=token,
+        token_file=token_file,
+        tls=tls,
+        plaintext_token=plaintext_token,
+        reconnect_seconds=reconnect_seconds,
+        flight=flight,
+    )
+    return Client(RemoteService(wanted))
 
 
 def local(

@@ -30,7 +30,6 @@ from .streamed_batches import batch_before, repeated
 from .wait_for_readers import checkpointed, once_read
 
 WAIT_SECONDS: Final = 300.0
-RECONNECT_SECONDS: Final = 60.0
 _QUERY: Final = "sql.streaming.queryId"
 _ATTEMPTS: Final = 3
 
@@ -135,7 +134,7 @@ class Batches:
         if isinstance(self.fed, Task):
             self._feed(self.fed, frame, batch)
             return
-        with Client(RemoteService(self.fed.access, RECONNECT_SECONDS)) as client:
+        with Client(RemoteService(self.fed.access)) as client:
             self._feed(client.task(self.fed.task), frame, batch)
 
     def _feed(self, task: Task, frame: DataFrame, batch: int) -> None:

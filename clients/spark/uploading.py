@@ -13,7 +13,6 @@ from ..transport.remote import RemoteService
 from .filling import filled
 
 UPLOAD_BYTES: Final = 16 * MIB  # of rows in one upload
-RETRY_SECONDS: Final = 20.0
 
 
 def in_uploads(batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:

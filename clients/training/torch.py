@@ -127,7 +127,7 @@ class _LoaderDataset:
             )
         from ..transport.remote import RemoteService
 
-        return Client(RemoteService(self._access, 20.0))
+        return Client(RemoteService(self._access))
 
     def __getstate__(self) -> dict[str, Any]:
         """The state without what belongs to a process. A `DataLoader` asks worker 0 first, wherever an epoch begins."""

@@ -1,4 +1,7 @@
-"""Access to a server: its address, TLS, and the caller's token.
+"""Access to a server: its address, TLS, the caller's token, and how a client connects.
+
+A process that gets an `Access` connects as the client that it comes from: also without Flight, and with as much
+patience.
 
 A token comes from a file, from the environment of the calling process, or from the caller. A token from the caller
 stays in this process: a printed or pickled `Access` has no token in it. An `Access` that is unpickled in another
@@ -34,7 +37,8 @@ class Access:
     """Access to a server.
 
     `authorities` is a file of certificates that check the server's; without it, those that gRPC knows. Without TLS, a
-    token goes to this machine only, unless `plaintext_token` is True.
+    token goes to this machine only, unless `plaintext_token` is True. Calls try again for `reconnect_seconds` while the
+    server cannot be reached. Without `flight`, all results come over gRPC.
     """
 
     address: str
@@ -43,6 +47,8 @@ class Access:
     tls: bool = False
     authorities: str | None = None
     plaintext_token: bool = False
+    reconnect_seconds: float = 60.0
+    flight: bool = True
     withheld: bool = False
     """True if there was a token, which has stayed in another process."""
 
@@ -104,6 +110,8 @@ def access(
     token_file: str | os.PathLike[str] | None = None,
     tls: bool | str | os.PathLike[str] | None = None,
     plaintext_token: bool = False,
+    reconnect_seconds: float = 60.0,
+    flight: bool = True,
 ) -> Access:
     """The access to the server at HOST:PORT or unix:PATH. Raises `InvalidRequest`.
 
@@ -120,6 +128,8 @@ def access(
         token=token,
         token_file=None if token_file is None else os.path.abspath(token_file),
         plaintext_token=plaintext_token,
+        reconnect_seconds=reconnect_seconds,
+        flight=flight,
     )
     match _of_environment(os.environ.get(TLS)) if tls is None else tls:
         case bool(wanted):

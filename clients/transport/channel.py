@@ -87,14 +87,13 @@ def _hang_up(answers: Answers, requests: SimpleQueue[bytes | None]) -> None:
 class Channel:
     """Calls by name.
 
-    Calls try again over a broken connection for `reconnect_seconds`. The answer of a unary call is waited for
-    `answer_seconds`, or as long as the connection stands if that is None.
+    Calls try again over a broken connection for the `reconnect_seconds` of the access. The answer of a unary call is
+    waited for `answer_seconds`, or as long as the connection stands if that is None.
     """
 
-    def __init__(self, access: Access, reconnect_seconds: float, answer_seconds: float | None = None) -> None:
+    def __init__(self, access: Access, answer_seconds: float | None = None) -> None:
         tune_allocator()
         self.access = access
-        self._reconnect_seconds = reconnect_seconds
         self._answer_seconds = answer_seconds
         self.metadata = access.metadata()
         self.authorities = access.authorities_bytes()
@@ -172,7 +171,7 @@ class Channel:
         return future
 
     def _retried(self, call: Callable[[], A], again: bool) -> A:
-        deadline = time.monotonic() + self._reconnect_seconds
+        deadline = time.monotonic() + self.access.reconnect_seconds
         pause = FIRST_PAUSE
         while True:
             try:
@@ -181,7 +180,7 @@ class Channel:
                 failed = self.failed(broken) if isinstance(broken, grpc.RpcError) else broken
                 hopeful = isinstance(failed, Unavailable) and failed.reason not in TROUBLES
                 if failed.reason == _RECOVERING:  # the server is there, and works
-                    deadline = time.monotonic() + self._reconnect_seconds
+                    deadline = time.monotonic() + self.access.reconnect_seconds
                 if not again or not hopeful or self._closed.is_set() or time.monotonic() + pause > deadline:
                     raise failed from None
             self._closed.wait(pause * random.uniform(0.5, 1.0))  # noqa: S311 (spreads clients, hides nothing)

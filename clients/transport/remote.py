@@ -66,11 +66,9 @@ class RemoteService:
     With `answer_seconds`, a call whose answer does not come in time raises `Unavailable`.
     """
 
-    def __init__(
-        self, access: Access, reconnect_seconds: float, *, flight: bool = True, answer_seconds: float | None = None
-    ) -> None:
-        self._channel = Channel(access, reconnect_seconds, answer_seconds)
-        self._streams = Streams(self._channel, use_flight=flight)
+    def __init__(self, access: Access, *, answer_seconds: float | None = None) -> None:
+        self._channel = Channel(access, answer_seconds)
+        self._streams = Streams(self._channel)
         self._schemas: dict[str, pa.Schema] = {}
         self._ahead: dict[str, ReadAhead] = {}
         self._inline = InlineFiles(self)

@@ -52,10 +52,10 @@ class Frames(Protocol):
 class Streams:
     """Streams of results from a server. `way` is their transport, with the reason if it is not Flight."""
 
-    def __init__(self, channel: Channel, *, use_flight: bool = True) -> None:
+    def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._flight = FlightConnection(channel)
-        self._why_not = "" if use_flight else "the client asked for gRPC"
+        self._why_not = "" if channel.access.flight else "the client asked for gRPC"
         self._failed = 0
         self._busy = False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 import tidegate
 from tidegate.proto.address import is_loopback
 from tidegate.transport.access import access
+from tidegate.transport.remote import RemoteService
 
 HERE, THERE = "127.0.0.1:1", "far.example:1"
 GIVEN, FILED, SET, NAMED = (f"the-token-that-was-{how}" for how in ("given", "filed", "set", "named"))
@@ -120,6 +122,16 @@ def test_where_it_is_unpacked_the_token_is_taken_from_what_is_there(
         assert refused.value.reason == "TOKEN_MISSING"
     monkeypatch.setenv("TIDEGATE_TOKEN", SET)
     assert again.metadata() == sent(SET)
+
+
+def test_another_process_connects_as_the_client_does(file: Path) -> None:
+    with tidegate.connect(HERE, token_file=file, tls=file, flight=False, reconnect_seconds=0.0) as client:
+        there = pickle.loads(pickle.dumps(client.access))
+        assert there == client.access
+    with contextlib.closing(RemoteService(there)) as service:
+        assert service.large_results == "gRPC: the client asked for gRPC"
+        with pytest.raises(tidegate.Unavailable):
+            service.capabilities()
 
 
 @pytest.mark.parametrize(

@@ -304,8 +304,9 @@ def test_a_line_on_which_a_request_was_interrupted_is_not_used_again() -> None:
 
 def test_an_answer_that_does_not_come_in_time_is_given_up_where_that_is_wanted(engine: Engine) -> None:
     with fake_server(engine) as address:
-        patient = RemoteService(Access(address=address), 0.0)
-        service = RemoteService(Access(address=address), 0.0, answer_seconds=0.5)
+        impatient = Access(address=address, reconnect_seconds=0.0)
+        patient = RemoteService(impatient)
+        service = RemoteService(impatient, answer_seconds=0.5)
         with contextlib.closing(patient), contextlib.closing(service):
             task = patient.create_task(plan_bytes(PLAN), TaskOptions(), {})
             with pytest.raises(tidegate.Unavailable, match=r"has not answered within 0\.5 seconds"):

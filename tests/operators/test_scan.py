@@ -354,7 +354,8 @@ def test_a_row_of_text_may_have_a_sixteenth_of_the_limit(name: str, before: str,
     for scan in (allowed, refused):
         scan.assign("t", pieces_of(root / name, root))
     assert [len(text) for batch in allowed.run(()) for text in batch["x"].to_pylist()] == [len(line) for line in lines]
-    with pytest.raises(SplitError, match=f"{name} .*: a row.* is longer than 8,388,608 bytes") as error:
+    wanted = f"{name} .*: a row.* is longer than 8,388,608 bytes.*at least 4,194,304 and at most 536,870,912 bytes"
+    with pytest.raises(SplitError, match=wanted) as error:
         list(refused.run(()))
     assert error.value.reason == "ROW_TOO_LARGE"
 

@@ -94,7 +94,7 @@ def remote_client(
 ) -> Iterator[Client]:
     with (
         fake_server(engine, checkpoint_root=checkpoint_root) as address,
-        Client(RemoteService(Access(address=address), reconnect_seconds)) as client,
+        Client(RemoteService(Access(address=address, reconnect_seconds=reconnect_seconds))) as client,
     ):
         yield client
 

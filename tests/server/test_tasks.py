@@ -344,5 +344,5 @@ def test_lists_of_tasks_encode_no_schema_that_they_have_encoded_before(stubs: St
 def test_a_client_lists_the_tasks_of_all_answers(stubs: Stubs, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tidegate.proto.encoding.messages.LISTED_BYTES", 300)
     ids = [stubs.create() for _ in range(7)]
-    with Client(RemoteService(Access(address=address), 10.0)) as client:
+    with Client(RemoteService(Access(address=address, reconnect_seconds=10.0))) as client:
         assert [task.id for task in client.tasks()] == ids

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tidegate.client import Client
 from tidegate.executor.service.plan_engine import PlanEngine
 from tidegate.proto.values import InlineSplit, TaskOptions
+from tidegate.spark.data_source.datasource import TidegateSource
 from tidegate.spark.data_source.shared_results import Range, SharedResult, ranges
 from tidegate.transport.remote import RemoteService
+from tidegate.transport.result_streams import FlightConnection
 
 from ..executor.plans import plan, read
 from ..server.running import remote_client
@@ -26,6 +30,23 @@ KEPT_SECONDS = 1.0
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     with remote_client(PlanEngine(["/"], tmp_path_factory.mktemp("served"))) as opened:
         yield opened
+
+
+@pytest.mark.parametrize("flight", ["true", "false"])
+def test_a_reader_uses_flight_unless_the_option_says_not_to(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flight: str
+) -> None:
+    pq.write_table(ROWS, tmp_path / "rows.parquet")
+    connections = []
+    connected = FlightConnection._connected
+    monkeypatch.setattr(
+        FlightConnection, "_connected", lambda self, task: connections.append(task) or connected(self, task)
+    )
+    options = {"server": str(client.address), "plan": PLAN.json, "table.a": str(tmp_path / "rows.parquet")}
+    source = TidegateSource({**options, "flight": flight})
+    reader = source.reader(source.schema())
+    assert pa.Table.from_batches(batch for part in reader.partitions() for batch in reader.read(part)) == ROWS
+    assert bool(connections) is (flight == "true")
 
 
 @pytest.fixture

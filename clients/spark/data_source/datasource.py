@@ -30,7 +30,8 @@ from .shared_results import KEPT_SECONDS
 from .writing import Sink, StreamSinkWriter, TableWriter
 
 SERVER: Final = "TIDEGATE_SERVER"
-_REACHING: Final = {"server", "tokenfile", "tls", "plaintexttoken", "timeout"}
+_REACHING: Final = {"server", "tokenfile", "tls", "plaintexttoken", "flight", "timeout"}
+_RECONNECT_SECONDS: Final = 20.0  # less than a client's: Spark runs a failed task again itself
 _READING: Final = _REACHING | {"plan", "task", "epoch", "columns", "limit", "partitions", "path", "channels"}
 _WRITING: Final = _REACHING | {
     "task",
@@ -169,6 +170,8 @@ def _access(options: Mapping[str, str]) -> Access:
         token_file=options.get("tokenfile"),
         tls=None if tls is None else {"true": True, "false": False}.get(tls.lower(), tls),
         plaintext_token=_flag(options, "plaintexttoken", False),
+        reconnect_seconds=_RECONNECT_SECONDS,
+        flight=_flag(options, "flight", True),
     )
 
 

@@ -20,7 +20,6 @@ from ...proto.source_names import check_fed
 from ...proto.values import AddRequest, FileSplit, PlanBytes, Seal, TaskInfo, TaskOptions, Transaction
 from ...transport.access import Access
 from ...transport.remote import RemoteService
-from ..uploading import RETRY_SECONDS
 from .filters import pushed
 from .plan_parts import part_of
 from .shared_files import FileRows, SharedFiles, files_of
@@ -43,7 +42,7 @@ class ResultOf:
     timeout: float
 
     def service(self) -> closing[RemoteService]:
-        return closing(RemoteService(self.access, RETRY_SECONDS, answer_seconds=self.timeout))
+        return closing(RemoteService(self.access, answer_seconds=self.timeout))
 
     def spark_schema(self) -> StructType:
         """The schema of the columns to read.

@@ -23,7 +23,7 @@ from ...transport.access import Access
 from ...transport.remote import RemoteService
 from ..frame_columns import fed_by_name, wanted_columns
 from ..streamed_batches import batch_before, repeated
-from ..uploading import RETRY_SECONDS, in_uploads, upload
+from ..uploading import in_uploads, upload
 from ..wait_for_readers import once_read
 
 _QUERY: Final = "sql.streaming.queryId"
@@ -51,7 +51,7 @@ class Sink:
     timeout: float
 
     def service(self) -> closing[RemoteService]:
-        return closing(RemoteService(self.access, RETRY_SECONDS, answer_seconds=self.timeout))
+        return closing(RemoteService(self.access, answer_seconds=self.timeout))
 
     def check_columns(self, schema: StructType) -> None:
         """Refuse a DataFrame whose columns the source cannot take. Spark calls this when it plans the write."""

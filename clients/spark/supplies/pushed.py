@@ -25,7 +25,7 @@ from ...transport.access import Access
 from ...transport.remote import RemoteService
 from ..epoch_units import Unit
 from ..frame_columns import Column, quoted
-from ..uploading import RETRY_SECONDS, in_uploads, upload
+from ..uploading import in_uploads, upload
 
 _SENT: Final = pa.schema(
     [
@@ -62,7 +62,7 @@ class Push:
             yield _sent(partition, -1, reason=refused.reason, refused=f"{type(refused).__name__}: {refused}")
 
     def _sent(self, batches: Iterator[pa.RecordBatch], partition: int) -> Iterator[pa.RecordBatch]:
-        with closing(RemoteService(self.access, RETRY_SECONDS)) as service:
+        with closing(RemoteService(self.access)) as service:
             for index, held in enumerate(in_uploads(map(self._typed, batches))):
                 path = upload(service, self.task, f"{self.job}-{partition}-{index}.arrow", held, self.job)
                 rows, stored = sum(batch.num_rows for batch in held), sum(batch.nbytes for batch in held)

@@ -39,7 +39,7 @@ def too_long(what: str, longest: int) -> RowTooLarge:
     """The error for a row of more bytes than `longest_row`."""
     return RowTooLarge(
         f"{what} is longer than {longest:,} bytes. A row of text may have a sixteenth of the task's memory_limit, "
-        f"half of that where columns are lists or structs, and {_ALWAYS:,} bytes at least"
+        f"half of that where columns are lists or structs, but at least {_ALWAYS:,} and at most {_LONGEST:,} bytes"
     )
 
 

@@ -12,19 +12,27 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import substrait.dataframe as sub
 
 import tidegate
 from tidegate.client import Client
+from tidegate.executor.service.plan_engine import PlanEngine
 from tidegate.proto.values import TaskOptions
+from tidegate.server.access.certificate import Certificate
+from tidegate.server.access.tokens import Tokens
 from tidegate.task_options import Options, SharedOptions
 from tidegate.training import Loader, Shuffle
 from tidegate.training.loader_arguments import LoaderArguments
+from tidegate.transport.result_streams import FlightConnection
 
+from ...server.certificates import Authority
+from ...server.running import manager, served
 from .conftest import numbers
 from .test_loader import expected, loader
 
+TOKEN = "alice-has-this-token-0001"
 OPTIONS: dict[str, Any] = {"batch_size": 16, "shuffle": Shuffle(11, rows=60)}
 
 
@@ -58,6 +66,12 @@ def dataset_of(client: Client, folder: Path, **options: Any) -> Any:
     from .conftest import kept
 
     return own.Dataset(client, kept(), {"samples": folder}, **{**OPTIONS, **options})
+
+
+def of_numbers(client: Client, data: dict[str, Any]) -> Any:
+    import tidegate.training.torch as own
+
+    return own.Dataset(client, numbers(), data, batch_size=1000, epochs=1)
 
 
 def rows_of(batches: Any) -> list[list[int]]:
@@ -167,6 +181,59 @@ def test_a_worker_that_is_a_fork_is_refused(
     with pytest.raises(tidegate.InvalidRequest, match="spawn") as refused:
         iter(dataset)
     assert refused.value.reason == "FORKED_WORKER"
+
+
+@pytest.fixture
+def secured(tmp_path: Path) -> Iterator[tuple[str, Path, Path]]:
+    """A server over TLS that asks for a token: its address, the token's file and the authority's."""
+    token, known, authority = tmp_path / "token", tmp_path / "known", Authority.new()
+    token.write_text(TOKEN)
+    known.write_text(f"alice {TOKEN}\n")
+    known.chmod(0o600)
+    (tmp_path / "authority.pem").write_text(authority.pem)
+    certificate = Certificate(*authority.issue(tmp_path, "127.0.0.1"))
+    with (
+        manager(PlanEngine(["/"], tmp_path), principals=True) as backend,
+        served(backend, tokens=Tokens(known), certificate=certificate) as address,
+    ):
+        yield address, token, tmp_path / "authority.pem"
+
+
+@pytest.mark.parametrize("flight", [True, False])
+def test_a_worker_reads_over_flight_only_if_the_client_does(
+    secured: tuple[str, Path, Path],
+    tmp_path: Path,
+    worker: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    flight: bool,
+) -> None:
+    address, token, authority = secured
+    table = pa.table({"n": range(1_000_000)})
+    pq.write_table(table, tmp_path / "numbers.parquet")
+    connections = []
+    connected = FlightConnection._connected
+    monkeypatch.setattr(
+        FlightConnection, "_connected", lambda self, task: connections.append(task) or connected(self, task)
+    )
+    with tidegate.connect(address, token_file=token, tls=authority, flight=flight) as client:
+        sent = pickle.dumps(of_numbers(client, {"samples": tmp_path / "numbers.parquet"}))
+    worker["now"] = WorkerInfo(id=0, num_workers=1)
+    with pickle.loads(sent) as copy:
+        assert sum(map(len, rows_of(copy))) == table.num_rows
+    assert bool(connections) is flight
+
+
+def test_a_worker_whose_token_was_given_as_text_says_how_to_give_it(worker: dict[str, Any]) -> None:
+    with tidegate.connect("127.0.0.1:1", token=TOKEN) as client:
+        sent = pickle.dumps(of_numbers(client, {"samples": []}))
+    worker["now"] = WorkerInfo(id=0, num_workers=1)
+    with (
+        pickle.loads(sent) as copy,
+        pytest.raises(tidegate.Unauthenticated, match=r"token_file.*TIDEGATE_TOKEN") as missing,
+    ):
+        iter(copy)
+    assert missing.value.reason == "TOKEN_MISSING"
+    assert TOKEN.encode() not in sent
 
 
 def test_pinning_a_batch_pins_its_lists() -> None:
