@@ -122,9 +122,9 @@ def test_shuffled_rows_that_are_lost_behind_a_channel_that_has_ended_do_not_show
     numbers = spark.range(0, ENOUGH.num_rows, 1, 2).selectExpr("id % 700 AS k", "id AS v")
     answer = tidegate.spark.query(summed("loses", **lost), {"numbers": numbers}, client=client, **on_channels(3))
     assert rows_in_order(answer.toArrow()) == expected(ENOUGH)
-    found = {marker.name: marker.read_text() for marker in tmp_path.iterdir()}
-    assert found.keys() == {"by a task", "by a query"}
-    assert "0 files" not in found.values()
+    markers = {marker.name: marker.read_text() for marker in tmp_path.iterdir()}
+    assert markers.keys() == {"by a task", "by a query"}
+    assert "0 files" not in markers.values()
 
 
 def test_an_attempt_that_speculation_has_run_twice_counts_and_is_read_once(
