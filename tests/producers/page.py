@@ -152,7 +152,7 @@ DataFusion loses the meaning of some SQL operations before it writes a plan. Tid
 | SQL | DataFusion's plan says |
 |---|---|
 | `INTERSECT ALL`, `EXCEPT ALL` | a semi or an anti join. These keep, or drop, all copies of a row if the other side has one copy; SQL counts the copies. DataFusion's own answer is that of the semi or anti join, not SQL's |
-| `... OR NOT EXISTS (...)` | This may lose rows: those for which the subquery's condition is null for some inner row and true for none. DataFusion writes the [mark join](glossary.md#from-a-plan-to-work) of `NOT IN`, and the two differ in this case. The plan gets a warning |
+| `... OR NOT EXISTS (...)` | the [mark join](glossary.md#from-a-plan-to-work) of `NOT IN`. It loses a row if the subquery's condition is null for some inner row and true for none; SQL keeps it. The plan gets a warning |
 | `NOT IN (...)` as a filter | the anti join of `NOT EXISTS`. It keeps a row whose own value is null, and keeps rows even if one of the values in the list is null; SQL keeps neither. The plan gets a warning if the condition of an anti join may be null. A correct `NOT EXISTS` gets this warning, too |
 
 Six plans that DuckDB wrote (3, 5, 7, 8, 10 and 18) have the filter `o_custkey <= 7499`: the largest key in the data
@@ -163,6 +163,12 @@ that DuckDB had. On larger data they return rows of those customers alone.
 _NOT_RUN: Final = """\
 Tidegate runs every other function and query of [the list](datafusion-functions.md), and gives DataFusion's answer.
 
+| Runs | Meaning |
+|---|---|
+| refused | Tidegate refuses the plan |
+| not written | DataFusion writes no plan |
+| as written | DataFusion's plan lacks a part of the query. Tidegate runs the plan without this part, so the result is not that of the SQL |
+
 | Instead of | Write |
 |---|---|
 | `random`, `uuid` | a column that you feed: a strict task has to give the same rows on every run |
@@ -170,7 +176,7 @@ Tidegate runs every other function and query of [the list](datafusion-functions.
 | `WITH RECURSIVE` | a [loop](loops.md), with substrait's builders |
 | `SELECT NULL` | `CAST(NULL AS BIGINT)`, or another type |
 
-`i64?` in a note is an `i64` that may be null."""
+`i64?` in a note is an `i64` that may be null."""  # noqa: E501 - a row of a table is one line
 
 _LISTS_HEAD: Final = """\
 This page lists functions and queries of DataFusion, and whether Tidegate runs them. DataFusion ran each of them and
@@ -208,7 +214,7 @@ def pages(functions: Mapping[Call, Result], features: Mapping[str, Mapping[str, 
 
 
 def _what_does_not_run(functions: Mapping[Call, Result], features: Mapping[str, Mapping[str, Result]]) -> Iterator[str]:
-    yield from (f"## What does not run of DataFusion {_VERSION}", "", _NOT_RUN, "")
+    yield from (f"## What does not run, or means something else, of DataFusion {_VERSION}", "", _NOT_RUN, "")
     yield from ("| Function or query | Runs | Note |", "|---|---|---|")
     queries = (item for chapter in features.values() for item in chapter.items())
     for sql, result in (*((call.sql, result) for call, result in functions.items()), *queries):
