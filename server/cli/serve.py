@@ -89,7 +89,6 @@ def serve(options: argparse.Namespace) -> int:
     try:
         ended = asyncio.run(serve_until_ended(service, settings, partial(_ready, options.data)))
     finally:
-        gc.unfreeze()  # libraries that count their objects would report what is frozen as leaked
         _close(service)
     if not ended:
         _end_now(0)
@@ -157,6 +156,7 @@ def _ceilings(options: argparse.Namespace, defaults: TaskOptions, chosen: Mappin
 
 def _close(service: Service) -> None:
     """Close the service. Where that takes too long, because a task's code cannot be interrupted, end the process."""
+    gc.unfreeze()  # libraries that count their objects would report what is frozen as leaked
     closing = threading.Thread(target=service.close, name="tidegate-close", daemon=True)
     closing.start()
     closing.join(_CLOSING_SECONDS)
