@@ -1,11 +1,18 @@
-"""The call for which the current thread works, and a check that its caller still waits for the answer."""
+"""The call for which the current thread works: a check that its caller still waits for the answer, and a way to wait
+without keeping other calls from a thread.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
+from typing import TypeAlias
+
+Elsewhere: TypeAlias = Callable[[], AbstractContextManager[None]]
 
 _left: ContextVar[Callable[[], bool] | None] = ContextVar("tidegate-caller-has-left", default=None)
+_elsewhere: ContextVar[Elsewhere] = ContextVar("tidegate-elsewhere", default=nullcontext)
 
 
 def work_for(left: Callable[[], bool]) -> None:
@@ -17,3 +24,15 @@ def caller_has_left() -> bool:
     """True once the caller has gone. False where nothing can tell, as in a process that calls itself."""
     left = _left.get()
     return left is not None and left()
+
+
+def wait_in(elsewhere: Elsewhere) -> None:
+    """Make the current context wait for what is slow inside `elsewhere()`."""
+    _elsewhere.set(elsewhere)
+
+
+def elsewhere() -> AbstractContextManager[None]:
+    """A context for work that waits more than it computes, such as for a slow folder. Where calls share threads, other
+    calls have the thread's place meanwhile, and the call waits for a place at the end.
+    """
+    return _elsewhere.get()()

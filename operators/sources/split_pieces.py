@@ -21,6 +21,7 @@ from urllib.parse import unquote, urlsplit
 import pyarrow as pa
 from pyarrow.fs import FileSystem, LocalFileSystem
 
+from ...proto.current_call import elsewhere
 from ...proto.errors import Forbidden, InvalidRequest, NotFound, Refused, SplitError, TidegateError
 from ...proto.values import FileSplit
 from ..core.column import Column
@@ -46,6 +47,11 @@ def expand(
 
     Raises `Forbidden`, `NotFound`, `InvalidRequest`, and `Refused` for another version of a file.
     """
+    with elsewhere():
+        return _expanded(split, roots, origin, side)
+
+
+def _expanded(split: FileSplit, roots: Sequence[str], origin: str, side: str) -> tuple[FilePiece, ...]:
     path = _local_path(split.path)
     allowed = tuple(sorted((os.path.realpath(root) for root in roots), key=len))
     named = format_named(split.format) if split.format else None

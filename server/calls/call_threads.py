@@ -19,8 +19,9 @@ from typing import Any, Generic, TypeVar
 from ...executor.api.ownership import acts_for
 from ...executor.runtime.fair_queue import FairQueue
 from ...executor.runtime.starting import has_started
-from ...proto.current_call import work_for
+from ...proto.current_call import wait_in, work_for
 from ...proto.errors import Exhausted
+from .call_place import CallPlace
 
 R = TypeVar("R")
 
@@ -30,12 +31,15 @@ class Threads:
 
     Calls that wait take turns by principal, and one thread is left for other principals, so nobody's calls keep a
     principal waiting alone. The next call goes to the thread that was the last to end one: its data is still in its
-    core's caches. All methods are called on the event loop, so nothing here needs a lock.
+    core's caches. With `gives_places`, a call that waits `elsewhere` gives its place to others. All methods are called
+    on the event loop, so nothing here needs a lock.
     """
 
-    def __init__(self, most: int, name: str) -> None:
+    def __init__(self, most: int, name: str, *, gives_places: bool = False) -> None:
         self._most = most
         self._name = name
+        self._gives_places = gives_places
+        self.closed = False
         self._started = 0
         self._all: list[_Thread] = []
         self._idle: list[_Thread] = []
@@ -49,7 +53,9 @@ class Threads:
     async def call(self, function: Callable[[], R]) -> R:
         """Run the function on a thread, for the principal of this context; its result or its error."""
         call = _new_call(function)
-        self._begin(call)
+        if self._gives_places:
+            _give_place(call, CallPlace(_PoolOfCall(self, call, asyncio.get_running_loop())))
+        self.begin(call)
         return await self._outcome(call)
 
     @property
@@ -66,9 +72,9 @@ class Threads:
         call = _new_call(function)
         self._long += 1
         call.on_end = self._long_call_ended
-        timer = _Patience(call, meanwhile, patience, self._leave)
+        timer = _Patience(call, meanwhile, patience, self.leave)
         try:
-            self._begin(call)
+            self.begin(call)
             return await self._outcome(call)
         finally:
             timer.stop()
@@ -94,7 +100,8 @@ class Threads:
     def _long_call_ended(self) -> None:
         self._long -= 1
 
-    def _begin(self, call: _Call[Any]) -> None:
+    def begin(self, call: _Call[Any]) -> None:
+        """Run the call on a thread, at once or when it is its turn."""
         if not self._may_run(call.principal) or not (self._idle or len(self._all) < self._most):
             call.waits = True
             self._calls.append(call)
@@ -128,17 +135,17 @@ class Threads:
 
     def _wait_for_thread(self, call: _Call[Any]) -> None:
         """Put the call in line for a thread of another call, since the system has no other one."""
-        if self._all or self._away:
+        if self._all or (self._away and not call.stands_still):
             call.waits = True
             self._calls.append(call)
         elif not call.outcome.done():
             problem = "the system has no thread left for this call: try again, or give the server more processes"
             call.outcome.set_exception(Exhausted(problem, reason="NO_THREAD"))
 
-    def _leave(self, call: _Call[Any]) -> None:
-        """Take the thread of an answered call out of the pool, with its call."""
+    def leave(self, call: _Call[Any]) -> None:
+        """Take the thread of a call out of the pool, with its call."""
         thread = call.thread
-        if thread is None:
+        if thread is None or thread in self._away:
             return
         self._all.remove(thread)
         self._away.add(thread)
@@ -178,6 +185,7 @@ class Threads:
 
         False if some go on after `seconds`: their threads end with the process.
         """
+        self.closed = True
         while self._calls:
             call = self._calls.popleft()
             call.waits = False
@@ -225,9 +233,9 @@ class _Patience:
 
 
 class _Call(Generic[R]):
-    """`waits` while the call is in line for a thread."""
+    """`waits` while the call is in line for a thread. A call that `stands_still` keeps a place for another call."""
 
-    __slots__ = ("context", "function", "on_end", "outcome", "principal", "task", "thread", "waits")
+    __slots__ = ("context", "function", "on_end", "outcome", "principal", "stands_still", "task", "thread", "waits")
 
     def __init__(self, function: Callable[[], R], context: contextvars.Context, outcome: asyncio.Future[R]) -> None:
         self.principal = acts_for()
@@ -237,6 +245,7 @@ class _Call(Generic[R]):
         self.outcome = outcome
         self.thread: _Thread | None = None
         self.waits = False
+        self.stands_still = False
         self.on_end: Callable[[], None] | None = None
 
 
@@ -245,6 +254,50 @@ def _new_call(function: Callable[[], R]) -> _Call[R]:
     context = contextvars.copy_context()
     context.run(work_for, outcome.cancelled)
     return _Call(function, context, outcome)
+
+
+def _give_place(call: _Call[Any], place: CallPlace) -> None:
+    """Let the call give its place away while it waits elsewhere."""
+    function = call.function
+
+    def with_place() -> Any:
+        try:
+            return function()
+        finally:
+            place.end()
+
+    call.function = with_place
+    call.context.run(wait_in, place.given_away)
+
+
+class _PoolOfCall:
+    """Implements `call_place.Pool`."""
+
+    def __init__(self, threads: Threads, call: _Call[Any], loop: asyncio.AbstractEventLoop) -> None:
+        self._threads = threads
+        self._call = call
+        self._loop = loop
+
+    @property
+    def closed(self) -> bool:
+        return self._threads.closed
+
+    def leave(self) -> None:
+        self._on_loop(lambda: self._threads.leave(self._call))
+
+    def begin(self, hold: Callable[[], None], given_up: Callable[[], None]) -> None:
+        def begin() -> None:
+            call = _new_call(hold)
+            call.stands_still = True
+            call.outcome.add_done_callback(lambda done: done.cancelled() or done.exception())
+            call.outcome.add_done_callback(lambda _: given_up())
+            self._threads.begin(call)
+
+        self._on_loop(begin)
+
+    def _on_loop(self, function: Callable[[], None]) -> None:
+        with suppress(RuntimeError):  # the loop has been closed, as the pool has
+            self._loop.call_soon_threadsafe(function)
 
 
 class _Thread(threading.Thread):

@@ -19,7 +19,7 @@ class Pools:
     | Pool | Its calls |
     |---|---|
     | `control` | look at a task, seal, cancel, delete; none of them waits for data or work |
-    | `planning` | read plans |
+    | `planning` | read plans; while they wait for folders, others have their places |
     | `feeding` | take rows; lent to tasks with short epochs |
     | `listing` | take files, whose folders may be slow; lent to tasks with short epochs |
     | `uploads` | write clients' bytes to files |
@@ -28,7 +28,7 @@ class Pools:
 
     def __init__(self, settings: Settings) -> None:
         self.control = Threads(_CONTROL, "tidegate-control")
-        self.planning = Threads(settings.planning_calls, "tidegate-plan")
+        self.planning = Threads(settings.planning_calls, "tidegate-plan", gives_places=True)
         self.feeding = Threads(settings.feeding_calls, "tidegate-feed")
         self.listing = Threads(settings.feeding_calls, "tidegate-list")
         self.uploads = Threads(_UPLOADS, "tidegate-upload")

@@ -14,13 +14,14 @@ from contextvars import ContextVar
 import pytest
 
 from tidegate.executor.api.ownership import act_for
-from tidegate.proto.current_call import caller_has_left
+from tidegate.proto.current_call import caller_has_left, elsewhere
+from tidegate.proto.errors import Unavailable
 from tidegate.server.calls.call_threads import Threads
 
 
 @contextmanager
-def threads(most: int) -> Iterator[Threads]:
-    call_threads = Threads(most, "call")
+def threads(most: int, *, gives_places: bool = False) -> Iterator[Threads]:
+    call_threads = Threads(most, "call", gives_places=gives_places)
     try:
         yield call_threads
     finally:
@@ -287,5 +288,62 @@ def test_a_call_can_tell_that_nobody_waits_for_it_any_more() -> None:
             await asyncio.wait([call])
             assert ended.wait(20)
             assert not await call_threads.call(caller_has_left)
+
+    run(check)
+
+
+def test_calls_that_wait_elsewhere_keep_no_place_and_come_back_one_at_a_time() -> None:
+    """As they do again where they wait a second time."""
+    lock, most, waiting = threading.Lock(), [0, 0], threading.Semaphore(0)
+    go_on = threading.Event()
+
+    def working() -> None:
+        with lock:
+            most[0] += 1
+            most[1] = max(most)
+        time.sleep(0.001)
+        with lock:
+            most[0] -= 1
+
+    def call() -> str:
+        working()
+        for _ in range(2):
+            with elsewhere():
+                waiting.release()
+                go_on.wait()
+            working()
+        return name()
+
+    async def check() -> None:
+        with threads(2, gives_places=True) as call_threads:
+            calls = [asyncio.ensure_future(call_threads.call(call)) for _ in range(9)]
+            while waiting._value < 9:
+                await asyncio.sleep(0.001)
+            await call_threads.call(working)
+            go_on.set()
+            assert len({await waiting_call for waiting_call in calls}) == 9
+            await call_threads.call(working)
+        assert most == [0, 2]
+
+    run(check)
+
+
+def test_a_call_that_waits_elsewhere_is_refused_when_it_comes_back_to_closed_threads() -> None:
+    waiting, go_on = threading.Event(), threading.Event()
+
+    def call() -> None:
+        with elsewhere():
+            waiting.set()
+            go_on.wait()
+
+    async def check() -> None:
+        call_threads = Threads(1, "call", gives_places=True)
+        asked = asyncio.ensure_future(call_threads.call(call))
+        while not waiting.is_set():
+            await asyncio.sleep(0.001)
+        threading.Timer(0.1, go_on.set).start()
+        assert call_threads.close(seconds=20)
+        with pytest.raises(Unavailable, match="the server is about to end: call again when it is back"):
+            await asked
 
     run(check)
