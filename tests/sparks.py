@@ -119,15 +119,19 @@ def only_process(folder: Path, run: str | None) -> Iterator[None]:
 
 
 def end(session: SparkSession, stop: Callable[[], None]) -> None:
-    """Stop what runs in the session's JVM. A JVM that something has killed behind the last test of Spark fails no test
+    """Stop what runs in the session's JVM. A JVM that something has ended behind the last test of Spark fails no test
     that happens to be the last one of the process: the log has how it ended.
     """
+    from py4j.protocol import Py4JError
+
     gateway: Any = session.sparkContext._gateway
-    status = gateway.proc.poll()
-    if status is None:
-        stop()
+    try:
+        gateway.jvm.java.lang.System.currentTimeMillis()
+    except (Py4JError, OSError) as error:
+        status = gateway.proc.poll()
+        print(f"the JVM of the tests' Spark session is gone, with status {status}: {error!r}", file=sys.__stderr__)
     else:
-        print(f"the JVM of the tests' Spark session ended with {status} before the tests", file=sys.__stderr__)
+        stop()
 
 
 @pytest.fixture(scope="session")
