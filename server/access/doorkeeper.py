@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
+from ...proto.errors import Exhausted
 from ..calls.call_threads import Threads
 from .connections import Connection, Sockets, descriptors
 
@@ -42,8 +43,10 @@ class Doorkeeper:
                 await asyncio.sleep(_LOOK_SECONDS)
                 try:
                     await threads.call(self._look_if_many)
-                except OSError as error:
+                except (OSError, Exhausted) as error:
                     log.warning("the server could not look at its connections, and tries again: %s", error)
+                except Exception:
+                    log.exception("the server could not look at its connections, and tries again")
 
     def _look_if_many(self) -> None:
         if len(descriptors()) > min(_ENOUGH, self._of_peer):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import subprocess
 import sys
@@ -10,7 +11,14 @@ from contextlib import ExitStack
 
 import pytest
 
+import tidegate
+from tidegate.proto.errors import Exhausted
+from tidegate.server.access import doorkeeper
 from tidegate.server.access.doorkeeper import Doorkeeper, most_connections
+from tidegate.server.calls.call_threads import Threads
+
+from .raw_http2 import RawConnection
+from .running import fake_server
 
 
 @pytest.fixture
@@ -105,6 +113,54 @@ def test_half_of_the_files_are_for_work(monkeypatch: pytest.MonkeyPatch) -> None
     assert most_connections() == 512
 
 
+@pytest.mark.parametrize("error", [OSError("no file"), Exhausted("no thread"), ValueError("a line of /proc")])
+def test_a_look_that_fails_is_not_the_last_one(
+    listening: socket.socket, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    keeper = Doorkeeper(address(listening), of_peer=1, most=1)
+    looks: list[int] = []
+
+    def look() -> None:
+        looks.append(1)
+        if len(looks) == 1:
+            raise error
+
+    async def watch() -> None:
+        threads = Threads(1, "look")
+        watching = asyncio.ensure_future(keeper.watch(threads))
+        async with asyncio.timeout(30):
+            while len(looks) < 2:
+                await asyncio.sleep(0.01)
+        watching.cancel()
+        threads.close(seconds=20)
+
+    monkeypatch.setattr(doorkeeper, "_LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(keeper, "_look_if_many", look)
+    asyncio.run(watch())
+
+
+def test_a_server_keeps_the_older_connections_of_a_machine_and_answers_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doorkeeper, "_LOOK_SECONDS", 0.05)
+    with fake_server(connections_per_peer=3) as server, tidegate.connect(server) as client, ExitStack() as stack:
+        client.tasks()
+        older = [stack.enter_context(RawConnection(server)) for _ in range(2)]
+        for connection in older:
+            next(connection.frames(30.0))
+        newer = [stack.enter_context(RawConnection(server)) for _ in range(4)]
+        for connection in newer:
+            list(connection.frames(30.0))
+        assert list(client.tasks()) == []
+        assert all(map(is_open, older))
+
+
+def is_open(connection: RawConnection) -> bool:
+    try:
+        list(connection.frames(0.2))
+    except TimeoutError:
+        return True
+    return False
+
+
 FLOOD = """
 import asyncio, resource, socket, sys
 from tidegate.server.access.doorkeeper import Doorkeeper, most_connections
@@ -130,18 +186,18 @@ async def main(listening):
     tasks = [asyncio.create_task(accept()), asyncio.create_task(keeper.watch(threads))]
     print(port, flush=True)
     await asyncio.to_thread(sys.stdin.readline)
-    ended = 0
+    ended = oldest = 0
     for _ in range(100):
-        ended = 0
+        ended = oldest = 0
         for connection in accepted:
             try:
                 ended += connection.recv(1, socket.MSG_DONTWAIT | socket.MSG_PEEK) == b""
             except BlockingIOError:
-                pass
+                oldest += not ended
         if len(accepted) - ended <= most_connections():
             break
         await asyncio.sleep(0.1)
-    print(len(accepted), len(accepted) - ended, not tasks[1].done(), flush=True)
+    print(len(accepted), len(accepted) - ended, oldest, not tasks[1].done(), flush=True)
 
 
 with socket.create_server(("127.0.0.1", 0), backlog=512) as listening:
@@ -162,7 +218,8 @@ def test_a_server_that_may_open_few_files_keeps_half_of_them_when_connections_ta
         for _ in range(200):
             stack.enter_context(socket.create_connection(("127.0.0.1", port)))
         answer, _ = server.communicate("\n", timeout=60)
-    accepted, still_open, watches = answer.split()
+    accepted, still_open, oldest, watches = answer.split()
     assert int(accepted) > 64
     assert int(still_open) <= 64
+    assert oldest == still_open
     assert watches == "True"
