@@ -256,7 +256,7 @@ def _new_call(function: Callable[[], R]) -> _Call[R]:
     return _Call(function, context, outcome)
 
 
-def _give_place(call: _Call[Any], place: CallPlace) -> None:
+def _give_place(call: _Call[Any], call_place: CallPlace) -> None:
     """Let the call give its place away while it waits elsewhere."""
     function = call.function
 
@@ -264,10 +264,10 @@ def _give_place(call: _Call[Any], place: CallPlace) -> None:
         try:
             return function()
         finally:
-            place.end()
+            call_place.end()
 
     call.function = with_place
-    call.context.run(wait_in, place.given_away)
+    call.context.run(wait_in, call_place.given_away)
 
 
 class _PoolOfCall:

@@ -67,8 +67,8 @@ def client(tmp_path: Path) -> Iterator[tidegate.Client]:
 
 def test_plans_are_read_while_tables_of_many_tasks_are_listed(client: tidegate.Client, folder: SlowFolder) -> None:
     def task(_: int) -> list[int]:
-        with client.create_task(PLAN, tables={"b": str(folder.path)}) as made:
-            return made.run_epoch({"a": pa.table({"x": [1]})}).table().column(0).to_pylist()
+        with client.create_task(PLAN, tables={"b": str(folder.path)}) as task_of_call:
+            return task_of_call.run_epoch({"a": pa.table({"x": [1]})}).table().column(0).to_pylist()
 
     with ThreadPoolExecutor(SLOW) as callers:
         answers = callers.map(task, range(SLOW))
