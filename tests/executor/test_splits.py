@@ -172,8 +172,9 @@ def test_a_duplicate_has_its_own_epoch_however_long_ago_that_was_acknowledged() 
             epoch = (sequence + 1) // 2
             assert task.add(7, sequence=sequence) == Added(sequence=sequence, duplicate=True, epoch=epoch)
             assert task.add(7, sequence=sequence, epoch=epoch).duplicate
-            with pytest.raises(Refused, match=f"it belongs to epoch {epoch}"):
+            with pytest.raises(Refused, match=f"it belongs to epoch {epoch}") as refused:
                 task.add(7, sequence=sequence, epoch=epoch % 5 + 1)
+            assert refused.value.reason == "WRONG_EPOCH"
 
 
 def test_splits_before_a_refused_one_stay_added() -> None:

@@ -38,11 +38,15 @@ class Stubs:
 
 def inline(*values: int) -> pb.Split:
     """An inline split of these numbers."""
-    table = pa.table({"x": pa.array(values, pa.int64())})
+    return pb.Split(inline=pb.InlineSplit(arrow=stream_of(pa.table({"x": pa.array(values, pa.int64())}))))
+
+
+def stream_of(table: pa.Table) -> bytes:
+    """The table as an Arrow stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
-    return pb.Split(inline=pb.InlineSplit(arrow=sink.getvalue().to_pybytes()))
+    return sink.getvalue().to_pybytes()
 
 
 def rows(frames: list[pb.Frame]) -> list[int]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
+from collections.abc import Iterator
 
 import grpc
+import pyarrow as pa
 import pytest
 from google.protobuf.descriptor import MethodDescriptor
 
@@ -13,7 +16,7 @@ from tidegate.proto.tidegate.v1 import plans_pb2
 from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
 from tidegate.server.endpoints.reflection_service import NAME as REFLECTION
 
-from .conftest import Stubs, inline
+from .conftest import Stubs, inline, stream_of
 
 GARBAGE = b"\xff\xff\xff\xff"
 METHODS = [
@@ -37,6 +40,20 @@ def call(channel: grpc.Channel, method: MethodDescriptor, data: bytes) -> None:
         channel.unary_unary(path)(data)
 
 
+LONG = "x" * 0x31313  # its end stands nowhere else in the data
+PAST_THE_END = (0x7FFFFFF0).to_bytes(4, "little")
+DAMAGED = pb.Split(
+    inline=pb.InlineSplit(
+        arrow=stream_of(pa.table({"x": ["", LONG, "end"]})).replace(len(LONG).to_bytes(4, "little"), PAST_THE_END)
+    )
+)
+"""Text of which one value has its end beyond all text."""
+
+
+def adding(task: str, *splits: pb.Split) -> pb.AddSplitsRequest:
+    return pb.AddSplitsRequest(task=task, splits=[pb.SplitOfSource(source="a", split=split) for split in splits])
+
+
 def reason(error: grpc.RpcError) -> str:
     return dict(error.trailing_metadata())["tidegate-reason"]
 
@@ -52,6 +69,35 @@ def test_bytes_that_are_no_message_are_refused_with_the_name_of_what_was_wanted(
     assert reason(error) == "MALFORMED_REQUEST"
     assert method.input_type.full_name in error.details()
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+@pytest.mark.parametrize(("later", "said"), [(GARBAGE, "MALFORMED_REQUEST"), (None, "MALFORMED_ARROW")])
+def test_a_later_message_of_a_feed_that_is_damaged_is_refused_and_what_came_before_stays(
+    stubs: Stubs, later: bytes | None, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    task = stubs.create()
+    answered = threading.Event()
+
+    def messages() -> Iterator[bytes]:
+        yield adding(task, inline(1)).SerializeToString()
+        assert answered.wait(60)
+        yield later or adding(task, DAMAGED).SerializeToString()
+
+    answers = stubs.channel.stream_stream("/tidegate.v1.TaskService/Feed")(messages())
+    next(answers)
+    answered.set()
+    with pytest.raises(grpc.RpcError) as refused:
+        list(answers)
+    assert reason(refused.value) == said
+    assert stubs.tasks.GetTask(pb.GetTaskRequest(task=task)).sources[0].last_added == 1
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+def test_damaged_arrow_among_splits_is_refused_and_names_its_split(stubs: Stubs) -> None:
+    task = stubs.create()
+    with pytest.raises(grpc.RpcError) as refused:
+        stubs.tasks.AddSplits(adding(task, inline(1), DAMAGED))
+    assert reason(refused.value) == "MALFORMED_ARROW"
 
 
 @pytest.mark.parametrize(

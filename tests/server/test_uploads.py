@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from tidegate.server.endpoints import upload_endpoint as uploads
 
 from ..executor.fakes import PLAN
 from ..waiting import until
+from .raw_http2 import RawConnection
 from .running import manager, served
 
 UPLOAD = "/tidegate.v1.TaskService/Upload"
@@ -49,6 +51,11 @@ class Stalled:
         yield pb.UploadRequest(data=b"last")
 
 
+def reason_of(call: grpc.Future) -> str:
+    """The reason with which the server refuses the call."""
+    return dict(call.exception(timeout=30).trailing_metadata())["tidegate-reason"]
+
+
 def kept(backend: TaskManager) -> list[Path]:
     return [path for path in backend.folder.rglob("*.upload.csv") if path.is_file()]
 
@@ -70,7 +77,7 @@ def test_there_are_so_many_uploads_at_once(backend: TaskManager, channel: grpc.C
     stalled = [Stalled(channel, task) for _ in range(uploads.AT_ONCE)]
     until(lambda: len(kept(backend)) == len(stalled))
     more = Stalled(channel, task)
-    assert dict(more.call.exception(timeout=30).trailing_metadata())["tidegate-reason"] == "TOO_MANY_UPLOADS"
+    assert reason_of(more.call) == "TOO_MANY_UPLOADS"
     for upload in (more, *stalled):
         upload.go_on.set()
         upload.call.exception(timeout=30)
@@ -85,15 +92,63 @@ def test_nothing_is_left_of_an_upload_that_is_cancelled(backend: TaskManager, ch
     stalled.go_on.set()
 
 
+def test_nothing_is_left_of_an_upload_whose_connection_is_cut(backend: TaskManager) -> None:
+    task = backend.create_task(PLAN, backend.defaults, {}).id
+    first = pb.UploadRequest(task=task, name="x.csv", data=b"first").SerializeToString()
+    with served(backend) as address:
+        with RawConnection(address) as connection:
+            connection.begin(UPLOAD, len(first), first)
+            until(lambda: kept(backend))
+        until(lambda: not kept(backend))
+
+
+@pytest.mark.parametrize(
+    ("later", "said"),
+    [(b"\xff\xff\xff\xff", "MALFORMED_REQUEST"), (b"\x1a\x80\x80\x04" + bytes(1 << 16), "REQUEST_TOO_LARGE")],
+    ids=["malformed", "too large"],
+)
+def test_an_upload_whose_later_message_is_bad_is_refused_and_leaves_nothing(
+    backend: TaskManager, later: bytes, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    task = backend.create_task(PLAN, backend.defaults, {}).id
+
+    def messages() -> Iterator[bytes]:
+        yield pb.UploadRequest(task=task, name="x.csv", data=b"first").SerializeToString()
+        until(lambda: kept(backend))
+        yield later
+
+    with served(backend, max_message_bytes=1 << 16) as address, grpc.insecure_channel(address) as channel:
+        assert reason_of(channel.stream_unary(UPLOAD).future(messages())) == said
+        until(lambda: not kept(backend))
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+def test_an_upload_onto_a_full_disk_is_refused_with_a_reason_and_leaves_nothing(
+    backend: TaskManager, channel: grpc.Channel, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    begin = backend.begin_upload
+
+    def onto_a_full_disk(task: str, name: str, *, group: str = "") -> Reception:
+        reception = begin(task, name, group=group)
+        reception._sink.close()
+        reception._sink = open("/dev/full", "wb", buffering=0)  # noqa: SIM115  # the reception closes it
+        return reception
+
+    monkeypatch.setattr(backend, "begin_upload", onto_a_full_disk)
+    task = backend.create_task(PLAN, backend.defaults, {}).id
+    assert uploaded(channel, task, b"x.csv") == "SPILL_FAILED"
+    assert kept(backend) == []
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
 def test_an_upload_of_which_nothing_comes_is_given_up(
     backend: TaskManager, channel: grpc.Channel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(uploads, "CHUNK_SECONDS", 0.1)
     task = backend.create_task(PLAN, backend.defaults, {}).id
     stalled = Stalled(channel, task)
-    error = stalled.call.exception(timeout=30)
-    assert error.code() is grpc.StatusCode.UNAVAILABLE
-    assert dict(error.trailing_metadata())["tidegate-reason"] == "UPLOAD_STALLED"
+    assert reason_of(stalled.call) == "UPLOAD_STALLED"
+    assert stalled.call.code() is grpc.StatusCode.UNAVAILABLE
     until(lambda: not kept(backend))
     stalled.go_on.set()
 
