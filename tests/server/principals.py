@@ -59,12 +59,14 @@ class Callers:
 
 
 @contextmanager
-def calling(tmp_path: Path, engine: FakeEngine | None = None, **settings: object) -> Iterator[Callers]:
+def calling(
+    tmp_path: Path, engine: FakeEngine | None = None, spill_quota: int = QUOTA, **settings: object
+) -> Iterator[Callers]:
     path = tmp_path / "tokens"
     path.write_text("".join(f"{name} {token}\n" for name, token in TOKENS.items()))
     path.chmod(0o600)
     with (
-        manager(engine, principals=True, spill_quota=QUOTA) as backend,
+        manager(engine, principals=True, spill_quota=spill_quota) as backend,
         served(backend, tokens=Tokens(path), defaults=backend.defaults, **settings) as address,
     ):
         callers = Callers(address)

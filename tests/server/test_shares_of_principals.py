@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import grpc
@@ -15,6 +16,7 @@ from tidegate.proto.address import beside
 from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
 from tidegate.server import serving
 from tidegate.server.calls import request_reading
+from tidegate.server.endpoints.upload_endpoint import AT_ONCE
 
 from ..executor.fakes import FakeEngine
 from ..waiting import until
@@ -29,6 +31,24 @@ def test_a_principals_uploads_without_a_task_leave_another_its_room(tmp_path: Pa
         assert reason(refused.value) == "UPLOAD_TOO_LARGE"
         assert "of your uploads" in refused.value.details()
         assert Path(callers.upload("bob", b"x" * QUOTA)).stat().st_size == QUOTA
+
+
+def test_a_principals_stalled_uploads_leave_another_its_own(tmp_path: Path) -> None:
+    with calling(tmp_path, spill_quota=2 * AT_ONCE * FILE_BYTES) as callers:
+        over = threading.Event()
+
+        def endless() -> Iterator[pb.UploadRequest]:
+            yield pb.UploadRequest(name="x.csv", data=b"x")
+            over.wait(DEADLINE)
+
+        uploads = [callers.tasks["alice"].Upload.future(endless(), metadata=of("alice")) for _ in range(AT_ONCE + 1)]
+        until(lambda: any(upload.done() for upload in uploads))
+        [refused] = [upload.exception() for upload in uploads if upload.done()]
+        assert reason(refused) == "TOO_MANY_UPLOADS"
+        assert Path(callers.upload("bob", b"all")).read_bytes() == b"all"
+        over.set()
+        for upload in uploads:
+            upload.cancel()
 
 
 @pytest.mark.parametrize("with_task", [False, True])
