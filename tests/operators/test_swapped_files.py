@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 
 from tidegate.operators.core.piece import FilePiece, Piece
 from tidegate.operators.duckdb.fragment import Fragment
@@ -36,8 +37,13 @@ def write(path: Path, table: pa.Table) -> Path:
             pq.write_table(table, path, row_group_size=50_000, compression="none", use_dictionary=False)
         case ".csv":
             pa.csv.write_csv(table, path)
-        case _:
-            with pa.ipc.new_file(path, table.schema) as writer:
+        case ".json":
+            path.write_text("".join(f'{{"x": {value}}}\n' for value in table["x"].to_pylist()))
+        case ".orc":
+            orc.write_table(table, path, compression="uncompressed", stripe_size=1 << 16)
+        case suffix:
+            make = pa.ipc.new_stream if suffix == ".arrows" else pa.ipc.new_file
+            with make(path, table.schema) as writer:
                 writer.write_table(table, max_chunksize=50_000)
     return path
 
@@ -70,7 +76,7 @@ def fragment(pool: InstancePool, root: Path, pieces: tuple[Piece, ...]) -> Fragm
     return reading
 
 
-@pytest.mark.parametrize("name", ["f.parquet", "f.arrow", "f.csv"])
+@pytest.mark.parametrize("name", ["f.parquet", "f.arrow", "f.arrows", "f.csv", "f.json", "f.orc"])
 def test_a_file_that_is_swapped_while_it_is_scanned_has_changed(name: str, root: Path, tmp_path: Path) -> None:
     path, other = write(root / name, OLD), write(tmp_path / "elsewhere" / name, NEW)
     scan = Scan("t", COLUMNS)
