@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+import substrait.dataframe as sub
 
+import tidegate
 from tidegate.executor.checkpoints.checkpoint_folder import CheckpointFolder
 from tidegate.executor.checkpoints.disk import LocalDisk
 from tidegate.executor.datasets.dataset_files import ChannelFiles
 from tidegate.executor.spark.staged_files import StagedRows
 from tidegate.executor.spark.worker.parcels import decoded
 from tidegate.proto.errors import CheckpointError, ExecutionError
+from tidegate.proto.values import FileFormat
 
 from .checkpoints.test_folder import take
 
@@ -79,3 +82,30 @@ def test_rows_that_are_damaged_inside_are_refused(
     read(tmp_path / "sound", pa.table({"s": pa.array(["a", "b"])}))
     with pytest.raises((CheckpointError, ExecutionError, pa.ArrowInvalid)):
         read(tmp_path / "damaged", pa.table({"s": DAMAGED[damage]}))
+
+
+@pytest.mark.parametrize("format_", ["arrow", "inline"])
+@pytest.mark.parametrize("damage", ["text outside", "text that is not UTF-8", "codes of no value"])
+def test_an_upload_that_is_damaged_inside_is_refused(damage: str, format_: FileFormat, client: tidegate.Client) -> None:
+    """Whether it is a client's file, or has rows that travel as a file."""
+    plan = sub.read_named_table("t", {"x": sub.string}).to_plan()
+    with client.create_task(plan) as task:
+
+        def answer(texts_: pa.Array) -> dict[str, list[object]]:
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_file(sink, pa.schema([("x", texts_.type)])) as writer:
+                writer.write_batch(pa.record_batch([texts_], ["x"]))
+            path = client.service.upload(task.id, "x.arrow", [sink.getvalue().to_pybytes()])
+            return task.run_epoch({"t": tidegate.FileSplit(path, format=format_)}).table().to_pydict()
+
+        assert answer(pa.array(["a", "b"])) == {"x": ["a", "b"]}
+        with pytest.raises(tidegate.TidegateError) as refused:
+            answer(DAMAGED[damage])
+        assert refused.value.reason == "FILE_UNREADABLE"
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tidegate.Client]:
+    root = tmp_path_factory.mktemp("root")
+    with tidegate.local(roots=[root], spill_directory=root.parent / "spill") as opened:
+        yield opened
