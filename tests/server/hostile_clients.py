@@ -139,9 +139,9 @@ def babble(address: str, draw: random.Random) -> None:
         attack = Attack(draw.randrange(1 << 30), ["", "none", _create(stubs, _CROSSED)])
         for _ in range(5):
             method = draw.choice(METHODS)
-            data = attack.request(method)
-            if (code := send(stubs.channel, method, data)) in BUGS:
-                raise FoundBugError(f"{method.name} {code.name} {data.hex()}")
+            messages = attack.requests(method)
+            if (code := send(stubs.channel, method, messages)) in BUGS:
+                raise FoundBugError(f"{method.name} {code.name} {' '.join(map(bytes.hex, messages))}")
 
 
 class FoundBugError(Exception):
