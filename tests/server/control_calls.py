@@ -6,6 +6,8 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Final
 
 import grpc
@@ -62,8 +64,11 @@ def run_long_epochs(address: str, clients: int, epoch_seconds: float, seconds: f
     return wrong
 
 
-def time_control_calls(address: str, done: Callable[[], bool]) -> dict[str, list[float]]:
-    """Seconds of each call by its method, over and over until it is `done`, and then once more."""
+def time_control_calls(address: str, file: Path, done: Callable[[], bool]) -> dict[str, list[float]]:
+    """Seconds of each call by its method, over and over until it is `done`, and then once more.
+
+    `file` has rows of the column `x`, and is below the server's roots.
+    """
     seconds_by_call: dict[str, list[float]] = defaultdict(list)
     with grpc.insecure_channel(address) as channel:
         stubs = Stubs(channel, tasks_pb2_grpc.TaskServiceStub(channel), plans_pb2_grpc.PlanServiceStub(channel))
@@ -71,11 +76,11 @@ def time_control_calls(address: str, done: Callable[[], bool]) -> dict[str, list
         ended = False
         while not ended:
             ended = done()
-            _control(stubs, seconds_by_call)
+            _control(stubs, str(file), seconds_by_call)
     return seconds_by_call
 
 
-def _control(stubs: Stubs, seconds_by_call: dict[str, list[float]]) -> None:
+def _control(stubs: Stubs, file: str, seconds_by_call: dict[str, list[float]]) -> None:
     """A task's life, and a look at everything."""
 
     def timed(call: Callable[..., object], request: object) -> object:
@@ -94,6 +99,11 @@ def _control(stubs: Stubs, seconds_by_call: dict[str, list[float]]) -> None:
     task = created.task.id
     timed(tasks.ListTasks, pb.ListTasksRequest())
     timed(tasks.GetTask, pb.GetTaskRequest(task=task))
+    timed(lambda request, timeout: next(tasks.WatchTask(request, timeout=timeout)), pb.WatchTaskRequest(task=task))
+    timed(tasks.FindFiles, pb.FindFilesRequest(task=task, source="t", file=pb.FileSplit(path=file), pieces=True))
+    timed(tasks.DropUploads, pb.DropUploadsRequest(task=task, group="none"))
+    timed(tasks.ListCheckpoints, pb.ListCheckpointsRequest(task=task))
+    timed(partial(_refused, tasks.RecoverTask), pb.RecoverTaskRequest(task=task))  # it has not failed
     timed(tasks.GetTransaction, pb.GetTransactionRequest(task=task, application="none"))
     timed(tasks.AddSplit, pb.AddSplitRequest(task=task, source="t", split=inline(1)))
     looked = pb.NextRequest(task=task)
@@ -104,3 +114,12 @@ def _control(stubs: Stubs, seconds_by_call: dict[str, list[float]]) -> None:
     timed(tasks.NoMoreSplits, pb.NoMoreSplitsRequest(task=task))
     timed(tasks.CancelTask, pb.CancelTaskRequest(task=task))
     timed(tasks.DeleteTask, pb.DeleteTaskRequest(task=task))
+
+
+def _refused(call: Callable[..., object], request: object, timeout: float) -> None:
+    """A call that the server refuses, because of the state of its task."""
+    try:
+        call(request, timeout=timeout)
+    except grpc.RpcError as error:
+        if error.code() is not grpc.StatusCode.FAILED_PRECONDITION:
+            raise

@@ -69,11 +69,12 @@ def _server(findings: Findings, idle_seconds: float) -> Iterator[tuple[ServerPro
     """A server and its spill folder. It has to end as it should, and to log no bug."""
     with tempfile.TemporaryDirectory() as name:
         folder, log = Path(name), Path(name, "log")
-        for folder_name in ("roots", "spill"):
+        for folder_name in ("roots", "spill", "checkpoints"):
             (folder / folder_name).mkdir()
         command = (
             *("tidegate.server.cli", "serve", "--listen=127.0.0.1:0", "--no-flight", "--log-level=error"),
             *(f"--root={folder / 'roots'}", f"--spill={folder / 'spill'}", f"--idle-seconds={idle_seconds}"),
+            f"--checkpoint-root={folder / 'checkpoints'}",
         )
         with log.open("w") as errors, server_process(*command, stderr=errors) as server:
             yield server, folder / "spill"
@@ -106,9 +107,11 @@ def under_load(load: Load) -> Findings:
 def beside_long_epochs(load: Load) -> Findings:
     """Control calls beside clients whose epochs are long."""
     findings = Findings()
-    with _server(findings, _ATTENDED) as (server, _), _processes() as processes:
+    with _server(findings, _ATTENDED) as (server, spill), _processes() as processes:
+        file = spill.parent / "roots" / "rows.csv"
+        file.write_text("x\n1\n")
         work = processes.submit(run_long_epochs, server.address, load.long_epochs, load.long_seconds, load.seconds)
-        findings.calls = time_control_calls(server.address, work.done)
+        findings.calls = time_control_calls(server.address, file, work.done)
         findings.wrong += work.result()
     return findings
 
