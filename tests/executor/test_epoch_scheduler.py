@@ -12,7 +12,7 @@ import pytest
 from tidegate.executor.exchange.epoch_scheduler import Driver, EpochScheduler
 from tidegate.executor.exchange.exchange import Exchange, Slice
 from tidegate.executor.exchange.routing import Broadcast
-from tidegate.executor.runtime.scheduler import Scheduler
+from tidegate.executor.runtime.scheduler import Scheduler, Slot
 from tidegate.proto.errors import ExecutionError
 
 from .exchanging import SECONDS, OneExchange, block
@@ -75,6 +75,23 @@ def test_who_waits_advances_what_is_waited_for(tmp_path: Path, scheduler: Schedu
     assert keys(exchange, scheduler, counting.run) == list(range(5))
     scheduler.close()
     assert counting.closed
+
+
+@pytest.mark.parametrize(("threads", "asked"), [(1, 1), (2, 1), (3, 1), (4, 2), (8, 6), (20, 9)])
+def test_an_epoch_asks_for_no_more_helpers_than_leave_a_thread_to_other_tasks(
+    threads: int, asked: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One more thread is its own, and no helper is without a run."""
+    helpers: list[Slot] = []
+    with closing(Scheduler(threads)) as running:
+        monkeypatch.setattr(running, "submit", helpers.append)
+        epoch = EpochScheduler(running)
+        exchange = exchange_of(tmp_path, epoch)
+        for _ in range(10):
+            epoch.add(Counting(exchange, 1).run)
+        epoch.start()
+        epoch.close()
+    assert len(helpers) == asked
 
 
 def test_helpers_rest_where_an_exchange_is_crowded_and_go_on_once_it_is_not(

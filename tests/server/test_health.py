@@ -89,6 +89,19 @@ def test_a_peer_has_a_few_streams_and_every_call_goes_on(stubs: Stubs, stub: hea
     raise AssertionError("calls that have ended still count")
 
 
+def test_all_peers_together_have_so_many_calls(
+    stub: health_pb2_grpc.HealthStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "CALLS", CALLS_OF_A_PEER // 2)
+    watches = [stub.Watch(ASK) for _ in range(health.CALLS)]
+    assert {next(watch).status for watch in watches} == {Answer.SERVING}
+    with pytest.raises(grpc.RpcError, match=f"and {health.CALLS} in all") as refused:
+        stub.Check(ASK)
+    assert reason(refused.value) == "HEALTH_BUSY"
+    for watch in watches:
+        watch.cancel()
+
+
 @pytest.mark.parametrize(
     ("data", "said"), [(b"\xff" * 100, "MALFORMED_REQUEST"), (b"\x0a\xe0\x5d" + b"x" * 12_000, "REQUEST_TOO_LARGE")]
 )
