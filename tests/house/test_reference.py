@@ -13,11 +13,17 @@ from collections.abc import Iterator
 
 import pytest
 
+from tidegate.executor.runtime.ceilings import most_splits
+from tidegate.executor.service.static_uploads import KEPT_SECONDS
+from tidegate.executor.tasks.task_uploads import FILE_BYTES
 from tidegate.planner.decode.encoding import limits
 from tidegate.planner.sql import correlated_subqueries
 from tidegate.proto import errors
 from tidegate.proto.values import GIB, MIB, TaskOptions
+from tidegate.server.calls.arrivals import IDLE_FEEDS, SLOW_AT_ONCE, SOON
+from tidegate.server.calls.request_reading import REQUEST_SECONDS
 from tidegate.server.cli.serve_options import add_options
+from tidegate.server.endpoints.upload_endpoint import AT_ONCE, CHUNK_SECONDS
 from tidegate.server.serving import LARGEST_AT_ONCE
 from tidegate.server.setup.settings import Settings
 
@@ -119,6 +125,24 @@ def test_the_page_on_security_has_the_defaults_of_the_code() -> None:
     at_once = LARGEST_AT_ONCE * Settings().max_message_bytes // MIB
     assert of["max-message-bytes"] in (f"{at_once} MiB", "fixed")
     assert of["idle-seconds"] == "a day"
+
+
+def test_the_page_on_security_has_the_bounds_of_the_code_that_no_option_changes() -> None:
+    table = section("security.md", "What one caller can take from others")
+    lines = (line.strip("|").split(" | ") for line in table.splitlines())
+    bounds = {cells[0].strip(): cells[1] for cells in lines if len(cells) > 1}
+    queue_bytes = TaskOptions().queue_bytes
+    said = {
+        "uploads of a principal": (f"{AT_ONCE} under way", {60.0: "after a minute"}[CHUNK_SECONDS]),
+        "uploads of a principal that no task has taken yet": ({600.0: "within ten minutes"}[KEPT_SECONDS],),
+        "files of uploads": (f"at least {FILE_BYTES >> 10} KiB",),
+        "slow requests of a principal (not complete after 0.25 s)": (f"{SLOW_AT_ONCE}, each",),
+        "`Feed` calls of a principal that wait for their client": (f"{IDLE_FEEDS}, each",),
+        "a request on its way": (f"within {REQUEST_SECONDS:g} s",),
+        "number of a task's waiting splits": (f"/ {queue_bytes // most_splits(queue_bytes)},", f"{most_splits(1):,}"),
+    }
+    missing = [(name, words) for name, all_ in said.items() for words in all_ if words not in bounds[name]]
+    assert (missing, SOON) == ([], 0.25)
 
 
 def errors_of(title: str) -> set[tuple[str, str]]:
