@@ -55,6 +55,7 @@ class FilePiece:
       these may be large
     - `checksums`: whether the file's pages have any
     - `never_null`: the columns that are known to hold no null
+    - `int96`: the columns of a Parquet file that have instants in INT96
     - `batch_starts`: the first row of each record batch of an Arrow file
 
     `partition` holds the columns of the file's Hive-style folders, as strings. `origin` names the split for messages:
@@ -82,6 +83,7 @@ class FilePiece:
     part_bytes: int | None = None
     checksums: bool = False
     never_null: frozenset[str] = frozenset()
+    int96: frozenset[str] = frozenset()
     key_bounds: tuple[tuple[str, int, int], ...] = ()
     keys: KeyRange | None = None
     partition: tuple[tuple[str, str | None], ...] = ()

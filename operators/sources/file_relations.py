@@ -92,7 +92,7 @@ def _same_meaning(left: FilePiece, right: FilePiece) -> bool:
     """True where the two files have the same columns, and the same meaning of those that they lack."""
     assert left.schema is not None
     missing = left.missing_columns is right.missing_columns and (left.number is None) == (right.number is None)
-    return missing and left.schema.equals(right.schema)
+    return missing and left.int96 == right.int96 and left.schema.equals(right.schema)
 
 
 def _schema_obstacle(piece: FilePiece, schema: pa.Schema, columns: Sequence[Column]) -> str | None:
@@ -111,6 +111,8 @@ def _schema_obstacle(piece: FilePiece, schema: pa.Schema, columns: Sequence[Colu
             return f"column {column.name!r} is {column.type}"
         if isinstance(match, FromFile) and not writable(match.name):
             return f"a column called {match.name!r} cannot be named in SQL"
+        if isinstance(match, FromFile) and match.name in piece.int96:
+            return f"column {match.name!r} has instants in INT96, which DuckDB takes for times without a time zone"
         if isinstance(match, FromFile) and not _same_in_duckdb(match.type, column.type):
             return f"column {column.name!r} is {match.type} in the file and {column.type} in the plan"
     return None

@@ -14,7 +14,8 @@ import substrait.dataframe as sub
 
 import tidegate
 from tidegate.client import Client
-from tidegate.spark import Bytes, Order, Way, feed
+from tidegate.spark import Bytes, Fed, Order, Way, feed
+from tidegate.spark.data_frames import settings
 from tidegate.task import Task
 
 from .conftest import Write, handed_on, rows_of
@@ -214,13 +215,47 @@ def test_a_narrower_type_in_older_files_is_widened(spark: SparkSession, task: Ta
     assert [row["k"] for row in rows_of(task)] == [1, 2, 3, 4]
 
 
-def test_timestamps_of_the_old_form_are_computed_by_spark(spark: SparkSession, client: Client, table: Write) -> None:
-    times = pa.table({"t": pa.array([0, 1_000_000], pa.timestamp("us"))})
-    frame = spark.read.parquet(str(table(times, use_deprecated_int96_timestamps=True)))
+INSTANTS = [-11_676_096_000_000_000, -2_208_988_800_000_001, -1, 0, 1_704_164_645_123_456, 253_402_300_799_999_999]
+"""Microseconds from 1970 on, in the years 1600 to 9999."""
+
+
+@pytest.mark.parametrize("version", ["3.5.1", "3.0.3"])
+def test_timestamps_in_int96_of_other_writers_are_those_of_spark(
+    spark: SparkSession, client: Client, table: Write, version: str
+) -> None:
+    """Files of Spark before 3.1 are in another calendar, which Spark itself translates."""
+    times = pa.table({"t": pa.array(INSTANTS[3:], pa.timestamp("us", "UTC"))})
+    named = times.replace_schema_metadata({"org.apache.spark.version": version})
+    frame = spark.read.parquet(str(table(named, use_deprecated_int96_timestamps=True)))
+    fed, micros = fed_instants(frame, client)
+    assert fed.way is (Way.REFERENCE if version == "3.5.1" else Way.STAGED)
+    assert micros == INSTANTS[3:]
+
+
+def test_timestamps_that_spark_itself_stores_in_int96_are_read_where_they_lie(
+    spark: SparkSession, client: Client, tmp_path: Path
+) -> None:
+    """Also by a plan that reads the files without Spark."""
+    path = str(tmp_path / "times")
+    rows = spark.createDataFrame([(n, micros) for n, micros in enumerate(INSTANTS)], "n int, micros long")
+    stored = rows.coalesce(1).orderBy("n").selectExpr("timestamp_micros(micros) AS t")
+    with settings(spark, {"spark.sql.parquet.outputTimestampType": "INT96"}):
+        stored.write.parquet(path)
+    [file] = sorted(Path(path).glob("*.parquet"))
+    assert pq.ParquetFile(file).metadata.row_group(0).column(0).physical_type == "INT96"
+    fed, micros = fed_instants(spark.read.parquet(path), client)
+    assert (fed.way, micros) == (Way.REFERENCE, INSTANTS)
+    plan = sub.read_named_table("rows", {"t": sub.precision_timestamp_tz(6)}).to_plan()
+    table = client.query(plan, {"rows": str(file)}, time_zone="Asia/Tokyo")
+    assert table["t"].cast(pa.int64()).to_pylist() == INSTANTS
+
+
+def fed_instants(frame: DataFrame, client: Client) -> tuple[Fed, list[int]]:
+    """How a DataFrame's column `t` came, and its instants in microseconds."""
     task = client.create_task(handed_on({"t": sub.precision_timestamp_tz(6)}))
     fed = feed(frame, task, "rows")
-    assert (fed.way, "INT96" in fed.why) == (Way.STAGED, True)
-    assert [int(row["t"].timestamp()) for row in rows_of(task)] == [0, 1]
+    task.request_barrier()
+    return fed, task.read_epoch()["t"].cast(pa.int64()).to_pylist()
 
 
 def test_text_files_are_read_by_spark(spark: SparkSession, task: Task, tmp_path: Path) -> None:

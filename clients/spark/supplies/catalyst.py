@@ -130,6 +130,8 @@ def _check_fields(relation: Any, columns: Sequence[Column], session: Any) -> tup
             mode = setting(session, f"spark.sql.parquet.{name}")
             if mode not in ("CORRECTED", None):
                 raise NotPlain(f"the session has spark.sql.parquet.{name}={mode}")
+        if setting(session, "spark.sql.parquet.int96TimestampConversion") == "true":
+            raise NotPlain("the session moves the timestamps of files that other programs have written")
     return partition
 
 

@@ -12,15 +12,16 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 from pyarrow import types as kinds
 
-from ...proto.arrow.parquet_footer import INT96, RowGroup, comparable
 from ...proto.arrow.parquet_footer import Footer as ParquetFooter
+from ...proto.arrow.parquet_footer import RowGroup, comparable
 from ...proto.arrow.parquet_footer import read_footer as read_parquet_footer
+from ...proto.arrow.parquet_instants import in_the_calendar_of_spark_2, int96_columns, with_instants
 from ..frame_columns import Column, fits
 from .conditions import Bounds, Condition, Kept, kept
 from .conditions import comparable as comparable_value
 from .spark_listing import NotPlain
 
-_LEGACY: Final = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
+_LEGACY: Final = b"org.apache.spark.legacyDateTime"
 _SPARK_VERSION: Final = b"org.apache.spark.version"
 _FIRST_PROLEPTIC: Final = 3
 
@@ -68,7 +69,7 @@ def read_footer(path: str, format_: str, asked: Questions) -> Footer:
         with pa.OSFile(path) as file:
             footer = read_parquet_footer(file)
         metadata = pq.read_metadata(path)
-        schema = metadata.schema.to_arrow_schema()
+        schema = with_instants(metadata.schema.to_arrow_schema(), footer)
         _check_storage(path, footer, metadata.metadata or {}, asked.columns)
         _check_columns(path, schema, asked)
         return Footer(path, tuple(_kept_groups(path, footer, schema, asked)), len(footer.groups))
@@ -102,15 +103,12 @@ def _check_columns(path: str, schema: pa.Schema, asked: Questions) -> None:
 
 
 def _check_storage(path: str, footer: ParquetFooter, written: Mapping[bytes, bytes], columns: Sequence[Column]) -> None:
-    """Refuse dates and timestamps that are not stored as today: INT96, or a calendar that ends in 1582."""
-    temporal = {column.name.casefold() for column in columns if column.temporal}
-    if not temporal:
+    """Refuse dates and timestamps in a calendar that ends in 1582."""
+    if not any(column.temporal for column in columns):
         return
-    for leaf in footer.leaves:
-        if leaf.physical == INT96 and leaf.path[0].casefold() in temporal:
-            raise NotPlain(f"column {'.'.join(leaf.path)!r} of {path} has timestamps in the old form INT96")
     version = written.get(_SPARK_VERSION, b"3").split(b".")[0]
-    if any(key in written for key in _LEGACY) or not version.isdigit() or int(version) < _FIRST_PROLEPTIC:
+    is_old = _LEGACY in written or not version.isdigit() or int(version) < _FIRST_PROLEPTIC
+    if is_old or (int96_columns(footer) and in_the_calendar_of_spark_2(written)):
         raise NotPlain(f"{path} has dates or timestamps in the calendar of Spark 2")
 
 

@@ -124,17 +124,12 @@ def match_change_column(name: str, schema: pa.Schema, piece: Piece) -> FromFile:
     return FromFile(index, field.name, field.type)
 
 
-_INT96: Final = pa.timestamp("ns")
-"""Instants that a Parquet file stores as INT96, as Arrow reads them."""
-
-
-def _advice(stored: pa.DataType, wanted: pa.DataType, piece: Piece) -> str:
-    is_parquet = isinstance(piece, FilePiece) and piece.format == "parquet"
-    if not is_parquet or stored != _INT96 or not kinds.is_timestamp(wanted):
+def _advice(name: str, piece: Piece) -> str:
+    if not isinstance(piece, FilePiece) or name not in piece.int96:
         return ""
     return (
-        "; Spark stores instants so, as INT96, unless its setting spark.sql.parquet.outputTimestampType is "
-        "TIMESTAMP_MICROS: write the file with that setting"
+        "; the file stores it as INT96, the form of instants: declare it as precision_timestamp_tz<6>, or write times "
+        "without a time zone in another form (timestamp_ntz in Spark)"
     )
 
 
@@ -149,7 +144,7 @@ def _match(column: Column, schema: pa.Schema, names: Names, folders: Names, piec
         if not castable(field.type, column.type):
             raise SplitError(
                 f"{where}: column {column.name!r} is {field.type} in the file and {column.type} in the plan, and "
-                f"there is no lossless cast between the two{_advice(field.type, column.type, piece)}",
+                f"there is no lossless cast between the two{_advice(field.name, piece)}",
                 reason="COLUMN_TYPE",
             )
         if piece.missing_columns is not MissingColumns.NULL:

@@ -16,13 +16,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ....proto.arrow.parquet_footer import Footer, read_footer, whole_number
+from ....proto.arrow.parquet_instants import INT96_UNIT, int96_columns, with_instants
 from ....proto.arrow.validation import each_validated, validated_schema
 from ...core.column import Column
 from ...core.piece import FilePiece
 from ...core.sizes import BATCH_BYTES, rows_within
 from ..file_versions import UNLIMITED, Files, PieceFiles, State
+from ..int96_check import Instants
 from .format import BATCH_ROWS, numbered, part_too_large, room
-from .matching import Names
+from .matching import Names, describe
 from .parquet_pages import has_checksums
 from .parquet_widths import Widths
 from .row_ranges import cut, within
@@ -50,7 +52,7 @@ class Parquet:
         with filesystem.open_input_file(piece.path) as file:
             footer = read_footer(file)
             metadata = pq.read_metadata(file)
-            schema = validated_schema(metadata.schema.to_arrow_schema().remove_metadata())
+            schema = validated_schema(with_instants(metadata.schema.to_arrow_schema().remove_metadata(), footer))
             wanted = _leaves(footer, _wanted(schema, columns))
             widths = Widths(file, metadata, footer, _state(filesystem))
             numbers = [number for number, group in enumerate(footer.groups) if group.rows]  # others have no pages
@@ -64,6 +66,7 @@ class Parquet:
             schema=schema,
             checksums=checksums,
             never_null=_never_null(footer, schema, columns),
+            int96=int96_columns(footer),
             row_bytes=row_bytes,
             part_bytes=max(part_bytes, list_bytes, page_bytes),
         )
@@ -90,13 +93,15 @@ class ParquetReader:
             wanted = _wanted(validated_schema(metadata.schema.to_arrow_schema()), columns)
             buffer_bytes = _buffer_bytes(self._footer, _leaves(self._footer, wanted))
             self._open = partial(_opened, self._file, metadata, buffer_bytes)
-            self._parquet = self._open(frozenset())
+            self._parquet = self._open()
             self._widths = Widths(self._file, metadata, self._footer, _state(filesystem))
-            self.schema = validated_schema(self._parquet.schema_arrow.remove_metadata())
+            self._instants = Instants(self._footer, metadata.metadata, describe(piece))
+            self.schema = validated_schema(with_instants(self._parquet.schema_arrow.remove_metadata(), self._footer))
         except BaseException:
             self._file.close()
             raise
         self._dictionaries: tuple[frozenset[str], pq.ParquetFile] | None = None
+        self._in_seconds: pq.ParquetFile | None = None
         self._rows = piece.rows or (0, sum(group.rows for group in self._footer.groups))
 
     def batches(self, indices: Sequence[int]) -> Generator[tuple[int, pa.RecordBatch]]:
@@ -110,7 +115,7 @@ class ParquetReader:
         )
         for start, batch in within(read, first, self._rows):
             # A name with a dot also selects nested columns, so the columns are picked again by their own names.
-            yield from numbered(start, batch.select(names), _LATER_ROWS)
+            yield from numbered(start, self._instants.typed(batch.select(names), self.schema), _LATER_ROWS)
 
     def _read(self, group: int, names: Sequence[str], most: int) -> Iterator[pa.RecordBatch]:
         leaves = _leaves(self._footer, set(names))
@@ -119,7 +124,9 @@ class ParquetReader:
         counts = self._widths.row_counts(group, leaves, most, self._largest) if rows is None else repeat(rows)
         coded = {} if rows is None else self._coded(group, names, rows)
         read, promised = 0, self._footer.groups[group].rows
-        for batch in self._by_dictionaries(group, names, rows or 0, coded) or self._plain(group, names, counts):
+        batches = self._by_dictionaries(group, names, rows or 0, coded)
+        batches = batches or self._plain(self._parquet, group, names, counts)
+        for batch in self._instants.checked(batches, self._seconds(group, self._instants.among(names), most)):
             read += batch.num_rows
             if read > promised:
                 break
@@ -127,17 +134,30 @@ class ParquetReader:
         if read != promised:
             raise pa.ArrowInvalid(f"row group {group} has other than the {promised:,} rows that its footer says")
 
-    def _plain(self, group: int, names: Sequence[str], counts: Iterator[int]) -> Iterator[pa.RecordBatch]:
+    def _seconds(self, group: int, names: Sequence[str], most: int) -> Iterator[pa.RecordBatch]:
+        """The columns of a row group that have INT96 inside, with instants in seconds, which do not wrap round."""
+        if not names:
+            return iter(())
+        if self._in_seconds is None:
+            self._in_seconds = self._open(unit="s")
+        leaves = _leaves(self._footer, set(names))
+        rows = self._even_rows(group, leaves, most)
+        counts = self._widths.row_counts(group, leaves, most, self._largest) if rows is None else repeat(rows)
+        return self._plain(self._in_seconds, group, names, counts)
+
+    def _plain(
+        self, parquet: pq.ParquetFile, group: int, names: Sequence[str], counts: Iterator[int]
+    ) -> Iterator[pa.RecordBatch]:
         """The batches of a row group. A batch is cut where its next one is asked for."""
         asked, remaining = next(counts), self._footer.groups[group].rows
-        batches = self._parquet.iter_batches(asked, row_groups=[group], columns=names, use_threads=False)
+        batches = parquet.iter_batches(asked, row_groups=[group], columns=names, use_threads=False)
         for batch in each_validated(batches):
             asked -= batch.num_rows
             remaining -= batch.num_rows
             yield batch
             if asked <= 0 < remaining:
                 asked = next(counts)
-                self._parquet.reader.set_batch_size(asked)
+                parquet.reader.set_batch_size(asked)
 
     def _by_dictionaries(
         self, group: int, names: Sequence[str], rows: int, coded: Mapping[str, int]
@@ -211,12 +231,18 @@ class ParquetReader:
     def close(self) -> None:
         if self._dictionaries is not None:
             self._dictionaries[1].close()
+        if self._in_seconds is not None:
+            self._in_seconds.close()
         self._parquet.close()
         self._file.close()
 
 
 def _opened(
-    file: pa.NativeFile, metadata: pq.FileMetaData, buffer_bytes: int, dictionaries: frozenset[str]
+    file: pa.NativeFile,
+    metadata: pq.FileMetaData,
+    buffer_bytes: int,
+    dictionaries: frozenset[str] = frozenset(),
+    unit: str = INT96_UNIT,
 ) -> pq.ParquetFile:
     return pq.ParquetFile(
         file,
@@ -225,6 +251,7 @@ def _opened(
         pre_buffer=False,
         buffer_size=buffer_bytes,
         page_checksum_verification=True,
+        coerce_int96_timestamp_unit=unit,
     )
 
 
