@@ -17,8 +17,6 @@ Connection: TypeAlias = duckdb.DuckDBPyConnection
 Values: TypeAlias = Sequence[object]
 
 BATCH_ROWS = 65_536
-COMPUTED_ROWS = 2_048
-"""The rows that DuckDB computes at once."""
 
 
 class Relation(Protocol):

@@ -37,7 +37,7 @@ from ..sources.statement_files import StatementFiles
 from . import builds, failures
 from .canonical_order import in_canonical_order
 from .conform import Conform
-from .duckdb_calls import BATCH_ROWS, COMPUTED_ROWS, estimate_progress, hand_on_at_once
+from .duckdb_calls import BATCH_ROWS, estimate_progress, hand_on_at_once
 from .held import limited_room
 from .instances import Instance
 from .long_values import LongValues
@@ -49,6 +49,8 @@ from .statement_inputs import ContextInput, ContextSource, FragmentInput, Stream
 _SMALL_BYTES = 8 << 20
 #: The rows that are handed out at once where rows behind the first ones may be wider.
 _TEXT_ROWS = 16_384
+#: The rows that are handed out at once where expressions may make them wide: a batch costs some microseconds.
+_MADE_ROWS = 32
 #: Inputs that are held so that their rows may be fetched at once take one part in so many of the instance's memory.
 _FETCHED_SHARE = 8
 #: The long values beside a statement may take one part in so many of the instance's memory before they go to disk.
@@ -335,16 +337,14 @@ class Fragment(Operator):
                 relation.read_last()
         self._made.begin(in_all=False)
         rows = self._statement.stream(sql, values, self._batch_rows())
-        return _gathered(rows) if self._made else rows
+        return _gathered(rows, self._made) if self._made else rows
 
     def _batch_rows(self) -> int:
         """The number of rows to hand out at once: a row may be made of one row of each input."""
-        if self._made:
-            return COMPUTED_ROWS
         if any(source.in_parts for source in self._sources):
             return rows_within(PART_BYTES, self._input_row_bytes(), _TEXT_ROWS)
         fixed = fixed_row_bytes(self.schema)
-        most = BATCH_ROWS if fixed is not None else _TEXT_ROWS
+        most = _MADE_ROWS if self._made else BATCH_ROWS if fixed is not None else _TEXT_ROWS
         widest = max(fixed or 0, self._files.widest_bytes, self._input_row_bytes())
         return rows_within(BATCH_BYTES, widest, most)
 
@@ -440,10 +440,10 @@ class Fragment(Operator):
         )
 
 
-def _gathered(rows: Generator[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
+def _gathered(rows: Generator[pa.RecordBatch], counting: MadeBytes) -> Generator[pa.RecordBatch]:
     """The rows in fewer batches. Closing the iterator closes `rows`."""
     with closing(rows):
-        yield from gathered(rows)
+        yield from gathered(counting.handed_out(rows))
 
 
 def _held_rows(relation: FragmentInput) -> int:

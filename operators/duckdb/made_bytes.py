@@ -1,14 +1,15 @@
 """The functions of a statement that are in Python: the count of the bytes of values that it makes, before they are made
 and where they are many, and those of `PYTHON_FUNCTIONS`.
 
-A statement asks `WIDE_ROWS` about the rows that may have more than `WIDE_FROM` bytes. Narrower rows cost a comparison.
+A statement asks `WIDE_ROWS` about the rows that may have more than `WIDE_FROM` bytes, or `WIDE_OUTPUT` where it may
+hand these rows out itself. Narrower rows cost a comparison.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -22,13 +23,19 @@ from ..python_functions import PYTHON_FUNCTIONS, PythonFunction
 from .duckdb_calls import BATCH_ROWS, Connection
 
 WIDE_ROWS: Final = "wide_rows"
+WIDE_OUTPUT: Final = "wide_rows_handed_out"
 WIDE_FROM: Final = "wide_from()"
 
 _SHARE: Final = 8
 """The values that a statement makes of some rows may take one part in so many of the instance's memory."""
 
+_WAITING_SHARE: Final = 2
+"""The values of rows that DuckDB gathers for a batch, which it counts nowhere, may take one part in so many of the
+instance's memory. They are many where a filter or a join leaves few rows of those that are computed at once.
+"""
+
 _NUMBERS: Final = itertools.count()
-_NAMES: Final = "|".join((WIDE_ROWS, *(function.name for function in PYTHON_FUNCTIONS)))
+_NAMES: Final = "|".join((WIDE_ROWS, WIDE_OUTPUT, *(function.name for function in PYTHON_FUNCTIONS)))
 _TOKENS: Final = re.compile(rf"'(?:[^']|'')*'|\b(?:{_NAMES})\(|{re.escape(WIDE_FROM)}")
 
 
@@ -51,10 +58,12 @@ class MadeBytes:
         self.failure: TidegateError | None = None
         self.in_all = False
         self._connection = connection
-        self._guards = _uses(sql, WIDE_ROWS)
-        self._most = memory // _SHARE
+        guards = {name: _uses(sql, name) for name in (WIDE_ROWS, WIDE_OUTPUT)}
+        self._guards = sum(guards.values())
+        self._most, self._most_waiting = memory // _SHARE, memory // _WAITING_SHARE
         self._at_once = self._most // max(self._guards * threads, 1)
         self._counted = 0.0
+        self._waiting: float | None = None
         self._check, self._plan_path = check, plan_path
         self._number = next(_NUMBERS)
         self._names: list[str] = []
@@ -63,8 +72,9 @@ class MadeBytes:
             if _uses(sql, function.name):
                 compute = function.callable(partial(self._compute, function))
                 self._create(function.name, compute, function.parameters, function.result)
-        if self._guards:
-            self._create(WIDE_ROWS, self._count, ("DOUBLE", "VARCHAR", "BOOLEAN"), "BOOLEAN")
+        for name, count in ((WIDE_ROWS, self._count), (WIDE_OUTPUT, self._count_output)):
+            if guards[name]:
+                self._create(name, count, ("DOUBLE", "VARCHAR", "BOOLEAN"), "BOOLEAN")
 
     def __bool__(self) -> bool:
         """True where the statement makes values that need a guard."""
@@ -81,7 +91,14 @@ class MadeBytes:
 
     def begin(self, *, in_all: bool) -> None:
         """Begin a run."""
-        self.failure, self.in_all, self._counted = None, in_all, 0.0
+        self.failure, self.in_all, self._counted, self._waiting = None, in_all, 0.0, None
+
+    def handed_out(self, batches: Iterable[pa.RecordBatch]) -> Generator[pa.RecordBatch]:
+        """The batches that DuckDB hands out while it computes the rows of later ones."""
+        self._waiting = 0.0
+        for batch in batches:
+            self._waiting = 0.0
+            yield batch
 
     def close(self) -> None:
         self._guards = 0
@@ -116,6 +133,15 @@ class MadeBytes:
             raise self.failure
         return pa.nulls(rows, pa.bool_()).fill_null(False)
 
+    def _count_output(self, sizes: pa.ChunkedArray, plan_paths: pa.ChunkedArray, varying: pa.ChunkedArray) -> pa.Array:
+        answer = self._count(sizes, plan_paths, varying)
+        if self._waiting is not None:
+            self._waiting += float(pc.sum(sizes).as_py() or 0.0)
+            if self._waiting > self._most_waiting:
+                self.failure = _too_many_waiting(plan_paths[0].as_py(), self._waiting, self._most_waiting)
+                raise self.failure
+        return answer
+
 
 def _uses(sql: str, function: str) -> int:
     call = f"{function}("
@@ -131,6 +157,14 @@ def _too_many(plan_path: str, row: float, size: float, most: int) -> ExecutionEr
         )
     return ExecutionError(
         f"{plan_path}: makes up to {size:,.0f} bytes of texts and lists of rows that DuckDB computes at once; at most "
+        f"{most:,} are allowed with this memory_limit: make shorter values, or raise memory_limit",
+        reason="MEMORY_LIMIT",
+    )
+
+
+def _too_many_waiting(plan_path: str, size: float, most: int) -> ExecutionError:
+    return ExecutionError(
+        f"{plan_path}: makes up to {size:,.0f} bytes of texts and lists of rows that DuckDB hands out at once; at most "
         f"{most:,} are allowed with this memory_limit: make shorter values, or raise memory_limit",
         reason="MEMORY_LIMIT",
     )

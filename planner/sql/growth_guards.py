@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from ...operators.core import quoting
-from ...operators.duckdb.made_bytes import WIDE_FROM, WIDE_ROWS
+from ...operators.duckdb.made_bytes import WIDE_FROM, WIDE_OUTPUT, WIDE_ROWS
 from ...proto.errors import LONGEST_PLACE, PlanError, Problem
 from .. import ir
 from ..functions import result_types
@@ -85,18 +85,24 @@ class Passing:
 class Guards:
     """The guards of a relation at `plan_path`, over rows with these columns, or in an enclosing row with them where its
     own rows have none. `passing` counts what the statement makes without a guard; None where everything needs guards.
+    `hands_out` says that the statement may hand the relation's rows out as it makes them.
     """
 
     plan_path: str
     row: Sequence[str]
     passing: Passing | None
+    hands_out: bool = False
 
     def of(self, expressions: Sequence[ir.Expression], rendered: Rendered) -> str | None:
         """A condition that is never true: it stops the statement where rows have too many bytes. None if no guard is
         needed.
         """
         size = self.size(expressions, rendered)
-        return None if size is None else _test(size, self.plan_path, self.row)
+        return (
+            None
+            if size is None
+            else _test(size, self.plan_path, self.row, WIDE_OUTPUT if self.hands_out else WIDE_ROWS)
+        )
 
     def size(self, expressions: Sequence[ir.Expression], rendered: Rendered) -> Size | None:
         """The bytes that the expressions of a row make together; None where they need no guard."""
@@ -135,7 +141,7 @@ def _refuse_large_constant(expression: ir.Expression, size: Size) -> None:
         raise PlanError(Problem(place=plan_path, reason="PLAN_TOO_LARGE", message=f"{message}: put it in a table"))
 
 
-def _test(size: Size, plan_path: str, row: Sequence[str]) -> str:
+def _test(size: Size, plan_path: str, row: Sequence[str], function: str) -> str:
     """The condition. It must not be a constant, because DuckDB computes constants once for all rows."""
     sql = size.sql()
     if len(sql) > _LONGEST:
@@ -147,7 +153,7 @@ def _test(size: Size, plan_path: str, row: Sequence[str]) -> str:
         )
     quoted_path = quoting.text(plan_path[-LONGEST_PLACE:])
     varying = f"{row[0]} IS NULL" if row else "random() < 0"
-    return f"CASE WHEN {sql} > {WIDE_FROM} THEN {WIDE_ROWS}({sql}, {quoted_path}, {varying}) ELSE false END"
+    return f"CASE WHEN {sql} > {WIDE_FROM} THEN {function}({sql}, {quoted_path}, {varying}) ELSE false END"
 
 
 def _made(part: _Part, rendered: Rendered) -> _Step:

@@ -110,12 +110,15 @@ class _Inside:
 
 @dataclass(frozen=True, slots=True)
 class _Visit:
-    """A relation to render. `is_joined` says whether rows that come of it are joined or grouped in this statement."""
+    """A relation to render. `is_joined` says whether rows that come of it are joined or grouped in this statement,
+    `hands_out` whether the statement hands them out as they come.
+    """
 
     relation: ir.Relation
     outer: tuple[tuple[str, ...], ...]
     inside: _Inside = field(default_factory=_Inside)
     is_joined: bool = False
+    hands_out: bool = False
 
 
 class Statement:
@@ -147,7 +150,7 @@ class Statement:
         self._passing = Passing() if row_wise else None
         self._root = root
         self._result = result
-        select = unroll(self._step, _Visit(root, ()))
+        select = unroll(self._step, _Visit(root, (), hands_out=True))
         common = [f"s{at}({_names(self._shared[at])}) AS MATERIALIZED ({text})" for at, text in self._common.items()]
         if self._leaves.reads_clock:
             common.insert(0, f"{CLOCK} AS MATERIALIZED (SELECT * FROM {CONTEXT})")
@@ -175,9 +178,10 @@ class Statement:
             raise InternalError(f"{relation.plan_path}: {type(relation).__name__} inside a fragment")
         tables: list[Table] = []
         is_joined = visit.is_joined or _joins(relation)
+        hands_out = visit.hands_out and _passes_on(relation)
         for below in tree.inputs(relation):
             around = (tables[0].columns, *outer) if isinstance(relation, ir.LateralJoin) and tables else outer
-            select = yield _Visit(below, around, inside, is_joined)
+            select = yield _Visit(below, around, inside, is_joined, hands_out)
             if visit.is_joined and _has_partitions(relation):
                 select = gathered(select)
             direct = (
@@ -190,7 +194,12 @@ class Statement:
             inner[subquery.relation] = yield _Visit(subquery.relation, rows, inside, True)
         self._correlated.count(relation)
         scope = TextScope(
-            rows=rows, clock=self._clock, subqueries=inner, passing=self._passing, plan_path=relation.plan_path
+            rows=rows,
+            clock=self._clock,
+            subqueries=inner,
+            passing=self._passing,
+            plan_path=relation.plan_path,
+            hands_out=hands_out,
         )
         try:
             written = self._written(relation, tables, Writer(scope=scope, aliases=self._aliases))
@@ -303,6 +312,13 @@ def _collects(relation: ir.Relation) -> bool:
 def _joins(relation: ir.Relation) -> bool:
     """True if DuckDB joins or groups the relation's rows, also those that its subqueries ask for."""
     return relation.traits.loose in ("always", "grouped") or bool(subqueries_of(relation))
+
+
+def _passes_on(relation: ir.Relation) -> bool:
+    """Tests whether DuckDB hands each row on that it makes of a row that comes in, before it looks at others."""
+    return isinstance(relation, ir.Filter | ir.Project | ir.Expand | ir.Fetch) or (
+        isinstance(relation, ir.Set) and relation.operation is ir.SetOperation.UNION_ALL
+    )
 
 
 def _read_again(

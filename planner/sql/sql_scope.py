@@ -16,7 +16,7 @@ class TextScope:
     `rows[0]` are the columns of the current row (`r3.c0`), `rows[n]` those of the n-th enclosing subquery's operator.
     `subqueries` holds the SELECT of every subquery of the expressions, by its relation's `id`, made before; `clock`
     gives the SQL of a clock value. `passing` counts what the statement makes without guards, `plan_path` names the
-    relation.
+    relation. `hands_out` says that the statement may hand its rows out as it makes them.
     """
 
     rows: tuple[tuple[str, ...], ...]
@@ -24,11 +24,12 @@ class TextScope:
     subqueries: Mapping[ir.Relation, str] = field(default_factory=dict)
     passing: Passing | None = None
     plan_path: str = ""
+    hands_out: bool = False
 
     @property
     def guards(self) -> Guards:
         row = next((row for row in self.rows if row), ())  # an enclosing one, where all columns of its own are pruned
-        return Guards(self.plan_path, row, self.passing)
+        return Guards(self.plan_path, row, self.passing, self.hands_out)
 
     def column(self, index: int, outer: int) -> str:
         return self.rows[outer][index]

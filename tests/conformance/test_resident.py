@@ -13,7 +13,7 @@ LIMIT = 64 * MIB
 RUNS = (
     *(("100 KB", kind) for kind in ("read", "arrow in one batch", "csv", "json", "limit", "join")),
     *(("100 KB", kind) for kind in ("sort", "sort by the text", "greatest by each key", "loop that joins texts")),
-    *(("1 KB", kind) for kind in ("sort by the text", "union", "node that makes texts")),
+    *(("1 KB", kind) for kind in ("sort by the text", "union", "node that makes texts", "few texts that grow")),
     *(("10 MB", kind) for kind in ("lengths in order", "texts that grow in a join")),
     *(("100 KB", kind) for kind in ("window over the text", "distinct", "except", "intersect", "continuous groups")),
     *(("1 KB", kind) for kind in ("window", "groups of texts", "continuous count", "continuous join")),

@@ -74,6 +74,21 @@ def test_rows_that_do_not_fit_at_once_are_refused_by_place(text: str, relation: 
     assert failure.value.reason == "MEMORY_LIMIT"
 
 
+def test_rows_that_do_not_fit_into_a_batch_together_are_refused_by_place() -> None:
+    """Few rows of those that are computed at once: DuckDB gathers 1.5 MB of each for a batch."""
+    one = "(SELECT k FROM r WHERE k = 3) AS x"
+    text = f"SELECT repeat(l.t, 500000 + l.k) AS t FROM l CROSS JOIN {one} WHERE l.k % 3000 = 0"
+    with pytest.raises(tidegate.TidegateError, match=r"project: makes .* that DuckDB hands out at once") as failure:
+        answer(text, 100_000)
+    assert failure.value.reason == "MEMORY_LIMIT"
+
+
+def test_long_texts_that_are_not_handed_out_do_not_count_as_a_batch() -> None:
+    longest = "SELECT max(repeat(t, 200000 + k)) AS t FROM l WHERE k % 3000 = 0"
+    table = answer(f"SELECT t FROM r WHERE k < 2 UNION ALL {longest} UNION ALL {longest}", 100_000)
+    assert [len(text) for text in table["t"].to_pylist()] == [3, 3, 3 * 299_000, 3 * 299_000]
+
+
 def test_doubling_in_projections_is_refused() -> None:
     text = "SELECT t FROM l "
     for _ in range(20):
