@@ -154,6 +154,7 @@ DataFusion loses the meaning of some SQL operations before it writes a plan. Tid
 | `INTERSECT ALL`, `EXCEPT ALL` | a semi or an anti join. These keep, or drop, all copies of a row if the other side has one copy; SQL counts the copies. DataFusion's own answer is that of the semi or anti join, not SQL's |
 | `... OR NOT EXISTS (...)` | the [mark join](glossary.md#from-a-plan-to-work) of `NOT IN`. It loses a row if the subquery's condition is null for some inner row and true for none; SQL keeps it. The plan gets a warning |
 | `NOT IN (...)` as a filter | the anti join of `NOT EXISTS`. It keeps a row whose own value is null, and keeps rows even if one of the values in the list is null; SQL keeps neither. The plan gets a warning if the condition of an anti join may be null. A correct `NOT EXISTS` gets this warning, too |
+| `IGNORE NULLS` of an aggregate or of a window function; `FILTER`, `DISTINCT`, or a `RANGE` bound that is an interval, of a window function | the call without it. No field of the plan tells that the SQL had it, so Tidegate cannot know. The answer is that of the call without it, and there is no warning. The list below has such queries: they run "as written" |
 
 Six plans that DuckDB wrote (3, 5, 7, 8, 10 and 18) have the filter `o_custkey <= 7499`: the largest key in the data
 that DuckDB had. On larger data they return rows of those customers alone.
@@ -175,6 +176,9 @@ Tidegate runs every other function and query of [the list](datafusion-functions.
 | `unnest` | the relation [`Unnest`](plans-and-coverage.md#custom-relations) |
 | `WITH RECURSIVE` | a [loop](loops.md), with substrait's builders |
 | `SELECT NULL` | `CAST(NULL AS BIGINT)`, or another type |
+| `date_part` of a difference of timestamps | a difference of `date_part('epoch', ...)` of each |
+| `digest` with a hash of the BLAKE family | `digest` with `sha256`, or another hash of SHA-2 |
+| `IGNORE NULLS` of an aggregate | `FILTER (WHERE x IS NOT NULL)` |
 
 `i64?` in a note is an `i64` that may be null."""  # noqa: E501 - a row of a table is one line
 
