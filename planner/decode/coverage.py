@@ -190,6 +190,9 @@ def document(sections: Iterable[Section]) -> str:
         "This page says for everything that Substrait defines whether Tidegate runs it. A plan with a refused part has",
         "a problem, with the name of the part and its place. `tidegate validate PLAN` lists the problems of a plan.",
         "",
+        "[Official cases](official-cases.md) says which of the cases that Substrait publishes for its functions have",
+        "another answer here, and why.",
+        "",
         "The page is made by `python -m tidegate.planner.decode.coverage` from the code that decodes plans and binds",
         "functions.",
     ]

@@ -16,7 +16,7 @@ from tidegate.planner.sql.expression_writer import render, render_measure, rende
 from tidegate.planner.sql.literal_sql import literal
 from tidegate.proto.errors import PlanError
 
-from .official_cases import ERROR, UNDEFINED, Case
+from .official_cases import ERROR, UNDEFINED, Case, error_failure
 
 UNKNOWN_OPTIONS = frozenset({"spaces_only", "full_unicode", "lookaround"})
 """Options that cases name and no extension file has; what they ask for is what the functions do."""
@@ -52,7 +52,8 @@ def failure(case: Case, connection: duckdb.DuckDBPyConnection) -> str | None:
             [computed] = relation.types
             actual = relation.to_arrow_table().column(0)
     except duckdb.Error as error:
-        return None if case.expected in (ERROR, UNDEFINED) else f"{error} in {sql}"
+        why = error_failure(case, error)
+        return why and f"{why} in {sql}"
     if case.expected == UNDEFINED:
         return None
     if case.expected == ERROR:

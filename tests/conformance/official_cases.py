@@ -9,10 +9,11 @@ import datetime as dt
 import decimal
 import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from typing import Final
 
 from antlr4 import CommonTokenStream, InputStream
 from substrait_antlr.func_test_case.FuncTestCaseLexer import FuncTestCaseLexer
@@ -64,6 +65,50 @@ class Case:
     expected: ir.Literal | list[ir.Literal] | str
     rows: tuple[tuple[ir.Literal, ...], ...] = ()
     columns: tuple[t.Type, ...] = ()
+
+
+ERRORS: Final[Mapping[str, str]] = {
+    "overflow": r"(?i)overflow|out of range",
+    "division by zero": r"(?i)division by zero",
+    "domain": r"outside its domain|of a negative number",
+    "logarithm of zero": r"of zero$",
+    "complex result": r"with a complex result",
+}
+"""The kinds of errors that cases want, and what an error of the kind says."""
+
+_KIND_OF_OPTION: Final = {
+    "overflow": "overflow",
+    "on_division_by_zero": "division by zero",
+    "on_domain_error": "domain",
+    "on_log_zero": "logarithm of zero",
+    "complex_number_result": "complex result",
+}
+_KIND_OF_CASE: Final = {
+    r"modulus\(5::i8, 0::i8\)": "division by zero",  # all that is outside its domain
+    r"factorial\(34::dec": "overflow",
+    r"factorial\(-1::dec": "domain",
+    r"sqrt\(-[\d.]+::dec": "domain",
+}
+"""The kinds of cases whose options do not say it."""
+
+
+def error_kind(case: Case) -> str:
+    """The kind of error that a case wants: that of the option whose value is ERROR, or of the table of cases."""
+    if kind := next((kind for pattern, kind in _KIND_OF_CASE.items() if re.match(pattern, case.text)), None):
+        return kind
+    [option] = [name for name, values in case.options.items() if values == ["ERROR"]]
+    return _KIND_OF_OPTION[option]
+
+
+def error_failure(case: Case, error: Exception) -> str | None:
+    """The reason why an error is not what the case expects; None where it is, or the case leaves the answer open."""
+    message = str(error).partition(", in split ")[0].partition("\n")[0]
+    if case.expected == UNDEFINED:
+        return None
+    if case.expected != ERROR:
+        return f"failed: {error}"
+    kind = error_kind(case)
+    return None if re.search(ERRORS[kind], message) else f"an error other than {kind}: {message}"
 
 
 class Unreadable(Exception):
@@ -336,4 +381,15 @@ def _interval(text: str) -> tuple[int, int, int]:
     return int(years) * 12 + int(months), int(days), int((whole + decimal.Decimal(seconds)) * 10**6)
 
 
-__all__ = ["ERROR", "UNDEFINED", "Case", "Signature", "Unreadable", "files", "read"]
+__all__ = [
+    "ERROR",
+    "ERRORS",
+    "UNDEFINED",
+    "Case",
+    "Signature",
+    "Unreadable",
+    "error_failure",
+    "error_kind",
+    "files",
+    "read",
+]

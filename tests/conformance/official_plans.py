@@ -29,7 +29,7 @@ from tidegate.proto.errors import ExecutionError, PlanError, TaskFailed
 from tidegate.proto.values import PlanBytes
 
 from .official_answers import UNKNOWN_OPTIONS, alike, plain
-from .official_cases import ERROR, UNDEFINED, Case
+from .official_cases import ERROR, UNDEFINED, Case, error_failure
 
 Json: TypeAlias = dict[str, Any]
 
@@ -305,9 +305,7 @@ def failure(case: Case, client: tidegate.Client) -> str | None:
     except PlanError as error:
         return f"refused: {error}"
     except (ExecutionError, TaskFailed) as error:
-        if "INTERNAL" in str(error) or case.expected not in (ERROR, UNDEFINED):
-            return f"failed: {error}"
-        return None
+        return f"failed: {error}" if "INTERNAL" in str(error) else error_failure(case, error)
     if case.expected == UNDEFINED:
         return None
     got, field = plain(answer.column(0)), answer.schema.field(0)

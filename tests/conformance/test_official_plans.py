@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 import tidegate
+from tidegate.proto.errors import ExecutionError
 
-from .official_cases import ERROR, UNDEFINED, Unreadable, files, read
+from .official_cases import ERROR, ERRORS, UNDEFINED, Unreadable, error_failure, error_kind, files, read
 from .official_plans import failure, plan_of
 from .test_official_function_cases import PASSING, TOTAL, expected_to_fail, surprises
 
@@ -37,10 +38,26 @@ def test_an_independent_reader_of_the_extensions_declares_most_results() -> None
     assert sum(plan.declared for plan in plans) >= 1_200
 
 
+def test_every_kind_of_error_is_told_from_the_others() -> None:
+    cases = [case for file in files() for _, _, case in read(file) if getattr(case, "expected", None) == ERROR]
+    messages = {
+        "overflow": "Overflow in addition of INT8 (120 + 10)",
+        "division by zero": "Division by zero in expression (5 // 0)",
+        "domain": "acosh outside its domain",
+        "logarithm of zero": "ln of zero",
+        "complex result": "power with a complex result",
+    }
+    assert {error_kind(case) for case in cases} == set(ERRORS) == set(messages)
+    for case in cases:
+        right = {kind for kind, text in messages.items() if error_failure(case, ExecutionError(text)) is None}
+        assert right == {error_kind(case)}
+
+
 def test_the_page_has_the_numbers_and_reasons_of_the_tests() -> None:
     text = PAGE.read_text(encoding="utf-8")
     cases = [case for file in files() for _, _, case in read(file)]
     kinds = Counter(case.expected for case in cases if getattr(case, "expected", None) in (ERROR, UNDEFINED))
+    errors = Counter(error_kind(case) for case in cases if getattr(case, "expected", None) == ERROR)
     shown = {
         name: int(count.replace(",", ""))
         for name, count in re.findall(r"^\| (\w[^|]*?) \| ([\d,]+) \|", text, re.MULTILINE)
@@ -50,6 +67,7 @@ def test_the_page_has_the_numbers_and_reasons_of_the_tests() -> None:
         "all": TOTAL,
         "right": PASSING - kinds[UNDEFINED],
         "of these, an error": kinds[ERROR],
+        **errors,
         "the case leaves the answer open": kinds[UNDEFINED],
         "not right": TOTAL - PASSING,
         **reasons,
