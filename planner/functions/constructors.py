@@ -11,6 +11,7 @@ from .. import ir
 from ..ir import types as t
 from ..ir.types import Type
 from .argument_types import common_type, convert, describe, expressions
+from .result_types import fits_family
 
 _Arguments: TypeAlias = Sequence[ir.Expression | str]
 Constructor: TypeAlias = Callable[[_Arguments, Type | None, str], ir.Expression]
@@ -23,6 +24,8 @@ def _list(arguments: _Arguments, output: Type | None, plan_path: str) -> ir.Expr
         raise PlanError(
             Problem(place=plan_path, reason="NO_COMMON_TYPE", message=f"a list of ({shown}) has no common type")
         )
+    for value in _values(arguments):
+        _check_declared(value.type, common, plan_path)
     element = t.nullable(common) if any(value.type.nullable for value in _values(arguments)) else common
     items = expressions(convert(v, replace(element, nullable=v.type.nullable)) for v in _values(arguments))
     return ir.Nested(
@@ -32,12 +35,19 @@ def _list(arguments: _Arguments, output: Type | None, plan_path: str) -> ir.Expr
     )
 
 
+def _check_declared(given: Type, declared: Type, plan_path: str) -> None:
+    """Refuses a value inside that the plan declares to be of another kind."""
+    if not fits_family(given, declared):
+        message = f"the value inside is {given}, but the plan declares {declared}"
+        raise PlanError(Problem(place=plan_path, reason="WRONG_RESULT_TYPE", message=message))
+
+
 def _values(arguments: _Arguments) -> tuple[ir.Expression, ...]:
     return tuple(argument for argument in arguments if not isinstance(argument, str))
 
 
-def _struct(arguments: _Arguments, output: Type | None, _: str) -> ir.Expression:
-    return _built(_values(arguments), (), output)
+def _struct(arguments: _Arguments, output: Type | None, plan_path: str) -> ir.Expression:
+    return _built(_values(arguments), (), output, plan_path)
 
 
 def _named_struct(arguments: _Arguments, output: Type | None, plan_path: str) -> ir.Expression:
@@ -46,12 +56,21 @@ def _named_struct(arguments: _Arguments, output: Type | None, plan_path: str) ->
     if len(arguments) % 2 or any(name is None for name in names):
         message = "named_struct takes constant names and values by turns"
         raise PlanError(Problem(place=plan_path, reason="NO_MATCHING_FUNCTION", message=message))
-    return _built(_values(arguments[1::2]), tuple(name or "" for name in names), output)
+    return _built(_values(arguments[1::2]), tuple(name or "" for name in names), output, plan_path)
 
 
-def _built(items: tuple[ir.Expression, ...], names: tuple[str, ...], output: Type | None) -> ir.Expression:
+def _built(
+    items: tuple[ir.Expression, ...], names: tuple[str, ...], output: Type | None, plan_path: str
+) -> ir.Expression:
     type_ = t.Struct(fields=tuple(item.type for item in items), names=names, nullable=False)
-    return ir.Nested(construct=ir.Construct.STRUCT, items=items, type=output if isinstance(output, t.Struct) else type_)
+    if not isinstance(output, t.Struct):
+        return ir.Nested(construct=ir.Construct.STRUCT, items=items, type=type_)
+    if len(output.fields) != len(items):
+        message = f"the struct has {len(items)} values, but the plan declares {output}"
+        raise PlanError(Problem(place=plan_path, reason="WRONG_RESULT_TYPE", message=message))
+    for item, declared in zip(items, output.fields, strict=True):
+        _check_declared(item.type, declared, plan_path)
+    return ir.Nested(construct=ir.Construct.STRUCT, items=items, type=output)
 
 
 def _word(argument: ir.Expression | str) -> str | None:

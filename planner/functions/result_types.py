@@ -3,7 +3,8 @@
 The plan's declared result type is kept: if it differs from the derived type, rendering casts to it, and a value that
 does not fit is an error. The type may be a decimal with more places or of fewer digits, a text of another length, a
 moment with other places, or another width of an integer that counts something. Functions that the plan takes from no
-extension are their producer's own, and may have any type of the derived type's family. Every other type is a problem.
+extension are their producer's own, and may have any type of the derived type's family that keeps the digits and the
+parts of a value. Every other type is a problem.
 """
 
 from __future__ import annotations
@@ -96,6 +97,21 @@ def castable(source: Type, target: Type) -> bool:
     )
 
 
+def fits_family(source: Type, target: Type) -> bool:
+    """Tests whether a producer may declare a value of one type as the other: a type of its family that does not drop a
+    fraction, or the time of a day.
+    """
+    match source, target:
+        case t.Float(), t.Integer() | t.Decimal():
+            return False
+        case t.Decimal(scale=scale), t.Integer():
+            return scale == 0
+        case ((t.Timestamp() | t.TimestampTz()), t.Date()):
+            return False
+        case _:
+            return castable(source, target)
+
+
 def reconcile(
     implementation: Implementation, derived: Type, output: Type | None, plan_path: str, *, official: bool
 ) -> Type:
@@ -104,7 +120,7 @@ def reconcile(
     """
     if output is None:
         return derived
-    if not (_may_be_declared(implementation, derived, output) if official else castable(derived, output)):
+    if not (_may_be_declared(implementation, derived, output) if official else fits_family(derived, output)):
         raise PlanError(
             Problem(
                 place=plan_path,

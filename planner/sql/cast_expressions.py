@@ -45,6 +45,11 @@ def declared(sql: str, source: Type, target: Type) -> str:
     here it is an error if something would be cut.
     """
     match source, target:
+        case t.Decimal(), t.Decimal() if target.scale < source.scale:
+            narrow = cast("{}", source, target, ir.CastFailure.ERROR)
+            sql = _checked(
+                sql, lambda value: f"{value} <> {narrow.format(value)}", f"has more places than the {target}"
+            )
         case ((t.VarChar(length=length) | t.FixedChar(length=length)), t.VarChar(length=most)) if length <= most:
             return sql
         case _, t.VarChar(length=most) | t.FixedChar(length=most):

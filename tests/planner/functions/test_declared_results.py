@@ -99,6 +99,50 @@ def test_a_producers_own_function_has_its_producers_result_type() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "argument_types", "false"),
+    [
+        ("sqrt", [F64], I64),
+        ("sqrt", [F64], PRICE),
+        ("add", [PRICE, PRICE], I64),
+        ("coalesce", [MICROS, MICROS], t.Date()),
+    ],
+)
+def test_a_producers_own_function_drops_no_part_of_its_result(
+    name: str, argument_types: Sequence[t.Type], false: t.Type
+) -> None:
+    with pytest.raises(PlanError, match="but the plan declares"):
+        bind(SCALAR, name, None, argument_types, output=false)
+
+
+@pytest.mark.parametrize(
+    ("name", "false"),
+    [
+        ("make_array", t.List(element=t.Date())),
+        ("make_array", t.List(element=t.Boolean())),
+        ("struct", t.Struct(fields=(t.Date(),))),
+        ("struct", t.Struct(fields=(I64, I64))),
+    ],
+)
+def test_a_nested_value_is_declared_as_what_it_is_made_of(name: str, false: t.Type) -> None:
+    with pytest.raises(PlanError, match="but the plan declares") as refused:
+        bind_scalar(name, None, [ir.Literal(value=1, type=I64)], output=false)
+    assert refused.value.problems[0].reason == "WRONG_RESULT_TYPE"
+
+
+@pytest.mark.parametrize(("digits", "fits"), [("1.50", True), ("1.55", False)])
+def test_a_decimal_with_more_places_than_the_plan_declares_is_not_rounded(digits: str, fits: bool) -> None:
+    price = ir.Literal(value=Decimal(digits), type=PRICE)
+    call = bind_scalar("coalesce", None, [price, price], output=t.Decimal(precision=9, scale=1))
+    with oracle() as connection:
+        query = f"SELECT {render(call, Row())}"
+        if fits:
+            assert connection.sql(query).fetchall() == [(Decimal(digits),)]
+        else:
+            with pytest.raises(duckdb.Error, match="more places than the"):
+                connection.sql(query).fetchall()
+
+
+@pytest.mark.parametrize(
     ("declared", "texts", "expected"),
     [
         (t.VarChar(length=4), ("ab", "cd"), "abcd"),
