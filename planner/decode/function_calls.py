@@ -10,7 +10,7 @@ from ...proto.errors import PlanError
 from .. import functions, ir
 from ..functions.argument_types import expressions
 from ..ir import tree
-from ..ir.types import Float, Integer, Type
+from ..ir.types import Float, Integer, Type, types_inside
 from ..sql.expression_writer import check
 from . import poison
 from .declarations.extensions import Declared
@@ -23,6 +23,7 @@ from .scope import Scope
 
 Argument: TypeAlias = ir.Expression | str
 Options: TypeAlias = Mapping[str, tuple[str, ...]]
+_KNOWN_INSIDE: Final = Declared("known_inside", "extension:io.tidegate:functions_lists")
 IS_NULL: Final = Declared("is_null", "extension:io.substrait:functions_comparison")
 
 
@@ -107,6 +108,8 @@ def bind_scalar(
     if _poisoned(arguments, output):
         return poison.EXPRESSION
     declared, arguments = _as_meant(decoder.habits, declared, arguments, output)
+    if functions.orders_nulls_inside(decoder.habits.dialect, declared.name.partition(":")[0]) and not declared.source:
+        arguments = [one if isinstance(one, str) else known_inside(decoder, one, plan_path) for one in arguments]
     try:
         bound = functions.bind_scalar(
             declared.name,
@@ -122,6 +125,17 @@ def bind_scalar(
         _report(decoder, error, plan_path)
         return poison.EXPRESSION
     return bound
+
+
+def known_inside(decoder: Decoder, value: ir.Expression, plan_path: PlanPath) -> ir.Expression:
+    """The value; an error if it is a list or struct with a null inside."""
+    if not _may_have_null_inside(value.type):
+        return value
+    return bind_scalar(decoder, _KNOWN_INSIDE, [value], plan_path)
+
+
+def _may_have_null_inside(type_: Type) -> bool:
+    return any(inside.nullable or _may_have_null_inside(inside) for inside in types_inside(type_))
 
 
 def bind(

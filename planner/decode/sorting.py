@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from .. import ir
+from ..functions import orders_nulls_inside
 from .decoder import Decoder, Steps
 from .encoding.message_nodes import Message
+from .function_calls import known_inside
 from .plan_path import PlanPath
 from .scope import Scope
 
@@ -18,6 +20,8 @@ _DIRECTIONS: Final = {
     4: ir.Direction.DESC_NULLS_LAST,
     5: ir.Direction.CLUSTERED,
 }
+_NULLS_LEAST: Final = (ir.Direction.ASC_NULLS_FIRST, ir.Direction.DESC_NULLS_LAST)
+"""The directions in which a null is less than every other value."""
 
 
 def convert_sorts(
@@ -34,5 +38,7 @@ def convert_sorts(
             decoder.problems.add(at / "comparison_function_reference", "UNSUPPORTED_SORT", problem)
         elif direction is None:
             decoder.problems.add(at / "direction", "MISSING", "a sort field needs a direction")
+        if direction in _NULLS_LEAST and orders_nulls_inside(decoder.habits.dialect):
+            expression = known_inside(decoder, expression, at / "expr")
         keys.append(ir.SortKey(expression=expression, direction=direction or ir.Direction.ASC_NULLS_LAST))
     return tuple(keys)

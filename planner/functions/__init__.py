@@ -4,7 +4,8 @@ from .aliases import Argument
 from .binding import Bound, bind, bind_scalar
 from .function_coverage import CoverageRow, coverage_rows
 from .patterns import Signature
-from .producer_casts import before_cast
+from .producer_casts import before_cast, differs_inside
+from .producer_meanings import orders_nulls_inside
 from .registry import own_extensions
 from .result_types import derived_type
 
@@ -14,6 +15,8 @@ __all__ = [
     "CoverageRow",
     "Signature",
     "before_cast",
+    "differs_inside",
+    "orders_nulls_inside",
     "bind",
     "bind_scalar",
     "coverage_rows",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,6 +39,32 @@ def before_cast(dialect: str, source: Type, target: Type) -> BeforeCast | None:
     return _datafusion(source, target) if dialect == "datafusion" else None
 
 
+def differs_inside(dialect: str, source: Type, target: Type) -> tuple[Type, Type] | None:
+    """The types of a value inside of lists, structs and maps whose cast the producer means otherwise; None if there is
+    none. A float that is too large for fewer bits is an error there.
+    """
+    for one, other in _inside(source, target):
+        if before_cast(dialect, one, other) is not None and not (
+            isinstance(one, t.Float) and isinstance(other, t.Float)
+        ):
+            return one, other
+        if (found := differs_inside(dialect, one, other)) is not None:
+            return found
+    return None
+
+
+def _inside(source: Type, target: Type) -> Iterator[tuple[Type, Type]]:
+    match source, target:
+        case t.List(element=one), t.List(element=other):
+            yield one, other
+        case t.Struct(fields=these), t.Struct(fields=those):
+            yield from zip(these, those, strict=False)
+        case t.Map(), t.Map():
+            yield from ((source.key, target.key), (source.value, target.value))
+        case _:
+            return
+
+
 def _datafusion(source: Type, target: Type) -> BeforeCast | None:
     """DataFusion cuts numbers and moments off where others round. It reads fewer texts as numbers than DuckDB does, and
     writes floats as Rust does, moments as ISO 8601 does.
@@ -51,9 +78,10 @@ def _datafusion(source: Type, target: Type) -> BeforeCast | None:
             return BeforeCast("float_text", _NUMBERS)
         case t.Timestamp(), (t.String() | t.VarChar()):
             return BeforeCast("iso_text", _MOMENTS)
-        case ((t.Timestamp() | t.TimestampTz()), (t.Time() | t.Timestamp() | t.TimestampTz())):
+        case ((t.Time() | t.Timestamp() | t.TimestampTz()), (t.Time() | t.Timestamp() | t.TimestampTz())):
             if target.precision < source.precision:
-                return BeforeCast("cut", _MOMENTS, (ir.Literal(value=target.precision, type=_COUNT),))
+                name = "cut_down" if isinstance(target, t.Time) else "cut"
+                return BeforeCast(name, _MOMENTS, (ir.Literal(value=target.precision, type=_COUNT),))
             return None
         case ((t.String() | t.VarChar()), _) if (kind := _READ.get(type(target))) is not None:
             return BeforeCast("readable", _TEXTS, (ir.Literal(value=kind, type=t.String(nullable=False)),))

@@ -42,6 +42,15 @@ def _of_decimals(arguments: Sequence[Argument]) -> tuple[Argument, ...] | None:
     return tuple(arguments) if any(isinstance(type_of(argument), t.Decimal) for argument in arguments) else None
 
 
+def _of_lists(arguments: Sequence[Argument]) -> tuple[Argument, ...] | None:
+    """The argument, if it is a list of lists."""
+    match arguments:
+        case (one,) if isinstance(type_ := type_of(one), t.List) and isinstance(type_.element, t.List):
+            return (one,)
+        case _:
+            return None
+
+
 def _epoch(arguments: Sequence[Argument]) -> tuple[Argument, ...] | None:
     """The moment whose seconds since 1970 `date_part` asks for, with their fraction."""
     return _part_of(arguments, "epoch")
@@ -76,9 +85,11 @@ _DATAFUSION: Final[Mapping[ir.FunctionKind, Mapping[str, tuple[Alias, ...]]]] = 
         "logb": (Alias(name="logb", arrange=_swapped), Alias(name="log10", arrange=_alone)),
         "initcap": (Alias(name="initcap_words"),),
         "date_part": (Alias(name="epoch", arrange=_epoch), Alias(name="nanosecond", arrange=_nanosecond)),
+        "cardinality": (Alias(name="cardinality_inside", arrange=_of_lists),),
         "datepart": (Alias(name="epoch", arrange=_epoch), Alias(name="nanosecond", arrange=_nanosecond)),
         "divide": (Alias(name="divide_cut", arrange=_of_decimals),),
         "substring": (Alias(name="substring", options={"negative_start": ("LEFT_OF_BEGINNING",)}),),
+        "sqrt": (Alias(name="sqrt", options={"on_domain_error": ("ERROR",)}),),
         "lower": (Alias(name="lower_full"),),
         "upper": (Alias(name="upper_full"),),
         "regex_match": (Alias(name="regexp_like"),),
@@ -92,6 +103,17 @@ _DATAFUSION: Final[Mapping[ir.FunctionKind, Mapping[str, tuple[Alias, ...]]]] = 
 }
 
 _MEANINGS: Final = {"datafusion": _DATAFUSION}
+
+
+_ORDERING: Final = frozenset({"lt", "lte", "gt", "gte", "greatest", "least"})
+"""Functions that depend on the order of values."""
+
+
+def orders_nulls_inside(dialect: str, name: str | None = None) -> bool:
+    """Tests whether the producer orders lists and structs with nulls inside otherwise than DuckDB does, which takes
+    such a null for the greatest value: in this function, or in a sort that has nulls before other values.
+    """
+    return dialect == "datafusion" and (name is None or name in _ORDERING)
 
 
 def meanings(dialect: str, kind: ir.FunctionKind, name: str) -> tuple[Alias, ...]:

@@ -48,6 +48,7 @@ FEATURES: Final[Mapping[str, Sequence[str]]] = {
         "SELECT b, avg(d), avg(e) FROM w GROUP BY b",
         "SELECT median(d), median(e), median(u) FROM w",
         "SELECT min(f), max(f), min(r), max(tm), min(tz) FROM w",
+        "SELECT regr_r2(y, x), regr_slope(y, x), corr(y, x) FROM (VALUES (1, 2.0), (1, 3.0)) AS v(y, x)",
     ),
     "windows": (
         "SELECT id, row_number() OVER (ORDER BY id DESC) FROM t",
@@ -74,6 +75,7 @@ FEATURES: Final[Mapping[str, Sequence[str]]] = {
         "SELECT id, count(*) OVER (ORDER BY ts RANGE BETWEEN INTERVAL '1 day' PRECEDING AND CURRENT ROW) FROM t",
         "SELECT id, avg(d) OVER (ORDER BY id ROWS 2 PRECEDING) FROM w",
         "SELECT id, count(DISTINCT b) OVER () FROM w",
+        "SELECT id, rank() OVER (PARTITION BY split_part(s, ',', id + 1) ORDER BY split_part(q, 'a', id + 1)) FROM t",
     ),
     "joins": (
         "SELECT l.id, r.id FROM t AS l JOIN t AS r ON l.i = r.j",
@@ -152,6 +154,7 @@ FEATURES: Final[Mapping[str, Sequence[str]]] = {
         "SELECT id, greatest(i, j, 3), least(i, j, 3), greatest(s, q), least(f, x) FROM t",
         "SELECT id, d / 3, e / 7, d / e, d % 2, d * e, d + e FROM w",
         "SELECT id, u + 1, u * 2, u = 7, f + 1, f = f, r < 0 FROM w",
+        "SELECT id, trunc(e, 17), trunc(e, 0), trunc(d, -1), trunc(d, id), trunc(d, 40) FROM w",
     ),
     "casts": (
         "SELECT id, CAST(f AS BIGINT), CAST(d AS BIGINT), CAST(x * 10 AS INT) FROM t",
@@ -167,6 +170,7 @@ FEATURES: Final[Mapping[str, Sequence[str]]] = {
         "SELECT id, CAST(r AS VARCHAR), CAST(f AS VARCHAR) FROM w",
         "SELECT id, CAST(f AS REAL) FROM w",
         "SELECT id, CAST(ts AS TIME) FROM w",
+        "SELECT id, arrow_cast(ts, 'Time32(Second)'), arrow_cast(tm, 'Time32(Second)') FROM w",
         "SELECT id, TRY_CAST(s AS BIGINT) FROM sp",
         "SELECT id, TRY_CAST(s AS SMALLINT) FROM sp",
         "SELECT id, TRY_CAST(s AS DOUBLE) FROM sp",
@@ -201,6 +205,9 @@ FEATURES: Final[Mapping[str, Sequence[str]]] = {
         "SELECT id, digest(s, 'blake2b') FROM t",
         "SELECT id, initcap(s), upper(s), lower(s) FROM w",
         "SELECT id, concat(d, r, f, b) FROM w",
+        "SELECT id, reverse(concat('e', chr(769), s)) FROM w",
+        "SELECT id, split_part(s, '', 1), split_part(s, '', 2), split_part(s, '', -1), split_part(s, q, id - 9) FROM t",
+        "SELECT id, decode(encode(y, 'base64'), 'base64'), decode(encode(y, 'hex'), 'hex') FROM t",
     ),
     "moments": (
         "SELECT id, date_part('year', ts), date_part('month', dt), date_part('dow', dt), date_part('doy', ts) FROM t",
@@ -230,6 +237,7 @@ FEATURES: Final[Mapping[str, Sequence[str]]] = {
         "SELECT id, date_bin(INTERVAL '1 day', tz) FROM w",
         "SELECT id, to_char(ts, '%F %T%.3f %6f %-d %u %w %G-%V %U %W %R %D %h') FROM w",
         "SELECT id, date_trunc('day', tz), date_part('hour', tz), to_local_time(tz) FROM w",
+        "SELECT id, to_unixtime(ts) FROM w",
     ),
     "nested values": (
         "SELECT id, l[1], l[-1], l[9] FROM n",
@@ -257,6 +265,12 @@ FEATURES: Final[Mapping[str, Sequence[str]]] = {
         "SELECT id, l IN ([5], [1]), l <> [5], l IS DISTINCT FROM [5] FROM n",
         "SELECT id, array_concat(l, m), array_concat(l, l) FROM n",
         "SELECT id, range(0, id), range(id, 0, -1), generate_series(1, 5, 2) FROM n",
+        "SELECT id, cardinality(ll), cardinality([ll, ll]), arrays_zip(l, l), array_replace_n(l, 2, 9, k) FROM n",
+        "SELECT id, string_to_array(s, ''), string_to_array(s, NULL), string_to_array(s, q) FROM t",
+        "SELECT id, array_normalize([k, 1.0]), array_scale(u, k), cosine_distance(u, [k, 0.0]) FROM n WHERE k > 1",
+        "SELECT id, array_normalize(array_append(u, NULL)), array_scale(u, nullif(k, 1)) FROM n",
+        "SELECT id, array_has_all(l, arrow_cast([], 'List(Int64)')), array_has_any(array_remove([1], 1), l) FROM n",
+        "SELECT id, row_number() OVER (ORDER BY l, id), row_number() OVER (ORDER BY m DESC, id) FROM n",
     ),
     "tables": (
         "WITH c AS (SELECT id, i FROM t WHERE i > 0) SELECT a.id, b.i FROM c AS a JOIN c AS b ON a.id = b.id",

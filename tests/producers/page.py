@@ -77,9 +77,12 @@ case, and runs the producer's function. A plan without such a name is read as Su
 | DataFusion | `regexp_replace` | the first match is replaced, with the flag `g` every match |
 | DataFusion | the pattern and the new text of `regexp_*`, `~` | [as Rust reads them](#datafusions-patterns) |
 | DataFusion | `corr` | null where it is not defined |
+| DataFusion | `sqrt` | an error for a number below 0 |
+| DataFusion | `cardinality` of lists of lists | the number of elements of the innermost lists |
 | DataFusion | a cast of a float or decimal to an integer | the fraction is cut off |
 | DataFusion | a cast of a timestamp to text | ISO 8601, with a `T` |
 | DataFusion | a cast of a timestamp to fewer places | the places are cut off, towards 1970 |
+| DataFusion | a cast of a timestamp or a time to a time of fewer places | the places are cut off, towards midnight |
 | DataFusion | a cast of a float to text | as Rust writes it: `1e20`, `1e-7`, `NaN` |
 | DataFusion | a cast of a double to a float of 32 bits | infinite, where the value is too large |
 | DataFusion | a cast of a text to another type | fails for texts that DuckDB would read: `1.5` as an integer, `1e3` as a decimal, `2024-1-2` as a timestamp. A timestamp with an offset is taken to UTC |
@@ -102,6 +105,22 @@ another meaning. Tidegate rewrites constant patterns, so that they mean the same
 Tidegate cannot rewrite a pattern that comes from a column. If such a pattern has one of these signs, every text that is
 not ASCII is an error: `\\d`, `\\w`, `\\s` and their opposites, `\\b`, `\\B`, `\\u`, `\\U`, `&&`, `--`, `~~`, and the flags `x`,
 `u`, `R` and `U`. A new text from a column must not have a `$`.
+
+## Where DataFusion's answer is another
+
+For a few values Tidegate does not give DataFusion's answer:
+
+| What | DataFusion | Tidegate |
+|---|---|---|
+| integers that overflow in `+`, `-`, `*` and negation; sums and decimals that overflow | wraps around, or gives more digits than the type has | an error |
+| two decimals of up to 18 digits whose product has more than 18 | the product | an error; cast one of them to a decimal of 19 digits or more |
+| `<`, `<=`, `>`, `>=`, `greatest` and `least` of lists or structs with nulls inside; sorting by them, or `array_sort` of them, with `ASC NULLS FIRST` or `DESC NULLS LAST` | takes a null inside for the least value | an error |
+| a cast of a list, struct or map whose elements DataFusion casts otherwise than DuckDB, such as floats to integers | casts the elements | refused (`BAD_CAST`) |
+| -0.0 and 0.0 in lists | are different | are equal |
+| a frame that moves away from an infinity or NaN | keeps NaN | has the value of its own rows |
+| `approx_median`, `approx_percentile_cont`; `percentile_cont` between two values | approximate; four or five digits | exact |
+| `date_bin` of a moment outside of the years 1677 to 2262 | null | the bin, or an error |
+| a negative length in `substr` and `lpad`, 0 raised to a negative power | an error | an empty text; infinity |
 
 ## What a plan lacks
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ... import ir
-from ...functions import before_cast
+from ...functions import before_cast, differs_inside
 from ...ir.types import Type, nullable
 from .. import poison
 from ..comparing import castable
@@ -32,6 +32,11 @@ def convert_cast(decoder: Decoder, message: Message, plan_path: PlanPath, scope:
     if not castable(operand.type, type_):
         problem = f"{operand.type} cannot be cast to {type_}"
         decoder.problems.add(plan_path, "BAD_CAST", problem)
+        return poison.EXPRESSION
+    if (inside := differs_inside(decoder.habits.dialect, operand.type, type_)) is not None:
+        one, other = inside
+        problem = f"the plan's producer casts {one} to {other} otherwise than Tidegate does inside of {operand.type}"
+        decoder.problems.add(plan_path, "BAD_CAST", f"{problem}; cast the values before they are put together")
         return poison.EXPRESSION
     if (before := before_cast(decoder.habits.dialect, operand.type, type_)) is not None:
         declared = Declared(before.name, before.extension)

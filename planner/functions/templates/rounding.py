@@ -66,13 +66,18 @@ def _rounded(x: str, digits: str, use: Use) -> str:
             whole = _multiple(wide, _power_of_ten(f"-CAST({digits} AS BIGINT)"), mode)
             return use.cast(f"CASE WHEN {digits} >= 0 THEN {wide} ELSE {whole} END")
         case t.Decimal():
-            argument, result = decimal(use.type(0)), decimal(use.result)
-            drop = f"({argument.scale} - CAST({digits} AS BIGINT))"
-            exact = unscaled(x, argument)
-            whole = _multiple(exact, _power_of_ten(drop), mode)
-            return scaled(f"CASE WHEN {drop} <= 0 THEN {exact} ELSE {whole} END", argument.scale, result)
+            return rounded_decimal(x, digits, use, mode)
         case _:
             return use.cast(_round_float(x, digits, mode))
+
+
+def rounded_decimal(x: str, digits: str, use: Use, mode: str) -> str:
+    """A use's decimal `x`, exactly rounded to so many places in a direction, as the use's result."""
+    argument, result = decimal(use.type(0)), decimal(use.result)
+    drop = f"({argument.scale} - CAST({digits} AS BIGINT))"
+    exact = unscaled(x, argument)
+    whole = _multiple(exact, _power_of_ten(drop), mode)
+    return scaled(f"CASE WHEN {drop} <= 0 THEN {exact} ELSE {whole} END", argument.scale, result)
 
 
 def _round_float(x: str, digits: str, mode: str) -> str:

@@ -196,6 +196,16 @@ def _split(use: Use) -> str:
     return let_all(use.arguments, split)
 
 
+def _reverse(use: Use) -> str:
+    """The characters from behind. DuckDB's own function keeps letters and the accents behind them together."""
+
+    def reversed_(x: str) -> str:
+        characters = f"array_to_string(list_reverse(string_split({x}, '')), '')"
+        return f"CASE WHEN strlen({x}) = length({x}) THEN reverse({x}) ELSE {characters} END"
+
+    return let(use.arguments[0], reversed_)
+
+
 TABLE: Final[Table] = {
     ("string", "like"): Entry(_like, _CASE),
     ("string", "contains"): Entry(_test("contains"), _CASE),
@@ -211,7 +221,7 @@ TABLE: Final[Table] = {
     ("string", "substring"): Entry(_substring, {"negative_start": ("WRAP_FROM_END", "LEFT_OF_BEGINNING", "ERROR")}),
     ("string", "replace_slice"): Entry(_replace_slice, may_be_null=True),
     ("string", "repeat"): Entry(_call("repeat")),
-    ("string", "reverse"): Entry(_call("reverse")),
+    ("string", "reverse"): Entry(_reverse),
     ("string", "left"): Entry(_call("left")),
     ("string", "right"): Entry(_call("right")),
     ("string", "ltrim"): Entry(_call("ltrim")),

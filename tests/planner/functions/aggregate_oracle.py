@@ -192,9 +192,9 @@ def _intercept(ys: list[float], xs: list[float]) -> float | None:
 
 
 def _determination(ys: list[float], xs: list[float]) -> float | None:
-    if _products(xs, xs) == 0:
+    if _products(xs, xs) == 0 or _products(ys, ys) == 0:
         return None
-    return 1.0 if _products(ys, ys) == 0 else _products(ys, xs) ** 2 / (_products(ys, ys) * _products(xs, xs))
+    return _products(ys, xs) ** 2 / (_products(ys, ys) * _products(xs, xs))
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -32,7 +32,7 @@ def _naming(x: str, body: str) -> str:
 
 def _kept(x: str, y: str, *, inside: bool) -> str:
     """The elements of a list that are in another, or are not, nulls as values."""
-    null = f"list_contains(list_transform({y}, lambda e: e IS NULL), true)"
+    null = _has_null(y)
     test = f"coalesce(list_contains({y}, element), false) OR (element IS NULL AND {null})"
     return f"list_filter({x}, lambda element: {test if inside else f'NOT ({test})'})"
 
@@ -52,11 +52,15 @@ def _union(x: str, y: str) -> str:
 
 
 def _has_all(x: str, y: str) -> str:
-    return f"CASE WHEN {x} IS NULL OR {y} IS NULL THEN NULL ELSE len({_kept(y, x, inside=False)}) = 0 END"
+    """An empty list is part of every list, known or not."""
+    missing = f"WHEN {x} IS NULL OR {y} IS NULL THEN NULL"
+    return f"CASE WHEN len({y}) = 0 THEN true {missing} ELSE len({_kept(y, x, inside=False)}) = 0 END"
 
 
 def _has_any(x: str, y: str) -> str:
-    return f"CASE WHEN {x} IS NULL OR {y} IS NULL THEN NULL ELSE len({_kept(x, y, inside=True)}) > 0 END"
+    """An empty list has no element in common with any list, known or not."""
+    missing = f"WHEN {x} IS NULL OR {y} IS NULL THEN NULL"
+    return f"CASE WHEN len({x}) = 0 OR len({y}) = 0 THEN false {missing} ELSE len({_kept(x, y, inside=True)}) > 0 END"
 
 
 def _same(element: str, wanted: str) -> str:
@@ -94,7 +98,16 @@ def _sorted(use: Use) -> str:
     direction, nulls = (*(str(word).upper() for word in words), *("ASC", "NULLS FIRST")[len(words) :])
     if direction not in ("ASC", "DESC") or nulls not in ("NULLS FIRST", "NULLS LAST"):
         use.refuse(f"the order {direction} {nulls} is not supported; write ASC or DESC, NULLS FIRST or NULLS LAST")
-    return f"list_sort({use.arguments[0]}, '{direction}', '{nulls}')"
+    type_ = use.type(0)
+    test = _null_inside("element", type_.element) if isinstance(type_, t.List) else None
+
+    def sorted_(x: str) -> str:
+        ordered = f"list_sort({x}, '{direction}', '{nulls}')"
+        if test is None or (direction == "ASC") == (nulls == "NULLS LAST"):
+            return ordered
+        return f"CASE WHEN len(list_filter({x}, lambda element: {test})) > 0 THEN {_ORDER_OF_NULLS} ELSE {ordered} END"
+
+    return let(use.arguments[0], sorted_)
 
 
 def _slice(use: Use) -> str:
@@ -148,7 +161,7 @@ def _vectors(body: Callable[[str, str], str], what: str) -> Template:
     """A function of two lists of one length; null if an element is null."""
 
     def checked(x: str, y: str) -> str:
-        nulls = " OR ".join(f"list_contains(list_transform({v}, lambda e: e IS NULL), true)" for v in (x, y))
+        nulls = " OR ".join(map(_has_null, (x, y)))
         lengths = f"len({x}) <> len({y})"
         failure = error(f"{what} of lists of different lengths")
         return (
@@ -157,6 +170,12 @@ def _vectors(body: Callable[[str, str], str], what: str) -> Template:
         )
 
     return _with(checked)
+
+
+def _cosine_distance(x: str, y: str) -> str:
+    """Null if a vector has no direction."""
+    products = " OR ".join(f"list_inner_product({v}, {v}) = 0" for v in (x, y))
+    return f"CASE WHEN len({x}) > 0 AND ({products}) THEN NULL ELSE list_cosine_distance({x}, {y}) END"
 
 
 def _elementwise(symbol: str, what: str) -> Template:
@@ -222,9 +241,57 @@ def _lengths(use: Use) -> str:
     return let(use.arguments[0], lambda x: f"CASE WHEN len({x}) > 0 THEN [len({x})] END")
 
 
+def _null_inside(x: str, type_: t.Type, depth: int = 0) -> str | None:
+    """The condition that a value has a null inside; None if it cannot have one. It is null or false for a null."""
+    match type_:
+        case t.List(element=element):
+            one = f"inside{depth}"
+            test = " OR ".join(_null_tests(one, element, depth))
+            return f"list_contains(list_transform({x}, lambda {one}: {test}), true)" if test else None
+        case t.Struct(fields=fields):
+            parts = (_null_tests(f"struct_extract_at({x}, {at})", field, depth) for at, field in enumerate(fields, 1))
+            tests = [test for tests in parts for test in tests]
+            return f"({x} IS NOT NULL AND ({' OR '.join(tests)}))" if tests else None
+        case _:
+            return None
+
+
+def _null_tests(x: str, type_: t.Type, depth: int) -> list[str]:
+    inside = _null_inside(x, type_, depth + 1)
+    return [*([f"{x} IS NULL"] if type_.nullable else []), *([f"coalesce({inside}, false)"] if inside else [])]
+
+
+_ORDER_OF_NULLS: Final = error("a null inside of a list or struct has another place in this order in DuckDB")
+
+
+def _known_inside(use: Use) -> str:
+    def checked(x: str) -> str:
+        test = _null_inside(x, use.type(0))
+        return f"CASE WHEN {test} THEN {_ORDER_OF_NULLS} ELSE {x} END" if test else x
+
+    return let(use.arguments[0], checked)
+
+
+def _has_null(x: str) -> str:
+    return f"list_contains(list_transform({x}, lambda e: e IS NULL), true)"
+
+
 def _normalized(x: str) -> str:
+    """The unit vector; null if an element is null."""
     length = f"sqrt(list_sum(list_transform({x}, lambda e: e * e)))"
-    return f"list_transform({x}, lambda e: e / nullif({length}, 0))"
+    return f"CASE WHEN {_has_null(x)} THEN NULL ELSE list_transform({x}, lambda e: e / nullif({length}, 0)) END"
+
+
+def _scaled(x: str, factor: str) -> str:
+    return f"CASE WHEN {factor} IS NULL THEN NULL ELSE list_transform({x}, lambda e: e * {factor}) END"
+
+
+def _elements_inside(use: Use) -> str:
+    """The number of elements of the innermost lists."""
+    x, type_ = use.arguments[0], use.type(0)
+    while isinstance(type_, t.List) and isinstance(type_.element, t.List):
+        x, type_ = f"flatten({x})", type_.element
+    return use.cast(f"len({x})")
 
 
 def _without_some(x: str, wanted: str, count: str) -> str:
@@ -235,13 +302,16 @@ def _without_some(x: str, wanted: str, count: str) -> str:
 
 def _replaced_some(x: str, old: str, new: str, count: str) -> str:
     gone = f"{_positions(x, old)}[1:greatest({count}, 0)]"
-    return f"list_transform({x}, lambda element, nth: CASE WHEN list_contains({gone}, nth) THEN {new} ELSE element END)"
+    hit = f"list_contains({gone}, nth)"
+    replaced = f"list_transform({x}, lambda element, nth: CASE WHEN {hit} THEN {new} ELSE element END)"
+    return f"CASE WHEN {count} IS NULL THEN NULL ELSE {replaced} END"
 
 
 def _zipped(x: str, y: str) -> str:
     pair = f"struct_pack(f1 := {x}[nth], f2 := {y}[nth])"
     longest = f"greatest(coalesce(len({x}), 0), coalesce(len({y}), 0))"
-    return f"list_transform(range(1, {longest} + 1), lambda nth: {pair})"
+    pairs = f"list_transform(range(1, {longest} + 1), lambda nth: {pair})"
+    return f"CASE WHEN {x} IS NULL AND {y} IS NULL THEN NULL ELSE {pairs} END"
 
 
 def _entries(x: str) -> str:
@@ -250,7 +320,12 @@ def _entries(x: str) -> str:
 
 
 def _parts(x: str, separator: str) -> str:
-    return f"CASE WHEN {x} = '' THEN [] ELSE string_split({x}, {separator}) END"
+    """The parts of a text: the text itself if the separator is empty, its characters if the separator is null."""
+    characters = f"CASE WHEN {x} IS NULL THEN NULL ELSE string_split({x}, '') END"
+    return (
+        f"CASE WHEN {x} = '' THEN [] WHEN {separator} IS NULL THEN {characters}"
+        f" WHEN {separator} = '' AND {x} IS NOT NULL THEN [{x}] ELSE string_split({x}, {separator}) END"
+    )
 
 
 def _extracted(x: str, key: str) -> str:
@@ -292,14 +367,16 @@ TABLE: Final[Table] = {
     ("lists", "array_avg"): Entry(_call("list_avg")),
     ("lists", "array_product"): Entry(_with(_product)),
     ("lists", "array_distance"): Entry(_vectors(lambda x, y: f"list_distance({x}, {y})", "array_distance")),
-    ("lists", "cosine_distance"): Entry(_vectors(lambda x, y: f"list_cosine_distance({x}, {y})", "cosine_distance")),
+    ("lists", "cosine_distance"): Entry(_vectors(_cosine_distance, "cosine_distance")),
     ("lists", "inner_product"): Entry(_vectors(lambda x, y: f"list_inner_product({x}, {y})", "inner_product")),
     ("lists", "array_add"): Entry(_elementwise("+", "array_add")),
     ("lists", "array_subtract"): Entry(_elementwise("-", "array_subtract")),
-    ("lists", "array_scale"): Entry(_with(lambda x, factor: f"list_transform({x}, lambda e: e * {factor})")),
+    ("lists", "array_scale"): Entry(_with(_scaled)),
     ("lists", "cardinality"): Entry(lambda use: use.cast(f"cardinality({use.arguments[0]})")),
+    ("lists", "cardinality_inside"): Entry(_elements_inside),
     ("lists", "empty"): Entry(lambda use: f"(len({use.arguments[0]}) = 0)"),
     ("lists", "flatten"): Entry(_call("flatten")),
+    ("lists", "known_inside"): Entry(_known_inside),
     ("lists", "generate_series"): Entry(_numbers("generate_series")),
     ("lists", "range"): Entry(_numbers("range")),
     ("lists", "string_to_array"): Entry(_with(_parts)),

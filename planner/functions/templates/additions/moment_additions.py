@@ -32,6 +32,8 @@ _DIRECTIVES: Final = {
 _DIRECTIVE: Final = re.compile(r"%(\.?\d?f|-?.)?", re.DOTALL)
 _FRACTIONS: Final = frozenset({"3f", "6f", "9f", "f", ".3f", ".6f", ".9f"})
 _MICROS: Final = 6
+_FIRST_MICROSECOND: Final = -9_223_372_022_400_000_000
+"""DuckDB's first moment."""
 _ORIGIN: Final = "TIMESTAMP '1970-01-01'"
 
 
@@ -99,17 +101,27 @@ def _date_bin(use: Use) -> str:
     return use.cast(f"({bucket} AT TIME ZONE 'UTC')" if zoned else bucket)
 
 
-def _cut(use: Use) -> str:
-    """The division of whole numbers cuts towards zero, which is 1970."""
+def _cut(quotient: str) -> Template:
+    """A moment with fewer places. `quotient` divides the whole number `{n}` of its units by `{size}`."""
+    return lambda use: _with_fewer_places(use, quotient)
+
+
+def _with_fewer_places(use: Use, quotient: str) -> str:
     digits = use.constant(1)
     if not isinstance(digits, int):
         use.refuse("the number of places must be a constant")
     type_ = use.type(0)
-    precision = type_.precision if isinstance(type_, t.Timestamp | t.TimestampTz) else _MICROS
+    precision = type_.precision if isinstance(type_, t.Time | t.Timestamp | t.TimestampTz) else _MICROS
     unit, finest = ("ns", 9) if precision > _MICROS else ("us", _MICROS)
     size = 10 ** (finest - digits)
-    moment = f"make_timestamp{'_ns' if unit == 'ns' else ''}(epoch_{unit}({use.arguments[0]}) // {size} * {size})"
+    make = f"make_timestamp{'_ns' if unit == 'ns' else ''}"
+    moment = let(f"epoch_{unit}({use.arguments[0]})", lambda n: f"{make}({quotient.format(n=n, size=size)} * {size})")
     return use.cast(f"({moment} AT TIME ZONE 'UTC')" if isinstance(type_, t.TimestampTz) else moment)
+
+
+_TO_1970: Final = "({n} // {size})"
+"""DuckDB's division of whole numbers cuts towards zero."""
+_TO_THE_PAST: Final = "(({n} - ({n} % {size} + {size}) % {size}) // {size})"
 
 
 def _format(use: Use, unknown: frozenset[str] = frozenset()) -> str:
@@ -143,9 +155,15 @@ def _units(per_second: int) -> Template:
             return use.cast(use.arguments[0])
         if isinstance(use.result, t.Timestamp) and use.result.precision > _MICROS:
             return f"make_timestamp_ns({use.arguments[0]} * {10**9 // per_second})"
-        return use.cast(f"make_timestamp({use.arguments[0]} * {10**6 // per_second})")
+        return use.cast(let(f"({use.arguments[0]} * {10**6 // per_second})", _from_microseconds))
 
     return template
+
+
+def _from_microseconds(n: str) -> str:
+    """DuckDB makes a moment of every number, and stops for ever when it is to show one that is too early."""
+    failure = error("a moment before the year -290308")
+    return f"CASE WHEN {n} < {_FIRST_MICROSECOND} THEN {failure} ELSE make_timestamp({n}) END"
 
 
 def _iso_text(use: Use) -> str:
@@ -173,13 +191,17 @@ def _to_local_time(use: Use) -> str:
 
 
 def _whole_seconds(use: Use) -> str:
-    return f"CAST(floor(date_part('epoch', {use.arguments[0]})) AS BIGINT)"
+    """The division of whole numbers cuts towards zero, which is 1970. A double has no room for every microsecond."""
+    type_ = use.type(0)
+    unit, size = ("ns", 10**9) if isinstance(type_, t.Timestamp) and type_.precision > _MICROS else ("us", 10**6)
+    return f"(epoch_{unit}({use.arguments[0]}) // {size})"
 
 
 TABLE: Final[Table] = {
     ("moments", "add"): Entry(_shift("+")),
     ("moments", "subtract"): Entry(_subtract),
-    ("moments", "cut"): Entry(_cut, note="the number of places must be a constant"),
+    ("moments", "cut"): Entry(_cut(_TO_1970), note="the number of places must be a constant"),
+    ("moments", "cut_down"): Entry(_cut(_TO_THE_PAST), note="the number of places must be a constant"),
     ("moments", "date_bin"): Entry(_date_bin),
     ("moments", "date_trunc"): Entry(_date_trunc, note="the unit must be a constant"),
     ("moments", "epoch"): Entry(_epoch),

@@ -7,6 +7,7 @@ from typing import Final
 from ....ir import types as t
 from ..decimals import decimal, quotient_cut, unscaled
 from ..named_values import let, let_all
+from ..rounding import rounded_decimal
 from ..use import Entry, Table, Template, Use
 
 
@@ -18,6 +19,8 @@ def _trunc(use: Use) -> str:
     x, *digits = use.arguments
     if not digits:
         return use.cast(f"trunc({x})")
+    if isinstance(use.type(0), t.Decimal):
+        return let_all(use.arguments, lambda values: rounded_decimal(values[0], values[1], use, "TRUNCATE"))
     return let_all(
         (x, f"pow(10.0::DOUBLE, {digits[0]})"), lambda values: f"(trunc({values[0]} * {values[1]}) / {values[1]})"
     )

@@ -19,6 +19,12 @@ def _defined(function: str) -> Template:
     return lambda use: f"nullif({use.call(function, *use.arguments)}, CAST('nan' AS DOUBLE))"
 
 
+def _determination(use: Use) -> str:
+    """The square of the correlation, null where one of the two values is always the same."""
+    squares = use.call("regr_syy", *use.arguments)
+    return f"CASE WHEN {squares} = 0 THEN NULL ELSE {_defined('regr_r2')(use)} END"
+
+
 def _product_of_deviations(function: str) -> Template:
     """A sum of products of deviations. With an infinity among the values it is not a number: DuckDB's own is infinite,
     with a sign that depends on the order of the rows.
@@ -74,5 +80,6 @@ TABLE: Final[Table] = {
         ("statistics", f"regr_{name}"): Entry(_plain(f"regr_{name}"))
         for name in ("avgx", "avgy", "count", "sxx", "syy")
     },
-    **{("statistics", f"regr_{name}"): Entry(_defined(f"regr_{name}")) for name in ("intercept", "r2", "slope")},
+    **{("statistics", f"regr_{name}"): Entry(_defined(f"regr_{name}")) for name in ("intercept", "slope")},
+    ("statistics", "regr_r2"): Entry(_determination),
 }

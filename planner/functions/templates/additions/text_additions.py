@@ -51,12 +51,27 @@ def _digest(use: Use) -> str:
     return _HASHES[algorithm].format(x=use.arguments[0])
 
 
+def _from_hex(x: str) -> str:
+    """The bytes of an even number of digits. DuckDB reads an odd one with a zero in front."""
+    return f"CASE WHEN length({x}) % 2 = 1 THEN {error('hex of an odd number of digits')} ELSE from_hex({x}) END"
+
+
+def _from_base64(x: str) -> str:
+    """The bytes of a text, with or without the signs that fill it up. Its last digit has no bits beyond the last
+    byte.
+    """
+    padded = f"from_base64(rpad({x}, ((length({x}) + 3) // 4 * 4)::INTEGER, '='))"
+    failure = error("base64 whose last digit is not one that bytes end with")
+
+    def exact(y: str) -> str:
+        return f"CASE WHEN rtrim(to_base64({y}), '=') <> rtrim({x}, '=') THEN {failure} ELSE {y} END"
+
+    return let(f"CASE WHEN length({x}) % 4 = 1 THEN {failure} ELSE {padded} END", exact)
+
+
 _ENCODINGS: Final[dict[str, tuple[Callable[[str], str], Callable[[str], str]]]] = {
-    "hex": (lambda x: f"lower(hex({x}))", lambda x: f"from_hex({x})"),
-    "base64": (
-        lambda x: f"rtrim(to_base64({x}), '=')",
-        lambda x: let(x, lambda v: f"from_base64(rpad({v}, ((length({v}) + 3) // 4 * 4)::INTEGER, '='))"),
-    ),
+    "hex": (lambda x: f"lower(hex({x}))", lambda x: let(x, _from_hex)),
+    "base64": (lambda x: f"rtrim(to_base64({x}), '=')", lambda x: let(x, _from_base64)),
 }
 """Writer and reader of each encoding."""
 
@@ -151,7 +166,8 @@ def _overlay(use: Use) -> str:
         text, new_text, first = v[:3]
         count = v[3] if len(v) > 3 else f"length({new_text})"
         return (
-            f"CASE WHEN {first} < 1 THEN {error('overlay from a position below 1')}"
+            f"CASE WHEN {' OR '.join(f'{name} IS NULL' for name in v)} THEN NULL"
+            f" WHEN {first} < 1 THEN {error('overlay from a position below 1')}"
             f" ELSE left({text}, {first} - 1) || {new_text}"
             f" || substring({text}, CASE WHEN {first} + {count} < 1 THEN 1 ELSE {first} + {count} END) END"
         )
@@ -160,11 +176,21 @@ def _overlay(use: Use) -> str:
 
 
 def _split_part(use: Use) -> str:
-    x, separator, part = use.arguments
-    if isinstance(use.constant(2), int) and use.constant(2) != 0:
-        return f"split_part({x}, {separator}, {part})"
+    """The part between separators at a position. A text has one part where the separator is empty."""
+    if use.constant(1) and use.constant(2):
+        return f"split_part({', '.join(use.arguments)})"
     failure = error("split_part of the position 0")
-    return let(part, lambda n: f"CASE WHEN {n} = 0 THEN {failure} ELSE split_part({x}, {separator}, {n}) END")
+
+    def part(v: Sequence[str]) -> str:
+        x, separator, n = v
+        whole = f"CASE WHEN abs({n}) = 1 THEN {x} ELSE '' END"
+        missing = " OR ".join(f"{name} IS NULL" for name in v)
+        return (
+            f"CASE WHEN {missing} THEN NULL WHEN {n} = 0 THEN {failure} WHEN {separator} = '' THEN {whole}"
+            f" ELSE split_part({x}, {separator}, {n}) END"
+        )
+
+    return let_all(use.arguments, part)
 
 
 def _before_separators(use: Use) -> str:
