@@ -120,6 +120,7 @@ class Decoder:
         self.write: ir.Write | None = None
         self.grafted = Counted()
         self.bare_sets: str | None = None
+        self.has_short_expansion = False
         self._unfinished: set[int] = set()
         self._anchored: dict[ir.Relation, int] = {}
         self._depth = 0

@@ -75,6 +75,8 @@ def decode_plan(plan: PlanBytes, operators: UserOperators = _NO_OPERATORS, schem
     for habits in others:
         if habits.set_index is not likeliest.set_index and reading.bare_sets is None:
             continue
+        if habits.expansion is not likeliest.expansion and not reading.may_pass_columns:
+            continue
         alternative = _decode(nodes(), beside, habits).result
         if isinstance(alternative, Decoded):
             return alternative if isinstance(reading.result, PlanError) else _refuse_both(reading.bare_sets or "")
@@ -117,12 +119,14 @@ def _counted(plan: PlanBytes, literals: int) -> Callable[[], Nodes]:
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Reading:
     """One way to read a plan. `bare_sets` is the plan path of an aggregate with several grouping sets and without an
-    emit; `unsure` tells that its producer may mean it otherwise.
+    emit; `unsure` tells that its producer may mean it otherwise. `may_pass_columns` tells that the plan does not fit,
+    and that an expansion of it may have more columns.
     """
 
     result: Decoded | PlanError
     bare_sets: str | None
     unsure: bool
+    may_pass_columns: bool
 
 
 def _decode(nodes: Nodes, beside: Beside, habits: Habits) -> _Reading:
@@ -146,7 +150,12 @@ def _decode(nodes: Nodes, beside: Beside, habits: Habits) -> _Reading:
     except PlanError as error:
         result = error
     sets = decoder.bare_sets
-    return _Reading(result=result, bare_sets=sets, unsure=habits.set_index_unsure and sets is not None)
+    return _Reading(
+        result=result,
+        bare_sets=sets,
+        unsure=habits.set_index_unsure and sets is not None,
+        may_pass_columns=isinstance(result, PlanError) and decoder.has_short_expansion,
+    )
 
 
 def _check_plan(decoder: Decoder, message: Message) -> None:

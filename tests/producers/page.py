@@ -86,6 +86,8 @@ case, and runs the producer's function. A plan without such a name is read as Su
 | DataFusion | a cast of a float to text | as Rust writes it: `1e20`, `1e-7`, `NaN` |
 | DataFusion | a cast of a double to a float of 32 bits | infinite, where the value is too large |
 | DataFusion | a cast of a text to another type | fails for texts that DuckDB would read: `1.5` as an integer, `1e3` as a decimal, `2024-1-2` as a timestamp. A timestamp with an offset is taken to UTC |
+| Isthmus, substrait-java | an expansion (`ExpandRel`) | its fields alone, without the number of the duplicate |
+| plans that name no producer, such as those of substrait-python | an expansion with fewer fields than its input has columns | the fields and the number of the duplicate. If only that fits the columns above: the input's other columns before the number, too. Either way the plan gets a warning |
 | DataFusion | several grouping sets | the result has one more column, between keys and measures: an integer with one bit for each key |
 | Isthmus (Substrait's producer in Java), substrait-java, and plans that name no producer | several grouping sets | some of these plans count on a column with the set's number, some do not. Tidegate takes the reading whose columns fit the relations above. If both readings fit, it refuses the plan (`AMBIGUOUS_GROUPING`) |
 

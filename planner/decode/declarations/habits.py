@@ -17,6 +17,14 @@ class SetIndex(enum.Enum):
     MASK = "between keys and measures, a bit for each key: DataFusion's layout"
 
 
+class Expansion(enum.Enum):
+    """The columns of an expansion. Substrait's texts disagree about input columns beyond the expansion's fields."""
+
+    FIELDS = "the fields, and the duplicate's number: the specification's layout"
+    COLUMNS = "the fields, the input's columns beyond them, and the duplicate's number: the layout of algebra.proto"
+    ALONE = "the fields: the layout of substrait-java"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Habits:
     """The deviations of one producer, as far as they change the meaning of a plan."""
@@ -59,6 +67,8 @@ class Habits:
     set_index_unsure: bool = False
     """Releases of the producer differ in `set_index`, and do not say which one they follow."""
 
+    expansion: Expansion = Expansion.FIELDS
+
     dialect: str = ""
     """The producer whose meaning functions and casts have, where it is not Substrait's; empty for none."""
 
@@ -90,8 +100,8 @@ _PRODUCERS: Final = {
         set_index=SetIndex.MASK,
         dialect="datafusion",
     ),
-    "isthmus": Habits(set_index_unsure=True),
-    "substrait-java": Habits(set_index_unsure=True),
+    "isthmus": Habits(set_index_unsure=True, expansion=Expansion.ALONE),
+    "substrait-java": Habits(set_index_unsure=True, expansion=Expansion.ALONE),
     "ibis-substrait": Habits(outer_references_lost=True, output_types_wrong=True, floats_of_integers=("avg", "divide")),
 }
 _COUNT_HAS_PRESENCE: Final = (0, 63)
@@ -104,6 +114,7 @@ def candidates(plan: Message) -> tuple[Habits, ...]:
 
     DuckDB's projections replace their input. If a release of DuckDB writes projections as everybody does, its plans fit
     the root's names the other way. Isthmus, and plans without a producer, have the number of a grouping set or lack it.
+    An expansion with fewer fields than its input has columns may pass the others on.
     """
     producer = plan.version.producer.lower()
     version = (plan.version.major_number, plan.version.minor_number)
@@ -117,4 +128,7 @@ def candidates(plan: Message) -> tuple[Habits, ...]:
     )
     if habits.project_replaces:
         return habits, replace(habits, project_replaces=False)
-    return (habits,) if habits.set_index is SetIndex.MASK else (habits, replace(habits, set_index=SetIndex.ABSENT))
+    passing = replace(habits, expansion=Expansion.COLUMNS)
+    if habits.set_index is SetIndex.MASK:
+        return habits, passing
+    return habits, replace(habits, set_index=SetIndex.ABSENT), passing

@@ -6,11 +6,12 @@ from functools import reduce
 
 from ... import ir
 from ...ir import types as t
-from ...ir.building import INT64
+from ...ir.building import INT64, project
 from ...ir.building import columns as columns_of
 from ...ir.types import Type
 from .. import poison
 from ..comparing import either_nullable, same_type
+from ..declarations.habits import Expansion
 from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Message
 from ..plan_path import PlanPath
@@ -19,9 +20,7 @@ from ..scope import Scope
 
 
 def convert_expand(decoder: Decoder, message: Message, plan_path: PlanPath, outer: Scope | None) -> Steps[ir.Relation]:
-    """The expansion. A switching field with fewer duplicates than others gives null for the rest; input columns beyond
-    the fields pass unchanged.
-    """
+    """The expansion. A switching field with fewer duplicates than others gives null for the rest."""
     below = yield from decoder.relation(message.input, plan_path / "input", outer)
     scope = decoder.scope([below], message, outer)
     fields: list[tuple[ir.Expression, ...]] = []
@@ -36,9 +35,14 @@ def convert_expand(decoder: Decoder, message: Message, plan_path: PlanPath, oute
             fields.append(duplicates or (decoder.missing_expression(at / "switching_field"),))
         else:
             fields.append(((yield from decoder.expression(field.consistent_field, at / "consistent_field", scope)),))
-    for passed in columns_of(below.schema)[len(fields) :] if below is not poison.RELATION else ():
-        fields.append((passed,))
-        switching.append(False)
+    beyond = columns_of(below.schema)[len(fields) :] if below is not poison.RELATION else ()
+    if beyond:
+        decoder.has_short_expansion = True
+        passes = decoder.habits.expansion is Expansion.COLUMNS
+        what = "passes on" if passes else "leaves out"
+        decoder.problems.warn(plan_path, f"the expansion {what} the input's columns from {len(fields)} on")
+        fields += [(passed,) for passed in beyond] if passes else []
+        switching += [False] * (len(fields) - len(switching))
     count = max((len(field) for field, switches in zip(fields, switching, strict=True) if switches), default=1)
     columns: list[tuple[Type, tuple[ir.Expression, ...]]] = []
     for index, (field, switches) in enumerate(zip(fields, switching, strict=True)):
@@ -50,12 +54,14 @@ def convert_expand(decoder: Decoder, message: Message, plan_path: PlanPath, oute
         columns.append((type_, filled + (ir.Literal(value=None, type=type_),) * missing))
     if below is poison.RELATION:
         return below
-    return ir.Expand(
+    expanded = ir.Expand(
         input=below,
         alternatives=tuple(tuple(values[i] for _, values in columns) for i in range(count)),
         schema=(*(type_ for type_, _ in columns), INT64),
         plan_path=str(plan_path),
     )
+    is_alone = decoder.habits.expansion is Expansion.ALONE
+    return project(expanded, columns_of(expanded.schema)[:-1]) if is_alone else expanded
 
 
 def _one_type(decoder: Decoder, field: tuple[ir.Expression, ...], plan_path: PlanPath) -> Type:

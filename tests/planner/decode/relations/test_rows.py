@@ -168,15 +168,42 @@ def test_expand_gives_a_row_for_every_duplicate_and_numbers_them() -> None:
 
 def test_the_duplicates_of_a_field_have_one_type() -> None:
     fields = [{"switchingField": {"duplicates": [field(0), field(1)]}}]
-    assert problem(plan({"expand": {"input": table(I64, TEXT), "fields": fields}}, [*"abc"])).reason == "MIXED_TYPES"
+    assert (
+        problem(plan({"expand": {"input": table(I64, TEXT), "fields": fields}}, ["a", "number"])).reason
+        == "MIXED_TYPES"
+    )
 
 
-def test_columns_beyond_the_fields_of_an_expansion_pass_unchanged() -> None:
-    fields = [{"switchingField": {"duplicates": [field(0), number(1)]}}]
-    relation = {"expand": {"input": table(I64, TEXT, I64), "fields": fields}}
-    root = only(decode(plan(relation, [*"abcd"])).plan.root, ir.Expand)
+SHORT = {
+    "expand": {
+        "input": table(I64, TEXT, I64),
+        "fields": [{"switchingField": {"duplicates": [field(0), number(1)]}}],
+    }
+}
+
+
+def test_columns_beyond_the_fields_of_an_expansion_are_left_out() -> None:
+    decoded = decode(plan(SHORT, ["a", "number"]))
+    assert [str(type_) for type_ in decoded.plan.root.schema] == ["i64", "i64"]
+    assert decoded.warnings == (
+        "relations[0].root.input.expand: the expansion leaves out the input's columns from 1 on",
+    )
+
+
+def test_columns_beyond_the_fields_of_an_expansion_pass_where_only_that_fits() -> None:
+    decoded = decode(plan(SHORT, [*"abcd"]))
+    root = only(decoded.plan.root, ir.Expand)
     assert [[column.index for column in row[1:]] for row in root.alternatives] == [[1, 2], [1, 2]]
     assert [str(type_) for type_ in root.schema] == ["i64", "string", "i64", "i64"]
+    assert decoded.warnings == (
+        "relations[0].root.input.expand: the expansion passes on the input's columns from 1 on",
+    )
+
+
+@pytest.mark.parametrize("producer", ["substrait-java", "isthmus"])
+def test_an_expansion_of_substrait_java_has_no_number(producer: str) -> None:
+    node = {**plan(SHORT, ["a"]), "version": {"minorNumber": 100, "producer": producer}}
+    assert [str(type_) for type_ in decode(node).plan.root.schema] == ["i64"]
 
 
 def test_an_exchange_is_its_input() -> None:
