@@ -57,7 +57,7 @@ def _beyond(expression: ir.Expression) -> bool:
 
 
 def _row_count(decoder: Decoder, number: int, plan_path: PlanPath, scope: Scope) -> Steps[ir.Expression]:
-    """An expression for a number of rows: an integer, and a literal must not be negative."""
+    """An expression for a number of rows: an integer, and a literal, cast or not, must not be negative."""
     expression = yield from decoder.expression(number, plan_path, scope)
     if is_unknown(expression.type):
         return expression
@@ -68,6 +68,9 @@ def _row_count(decoder: Decoder, number: int, plan_path: PlanPath, scope: Scope)
         if decoder.habits.row_counts_wrap:
             return int64(MOST_ROWS)
         _negative(decoder, expression.value, plan_path)
+    match expression:
+        case ir.Cast(operand=ir.Literal(value=int(value))) if value < 0:
+            _negative(decoder, value, plan_path)
     return expression
 
 

@@ -89,6 +89,7 @@ def test_an_absent_count_was_a_zero_until_it_could_be_absent(minor: int, count: 
         ({"offset": "-2"}, "NEGATIVE"),
         ({"count": "-2"}, "NEGATIVE"),
         ({"countExpr": number(-1)}, "NEGATIVE"),
+        ({"countExpr": {"cast": {"type": {"i32": {}}, "input": number(-1)}}}, "NEGATIVE"),
         ({"countExpr": {"literal": {"string": "x"}}}, "NOT_INTEGER"),
         ({"countExpr": field(0)}, "OUT_OF_RANGE"),
     ],
