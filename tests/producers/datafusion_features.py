@@ -48,6 +48,7 @@ FEATURES: Final[Mapping[str, Sequence[str]]] = {
         "SELECT b, avg(d), avg(e) FROM w GROUP BY b",
         "SELECT median(d), median(e), median(u) FROM w",
         "SELECT min(f), max(f), min(r), max(tm), min(tz) FROM w",
+        "SELECT bit_or(v), bit_xor(v) FROM (SELECT coalesce(u, 18446744073709551615) AS v FROM w) AS k",
         "SELECT regr_r2(y, x), regr_slope(y, x), corr(y, x) FROM (VALUES (1, 2.0), (1, 3.0)) AS v(y, x)",
     ),
     "windows": (
@@ -205,6 +206,7 @@ FEATURES: Final[Mapping[str, Sequence[str]]] = {
         "SELECT id, digest(s, 'blake2b') FROM t",
         "SELECT id, initcap(s), upper(s), lower(s) FROM w",
         "SELECT id, concat(d, r, f, b) FROM w",
+        "SELECT id, to_hex(coalesce(u, 18446744073709551615)), to_hex(-1) FROM w",
         "SELECT id, reverse(concat('e', chr(769), s)) FROM w",
         "SELECT id, split_part(s, '', 1), split_part(s, '', 2), split_part(s, '', -1), split_part(s, q, id - 9) FROM t",
         "SELECT id, decode(encode(y, 'base64'), 'base64'), decode(encode(y, 'hex'), 'hex') FROM t",
