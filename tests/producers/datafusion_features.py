@@ -155,6 +155,7 @@ FEATURES: Final[Mapping[str, Sequence[str]]] = {
         "SELECT id, greatest(i, j, 3), least(i, j, 3), greatest(s, q), least(f, x) FROM t",
         "SELECT id, d / 3, e / 7, d / e, d % 2, d * e, d + e FROM w",
         "SELECT id, u + 1, u * 2, u = 7, f + 1, f = f, r < 0 FROM w",
+        "SELECT id, d / 3 / 3 / 3, d / 7 / 11, round(d / 3 / 3, 4), trunc(d / 3 / 3, 4) FROM w",
         "SELECT id, trunc(e, 17), trunc(e, 0), trunc(d, -1), trunc(d, id), trunc(d, 40) FROM w",
     ),
     "casts": (
@@ -266,6 +267,7 @@ FEATURES: Final[Mapping[str, Sequence[str]]] = {
         "SELECT id FROM n WHERE l = [5]",
         "SELECT id, l IN ([5], [1]), l <> [5], l IS DISTINCT FROM [5] FROM n",
         "SELECT id, array_concat(l, m), array_concat(l, l) FROM n",
+        "SELECT id, array_intersect(array_reverse(m), l), array_intersect(l, array_reverse(m)) FROM n",
         "SELECT id, range(0, id), range(id, 0, -1), generate_series(1, 5, 2) FROM n",
         "SELECT id, cardinality(ll), cardinality([ll, ll]), arrays_zip(l, l), array_replace_n(l, 2, 9, k) FROM n",
         "SELECT id, string_to_array(s, ''), string_to_array(s, NULL), string_to_array(s, q) FROM t",

@@ -115,7 +115,7 @@ For a few values Tidegate does not give DataFusion's answer:
 | What | DataFusion | Tidegate |
 |---|---|---|
 | integers that overflow in `+`, `-`, `*` and negation; sums and decimals that overflow | wraps around, or gives more digits than the type has | an error |
-| two decimals of up to 18 digits whose product has more than 18 | the product | an error; cast one of them to a decimal of 19 digits or more |
+| two decimals of up to 18 digits, with up to six places together, whose product has more than 18 digits: 10^12 or more | the product | an error; cast one of them to a decimal of 19 digits or more |
 | `<`, `<=`, `>`, `>=`, `greatest` and `least` of lists or structs with nulls inside; sorting by them, or `array_sort` of them, with `ASC NULLS FIRST` or `DESC NULLS LAST` | takes a null inside for the least value | an error |
 | a cast of a list, struct or map whose elements DataFusion casts otherwise than DuckDB, such as floats to integers | casts the elements | refused (`BAD_CAST`) |
 | -0.0 and 0.0 in lists | are different | are equal |

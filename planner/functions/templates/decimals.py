@@ -11,6 +11,10 @@ from .named_values import let
 from .use import Entry, Table, Template, Use, error
 
 MAX_DIGITS: Final = 38
+_WIDE: Final = 19
+"""The digits from which on DuckDB gives a product of decimals more than 18. Such a product takes twice the time."""
+_ROOM: Final = 12
+"""The digits in front of the point that a product of 18 digits must have room for."""
 
 
 def decimal(type_: Type) -> t.Decimal:
@@ -32,7 +36,7 @@ def unscaled(sql: str, type_: t.Decimal) -> str:
     if type_.scale == 0:
         return f"CAST({sql} AS HUGEINT)"
     if type_.precision + type_.scale <= MAX_DIGITS:
-        factor = f"CAST({10**type_.scale} AS DECIMAL({type_.scale + 1},0))"
+        factor = f"CAST({10**type_.scale} AS DECIMAL({max(type_.scale + 1, _WIDE)},0))"
         return f"CAST(({sql}) * {factor} AS HUGEINT)"
     return f"CAST(replace(CAST({sql} AS VARCHAR), '.', '') AS HUGEINT)"
 
@@ -83,6 +87,9 @@ def _multiply(use: Use) -> str:
         product = f"{unscaled(a, x)} * {unscaled(b, y)}"
         excess = x.scale + y.scale - result.scale
         return quotient(f"({product})", "CAST(1 AS HUGEINT)", -excess, result)
+    if x.precision + y.precision >= _WIDE and _WIDE - 1 - x.scale - y.scale < _ROOM:
+        x = t.Decimal(precision=max(x.precision, _WIDE), scale=x.scale)
+        a = f"CAST({a} AS {sql_type(x)})"
     natural = t.Decimal(precision=min(MAX_DIGITS, x.precision + y.precision), scale=x.scale + y.scale)
     return fitted(f"({a} * {b})", natural, result)
 

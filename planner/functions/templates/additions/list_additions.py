@@ -43,8 +43,10 @@ def _except(x: str, y: str) -> str:
 
 
 def _intersect(x: str, y: str) -> str:
-    kept = _distinct_in_order(_kept(x, y, inside=True))
-    return f"CASE WHEN {x} IS NULL OR {y} IS NULL THEN NULL ELSE {kept} END"
+    """The elements that both have, in the order of the longer list."""
+    missing = f"CASE WHEN {x} IS NULL OR {y} IS NULL THEN NULL"
+    first, second = (_distinct_in_order(_kept(*lists, inside=True)) for lists in ((x, y), (y, x)))
+    return f"{missing} WHEN len({x}) >= len({y}) THEN {first} ELSE {second} END"
 
 
 def _union(x: str, y: str) -> str:
