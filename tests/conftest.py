@@ -22,7 +22,7 @@ from .warm import warm  # noqa: F401 - a fixture, too
 settings.register_profile(
     "default",
     derandomize=True,
-    max_examples=tries(40),
+    max_examples=tries(25),
     deadline=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],

@@ -1,7 +1,8 @@
 """The digests of strict plans, computed in a process of its own, over inputs that would show the engine's timing.
 
 Numbers come straight from a bit generator, whose stream NumPy promises to keep. Run as a program it prints the digests
-of one way to run; `FOLDER '{"channels": [1, 2, 3]}'`, with the folder of the TPC-H files, is what is pinned.
+of one way to run; `FOLDER '{"channels": [1, 2, 3]}'`, with the folder of the TPC-H files, is what is pinned. The names
+in `plans` are those of the plans that run, without it all.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -223,7 +224,9 @@ def tpch_queries(folder: Path) -> Iterator[Query]:
         yield Query(f"TPC-H {query}", tpch.plan_bytes("datafusion", query), names)
 
 
-def compute(folder: Path, tpch_folder: Path, way: Way, channels: Sequence[int]) -> dict[str, dict[str, str]]:
+def compute(
+    folder: Path, tpch_folder: Path, way: Way, channels: Sequence[int], plans: Collection[str] | None
+) -> dict[str, dict[str, str]]:
     """For each number of channels each query's digest; for one channel that of a look-up join, too."""
     digests_by_channels: dict[str, dict[str, str]] = {str(channel_count): {} for channel_count in channels}
     with way.client(folder / "service") as client:
@@ -233,7 +236,7 @@ def compute(folder: Path, tpch_folder: Path, way: Way, channels: Sequence[int]) 
             *ordered_queries(folder, tpch_folder, odd=way.odd),
             *loop_queries(_oddly if way.odd else lambda table: table),
         ):
-            for channel_count in channels:
+            for channel_count in channels if plans is None or query.name in plans else ():
                 digests_by_channels[str(channel_count)][query.name] = query.digest(client, channel_count)
     if "1" in digests_by_channels:
         digests_by_channels["1"]["look-ups"] = look_up(way)
@@ -268,6 +271,6 @@ def look_up(way: Way) -> str:
 
 if __name__ == "__main__":
     ways = json.loads(sys.argv[2])
-    wanted = ways.pop("channels")
+    wanted, chosen = ways.pop("channels"), ways.pop("plans", None)
     with tempfile.TemporaryDirectory() as temporary:
-        print(json.dumps(compute(Path(temporary), Path(sys.argv[1]), Way(**ways), wanted), indent=2))
+        print(json.dumps(compute(Path(temporary), Path(sys.argv[1]), Way(**ways), wanted, chosen), indent=2))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +23,7 @@ from datafusion.substrait import Serde
 import tidegate
 
 from ..on_channels import on_channels
+from ..searching import one_of_each
 
 KEYS: Final = 150_000
 
@@ -83,8 +85,7 @@ def assert_same_rows(actual: pa.Table, expected: pa.Table) -> None:
     assert in_order(actual).equals(in_order(expected.cast(actual.schema)))
 
 
-@pytest.mark.parametrize("name", QUERIES)
-@pytest.mark.parametrize("channels", [2, 3, 7])
+@pytest.mark.parametrize(("name", "channels"), one_of_each(product(QUERIES, [2, 3, 7])))
 def test_no_row_is_lost_or_doubled_at_the_edge_of_a_range(
     name: str, channels: int, folder: Path, expected: Callable[[str], pa.Table]
 ) -> None:

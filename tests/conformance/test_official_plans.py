@@ -15,6 +15,7 @@ import pytest
 import tidegate
 from tidegate.proto.errors import ExecutionError
 
+from ..searching import every
 from .official_cases import ERROR, ERRORS, UNDEFINED, Unreadable, error_failure, error_kind, files, read
 from .official_plans import failure, plan_of
 from .test_official_function_cases import PASSING, TOTAL, expected_to_fail, surprises
@@ -28,7 +29,7 @@ def client() -> Iterator[tidegate.Client]:
         yield client
 
 
-@pytest.mark.parametrize("file", files())
+@pytest.mark.parametrize("file", every(3, files()))
 def test_all_plans_of_a_file_give_their_answers(file: str, client: tidegate.Client) -> None:
     assert surprises(file, lambda case: failure(case, client)) == ""
 

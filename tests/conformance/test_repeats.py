@@ -17,6 +17,7 @@ from tidegate.planner.ir.visit import subqueries
 from tidegate.planner.prepare import prepare
 from tidegate.proto.values import PlanBytes, TaskOptions
 
+from ..searching import in_search
 from .repeats import SHAPES, Repeated, busy, digests, fed, repeated
 
 ROWS: Final = 200_000
@@ -53,12 +54,11 @@ def client() -> Iterator[tidegate.Client]:
 @pytest.mark.parametrize(
     ("query", "shape"),
     [
-        ("union", "whole files"),
         ("union", "two shares"),
         ("few groups", "whole files"),
-        ("groups", "three shares of parts"),
         ("groups of one source", "parts of files"),
         ("window", "files of two schemas"),
+        *in_search(("union", "whole files"), ("groups", "three shares of parts")),
     ],
 )
 def test_a_busy_machine_does_not_show_in_the_rows(
@@ -71,7 +71,7 @@ def test_a_busy_machine_does_not_show_in_the_rows(
     assert len(digest_counts) == 1
 
 
-@pytest.mark.parametrize("query", ["INTERSECTION_MULTISET_ALL", "window below a join"])
+@pytest.mark.parametrize("query", ["window below a join", *in_search("INTERSECTION_MULTISET_ALL")])
 def test_a_window_that_many_pipelines_feed_leaves_its_join_one_order(
     query: str, client: tidegate.Client, tmp_path: Path
 ) -> None:

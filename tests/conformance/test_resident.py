@@ -7,18 +7,21 @@ from pathlib import Path
 
 import pytest
 
+from ..searching import in_search
 from .resident import ELSE, KINDS, MIB, SCHEMA, WIDTHS, Taken, batches, is_broken, process_bytes, resident
 
 LIMIT = 64 * MIB
 RUNS = (
     *(("100 KB", kind) for kind in ("read", "arrow in one batch", "csv", "json", "limit", "join")),
     *(("100 KB", kind) for kind in ("sort", "sort by the text", "greatest by each key", "loop that joins texts")),
-    *(("1 KB", kind) for kind in ("sort by the text", "union", "node that makes texts", "few texts that grow")),
+    *(("1 KB", kind) for kind in ("union", "node that makes texts", "few texts that grow")),
     *(("10 MB", kind) for kind in ("lengths in order", "texts that grow in a join")),
-    *(("100 KB", kind) for kind in ("window over the text", "distinct", "except", "intersect", "continuous groups")),
-    *(("1 KB", kind) for kind in ("window", "groups of texts", "continuous count", "continuous join")),
-    *(("8 B", kind) for kind in ("filter", "sort", "count by each key", "continuous filter")),
+    *(("100 KB", kind) for kind in ("window over the text", "distinct", "except", "continuous groups")),
+    *(("1 KB", kind) for kind in ("groups of texts", "continuous count", "continuous join")),
+    *(("8 B", kind) for kind in ("filter", "count by each key", "continuous filter")),
 )
+SEARCHED = (("1 KB", "sort by the text"), ("1 KB", "window"), ("8 B", "sort"), ("100 KB", "intersect"))
+"""Of other widths, or of another operation that runs as one of `RUNS` does."""
 
 
 @pytest.fixture(scope="module")
@@ -28,14 +31,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the system's count is Linux's")
-@pytest.mark.parametrize(("width", "kind"), RUNS)
+@pytest.mark.parametrize(("width", "kind"), [*RUNS, *in_search(*SEARCHED)])
 def test_wide_rows_take_no_more_than_the_limit_and_256_mib(folder: Path, width: str, kind: str) -> None:
     taken = resident(kind, WIDTHS[width], folder, limit=LIMIT, size=200 * MIB)
     assert not is_broken(kind, WIDTHS[width], taken, LIMIT), f"{taken.peak >> 20} MiB, {taken.rows} rows, {taken.error}"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the system's count is Linux's")
-@pytest.mark.parametrize("width", ["1 KB", "100 KB", "10 MB"])
+@pytest.mark.parametrize("width", ["1 KB", "100 KB", *in_search("10 MB")])
 def test_state_that_fits_is_not_in_memory_several_times(folder: Path, width: str) -> None:
     """Although one epoch touches every key, whose rows are read again."""
     limit = 512 * MIB
@@ -45,7 +48,7 @@ def test_state_that_fits_is_not_in_memory_several_times(folder: Path, width: str
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the system's count is Linux's")
-@pytest.mark.parametrize("kind", ["continuous window", "continuous window over the text"])
+@pytest.mark.parametrize("kind", ["continuous window over the text", *in_search("continuous window")])
 def test_windows_that_fit_are_not_in_memory_several_times(folder: Path, kind: str) -> None:
     """Their state has each row with its answer, and each merge of its runs copies both."""
     limit = 256 * MIB
@@ -72,7 +75,7 @@ def test_state_near_the_limit_is_put_together_within_it(folder: Path, kind: str,
     [
         ("continuous filter", "100 KB", ""),
         ("continuous groups", "10 MB", "STATE_TOO_LARGE"),
-        ("continuous window", "100 KB", "STATE_TOO_LARGE"),
+        *in_search(("continuous window", "100 KB", "STATE_TOO_LARGE")),
     ],
 )
 def test_wide_state_beyond_the_limit_is_refused_in_time(folder: Path, kind: str, width: str, error: str) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ from examples import cheapest_path, connected_components, group_permissions, org
 from tidegate.operators.arrays.digest import digest
 
 from ..conformance.test_random_plans import QUERIES, SCHEMA, planned
-from ..searching import tries
+from ..searching import one_of_each, tries
 from .histories import Epochs, changes
 from .histories import planned as planned_over
 from .test_random_changes import histories
@@ -54,7 +55,7 @@ def splits_of(history: Epochs, names: Sequence[str]) -> list[Splits]:
     return [{name: changes(epoch[name], SCHEMA) for name in names} for epoch in history]
 
 
-@settings(max_examples=tries(15), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(7), deadline=None, suppress_health_check=list(HealthCheck))
 @given(sql=QUERIES, history=histories(), channels=st.integers(min_value=1, max_value=2))
 def test_random_plans_go_on_from_every_barrier(
     client: tidegate.Client, sql: str, history: Epochs, channels: int
@@ -110,8 +111,7 @@ def test_no_example_with_a_loop_is_left_out(project: Path) -> None:
     assert looping == {example.plan.__module__.removeprefix("examples.") for example in LOOPS.values()}
 
 
-@pytest.mark.parametrize("channels", [1, 3])
-@pytest.mark.parametrize("name", LOOPS)
+@pytest.mark.parametrize(("name", "channels"), one_of_each(product(LOOPS, [1, 3])))
 def test_loops_go_on_from_every_barrier(client: tidegate.Client, name: str, channels: int) -> None:
     example = LOOPS[name]
     check_restores(client, example.plan(), coming_and_going(example, seed=channels), channels=channels)

@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import product
 from typing import Any, Final
 
 import duckdb
@@ -21,6 +22,7 @@ from tidegate.proto.errors import ExecutionError
 from ..duckdb_oracle import oracle
 from ..loops.oracle import evaluate
 from ..planner.build import I64, call, col, filtered, join, lit, plan, project, read
+from ..searching import in_search, one_of_each
 from . import test_random_loops as loops
 from .histories import Changed, Epochs, Integral, Row, changes, multiset, planned, rows_of, total
 from .network import Running
@@ -109,8 +111,7 @@ def answer(sql: str, history: Epochs) -> Counter[Row] | None:
             return None
 
 
-@pytest.mark.parametrize("name", QUERIES)
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize(("name", "seed"), one_of_each(product(QUERIES, [1, 2])))
 def test_what_fails_and_is_gone_by_the_end_of_the_epoch_does_no_harm(
     client: tidegate.Client, name: str, seed: int
 ) -> None:
@@ -229,7 +230,7 @@ def _meaning(planned: ir.Plan, there: Mapping[str, Counter[Row]]) -> Counter[Row
         return None
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", [*range(10), *in_search(*range(10, 24))])
 def test_in_loops_what_fails_and_is_gone_by_the_end_of_its_round_does_no_harm(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

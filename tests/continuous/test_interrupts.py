@@ -35,6 +35,7 @@ from tidegate.proto.errors import ExecutionError, TidegateError
 from tidegate.proto.values import PlanBytes
 
 from ..planner import build
+from ..searching import SEARCHES
 from . import test_random_loops as loops
 from .histories import Changed, rows_of
 from .network import Running
@@ -83,7 +84,7 @@ def start(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ca
 
 @pytest.mark.parametrize("name", ALL)
 def test_an_epoch_that_is_stopped_at_any_look_leaves_no_trace(name: str, start: Callable[..., object] | None) -> None:
-    if len(name) % (5 if start else 2):
+    if not SEARCHES and len(name) % (10 if start else 4):
         pytest.skip("a part of them is enough: each takes its time")
     plan, stopped = build.plan(ALL[name]), 0
     with Running(plan, skips=True) as running, Running(plan) as without:

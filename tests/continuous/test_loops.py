@@ -17,6 +17,7 @@ from tidegate.executor.service.manager import TaskManager
 from tidegate.executor.service.plan_engine import PlanEngine
 
 from ..loops.queries import QUERIES, SCHEMAS, Query, history
+from ..searching import SEARCHES
 from ..server.running import served
 from .histories import Changed, Integral, Row, changes, multiset, rows_of, table
 
@@ -57,7 +58,7 @@ def client() -> Iterator[tidegate.Client]:
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_the_sum_of_the_changes_is_what_the_loop_means(client: tidegate.Client, name: str) -> None:
-    check(client, QUERIES[name], history(1000 + len(name)), (1, 2, 3))
+    check(client, QUERIES[name], history(1000 + len(name)), (1, 2, 3) if SEARCHES else (1 + len(name) % 3,))
 
 
 def test_over_the_wire_loops_are_the_same(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def one_epoch(draw: st.DrawFn, there: Counter[Row], bad: list[Row]) -> tuple[Cha
     return changed, draw(st.permutations([*changed, *((row, sign) for row in passing for sign in (1, -1))]))
 
 
-@settings(max_examples=tries(4), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(2), deadline=None, suppress_health_check=list(HealthCheck))
 @pytest.mark.parametrize("position", POSITIONS)
 @given(data=st.data(), failing=st.sampled_from(list(FAILING)), channels=st.sampled_from([1, 2]))
 def test_rows_that_fail_and_are_gone_again_change_nothing(

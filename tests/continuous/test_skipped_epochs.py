@@ -26,6 +26,7 @@ from tidegate.proto.errors import TidegateError
 from ..executor.plans import joined, plan, read
 from ..loops.queries import QUERIES as LOOPS
 from ..planner import build
+from ..searching import every, in_search
 from . import test_random_loops as loops
 from .histories import Changed, Row, changes, rows_of
 from .network import Running
@@ -68,7 +69,7 @@ def all_counted(running: Running) -> list[tuple[object, ...]]:
     return [(operator.operator, operator.rows_in, operator.rows_out) for operator in operators]
 
 
-@pytest.mark.parametrize("name", SOME)
+@pytest.mark.parametrize("name", every(2, SOME))
 def test_what_follows_a_bad_deletion_is_as_if_it_had_not_been(name: str) -> None:
     seed = len(name)
     others = list(history(seed + 500, 6))
@@ -80,7 +81,7 @@ def test_what_follows_a_bad_deletion_is_as_if_it_had_not_been(name: str) -> None
     assert check(build.plan(SOME[name]), history(seed, 6), bad, channels=1 + seed % 3) == 6
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", [*range(6), *in_search(*range(6, 16))])
 def test_what_follows_a_bad_epoch_of_loops_is_as_if_it_had_not_been(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The bad ones delete what is not there, or overflow in some round, or fail of nothing and are undone anyway."""
     monkeypatch.setattr(loops, "join", _checked_join)
@@ -108,7 +109,7 @@ def test_what_follows_a_bad_epoch_of_loops_is_as_if_it_had_not_been(seed: int, m
     assert skipped >= 4
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", [*range(4), *in_search(*range(4, 8))])
 def test_a_look_at_the_size_of_state_leaves_what_operators_give_out(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A task looks at its size after so many steps, and those of epochs that were skipped count."""
 
@@ -181,7 +182,7 @@ def test_a_scan_that_fails_has_lost_its_health_until_an_epoch_ends_well(
                 assert ill() == (["Scan"] if isinstance(fed["l"], str) else ["RetractionCheck"])
 
 
-@pytest.mark.parametrize("number", range(len(ALL)), ids=list(ALL))
+@pytest.mark.parametrize("number", every(2, range(len(ALL))), ids=list(ALL))
 def test_the_error_of_a_bad_deletion_is_the_same_above_every_operator(number: int) -> None:
     """Of a row that never was, that is not there so often, or that comes and goes too often in the epoch. In a source
     of which no column is read, one row is like another.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator
+from itertools import product
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,7 @@ from tidegate.operators.core import wide_rows
 
 from ..conformance.resident import SCHEMA, planned
 from ..duckdb_oracle import oracle
+from ..searching import one_of_each
 from .histories import Changed, Integral, changes, multiset, total
 
 QUERIES = (
@@ -58,8 +60,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> Iterator[tidegate.Client]:
     assert left_apart, "no text was left where it was"
 
 
-@pytest.mark.parametrize("sliced", [1, 1 << 40], ids=["slices", "gathered"])
-@pytest.mark.parametrize("sql", QUERIES)
+@pytest.mark.parametrize(("sql", "sliced"), one_of_each(product(QUERIES, [1, 1 << 40])))
 def test_the_answer_is_right(client: tidegate.Client, sql: str, sliced: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scattered_column, "_SLICED", sliced)
     history = list(_epochs(random.Random(sql)))

@@ -20,6 +20,7 @@ from tidegate.server import cli
 from tidegate.transport.channel import Channel
 
 from ..executor import plans
+from ..searching import in_search
 from .lives import Forking, Lives
 from .rolling import SUMS, Load, roll
 
@@ -79,7 +80,10 @@ def uploads_and_streams(folder: Path) -> dict[str, Callable[[], Any]]:
 
 @pytest.mark.parametrize(
     ("kind", "data"),
-    [("split", "upload"), ("split", "stream"), ("split", "table"), ("transaction", "upload"), ("transaction", "table")],
+    [
+        *[("split", "stream"), ("split", "table"), ("transaction", "upload")],
+        *in_search(("split", "upload"), ("transaction", "table")),
+    ],
 )
 def test_a_file_whose_split_has_no_answer_when_the_server_dies_is_sent_again(
     lives: Lives, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, data: str
@@ -103,7 +107,7 @@ def test_a_file_whose_split_has_no_answer_when_the_server_dies_is_sent_again(
         assert task.read_epoch().num_rows == ROWS
 
 
-@pytest.mark.parametrize("data", ["upload", "stream"])
+@pytest.mark.parametrize("data", ["upload", *in_search("stream")])
 def test_an_epoch_and_a_table_of_files_come_over_a_restart_behind_their_upload(
     lives: Lives, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, data: str
 ) -> None:

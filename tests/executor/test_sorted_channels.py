@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from tidegate.operators.arrays.digest import digest
 from tidegate.proto.errors import TidegateError
 
 from ..on_channels import on_channels
+from ..searching import one_of_each
 from .plans import declared, limited, merged, read, sorted_by, summed
 from .test_sorted_plans import SQL, answer, names, rows_of
 
@@ -77,20 +79,24 @@ def test_the_rows_and_their_order_are_the_same_on_any_number_of_channels_and_thr
 ) -> None:
     relation, width = CASES[case]
     digests = set()
-    for channels, threads in ((1, 2), (2, 1), (2, 4), (3, 2)):
+    for channels, threads in ((1, 2), (2, 4), (3, 1)):
         result = epoch(relation, width, files, channels, threads)
         assert result.num_rows
         digests.add(digest(result.schema, result.to_batches()))
     assert len(digests) == 1
 
 
-@pytest.mark.parametrize("type_", ["INNER", "OUTER", "RIGHT", "LEFT_SEMI", "RIGHT_ANTI"])
-@pytest.mark.parametrize("sides", [(SORTED_A, SORTED_B), (sorted_side(A), sorted_side(B))], ids=["ranges", "merged"])
+SIDES = {"ranges": (SORTED_A, SORTED_B), "merged": (sorted_side(A), sorted_side(B))}
+
+
+@pytest.mark.parametrize(
+    ("type_", "sides"), one_of_each(product(["INNER", "OUTER", "RIGHT", "LEFT_SEMI", "RIGHT_ANTI"], SIDES))
+)
 def test_joins_on_two_channels_give_the_rows_of_their_sql(
-    type_: str, sides: tuple[object, object], tables: Mapping[str, pa.Table], files: Mapping[str, Path]
+    type_: str, sides: str, tables: Mapping[str, pa.Table], files: Mapping[str, Path]
 ) -> None:
     width = 2 if type_.endswith(("SEMI", "ANTI")) else 4
-    totals = summary(epoch(merged(*sides, 2, type_), width, files, 2), width)
+    totals = summary(epoch(merged(*SIDES[sides], 2, type_), width, files, 2), width)
     expected = f"SELECT {SUMMARY[width]} FROM ({SQL[type_].format(on=ON)}) AS found({COLUMNS[width]})"
     assert totals == answer(expected, **tables)
 

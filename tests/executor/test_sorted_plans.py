@@ -20,6 +20,7 @@ from tidegate.proto.statistics import EpochStatistics
 from ..duckdb_oracle import oracle
 from ..on_channels import on_channels
 from ..operators.test_early_close import CountingHandler, groups_touched
+from ..searching import one_of_each
 from .plans import declared, filtered, limited, merged, plan, read, sorted_by, summed
 
 A, B = read("a", "k", "v"), read("b", "k", "w")
@@ -213,13 +214,21 @@ def distinct(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("dropped", "type_"), [(side, type_) for side, kept in KEEPS.items() for type_ in TYPES if type_ not in kept]
+    ("dropped", "type_", "wanted"),
+    one_of_each(
+        (side, type_, wanted)
+        for side, kept in KEEPS.items()
+        for type_ in TYPES
+        if type_ not in kept
+        for wanted in (-1, 3)
+    ),
 )
-@pytest.mark.parametrize("wanted", [-1, 3], ids=["all rows", "filtered"])
 def test_a_side_that_nothing_more_can_match_is_not_decoded(
     dropped: str, type_: str, wanted: int, distinct: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Counted below the engine, by the file system. The other side's last key is in the tenth row group."""
+    """Counted below the engine, by the file system. The other side's last key is in the tenth row group. All rows are
+    wanted, or those of one number.
+    """
     handler = CountingHandler()
     monkeypatch.setattr(scan, "LocalFileSystem", lambda **_: PyFileSystem(handler))
     last = 9 * GROUP_ROWS + 7

@@ -118,7 +118,7 @@ def test_a_result_read_twice_is_made_once(client: Client) -> None:
     assert sum(row_counts) == 500
 
 
-def strict_digest(threads: int, cut: int, rows: int = 200_000) -> str:
+def strict_digest(threads: int, cut: int, rows: int = 90_000) -> str:
     """Of a graph with a join, a diamond and several channels."""
     graph = TaskGraph()
     left = graph.node("first", PassOn, fed(graph, "left"), channels=3, partition="k")

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 
 import pyarrow as pa
 import pytest
 
 import tidegate
 from tidegate import Client, TaskGraph
+from tidegate.executor.api.checked_options import SMALLEST_MEMORY
 from tidegate.graph import Stream
 from tidegate.operators.arrays.digest import digest
 
 from ..duckdb_oracle import oracle
+from ..searching import one_of_each
 from .executors import NUMBERS, fed, numbers
 
 PRICES = pa.schema([("k", pa.int64()), ("price", pa.float64()), ("name", pa.string())])
@@ -107,6 +110,12 @@ ANSWERS: dict[Build, str] = {
     the_first_rows: "SELECT * FROM prices ORDER BY price DESC, name DESC, k DESC NULLS LAST LIMIT 7",
     a_count: "SELECT count(*) AS count FROM numbers",
 }
+
+
+def _named(value: object) -> str:
+    return getattr(value, "__name__", str(value))
+
+
 ORDERED = (a_sort, the_first_rows)
 CASES = pytest.mark.parametrize("build", ANSWERS, ids=lambda build: build.__name__)
 
@@ -115,7 +124,7 @@ def splits(build: Build) -> dict[str, pa.Table]:
     graph = TaskGraph()
     build(graph, 1)
     few = "_join" in build.__name__  # their keys meet very many rows
-    tables = {"numbers": numbers(2_000, keys=9), "prices": prices(300) if few else prices()}
+    tables = {"numbers": numbers(600 if few else 2_000, keys=9), "prices": prices(120) if few else prices()}
     return {node.name: tables[node.name] for node in graph.value.nodes if node.name in tables}
 
 
@@ -135,8 +144,7 @@ def in_order(table: pa.Table) -> list[tuple[object, ...]]:
     return sorted(rows, key=lambda row: [(value is None, value) for value in row])
 
 
-@CASES
-@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize(("build", "channels"), one_of_each(product(ANSWERS, [1, 3])), ids=_named)
 def test_it_gives_what_sql_gives(build: Build, channels: int, client: Client) -> None:
     tables = splits(build)
     result, expected = client.run_graph(ended(build, channels), tables).table(), answer(build, tables)
@@ -162,8 +170,7 @@ def in_pieces(table: pa.Table, rows: int) -> list[pa.Table]:
     return [table.slice(start, rows) for start in range(0, len(table), rows)]
 
 
-@CASES
-@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize(("build", "channels"), one_of_each(product(ANSWERS, [1, 3])), ids=_named)
 def test_how_its_streams_arrive_does_not_show(build: Build, channels: int, client: Client) -> None:
     """Confluence: the streams' splits in turn, one stream after the other, or the other way round, in batches of any
     size; where rows come in another order, the same rows.
@@ -198,7 +205,7 @@ def test_how_its_streams_arrive_does_not_show(build: Build, channels: int, clien
 def test_threads_and_cuts_do_not_show(build: Build) -> None:
     tables = {name: pa.concat_tables([table] * 30) for name, table in splits(build).items()}
     if "_join" in build.__name__:
-        tables = {name: table.slice(0, 300 if name == "prices" else 70_000) for name, table in tables.items()}
+        tables = {name: table.slice(0, 40 if name == "prices" else 70_000) for name, table in tables.items()}
     digests = set()
     for threads, cut in ((1, 777), (4, 65_536)):
         with tidegate.local(threads=threads) as client:
@@ -210,16 +217,16 @@ def test_threads_and_cuts_do_not_show(build: Build) -> None:
 
 @pytest.mark.parametrize("build", [an_inner_join, a_sum, distinct_rows, a_sort], ids=lambda build: build.__name__)
 def test_what_is_larger_than_memory_spills(build: Build) -> None:
-    rows = numbers(600_000, keys=300_000)
+    rows = numbers(240_000, keys=120_000)
     tables = {
         "numbers": rows,
         "prices": pa.table({"k": rows["v"], "price": rows["v"].cast("double"), "name": rows["v"].cast("string")}),
     }
     graph = ended(build, 1)
     names = [node.name for node in graph.value.nodes]
-    with tidegate.local() as client, client.create_task(graph, memory_limit=64 << 20) as task:
+    with tidegate.local() as client, client.create_task(graph, memory_limit=SMALLEST_MEMORY) as task:
         row_counts = [task.run_epoch({name: tables[name] for name in tables if name in names}).rows for _ in range(2)]
-    expected = {an_inner_join: 600_000, a_sum: 300_000, distinct_rows: 600_000, a_sort: 600_000}
+    expected = {an_inner_join: 240_000, a_sum: 120_000, distinct_rows: 240_000, a_sort: 240_000}
     assert row_counts == [expected[build]] * 2
 
 

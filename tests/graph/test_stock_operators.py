@@ -34,9 +34,9 @@ def fragment(graph: TaskGraph, instance: Instance) -> tuple[list[str], Fragment]
 def test_it_keeps_the_rules_of_operators_and_gives_what_sql_gives(build: Build, warm: Instance) -> None:
     graph = ended(build, 1)
     inputs = [
-        {"numbers": numbers(7, keys=4), "prices": prices(9)},
-        {"numbers": numbers(0), "prices": prices(3)},
-        {"numbers": numbers(5, keys=2), "prices": prices(5).slice(2)},
+        {"numbers": numbers(5, keys=3), "prices": prices(5)},
+        {"numbers": numbers(0), "prices": prices(2)},
+        {"numbers": numbers(4, keys=2), "prices": prices(4).slice(2)},
     ]
     read, _ = fragment(graph, warm)
     epochs: list[list[pa.Table]] = [[tables[source] for source in read] for tables in inputs]

@@ -36,7 +36,7 @@ CHANNELS: Final = st.integers(1, 3)
 Rows: TypeAlias = Sequence[tuple[Any, ...]]
 EPOCHS: Final = st.lists(st.tuples(ROWS, ROWS), min_size=1, max_size=2)
 
-many = settings(max_examples=tries(8), deadline=None, suppress_health_check=list(HealthCheck))
+many = settings(max_examples=tries(4), deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ import pytest
 
 import tidegate
 
+from ..searching import search
 from .modules import TOP
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ def test_a_loader_that_dies_goes_on_where_it_was(tmp_path: Path) -> None:
     assert text.splitlines()[-1] == "The same rows in the same order? Yes."
 
 
+@search  # the tests of clients run it with a server
 def test_training_that_is_killed_goes_on_with_other_ranks_and_the_same_losses(tmp_path: Path) -> None:
     assert shown_by_its_process("resumed_training", tmp_path).splitlines()[-1].endswith("to the last bit? Yes.")
 

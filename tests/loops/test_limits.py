@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,7 @@ from tidegate.proto.values import TaskPhase
 
 from ..continuous.histories import rows_of, table
 from ..on_channels import on_channels
+from ..searching import in_search, one_of_each
 from ..server.running import served
 from .queries import SCHEMAS, Looped, Query
 
@@ -75,9 +77,13 @@ def without_weight(task: tidegate.Task, epoch: object) -> list[tuple[object, ...
     return [row[:width] for row in rows_of(epoch)]
 
 
-@pytest.mark.parametrize("channels", [1, 2])
-@pytest.mark.parametrize("mode", ["per_epoch", "continuous"])
-@pytest.mark.parametrize("reason", LIMITS)
+@pytest.mark.parametrize(
+    ("reason", "mode", "channels"),
+    [
+        *((reason, *how) for reason in LIMITS for how in [("per_epoch", 1), ("continuous", 2)]),
+        *in_search(*((reason, *how) for reason in LIMITS for how in [("per_epoch", 2), ("continuous", 1)])),
+    ],
+)
 def test_a_loop_that_does_not_end_fails_its_task_and_no_other(
     client: Client, reason: str, mode: str, channels: int
 ) -> None:
@@ -96,8 +102,7 @@ def test_a_loop_that_does_not_end_fails_its_task_and_no_other(
         assert without_weight(other, other.run_epoch({"edges": LINE, "seeds": SEEDS}).table()) == ROWS
 
 
-@pytest.mark.parametrize("channels", [1, 2])
-@pytest.mark.parametrize("mode", ["per_epoch", "continuous"])
+@pytest.mark.parametrize(("mode", "channels"), one_of_each(product(["per_epoch", "continuous"], [1, 2])))
 def test_a_loop_may_return_what_it_has_at_its_limit(client: Client, mode: str, channels: int) -> None:
     """And go on from there, in the next epoch."""
     query = Query({"x": Looped(EVERY_PATH, rounds=3)})
@@ -122,8 +127,7 @@ def test_an_epoch_may_be_skipped_for_its_loop(client: Client, mode: str) -> None
         assert result_rows == [row if mode == "per_epoch" else (*row, 1) for row in ROWS]
 
 
-@pytest.mark.parametrize("channels", [1, 3])
-@pytest.mark.parametrize("mode", ["per_epoch", "continuous"])
+@pytest.mark.parametrize(("mode", "channels"), one_of_each(product(["per_epoch", "continuous"], [1, 3])))
 def test_a_loop_without_end_can_be_cancelled(client: Client, mode: str, channels: int) -> None:
     """After which the service's only thread is free for another task."""
     with client.create_task(ENDLESS, **on_channels(channels, mode)) as task:

@@ -81,7 +81,7 @@ LOOPS = {
 
 
 @pytest.mark.parametrize("name", LOOPS)
-@settings(max_examples=tries(20))
+@settings(max_examples=tries(8))
 @given(data=st.data())
 def test_rounds_that_are_computed_anew_are_what_the_loop_means(name: str, data: st.DataObject) -> None:
     number = st.none() | st.integers(0, 3)

@@ -68,7 +68,7 @@ def texts(rows: Sequence[Row]) -> list[str]:
 
 
 @given(st.data())
-@settings(max_examples=tries(90))
+@settings(max_examples=tries(35))
 def test_a_loop_gives_the_rows_that_no_longer_change_in_canonical_order(data: st.DataObject) -> None:
     type_ = data.draw(TYPES)
     loop, rows = data.draw(bodies.linear_loops(type_)), data.draw(bodies.tables(type_))
@@ -78,7 +78,7 @@ def test_a_loop_gives_the_rows_that_no_longer_change_in_canonical_order(data: st
 
 
 @given(st.data())
-@settings(max_examples=tries(40))
+@settings(max_examples=tries(16))
 def test_a_loop_inside_a_larger_plan_gives_the_same_rows(data: st.DataObject) -> None:
     """Joined with a source that its body reads too, filtered and grouped."""
     loop, rows = data.draw(bodies.linear_loops(I64)), data.draw(bodies.tables(I64))

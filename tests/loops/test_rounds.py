@@ -56,7 +56,7 @@ def run_it(root: ir.Relation, rows: Mapping[str, Sequence[Row]], form: Form) -> 
 
 
 @given(st.data())
-@settings(max_examples=tries(60), deadline=None)
+@settings(max_examples=tries(25), deadline=None)
 def test_a_loop_gives_the_rows_that_no_longer_change_in_canonical_order(data: st.DataObject) -> None:
     type_ = data.draw(TYPES)
     loop, rows = data.draw(bodies.linear_loops(type_)), data.draw(bodies.tables(type_))

@@ -18,6 +18,7 @@ from tidegate.proto.errors import EpochError
 
 from ..continuous.histories import changes, rows_of, table
 from ..on_channels import on_channels
+from ..searching import in_search
 from .queries import QUERIES, SCHEMAS, Looped, Query
 
 PLAN: Final = Query(
@@ -162,8 +163,9 @@ def test_an_epoch_that_ends_well_is_health_again() -> None:
     assert health == [(1, 1), (0, 0), (1, 1)]
 
 
-@pytest.mark.parametrize("channels", [1, 3])
-@pytest.mark.parametrize("mode", ["per_epoch", "continuous"])
+@pytest.mark.parametrize(
+    ("mode", "channels"), [("per_epoch", 3), ("continuous", 1), *in_search(("per_epoch", 1), ("continuous", 3))]
+)
 @pytest.mark.parametrize("name", ["reachability", "cheapest path", "components"])
 def test_no_row_leaves_a_loop_before_it_is_quiet(
     name: str, mode: str, channels: int, monkeypatch: pytest.MonkeyPatch

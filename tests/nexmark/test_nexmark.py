@@ -18,7 +18,7 @@ from ..searching import SEARCHES
 from .generator import SCHEMAS, generated, tables
 from .queries import DELAY, QUERIES, Query
 
-EVENTS: Final = 40_000 if SEARCHES else 3_000
+EVENTS: Final = 40_000 if SEARCHES else 2_000
 SIDE: Final = pa.table({"number": range(100), "text": [f"side {number}" for number in range(100)]})
 OF_WINDOWS: Final = [number for number, query in QUERIES.items() if query.plan is not None]
 OF_DAYS: Final = {14, 15, 16, 17}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from unittest import mock
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow.fs import LocalFileSystem
 
@@ -20,6 +21,7 @@ from tidegate.operators.sources.formats.format import PartTooLarge, RowTooLarge
 from tidegate.operators.sources.formats.ipc import arrow_parts
 from tidegate.operators.sources.formats.ipc.arrow_columns import can_be_parted
 
+from ..searching import one_of_each, tries
 from .data import pieces_of
 
 ROWS = 200
@@ -111,6 +113,7 @@ LARGEST = 1 << 20
 
 
 @pytest.mark.parametrize("nulls", [True, False])
+@settings(max_examples=tries(15))
 @given(
     rows=st.integers(0, ROWS),
     skipped=st.integers(0, 40),
@@ -199,8 +202,7 @@ def large(case: str) -> pa.RecordBatch:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("codec", CODECS)
-@pytest.mark.parametrize("case", ["row", "items", "dictionary", "views"])
+@pytest.mark.parametrize(("case", "codec"), one_of_each(product(["row", "items", "dictionary", "views"], CODECS)))
 def test_rows_and_parts_beyond_the_limit_are_refused_before_they_are_decoded(
     tmp_path: Path, case: str, codec: str | None, stream: bool
 ) -> None:

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.operators.core.blocks import BLOCK_ROWS, Part, blocks, parts
 from tidegate.operators.core.sizes import row_bytes
+
+from ..searching import tries
 
 
 def batches(*sizes: int) -> list[pa.RecordBatch]:
@@ -85,6 +87,7 @@ def test_a_row_that_is_larger_than_a_block_is_one_by_itself() -> None:
     ],
     ids=str,
 )
+@settings(max_examples=tries(15))
 @given(data=st.data())
 def test_blocks_end_at_the_same_rows_however_they_come(type_: pa.DataType, data: st.DataObject) -> None:
     values = data.draw(st.lists(st.one_of(st.none(), values_of(type_)), max_size=30))

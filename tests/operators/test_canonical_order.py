@@ -73,7 +73,7 @@ def put_in_order(table: pa.Table, folder: Path, most: int, batch: int | None = N
 
 
 @given(tables(), st.sampled_from([0, 200, 1 << 20]), st.sampled_from([None, 1, 4]))
-@settings(max_examples=tries(300))
+@settings(max_examples=tries(100))
 def test_rows_come_in_canonical_order_whether_they_spill_or_not(table: pa.Table, most: int, batch: int | None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         ordered = put_in_order(table, Path(folder), most, batch)

@@ -18,7 +18,7 @@ from .data import column, pieces_of, scanned
 
 X = [column("x", pa.int64())]
 LINE = b'{"x": %d, "other": "text that nobody asks for"}\n'
-FEW, MANY = 3, 400_000  # the latter are several blocks
+FEW, MANY = 3, 120_000  # the latter are several blocks
 
 
 def framed(data: bytes) -> bytes:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,8 @@ from tidegate.operators.duckdb.duckdb_calls import Engine, opened
 from tidegate.operators.duckdb.fragment import Fragment
 from tidegate.operators.duckdb.instances import Instance, InstancePool, InstanceSettings
 from tidegate.operators.duckdb.statement_inputs import StreamSource
+
+from ..searching import one_of_each
 
 Cut = Callable[[pa.Table], Iterator[pa.RecordBatch]]
 
@@ -71,6 +74,10 @@ INTERSECT = "SELECT c0, 1.0::DOUBLE FROM (SELECT c0 FROM in0 INTERSECT SELECT c0
 MANY_GROUPS = "SELECT c0, sum(c1) FROM in0 GROUP BY c0"
 
 
+FETCHED, STREAMED = 10_000, 1_000_000
+"""So many rows of a stream are fetched by the engine, or handed to it as they come."""
+
+
 def run(
     instance: Instance, sql: str, tables: Sequence[pa.Table], cut: Cut, size_class: int, strict: bool = True
 ) -> str:
@@ -82,8 +89,10 @@ def run(
         fragment.close()
 
 
-@pytest.mark.parametrize("sql", [MANY_MATCHES, SUM_OF_JOIN, OUTER_JOIN, SEMI_JOIN, ANTI_JOIN, INTERSECT])
-@pytest.mark.parametrize("size_class", [10_000, 1_000_000], ids=["fetched", "streamed"])
+@pytest.mark.parametrize(
+    ("sql", "size_class"),
+    one_of_each(product([MANY_MATCHES, SUM_OF_JOIN, OUTER_JOIN, SEMI_JOIN, ANTI_JOIN, INTERSECT], [FETCHED, STREAMED])),
+)
 def test_a_join_of_many_matches_gives_one_digest(sql: str, size_class: int, instance: Instance) -> None:
     tables = [pairs(150_000, 30_000, 1), pairs(80_000, 30_000, 2)]
     assert len({run(instance, sql, tables, cut, size_class) for cut in CUTS.values()}) == 1

@@ -14,6 +14,8 @@ from pyarrow.fs import FileSelector, FSSpecHandler, LocalFileSystem, PyFileSyste
 
 from tidegate.operators.core.piece import Piece
 from tidegate.operators.core.streams import BatchStream
+from tidegate.operators.duckdb.duckdb_calls import PublicEngine
+from tidegate.operators.duckdb.duckdb_private import PrivateEngine
 from tidegate.operators.duckdb.fragment import Fragment
 from tidegate.operators.duckdb.instances import Instance, InstancePool, InstanceSettings
 from tidegate.operators.duckdb.statement_inputs import StreamSource
@@ -21,6 +23,7 @@ from tidegate.operators.sources.file_reads import FileReads
 from tidegate.operators.sources.file_relations import FileSource
 from tidegate.operators.sources.scan import Scan
 
+from ..searching import in_search
 from .data import column, pieces_of, rows_of
 
 GROUPS = 20
@@ -235,6 +238,7 @@ def test_a_fragment_that_nobody_read_has_read_nothing(path: Path, root: Path, in
     assert fragment.reads == FileReads()
 
 
+@pytest.mark.parametrize("engine", [PrivateEngine, *in_search(PublicEngine)], indirect=True)
 def test_what_a_statement_spilled_is_not_taken_for_the_file(path: Path, root: Path, pool: InstancePool) -> None:
     small = pool.take(InstanceSettings(memory_limit=40 << 20, roots=(str(root),)))
     sql = "SELECT c0 FROM (SELECT c0, unnest([1, 2, 3, 4]) FROM t) ORDER BY hash(c0)"

@@ -142,7 +142,7 @@ def sql_join(
 
 @pytest.mark.parametrize("filtered", [False, True], ids=["keys alone", "with a condition"])
 @pytest.mark.parametrize("type_", MergeJoinType)
-@settings(max_examples=tries(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=tries(12), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(left=rows, right=rows, keys=keys, left_cut=cuts, right_cut=cuts, memory=st.sampled_from([0, 1 << 20]))
 def test_every_type_gives_the_rows_of_a_nested_loop_in_their_order(
     type_: MergeJoinType,

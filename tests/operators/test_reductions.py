@@ -79,7 +79,7 @@ def duckdb_one_thread() -> Iterator[duckdb.DuckDBPyConnection]:
 
 @pytest.mark.parametrize(("function", "type_"), CASES, ids=str)
 @given(data=st.data())
-@settings(max_examples=tries(25), deadline=None)
+@settings(max_examples=tries(12), deadline=None)
 def test_it_is_what_duckdb_computes_or_nothing(
     function: Function, type_: pa.DataType, duckdb_one_thread: duckdb.DuckDBPyConnection, data: st.DataObject
 ) -> None:

@@ -11,9 +11,9 @@ from .attack_plans import attack_plans
 
 
 def test_plans_that_were_damaged_meet_no_bug_and_some_of_them_still_run(caplog: pytest.LogCaptureFixture) -> None:
-    findings = attack_plans(300, seed=1)
+    findings = attack_plans(120, seed=1)
     assert findings.bugs == []
-    assert findings.ends["ok"] >= 50
+    assert findings.ends["ok"] >= 20
     assert len(findings.ends) >= 10
     assert findings.memory[-1] > 0
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]

@@ -120,7 +120,7 @@ def test_changes_add_up_to_the_join(
 
 
 @pytest.mark.parametrize("channels", [1, 2])
-@settings(max_examples=tries(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=tries(10), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     as_of=AS_OF,
     left=st.lists(ROW, max_size=20),
@@ -196,8 +196,8 @@ def test_the_task_goes_on_from_a_checkpoint(tmp_path: Any) -> None:
 def test_state_is_the_latest_row_of_each_key(client: tidegate.Client) -> None:
     sizes = []
     with client.create_task(AsOf("left", None).plan(final=True), mode="continuous") as task:
-        for start in range(0, 200_000, 10_000):
-            rows = [(at, "ab"[at % 2], at) for at in range(start, start + 10_000)]
+        for start in range(0, 80_000, 4_000):
+            rows = [(at, "ab"[at % 2], at) for at in range(start, start + 4_000)]
             task.run_epoch({"l": table(rows), "r": table(rows[::2])}).table()
             sizes.append(sum(operator.state_bytes for operator in task.statistics().operators))
     assert max(sizes[10:]) <= 1.2 * max(sizes[:10])

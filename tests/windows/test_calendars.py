@@ -60,7 +60,7 @@ def _calendar(time: str, zone: str, spans: tuple[str, int, int, int]) -> Calenda
     return Calendar(*spans, zone if time.startswith("zoned") else "", TICKS[time])
 
 
-@settings(max_examples=tries(60), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     time=st.sampled_from(sorted(TICKS)),
     zone=st.sampled_from(sorted(ZONES)),
@@ -128,7 +128,7 @@ def test_changes_add_up_to_the_windows(
             assert +total == Counter(_expected(list(present.elements()), calendar, measures))
 
 
-@settings(max_examples=tries(40), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(15), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     time=st.sampled_from(["date", "milliseconds", "zoned microseconds", "zoned nanoseconds"]),
     zone=st.sampled_from(sorted(ZONES)),

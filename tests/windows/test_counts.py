@@ -45,7 +45,7 @@ def _expected(rows: list[Row], spans: Spans, keys: list[str], measures: list[str
     return counted(rows, spans, positions, [FUNCTIONS[name][1] for name in ("sum", *measures)])
 
 
-@settings(max_examples=tries(30), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(15), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     time=st.sampled_from(sorted(TIMES)),
     rows=ROWS,
@@ -99,7 +99,7 @@ def test_a_late_row_and_a_deletion_move_the_windows_behind_them(
             assert +total == Counter(row for row, _ in _expected(present, spans, ["k"], measures))
 
 
-@settings(max_examples=tries(30), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(12), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     rows=st.lists(INSERTED, min_size=3, max_size=40),
     spans=SPANS,
@@ -146,7 +146,7 @@ def test_a_final_window_comes_once_when_no_earlier_row_can_come(
     assert total == Counter(row for row, _ in expected)
 
 
-@settings(max_examples=tries(5), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(3), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     rows=st.lists(INSERTED, min_size=3, max_size=40),
     spans=SPANS,
@@ -197,8 +197,8 @@ def test_state_is_the_rows_of_windows_that_are_not_full(client: tidegate.Client)
 
 
 def test_windows_of_very_many_slices_are_put_together_from_parts(client: tidegate.Client) -> None:
-    kind, spans = TIMES["i64"], Spans(5_000, 1)
-    rows: list[Row] = [(at * 37 % 6_007, "a", at % 11) for at in range(6_007)]
+    kind, spans = TIMES["i64"], Spans(2_000, 1)
+    rows: list[Row] = [(at * 37 % 3_001, "a", at % 11) for at in range(3_001)]
     answer = run(client, _plan(_source(kind), spans, [], ["least"]), [events(kind, rows)])
     assert Counter(rows_of(kind, answer)) == Counter(row for row, _ in _expected(rows, spans, [], ["least"]))
 

@@ -85,8 +85,8 @@ def test_the_keys_of_closed_windows_are_forgotten(client: tidegate.Client) -> No
     time, kind = TIMES["i64"], Kind(Spans(1_000, 1_000), 1, 0, 0)
     sizes = []
     with client.create_task(plan(kind, time, ["k", "v"]), mode="continuous") as task:
-        for start in range(0, 400_000, 20_000):
-            rows = [(at, "a", at) for at in range(start, start + 20_000)]
+        for start in range(0, 100_000, 5_000):
+            rows = [(at, "a", at) for at in range(start, start + 5_000)]
             assert task.run_epoch({"events": events(time, rows)}).table().num_rows == len(rows)
             sizes.append(sum(operator.state_bytes for operator in task.statistics().operators))
     assert max(sizes[8:]) <= 1.2 * max(sizes[:8])

@@ -150,7 +150,7 @@ KINDS = st.builds(
 )
 
 
-@settings(max_examples=tries(40), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(15), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     time=st.sampled_from(sorted(set(TIMES) - {"i8"})),
     kind=KINDS,
@@ -220,7 +220,7 @@ def test_late_rows_are_those_that_no_window_has(
     }
 
 
-@settings(max_examples=tries(6), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(3), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     kind=KINDS,
     rows=st.lists(INSERTED, min_size=3, max_size=40),

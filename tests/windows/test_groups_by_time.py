@@ -8,6 +8,7 @@ import random
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from typing import Any
 
 import duckdb
@@ -21,6 +22,8 @@ import tidegate
 from tidegate import windows
 from tidegate.operators.changes.event_time import forgetting
 from tidegate.planner.changes import lower_changes
+
+from ..searching import one_of_each
 
 EVENTS = pa.schema(
     [
@@ -173,8 +176,7 @@ def _lateness(time: str) -> dict[str, Any]:
     return {"lateness": 600} if time == "n" else {}
 
 
-@pytest.mark.parametrize("channels", [1, 2])
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize(("name", "channels"), one_of_each(product(QUERIES, [1, 2])))
 def test_every_operator_lets_rows_go(client: tidegate.Client, name: str, channels: int) -> None:
     query, rows, slack = QUERIES[name].format(w="date_trunc('hour', ts)"), events(), slack_of("ts")
     plan = sql_plan(query)

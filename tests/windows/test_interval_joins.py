@@ -143,7 +143,7 @@ def test_pairs_of_an_epoch(
 
 
 @pytest.mark.parametrize("channels", [1, 2])
-@settings(max_examples=tries(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=tries(10), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     near=NEAR,
     left=st.lists(ROW, max_size=20),
@@ -241,8 +241,8 @@ def test_state_is_that_of_rows_that_can_match(client: tidegate.Client, type_: st
     near = Near(type_, 5, 5)
     sizes = []
     with client.create_task(near.plan(final=True), mode="continuous") as task:
-        for start in range(0, 400_000, 20_000):
-            rows = [(at, "ab"[at % 2], at) for at in range(start, start + 20_000)]
+        for start in range(0, 100_000, 5_000):
+            rows = [(at, "ab"[at % 2], at) for at in range(start, start + 5_000)]
             task.run_epoch({"l": table(rows), "r": table(rows[::2])}).table()
             operators = task.statistics().operators
             sizes.append(sum(operator.state_bytes for operator in operators))

@@ -119,8 +119,8 @@ def test_groups_of_slices_go_with_their_windows(client: tidegate.Client, measure
     frame = windows.sliding(marked, "t", 4, 2, keys=["k"], measures=[measure.alias("m")], final=True)
     sizes = []
     with continuous(client, frame) as task:
-        for start in range(0, 400_000, 20_000):
-            task.run_epoch({"events": rows(*range(start, start + 20_000))})
+        for start in range(0, 100_000, 5_000):
+            task.run_epoch({"events": rows(*range(start, start + 5_000))})
             sizes.append(state(task))
     assert max(sizes) <= 4 * sizes[0]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ import substrait.dataframe as sub
 import tidegate
 from tidegate.client import Client
 from tidegate.training import Loader, Shuffle
+
+from ...searching import one_of_each
 
 COLUMNS = {"n": sub.i64, "_split": sub.i64, "_row": sub.i64}
 
@@ -53,8 +55,9 @@ def numbered(batches: Any) -> list[tuple[int, int, int]]:
     ]
 
 
-@pytest.mark.parametrize("filtered", [False, True])
-@pytest.mark.parametrize("ending", ["parquet", "arrow", "orc", "csv", "json"])
+@pytest.mark.parametrize(
+    ("ending", "filtered"), one_of_each(product(["parquet", "arrow", "orc", "csv", "json"], [False, True]))
+)
 def test_every_row_has_the_numbers_of_its_split_and_of_its_row_in_the_file(
     client: Client, tmp_path: Path, ending: str, filtered: bool
 ) -> None:

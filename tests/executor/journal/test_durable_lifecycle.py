@@ -313,5 +313,5 @@ class Durable(RuleBasedStateMachine):
         assert (last.version if last is not None else 0) == self.version
 
 
-Durable.TestCase.settings = settings(max_examples=tries(40), stateful_step_count=30)
+Durable.TestCase.settings = settings(max_examples=tries(15), stateful_step_count=30)
 TestDurable = Durable.TestCase

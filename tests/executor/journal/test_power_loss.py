@@ -87,7 +87,7 @@ def test_each_write_fails_in_turn_and_nothing_is_damaged(
     folder: Path, recorder: Recorder, vfs: RecordingVfs, failure: Callable[..., None], once: bool
 ) -> None:
     recorder.failure, recorder.once = failure, once
-    for number in failing_writes(apart=11):
+    for number in failing_writes(apart=97 if failure is slow else 23):
         data = folder / f"{number}"
         recorder.operations.clear()
         recorder._tried, recorder.fail_at = 0, number
@@ -116,7 +116,7 @@ def test_each_write_fails_in_turn_and_a_refused_call_that_is_repeated_is_answere
 ) -> None:
     recorder.failure, recorder.once = failure, once
     repeated = set[str]()
-    for number in failing_writes(apart=17):
+    for number in failing_writes(apart=29):
         data = folder / f"{number}"
         recorder.operations.clear()
         recorder._tried, recorder.fail_at = 0, number
@@ -166,7 +166,7 @@ def test_each_write_of_a_task_with_checkpoints_fails_in_turn_and_its_rows_stay_t
     folder: Path, recorder: Recorder, vfs: RecordingVfs, failure: Callable[..., None], once: bool
 ) -> None:
     recorder.failure, recorder.once = failure, once
-    for number in failing_writes(apart=7):
+    for number in failing_writes(apart=17):
         data = folder / f"{number}"
         recorder.operations.clear()
         recorder._tried, recorder.fail_at = 0, number

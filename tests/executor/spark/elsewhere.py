@@ -31,6 +31,7 @@ from tidegate.proto.operator_registration import Options
 from tidegate.spark import feed
 
 from ...on_channels import on_channels
+from ...searching import SEARCHES
 from ...spark.conftest import handed_on
 from . import graphs
 from .random_plans import differing
@@ -245,8 +246,9 @@ def main(masters: str, tpch_folder: str, folder: str, *names: str) -> None:
                     differing(client, spark, examples=3)
                 lose_an_executor(spark, Path(folder))
                 outrun_a_straggler(spark, Path(folder))
-    with session("local-cluster[1,1,1024]", Path(folder) / "emptied", **_DOWN_TO_NONE) as spark:
-        run_without_executors(spark)
+    if SEARCHES:
+        with session("local-cluster[1,1,1024]", Path(folder) / "emptied", **_DOWN_TO_NONE) as spark:
+            run_without_executors(spark)
     print(json.dumps(digests_by_master))
 
 

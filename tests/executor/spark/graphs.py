@@ -20,7 +20,7 @@ from tidegate.operators.arrays.digest import digest
 OneExchange = tuple[TaskGraph, Mapping[str, pa.Table]]
 """A graph, and what each of its epochs is fed."""
 
-ROWS = numbers(150_000)
+ROWS = numbers(70_000)
 FEW = numbers(5_000)
 
 

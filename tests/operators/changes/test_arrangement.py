@@ -39,7 +39,7 @@ def totals_of(arrangement: Arrangement, keys: list[int]) -> Counter[tuple[int, i
     return Counter({row: weight for row, weight in total.items() if weight})
 
 
-@settings(max_examples=tries(40), deadline=None)
+@settings(max_examples=tries(20), deadline=None)
 @given(st.lists(st.tuples(st.lists(ENTRIES, min_size=1), st.lists(st.integers(0, 7), unique=True))), st.booleans())
 def test_a_key_has_the_sum_of_all_that_came_in_for_it(
     steps: list[tuple[list[tuple[int, int, int]], list[int]]], many: bool
@@ -80,7 +80,7 @@ def test_rows_of_one_key_are_summed_though_their_hashes_differ_in_the_last_bit_o
     assert summed.weights.tolist() == [3, 2]
 
 
-@settings(max_examples=tries(40), deadline=None)
+@settings(max_examples=tries(20), deadline=None)
 @given(
     st.lists(st.tuples(st.integers(-40, 40), st.integers(0, 2)), min_size=1),
     st.lists(st.lists(st.integers(-60, 60), min_size=2, unique=True), min_size=1),

@@ -42,7 +42,7 @@ def given_out(operator: DistinctOrSetOp, one: Change) -> Counter[tuple[int | Non
     return consolidated
 
 
-@settings(max_examples=tries(150), deadline=None)
+@settings(max_examples=tries(60), deadline=None)
 @given(st.lists(st.tuples(ENTRIES, FAR), min_size=1, max_size=6))
 def test_rows_appear_and_go_as_they_do_where_they_are_kept(parts: list[tuple[list[tuple[int, int, int]], int]]) -> None:
     counted, kept = (DistinctOrSetOp(SCHEMA, Weighing.DISTINCT, once=once) for once in (True, False))

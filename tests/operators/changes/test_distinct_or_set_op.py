@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import product
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,7 @@ from tidegate.operators.changes.values.change import Change
 from tidegate.operators.testing import MemoryState
 from tidegate.proto.errors import CheckpointError
 
-from ...searching import tries
+from ...searching import one_of_each, tries
 from .timed import Bag, Timed, check_timed, timed_epochs
 
 SCHEMA = pa.schema([("a", pa.int64()), ("b", pa.string())])
@@ -51,7 +52,7 @@ def test_wide_rows_are_decided_some_at_a_time(depth: int, weighing: Weighing, mo
     monkeypatch.setattr(weigh, "AT_ONCE", 1)
     inputs = 1 if weighing is Weighing.DISTINCT else 2
 
-    @settings(max_examples=tries(40), deadline=None)
+    @settings(max_examples=tries(12), deadline=None)
     @given(timed_epochs([ROWS] * inputs, depth))
     def check(epochs: list[list[Timed]]) -> None:
         operator = DistinctOrSetOp(SCHEMA, weighing, inputs=inputs, depth=depth)
@@ -65,7 +66,7 @@ def test_rows_decided_one_by_one_are_decided_alike(few: int, monkeypatch: pytest
     """As they are side by side in arrays, or in turn the one way and the other."""
     monkeypatch.setattr(weigh, "_FEW", few)
 
-    @settings(max_examples=tries(60), deadline=None)
+    @settings(max_examples=tries(20), deadline=None)
     @given(timed_epochs([ROWS], 1))
     def check(epochs: list[list[Timed]]) -> None:
         operator = DistinctOrSetOp(SCHEMA, Weighing.DISTINCT, depth=1)
@@ -74,8 +75,7 @@ def test_rows_decided_one_by_one_are_decided_alike(few: int, monkeypatch: pytest
     check()
 
 
-@pytest.mark.parametrize("depth", [0, 1, 2])
-@pytest.mark.parametrize("weighing", Weighing)
+@pytest.mark.parametrize(("weighing", "depth"), one_of_each(product(Weighing, [0, 1, 2])))
 def test_at_every_time_it_has_given_what_the_weights_up_to_then_make(weighing: Weighing, depth: int) -> None:
     inputs = 1 if weighing is Weighing.DISTINCT else 3
 

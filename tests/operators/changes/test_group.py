@@ -61,7 +61,7 @@ def answers(rows: Sequence[Row]) -> Row:
 @pytest.mark.parametrize("key", [(), (0,), (0, 3)])
 @pytest.mark.parametrize("depth", [0, 1, 2])
 def test_at_every_time_groups_have_the_values_of_their_rows(depth: int, key: tuple[int, ...]) -> None:
-    @settings(max_examples=tries(15), deadline=None)
+    @settings(max_examples=tries(8), deadline=None)
     @given(timed_epochs([ROW], depth))
     def check(epochs: list[list[Timed]]) -> None:
         group = Group(SCHEMA, key, MEASURES, output(key), plan_path="here", depth=depth, always=not key)

@@ -16,7 +16,7 @@ from tidegate.operators.changes.values.change import Change, ones
 from tidegate.operators.changes.values.rows import Rows
 from tidegate.operators.changes.values.value_columns import Mask
 
-from ...searching import tries
+from ...searching import in_search, tries
 from .timed import Bag, Timed, change, check_timed, timed_epochs
 
 LEFT = pa.schema([("k", pa.int32()), ("v", pa.string())])
@@ -80,8 +80,7 @@ def test_pairs_beyond_all_bounds_are_made_part_by_part(factor: int) -> None:
     assert 0 < len(next(iter(join.receive(1, one)))) <= PAIRS
 
 
-@pytest.mark.parametrize("depth", [0, 1])
-@pytest.mark.parametrize("kept", ["numbers", "texts"])
+@pytest.mark.parametrize(("kept", "depth"), [("numbers", 1), ("texts", 0), *in_search(("numbers", 0), ("texts", 1))])
 def test_pairs_of_one_hot_key_are_made_part_by_part(kept: str, depth: int) -> None:
     """However the rows are kept, and though a single row has more than a part of them."""
     hot, values = 2 * PAIRS, pa.array(range(2 * PAIRS))

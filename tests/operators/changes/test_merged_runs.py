@@ -58,7 +58,7 @@ def summed(rows: list[Entry]) -> dict[tuple[int, str, int], int]:
     [Rows.hashes, lambda rows: rows.hashes() & np.uint64(1), lambda rows: np.zeros(len(rows), dtype=np.uint64)],
     ids=["hashes", "two hashes", "one hash"],
 )
-@settings(max_examples=tries(60), deadline=None)
+@settings(max_examples=tries(25), deadline=None)
 @given(older=ENTRIES, newer=ENTRIES, undone=st.booleans())
 def test_a_merge_has_the_sum_of_each_row_and_round(
     hashed: Callable[[Rows], np.ndarray[tuple[int], np.dtype[np.uint64]]],
@@ -76,7 +76,7 @@ def test_a_merge_has_the_sum_of_each_row_and_round(
 
 
 @pytest.mark.parametrize("ordered", [False, True])
-@settings(max_examples=tries(15), deadline=None)
+@settings(max_examples=tries(6), deadline=None)
 @given(data=st.data())
 def test_runs_that_stay_apart_for_want_of_room_answer_as_merged_ones(ordered: bool, data: st.DataObject) -> None:
     """Whether there is room is drawn anew for every merge; an arrangement that merges all is the oracle."""

@@ -38,7 +38,7 @@ def lists(bag: Bag) -> Bag:
 def test_at_every_time_groups_are_computed_from_their_rows_in_canonical_order(instance: Instance, depth: int) -> None:
     given_schema = pa.schema([SCHEMA.field(0), *list(GIVEN)[:-1]])
 
-    @settings(max_examples=tries(15), deadline=None)
+    @settings(max_examples=tries(8), deadline=None)
     @given(timed_epochs([ROW], depth))
     def check(epochs: list[list[Timed]]) -> None:
         evaluate = Evaluator(

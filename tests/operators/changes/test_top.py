@@ -1,6 +1,7 @@
 """The first rows of each key."""
 
 from collections import Counter
+from itertools import product
 
 import pyarrow as pa
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from tidegate.operators.arrays.ordering import Order
 from tidegate.operators.changes.top import Top
 
-from ...searching import tries
+from ...searching import one_of_each, tries
 from .timed import Bag, Row, Timed, change, check_timed, run_epoch, timed_epochs
 
 SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64()), ("t", pa.string())])
@@ -31,9 +32,14 @@ def first(bag: Bag, key: tuple[int, ...], offset: int, count: int) -> Bag:
     return result
 
 
-@pytest.mark.parametrize(("offset", "count"), [(0, 1), (1, 2), (0, 100), (1, MOST), (MOST, MOST)])
-@pytest.mark.parametrize("key", [(), (0,)])
-@pytest.mark.parametrize("depth", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("offset", "count", "key", "depth"),
+    one_of_each(
+        (*limit, *more)
+        for limit in [(0, 1), (1, 2), (0, 100), (1, MOST), (MOST, MOST)]
+        for more in product([(), (0,)], [0, 1, 2])
+    ),
+)
 def test_at_every_time_the_first_rows_are_there(depth: int, key: tuple[int, ...], offset: int, count: int) -> None:
     @settings(max_examples=tries(15), deadline=None)
     @given(timed_epochs([ROW], depth))

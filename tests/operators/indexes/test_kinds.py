@@ -97,7 +97,7 @@ def as_table(rows: list[tuple[int | None, str | None, int]], names: tuple[str, s
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=tries(40), deadline=None)
+@settings(max_examples=tries(15), deadline=None)
 @given(
     probe=ROWS,
     rows=ROWS,

@@ -110,7 +110,7 @@ def naive(left: Counter[Row], right: Counter[Row], met: Met, type_: ir.JoinType)
     return +joined
 
 
-@settings(max_examples=tries(80), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(30), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     history=histories(),
     name=st.sampled_from(sorted(CONDITIONS)),

@@ -14,6 +14,7 @@ import pytest
 from tidegate.planner import ir
 from tidegate.proto.errors import ExecutionError
 
+from ...searching import SEARCHES
 from ..build import (
     I64,
     aggregate,
@@ -293,7 +294,7 @@ def history(seed: int) -> list[Epoch]:
     chance = random.Random(seed)
     there: dict[str, list[Row]] = {name: [] for name in SOURCES}
     epochs: list[Epoch] = []
-    for _ in range(5):
+    for _ in range(5 if SEARCHES else 3):
         epoch: dict[str, list[tuple[Row, int]]] = {}
         for name, present in there.items():
             chance.shuffle(present)

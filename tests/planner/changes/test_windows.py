@@ -191,7 +191,7 @@ def _near(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operator, "_MORE", 2)
 
 
-@settings(max_examples=tries(60), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     history=histories(),
     order=st.sampled_from(sorted(SORTS)),
@@ -242,7 +242,7 @@ def test_a_sum_that_is_only_too_large_without_what_comes_before_is_no_error() ->
 RANKS: Final = {"row_number": 0, "rank": 1, "dense_rank": 1}
 
 
-@settings(max_examples=tries(60), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=tries(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     history=histories(),
     order=st.sampled_from(sorted(SORTS)),

@@ -18,6 +18,7 @@ from tidegate.planner.sql.expression_writer import render
 from tidegate.planner.sql.growth_guards import NARROW, Guards, Passing
 from tidegate.proto.errors import PlanError
 
+from ...searching import SEARCHES
 from .test_templates import SUPPORTED, Columns, arguments
 
 OVERHEAD = 256
@@ -59,7 +60,7 @@ def test_a_function_makes_no_more_bytes_than_its_bound(implementation, connectio
     size = Guards("", ("r.c0",), None).size([call], lambda expression, _: render(expression, Columns()))
     most = f"{NARROW}" if size is None else size.sql()
     compared = 0
-    for row in itertools.islice(itertools.product(*map(values, columns.values())), 64):
+    for row in itertools.islice(itertools.product(*map(values, columns.values())), 0, 64, 1 if SEARCHES else 3):
         fields = (
             f"CAST({value} AS {sql_type(type_)}) AS c{at}"
             for (at, type_), value in zip(columns.items(), row, strict=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from importlib import resources
 from typing import Any
@@ -16,12 +17,19 @@ FOLDERS = (
     resources.files("substrait_extensions") / "extensions",
     resources.files("tidegate.planner.functions") / "extensions",
 )
-FILES: dict[str, dict[str, Any]] = {
-    file.name.removesuffix(".yaml"): yaml.safe_load(file.read_text(encoding="utf-8"))
+FILES = {
+    file.name.removesuffix(".yaml"): file
     for folder in FOLDERS
     for file in folder.iterdir()
     if file.name.endswith(".yaml") and not file.name.startswith("simple_")
 }
+
+
+@functools.cache
+def content(file: str) -> dict[str, Any]:
+    """What the whole file says: read by the process that runs these tests alone, as it takes seconds."""
+    read: dict[str, Any] = yaml.safe_load(FILES[file].read_text(encoding="utf-8"))
+    return read
 
 
 def written(file: str) -> Counter[tuple[object, ...]]:
@@ -29,7 +37,7 @@ def written(file: str) -> Counter[tuple[object, ...]]:
     return Counter(
         (kind, function["name"], str(entry["return"]), tuple(a.get("name", "") for a in entry.get("args") or ()))
         for kind in ir.FunctionKind
-        for function in FILES[file].get(f"{kind.value}_functions") or ()
+        for function in content(file).get(f"{kind.value}_functions") or ()
         for entry in function["impls"]
     )
 
@@ -46,7 +54,7 @@ def test_every_implementation_of_a_file_is_found(file: str) -> None:
 
 def test_all_names_are_known_without_reading_a_function() -> None:
     for kind in ir.FunctionKind:
-        names = {function["name"] for file in FILES.values() for function in file.get(f"{kind.value}_functions") or ()}
+        names = {function["name"] for file in FILES for function in content(file).get(f"{kind.value}_functions") or ()}
         assert registry.names(kind) == names
 
 

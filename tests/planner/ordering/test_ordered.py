@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import product
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,7 @@ from tidegate.planner.prepare import prepare
 from tidegate.proto.errors import PlanError
 from tidegate.proto.values import TaskOptions
 
+from ...searching import one_of_each
 from ..build import (
     F64,
     I64,
@@ -126,8 +128,7 @@ def rows(table: pa.Table) -> Counter[tuple[object, ...]]:
     return Counter(zip(*rounded, strict=True))
 
 
-@pytest.mark.parametrize("feed", Feed)
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(("case", "feed"), one_of_each(product(CASES, Feed)))
 def test_it_has_one_order_however_joins_are_done(case: str, feed: Feed) -> None:
     tables = answers(CASES[case], ordered=True, feed=feed)
     assert len({digest(table.schema, iter(table.to_batches())) for table in tables}) == 1

@@ -46,7 +46,7 @@ from ..build import (
 from ..running import rows
 from . import naive
 
-FEW = settings(max_examples=tries(40))
+FEW = settings(max_examples=tries(18))
 LEFT = read("l", k=I64, v=F64, s=TEXT)
 RIGHT = read("r", k=I64, w=F64)
 KEYS = st.none() | st.integers(0, 3)

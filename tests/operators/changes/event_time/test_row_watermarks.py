@@ -52,7 +52,7 @@ def naive(times: list[int | None], delay: int, ahead: int | None) -> list[int]:
     return answers
 
 
-@settings(max_examples=tries(200), deadline=None)
+@settings(max_examples=tries(80), deadline=None)
 @given(
     batches=st.lists(st.lists(st.one_of(st.none(), st.integers(-50, 50), st.just(10**15)), max_size=6), max_size=5),
     delay=st.integers(0, 9),

@@ -34,7 +34,7 @@ def weighed(rows: Change) -> Counter[tuple[int, str]]:
     return Counter(dict(zip(zip(*columns, strict=True), rows.weights.tolist(), strict=True)))
 
 
-@settings(max_examples=tries(100), deadline=None)
+@settings(max_examples=tries(40), deadline=None)
 @given(steps=st.lists(st.tuples(ROWS, TIMES, TIMES, st.one_of(st.none(), TIMES), st.booleans()), max_size=6))
 def test_rows_are_given_by_time_until_they_are_taken_away(
     steps: list[tuple[list[tuple[int, str, int]], int, int, int | None, bool]],

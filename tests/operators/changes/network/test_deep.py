@@ -16,6 +16,7 @@ from tidegate.operators.changes.values.change import Change
 from tidegate.operators.changes.values.rows import Rows
 from tidegate.proto.errors import ExecutionError
 
+from ....searching import SEARCHES
 from .running import change, network_of
 from .terms import Compose, Distinct, Input, Iterate, Ref, Union
 
@@ -23,6 +24,7 @@ EDGES, SEEDS = Input(0), Input(1)
 REACHED = Iterate("x", Distinct(Union((SEEDS, Compose(Ref("x"), EDGES)))))
 EVERY_STEP = Iterate("x", Compose(Ref("x"), EDGES), entering=SEEDS)
 SHORT = 1_000
+LONG = 5_000 if SEARCHES else 3_000
 
 
 def fed(loop: Iterate, continuous: bool, edges: int) -> Network:
@@ -49,7 +51,7 @@ def shallow() -> Iterator[None]:
 @pytest.mark.usefixtures("shallow")
 @pytest.mark.parametrize(
     ("loop", "continuous", "deep"),
-    [(EVERY_STEP, False, 5_000), (REACHED, True, 5_000)],
+    [(EVERY_STEP, False, LONG), (REACHED, True, LONG)],
     ids=["per epoch", "continuous"],
 )
 def test_a_long_chain_neither_recurses_nor_keeps_objects_for_its_rounds(

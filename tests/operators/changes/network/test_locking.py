@@ -10,6 +10,7 @@ from tidegate.operators.changes.network.link_messages import Prepare
 from tidegate.operators.changes.network.locking import Locking, Phase
 from tidegate.operators.changes.network.network import Network
 
+from ....searching import tries
 from .per_key import Bag, Pair
 from .running import bag, change, feed, network_of, run_epochs
 from .terms import Compose, Distinct, Input, Iterate, Ref, Term, Union, answer, summed
@@ -126,7 +127,7 @@ def test_no_order_of_work_loses_a_row_hangs_or_asks_without_end(term: Term, chan
         for port, row, weight in epoch:
             totals[port][row] += weight
         answers.append(answer(term, totals))
-    for seed in range(40):
+    for seed in range(tries(12)):
         network, seeded = network_of(term, channels=channels, seed=seed, locking=Watched)
         Watched.network = network
         integrated: Bag = Counter()
