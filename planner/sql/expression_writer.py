@@ -260,6 +260,7 @@ def applied(
             constants=tuple(_constant(argument) for argument in use.arguments),
             plan_path=use.plan_path,
             aggregate=aggregate,
+            ordered=isinstance(use, ir.Measure) and bool(use.sorts),
         )
     )
     if t.nullable(derived) == t.nullable(use.type):

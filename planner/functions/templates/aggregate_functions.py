@@ -8,6 +8,7 @@ from ...ir import types as t
 from .arithmetic import OVERFLOW, ROUNDING, overflowing
 from .decimals import decimal, quotient, unscaled
 from .named_values import let
+from .quantiles import quantile
 from .use import Entry, Table, Template, Use
 
 _OVERFLOW: Final = {"overflow": OVERFLOW}
@@ -103,19 +104,6 @@ def _median(use: Use) -> str:
     return use.cast(let(total, lambda total: f"({total} // 2 + ({total} % 2) * abs(({total} // 2) % 2))"))
 
 
-def _quantile(use: Use) -> str:
-    boundaries, _, _, x = use.arguments
-    bins = use.constant(2)
-    if not isinstance(bins, int) or bins < 1:
-        use.refuse("the number of bins must be a positive constant")
-    first = 0 if boundaries in ("MINIMUM", "BOTH") else 1
-    last = bins if boundaries in ("MAXIMUM", "BOTH") else bins - 1
-    if first > last:
-        use.refuse("there is no boundary to give")
-    fractions = ", ".join(f"{i / bins!r}" for i in range(first, last + 1))
-    return use.call("quantile_disc", x, f"[{fractions}]")
-
-
 def _string_agg(use: Use) -> str:
     if not isinstance(use.constant(1), str):
         use.refuse("the separator must be a constant")
@@ -136,7 +124,9 @@ TABLE: Final[Table] = {
     ("arithmetic", "corr"): Entry(_correlation, {"rounding": ROUNDING}),
     ("arithmetic", "mode"): Entry(_plain("mode")),
     ("arithmetic", "median"): Entry(_median, {"rounding": ROUNDING}),
-    ("arithmetic", "quantile"): Entry(_quantile, {"rounding": ROUNDING}),
+    ("arithmetic", "quantile"): Entry(
+        quantile, {"rounding": ROUNDING}, "values that are not numbers have positions from 0"
+    ),
     ("arithmetic_decimal", "sum"): Entry(_plain("sum"), _EXACT),
     ("arithmetic_decimal", "sum0"): Entry(_sum_or_zero, _EXACT),
     ("arithmetic_decimal", "avg"): Entry(_average_decimals, _EXACT),

@@ -32,7 +32,8 @@ class Use:
     for an enum.
 
     `choices` has one supported value for every option that the implementation has: the plan's first supported
-    preference, or the table's default. `constants` has the values of arguments that are literals.
+    preference, or the table's default. `constants` has the values of arguments that are literals. An aggregate is
+    `ordered` where the plan sorts its input.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Use:
     constants: tuple[object, ...] = ()
     plan_path: str = ""
     aggregate: AggregateCall | None = None
+    ordered: bool = False
 
     def type(self, index: int) -> Type:
         """The type of a value argument."""
