@@ -145,9 +145,23 @@ def test_a_column_in_place_of_a_precision_is_refused_by_name(name):
     assert caught.value.problems[0].reason == "UNSUPPORTED_ARGUMENT"
 
 
-@pytest.mark.parametrize(("name", "type_"), [("strptime_date", t.String()), ("strftime", t.Date())])
-def test_a_format_from_a_column_is_refused(name, type_):
-    use = bind_scalar(name, None, [ir.Field(index=0, type=type_), ir.Field(index=1, type=t.String())])
+PRECISION = ir.Literal(value=6, type=t.Integer(bits=8, nullable=False))
+
+
+@pytest.mark.parametrize(
+    ("name", "type_", "more"),
+    [
+        ("strptime_date", t.String(), []),
+        ("strptime_time", t.String(), [PRECISION]),
+        ("strptime_timestamp", t.String(), [PRECISION]),
+        ("strptime_timestamp", t.String(), [text("UTC"), PRECISION]),
+        ("strftime", t.Date(), []),
+        ("to_char", t.Date(), []),
+        ("to_date", t.String(), []),
+    ],
+)
+def test_a_format_from_a_column_is_refused(name, type_, more):
+    use = bind_scalar(name, None, [ir.Field(index=0, type=type_), ir.Field(index=1, type=t.String()), *more])
     with pytest.raises(PlanError, match="the format must be a constant"):
         check(use)
 
