@@ -231,3 +231,21 @@ def test_a_sum_is_computed_wider_than_the_plan_declares_it() -> None:
 def test_a_sum_that_does_not_fit_its_declared_type_is_an_error() -> None:
     with pytest.raises(tidegate.TaskFailed, match=r"199999\.98"):
         total("99999.99", "99999.99")
+
+
+@pytest.mark.parametrize("overflow", ["SILENT", "SATURATE"])
+@pytest.mark.parametrize(
+    ("file", "name", "type_", "declared"),
+    [
+        ("functions_arithmetic_decimal", "sum:dec", PRICE, PRICE),
+        ("functions_aggregate_generic", "count:any", I64, I32),
+    ],
+)
+def test_a_narrower_type_is_refused_where_the_plan_asks_for_another_value_in_place_of_an_error(
+    file: str, name: str, type_: t.Type, declared: t.Type, overflow: str
+) -> None:
+    with pytest.raises(PlanError, match=f"option overflow = {overflow} is not supported") as refused:
+        bind(AGGREGATE, name, file, [type_], output=declared, options={"overflow": [overflow]})
+    assert refused.value.problems[0].reason == "UNSUPPORTED_OPTION"
+    either = bind(AGGREGATE, name, file, [type_], output=declared, options={"overflow": [overflow, "ERROR"]})
+    assert t.nullable(either.type) == declared
