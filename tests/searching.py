@@ -32,9 +32,9 @@ def one_of_each(cases: Iterable[Sequence[Any]]) -> list[ParameterSet]:
     for case in cases:
         groups.setdefault(tuple(case[:-1]), []).append(case)
     return [
-        pytest.param(*case, marks=() if place == (turn + turn // len(group)) % len(group) else search)
+        pytest.param(*case, marks=() if position == (turn + turn // len(group)) % len(group) else search)
         for turn, group in enumerate(groups.values())
-        for place, case in enumerate(group)
+        for position, case in enumerate(group)
     ]
 
 

@@ -35,10 +35,10 @@ def _list(arguments: _Arguments, output: Type | None, plan_path: str) -> ir.Expr
     )
 
 
-def _check_declared(given: Type, declared: Type, plan_path: str) -> None:
+def _check_declared(actual: Type, declared: Type, plan_path: str) -> None:
     """Refuses a value inside that the plan declares to be of another kind."""
-    if not fits_family(given, declared):
-        message = f"the value inside is {given}, but the plan declares {declared}"
+    if not fits_family(actual, declared):
+        message = f"the value inside is {actual}, but the plan declares {declared}"
         raise PlanError(Problem(place=plan_path, reason="WRONG_RESULT_TYPE", message=message))
 
 

@@ -48,8 +48,8 @@ def differs_inside(dialect: str, source: Type, target: Type) -> tuple[Type, Type
             isinstance(one, t.Float) and isinstance(other, t.Float)
         ):
             return one, other
-        if (found := differs_inside(dialect, one, other)) is not None:
-            return found
+        if (difference := differs_inside(dialect, one, other)) is not None:
+            return difference
     return None
 
 

@@ -1,4 +1,4 @@
-"""Where DuckDB would give another answer than DataFusion: the plan is refused, or the rows are an error."""
+"""Plans for which DuckDB would give another answer than DataFusion: they are refused, or their rows are an error."""
 
 from __future__ import annotations
 

@@ -105,19 +105,19 @@ def test_decimal_division_is_exact_to_its_last_digit(x, y):
 
 
 @given(st.integers(-(10**17), 10**17), st.integers(1, 10**3), st.integers(0, 18))
-def test_decimals_of_up_to_18_digits_are_divided_and_rounded_whatever_their_places(x, y, places):
-    divided = answer("divide", number(x, 18, places), number(y, 5, 0))
+def test_decimals_of_up_to_18_digits_are_divided_and_rounded_whatever_their_places(x, y, scale):
+    divided = answer("divide", number(x, 18, scale), number(y, 5, 0))
     with decimal.localcontext(decimal.Context(prec=80, rounding=decimal.ROUND_HALF_UP)):
-        exact = decimal.Decimal(x).scaleb(-places)
+        exact = decimal.Decimal(x).scaleb(-scale)
         assert abs(divided - exact / y) <= decimal.Decimal(1).scaleb(-6)
-        assert answer("round", number(x, 18, places), integer(0, 32)) == exact.quantize(decimal.Decimal(1))
+        assert answer("round", number(x, 18, scale), integer(0, 32)) == exact.quantize(decimal.Decimal(1))
 
 
 @given(st.integers(-(10**18) + 1, 10**18 - 1), st.integers(-(10**18) + 1, 10**18 - 1), st.integers(4, 9))
-def test_decimals_with_many_places_are_multiplied_whatever_their_values(x, y, places):
+def test_decimals_with_many_places_are_multiplied_whatever_their_values(x, y, scale):
     with decimal.localcontext(decimal.Context(prec=80)):
-        wanted = decimal.Decimal(x * y).scaleb(-2 * places)
-    assert answer("multiply", number(x, 18, places), number(y, 18, places)) == wanted
+        wanted = decimal.Decimal(x * y).scaleb(-2 * scale)
+    assert answer("multiply", number(x, 18, scale), number(y, 18, scale)) == wanted
 
 
 @given(st.integers(-(10**15), 10**15), st.integers(0, 4))
