@@ -57,6 +57,16 @@ def test_a_concat_of_more_texts_than_duckdb_nests_expressions_runs() -> None:
         assert answer.to_pydict() == {"y": ["a" * 1_200, None]}
 
 
+@pytest.mark.parametrize("mode", list(Mode))
+def test_a_format_from_a_column_gets_no_task(mode: Mode) -> None:
+    table = sub.read_named_table("t", {"s": sub.string, "form": sub.string})
+    plan = table.select(sub.f.strptime_date(sub.col("s"), sub.col("form")).alias("d")).to_plan()
+    with tidegate.local() as client, pytest.raises(PlanError, match="the format must be a constant") as refused:
+        client.create_task(plan, mode=mode)
+    [problem] = refused.value.problems
+    assert problem.place == "relations[0].root.input.project.expressions[0].scalar_function"
+
+
 @pytest.mark.parametrize("by", [" GROUP BY k", ""])
 def test_hundreds_of_distinct_counts_run(by: str) -> None:
     """The service would not get beyond their planning if DuckDB made a join for each."""
