@@ -14,6 +14,7 @@ import tidegate
 from tidegate.proto.tidegate.v1 import plans_pb2, plans_pb2_grpc
 from tidegate.proto.tidegate.v1 import tasks_pb2 as pb
 from tidegate.relations import UserOperator
+from tidegate.server.endpoints.task_service import LONGEST_LOAN
 
 from ..executor.fakes import FakeEngine
 from ..executor.operated_plans import I64, operated, plan, read
@@ -61,6 +62,7 @@ def test_calls_that_lend_their_threads_to_long_epochs_are_answered_that_work_goe
     for answer in answers:
         (frame,) = answer.result().read.frames
         assert frame.blocked.state == pb.Blocked.STATE_WORKING
+    assert LONGEST_LOAN <= 0.05
 
 
 def test_every_other_call_is_answered_while_long_epochs_run(stubs: Stubs, long_epochs: list[str]) -> None:
