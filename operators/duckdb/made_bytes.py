@@ -19,7 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...proto.errors import ExecutionError, TidegateError
-from ..python_functions import PYTHON_FUNCTIONS, PythonFunction
+from ..python_functions import GIVEN, PYTHON_FUNCTIONS, PythonFunction
+from . import failures
+from .choose_engine import default_engine
 from .duckdb_calls import BATCH_ROWS, Connection
 
 WIDE_ROWS: Final = "wide_rows"
@@ -33,6 +35,9 @@ _WAITING_SHARE: Final = 2
 """The values of rows that DuckDB gathers for a batch, which it counts nowhere, may take one part in so many of the
 instance's memory. They are many where a filter or a join leaves few rows of those that are computed at once.
 """
+
+_MOST_PREPARED: Final = 64
+"""The statements of functions that a connection keeps prepared."""
 
 _NUMBERS: Final = itertools.count()
 _NAMES: Final = "|".join((WIDE_ROWS, WIDE_OUTPUT, *(function.name for function in PYTHON_FUNCTIONS)))
@@ -58,9 +63,10 @@ class MadeBytes:
         self.failure: TidegateError | None = None
         self.in_all = False
         self._connection = connection
+        self._inner = InnerStatements(connection)
         guards = {name: _uses(sql, name) for name in (WIDE_ROWS, WIDE_OUTPUT)}
         self._guards = sum(guards.values())
-        self._most, self._most_waiting = memory // _SHARE, memory // _WAITING_SHARE
+        self._memory, self._most, self._most_waiting = memory, memory // _SHARE, memory // _WAITING_SHARE
         self._at_once = self._most // max(self._guards * threads, 1)
         self._counted = 0.0
         self._waiting: float | None = None
@@ -102,6 +108,7 @@ class MadeBytes:
 
     def close(self) -> None:
         self._guards = 0
+        self._inner.close()
         while self._names:
             with suppress(duckdb.Error):  # the connection is closed
                 self._connection.remove_function(self._named(self._names.pop()))
@@ -117,7 +124,10 @@ class MadeBytes:
 
     def _compute(self, function: PythonFunction, *columns: pa.ChunkedArray) -> pa.Array:
         try:
-            return function.over(columns, self._check)
+            return function.over(columns, self._check, self._inner.ask)
+        except duckdb.Error as error:
+            self.failure = failures.translate(error, self._plan_path, self._memory)
+            raise self.failure from error
         except (ValueError, IndexError) as error:
             self.failure = ExecutionError(f"{self._plan_path}: {error}")
             raise self.failure from error
@@ -168,3 +178,67 @@ def _too_many_waiting(plan_path: str, size: float, most: int) -> ExecutionError:
         f"{most:,} are allowed with this memory_limit: make shorter values, or raise memory_limit",
         reason="MEMORY_LIMIT",
     )
+
+
+class InnerStatements:
+    """The statements that functions of a statement run on its DuckDB instance, on the thread that asks, while it runs.
+    Each has a connection of its own at a time. Any thread may ask. `close` closes the connections.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._idle: list[_Inner] = []
+
+    def ask(self, sql: str, table: pa.Table) -> pa.Table:
+        """The rows of a SELECT over the relation `GIVEN`, in order."""
+        try:
+            inner = self._idle.pop()
+        except IndexError:
+            inner = _Inner(self._connection.cursor(), table.schema)
+        try:
+            return inner.ask(sql, table)
+        finally:
+            self._idle.append(inner)
+
+    def close(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
+
+
+class _Inner:
+    """A connection with its prepared statements. As a relation, it is the rows of one call."""
+
+    rows = 1
+
+    def __init__(self, connection: Connection, schema: pa.Schema) -> None:
+        self.schema = schema
+        self._connection = connection
+        self._engine = default_engine(connection)
+        self._prepared: dict[str, str] = {}
+        self._given = schema.empty_table()
+        self._engine.register(connection, GIVEN, self)
+
+    def open(self, columns: Sequence[int] | None) -> pa.RecordBatchReader:
+        return (self._given if columns is None else self._given.select(list(columns))).to_reader()
+
+    def ask(self, sql: str, table: pa.Table) -> pa.Table:
+        self._given = table
+        if sql not in self._prepared:
+            self._prepare(sql)
+        try:
+            return pa.Table.from_batches(self._engine.execute(self._connection, self._prepared[sql], sql))
+        finally:
+            self._given = self.schema.empty_table()
+
+    def close(self) -> None:
+        with suppress(duckdb.Error):  # closed meanwhile
+            self._connection.close()
+
+    def _prepare(self, sql: str) -> None:
+        if len(self._prepared) == _MOST_PREPARED:
+            for name in self._prepared.values():
+                self._connection.execute(f"DEALLOCATE {name}")
+            self._prepared.clear()
+        name = f"inner_{len(self._prepared)}"
+        self._engine.prepare(self._connection, name, sql)
+        self._prepared[sql] = name

@@ -1,4 +1,6 @@
-"""The functions of statements that DuckDB does not have, in Python, a file each. `PYTHON_FUNCTIONS` lists them."""
+"""The functions of statements that DuckDB does not have, or cannot interrupt, in Python. `PYTHON_FUNCTIONS` lists
+them.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +9,20 @@ from typing import Final
 from .edit_distance import EDIT_DISTANCE, EDIT_DISTANCE_STEPS, edit_distance
 from .like import LIKE, LIKE_STEPS, like
 from .look_around import LOOK_AROUND, look_around
+from .pattern_search import GIVEN
 from .python_function import PythonFunction
+from .regular_expression import REGULAR_EXPRESSION, regular_expression
 from .sha2 import SHA2, sha2
 
 __all__ = [
     "EDIT_DISTANCE",
     "EDIT_DISTANCE_STEPS",
+    "GIVEN",
     "LIKE",
     "LIKE_STEPS",
     "LOOK_AROUND",
     "PYTHON_FUNCTIONS",
+    "REGULAR_EXPRESSION",
     "SHA2",
     "PythonFunction",
 ]
@@ -26,4 +32,5 @@ PYTHON_FUNCTIONS: Final = (
     PythonFunction(SHA2, ("VARCHAR", "BLOB"), "BLOB", sha2),
     PythonFunction(EDIT_DISTANCE, ("VARCHAR", "VARCHAR"), "BIGINT", edit_distance),
     PythonFunction(LIKE, ("VARCHAR",) * 3, "BOOLEAN", like),
+    PythonFunction(REGULAR_EXPRESSION, ("VARCHAR",) * 4, "VARCHAR[]", regular_expression, asks=True),
 )

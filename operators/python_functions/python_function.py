@@ -9,19 +9,27 @@ from typing import Any
 
 import pyarrow as pa
 
+from .pattern_search import Ask
+
 
 @dataclass(frozen=True, slots=True)
 class PythonFunction:
     """A function of rows. `compute` gets a list of values for each parameter, null as None, and a function that raises
     an error once the statement has been interrupted. It raises `ValueError` for what the user has to mend.
+
+    With `asks` it gets Arrow columns in place of the lists, and a function that runs a SELECT over rows on the instance
+    of the statement. It may raise that function's errors.
     """
 
     name: str
     parameters: tuple[str, ...]
     result: str
     compute: Callable[..., pa.Array]
+    asks: bool = False
 
-    def over(self, columns: tuple[pa.ChunkedArray, ...], check: Callable[[], None]) -> pa.Array:
+    def over(self, columns: tuple[pa.ChunkedArray, ...], check: Callable[[], None], ask: Ask) -> pa.Array:
+        if self.asks:
+            return self.compute(*columns, check, ask)
         values: list[list[Any]] = [column.to_pylist() for column in columns]
         return self.compute(*values, check)
 

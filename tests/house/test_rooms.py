@@ -135,7 +135,7 @@ DOORS: Final = {
     "operators/merging": "kinds matcher merge pair_filter pieces sorted_input",
     "operators/sources/formats": "__init__ arrow csv format matching parquet_pages",
     "operators/sources/formats/ipc": "arrow_columns arrow_messages arrow_parts",
-    "operators/python_functions": "__init__ look_around",
+    "operators/python_functions": "__init__ look_around re2_cost",
     "operators/testing": "__init__",
     "operators/user": "user_code",
     "operators/writing": "formats matching_columns modes part_writer staged_write table_folder",

@@ -11,7 +11,9 @@ from typing import Final
 from ....operators.core import quoting
 from ....operators.python_functions import LOOK_AROUND
 from ....operators.python_functions.look_around import has_look_around, read
+from . import regexp_calls
 from .named_values import let, let_all
+from .regexp_calls import Pattern
 from .use import Entry, Table, Use, error, maybe_null
 
 _OPTIONS: Final = {
@@ -49,12 +51,14 @@ def _looking(use: Use, how: str, text: str, argument: str) -> str | None:
     return f"{LOOK_AROUND}('{how}:{flags}', {text}, {use.arguments[1]}, {argument})"
 
 
-def _pattern(use: Use) -> str:
+def _pattern(use: Use) -> Pattern:
     """The pattern with its options as flags in front, so that no default of the engine decides."""
     on, off = _flags(use)
     flags = f"(?{on}{f'-{off}' if off else ''})"
     constant = use.constant(1)
-    return quoting.text(flags + constant) if isinstance(constant, str) else f"('{flags}' || {use.arguments[1]})"
+    if isinstance(constant, str):
+        return Pattern(quoting.text(flags + constant), flags + constant)
+    return Pattern(f"('{flags}' || {use.arguments[1]})", may_be_null=maybe_null(use, 1))
 
 
 def _from_one(use: Use, index: int, what: str) -> str:
@@ -76,7 +80,7 @@ def _searched(use: Use) -> str:
 
 def _all(use: Use, group: str) -> str:
     looking = _looking(use, "all", _searched(use), f"CAST(CAST({group} AS INTEGER) AS VARCHAR)")
-    return looking or f"regexp_extract_all({_searched(use)}, {_pattern(use)}, CAST({group} AS INTEGER))"
+    return looking or regexp_calls.extract_all(_searched(use), _pattern(use), group)
 
 
 def _match(use: Use) -> str:
@@ -105,7 +109,7 @@ def _replace(use: Use) -> str:
 
     def replaced(values: Sequence[str]) -> str:
         v, start = values
-        return f"(left({v}, {start} - 1) || {_replaced(use, f'substring({v}, {start})', new)})"
+        return f"(left({v}, {start} - 1) || {_replaced(use, f'substring({v}, {start})', new, size_of=v)})"
 
     return let_all([x, _from_one(use, 3, "a position")], replaced)
 
@@ -122,7 +126,7 @@ def _replaced_later(use: Use) -> str:
         named = replace(use, arguments=tuple(names))
 
         def at(position: str) -> str:
-            rest = _replaced(named, f"substring({x}, {position})", new)
+            rest = _replaced(named, f"substring({x}, {position})", new, size_of=x)
             return f"CASE WHEN {position} = 0 THEN {x} ELSE left({x}, {position} - 1) || {rest} END"
 
         later = let(_position(named, f"greatest({occurrence}, 1)"), at)
@@ -148,7 +152,7 @@ def _position(use: Use, occurrence: str) -> str:
             f" WHEN len({matches}) >= {n} THEN CAST({lengths} AS BIGINT) + {start} END"
         )
 
-    parts = _looking(use, "split", searched, "''") or f"regexp_split_to_array({searched}, {_pattern(use)})"
+    parts = _looking(use, "split", searched, "''") or regexp_calls.split(searched, _pattern(use))
     return let_all([_all(use, "0"), parts, occurrence], position)
 
 
@@ -160,20 +164,17 @@ def _strpos(use: Use) -> str:
     return let_all(use.arguments, position)
 
 
-def _replaced(use: Use, text: str, new: str) -> str:
+def _replaced(use: Use, text: str, new: str, *, size_of: str = "") -> str:
     looking = _looking(use, "replace", text, new)
-    return f"list_extract({looking}, 1)" if looking else f"regexp_replace({text}, {_pattern(use)}, {new})"
+    if looking is not None:
+        return f"list_extract({looking}, 1)"
+    return regexp_calls.replace(text, _pattern(use), new, size_of=size_of)
 
 
 def _split(use: Use) -> str:
     """The parts between matches; null without a pattern, where DuckDB gives the whole string."""
     looking = _looking(use, "split", use.arguments[0], "''")
-    if looking is not None:
-        return looking
-    if not maybe_null(use, 1):
-        return f"regexp_split_to_array({use.arguments[0]}, {_pattern(use)})"
-    x = use.arguments[0]
-    return let(_pattern(use), lambda p: f"CASE WHEN {p} IS NOT NULL THEN regexp_split_to_array({x}, {p}) END")
+    return looking or regexp_calls.split(use.arguments[0], _pattern(use))
 
 
 TABLE: Final[Table] = {

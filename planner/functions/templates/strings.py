@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from ....operators.core import quoting
 from ....operators.python_functions import LIKE, LIKE_STEPS
+from . import regexp_calls
 from .comparison import balanced
 from .named_values import let, let_all
+from .regexp_calls import Pattern
 from .use import Entry, Table, Template, Use, error, maybe_null
 
 _UPPER: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -88,8 +92,15 @@ def _replace(use: Use) -> str:
     x, old, new = use.arguments
     if use.choices["case_sensitivity"] == "CASE_SENSITIVE":
         return f"replace({x}, {old}, {new})"
+    known, known_new = use.constant(1), use.constant(2)
     literally = f"replace({new}, '\\', '\\\\')"
-    return f"regexp_replace({x}, regexp_escape({old}), {literally}, 'gi')"
+    if isinstance(known_new, str):
+        literally = quoting.text(known_new.replace("\\", "\\\\"))
+    pattern = Pattern(f"('(?i)' || regexp_escape({old}))")
+    if isinstance(known, str):
+        constant = f"(?i){re.escape(known)}"
+        pattern = Pattern(quoting.text(constant), constant)
+    return regexp_calls.replace(x, pattern, literally, every=True)
 
 
 def _count_substring(use: Use) -> str:

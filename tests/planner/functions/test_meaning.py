@@ -14,6 +14,8 @@ from tidegate.planner.functions import bind, bind_scalar
 from tidegate.planner.ir import types as t
 from tidegate.planner.sql.expression_writer import render, render_measure
 
+from ...bare_statements import runnable
+
 CONNECTION = duckdb.connect(config={"threads": 1})
 I64 = t.Integer(bits=64, nullable=False)
 BYTE = st.integers(-128, 127)
@@ -48,7 +50,8 @@ class OneColumn(NoColumns):
 
 def answer(name, *arguments, **options):
     bound = bind_scalar(name, None, arguments, options={key: [value] for key, value in options.items()})
-    return CONNECTION.sql(f"SELECT {render(bound, NoColumns())}").fetchall()[0][0]
+    with runnable(f"SELECT {render(bound, NoColumns())}", CONNECTION) as statement:
+        return CONNECTION.sql(statement).fetchall()[0][0]
 
 
 def integer(value, bits=8):

@@ -16,6 +16,7 @@ from tidegate.planner.ir import types as t
 from tidegate.planner.sql.expression_writer import render
 from tidegate.proto.errors import PlanError
 
+from ...bare_statements import runnable
 from ...duckdb_oracle import oracle
 from .test_meaning import NoColumns
 
@@ -27,8 +28,9 @@ texts: Final = st.text("abcä ", max_size=12)
 def answer(name: str, *arguments: str | int) -> Any:
     types = {str: TEXT, int: NUMBER}
     values = [ir.Literal(value=value, type=types[type(value)]) for value in arguments]
-    with oracle() as connection:
-        [(value,)] = connection.execute(f"SELECT {render(bind_scalar(name, None, values), NoColumns())}").fetchall()
+    sql = f"SELECT {render(bind_scalar(name, None, values), NoColumns())}"
+    with oracle() as connection, runnable(sql, connection) as statement:
+        [(value,)] = connection.execute(statement).fetchall()
     return value
 
 

@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from .....operators.core import quoting
+from .. import regexp_calls
 from ..named_values import let, let_all
+from ..regexp_calls import Pattern
 from ..use import Entry, Table, Use, error
 from . import rust_patterns
 from .rust_patterns import RustPattern
 
-Body: TypeAlias = Callable[[str, str], str]
+Body: TypeAlias = Callable[[str, Pattern], str]
 
 _LOCAL: Final = error(
     "a pattern from a column may have classes with a backslash, edges of words and operations on classes only for texts"
@@ -54,18 +56,18 @@ def _searched(use: Use, flags: str, body: Body, text: str | None = None, around:
     x, pattern, read = text or use.arguments[0], use.arguments[1], _read(use)
     before, behind = f"{_written(flags)}{around[0]}", around[1]
     if read is not None:
-        constant = quoting.text(f"{before}{read.re2}{behind}")
+        known = f"{before}{read.re2}{behind}"
+        constant = Pattern(quoting.text(known), known)
         if not read.has_edges:
             return body(x, constant)
         return let(x, lambda v: f"CASE WHEN {_has_wide_letters(v)} THEN {_EDGES} ELSE {body(v, constant)} END")
 
     def checked(names: Sequence[str]) -> str:
-        v, p = names
+        v, p = names  # `before` and `behind` have no local signs
         local = f"regexp_matches({p}, {quoting.text(rust_patterns.LOCAL.pattern)})"
-        written = f"({quoting.text(before)} || {p} || {quoting.text(behind)})"
-        return f"CASE WHEN {_is_wide(v)} AND {local} THEN {_LOCAL} ELSE {body(v, written)} END"
+        return f"CASE WHEN {_is_wide(v)} AND {local} THEN {_LOCAL} ELSE {body(v, Pattern(p))} END"
 
-    return let_all((x, pattern), checked)
+    return let_all((x, f"({quoting.text(before)} || {pattern} || {quoting.text(behind)})"), checked)
 
 
 def _is_wide(x: str) -> str:
@@ -79,12 +81,11 @@ def _has_wide_letters(x: str) -> str:
 
 def _like(use: Use) -> str:
     flags = _flags(use, 2, "ims") or ("i" if use.choices["case_sensitivity"] == "CASE_INSENSITIVE" else "")
-    return _searched(use, flags, lambda x, pattern: f"regexp_matches({x}, {pattern})")
+    return _searched(use, flags, regexp_calls.matches)
 
 
 def _replace(use: Use) -> str:
     flags = _flags(use, 3, "gims")
-    every = ", 'g'" if "g" in flags else ""
     new, read, text = use.arguments[2], _read(use), use.constant(2)
     if isinstance(text, str) and read is not None:
         try:
@@ -93,7 +94,8 @@ def _replace(use: Use) -> str:
             use.refuse(str(problem))
     else:
         new = let(new, lambda n: f"CASE WHEN contains({n}, '$') THEN {_REFERENCES} ELSE {n} END")
-    return _searched(use, flags.replace("g", ""), lambda x, pattern: f"regexp_replace({x}, {pattern}, {new}{every})")
+    every = "g" in flags
+    return _searched(use, flags.replace("g", ""), lambda x, pattern: regexp_calls.replace(x, pattern, new, every=every))
 
 
 def _count(use: Use) -> str:
@@ -106,8 +108,8 @@ def _count(use: Use) -> str:
         use.refuse("a pattern with ^, $ or edges of words must not match an empty text")
     may_be_empty = read is None or read.may_be_empty
 
-    def counted(text: str, pattern: str) -> str:
-        matches = f"regexp_extract_all({text}, {pattern})"
+    def counted(text: str, pattern: Pattern) -> str:
+        matches = regexp_calls.extract_all(text, pattern)
         return let(matches, _not_adjacent) if may_be_empty else f"len({matches})"
 
     return _searched(use, _flags(use, 3, "ims"), counted, x)
@@ -122,18 +124,13 @@ def _not_adjacent(matches: str) -> str:
 def _instr(use: Use) -> str:
     """The length of the shortest text before a match, plus one."""
 
-    def position(x: str, pattern: str) -> str:
-        first = f"length(regexp_extract({x}, {pattern}, 1)) + 1"
-        return f"CASE regexp_matches({x}, {pattern}) WHEN true THEN {first} WHEN false THEN 0 END"
+    def position(x: str, pattern: Pattern) -> str:
+        first = f"length({regexp_calls.extract(x, pattern, 1)}) + 1"
+        return f"CASE {regexp_calls.matches(x, pattern)} WHEN true THEN {first} WHEN false THEN 0 END"
 
-    def named(x: str, pattern: str) -> str:
-        return (
-            let_all((x, pattern), lambda names: position(*names))
-            if _read(use) is None
-            else let(x, lambda v: position(v, pattern))
-        )
-
-    return _searched(use, "", named, around=(r"\A((?s:.*?))(?:", ")"))
+    return _searched(
+        use, "", lambda x, pattern: let(x, lambda v: position(v, pattern)), around=(r"\A((?s:.*?))(?:", ")")
+    )
 
 
 def _match(use: Use) -> str:
@@ -145,15 +142,15 @@ def _match(use: Use) -> str:
         use.refuse("DuckDB does not tell a group that takes no part in a match from one that is empty")
     numbers = range(1, len(read.groups) + 1) if read.groups else range(1)
 
-    def matched(x: str, pattern: str) -> str:
-        parts = [f"regexp_extract({x}, {pattern}, {number})" for number in numbers]
+    def matched(x: str, pattern: Pattern) -> str:
+        parts = [regexp_calls.extract(x, pattern, number) for number in numbers]
         for number, group in enumerate(read.groups):
             if group.may_be_absent:
                 parts[number] = f"nullif({parts[number]}, '')"
         texts = f"[{', '.join(parts)}]"
         if any(group.may_be_absent for group in read.groups):
             texts = f"list_filter({texts}, lambda part: part IS NOT NULL)"
-        return f"CASE WHEN regexp_matches({x}, {pattern}) THEN {texts} END"
+        return f"CASE WHEN {regexp_calls.matches(x, pattern)} THEN {texts} END"
 
     return _searched(use, _flags(use, 2, "ims"), lambda x, pattern: let(x, lambda v: matched(v, pattern)))
 

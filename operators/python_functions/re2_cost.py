@@ -1,0 +1,311 @@
+"""Bounds on the time that RE2 takes for a pattern, from a look at the pattern alone. A bound may be too high. For a
+pattern that RE2 refuses, it means nothing.
+
+RE2 follows all ways through a pattern at once: it takes a step for each of them at each byte. A repeated search may
+also read the same bytes for match after match: it reads beyond a match where a longer one might begin like it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import lru_cache
+from math import inf
+from typing import Final
+
+STEPS_AT_ONCE: Final = 100_000_000
+"""The steps that are taken together without a look at an interruption: 0.2 s. A step takes about 2 ns at most."""
+
+ROW_STEPS: Final = 1_000_000
+"""The most steps for a row where DuckDB computes it among 2,048 rows, which nothing can interrupt."""
+
+SEARCH_STEPS: Final = 2_500_000_000
+"""The most steps of one search, which nothing can interrupt: 5 s."""
+
+_COMPILED: Final = 200
+"""The steps to compile an instruction."""
+_TOKEN: Final = re.compile(
+    r"(?P<quoted>\\Q(?:(?!\\E).)*(?:\\E|$))"
+    r"|(?P<class>\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*\])"
+    r"|(?P<property>\\[pP](?:\{[^}]*\}|.))"
+    r"|(?P<place>\\[AzbB]|[\^$])"
+    r"|(?P<known>\\[dDwWsS]|\.)"
+    r"|(?P<byte>\\C)"
+    r"|(?P<character>\\x\{[0-9A-Fa-f]+\}|\\x[0-9A-Fa-f]{2}|\\[0-7]{1,3}|\\.)"
+    r"|(?P<open>\((?:\?P?<[^>]*>)?(?!\?))"
+    r"|(?P<flags>\(\?(?P<on>[a-zA-Z]*)(?P<off>-[a-zA-Z]*)?(?P<ends>[:)]))"
+    r"|(?P<close>\))"
+    r"|(?P<or>\|)"
+    r"|(?P<times>[*+?]|\{(?P<least>\d+)(?:(?P<to>,)(?P<most>\d*))?\})\??"
+    r"|(?P<other>.)",
+    re.DOTALL,
+)
+_MOST_REPEATED: Final = 1_000
+"""RE2 refuses a pattern that repeats something more often."""
+
+_ANY: Final = 6
+"""The steps of a class of characters beyond ASCII at a byte."""
+_PROPERTY: Final = 20
+_PROPERTY_SIZE: Final = 1_000
+_FEW: Final = 12
+"""RE2 knows all states of a pattern of so few characters after a while, and then takes one step for a byte."""
+
+_GROUPS: Final = 16
+"""So many groups make a step twice as long: RE2 copies their places."""
+
+
+@dataclass(frozen=True, slots=True)
+class PatternCost:
+    """The steps for each byte of a text in one search, and the instructions of the compiled pattern. A repeated search
+    reads up to `overrun` characters in vain for each character of a match, with `again` steps for each. A match has at
+    most `most` characters. `stretch` matches the characters that a match may have, and the one behind them. With
+    `in_bytes` a match may begin or end inside of a character beyond ASCII.
+    """
+
+    steps: int
+    size: int
+    overrun: float
+    again: int
+    most: float
+    groups: int
+    stretch: str
+    in_bytes: bool
+
+    @property
+    def compiled(self) -> int:
+        """The steps to compile the pattern. RE2 gives up on a large one."""
+        return min(_COMPILED * self.size, STEPS_AT_ONCE)
+
+    def search(self, size: float) -> float:
+        """The steps of one search in a text of so many bytes."""
+        return size * self.steps
+
+    def searches(self, size: float) -> float:
+        """The steps of a repeated search, to the end of the text."""
+        return self.search(size) + size * min(size, self.overrun) * self.again
+
+    def longest(self, steps: float, *, repeated: bool) -> int:
+        """The bytes of the longest text that takes no more steps."""
+        if not repeated:
+            return int(steps / self.steps)
+        half = self.steps / (2 * self.again)
+        return int(max(steps / (self.steps + self.overrun * self.again), (steps / self.again + half**2) ** 0.5 - half))
+
+
+@dataclass(slots=True)
+class _Part:
+    """A part of a pattern. It matches `least` to `most` characters, and always an empty text if it `skips`. In vain it
+    reads up to `reach` characters before it may end. `overrun` is the most that choices inside read in vain at their
+    ends, and `loop` what its choices may read where something must follow them. `single`: one character in one way.
+    """
+
+    steps: int = 1
+    size: int = 1
+    characters: int = 1
+    """Those of the pattern, with all repetitions."""
+
+    least: float = 1
+    most: float = 1
+    reach: float = 1
+    overrun: float = 0
+    loop: float = 0
+    skips: bool = False
+    single: bool = False
+    text: str | None = None
+    """The part, if it is literal."""
+
+    def times(self, least: int, most: float) -> _Part:
+        """The part, repeated."""
+        copies = int(most) if 0 < most < inf else max(least, 1)
+        more = 0 if least == most else 2
+        again = self.loop if copies > 1 or most == inf else 0
+        part = _Part(
+            steps=(self.steps + more) * copies,
+            size=(self.size + more) * copies,
+            characters=self.characters * copies,
+            least=self.least * least,
+            most=self.most * most if self.most and most else 0,
+            reach=(least - 1) * self.most + self.reach if least > 1 else self.reach * least,
+            overrun=self.overrun if self.skips else max(self.overrun, again),
+            loop=self.loop,
+            skips=not least or self.skips,
+        )
+        if self.single:
+            part.reach = least
+        elif least != most:
+            part.overrun = max(part.overrun, self.reach)
+            part.loop = max(part.loop, part.most)
+        return part
+
+
+def _sequence(parts: list[_Part]) -> _Part:
+    if len(parts) == 1:
+        return parts[0]
+    last = max((at for at, part in enumerate(parts) if not part.skips), default=-1)
+    before = parts[: max(last, 0)]
+    texts = [part.text for part in parts]
+    return _Part(
+        steps=sum(part.steps for part in parts),
+        size=sum(part.size for part in parts),
+        characters=sum(part.characters for part in parts),
+        least=sum(part.least for part in parts),
+        most=sum(part.most for part in parts),
+        reach=sum(part.most for part in before) + parts[last].reach if last >= 0 else 0,
+        overrun=max([*(part.overrun for part in parts), *(part.loop for part in before)], default=0),
+        loop=max((part.loop for part in parts), default=0),
+        skips=last < 0,
+        text=None if None in texts else "".join(text or "" for text in texts),
+    )
+
+
+def _choice(branches: list[_Part]) -> _Part:
+    if len(branches) == 1:
+        return branches[0]
+    steps = 2 * len(branches) + sum(part.steps for part in branches)
+    texts = [part.text for part in branches]
+    if None not in texts:
+        # RE2 takes common beginnings together, and from each place of the text at most one way goes on.
+        firsts = len({text[:1] for text in texts if text})
+        steps = min(steps, 4 * max(part.steps for part in branches) + 2 * firsts)
+    reach = max(part.reach for part in branches)
+    single = all(part.single for part in branches)
+    return _Part(
+        steps=steps,
+        size=sum(part.size + 1 for part in branches),
+        characters=sum(part.characters for part in branches),
+        least=min(part.least for part in branches),
+        most=max(part.most for part in branches),
+        reach=reach,
+        overrun=0 if single else max(reach, *(part.overrun for part in branches)),
+        loop=max(part.loop for part in branches),
+        skips=any(part.skips for part in branches),
+        single=single,
+    )
+
+
+@dataclass(slots=True)
+class _Level:
+    """An open group, or the whole pattern."""
+
+    captures: bool = False
+    branches: list[_Part] = field(default_factory=list)
+    parts: list[_Part] = field(default_factory=list)
+
+    def end_branch(self) -> None:
+        self.branches.append(_sequence(self.parts))
+        self.parts = []
+
+    def closed(self) -> _Part:
+        self.end_branch()
+        part = _choice(self.branches)
+        part.text = None
+        part.steps += 2 * self.captures
+        part.size += 2 * self.captures
+        return part
+
+
+class _Reader:
+    """Reads one pattern, sign by sign."""
+
+    def __init__(self) -> None:
+        self._levels = [_Level()]
+        self._groups = 0
+        self._consumed: dict[str, None] = {}
+        self._flags: set[str] = set()
+        """The flags that are on anywhere."""
+        self._in_bytes = False
+
+    def read(self, pattern: str) -> PatternCost:
+        for token in _TOKEN.finditer(pattern):
+            self._take(token)
+        while len(self._levels) > 1:
+            self._close()
+        whole = self._levels[0].closed()
+        dot = "." if "s" in self._flags else r"[^\n]"
+        consumed = "|".join(dot if item == "." else item for item in self._consumed) or r"[^\x00-\x{10FFFF}]"
+        steps = max(whole.steps, 1) * (1 + self._groups // _GROUPS)
+        return PatternCost(
+            steps=steps,
+            size=whole.size,
+            overrun=whole.overrun / max(whole.least, 1),
+            again=1 if whole.characters <= _FEW else steps,
+            most=whole.most,
+            groups=self._groups,
+            stretch=f"(?s{'i' if 'i' in self._flags else ''}:{consumed})*(?s:.)?",
+            in_bytes=self._in_bytes,
+        )
+
+    def _take(self, token: re.Match[str]) -> None:
+        level = self._levels[-1]
+        match token.lastgroup:
+            case "open":
+                self._groups += 1
+                self._levels.append(_Level(captures=True))
+            case "flags":
+                self._flags.update(token["on"])
+                if token["ends"] == ":":
+                    self._levels.append(_Level())
+            case "close":
+                self._close()
+            case "or":
+                level.end_branch()
+            case "times":
+                if level.parts:
+                    level.parts.append(level.parts.pop().times(*_times(token)))
+            case "place":
+                self._in_bytes |= token.group() == r"\B"
+                level.parts.append(_Part(characters=0, least=0, most=0, reach=0))
+            case kind:
+                self._sign(kind, token.group())
+
+    def _sign(self, kind: str | None, sign: str) -> None:
+        """A sign that stands for a character, or for several."""
+        match kind:
+            case "quoted":
+                for character in sign[2:].removesuffix(r"\E"):
+                    self._character(re.escape(character), character)
+            case "byte":
+                self._in_bytes = True
+                self._one(r"\C", 1, 1)
+            case "class":
+                steps = len(sign) if sign.isascii() and sign[1] != "^" else len(sign) + _ANY
+                more = len(re.findall(r"\\[pP]|\[:\^", sign))
+                self._one(sign, steps + more * _PROPERTY, steps + more * _PROPERTY_SIZE)
+            case "property":
+                self._one(sign, _PROPERTY, _PROPERTY_SIZE)
+            case "known":
+                self._one(sign, _ANY, 2 * _ANY)
+            case "character":
+                self._character(sign, sign)
+            case _:
+                self._character(re.escape(sign) if sign.isascii() else sign, sign)
+
+    def _one(self, item: str, steps: int, size: int) -> None:
+        """One character of several."""
+        self._consumed[item] = None
+        self._levels[-1].parts.append(_Part(steps, size, single=True))
+
+    def _character(self, item: str, text: str) -> None:
+        self._consumed[item] = None
+        steps = max(len(text.encode("utf-8", "replace")) if len(text) == 1 else 4, 2 * ("i" in self._flags))
+        self._levels[-1].parts.append(_Part(steps, steps, single=True, text=text))
+
+    def _close(self) -> None:
+        if len(self._levels) > 1:
+            part = self._levels.pop().closed()
+            self._levels[-1].parts.append(part)
+
+
+def _times(token: re.Match[str]) -> tuple[int, float]:
+    if token["least"] is None:
+        return {"*": (0, inf), "+": (1, inf), "?": (0, 1)}[token["times"]]
+    least = min(int(token["least"]), _MOST_REPEATED)
+    if token["to"] is None:
+        return least, least
+    return least, min(int(token["most"]), _MOST_REPEATED) if token["most"] else inf
+
+
+@lru_cache(maxsize=1_024)
+def cost_of(pattern: str) -> PatternCost:
+    """The cost of a pattern, with its flags in front."""
+    return _Reader().read(pattern)
