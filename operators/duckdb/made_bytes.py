@@ -64,8 +64,7 @@ class MadeBytes:
         self.in_all = False
         self._connection = connection
         self._inner = InnerStatements(connection)
-        guards = {name: _uses(sql, name) for name in (WIDE_ROWS, WIDE_OUTPUT)}
-        self._guards = sum(guards.values())
+        self._guards = sum(_uses(sql, name) for name in (WIDE_ROWS, WIDE_OUTPUT))
         self._memory, self._most, self._most_waiting = memory, memory // _SHARE, memory // _WAITING_SHARE
         self._at_once = self._most // max(self._guards * threads, 1)
         self._counted = 0.0
@@ -78,8 +77,8 @@ class MadeBytes:
             if _uses(sql, function.name):
                 compute = function.callable(partial(self._compute, function))
                 self._create(function.name, compute, function.parameters, function.result)
-        for name, count in ((WIDE_ROWS, self._count), (WIDE_OUTPUT, self._count_output)):
-            if guards[name]:
+        if self._guards:  # the statement's ordered form may ask the other one
+            for name, count in ((WIDE_ROWS, self._count), (WIDE_OUTPUT, self._count_output)):
                 self._create(name, count, ("DOUBLE", "VARCHAR", "BOOLEAN"), "BOOLEAN")
 
     def __bool__(self) -> bool:

@@ -89,6 +89,15 @@ def test_long_texts_that_are_not_handed_out_do_not_count_as_a_batch() -> None:
     assert [len(text) for text in table["t"].to_pylist()] == [3, 3, 3 * 299_000, 3 * 299_000]
 
 
+def test_long_texts_of_joins_come_in_their_order_where_the_joins_spill() -> None:
+    """Class of bug: in its ordered form, the statement asked a guard that it had not named."""
+    text = "SELECT l.k, repeat(l.t, 2 + l.k) AS t FROM l JOIN r ON l.k = r.k WHERE l.k < 900 OR l.k > 99990"
+    table = answer(text, 100_000, spill="ordered")
+    assert sorted(len(text) for text in table["t"].to_pylist()) == [
+        3 * (2 + k) for k in [*range(900), *range(99_991, 100_000)]
+    ]
+
+
 def test_doubling_in_projections_is_refused() -> None:
     text = "SELECT t FROM l "
     for _ in range(20):
