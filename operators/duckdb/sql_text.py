@@ -8,7 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final
 
 import duckdb
@@ -162,6 +162,18 @@ def _nodes(value: Any) -> Iterator[dict[str, Any]]:
 def is_time_zone(name: str) -> bool:
     """Tests whether DuckDB knows a time zone of this name, in letters of any case."""
     return name.lower() in _time_zones()
+
+
+@lru_cache(maxsize=1024)
+def is_clock(zone: str) -> bool:
+    """Tests whether DuckDB shows moments as clocks in this zone do: a time zone's name, or an offset such as GMT+5."""
+    if is_time_zone(zone):
+        return True
+    try:
+        _connection().cursor().execute("SELECT TIMESTAMPTZ '2000-01-01 00:00:00+00' AT TIME ZONE ?", [zone]).fetchall()
+    except duckdb.Error:
+        return False
+    return True
 
 
 @cache

@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
+from ...operators.duckdb.sql_text import is_clock
 from ...proto.errors import PlanError, Problem
 from .. import ir
 from ..functions import result_types
@@ -274,12 +275,21 @@ def check(use: ir.Call | ir.Measure | ir.WindowCall) -> None:
     if form in _CHECKED:
         return
     sql_type(use.type)
+    _check_zones(use)
     arguments = [argument if isinstance(argument, str) else "x" for argument in use.arguments]
     applied(use, arguments, lambda *_: "x")
     if form is not None:
         if len(_CHECKED) >= _MOST_CHECKED:
             _CHECKED.clear()
         _CHECKED.add(form)
+
+
+def _check_zones(use: ir.Call | ir.Measure | ir.WindowCall) -> None:
+    implementation = result_types.implementation_of(use.function)
+    for index, constant in enumerate(map(_constant, use.arguments)):
+        if implementation.parameter(index).name == "timezone" and isinstance(constant, str) and not is_clock(constant):
+            problem = f"{use.function.name}: {constant!r} is no time zone: give its IANA name, as 'Europe/Berlin'"
+            raise PlanError(Problem(place=use.plan_path, reason="UNKNOWN_TIME_ZONE", message=problem))
 
 
 def _form(use: ir.Call | ir.Measure | ir.WindowCall) -> Hashable:

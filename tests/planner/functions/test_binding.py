@@ -190,3 +190,19 @@ def test_a_producers_meaning_holds_for_names_without_an_extension():
     assert bind_scalar("least", None, columns, dialect="datafusion").function.name == "least_skip_null"
     assert bind_scalar("least", official, columns, dialect="datafusion").function.name == "least"
     assert bind_scalar("least", None, columns).function.name == "least"
+
+
+@pytest.mark.parametrize("zone", ["Nowhere/City", "", "Europe/Berlin'"])
+def test_a_constant_that_names_no_time_zone_is_refused(zone):
+    arguments = [ir.Field(index=0, type=t.TimestampTz(nullable=False)), ir.Literal(value=zone, type=t.String())]
+    with pytest.raises(PlanError) as caught:
+        check(bind_scalar("local_timestamp", None, arguments, plan_path="here"))
+    (problem,) = caught.value.problems
+    assert (problem.reason, problem.place) == ("UNKNOWN_TIME_ZONE", "here")
+    assert repr(zone) in problem.message
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "utc", "GMT+5", "America/New_York"])
+def test_a_time_zone_that_duckdb_knows_is_taken(zone):
+    arguments = [ir.Field(index=0, type=t.TimestampTz(nullable=False)), ir.Literal(value=zone, type=t.String())]
+    check(bind_scalar("local_timestamp", None, arguments))
