@@ -121,6 +121,7 @@ class Decoder:
         self.grafted = Counted()
         self.bare_sets: str | None = None
         self.has_short_expansion = False
+        self.columns_above: dict[int, tuple[int, frozenset[int]]] = {}
         self._unfinished: set[int] = set()
         self._anchored: dict[ir.Relation, int] = {}
         self._depth = 0

@@ -18,7 +18,7 @@ from ..plan_path import PlanPath
 from ..poison import is_unknown
 from ..scope import Scope
 from ..sorting import convert_sorts
-from .grouping_sets import arranged, once
+from .grouping_sets import arranged, once, one_set
 
 _SETS: tuple[tuple[int, ...], ...] = ((),)
 
@@ -55,7 +55,7 @@ def convert_aggregate(
         plan_path=str(plan_path),
     )
     if len(sets) == 1:
-        return aggregate
+        return one_set(decoder, message, aggregate)
     if message.common.WhichOneof("emit_kind") != "emit":
         decoder.bare_sets = decoder.bare_sets or str(plan_path)
     return arranged(aggregate, decoder.habits.set_index)

@@ -7,14 +7,18 @@ from dataclasses import replace
 from ... import ir
 from ...ir.building import columns, project
 from .. import poison
+from ..declarations.habits import SetIndex
 from ..decoder import Decoder, Steps
 from ..encoding.message_nodes import Message
 from ..plan_path import PlanPath
 from ..scope import Scope, Windows
+from .grouping_sets import note_columns
 
 
 def convert_project(decoder: Decoder, message: Message, plan_path: PlanPath, outer: Scope | None) -> Steps[ir.Relation]:
     """The projection. Its window functions go to a `Window` below it."""
+    if decoder.habits.set_index is SetIndex.MASK:
+        note_columns(decoder, message)
     below = yield from decoder.relation(message.input, plan_path / "input", outer)
     windows = Windows(len(below.schema))
     scope = replace(decoder.scope([below], message, outer), windows=windows)

@@ -24,6 +24,8 @@ ROWS: Final = {
     "r": pa.table({"k": [1, 1, 2, 2, None, 4], "v": [1, 1, 2, 3, None, 5]}, SCHEMA),
 }
 OR_NOT_EXISTS: Final = "SELECT k FROM l WHERE v > 1 OR NOT EXISTS (SELECT 1 FROM r WHERE r.v = l.v)"
+OR_NOT_IN: Final = "SELECT k FROM l WHERE k = 3 OR k NOT IN (SELECT k FROM r WHERE r.v > l.v)"
+OR_NOT_EXISTS_MORE: Final = "SELECT k FROM l WHERE k = 3 OR NOT EXISTS (SELECT 1 FROM r WHERE r.v > l.v)"
 NOT_IN: Final = "SELECT k FROM l WHERE v NOT IN (SELECT v FROM r)"
 NOT_EXISTS: Final = "SELECT k FROM l WHERE NOT EXISTS (SELECT 1 FROM r WHERE r.v = l.v)"
 
@@ -66,6 +68,13 @@ def test_not_exists_beside_or_is_the_mark_of_in_and_said_to_be() -> None:
     assert "NOT EXISTS misses rows whose columns in the condition are null" in warning
     by_engine = answers(OR_NOT_EXISTS)
     assert by_engine["duckdb"] - by_engine["tidegate"] == Counter({(None,): 1})
+
+
+@pytest.mark.parametrize("sql", [OR_NOT_IN, OR_NOT_EXISTS_MORE])
+def test_a_null_in_the_conditions_of_a_subquery_beside_or_drops_the_inner_row(sql: str) -> None:
+    assert joins(sql) == {ir.JoinType.LEFT_MARK}
+    by_engine = answers(sql)
+    assert by_engine["tidegate"] == by_engine["duckdb"]
 
 
 def test_not_in_is_the_anti_join_of_not_exists_and_said_to_be() -> None:
